@@ -1,0 +1,40 @@
+//! What an endpoint can do, as data: asked before work begins, never found out half way.
+
+use serde::{Deserialize, Serialize};
+
+/// The abilities of an opened endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// Owner and group can be set.
+    pub owners: bool,
+    /// Times are kept to the nanosecond.
+    pub nanoseconds: bool,
+    /// Symbolic links can be made.
+    pub symlinks: bool,
+    /// The endpoint checks a CRC-64 of each frame of data it receives, so one has to be given.
+    pub wants_checksum: bool,
+    /// The endpoint checks the BLAKE3 of each piece it receives, so one has to be given.
+    pub wants_digest: bool,
+    /// Operations cross a network: ask for many things at once.
+    pub remote: bool,
+    /// Bytes free for this user, when it can be known.
+    pub free_bytes: Option<u64>,
+    /// Inodes free, when the file system counts them.
+    pub free_inodes: Option<u64>,
+}
+
+impl Capabilities {
+    /// What a local POSIX file system offers to a user who may, or may not, change owners.
+    pub fn posix(owners: bool) -> Self {
+        Self {
+            owners,
+            nanoseconds: true,
+            symlinks: true,
+            wants_checksum: false,
+            wants_digest: false,
+            remote: false,
+            free_bytes: None,
+            free_inodes: None,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Figures that lanes keep while they work, and the sums that others read.
+//!
+//! Each lane owns one block of counters in cache lines of its own, so counting costs a lane one
+//! plain addition and no lane waits for another.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! counters {
+    ($( $(#[$doc:meta])* $name:ident ),* $(,)?) => {
+        /// The counters of one lane.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct LaneCounters {
+            $( $(#[$doc])* pub $name: Counter, )*
+            /// Nanoseconds spent in each [`Stage`].
+            pub stage_ns: [Counter; Stage::COUNT],
+        }
+
+        /// The sums of all lanes at one moment.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct Snapshot {
+            $( $(#[$doc])* pub $name: u64, )*
+            /// Nanoseconds spent in each [`Stage`], summed over the lanes.
+            pub stage_ns: [u64; Stage::COUNT],
+            /// Whether the scan has ended, so that the totals are known.
+            pub scan_done: bool,
+        }
+
+        impl Snapshot {
+            /// Adds the counters of one lane.
+            pub fn add(&mut self, lane: &LaneCounters) {
+                $( self.$name += lane.$name.get(); )*
+                for (sum, counter) in self.stage_ns.iter_mut().zip(&lane.stage_ns) {
+                    *sum += counter.get();
+                }
+            }
+
+            /// Adds the figures of another run of the same job.
+            pub fn merge(&mut self, other: &Snapshot) {
+                $( self.$name += other.$name; )*
+                for (sum, more) in self.stage_ns.iter_mut().zip(&other.stage_ns) {
+                    *sum += more;
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Entries seen at the source.
+    entries_scanned,
+    /// Bytes of the regular files seen at the source.
+    bytes_scanned,
+    /// Entries that the target lacked and now has.
+    entries_created,
+    /// Entries whose content or kind was brought up to date.
+    entries_updated,
+    /// Entries that were equal on both sides and left alone.
+    entries_unchanged,
+    /// Bytes of regular files that were left alone.
+    bytes_unchanged,
+    /// Entries of which only attributes were changed.
+    entries_attributes_only,
+    /// Entries that only the target has.
+    entries_only_in_target,
+    /// Entries left out on purpose (sockets).
+    entries_skipped,
+    /// Entries that could not be copied.
+    entries_failed,
+    /// Bytes read from the source.
+    source_read_bytes,
+    /// Bytes of content that the target has acknowledged.
+    target_written_bytes,
+}
+
+/// One counter with one writer and any number of readers.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds. Only the owning lane calls this, so a load and a store are enough.
+    pub fn add(&self, more: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
+    }
+
+    /// The value so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Where a lane spends its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(usize)]
+pub enum Stage {
+    /// Listing the source and comparing.
+    Scan = 0,
+    /// Reading from the source.
+    Read = 1,
+    /// Hashing what was read.
+    Hash = 2,
+    /// Handing data to the target: writing to it, or encrypting and sending.
+    Send = 3,
+    /// Waiting for the target's answers.
+    Wait = 4,
+    /// Nothing to do.
+    Idle = 5,
+    /// The final flush to stable storage.
+    Sync = 6,
+}
+
+impl Stage {
+    /// The number of stages.
+    pub const COUNT: usize = 7;
+    /// All stages, in the order of their numbers.
+    pub const ALL: [Stage; Stage::COUNT] =
+        [Stage::Scan, Stage::Read, Stage::Hash, Stage::Send, Stage::Wait, Stage::Idle, Stage::Sync];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Scan => "scan",
+            Stage::Read => "source read",
+            Stage::Hash => "hash",
+            Stage::Send => "send",
+            Stage::Wait => "target",
+            Stage::Idle => "idle",
+            Stage::Sync => "target sync",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_sums_the_lanes() {
+        let lanes = [LaneCounters::default(), LaneCounters::default()];
+        lanes[0].entries_created.add(3);
+        lanes[1].entries_created.add(4);
+        lanes[1].stage_ns[Stage::Hash as usize].add(9);
+        let mut sum = Snapshot::default();
+        lanes.iter().for_each(|lane| sum.add(lane));
+        assert_eq!((sum.entries_created, sum.stage_ns[Stage::Hash as usize]), (7, 9));
+        let once = sum.clone();
+        sum.merge(&once);
+        assert_eq!(sum.entries_created, 14);
+    }
+
+    #[test]
+    fn stages_are_numbered_as_listed() {
+        for (number, stage) in Stage::ALL.iter().enumerate() {
+            assert_eq!(*stage as usize, number);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! BLAKE3 taken in pieces, in any order, merged to the digest that `b3sum` prints.
+//!
+//! BLAKE3 is a binary tree (specification: "BLAKE3: one function, fast everywhere", section 2.1),
+//! so a piece whose length and position are multiples of a power of two is a subtree of its own.
+//! Lanes hash pieces as they read them; a [`Forest`] joins neighbours as soon as both are there,
+//! so its size goes with the number of lanes, not with the length of the file.
+
+use std::collections::HashMap;
+
+use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+
+use crate::extent::PIECE_BYTES;
+
+/// A BLAKE3 digest of 32 bytes.
+pub type Digest = [u8; 32];
+
+/// The value of one piece of a file of `size_bytes`: the subtree's chaining value, or, if the file
+/// has no more than one piece, the digest of the whole.
+pub fn piece_value(size_bytes: u64, offset: u64, bytes: &[u8]) -> Digest {
+    let mut hasher = PieceHasher::new(size_bytes, offset);
+    hasher.update(bytes);
+    hasher.value()
+}
+
+/// Takes the value of one piece, bit by bit, as [`piece_value`] does in one go.
+#[derive(Debug)]
+pub struct PieceHasher {
+    hasher: blake3::Hasher,
+    whole: bool,
+}
+
+impl PieceHasher {
+    /// For the piece at `offset`, a multiple of [`PIECE_BYTES`], of a file of `size_bytes`.
+    pub fn new(size_bytes: u64, offset: u64) -> Self {
+        debug_assert!(offset.is_multiple_of(PIECE_BYTES));
+        let mut hasher = blake3::Hasher::new();
+        let whole = size_bytes <= PIECE_BYTES;
+        if !whole {
+            hasher.set_input_offset(offset);
+        }
+        Self { hasher, whole }
+    }
+
+    /// Takes in the next bytes; at most [`PIECE_BYTES`] in all.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+    }
+
+    /// The value of the piece.
+    pub fn value(&self) -> Digest {
+        if self.whole { *self.hasher.finalize().as_bytes() } else { self.hasher.finalize_non_root() }
+    }
+}
+
+/// Subtrees of one file's BLAKE3, joined as their neighbours arrive.
+#[derive(Debug)]
+pub struct Forest {
+    pieces: u64,
+    joined: u64,
+    /// Complete subtrees by level and position: level `l`, position `p` covers the pieces from
+    /// `p << l` on.
+    subtrees: HashMap<(u32, u64), ChainingValue>,
+}
+
+impl Forest {
+    /// For a file of `size_bytes`.
+    pub fn new(size_bytes: u64) -> Self {
+        Self { pieces: size_bytes.div_ceil(PIECE_BYTES), joined: 0, subtrees: HashMap::new() }
+    }
+
+    /// Adds the value of piece number `index`, as [`piece_value`] gave it. Each piece once.
+    pub fn add(&mut self, index: u64, value: Digest) {
+        debug_assert!(index < self.pieces);
+        self.joined += 1;
+        let (mut level, mut position, mut value) = (0, index, value);
+        // The top of the tree is merged by `digest`, as BLAKE3 marks the root.
+        while !self.is_top(level + 1, position >> 1) {
+            match self.subtrees.remove(&(level, position ^ 1)) {
+                Some(other) => {
+                    let (left, right) = if position & 1 == 0 { (value, other) } else { (other, value) };
+                    value = merge_subtrees_non_root(&left, &right, Mode::Hash);
+                    level += 1;
+                    position >>= 1;
+                }
+                None => break,
+            }
+        }
+        self.subtrees.insert((level, position), value);
+    }
+
+    /// Whether the subtree at `level` and `position` would cover the whole file.
+    fn is_top(&self, level: u32, position: u64) -> bool {
+        position == 0 && (level >= 64 || (1 << level) >= self.pieces)
+    }
+
+    /// How many subtrees are held at the moment.
+    pub fn len(&self) -> usize {
+        self.subtrees.len()
+    }
+
+    /// Whether no subtree is held.
+    pub fn is_empty(&self) -> bool {
+        self.subtrees.is_empty()
+    }
+
+    /// The digest of the whole file, or `None` while pieces are missing.
+    pub fn digest(&self) -> Option<Digest> {
+        if self.pieces == 0 {
+            return Some(*blake3::hash(b"").as_bytes());
+        }
+        if self.joined != self.pieces {
+            return None;
+        }
+        let mut rest: Vec<_> = self.subtrees.iter().collect();
+        rest.sort_by_key(|((level, position), _)| position << level);
+        let (_, last) = rest.pop()?;
+        let Some(((_, _), first)) = rest.first().copied() else { return Some(*last) };
+        let mut right = *last;
+        for (_, left) in rest[1..].iter().rev() {
+            right = merge_subtrees_non_root(left, &right, Mode::Hash);
+        }
+        Some(*merge_subtrees_root(first, &right, Mode::Hash).as_bytes())
+    }
+}
+
+/// A digest as lower-case hexadecimal, as `b3sum` writes it.
+pub fn hex(digest: &Digest) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn data(length: usize) -> Vec<u8> {
+        (0..length).map(|index| (index * 31 + index / 251) as u8).collect()
+    }
+
+    fn forest_digest(data: &[u8], order: &[usize]) -> (Digest, usize) {
+        let size = data.len() as u64;
+        let mut forest = Forest::new(size);
+        let mut most = 0;
+        for &index in order {
+            assert_eq!(forest.digest(), None);
+            let begin = index * PIECE_BYTES as usize;
+            let piece = &data[begin..data.len().min(begin + PIECE_BYTES as usize)];
+            forest.add(index as u64, piece_value(size, begin as u64, piece));
+            most = most.max(forest.len());
+        }
+        (forest.digest().unwrap(), most)
+    }
+
+    #[test]
+    fn lengths_around_every_edge_give_the_standard_digest() {
+        let piece = PIECE_BYTES as usize;
+        for pieces in 0..10 {
+            for extra in [0, 1, 1023, 1024, 1025, piece - 1] {
+                let data = data(pieces * piece + extra);
+                let order: Vec<_> = (0..data.len().div_ceil(piece)).collect();
+                let digest = if order.is_empty() {
+                    Forest::new(0).digest().unwrap()
+                } else {
+                    forest_digest(&data, &order).0
+                };
+                assert_eq!(digest, *blake3::hash(&data).as_bytes(), "{pieces} pieces and {extra} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_in_order_need_only_a_few_subtrees() {
+        let data = data(64 * PIECE_BYTES as usize);
+        let (_, most) = forest_digest(&data, &(0..64).collect::<Vec<_>>());
+        assert!(most <= 7, "{most} subtrees");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn any_order_gives_the_standard_digest(
+            length in 1..20 * PIECE_BYTES as usize,
+            seed in any::<u64>(),
+        ) {
+            let data = data(length);
+            let mut order: Vec<_> = (0..length.div_ceil(PIECE_BYTES as usize)).collect();
+            let mut state = seed | 1;
+            for index in (1..order.len()).rev() {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                order.swap(index, (state >> 33) as usize % (index + 1));
+            }
+            prop_assert_eq!(forest_digest(&data, &order).0, *blake3::hash(&data).as_bytes());
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The traits of places that can hold data: an [`Endpoint`] is opened once, its [`Lane`]s do the
+//! work, each owned by one thread.
+//!
+//! A lane is a pair of queues, as NVMe, io_uring or NFS have it: [`Lane::submit`] hands over an
+//! operation with its buffers, [`Lane::reap`] gives back what has been completed. A local lane
+//! completes inside `submit`; a lane that crosses a network has many operations under way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::capabilities::Capabilities;
+use crate::digest::Digest;
+use crate::entry::{Attributes, Metadata};
+use crate::error::{Error, Result};
+use crate::event::Failure;
+use crate::extent::{Extent, PIECE_BYTES};
+use crate::listing::{DirectoryListing, Listing};
+use crate::path::{EntryPath, serde_bytes_vec};
+
+/// A number that the submitter chose, to recognise the completion.
+pub type Ticket = u64;
+
+/// How long to wait for a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    Now,
+    /// At most this long.
+    For(Duration),
+    /// Until there is one, or until it is certain that none will come.
+    Forever,
+}
+
+/// A place that can hold data, opened.
+pub trait Endpoint: Send + Sync {
+    /// What it can do.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Opens a way in and out for one thread. `index` counts from 0.
+    ///
+    /// # Errors
+    /// When the way cannot be opened, such as a connection that is refused.
+    fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>>;
+}
+
+/// One way in and out of an endpoint, owned by one thread.
+pub trait Lane: Send {
+    /// Begins an operation. An operation comes back when the queue is full: reap first.
+    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation>;
+
+    /// The next completion. `None`: none within `wait`, or nothing is under way.
+    fn reap(&mut self, wait: Wait) -> Option<Completion>;
+
+    /// An empty buffer of one piece, from the lane's own store. [`Operation::Write`] gives it back.
+    fn piece_buffer(&mut self) -> PieceBuffer;
+
+    /// An empty buffer for a pack, from the lane's own store. [`Operation::Store`] gives it back.
+    fn pack_buffer(&mut self) -> Vec<u8>;
+
+    /// Gives back a buffer that was not used up.
+    fn recycle(&mut self, buffer: PieceBuffer);
+
+    /// Sends what has been submitted and is still held back to travel with more.
+    fn flush(&mut self) {}
+}
+
+/// An operation that ended, one way or the other.
+#[derive(Debug)]
+pub struct Completion {
+    /// The submitter's number.
+    pub ticket: Ticket,
+    /// What came of it.
+    pub result: Result<Outcome>,
+}
+
+/// The room for one piece, allocated once and reused.
+#[derive(Debug)]
+pub struct PieceBuffer {
+    bytes: Box<[u8]>,
+    filled: usize,
+}
+
+impl PieceBuffer {
+    /// A new, empty buffer of [`PIECE_BYTES`].
+    pub fn new() -> Self {
+        Self { bytes: vec![0; PIECE_BYTES as usize].into_boxed_slice(), filled: 0 }
+    }
+
+    /// The bytes in it.
+    pub fn filled(&self) -> &[u8] {
+        &self.bytes[..self.filled]
+    }
+
+    /// All its room, to be filled.
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// Says how many bytes were put into the room.
+    pub fn set_filled(&mut self, filled: usize) {
+        assert!(filled <= self.bytes.len(), "a buffer cannot hold more than its room");
+        self.filled = filled;
+    }
+}
+
+impl Default for PieceBuffer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A file at the source as the scan saw it. Reading it fails once it is another version.
+#[derive(Debug)]
+pub struct SourceFile {
+    /// Which of the source's roots the path is below.
+    pub root: u16,
+    /// Where it is.
+    pub path: EntryPath,
+    /// What the scan said.
+    pub metadata: Metadata,
+}
+
+/// Entries of one directory that travel in one pack.
+#[derive(Debug)]
+pub struct Picks {
+    /// The listing of the source directory.
+    pub listing: Arc<Listing>,
+    /// Which entries of it, and whether the target has an entry of that name.
+    pub entries: Vec<Pick>,
+    /// The name at the target, where it is not the source's. Only for a pack of one entry.
+    pub target_name: Option<Vec<u8>>,
+}
+
+/// One entry of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pick {
+    /// Its index in the listing.
+    pub index: u32,
+    /// Whether the target has an entry of that name.
+    pub replaces: bool,
+}
+
+/// The number of a draft within a session, chosen by the engine.
+pub type DraftId = u64;
+
+/// How the target checks a piece.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Check {
+    /// CRC-64 of the bytes, where the target wants it.
+    pub crc: u64,
+    /// The piece's BLAKE3 value ([`crate::digest::piece_value`]), where it was taken.
+    pub value: Option<Digest>,
+}
+
+/// A change at the target that carries no content.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Change {
+    /// Make sure that a directory is there.
+    MakeDirectory {
+        /// Where.
+        path: EntryPath,
+        /// The permissions of a new one; the process's umask applies.
+        mode: u32,
+    },
+    /// Make sure that a directory is there, and set its attributes.
+    Directory {
+        /// Where.
+        path: EntryPath,
+        /// What to set.
+        attributes: Attributes,
+    },
+    /// Set the attributes of a file or a link.
+    Attributes {
+        /// Where.
+        path: EntryPath,
+        /// What to set.
+        attributes: Attributes,
+    },
+}
+
+impl Change {
+    /// The path that is changed.
+    pub fn path(&self) -> &EntryPath {
+        match self {
+            Change::MakeDirectory { path, .. }
+            | Change::Directory { path, .. }
+            | Change::Attributes { path, .. } => path,
+        }
+    }
+}
+
+/// Something a lane can be asked to do.
+#[derive(Debug)]
+pub enum Operation {
+    /// Describe one entry, without following a link. Source and target.
+    Inspect {
+        /// Which root.
+        root: u16,
+        /// Which entry.
+        path: EntryPath,
+    },
+    /// List directories, complete or with an error each. The far side may add descendants as long
+    /// as all listings together stay below `budget` entries. Source and target.
+    List {
+        /// Which root.
+        root: u16,
+        /// Which directories.
+        directories: Vec<EntryPath>,
+        /// How many entries may be added on the way down.
+        budget: u32,
+    },
+    /// Read small files and links of one directory into a pack. Source.
+    Fetch {
+        /// Which root.
+        root: u16,
+        /// The directory at the source.
+        directory: EntryPath,
+        /// The directory at the target, for the pack's directory record.
+        target: EntryPath,
+        /// Which entries.
+        picks: Arc<Picks>,
+        /// Where the pack goes: [`Lane::pack_buffer`] of the target's lane.
+        buffer: Vec<u8>,
+    },
+    /// Read one piece of a file. Source.
+    Read {
+        /// The file.
+        file: Arc<SourceFile>,
+        /// The piece: at most [`PIECE_BYTES`].
+        extent: Extent,
+        /// Where the bytes go.
+        buffer: PieceBuffer,
+    },
+    /// Check that a file is still the version that was listed. Source.
+    Confirm {
+        /// The file.
+        file: Arc<SourceFile>,
+    },
+    /// Write the files and links of a pack. Target.
+    Store {
+        /// The pack, as [`crate::pack::PackBuilder`] made it.
+        pack: Vec<u8>,
+    },
+    /// Begin a draft. Target.
+    Begin {
+        /// Its number from now on.
+        draft: DraftId,
+        /// Where it will be visible once it is finished.
+        path: EntryPath,
+        /// How many bytes it will have.
+        size_bytes: u64,
+        /// Write into the existing character device of this name instead of making a file.
+        device: bool,
+    },
+    /// Write a piece of a draft. A completion comes with `acknowledge` or on failure; it covers all
+    /// earlier writes of this lane to the draft. Target.
+    Write {
+        /// The draft.
+        draft: DraftId,
+        /// Where in the file.
+        offset: u64,
+        /// The bytes.
+        buffer: PieceBuffer,
+        /// How to check them.
+        check: Check,
+        /// Whether to answer when it succeeds.
+        acknowledge: bool,
+    },
+    /// Give a draft its attributes and make it visible. Target.
+    Finish {
+        /// The draft.
+        draft: DraftId,
+        /// What to set; nothing on a device.
+        attributes: Attributes,
+        /// The digest of the whole, if it was taken.
+        digest: Option<Digest>,
+    },
+    /// Throw a draft away. Target.
+    Abandon {
+        /// The draft.
+        draft: DraftId,
+    },
+    /// Make changes in order. Target.
+    Apply {
+        /// The changes.
+        changes: Vec<Change>,
+    },
+    /// Bring everything written so far to stable storage. Target.
+    Barrier,
+}
+
+/// What came of an operation.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The entry, or `None` if there is no such entry.
+    Inspected(Option<Metadata>),
+    /// The listings, first those asked for, in order, then descendants.
+    Listed(Vec<DirectoryListing>),
+    /// A pack, and what is missing from it.
+    Fetched(Fetched),
+    /// The piece. It is shorter than the extent only if the file has been cut short: an error.
+    Read(PieceBuffer),
+    /// Confirmed, written, begun, finished, abandoned, or brought to stable storage.
+    Done,
+    /// Stored or applied, except for these.
+    Stored {
+        /// The entries that failed: their index among the pack's entries or the changes.
+        failures: Vec<(u32, Error)>,
+        /// What could not be kept.
+        losses: Vec<Loss>,
+    },
+}
+
+/// A pack that was read.
+#[derive(Debug, Default)]
+pub struct Fetched {
+    /// The pack; empty when no entry could be read.
+    pub pack: Vec<u8>,
+    /// Indices into the picks of the entries that are in the pack, in order.
+    pub packed: Vec<u32>,
+    /// Indices into the picks of the entries that could not be read, and why.
+    pub failures: Vec<(u32, Error)>,
+    /// What these entries have that is not copied.
+    pub losses: Vec<Loss>,
+    /// Bytes of content in the pack.
+    pub content_bytes: u64,
+}
+
+/// Something that the copy does not keep.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Loss {
+    /// What: `xattr`, `acl`, `hard_links`, `holes`, `owner`, `set_id`.
+    pub what: LossKind,
+    /// How many entries.
+    pub count: u64,
+    /// One of them.
+    #[serde(with = "serde_bytes_vec")]
+    pub example: Vec<u8>,
+}
+
+/// The kinds of things that a copy may not keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossKind {
+    /// Access control lists.
+    Acl,
+    /// Extended attributes other than access control lists.
+    Xattr,
+    /// Names of one inode that became files of their own.
+    HardLinks,
+    /// Holes that were filled with zeros.
+    Holes,
+    /// Owner or group.
+    Owner,
+    /// Set-user-ID and set-group-ID bits.
+    SetId,
+}
+
+impl LossKind {
+    /// The name in reports and in `--require`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LossKind::Acl => "acl",
+            LossKind::Xattr => "xattr",
+            LossKind::HardLinks => "hardlinks",
+            LossKind::Holes => "holes",
+            LossKind::Owner => "owner",
+            LossKind::SetId => "setid",
+        }
+    }
+}
+
+/// A failure at a path, for outcomes that name paths.
+pub fn failure(path: impl AsRef<[u8]>, error: Error) -> Failure {
+    Failure { path: path.as_ref().to_vec(), error }
+}

@@ -1,0 +1,131 @@
+//! The engine: lanes that bring the entries of a source to a target, several at a time.
+//!
+//! [`run`] starts one thread per lane. Every lane takes tasks from one [`queue::Queue`]: directories
+//! to scan and compare, packs of small files, and big files of which lanes share the chunks. The
+//! scan feeds the queue while the copy runs. Operations that were not acknowledged count as not
+//! done; nothing here ever waits for one particular answer while there is other work.
+
+mod join;
+mod lane;
+mod large;
+mod node;
+mod queue;
+mod record;
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::Duration;
+
+pub use self::record::{FAILURES_KEPT_MAX, Summary};
+
+use self::lane::Worker;
+use self::queue::Queue;
+use self::record::Record;
+use crate::endpoint::Endpoint;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, Observer};
+use crate::job::{Job, LANES_MAX};
+
+/// How often the observer is told the figures.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// A clock that only ever goes forward.
+pub trait Clock: Send + Sync {
+    /// Nanoseconds since some fixed moment.
+    fn now_ns(&self) -> u64;
+}
+
+/// What a run works with.
+pub struct Setup<'a> {
+    /// Where the data is.
+    pub source: &'a dyn Endpoint,
+    /// Where it goes.
+    pub target: &'a dyn Endpoint,
+    /// What to do.
+    pub job: &'a Job,
+    /// Who is told.
+    pub observer: &'a dyn Observer,
+    /// The time.
+    pub clock: &'a dyn Clock,
+    /// Set from outside to stop the run: drafts are abandoned, nothing partial stays visible.
+    pub cancel: &'a AtomicBool,
+}
+
+impl std::fmt::Debug for Setup<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Setup").field("job", &self.job).finish_non_exhaustive()
+    }
+}
+
+/// What the lanes of one run share.
+struct Shared<'a> {
+    setup: &'a Setup<'a>,
+    queue: Queue,
+    record: Record,
+}
+
+/// Runs a job to its end.
+///
+/// Failures of single entries are in the summary; what ended the run early is its `fatal` error.
+pub fn run(setup: &Setup<'_>) -> Summary {
+    let lanes = usize::from(setup.job.lanes.clamp(1, LANES_MAX));
+    let shared = Shared { setup, queue: Queue::new(), record: Record::new(lanes) };
+    std::thread::scope(|scope| {
+        let (ended, end) = mpsc::channel::<()>();
+        for index in 0..lanes {
+            let (shared, ended) = (&shared, ended.clone());
+            scope.spawn(move || {
+                let result = work(shared, index);
+                if let Err(error) = result {
+                    shared.stop(error);
+                }
+                drop(ended);
+            });
+        }
+        drop(ended);
+        watch(&shared, &end);
+    });
+    shared.record.into_summary(setup.clock.now_ns())
+}
+
+/// Tells the observer the figures, and the lanes to stop, until all lanes have ended.
+fn watch(shared: &Shared<'_>, end: &mpsc::Receiver<()>) {
+    loop {
+        match end.recv_timeout(PROGRESS_INTERVAL) {
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            _ => return,
+        }
+        if shared.setup.cancel.load(Relaxed) {
+            shared.stop(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
+        }
+        shared.setup.observer.event(Event::Progress(shared.record.snapshot(shared.queue.scan_done())));
+    }
+}
+
+/// The life of one lane.
+fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
+    let source = shared.setup.source.open_lane(index)?;
+    let target = match shared.setup.target.open_lane(index) {
+        Ok(target) => target,
+        // One lane is enough to do the work; fewer than hoped for is no failure.
+        Err(error) if index > 0 && !error.is_fatal() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut worker = Worker::new(shared, index, source, target);
+    if index == 0 {
+        worker.begin()?;
+    }
+    worker.work()?;
+    if index == 0 {
+        worker.settle()?;
+    }
+    Ok(())
+}
+
+impl Shared<'_> {
+    /// Stops all lanes because of `error`; the first one counts.
+    fn stop(&self, error: Error) {
+        self.record.fatal(error);
+        self.queue.stop();
+    }
+}

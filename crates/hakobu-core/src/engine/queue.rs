@@ -1,0 +1,282 @@
+//! The tasks that wait for a lane, and the count of what is not done yet.
+//!
+//! One lock, taken once per directory, pack or big file; the chunks of a big file are taken from
+//! the file's own counter. Directories are taken last in, first out, so the queue's length goes
+//! with the depth of the tree, not with its size, and lanes scan only while few packs wait.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::large::LargeFile;
+use super::node::{DirectoryTask, Node, TargetState};
+use crate::endpoint::Picks;
+
+/// Scanning pauses while so many packs wait.
+const PACKS_MAX: usize = 256;
+/// Scanning pauses while so many big files wait.
+const FILES_MAX: usize = 1024;
+/// How many directories are asked for in one request.
+const LISTED_AT_ONCE: usize = 32;
+
+/// A pack to be read and stored.
+#[derive(Debug)]
+pub(super) struct PackTask {
+    /// The directory.
+    pub node: Arc<Node>,
+    /// Which of its entries.
+    pub picks: Arc<Picks>,
+}
+
+/// Something for a lane to do.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Scan a directory of which the target side is known.
+    Directory(DirectoryTask),
+    /// Scan directories, and ask the target for its side of them.
+    Directories(Vec<DirectoryTask>),
+    /// Move a pack.
+    Pack(PackTask),
+    /// Begin a big file.
+    Begin(Arc<LargeFile>),
+    /// Move chunks of a big file until none is left.
+    Chunks(Arc<LargeFile>),
+}
+
+/// What [`Queue::take`] found.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// A task.
+    Task(Task),
+    /// Nothing now; there may be something later.
+    Nothing,
+    /// Everything is done, or the run was stopped.
+    Ended,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    directories: Vec<DirectoryTask>,
+    packs: VecDeque<PackTask>,
+    files: VecDeque<Arc<LargeFile>>,
+    active: VecDeque<Arc<LargeFile>>,
+    finished: Vec<Arc<Node>>,
+    /// Tasks that wait or are under way, and directories whose attributes are not set.
+    outstanding: u64,
+    /// Directories that wait or are being scanned.
+    scanning: u64,
+    started: bool,
+    stopped: bool,
+}
+
+/// The tasks of one run.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+impl Queue {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is consistent between any two statements, so a lane that panicked left it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that the first tasks are there: from now on an empty queue is the end.
+    pub fn start(&self) {
+        self.lock().started = true;
+        self.wake.notify_all();
+    }
+
+    /// Ends the run for all lanes.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.wake.notify_all();
+    }
+
+    /// Whether the run was ended early.
+    pub fn is_stopped(&self) -> bool {
+        self.lock().stopped
+    }
+
+    /// Whether every directory has been scanned.
+    pub fn scan_done(&self) -> bool {
+        let state = self.lock();
+        state.started && state.scanning == 0
+    }
+
+    /// Adds what a scan found. The directories come in order and are taken in order.
+    pub fn add(&self, directories: Vec<DirectoryTask>, packs: Vec<PackTask>, files: Vec<Arc<LargeFile>>) {
+        if directories.is_empty() && packs.is_empty() && files.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        state.outstanding += (directories.len() + packs.len() + files.len()) as u64;
+        state.scanning += directories.len() as u64;
+        state.directories.extend(directories.into_iter().rev());
+        state.packs.extend(packs);
+        state.files.extend(files);
+        drop(state);
+        self.wake.notify_all();
+    }
+
+    /// A big file has been begun: lanes may take its chunks.
+    pub fn activate(&self, file: Arc<LargeFile>) {
+        self.lock().active.push_back(file);
+        self.wake.notify_all();
+    }
+
+    /// Counts work that is under way without having been queued.
+    pub fn hold(&self, count: u64) {
+        self.lock().outstanding += count;
+    }
+
+    /// `count` tasks are done.
+    pub fn complete(&self, count: u64) {
+        let mut state = self.lock();
+        state.outstanding -= count;
+        if state.outstanding == 0 {
+            drop(state);
+            self.wake.notify_all();
+        }
+    }
+
+    /// `count` directories have been scanned.
+    pub fn scanned(&self, count: u64) {
+        self.lock().scanning -= count;
+    }
+
+    /// Something below `node` is done. Directories of which it was the last go to the list of the
+    /// finished, each behind those it holds.
+    pub fn release(&self, node: &Arc<Node>) {
+        let mut node = node;
+        while node.release() {
+            if node.attributes_to_set().is_some() {
+                let mut state = self.lock();
+                state.outstanding += 1;
+                state.finished.push(node.clone());
+            }
+            match &node.parent {
+                Some(parent) => node = parent,
+                None => return,
+            }
+        }
+    }
+
+    /// The directories that are finished, in an order in which they may be given their attributes.
+    pub fn take_finished(&self) -> Vec<Arc<Node>> {
+        std::mem::take(&mut self.lock().finished)
+    }
+
+    /// The next task for lane `index`. Lane 0 keeps the scan and the small files going while the
+    /// others prefer big files, so that neither waits for the end of the other.
+    pub fn take(&self, index: usize) -> Taken {
+        let mut state = self.lock();
+        if state.stopped || (state.started && state.outstanding == 0) {
+            return Taken::Ended;
+        }
+        let small_first = index == 0 && state.files.len() < FILES_MAX;
+        let task = if small_first {
+            state.take_small().or_else(|| state.take_large())
+        } else {
+            state.take_large().or_else(|| state.take_small())
+        };
+        task.map_or(Taken::Nothing, Taken::Task)
+    }
+
+    /// Waits until something may have changed, at most `limit`.
+    pub fn wait(&self, limit: Duration) {
+        let state = self.lock();
+        if state.stopped || (state.started && state.outstanding == 0) {
+            return;
+        }
+        let waited = self.wake.wait_timeout(state, limit);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl State {
+    fn take_large(&mut self) -> Option<Task> {
+        while let Some(file) = self.active.front() {
+            if file.has_chunks_left() {
+                return Some(Task::Chunks(file.clone()));
+            }
+            self.active.pop_front();
+        }
+        self.files.pop_front().map(Task::Begin)
+    }
+
+    fn take_small(&mut self) -> Option<Task> {
+        let scan = self.packs.len() < PACKS_MAX && self.files.len() < FILES_MAX;
+        let pack = self.packs.pop_front().map(Task::Pack);
+        pack.or_else(|| if scan { self.take_directories() } else { None })
+    }
+
+    fn take_directories(&mut self) -> Option<Task> {
+        let first = self.directories.pop()?;
+        if !matches!(first.target, TargetState::Unknown) {
+            return Some(Task::Directory(first));
+        }
+        let mut tasks = vec![first];
+        while tasks.len() < LISTED_AT_ONCE
+            && self.directories.last().is_some_and(|task| matches!(task.target, TargetState::Unknown))
+        {
+            tasks.extend(self.directories.pop());
+        }
+        Some(Task::Directories(tasks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Attributes, Time};
+    use crate::path::EntryPath;
+
+    fn node(name: &str, parent: Option<Arc<Node>>) -> Arc<Node> {
+        let path = EntryPath::new(name).unwrap();
+        let mtime = Time::default();
+        let attributes = Attributes { mode: 0o755, uid: 0, gid: 0, mtime };
+        Node::new((0, path.clone(), path), Some(attributes), parent, true)
+    }
+
+    #[test]
+    fn a_directory_is_finished_after_what_it_holds() {
+        let queue = Queue::new();
+        let top = node("top", None);
+        let (a, b) = (node("top/a", Some(top.clone())), node("top/b", Some(top.clone())));
+        queue.release(&top);
+        queue.release(&a);
+        assert_eq!(queue.take_finished().len(), 1);
+        queue.release(&b);
+        let order: Vec<_> = queue.take_finished().iter().map(|node| node.target.to_string()).collect();
+        assert_eq!(order, ["top/b", "top"]);
+    }
+
+    #[test]
+    fn unknown_directories_are_asked_for_together() {
+        let queue = Queue::new();
+        let tasks = (0..40)
+            .map(|number| DirectoryTask { node: node(&format!("d{number}"), None), target: TargetState::Unknown })
+            .collect();
+        queue.add(tasks, Vec::new(), Vec::new());
+        queue.start();
+        let Taken::Task(Task::Directories(tasks)) = queue.take(0) else { panic!("no task") };
+        assert_eq!(tasks.len(), LISTED_AT_ONCE);
+        assert_eq!(tasks[0].node.target.to_string(), "d0");
+        queue.complete(40);
+        assert!(matches!(queue.take(1), Taken::Ended));
+    }
+
+    #[test]
+    fn nothing_to_do_is_the_end_only_after_the_start() {
+        let queue = Queue::new();
+        assert!(matches!(queue.take(0), Taken::Nothing));
+        queue.start();
+        assert!(matches!(queue.take(0), Taken::Ended));
+    }
+}

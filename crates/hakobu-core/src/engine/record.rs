@@ -1,0 +1,133 @@
+//! What a run has to say in the end: counters, failures, losses, and what stopped it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::counters::{LaneCounters, Snapshot};
+use crate::digest::Digest;
+use crate::endpoint::{Loss, LossKind};
+use crate::error::Error;
+use crate::event::Failure;
+
+/// So many failures are kept for the report; all of them are counted and told to the observer.
+pub const FAILURES_KEPT_MAX: usize = 10_000;
+
+/// What came of a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// The figures.
+    pub counters: Snapshot,
+    /// The first [`FAILURES_KEPT_MAX`] failures of single entries.
+    pub failures: Vec<Failure>,
+    /// How many failures have the source as their cause: it changed or vanished.
+    pub failures_of_source: u64,
+    /// What ended the run early.
+    pub fatal: Option<Error>,
+    /// What the copy does not keep.
+    pub losses: Vec<Loss>,
+    /// The BLAKE3 digest, if a single file was copied and read.
+    pub digest: Option<Digest>,
+    /// How many lanes worked.
+    pub lanes: u16,
+    /// Nanoseconds from the first task to the end of the scan.
+    pub scan_ns: u64,
+    /// Nanoseconds from the first task to the end.
+    pub transfer_ns: u64,
+}
+
+/// The record of a run under way.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub lanes: Vec<LaneCounters>,
+    failures: Mutex<Vec<Failure>>,
+    failures_of_source: AtomicU64,
+    fatal: OnceLock<Error>,
+    losses: Mutex<BTreeMap<LossKind, Loss>>,
+    digest: OnceLock<Digest>,
+    lanes_open: AtomicU64,
+    started_ns: OnceLock<u64>,
+    scan_ended_ns: OnceLock<u64>,
+}
+
+impl Record {
+    pub fn new(lanes: usize) -> Self {
+        Self {
+            lanes: (0..lanes).map(|_| LaneCounters::default()).collect(),
+            failures: Mutex::default(),
+            failures_of_source: AtomicU64::new(0),
+            fatal: OnceLock::new(),
+            losses: Mutex::default(),
+            digest: OnceLock::new(),
+            lanes_open: AtomicU64::new(0),
+            started_ns: OnceLock::new(),
+            scan_ended_ns: OnceLock::new(),
+        }
+    }
+
+    pub fn fatal(&self, error: Error) {
+        let _first_wins = self.fatal.set(error);
+    }
+
+    pub fn lane_opened(&self, now_ns: u64) {
+        self.lanes_open.fetch_add(1, Relaxed);
+        self.started_ns.get_or_init(|| now_ns);
+    }
+
+    pub fn scan_ended(&self, now_ns: u64) {
+        self.scan_ended_ns.get_or_init(|| now_ns);
+    }
+
+    pub fn digest(&self, digest: Digest) {
+        let _only_one = self.digest.set(digest);
+    }
+
+    pub fn failure(&self, failure: &Failure) {
+        if failure.error.is_source_change() {
+            self.failures_of_source.fetch_add(1, Relaxed);
+        }
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if failures.len() < FAILURES_KEPT_MAX {
+            failures.push(failure.clone());
+        }
+    }
+
+    pub fn losses(&self, losses: Vec<Loss>) {
+        if losses.is_empty() {
+            return;
+        }
+        let mut sums = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        for loss in losses {
+            match sums.get_mut(&loss.what) {
+                Some(sum) => sum.count += loss.count,
+                None => {
+                    sums.insert(loss.what, loss);
+                }
+            }
+        }
+    }
+
+    pub fn snapshot(&self, scan_done: bool) -> Snapshot {
+        let mut sum = Snapshot { scan_done, ..Snapshot::default() };
+        self.lanes.iter().for_each(|lane| sum.add(lane));
+        sum
+    }
+
+    pub fn into_summary(self, now_ns: u64) -> Summary {
+        let started = self.started_ns.get().copied().unwrap_or(now_ns);
+        let scan_ended = self.scan_ended_ns.get().copied().unwrap_or(now_ns);
+        Summary {
+            counters: self.snapshot(self.scan_ended_ns.get().is_some()),
+            failures: self.failures.into_inner().unwrap_or_else(PoisonError::into_inner),
+            failures_of_source: self.failures_of_source.into_inner(),
+            fatal: self.fatal.into_inner(),
+            losses: self.losses.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect(),
+            digest: self.digest.into_inner(),
+            lanes: self.lanes_open.into_inner() as u16,
+            scan_ns: scan_ended.saturating_sub(started),
+            transfer_ns: now_ns.saturating_sub(started),
+        }
+    }
+}

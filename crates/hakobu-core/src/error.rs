@@ -1,0 +1,179 @@
+//! One error type for everything that can go wrong while data moves.
+//!
+//! An [`Error`] says what kind of thing happened, during which step, at which path, and carries
+//! the decision whether trying again can help. It crosses the wire as it is. Only the program
+//! turns it into words and exit codes.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::path::lossy;
+
+/// The result of anything that can fail while data moves.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What happened. The kind decides the exit code and whether a retry can help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Something is there that must not be overwritten by this kind of entry.
+    Conflict,
+    /// The user, or the other side, asked to stop.
+    Cancelled,
+    /// The connection to the other side is gone; the work may be tried again.
+    ConnectionLost,
+    /// Data arrived or was stored differently from what was sent.
+    Corrupt,
+    /// The peer asked for something that its grant does not allow.
+    BeyondGrant,
+    /// An error of the operating system that has no kind of its own.
+    Io,
+    /// Another run of the same job is under way.
+    Locked,
+    /// The file system has no inode left.
+    NoInodes,
+    /// The file system, or the quota, is full.
+    NoSpace,
+    /// What was named is not there.
+    NotFound,
+    /// The system refused access.
+    PermissionDenied,
+    /// The peer said something that the protocol does not allow.
+    Protocol,
+    /// The file system is read-only.
+    ReadOnly,
+    /// Carrying on would destroy data.
+    Refused,
+    /// `--require` asks for something that cannot be had here.
+    Requirement,
+    /// The source changed while it was read.
+    SourceChanged,
+    /// The source went away between listing and reading.
+    SourceVanished,
+    /// The other side did not answer in time.
+    TimedOut,
+    /// This kind of entry or operation is not supported here.
+    Unsupported,
+    /// The request itself is wrong.
+    Usage,
+}
+
+/// Something went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub struct Error {
+    /// What kind of thing happened.
+    pub kind: ErrorKind,
+    /// The step that failed, as a gerund with its object: "reading", "creating the directory".
+    pub during: Cow<'static, str>,
+    /// Where: a path or location, as bytes. Empty when there is no such place.
+    pub at: Vec<u8>,
+    /// What the system or library said, and what to do about it, in plain words.
+    pub detail: String,
+}
+
+impl Error {
+    /// An error of `kind` during a step; add the place with [`Error::at`].
+    pub fn new(kind: ErrorKind, during: &'static str, detail: impl Into<String>) -> Self {
+        Self { kind, during: Cow::Borrowed(during), at: Vec::new(), detail: detail.into() }
+    }
+
+    /// The same error with the place where it happened, unless it already has one.
+    #[must_use]
+    pub fn at(mut self, place: impl AsRef<[u8]>) -> Self {
+        if self.at.is_empty() {
+            self.at = place.as_ref().to_vec();
+        }
+        self
+    }
+
+    /// An error of the operating system, its kind read off the error number.
+    pub fn io(during: &'static str, error: &std::io::Error) -> Self {
+        Self::new(kind_of(error), during, words_of(error))
+    }
+
+    /// Whether the same thing may succeed when it is tried again after reconnecting.
+    pub fn may_retry(&self) -> bool {
+        matches!(self.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut)
+    }
+
+    /// Whether every further entry would fail in the same way, so that carrying on is pointless.
+    pub fn is_fatal(&self) -> bool {
+        matches!(
+            self.kind,
+            ErrorKind::Cancelled
+                | ErrorKind::ConnectionLost
+                | ErrorKind::BeyondGrant
+                | ErrorKind::NoInodes
+                | ErrorKind::NoSpace
+                | ErrorKind::Protocol
+                | ErrorKind::ReadOnly
+                | ErrorKind::TimedOut
+        )
+    }
+
+    /// Whether the source, not hakobu or the target, is the cause: it changed or vanished.
+    pub fn is_source_change(&self) -> bool {
+        matches!(self.kind, ErrorKind::SourceChanged | ErrorKind::SourceVanished)
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.during)?;
+        if !self.at.is_empty() {
+            write!(f, " {}", lossy(&self.at))?;
+        }
+        if !self.detail.is_empty() {
+            write!(f, ": {}", self.detail)?;
+        }
+        Ok(())
+    }
+}
+
+/// The kind that belongs to an error of the operating system.
+fn kind_of(error: &std::io::Error) -> ErrorKind {
+    use std::io::ErrorKind as Std;
+    match error.kind() {
+        Std::NotFound => ErrorKind::NotFound,
+        Std::PermissionDenied => ErrorKind::PermissionDenied,
+        Std::StorageFull | Std::QuotaExceeded => ErrorKind::NoSpace,
+        Std::ReadOnlyFilesystem => ErrorKind::ReadOnly,
+        Std::TimedOut => ErrorKind::TimedOut,
+        Std::IsADirectory | Std::NotADirectory | Std::DirectoryNotEmpty => ErrorKind::Conflict,
+        Std::ConnectionReset | Std::ConnectionAborted | Std::BrokenPipe | Std::UnexpectedEof => {
+            ErrorKind::ConnectionLost
+        }
+        Std::Unsupported => ErrorKind::Unsupported,
+        _ => ErrorKind::Io,
+    }
+}
+
+/// The system's words without Rust's "(os error N)".
+fn words_of(error: &std::io::Error) -> String {
+    let words = error.to_string();
+    match words.find(" (os error") {
+        Some(end) => words[..end].to_lowercase(),
+        None => words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_os_error_keeps_its_kind_and_says_where() {
+        let full = std::io::Error::from_raw_os_error(28);
+        let error = Error::io("writing", &full).at("a/b\n");
+        assert_eq!(error.kind, ErrorKind::NoSpace);
+        assert!(error.is_fatal());
+        assert_eq!(error.to_string(), "writing a/b\\n: no space left on device");
+    }
+
+    #[test]
+    fn the_first_place_wins() {
+        let error = Error::new(ErrorKind::Io, "reading", "").at("inner").at("outer");
+        assert_eq!(error.at, b"inner");
+    }
+}

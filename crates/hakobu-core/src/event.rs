@@ -1,0 +1,64 @@
+//! What the engine tells whoever watches: rare things as events, frequent ones as counters.
+
+use serde::{Deserialize, Serialize};
+
+use crate::counters::Snapshot;
+use crate::error::Error;
+use crate::path::serde_bytes_vec;
+
+/// Something that happened in a run. Never one per file or chunk, except for failures and the
+/// lines of a dry run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Event {
+    /// A choice that was made, with its figures, for `--why`.
+    Decision {
+        /// What was chosen, in one line.
+        choice: String,
+        /// Why, with figures.
+        reason: String,
+    },
+    /// One entry could not be copied; the run goes on.
+    Failure(Failure),
+    /// Something that the user should know now, such as a fall to a slower way.
+    Notice {
+        /// One line of plain words.
+        words: String,
+    },
+    /// One line of the plan of a dry run.
+    Planned {
+        /// The action: `create`, `update`, `attributes`, `directory`, `link`.
+        action: String,
+        /// The target path below the target's root.
+        #[serde(with = "serde_bytes_vec")]
+        path: Vec<u8>,
+        /// Bytes that would be moved.
+        size_bytes: u64,
+    },
+    /// The figures so far, a few times a second at most.
+    Progress(Snapshot),
+}
+
+/// One entry that could not be copied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The path, below the source's root or as the user typed it.
+    #[serde(with = "serde_bytes_vec")]
+    pub path: Vec<u8>,
+    /// What went wrong.
+    pub error: Error,
+}
+
+/// Whoever watches a run. Called from the lanes, so it must be quick and must not block for long.
+pub trait Observer: Send + Sync {
+    /// Something happened.
+    fn event(&self, event: Event);
+}
+
+/// An observer that looks away.
+#[derive(Debug, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    fn event(&self, _event: Event) {}
+}

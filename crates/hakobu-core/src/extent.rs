@@ -1,0 +1,71 @@
+//! Ranges of a big file: pieces are what one operation carries, chunks are what a lane takes.
+
+/// The bytes that one read or write carries. A power of two, so that each piece is a subtree of
+/// the file's BLAKE3; small enough to stay in a core's L2 cache between read, hash and encryption.
+pub const PIECE_BYTES: u64 = 256 * 1024;
+
+/// The pieces in a chunk, the unit that lanes take from a file's shared counter.
+pub const PIECES_PER_CHUNK: u64 = 16;
+
+/// The bytes of a whole chunk.
+pub const CHUNK_BYTES: u64 = PIECE_BYTES * PIECES_PER_CHUNK;
+
+/// A range of bytes in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it begins.
+    pub offset: u64,
+    /// How long it is, in bytes; never 0 for a piece or chunk.
+    pub length: u64,
+}
+
+impl Extent {
+    /// Where it ends: the first byte that is not in it.
+    pub fn end(&self) -> u64 {
+        self.offset + self.length
+    }
+
+    /// The pieces of this extent, in order. The extent must begin at a multiple of [`PIECE_BYTES`].
+    pub fn pieces(self) -> impl Iterator<Item = Extent> {
+        debug_assert!(self.offset.is_multiple_of(PIECE_BYTES));
+        let count = self.length.div_ceil(PIECE_BYTES);
+        (0..count).map(move |index| {
+            let offset = self.offset + index * PIECE_BYTES;
+            Extent { offset, length: PIECE_BYTES.min(self.end() - offset) }
+        })
+    }
+}
+
+/// How many chunks a file of `size_bytes` has.
+pub fn chunk_count(size_bytes: u64) -> u64 {
+    size_bytes.div_ceil(CHUNK_BYTES)
+}
+
+/// The chunk number `index` of a file of `size_bytes`, or `None` past its end.
+pub fn chunk(size_bytes: u64, index: u64) -> Option<Extent> {
+    let offset = index.checked_mul(CHUNK_BYTES)?;
+    (offset < size_bytes).then(|| Extent { offset, length: CHUNK_BYTES.min(size_bytes - offset) })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn pieces_of_chunks_cover_the_file_once(size in 0..80 * PIECE_BYTES) {
+            let mut next = 0;
+            for index in 0..chunk_count(size) {
+                for piece in chunk(size, index).unwrap().pieces() {
+                    prop_assert_eq!(piece.offset, next);
+                    prop_assert!(piece.length > 0 && piece.length <= PIECE_BYTES);
+                    next = piece.end();
+                }
+            }
+            prop_assert_eq!(next, size);
+            prop_assert_eq!(chunk(size, chunk_count(size)), None);
+        }
+    }
+}

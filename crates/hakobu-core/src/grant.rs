@@ -1,0 +1,116 @@
+//! What a peer may do at the target. The serving side checks every operation against it, because
+//! a source, too, may be hostile.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::EntryPath;
+
+/// The permission that a controller gives a target for one job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The paths, below the target's root, that may be written: each stands for itself and, with
+    /// `tree`, for everything below it.
+    pub places: Vec<GrantedPlace>,
+    /// Whether owner and group may be set.
+    pub may_chown: bool,
+    /// Whether set-user-ID and set-group-ID bits may be set.
+    pub may_set_id: bool,
+    /// The most bytes of content that may be written, if there is a limit.
+    pub bytes_max: Option<u64>,
+}
+
+/// One place that a grant opens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantedPlace {
+    /// The path below the target's root.
+    pub path: EntryPath,
+    /// Whether everything below it is open as well.
+    pub tree: bool,
+}
+
+impl Grant {
+    /// A grant for everything below the root.
+    pub fn everything() -> Self {
+        Self {
+            places: vec![GrantedPlace { path: EntryPath::root(), tree: true }],
+            may_chown: true,
+            may_set_id: true,
+            bytes_max: None,
+        }
+    }
+
+    /// Whether `path` may be created or changed.
+    ///
+    /// # Errors
+    /// `BeyondGrant`, naming the path.
+    pub fn check_write(&self, path: &EntryPath) -> Result<()> {
+        if self.places.iter().any(|place| path == &place.path || (place.tree && path.is_within(&place.path))) {
+            return Ok(());
+        }
+        Err(beyond("writing").at(path))
+    }
+
+    /// Whether directory `path` may be listed or entered: it lies in a granted tree, or it leads
+    /// to a granted place.
+    ///
+    /// # Errors
+    /// `BeyondGrant`, naming the path.
+    pub fn check_enter(&self, path: &EntryPath) -> Result<()> {
+        if self.places.iter().any(|place| place.path.is_within(path)) {
+            return Ok(());
+        }
+        self.check_write(path)
+    }
+
+    /// Whether `total_bytes` of content stay within the limit.
+    ///
+    /// # Errors
+    /// `BeyondGrant`.
+    pub fn check_bytes(&self, total_bytes: u64) -> Result<()> {
+        match self.bytes_max {
+            Some(limit) if total_bytes > limit => Err(beyond("writing more bytes than granted")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The mode with the bits removed that this grant does not give.
+    pub fn allowed_mode(&self, mode: u32) -> u32 {
+        if self.may_set_id { mode } else { mode & !0o6000 }
+    }
+}
+
+fn beyond(during: &'static str) -> Error {
+    Error::new(ErrorKind::BeyondGrant, during, "the job's grant does not allow it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(path: &str, tree: bool) -> Grant {
+        let place = GrantedPlace { path: EntryPath::new(path).unwrap(), tree };
+        Grant { places: vec![place], may_chown: false, may_set_id: false, bytes_max: Some(10) }
+    }
+
+    #[test]
+    fn a_tree_is_open_below_its_name_only() {
+        let grant = grant("in/tree", true);
+        let path = |text: &str| EntryPath::new(text).unwrap();
+        assert!(grant.check_write(&path("in/tree/a/b")).is_ok());
+        assert!(grant.check_write(&path("in/tree")).is_ok());
+        assert_eq!(grant.check_write(&path("in/treeX")).unwrap_err().kind, ErrorKind::BeyondGrant);
+        assert!(grant.check_write(&path("in")).is_err());
+        assert!(grant.check_enter(&path("in")).is_ok());
+        assert!(grant.check_enter(&path("other")).is_err());
+    }
+
+    #[test]
+    fn one_name_is_one_name() {
+        let grant = grant("file", false);
+        assert!(grant.check_write(&EntryPath::new("file").unwrap()).is_ok());
+        assert!(grant.check_write(&EntryPath::new("file/x").unwrap()).is_err());
+        assert!(grant.check_bytes(11).is_err());
+        assert_eq!(grant.allowed_mode(0o4755), 0o755);
+    }
+}

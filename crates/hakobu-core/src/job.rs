@@ -1,0 +1,40 @@
+//! What a run has to do: which entries of the source go where below the target's root.
+
+use serde::{Deserialize, Serialize};
+
+use crate::path::EntryPath;
+
+/// One thing to copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    /// Which of the source's roots.
+    pub root: u16,
+    /// The entry below that root: one name, or the root itself for the contents of a directory.
+    pub source: EntryPath,
+    /// Where it lands below the target's root; the root itself for contents that go into it.
+    pub target: EntryPath,
+}
+
+/// A run: everything the engine needs besides the two endpoints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// What to copy.
+    pub items: Vec<Item>,
+    /// A directory at the target to make first, with ordinary permissions.
+    pub make_directory: Option<EntryPath>,
+    /// The target is a character device such as `/dev/null`, which takes content only.
+    pub device: bool,
+    /// How many lanes to use, 1 to [`LANES_MAX`].
+    pub lanes: u16,
+    /// Whether to take digests.
+    pub digest: bool,
+    /// Whether to flush the target to stable storage in the end.
+    pub durable: bool,
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// Kinds of loss that must not happen: an entry that would lose one of them fails.
+    pub require: Vec<crate::endpoint::LossKind>,
+}
+
+/// The most lanes of one run.
+pub const LANES_MAX: u16 = 64;

@@ -1,0 +1,273 @@
+//! Where things land: the rule of rsync, decided before anything is touched.
+//!
+//! `dir` goes to TARGET`/dir`; `dir/` gives its contents to TARGET. A file goes to TARGET, or
+//! into it when it is a directory or ends in `/`. Several sources go into TARGET. Whether TARGET
+//! exists changes nothing for a directory (rsync departs from that for an empty one; this rule
+//! does not).
+
+use crate::entry::Kind;
+use crate::error::{Error, ErrorKind, Result};
+use crate::location::Location;
+use crate::path::EntryPath;
+
+/// One source that exists.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceFound<'a> {
+    /// What the user typed.
+    pub location: &'a Location,
+    /// What is there: looked at through links where the location
+    /// [means contents](Location::means_contents), and only there.
+    pub kind: Kind,
+}
+
+/// What is at the place the user named as the target. Links are followed to directories and
+/// devices only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum TargetFound {
+    /// Nothing.
+    Absent {
+        /// Whether the directory that would hold it is there.
+        parent_exists: bool,
+    },
+    /// A directory, or a link to one.
+    Directory,
+    /// A regular file.
+    File,
+    /// A link to a file or to nothing. It is replaced, never written through.
+    Symlink,
+    /// A character device.
+    CharacterDevice {
+        /// Whether it is `/dev/null`.
+        null: bool,
+    },
+    /// A block device.
+    BlockDevice,
+    /// A FIFO, a socket or something else.
+    Special,
+}
+
+/// The existing directory, or the sink, that all places are named from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LandingRoot {
+    /// The target itself, which is a directory.
+    Target,
+    /// The directory that holds the target ([`Location::parent_path`]).
+    Parent,
+    /// `/dev/null`: content is read, checked and dropped.
+    Discard,
+}
+
+/// Where everything lands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Landing {
+    /// What the places are below of.
+    pub root: LandingRoot,
+    /// For each source, in their order, the path below the root: none to two names. The empty
+    /// path is the root itself and occurs for the contents of a directory only.
+    pub places: Vec<EntryPath>,
+    /// The directory below the root that is the target and must be created first, if there is
+    /// one. Where a source's contents go to it, it is that source's place.
+    pub create_target_directory: Option<EntryPath>,
+}
+
+/// Decides where the sources land.
+///
+/// # Errors
+/// `Usage`: no source, several sources for one file, two sources for one place, a kind of target
+/// that this version does not write. `NotFound`: the target's parent is missing. `Conflict`: a
+/// directory onto something else, or a slash behind something that is no directory.
+pub fn land(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) -> Result<Landing> {
+    check_sources(sources)?;
+    let fail = |kind, detail: &str| Err(Error::new(kind, "looking at the target", detail).at(target.as_typed()));
+    let single = match sources {
+        [one] if one.kind != Kind::Directory => Some(one),
+        _ => None,
+    };
+    match found {
+        TargetFound::Directory => into_directory(sources, LandingRoot::Target, &EntryPath::root()),
+        TargetFound::Absent { parent_exists: false } => fail(
+            ErrorKind::NotFound,
+            "the directory that would hold it is not there; create it first",
+        ),
+        TargetFound::Absent { .. } => {
+            let place = place_of(target)?;
+            if single.is_some() && !target.names_a_directory() {
+                return Ok(as_target(LandingRoot::Parent, place));
+            }
+            let mut landing = into_directory(sources, LandingRoot::Parent, &place)?;
+            landing.create_target_directory = Some(place);
+            Ok(landing)
+        }
+        TargetFound::BlockDevice => {
+            fail(ErrorKind::Usage, "writing to a block device comes with a later version")
+        }
+        TargetFound::CharacterDevice { null: true } => match sources {
+            [one] if one.kind == Kind::File => {
+                Ok(as_target(LandingRoot::Discard, EntryPath::root()))
+            }
+            _ => fail(ErrorKind::Usage, "it takes the content of one file at a time"),
+        },
+        TargetFound::CharacterDevice { .. } | TargetFound::Special => fail(
+            ErrorKind::Usage,
+            "writing to a device, FIFO or socket is not in this version; /dev/null is",
+        ),
+        TargetFound::File | TargetFound::Symlink => {
+            if target.names_a_directory() {
+                return fail(ErrorKind::Conflict, "it is not a directory, although a slash is behind it");
+            }
+            match (sources, single) {
+                (_, Some(_)) => Ok(as_target(LandingRoot::Parent, place_of(target)?)),
+                ([_], None) => fail(
+                    ErrorKind::Conflict,
+                    "a directory cannot replace what is there; remove it first, or name another place",
+                ),
+                _ => fail(ErrorKind::Usage, "several sources need a directory as target"),
+            }
+        }
+    }
+}
+
+fn as_target(root: LandingRoot, place: EntryPath) -> Landing {
+    Landing { root, places: vec![place], create_target_directory: None }
+}
+
+fn check_sources(sources: &[SourceFound<'_>]) -> Result<()> {
+    if sources.is_empty() {
+        return Err(Error::new(ErrorKind::Usage, "looking at the sources", "there is none"));
+    }
+    for source in sources {
+        if source.location.means_contents() && source.kind != Kind::Directory {
+            let detail = "it is not a directory, although a slash is behind it";
+            let error = Error::new(ErrorKind::Conflict, "looking at the source", detail);
+            return Err(error.at(source.location.as_typed()));
+        }
+    }
+    Ok(())
+}
+
+/// The target's own name below the directory that holds it.
+fn place_of(target: &Location) -> Result<EntryPath> {
+    let unsound = |detail: &str| {
+        Error::new(ErrorKind::Usage, "looking at the target", detail).at(target.as_typed())
+    };
+    let name = target.final_name().ok_or_else(|| unsound("it has no name of its own"))?;
+    EntryPath::root().join(name).map_err(|error| unsound(&error.detail))
+}
+
+fn into_directory(
+    sources: &[SourceFound<'_>],
+    root: LandingRoot,
+    directory: &EntryPath,
+) -> Result<Landing> {
+    let mut places: Vec<EntryPath> = Vec::with_capacity(sources.len());
+    for source in sources {
+        let name = source.location.final_name().filter(|_| !source.location.means_contents());
+        let place = match name {
+            None => directory.clone(),
+            Some(name) => directory.join(name).map_err(|error| {
+                let error = Error::new(ErrorKind::Usage, "looking at the source", error.detail);
+                error.at(source.location.as_typed())
+            })?,
+        };
+        places.push(place);
+    }
+    check_apart(sources, &places)?;
+    Ok(Landing { root, places, create_target_directory: None })
+}
+
+/// Directories that land on one place are merged, as rsync does; of anything else the second
+/// would silently replace the first.
+fn check_apart(sources: &[SourceFound<'_>], places: &[EntryPath]) -> Result<()> {
+    let mut by_place: Vec<_> = places.iter().zip(sources).collect();
+    by_place.sort_by_key(|(place, _)| *place);
+    for pair in by_place.windows(2) {
+        let ((first_place, first), (second_place, second)) = (pair[0], pair[1]);
+        let both_directories = [first, second].iter().all(|one| one.kind == Kind::Directory);
+        if first_place == second_place && !both_directories {
+            let detail = format!("it would land on the same name as {}", first.location);
+            let error = Error::new(ErrorKind::Usage, "looking at the source", detail);
+            return Err(error.at(second.location.as_typed()));
+        }
+    }
+    Ok(())
+}
+
+/// What makes one file or directory itself, on any machine, for as long as it runs.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Identity {
+    /// The kernel's identity since it started, so that numbers of two machines never match.
+    pub boot_id: String,
+    /// The device number.
+    pub device: u64,
+    /// The inode number.
+    pub inode: u64,
+}
+
+/// The identities from an entry up to `/`, the entry first, not following a link at its end.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Ancestry {
+    /// Whether the entry is there. If not, the first identity is the nearest directory above it
+    /// that is.
+    pub exists: bool,
+    /// The identities upwards.
+    pub upwards: Vec<Identity>,
+}
+
+/// How a source and the place it lands on lie to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// They have nothing to do with each other.
+    Apart,
+    /// They are one and the same.
+    Same,
+    /// The place lies within the source, so the copy would contain itself.
+    TargetInSource,
+    /// The place holds the source, so the copy could replace its own source.
+    SourceInTarget,
+}
+
+/// How a source lies to its landing place (not to the target that was typed). Only a directory
+/// can hold something, and a file beside its landing place is fine.
+pub fn relation(source: &Ancestry, source_is_directory: bool, place: &Ancestry) -> Relation {
+    let (Some(source_self), Some(place_first)) = (source.upwards.first(), place.upwards.first())
+    else {
+        return Relation::Apart;
+    };
+    if place.exists && source_self == place_first {
+        return Relation::Same;
+    }
+    if !source_is_directory {
+        return Relation::Apart;
+    }
+    if place.upwards.contains(source_self) {
+        return Relation::TargetInSource;
+    }
+    if place.exists && source.upwards.contains(place_first) {
+        return Relation::SourceInTarget;
+    }
+    Relation::Apart
+}
+
+impl Relation {
+    /// Refuses everything but [`Relation::Apart`].
+    ///
+    /// # Errors
+    /// `Refused`, saying how the two lie.
+    pub fn check(self, source: &Location, target: &Location) -> Result<()> {
+        let detail = match self {
+            Relation::Apart => return Ok(()),
+            Relation::Same => "source and target are the same".to_owned(),
+            Relation::TargetInSource => {
+                format!("it would land within {source}, so the copy would contain itself")
+            }
+            Relation::SourceInTarget => {
+                format!("it would land on a directory that holds {source} itself")
+            }
+        };
+        Err(Error::new(ErrorKind::Refused, "copying to", detail).at(target.as_typed()))
+    }
+}
+
+#[cfg(test)]
+#[path = "landing_tests.rs"]
+mod tests;

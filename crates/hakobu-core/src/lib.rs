@@ -1,0 +1,29 @@
+//! What hakobu knows about moving data, without any way of doing it by itself.
+//!
+//! This crate holds the vocabulary (entries, paths, extents), the traits that places which hold
+//! data implement ([`endpoint`]), the pure decisions ([`planner`], [`landing`]) and the
+//! [`engine`] that drives lanes. It opens no socket, reads no clock or environment that it was
+//! not given, and prints nothing.
+
+pub mod capabilities;
+pub mod checksum;
+pub mod counters;
+pub mod digest;
+pub mod endpoint;
+pub mod engine;
+pub mod entry;
+pub mod error;
+pub mod event;
+pub mod extent;
+pub mod grant;
+pub mod job;
+pub mod landing;
+pub mod listing;
+pub mod location;
+pub mod pack;
+pub mod path;
+pub mod planner;
+pub mod report;
+pub mod units;
+
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,278 @@
+//! The entries of one directory, complete, in one pinned order, without an allocation per entry.
+
+use std::cmp::Ordering;
+
+use crate::entry::{Kind, Metadata, Time};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{EntryPath, check_name};
+
+/// The most entries that one directory may have to be handled.
+pub const ENTRIES_MAX: usize = 32 << 20;
+/// The bytes of an encoded record without its name.
+const RECORD_BYTES: usize = 58;
+
+/// The listing of one directory, or why there is none.
+#[derive(Clone, Debug)]
+pub struct DirectoryListing {
+    /// The directory, below the root.
+    pub path: EntryPath,
+    /// Its entries, complete, or the error.
+    pub result: Result<Listing>,
+}
+
+/// The entries of one directory, ordered bytewise with directories as `name/`.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    names: Vec<u8>,
+    records: Vec<Record>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    name_begin: u32,
+    name_bytes: u16,
+    metadata: Metadata,
+}
+
+impl Listing {
+    /// A listing with room for some entries.
+    pub fn with_capacity(entries: usize) -> Self {
+        Self { names: Vec::with_capacity(entries * 16), records: Vec::with_capacity(entries) }
+    }
+
+    /// Adds an entry; the order is made by [`Listing::sort`] in the end.
+    ///
+    /// # Errors
+    /// When the name cannot be the name of an entry, or there are too many entries.
+    pub fn push(&mut self, name: &[u8], metadata: Metadata) -> Result<()> {
+        check_name(name)?;
+        if self.records.len() >= ENTRIES_MAX || self.names.len() > u32::MAX as usize - name.len() {
+            return Err(Error::new(ErrorKind::Unsupported, "listing", "more than 32 million entries in one directory"));
+        }
+        let name_begin = self.names.len() as u32;
+        self.names.extend_from_slice(name);
+        self.records.push(Record { name_begin, name_bytes: name.len() as u16, metadata });
+        Ok(())
+    }
+
+    /// Brings the entries into the pinned order.
+    pub fn sort(&mut self) {
+        let names = &self.names;
+        let name = |record: &Record| &names[record.name_begin as usize..][..record.name_bytes as usize];
+        self.records.sort_unstable_by(|a, b| {
+            compare(name(a), a.metadata.kind, name(b), b.metadata.kind)
+        });
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The name of entry number `index`.
+    pub fn name(&self, index: usize) -> &[u8] {
+        let record = &self.records[index];
+        &self.names[record.name_begin as usize..][..record.name_bytes as usize]
+    }
+
+    /// The description of entry number `index`.
+    pub fn metadata(&self, index: usize) -> &Metadata {
+        &self.records[index].metadata
+    }
+
+    /// Finds an entry by name and by whether it is a directory.
+    pub fn find(&self, name: &[u8], directory: bool) -> Option<usize> {
+        let kind = if directory { Kind::Directory } else { Kind::File };
+        self.records
+            .binary_search_by(|record| {
+                let found = &self.names[record.name_begin as usize..][..record.name_bytes as usize];
+                compare(found, record.metadata.kind, name, kind)
+            })
+            .ok()
+    }
+
+    /// Compares entry `index` of this listing with entry `other_index` of another in the order.
+    pub fn compare(&self, index: usize, other: &Listing, other_index: usize) -> Ordering {
+        compare(
+            self.name(index),
+            self.metadata(index).kind,
+            other.name(other_index),
+            other.metadata(other_index).kind,
+        )
+    }
+
+    /// Appends the listing's encoding to `out`: a count, then each record with its name.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.encode_range(0, self.len(), out);
+    }
+
+    /// Appends the encoding of `count` entries from `begin` on.
+    pub fn encode_range(&self, begin: usize, count: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(count as u32).to_le_bytes());
+        for record in &self.records[begin..begin + count] {
+            let it = &record.metadata;
+            out.extend_from_slice(&record.name_bytes.to_le_bytes());
+            out.push(it.kind as u8);
+            out.push(u8::from(it.sparse));
+            for number in [it.mode, it.uid, it.gid, it.links] {
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+            out.extend_from_slice(&it.size_bytes.to_le_bytes());
+            for time in [it.mtime, it.ctime] {
+                out.extend_from_slice(&time.seconds.to_le_bytes());
+                out.extend_from_slice(&time.nanoseconds.to_le_bytes());
+            }
+            out.extend_from_slice(&[0; 6]);
+            out.extend_from_slice(&self.names[record.name_begin as usize..][..record.name_bytes as usize]);
+        }
+    }
+
+    /// Adds the entries that [`Listing::encode_range`] wrote, and leaves `bytes` behind them.
+    ///
+    /// # Errors
+    /// `Protocol` when the bytes are no such encoding.
+    pub fn decode_into(&mut self, bytes: &mut &[u8]) -> Result<()> {
+        let count = u32::from_le_bytes(take::<4>(bytes)?) as usize;
+        if count > bytes.len() / RECORD_BYTES {
+            return Err(malformed("a count that exceeds the message"));
+        }
+        self.records.reserve(count);
+        for _ in 0..count {
+            let (name, metadata) = decode_record(bytes)?;
+            self.push(name, metadata)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the entries are in the pinned order, each once.
+    pub fn is_sorted(&self) -> bool {
+        (1..self.len()).all(|index| self.compare(index - 1, self, index) == Ordering::Less)
+    }
+}
+
+fn decode_record<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], Metadata)> {
+    let name_bytes = u16::from_le_bytes(take(bytes)?) as usize;
+    let [kind, sparse] = take(bytes)?;
+    let kind = Kind::from_number(kind).ok_or_else(|| malformed("an unknown kind of entry"))?;
+    let mut number = || -> Result<u32> { Ok(u32::from_le_bytes(take(bytes)?)) };
+    let (mode, uid, gid, links) = (number()?, number()?, number()?, number()?);
+    let size_bytes = u64::from_le_bytes(take(bytes)?);
+    let mut time = || -> Result<Time> {
+        let seconds = i64::from_le_bytes(take(bytes)?);
+        let nanoseconds = u32::from_le_bytes(take(bytes)?);
+        if nanoseconds > 999_999_999 {
+            return Err(malformed("a time with too many nanoseconds"));
+        }
+        Ok(Time { seconds, nanoseconds })
+    };
+    let (mtime, ctime) = (time()?, time()?);
+    let _reserved: [u8; 6] = take(bytes)?;
+    if name_bytes > bytes.len() {
+        return Err(malformed("a name that exceeds the message"));
+    }
+    let (name, rest) = bytes.split_at(name_bytes);
+    *bytes = rest;
+    let mode = mode & 0o7777;
+    Ok((name, Metadata { kind, mode, uid, gid, size_bytes, mtime, ctime, links, sparse: sparse != 0 }))
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
+    let (head, rest) = bytes.split_first_chunk::<N>().ok_or_else(|| malformed("a message that ends early"))?;
+    *bytes = rest;
+    Ok(*head)
+}
+
+fn malformed(what: &str) -> Error {
+    Error::new(ErrorKind::Protocol, "reading a listing", what)
+}
+
+/// The pinned order: bytewise, directories as `name/`, which is the key order of object stores.
+fn compare(a: &[u8], a_kind: Kind, b: &[u8], b_kind: Kind) -> Ordering {
+    let common = a.len().min(b.len());
+    match a[..common].cmp(&b[..common]) {
+        Ordering::Equal => {}
+        different => return different,
+    }
+    let slash = |kind: Kind| (kind == Kind::Directory).then_some(b'/');
+    let next = |name: &[u8], kind| name.get(common).copied().or(slash(kind));
+    match next(a, a_kind).cmp(&next(b, b_kind)) {
+        Ordering::Equal if a.len() != b.len() => a.len().cmp(&b.len()),
+        decided => decided,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn metadata(kind: Kind) -> Metadata {
+        let time = Time { seconds: -5, nanoseconds: 7 };
+        Metadata { kind, mode: 0o644, uid: 1, gid: 2, size_bytes: 3, mtime: time, ctime: time, links: 1, sparse: true }
+    }
+
+    fn listing(names: &[(&[u8], Kind)]) -> Listing {
+        let mut listing = Listing::default();
+        names.iter().for_each(|(name, kind)| listing.push(name, metadata(*kind)).unwrap());
+        listing.sort();
+        listing
+    }
+
+    #[test]
+    fn the_order_is_that_of_keys_with_directories_as_prefixes() {
+        let listing = listing(&[(b"a", Kind::Directory), (b"a-b", Kind::File), (b"a.b", Kind::File), (b"a0", Kind::File)]);
+        let names: Vec<_> = (0..listing.len()).map(|index| listing.name(index)).collect();
+        assert_eq!(names, [&b"a-b"[..], b"a.b", b"a", b"a0"]);
+        assert!(listing.is_sorted());
+        assert_eq!(listing.find(b"a", true), Some(2));
+        assert_eq!(listing.find(b"a", false), None);
+    }
+
+    #[test]
+    fn a_count_beyond_the_message_is_refused_before_allocation() {
+        let mut bytes = &[0xff, 0xff, 0xff, 0x7f, 0, 0][..];
+        assert!(Listing::default().decode_into(&mut bytes).is_err());
+    }
+
+    #[test]
+    fn a_name_that_leaves_the_directory_is_refused() {
+        let mut encoded = Vec::new();
+        listing(&[(b"ab", Kind::File)]).encode(&mut encoded);
+        let at = encoded.len() - 2;
+        encoded[at..].copy_from_slice(b"..");
+        assert!(Listing::default().decode_into(&mut &encoded[..]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn encoding_is_reversible(names in proptest::collection::btree_set(proptest::collection::vec(1u8..46, 1..9), 0..40)) {
+            let mut listing = Listing::default();
+            for name in &names {
+                listing.push(name, metadata(if name.len() % 2 == 0 { Kind::File } else { Kind::Directory })).unwrap();
+            }
+            listing.sort();
+            let mut encoded = Vec::new();
+            listing.encode(&mut encoded);
+            let mut decoded = Listing::default();
+            let mut rest = &encoded[..];
+            decoded.decode_into(&mut rest).unwrap();
+            prop_assert!(rest.is_empty() && decoded.is_sorted());
+            prop_assert_eq!(decoded.len(), listing.len());
+            for index in 0..listing.len() {
+                prop_assert_eq!(decoded.name(index), listing.name(index));
+                prop_assert_eq!(decoded.metadata(index), listing.metadata(index));
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Listing::default().decode_into(&mut &bytes[..]);
+        }
+    }
+}

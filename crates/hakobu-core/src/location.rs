@@ -1,0 +1,341 @@
+//! What the user typed: a place on this machine or on another one.
+//!
+//! A colon before the first slash makes it remote, as with scp and rsync: `[user@]host:path`;
+//! `ssh://[user@]host[:port]/path` says the same with a port. `./a:b` is a local name. Names are
+//! bytes and are taken as they are: nothing is decoded, expanded or normalised.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{lossy, serde_bytes_vec};
+
+/// Schemes that are understood but served by a later version.
+const LATER_SCHEMES: [&str; 8] = ["sftp", "hakobu", "rsync", "nfs", "smb", "s3", "az", "gs"];
+
+/// A place that the user named.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Location {
+    #[serde(with = "serde_bytes_vec")]
+    typed: Vec<u8>,
+    place: Place,
+}
+
+/// Where a [`Location`] is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Place {
+    /// A path on this machine; never empty.
+    Local {
+        /// The path as typed.
+        #[serde(with = "serde_bytes_vec")]
+        path: Vec<u8>,
+    },
+    /// A path on a machine that ssh reaches.
+    Ssh {
+        /// Which machine, and as whom.
+        host: SshHost,
+        /// The path over there, relative to the home directory unless it begins with a slash;
+        /// never empty (`.` is the home directory).
+        #[serde(with = "serde_bytes_vec")]
+        path: Vec<u8>,
+    },
+}
+
+/// The machine of a remote location, in ssh's terms.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SshHost {
+    /// The login name, if one was typed. Never begins with `-`.
+    pub user: Option<String>,
+    /// A host name, an address without brackets, or an alias of ssh's settings. Never begins
+    /// with `-`, never empty.
+    pub host: String,
+    /// The port, if one was typed.
+    pub port: Option<u16>,
+}
+
+impl Location {
+    /// Reads what the user typed. Never fails on a local path that is not empty and has no NUL.
+    ///
+    /// # Errors
+    /// `Usage`: empty, NUL, an unsound host, user or port, or a scheme that this version lacks.
+    pub fn parse(typed: &[u8]) -> Result<Self> {
+        let place = place_of(typed).map_err(|error| error.at(typed))?;
+        Ok(Self { typed: typed.to_vec(), place })
+    }
+
+    /// A path on this machine, whatever bytes are in it.
+    pub fn local(path: impl Into<Vec<u8>>) -> Self {
+        let path = path.into();
+        Self { typed: path.clone(), place: Place::Local { path } }
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The bytes that were typed.
+    pub fn as_typed(&self) -> &[u8] {
+        &self.typed
+    }
+
+    /// The path, on whichever machine it is.
+    pub fn path(&self) -> &[u8] {
+        match &self.place {
+            Place::Local { path } | Place::Ssh { path, .. } => path,
+        }
+    }
+
+    /// The machine, or `None` when it is this one.
+    pub fn ssh_host(&self) -> Option<&SshHost> {
+        match &self.place {
+            Place::Local { .. } => None,
+            Place::Ssh { host, .. } => Some(host),
+        }
+    }
+
+    /// Whether the path ends in `/`, `/.` or is `.`: it can only be a directory.
+    pub fn names_a_directory(&self) -> bool {
+        matches!(self.last_part(), b"" | b"." | b"..")
+    }
+
+    /// Whether, as a source, it stands for the contents of a directory and not for the directory:
+    /// it ends in `/`, `/.` or `/..`, or is `.` or `..`. A link there is followed.
+    pub fn means_contents(&self) -> bool {
+        self.names_a_directory()
+    }
+
+    /// The last name, or `None` where there is none: `/`, `.`, `..`, `a/..`. Slashes and `/.` at
+    /// the end do not count.
+    pub fn final_name(&self) -> Option<&[u8]> {
+        let mut path = self.path();
+        loop {
+            match path.iter().rposition(|&byte| byte == b'/') {
+                Some(slash) if matches!(&path[slash + 1..], b"" | b".") => path = &path[..slash],
+                Some(slash) => return name_or_none(&path[slash + 1..]),
+                None => return name_or_none(path),
+            }
+        }
+    }
+
+    /// The path of the directory that holds the last name: `.` or the root where the path has one
+    /// name only, and `None` where there is no last name.
+    pub fn parent_path(&self) -> Option<Vec<u8>> {
+        let name = self.final_name()?;
+        let path = self.path();
+        // The last name is a slice of the path, so its place there is known.
+        let start = name.as_ptr() as usize - path.as_ptr() as usize;
+        let parent = &path[..start];
+        let kept = parent.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+        Some(match (kept, parent.first()) {
+            (0, Some(_)) => b"/".to_vec(),
+            (0, None) => b".".to_vec(),
+            _ => parent[..kept].to_vec(),
+        })
+    }
+
+    fn last_part(&self) -> &[u8] {
+        self.path().rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+    }
+}
+
+impl Default for Location {
+    /// The current directory.
+    fn default() -> Self {
+        Self::local(".")
+    }
+}
+
+impl fmt::Display for Location {
+    /// The typed form, with control characters escaped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&lossy(&self.typed))
+    }
+}
+
+impl SshHost {
+    /// `user@host` or `host`, as ssh takes it on its command line (the port is separate).
+    pub fn destination(&self) -> String {
+        match &self.user {
+            Some(user) => format!("{user}@{}", self.host),
+            None => self.host.clone(),
+        }
+    }
+}
+
+impl fmt::Display for SshHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.destination())?;
+        self.port.map_or(Ok(()), |port| write!(f, ", port {port}"))
+    }
+}
+
+fn name_or_none(name: &[u8]) -> Option<&[u8]> {
+    (!matches!(name, b"" | b"." | b"..")).then_some(name)
+}
+
+fn usage(detail: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Usage, "reading the location", detail)
+}
+
+fn place_of(typed: &[u8]) -> Result<Place> {
+    if typed.is_empty() {
+        return Err(usage("it is empty; the current directory is ."));
+    }
+    if typed.contains(&0) {
+        return Err(usage("a NUL byte cannot be part of it"));
+    }
+    if typed == b"-" {
+        return Err(usage("standard input and output are not in this version; a file named - is ./-"));
+    }
+    if let Some((scheme, rest)) = split_scheme(typed) {
+        return scheme_place(&scheme, rest);
+    }
+    match host_colon(typed)? {
+        None => Ok(Place::Local { path: typed.to_vec() }),
+        Some(colon) => {
+            let (login, path) = (&typed[..colon], &typed[colon + 1..]);
+            if path.first() == Some(&b':') {
+                return Err(usage("modules of an rsync daemon (host::module) are not in this version"));
+            }
+            let (user, host) = split_login(login)?;
+            Ok(Place::Ssh { host: SshHost { user, host, port: None }, path: home_path(path)? })
+        }
+    }
+}
+
+/// `scheme` and what follows `://`, where the text begins like a URL.
+fn split_scheme(typed: &[u8]) -> Option<(String, &[u8])> {
+    let colon = typed.iter().position(|&byte| byte == b':')?;
+    let rest = typed[colon..].strip_prefix(b"://")?;
+    let scheme = std::str::from_utf8(&typed[..colon]).ok()?;
+    let sound = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    (sound && scheme.starts_with(|first: char| first.is_ascii_alphabetic()))
+        .then(|| (scheme.to_ascii_lowercase(), rest))
+}
+
+fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
+    if scheme == "file" {
+        return Err(usage("write a local path without file://"));
+    }
+    if LATER_SCHEMES.contains(&scheme) {
+        return Err(usage(format!("{scheme}:// is not in this version; ssh://host/path is")));
+    }
+    if scheme != "ssh" {
+        return Err(usage(format!("{scheme}:// is not known; write host:path or ssh://host/path")));
+    }
+    let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(slash);
+    // In `user@[::1]:22` only a colon after the bracket leads to a port.
+    if authority.iter().filter(|&&byte| byte == b':').count() > 1 && !authority.contains(&b']') {
+        return Err(usage("an IPv6 address is written in brackets: ssh://[::1]:22/path"));
+    }
+    let host_end = authority.iter().rposition(|&byte| byte == b']').unwrap_or(0);
+    let (login, port) = match authority[host_end..].iter().position(|&byte| byte == b':') {
+        None => (authority, None),
+        Some(colon) => {
+            let (login, port) = authority.split_at(host_end + colon);
+            (login, Some(parse_port(&port[1..])?))
+        }
+    };
+    let (user, host) = split_login(login)?;
+    let path = match path {
+        b"" => b".".to_vec(),
+        [b'/', b'~', ..] => home_path(&path[1..])?,
+        _ => path.to_vec(),
+    };
+    Ok(Place::Ssh { host: SshHost { user, host, port }, path })
+}
+
+fn parse_port(port: &[u8]) -> Result<u16> {
+    std::str::from_utf8(port)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+        .and_then(|text| text.parse::<u16>().ok())
+        .filter(|&port| port != 0)
+        .ok_or_else(|| usage("the port must be a number from 1 to 65535"))
+}
+
+/// Where the colon is that ends a host, if there is one before the first slash.
+fn host_colon(typed: &[u8]) -> Result<Option<usize>> {
+    let slash = typed.iter().position(|&byte| byte == b'/').unwrap_or(typed.len());
+    let before_slash = &typed[..slash];
+    let Some(first_colon) = before_slash.iter().position(|&byte| byte == b':') else {
+        return Ok(None);
+    };
+    let Some(open) = before_slash[..first_colon].iter().position(|&byte| byte == b'[') else {
+        return Ok(Some(first_colon));
+    };
+    if open != 0 && before_slash[open - 1] != b'@' {
+        return Ok(Some(first_colon));
+    }
+    match before_slash.windows(2).position(|pair| pair == b"]:") {
+        Some(close) => Ok(Some(close + 1)),
+        None => Err(usage("an address in brackets is written [::1]:path; a local name ./[…")),
+    }
+}
+
+/// `user@host` with the address' brackets taken off, both checked.
+fn split_login(login: &[u8]) -> Result<(Option<String>, String)> {
+    let (user, host) = match login.iter().rposition(|&byte| byte == b'@') {
+        Some(at) => (Some(&login[..at]), &login[at + 1..]),
+        None => (None, login),
+    };
+    let user = user.map(|user| checked_word(user, "user")).transpose()?;
+    let bare = host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]"));
+    let host = checked_word(bare.unwrap_or(host), "host")?;
+    if bare.is_some() && !is_address(&host) {
+        return Err(usage("only an IPv6 address may stand in brackets"));
+    }
+    if bare.is_none() && host.contains(['[', ']', ':']) {
+        return Err(usage("an IPv6 address is written in brackets: [::1]:path"));
+    }
+    Ok((user, host))
+}
+
+fn is_address(host: &str) -> bool {
+    let address = host.split_once('%').map_or(host, |(address, _zone)| address);
+    address.parse::<std::net::Ipv6Addr>().is_ok()
+}
+
+/// A user or host that is safe to hand to ssh as an argument.
+fn checked_word(word: &[u8], what: &str) -> Result<String> {
+    if word.is_empty() {
+        return Err(usage(format!("the {what} is missing; a local name with a colon is written ./a:b")));
+    }
+    if word[0] == b'-' {
+        return Err(usage(format!("a {what} cannot begin with -")));
+    }
+    match std::str::from_utf8(word) {
+        Ok(word) if !word.contains(|c: char| c.is_control() || c.is_whitespace()) => {
+            Ok(word.to_owned())
+        }
+        _ => Err(usage(format!(
+            "a {what} has no blanks, control or foreign characters; a local name with a colon is \
+             written ./a:b"
+        ))),
+    }
+}
+
+/// A path relative to the home directory, where `~` may be typed for it.
+fn home_path(path: &[u8]) -> Result<Vec<u8>> {
+    let path = match path {
+        b"~" => b"",
+        [b'~', b'/', rest @ ..] => {
+            // `~//x` is still below the home directory.
+            let skip = rest.iter().take_while(|&&byte| byte == b'/').count();
+            &rest[skip..]
+        }
+        [b'~', ..] => {
+            return Err(usage("~NAME is not expanded; write the whole path, or ./~NAME for a file"));
+        }
+        _ => path,
+    };
+    Ok(if path.is_empty() { b".".to_vec() } else { path.to_vec() })
+}
+
+#[cfg(test)]
+#[path = "location_tests.rs"]
+mod tests;

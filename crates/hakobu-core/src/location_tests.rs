@@ -1,0 +1,159 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn parse(typed: &str) -> Location {
+    Location::parse(typed.as_bytes()).unwrap()
+}
+
+/// `user`, `host`, `port` and path of a remote location.
+fn remote(typed: &str) -> (Option<String>, String, Option<u16>, String) {
+    let location = parse(typed);
+    let host = location.ssh_host().unwrap_or_else(|| panic!("{typed} is local")).clone();
+    (host.user, host.host, host.port, String::from_utf8(location.path().to_vec()).unwrap())
+}
+
+#[test]
+fn a_colon_before_the_first_slash_makes_it_remote() {
+    for local in ["a", "./a:b", "/a:b", "a/b:c", ".", "..", "a b", "[x]", "~", "ssh", "a@b", "-x"] {
+        assert_eq!(parse(local).ssh_host(), None, "{local}");
+        assert_eq!(parse(local).path(), local.as_bytes());
+    }
+    for (typed, user, host, port, path) in [
+        ("h:p", None, "h", None, "p"),
+        ("h:/p/q/", None, "h", None, "/p/q/"),
+        ("u@h:p:q", Some("u"), "h", None, "p:q"),
+        ("u@d@h:p", Some("u@d"), "h", None, "p"),
+        ("h:", None, "h", None, "."),
+        ("h:~", None, "h", None, "."),
+        ("h:~/", None, "h", None, "."),
+        ("h:~//x/", None, "h", None, "x/"),
+        ("h:./~x", None, "h", None, "./~x"),
+        ("h:a b", None, "h", None, "a b"),
+        ("[::1]:p", None, "::1", None, "p"),
+        ("u@[fe80::1%eth0]:/p", Some("u"), "fe80::1%eth0", None, "/p"),
+        ("ssh://h", None, "h", None, "."),
+        ("ssh://h/", None, "h", None, "/"),
+        ("ssh://h/p%20q", None, "h", None, "/p%20q"),
+        ("SSH://u@h:2222/p", Some("u"), "h", Some(2222), "/p"),
+        ("ssh://h/~/p", None, "h", None, "p"),
+        ("ssh://h/~", None, "h", None, "."),
+        ("ssh://u@[::1]:22/p", Some("u"), "::1", Some(22), "/p"),
+        ("ssh://[::1]/p", None, "::1", None, "/p"),
+    ] {
+        let expected = (user.map(str::to_owned), host.to_owned(), port, path.to_owned());
+        assert_eq!(remote(typed), expected, "{typed}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_the_way_out() {
+    for (typed, words) in [
+        ("", "empty"),
+        ("a\0b", "NUL"),
+        ("-", "./-"),
+        (":p", "./a:b"),
+        ("@h:p", "user is missing"),
+        ("u@:p", "host is missing"),
+        ("-oProxyCommand=x:p", "cannot begin with -"),
+        ("-u@h:p", "cannot begin with -"),
+        ("u@-h:p", "cannot begin with -"),
+        ("ssh://-h/p", "cannot begin with -"),
+        ("[-oX]:p", "cannot begin with -"),
+        ("my notes: one", "./a:b"),
+        ("h\x1b[2J:p", "control"),
+        ("h:~root/x", "~NAME"),
+        ("ssh://h/~root/x", "~NAME"),
+        ("h::module", "rsync daemon"),
+        ("[::1", "[::1]:path"),
+        ("[x]:p", "IPv6"),
+        ("ssh://::1/p", "brackets"),
+        ("ssh://h:0/p", "port"),
+        ("ssh://h:/p", "port"),
+        ("ssh://h:+22/p", "port"),
+        ("ssh://h:65536/p", "port"),
+        ("ssh:///p", "host is missing"),
+        ("http://h/p", "not known"),
+        ("file:///p", "without file://"),
+    ] {
+        let error = Location::parse(typed.as_bytes()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Usage, "{typed:?}");
+        assert!(error.to_string().contains(words), "{typed:?}: {error}");
+        assert!(!error.to_string().contains('\x1b'));
+    }
+    for scheme in LATER_SCHEMES {
+        let error = Location::parse(format!("{scheme}://x/y").as_bytes()).unwrap_err();
+        assert!(error.detail.contains("not in this version"), "{error}");
+    }
+}
+
+#[test]
+fn a_slash_at_the_end_is_remembered() {
+    for (typed, contents, name, parent) in [
+        ("a", false, Some("a"), Some(".")),
+        ("a/", true, Some("a"), Some(".")),
+        ("a/.", true, Some("a"), Some(".")),
+        ("a/..", true, None, None),
+        (".", true, None, None),
+        ("..", true, None, None),
+        ("/", true, None, None),
+        ("//", true, None, None),
+        ("/a", false, Some("a"), Some("/")),
+        ("//a//", true, Some("a"), Some("/")),
+        ("/a//b", false, Some("b"), Some("/a")),
+        ("./b", false, Some("b"), Some(".")),
+        ("../b/./", true, Some("b"), Some("..")),
+        ("h:", true, None, None),
+        ("h:b", false, Some("b"), Some(".")),
+        ("h:/x/b/", true, Some("b"), Some("/x")),
+    ] {
+        let location = parse(typed);
+        assert_eq!(location.means_contents(), contents, "{typed}");
+        assert_eq!(location.final_name(), name.map(str::as_bytes), "{typed}");
+        assert_eq!(location.parent_path().as_deref(), parent.map(str::as_bytes), "{typed}");
+    }
+}
+
+#[test]
+fn names_that_are_not_utf8_are_kept() {
+    let location = Location::parse(b"h:/a\xff").unwrap();
+    assert_eq!((location.path(), location.to_string()), (&b"/a\xff"[..], "h:/a\\xff".to_owned()));
+    assert!(Location::parse(b"h\xff:/a").is_err());
+    assert_eq!(Location::parse(b"\xff").unwrap().ssh_host(), None);
+}
+
+/// Bytes with many of those that mean something.
+fn typed_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![
+        4 => prop::sample::select(b"/:@[]~.-%\0 \n".to_vec()),
+        2 => prop::sample::select(b"ashu012".to_vec()),
+        1 => any::<u8>(),
+    ];
+    let prefix = prop_oneof![Just(""), Just("ssh://"), Just("ssh:"), Just("[::1]")];
+    (prefix, prop::collection::vec(byte, 0..40))
+        .prop_map(|(prefix, bytes)| [prefix.as_bytes(), &bytes].concat())
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_give_a_sound_location_or_a_usage_error(typed in typed_bytes()) {
+        match Location::parse(&typed) {
+            Err(error) => prop_assert_eq!(error.kind, ErrorKind::Usage),
+            Ok(location) => {
+                prop_assert_eq!(location.as_typed(), &typed[..]);
+                prop_assert!(!location.path().is_empty() && !location.path().contains(&0));
+                prop_assert!(!location.to_string().contains(char::is_control));
+                if let Some(host) = location.ssh_host() {
+                    prop_assert!(!host.host.is_empty() && !host.destination().starts_with('-'));
+                    prop_assert!(!host.host.starts_with('-'));
+                    prop_assert!(!host.destination().contains(char::is_whitespace));
+                }
+                if let Some(name) = location.final_name() {
+                    prop_assert!(!name.is_empty() && name != b"." && name != b"..");
+                    prop_assert!(!name.contains(&b'/'));
+                    prop_assert!(location.parent_path().is_some_and(|parent| !parent.is_empty()));
+                }
+            }
+        }
+    }
+}

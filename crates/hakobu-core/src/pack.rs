@@ -1,0 +1,271 @@
+//! Many small files moved as a unit: records of attributes, name and content, one after another.
+//!
+//! The source reads each file straight into the pack, the target writes each file straight out of
+//! it. A pack is made of records; a directory record says where the following ones belong.
+
+use crate::entry::{Attributes, Time};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{EntryPath, PATH_BYTES_MAX, check_name};
+
+/// Files up to this size travel in packs; larger ones in pieces.
+pub const PACKED_FILE_BYTES_MAX: u64 = 256 * 1024;
+/// A pack is closed when it has grown to this size.
+pub const PACK_BYTES_TARGET: usize = 512 * 1024;
+/// No pack is larger than this.
+pub const PACK_BYTES_MAX: usize = 1024 * 1024;
+/// The most records in one pack.
+pub const PACK_RECORDS_MAX: u32 = 1024;
+
+const TAG_DIRECTORY: u8 = 1;
+const TAG_FILE: u8 = 2;
+const TAG_SYMLINK: u8 = 3;
+const FLAG_REPLACES: u8 = 1;
+/// tag, flags, name length (2), mode, uid, gid, seconds (8), nanoseconds, content length.
+const ENTRY_HEADER_BYTES: usize = 32;
+
+/// One record of a pack.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// The following records belong into this directory, below the target's root. It is made if
+    /// it is missing.
+    Directory {
+        /// The path, checked when it is decoded.
+        path: EntryPath,
+    },
+    /// A regular file with its content.
+    File {
+        /// The name in the current directory.
+        name: &'a [u8],
+        /// What to set on it.
+        attributes: Attributes,
+        /// Whether the target has an entry of this name already.
+        replaces: bool,
+        /// All of it.
+        content: &'a [u8],
+    },
+    /// A symbolic link with its text.
+    Symlink {
+        /// The name in the current directory.
+        name: &'a [u8],
+        /// What to set on it.
+        attributes: Attributes,
+        /// Whether the target has an entry of this name already.
+        replaces: bool,
+        /// Where it points to: any bytes.
+        text: &'a [u8],
+    },
+}
+
+/// A pack being filled. Its buffer is reused from pack to pack.
+#[derive(Debug, Default)]
+pub struct PackBuilder {
+    bytes: Vec<u8>,
+    records: u32,
+}
+
+impl PackBuilder {
+    /// A builder over a reused buffer, which is emptied.
+    pub fn new(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        Self { bytes: buffer, records: 0 }
+    }
+
+    /// Begins the records of a directory.
+    pub fn directory(&mut self, path: &EntryPath) {
+        self.bytes.push(TAG_DIRECTORY);
+        self.bytes.extend_from_slice(&(path.as_bytes().len() as u16).to_le_bytes());
+        self.bytes.extend_from_slice(path.as_bytes());
+    }
+
+    /// Adds a file of `size` bytes, whose content `read` puts into the given space. `read` says how
+    /// many bytes it found; if these are not `size`, or it fails, the pack is as before.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn file<E>(
+        &mut self,
+        name: &[u8],
+        attributes: &Attributes,
+        replaces: bool,
+        size: usize,
+        read: impl FnOnce(&mut [u8]) -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        let begin = self.bytes.len();
+        self.header(TAG_FILE, name, attributes, replaces, size);
+        let content = self.bytes.len();
+        self.bytes.resize(content + size, 0);
+        let result = read(&mut self.bytes[content..]);
+        if matches!(result, Ok(true)) {
+            self.records += 1;
+        } else {
+            self.bytes.truncate(begin);
+        }
+        result
+    }
+
+    /// Adds a symbolic link.
+    pub fn symlink(&mut self, name: &[u8], attributes: &Attributes, replaces: bool, text: &[u8]) {
+        self.header(TAG_SYMLINK, name, attributes, replaces, text.len());
+        self.bytes.extend_from_slice(text);
+        self.records += 1;
+    }
+
+    fn header(&mut self, tag: u8, name: &[u8], attributes: &Attributes, replaces: bool, size: usize) {
+        let mut header = [0; ENTRY_HEADER_BYTES];
+        header[0] = tag;
+        header[1] = if replaces { FLAG_REPLACES } else { 0 };
+        header[2..4].copy_from_slice(&(name.len() as u16).to_le_bytes());
+        header[4..8].copy_from_slice(&attributes.mode.to_le_bytes());
+        header[8..12].copy_from_slice(&attributes.uid.to_le_bytes());
+        header[12..16].copy_from_slice(&attributes.gid.to_le_bytes());
+        header[16..24].copy_from_slice(&attributes.mtime.seconds.to_le_bytes());
+        header[24..28].copy_from_slice(&attributes.mtime.nanoseconds.to_le_bytes());
+        header[28..32].copy_from_slice(&(size as u32).to_le_bytes());
+        self.bytes.extend_from_slice(&header);
+        self.bytes.extend_from_slice(name);
+    }
+
+    /// How many files and links are in it.
+    pub fn records(&self) -> u32 {
+        self.records
+    }
+
+    /// The finished pack.
+    pub fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// The records of a pack that came from a peer.
+#[derive(Debug)]
+pub struct PackReader<'a> {
+    rest: &'a [u8],
+    records: u32,
+}
+
+impl<'a> PackReader<'a> {
+    /// Reads a pack from its first byte.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, records: 0 }
+    }
+
+    /// The next record, or `None` behind the last.
+    ///
+    /// # Errors
+    /// `Protocol` when the bytes are no pack, or a name or path could leave the root.
+    pub fn next(&mut self) -> Result<Option<Record<'a>>> {
+        let Some(&tag) = self.rest.first() else { return Ok(None) };
+        match tag {
+            TAG_DIRECTORY => self.directory().map(Some),
+            TAG_FILE | TAG_SYMLINK => {
+                self.records += 1;
+                if self.records > PACK_RECORDS_MAX {
+                    return Err(malformed("too many records"));
+                }
+                self.entry(tag).map(Some)
+            }
+            _ => Err(malformed("an unknown record")),
+        }
+    }
+
+    fn directory(&mut self) -> Result<Record<'a>> {
+        let header = self.take(3)?;
+        let length = u16::from_le_bytes([header[1], header[2]]) as usize;
+        if length > PATH_BYTES_MAX {
+            return Err(malformed("a path that is too long"));
+        }
+        let path = EntryPath::new(self.take(length)?)?;
+        Ok(Record::Directory { path })
+    }
+
+    fn entry(&mut self, tag: u8) -> Result<Record<'a>> {
+        let header = self.take(ENTRY_HEADER_BYTES)?;
+        let u32_at = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let mut seconds = [0; 8];
+        seconds.copy_from_slice(&header[16..24]);
+        let mtime = Time { seconds: i64::from_le_bytes(seconds), nanoseconds: u32_at(24) };
+        if mtime.nanoseconds > 999_999_999 {
+            return Err(malformed("a time with too many nanoseconds"));
+        }
+        let attributes =
+            Attributes { mode: u32_at(4) & 0o7777, uid: u32_at(8), gid: u32_at(12), mtime };
+        let replaces = header[1] & FLAG_REPLACES != 0;
+        let name = self.take(u16::from_le_bytes([header[2], header[3]]) as usize)?;
+        check_name(name)?;
+        let content = self.take(u32_at(28) as usize)?;
+        if tag == TAG_SYMLINK {
+            if content.is_empty() || content.len() > PATH_BYTES_MAX || content.contains(&0) {
+                return Err(malformed("a link whose text cannot be one"));
+            }
+            return Ok(Record::Symlink { name, attributes, replaces, text: content });
+        }
+        Ok(Record::File { name, attributes, replaces, content })
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+        if length > self.rest.len() {
+            return Err(malformed("a record that ends early"));
+        }
+        let (head, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        Ok(head)
+    }
+}
+
+fn malformed(what: &str) -> Error {
+    Error::new(ErrorKind::Protocol, "reading a pack", what)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn attributes() -> Attributes {
+        Attributes { mode: 0o4640, uid: 7, gid: 8, mtime: Time { seconds: -1, nanoseconds: 5 } }
+    }
+
+    #[test]
+    fn records_come_back_as_they_went_in() {
+        let mut pack = PackBuilder::new(vec![1, 2, 3]);
+        let path = EntryPath::new("a/b").unwrap();
+        pack.directory(&path);
+        pack.file(b"f", &attributes(), true, 3, |space| {
+            space.copy_from_slice(b"xyz");
+            Ok::<_, ()>(true)
+        })
+        .unwrap();
+        assert_eq!(pack.file(b"bad", &attributes(), false, 9, |_| Err(5)), Err(5));
+        assert_eq!(pack.file(b"short", &attributes(), false, 9, |_| Ok::<_, ()>(false)), Ok(false));
+        pack.symlink(b"l", &attributes(), false, b"../x");
+        assert_eq!(pack.records(), 2);
+        let bytes = pack.finish();
+        let mut reader = PackReader::new(&bytes);
+        assert_eq!(reader.next().unwrap(), Some(Record::Directory { path }));
+        let file = Record::File { name: b"f", attributes: attributes(), replaces: true, content: b"xyz" };
+        assert_eq!(reader.next().unwrap(), Some(file));
+        let link = Record::Symlink { name: b"l", attributes: attributes(), replaces: false, text: b"../x" };
+        assert_eq!(reader.next().unwrap(), Some(link));
+        assert_eq!(reader.next().unwrap(), None);
+    }
+
+    #[test]
+    fn names_and_paths_that_leave_the_root_are_refused() {
+        let mut pack = PackBuilder::default();
+        pack.symlink(b"..", &attributes(), false, b"x");
+        assert!(PackReader::new(&pack.finish()).next().is_err());
+        let hostile = [&[TAG_DIRECTORY, 4, 0][..], b"a/.."].concat();
+        assert!(PackReader::new(&hostile).next().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), tag in 1u8..4) {
+            let mut bytes = bytes;
+            if let Some(first) = bytes.first_mut() { *first = tag; }
+            let mut reader = PackReader::new(&bytes);
+            while let Ok(Some(_)) = reader.next() {}
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Names and paths of entries: bytes, relative, and never able to leave the root.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The longest path below a root, in bytes. Linux resolves no longer one in a single call.
+pub const PATH_BYTES_MAX: usize = 4095;
+/// The longest name of one entry, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// The prefix of names that belong to files being written. Scans skip them.
+pub const DRAFT_PREFIX: &[u8] = b".hakobu.";
+
+/// Whether `name` is the name of a draft: the prefix and 26 characters.
+pub fn is_draft_name(name: &[u8]) -> bool {
+    name.len() == DRAFT_PREFIX.len() + 26 && name.starts_with(DRAFT_PREFIX)
+}
+
+/// Checks that `name` can be the name of one entry: not empty, not `.` or `..`, without `/` and
+/// NUL, and at most [`NAME_BYTES_MAX`] bytes.
+pub fn check_name(name: &[u8]) -> Result<()> {
+    let bad = if name.is_empty() {
+        "an empty name"
+    } else if name == b"." || name == b".." {
+        "a name that is . or .."
+    } else if name.len() > NAME_BYTES_MAX {
+        "a name that is longer than 255 bytes"
+    } else if name.iter().any(|&byte| byte == b'/' || byte == 0) {
+        "a name with a slash or a NUL byte"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::Protocol, "reading a name", bad))
+}
+
+/// A path below a root: names joined by `/`. The empty path is the root itself.
+///
+/// It cannot hold an absolute path, an empty name, `.` or `..`: it is checked wherever it is made,
+/// also when it is decoded from a peer's message.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize)]
+pub struct EntryPath(#[serde(with = "serde_bytes_vec")] Vec<u8>);
+
+impl EntryPath {
+    /// The root itself.
+    pub fn root() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Checks and takes a whole path.
+    ///
+    /// # Errors
+    /// `Protocol` when a name in it could leave the root or the path is too long.
+    pub fn new(path: impl Into<Vec<u8>>) -> Result<Self> {
+        let path = path.into();
+        if path.len() > PATH_BYTES_MAX {
+            let detail = format!("a path of {} bytes, at most {PATH_BYTES_MAX} are possible", path.len());
+            return Err(Error::new(ErrorKind::Protocol, "reading a path", detail));
+        }
+        if !path.is_empty() {
+            for name in path.split(|&byte| byte == b'/') {
+                check_name(name)?;
+            }
+        }
+        Ok(Self(path))
+    }
+
+    /// The path of `name` in this directory.
+    ///
+    /// # Errors
+    /// As [`EntryPath::new`].
+    pub fn join(&self, name: &[u8]) -> Result<Self> {
+        check_name(name)?;
+        let mut path = Vec::with_capacity(self.0.len() + 1 + name.len());
+        if !self.0.is_empty() {
+            path.extend_from_slice(&self.0);
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        if path.len() > PATH_BYTES_MAX {
+            let detail = format!("the path would have {} bytes, at most {PATH_BYTES_MAX} are possible", path.len());
+            return Err(Error::new(ErrorKind::Unsupported, "joining a path", detail).at(&path));
+        }
+        Ok(Self(path))
+    }
+
+    /// The path as bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether this is the root itself.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The directory and the last name, or `None` for the root.
+    pub fn split_last(&self) -> Option<(EntryPath, &[u8])> {
+        if self.0.is_empty() {
+            return None;
+        }
+        match self.0.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => Some((Self(self.0[..slash].to_vec()), &self.0[slash + 1..])),
+            None => Some((Self::root(), &self.0)),
+        }
+    }
+
+    /// The names from the root downwards.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
+    }
+
+    /// Whether this is `ancestor` or lies below it.
+    pub fn is_within(&self, ancestor: &EntryPath) -> bool {
+        ancestor.is_root()
+            || (self.0.starts_with(&ancestor.0)
+                && (self.0.len() == ancestor.0.len() || self.0[ancestor.0.len()] == b'/'))
+    }
+}
+
+impl AsRef<[u8]> for EntryPath {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for EntryPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", lossy(&self.0))
+    }
+}
+
+impl fmt::Display for EntryPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&lossy(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for EntryPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = serde_bytes_vec::deserialize(deserializer)?;
+        EntryPath::new(bytes).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Bytes for human eyes: UTF-8 where it is, control characters and other bytes escaped, so that
+/// no name can move a terminal's cursor.
+pub fn lossy(bytes: &[u8]) -> String {
+    let mut words = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character.is_control() || is_deceptive(character) {
+                words.extend(character.escape_default());
+            } else {
+                words.push(character);
+            }
+        }
+        for byte in chunk.invalid() {
+            words.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    words
+}
+
+/// Characters that change the direction or place of the text around them.
+fn is_deceptive(character: char) -> bool {
+    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Byte strings as serde's byte type, which is one length and the bytes on the wire.
+pub mod serde_bytes_vec {
+    use std::fmt;
+
+    use serde::{Deserializer, Serializer, de::Visitor};
+
+    /// Writes bytes as bytes, not as a sequence of numbers.
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    /// Reads bytes into a vector.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        struct Bytes;
+        impl<'de> Visitor<'de> for Bytes {
+            type Value = Vec<u8>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(bytes.to_vec())
+            }
+            fn visit_byte_buf<E>(self, bytes: Vec<u8>) -> Result<Vec<u8>, E> {
+                Ok(bytes)
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<u8>, A::Error> {
+                let mut bytes = Vec::new();
+                while let Some(byte) = seq.next_element()? {
+                    bytes.push(byte);
+                }
+                Ok(bytes)
+            }
+        }
+        deserializer.deserialize_byte_buf(Bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn paths_that_leave_the_root_cannot_be_made() {
+        for bad in ["/a", "a/", "a//b", "..", "a/../b", ".", "a/.", "a\0b"] {
+            assert!(EntryPath::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(EntryPath::new(vec![b'a'; 256]).is_err());
+        assert!(EntryPath::new("a/b c/..d").is_ok());
+        assert!(EntryPath::new("").unwrap().is_root());
+    }
+
+    #[test]
+    fn within_goes_by_names_not_by_bytes() {
+        let path = |text: &str| EntryPath::new(text).unwrap();
+        assert!(path("a/b").is_within(&path("a")));
+        assert!(path("a").is_within(&path("a")));
+        assert!(path("a").is_within(&EntryPath::root()));
+        assert!(!path("ab").is_within(&path("a")));
+    }
+
+    #[test]
+    fn control_characters_and_foreign_bytes_are_escaped() {
+        assert_eq!(lossy(b"a\x1b[2Jb\xff\xe9\x81\x8b"), "a\\u{1b}[2Jb\\xff\u{904b}");
+    }
+
+    proptest! {
+        #[test]
+        fn join_and_split_are_inverse(names in proptest::collection::vec("[a-z.]{3,9}", 1..6)) {
+            let mut path = EntryPath::root();
+            for name in &names {
+                path = path.join(name.as_bytes()).unwrap();
+            }
+            prop_assert_eq!(path.names().count(), names.len());
+            let (parent, last) = path.split_last().unwrap();
+            prop_assert_eq!(parent.join(last).unwrap(), path.clone());
+            prop_assert_eq!(EntryPath::new(path.as_bytes()).unwrap(), path);
+        }
+    }
+}

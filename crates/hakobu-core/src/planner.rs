@@ -1,0 +1,134 @@
+//! What is decided for one path: a pure function of what both sides have.
+
+use crate::capabilities::Capabilities;
+use crate::entry::{Kind, Metadata};
+
+/// What will be done for one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The target lacks it: bring it over.
+    Create,
+    /// The target has something else, or another version, that is replaced.
+    Replace,
+    /// The content is the same; only attributes differ.
+    SetAttributes,
+    /// Both sides are equal: leave it alone.
+    Leave,
+    /// The target has a kind of entry in its place that `copy` does not remove.
+    Conflict,
+    /// A socket: it belongs to a running program and is never copied.
+    Skip,
+    /// A kind of entry that cannot be copied.
+    Unsupported,
+}
+
+/// Decides for an entry of the source, given what the target has under its name.
+///
+/// Files are equal when size and modification time are; links when their text length and
+/// modification time are. A link in the way is always replaced, never written through.
+pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities) -> Action {
+    match source.kind {
+        Kind::Socket => return Action::Skip,
+        Kind::Fifo | Kind::BlockDevice | Kind::CharDevice => return Action::Unsupported,
+        Kind::File | Kind::Directory | Kind::Symlink => {}
+    }
+    let Some(target) = target else { return Action::Create };
+    match (source.kind, target.kind) {
+        (Kind::Directory, Kind::Directory) => {
+            if same_attributes(source, target, able) && same_time(source, target, able) {
+                Action::Leave
+            } else {
+                Action::SetAttributes
+            }
+        }
+        (Kind::Directory, Kind::Symlink) => Action::Replace,
+        (Kind::Directory, _) | (_, Kind::Directory) => Action::Conflict,
+        (a, b) if a != b => Action::Replace,
+        _ if source.size_bytes != target.size_bytes || !same_time(source, target, able) => Action::Replace,
+        _ if same_attributes(source, target, able) => Action::Leave,
+        _ => Action::SetAttributes,
+    }
+}
+
+fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
+    if able.nanoseconds { source.mtime == target.mtime } else { source.mtime.seconds == target.mtime.seconds }
+}
+
+/// Whether permissions and owner are equal, as far as the target can hold them.
+pub fn same_attributes(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
+    let permissions = source.kind == Kind::Symlink || source.mode == target.mode;
+    let owner = !able.owners || (source.uid == target.uid && source.gid == target.gid);
+    permissions && owner
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entry::Time;
+
+    fn metadata(kind: Kind, size_bytes: u64, nanoseconds: u32) -> Metadata {
+        let mtime = Time { seconds: 1, nanoseconds };
+        Metadata { kind, mode: 0o644, uid: 0, gid: 0, size_bytes, mtime, ctime: mtime, links: 1, sparse: false }
+    }
+
+    fn all_kinds() -> impl Strategy<Value = Kind> {
+        (1u8..8).prop_map(|number| Kind::from_number(number).unwrap())
+    }
+
+    #[test]
+    fn decisions() {
+        let able = Capabilities::posix(true);
+        let (file, link, dir) = (Kind::File, Kind::Symlink, Kind::Directory);
+        let cases = [
+            (file, file, 5, 5, Action::Leave),
+            (file, file, 5, 6, Action::Replace),
+            (file, link, 5, 5, Action::Replace),
+            (file, dir, 5, 5, Action::Conflict),
+            (dir, file, 5, 5, Action::Conflict),
+            (dir, link, 5, 5, Action::Replace),
+            (link, link, 5, 5, Action::Leave),
+            (Kind::Socket, file, 5, 5, Action::Skip),
+            (Kind::Fifo, Kind::Fifo, 5, 5, Action::Unsupported),
+        ];
+        for (source, target, source_size, target_size, expected) in cases {
+            let target = metadata(target, target_size, 0);
+            let decided = decide(&metadata(source, source_size, 0), Some(&target), &able);
+            assert_eq!(decided, expected, "{source:?} onto {target:?}");
+        }
+    }
+
+    #[test]
+    fn a_nanosecond_is_a_difference_where_the_target_can_hold_it() {
+        let mut able = Capabilities::posix(true);
+        let (source, target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 2));
+        assert_eq!(decide(&source, Some(&target), &able), Action::Replace);
+        able.nanoseconds = false;
+        assert_eq!(decide(&source, Some(&target), &able), Action::Leave);
+    }
+
+    #[test]
+    fn an_owner_that_cannot_be_set_is_no_difference() {
+        let (source, mut target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 1));
+        target.uid = 9;
+        assert_eq!(decide(&source, Some(&target), &Capabilities::posix(false)), Action::Leave);
+        assert_eq!(decide(&source, Some(&target), &Capabilities::posix(true)), Action::SetAttributes);
+    }
+
+    proptest! {
+        #[test]
+        fn after_a_copy_nothing_is_left_to_do(kind in all_kinds(), size in 0u64..9, ns in 0u32..9) {
+            let source = metadata(kind, size, ns);
+            let again = decide(&source, Some(&source), &Capabilities::posix(true));
+            prop_assert!(matches!(again, Action::Leave | Action::Skip | Action::Unsupported));
+        }
+
+        #[test]
+        fn a_directory_of_the_target_is_never_replaced(kind in all_kinds(), size in 0u64..9) {
+            let target = metadata(Kind::Directory, 0, 0);
+            let action = decide(&metadata(kind, size, 0), Some(&target), &Capabilities::posix(true));
+            prop_assert!(!matches!(action, Action::Replace | Action::Create));
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! What a run leaves behind for people, scripts and change tickets: one JSON object with the
+//! schema `hakobu.report/1`.
+//!
+//! The names of the fields are a promise: they end in their unit, and what is not known is null.
+
+use serde::{Deserialize, Serialize};
+
+use crate::counters::Snapshot;
+use crate::endpoint::Loss;
+use crate::error::{Error, ErrorKind};
+use crate::event::Failure;
+
+mod bottleneck;
+mod outcome;
+
+pub use bottleneck::Bottleneck;
+pub use outcome::{Outcome, OutcomeFacts, outcome};
+
+/// The schema of [`Report`].
+pub const REPORT_SCHEMA: &str = "hakobu.report/1";
+
+/// The report of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Always [`REPORT_SCHEMA`].
+    pub schema: String,
+    /// How the run ended.
+    pub outcome: Outcome,
+    /// The exit code of the program.
+    pub exit_code: u8,
+    /// What ended the run, when it was not its own end.
+    pub error: Option<ReportError>,
+    /// The identity of the job: the same source, target path and far user give the same.
+    pub job: Option<String>,
+    /// The version of hakobu.
+    pub version: String,
+    /// The command, quoted for a shell.
+    pub command: String,
+    /// Who ran it.
+    pub user: String,
+    /// When it began, RFC 3339 in UTC.
+    pub started_at: String,
+    /// When it ended, RFC 3339 in UTC.
+    pub ended_at: String,
+    /// Whether it was only a plan.
+    pub dry_run: bool,
+    /// The first source.
+    pub source: ReportEnd,
+    /// The other sources, if there were several.
+    pub further_sources: Vec<ReportEnd>,
+    /// The target.
+    pub target: ReportEnd,
+    /// The way that was taken: `local`, `agent`.
+    pub transport: String,
+    /// The cipher of the data connections: `aes-128-gcm`, `none`…; null where there were none.
+    pub cipher: Option<String>,
+    /// `none`, until there is compression.
+    pub compression: String,
+    /// The most lanes that worked at once.
+    pub lanes_max: u16,
+    /// Entries, by what became of them.
+    pub entries: ReportEntries,
+    /// Bytes, by where they went.
+    pub bytes: ReportBytes,
+    /// Seconds, by what they were spent on.
+    pub seconds: ReportSeconds,
+    /// Bytes of content at the target per second of the transfer.
+    pub throughput_bytes_per_second: u64,
+    /// What the lanes spent their time on; null when nothing was moved.
+    pub bottleneck: Option<Bottleneck>,
+    /// The BLAKE3 of a single file, in hexadecimal, as `b3sum` prints it.
+    pub digest_blake3: Option<String>,
+    /// Why there is no digest of a single file.
+    pub digest_blake3_reason: Option<String>,
+    /// How the data at the target was checked.
+    pub verified: Verified,
+    /// What the target could not keep.
+    pub losses: Vec<ReportLoss>,
+    /// The entries that failed, each of them.
+    pub failures: Vec<ReportFailure>,
+    /// Whether it went on where an earlier run had stopped.
+    pub resumed: bool,
+    /// The most memory of each side.
+    pub peak_memory_bytes: PeakMemory,
+}
+
+/// One end of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportEnd {
+    /// What the user typed.
+    pub typed: String,
+    /// The same in base64, where it is not UTF-8.
+    pub typed_base64: Option<String>,
+    /// The whole path and machine it turned out to be.
+    pub resolved: Option<String>,
+}
+
+impl ReportEnd {
+    /// An end that is not resolved yet.
+    pub fn typed(typed: &[u8]) -> Self {
+        let (typed, typed_base64) = text_and_base64(typed);
+        Self { typed, typed_base64, resolved: None }
+    }
+}
+
+/// Numbers of entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportEntries {
+    /// Seen at the source.
+    pub scanned: u64,
+    /// The target lacked them and now has them.
+    pub created: u64,
+    /// Brought up to date.
+    pub updated: u64,
+    /// Equal on both sides, left alone.
+    pub unchanged: u64,
+    /// Only attributes were changed.
+    pub attributes_only: u64,
+    /// Removed from the target.
+    pub deleted: u64,
+    /// Only the target has them.
+    pub only_in_target: u64,
+    /// Left out on purpose.
+    pub skipped: u64,
+    /// Could not be copied.
+    pub failed: u64,
+}
+
+/// Numbers of bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportBytes {
+    /// Content read from the source.
+    pub source_read: u64,
+    /// Content read from the target.
+    pub target_read: u64,
+    /// Content written to the target.
+    pub target_written: u64,
+    /// Sent on the data connections; null where there were none.
+    pub wire_sent: Option<u64>,
+    /// Received on the data connections; null where there were none.
+    pub wire_received: Option<u64>,
+    /// Zeros that were not moved.
+    pub zeros_skipped: u64,
+}
+
+/// Seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReportSeconds {
+    /// From the start of the program to its end.
+    pub total: f64,
+    /// Until both ends were ready.
+    pub connect: f64,
+    /// Until the scan had ended.
+    pub scan: f64,
+    /// From the first byte to stable storage.
+    pub transfer: f64,
+    /// Reading again to compare.
+    pub verify: f64,
+}
+
+/// How data at the target was checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verified {
+    /// Not at all.
+    #[default]
+    None,
+    /// What arrived was what had been read.
+    Wire,
+    /// What the medium gives back is what had been read.
+    Medium,
+}
+
+/// Something that the target could not keep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportLoss {
+    /// What: `xattr`, `acl`, `hardlinks`…
+    pub what: String,
+    /// Of how many entries.
+    pub count: u64,
+    /// One of them.
+    pub example: String,
+    /// The same in base64, where it is not UTF-8.
+    pub example_base64: Option<String>,
+}
+
+impl From<&Loss> for ReportLoss {
+    fn from(loss: &Loss) -> Self {
+        let (example, example_base64) = text_and_base64(&loss.example);
+        Self { what: loss.what.name().to_owned(), count: loss.count, example, example_base64 }
+    }
+}
+
+/// An entry that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportFailure {
+    /// The path, below the source's root or as typed.
+    pub path: String,
+    /// The same in base64, where it is not UTF-8.
+    pub path_base64: Option<String>,
+    /// The step that failed.
+    pub during: String,
+    /// What went wrong, in words.
+    pub error: String,
+    /// The kind of error, for programs: `permission_denied`…
+    pub kind: String,
+}
+
+impl From<&Failure> for ReportFailure {
+    fn from(failure: &Failure) -> Self {
+        let (path, path_base64) = text_and_base64(&failure.path);
+        let Error { kind, during, detail, .. } = &failure.error;
+        Self {
+            path,
+            path_base64,
+            during: during.to_string(),
+            error: detail.clone(),
+            kind: kind_name(*kind),
+        }
+    }
+}
+
+/// What ended a run before its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportError {
+    /// The kind, for programs: `no_space`…
+    pub kind: String,
+    /// The step that failed.
+    pub during: String,
+    /// Where; empty when there is no such place.
+    pub at: String,
+    /// The same in base64, where it is not UTF-8.
+    pub at_base64: Option<String>,
+    /// What went wrong, in words.
+    pub error: String,
+}
+
+impl From<&Error> for ReportError {
+    fn from(error: &Error) -> Self {
+        let (at, at_base64) = text_and_base64(&error.at);
+        Self {
+            kind: kind_name(error.kind),
+            during: error.during.to_string(),
+            at,
+            at_base64,
+            error: error.detail.clone(),
+        }
+    }
+}
+
+/// Peak memory of the two processes, where it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeakMemory {
+    /// The process that holds the source.
+    pub source: Option<u64>,
+    /// The process that holds the target.
+    pub target: Option<u64>,
+}
+
+impl Default for Report {
+    /// A report of nothing, which has failed until something better is known.
+    fn default() -> Self {
+        Self {
+            schema: REPORT_SCHEMA.to_owned(),
+            outcome: Outcome::Failed,
+            exit_code: Outcome::Failed.exit_code(),
+            error: None,
+            job: None,
+            version: String::new(),
+            command: String::new(),
+            user: String::new(),
+            started_at: String::new(),
+            ended_at: String::new(),
+            dry_run: false,
+            source: ReportEnd::default(),
+            further_sources: Vec::new(),
+            target: ReportEnd::default(),
+            transport: "local".to_owned(),
+            cipher: None,
+            compression: "none".to_owned(),
+            lanes_max: 0,
+            entries: ReportEntries::default(),
+            bytes: ReportBytes::default(),
+            seconds: ReportSeconds::default(),
+            throughput_bytes_per_second: 0,
+            bottleneck: None,
+            digest_blake3: None,
+            digest_blake3_reason: None,
+            verified: Verified::None,
+            losses: Vec::new(),
+            failures: Vec::new(),
+            resumed: false,
+            peak_memory_bytes: PeakMemory::default(),
+        }
+    }
+}
+
+impl Report {
+    /// Takes over the counters: entries, content bytes and the bottleneck.
+    pub fn set_figures(&mut self, sum: &Snapshot) {
+        self.entries = ReportEntries {
+            scanned: sum.entries_scanned,
+            created: sum.entries_created,
+            updated: sum.entries_updated,
+            unchanged: sum.entries_unchanged,
+            attributes_only: sum.entries_attributes_only,
+            deleted: self.entries.deleted,
+            only_in_target: sum.entries_only_in_target,
+            skipped: sum.entries_skipped,
+            failed: sum.entries_failed,
+        };
+        self.bytes.source_read = sum.source_read_bytes;
+        self.bytes.target_written = sum.target_written_bytes;
+        self.bottleneck = Bottleneck::of(&sum.stage_ns);
+    }
+
+    /// Ends the report: failures, the error that ended the run, outcome, exit code and rate. Call
+    /// it after [`Report::set_figures`] and after the seconds are known.
+    pub fn conclude(&mut self, failures: &[Failure], fatal: Option<&Error>, interrupted: bool) {
+        self.failures = failures.iter().map(ReportFailure::from).collect();
+        self.error = fatal.map(ReportError::from);
+        let kinds: Vec<ErrorKind> = failures.iter().map(|failure| failure.error.kind).collect();
+        self.outcome = outcome(&OutcomeFacts {
+            failures: &kinds,
+            fatal: fatal.map(|error| error.kind),
+            interrupted,
+            something_done: self.something_done(),
+            ..OutcomeFacts::default()
+        });
+        self.exit_code = self.outcome.exit_code();
+        self.entries.failed = self.entries.failed.max(failures.len() as u64);
+        let seconds = &self.seconds;
+        let span = if seconds.transfer > 0.0 { seconds.transfer } else { seconds.total };
+        if span > 0.0 {
+            self.throughput_bytes_per_second = (self.bytes.target_written as f64 / span) as u64;
+        }
+    }
+
+    /// Whether any entry is as it should be.
+    pub fn something_done(&self) -> bool {
+        let entries = &self.entries;
+        entries.created + entries.updated + entries.unchanged + entries.attributes_only > 0
+    }
+}
+
+/// Bytes as text and, where they are not UTF-8, in base64 as well. The text is not escaped.
+pub fn text_and_base64(bytes: &[u8]) -> (String, Option<String>) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (text.to_owned(), None),
+        Err(_) => (String::from_utf8_lossy(bytes).into_owned(), Some(base64(bytes))),
+    }
+}
+
+/// Standard base64 with padding.
+pub fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            if place <= group.len() {
+                let index = bits >> (18 - 6 * place) & 63;
+                text.push(char::from(ALPHABET[index as usize]));
+            } else {
+                text.push('=');
+            }
+        }
+    }
+    text
+}
+
+/// The name of an error kind in reports and events: `permission_denied`.
+pub fn kind_name(kind: ErrorKind) -> String {
+    let mut name = String::new();
+    for letter in format!("{kind:?}").chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
+#[cfg(test)]
+#[path = "report/tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+//! How a run ended, and the exit code that says so.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ErrorKind;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Everything is at the target, on stable storage unless that was not wanted.
+    Done,
+    /// Some entries failed, each of them listed.
+    Partial,
+    /// The run failed.
+    Failed,
+    /// The request turned out to be wrong once the ends were looked at. Reports say `failed`.
+    #[serde(rename(serialize = "failed", deserialize = "wrong_usage"))]
+    WrongUsage,
+    /// Carrying on would have destroyed something, another run has the lock, or a requirement
+    /// cannot be met.
+    Refused,
+    /// The user stopped it.
+    Interrupted,
+    /// A verification found differences.
+    Differences,
+    /// Every failure is a source that changed or vanished while it was read.
+    SourceChanged,
+}
+
+impl Outcome {
+    /// The exit code of the program.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Outcome::Done => 0,
+            Outcome::Failed => 1,
+            Outcome::WrongUsage => 2,
+            Outcome::Partial => 3,
+            Outcome::Differences => 4,
+            Outcome::SourceChanged => 5,
+            Outcome::Refused => 6,
+            Outcome::Interrupted => 130,
+        }
+    }
+}
+
+/// What is known when a run ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OutcomeFacts<'a> {
+    /// The kinds of the failures of single entries.
+    pub failures: &'a [ErrorKind],
+    /// The kind of the error that ended the run, if one did.
+    pub fatal: Option<ErrorKind>,
+    /// Whether the user stopped it.
+    pub interrupted: bool,
+    /// Whether it was refused.
+    pub refused: bool,
+    /// Whether a verification found differences.
+    pub differences: bool,
+    /// Whether at least one entry is as it should be, so that "partly done" is true.
+    pub something_done: bool,
+}
+
+/// The outcome. Where several hold: refused, interrupted, failed, differences, partial, source
+/// changed. An interruption comes before a failure because it often causes one.
+pub fn outcome(facts: &OutcomeFacts<'_>) -> Outcome {
+    use ErrorKind as Kind;
+    if facts.refused || matches!(facts.fatal, Some(Kind::Refused | Kind::Locked | Kind::Requirement)) {
+        return Outcome::Refused;
+    }
+    if facts.interrupted || facts.fatal == Some(Kind::Cancelled) {
+        return Outcome::Interrupted;
+    }
+    let is_source_change = |kind| matches!(kind, Kind::SourceChanged | Kind::SourceVanished);
+    match facts.fatal {
+        Some(Kind::Usage) => return Outcome::WrongUsage,
+        Some(kind) if !is_source_change(kind) => return Outcome::Failed,
+        _ => {}
+    }
+    let mut all = facts.failures.iter().copied().chain(facts.fatal);
+    let failed = all.clone().next().is_some();
+    let only_source_changes = all.all(is_source_change);
+    if failed && !only_source_changes && !facts.something_done {
+        return Outcome::Failed;
+    }
+    if facts.differences {
+        return Outcome::Differences;
+    }
+    match (failed, only_source_changes) {
+        (false, _) => Outcome::Done,
+        (true, false) if facts.failures.iter().any(|kind| *kind == Kind::Requirement) => {
+            Outcome::Refused
+        }
+        (true, false) => Outcome::Partial,
+        (true, true) => Outcome::SourceChanged,
+    }
+}

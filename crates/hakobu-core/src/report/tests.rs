@@ -1,0 +1,163 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::counters::Stage;
+use crate::endpoint::LossKind;
+
+fn filled() -> Report {
+    let mut sum = Snapshot { entries_created: 3, entries_unchanged: 4, ..Snapshot::default() };
+    sum.target_written_bytes = 3_000;
+    sum.stage_ns[Stage::Read as usize] = 61;
+    sum.stage_ns[Stage::Send as usize] = 39;
+    let mut report = Report { user: "x".into(), ..Report::default() };
+    report.source = ReportEnd::typed(b"/a\xff");
+    report.target = ReportEnd::typed(b"h:/b");
+    report.seconds = ReportSeconds { total: 3.0, transfer: 2.0, ..ReportSeconds::default() };
+    let loss = Loss { what: LossKind::Xattr, count: 2, example: b"p".to_vec() };
+    report.losses = vec![ReportLoss::from(&loss)];
+    report.set_figures(&sum);
+    let error = Error::new(ErrorKind::PermissionDenied, "reading", "permission denied");
+    let failure = Failure { path: b"q\n\xfe".to_vec(), error };
+    report.conclude(&[failure], None, false);
+    report
+}
+
+#[test]
+fn a_report_survives_json() {
+    let report = filled();
+    let json = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+    let empty = Report::default();
+    let json = serde_json::to_string(&empty).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), empty);
+}
+
+#[test]
+fn the_promised_fields_are_there_even_when_nothing_is_known() {
+    let value = serde_json::to_value(Report::default()).unwrap();
+    let keys = |value: &serde_json::Value| -> BTreeSet<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    };
+    let promised = |text: &str| -> BTreeSet<String> { text.split(' ').map(str::to_owned).collect() };
+    assert!(keys(&value).is_superset(&promised(
+        "schema outcome job version command user started_at ended_at source target transport \
+         cipher compression lanes_max entries bytes seconds throughput_bytes_per_second bottleneck \
+         digest_blake3 verified losses failures resumed peak_memory_bytes"
+    )));
+    for (field, names) in [
+        ("source", "typed typed_base64 resolved"),
+        (
+            "entries",
+            "scanned created updated unchanged attributes_only deleted only_in_target skipped failed",
+        ),
+        (
+            "bytes",
+            "source_read target_read target_written wire_sent wire_received zeros_skipped",
+        ),
+        ("seconds", "total connect scan transfer verify"),
+        ("peak_memory_bytes", "source target"),
+    ] {
+        assert_eq!(keys(&value[field]), promised(names), "{field}");
+    }
+    assert_eq!(value["schema"], "hakobu.report/1");
+    assert!(value["digest_blake3"].is_null() && value["bottleneck"].is_null());
+}
+
+#[test]
+fn figures_and_failures_are_taken_over() {
+    let report = filled();
+    assert_eq!((report.outcome, report.exit_code), (Outcome::Partial, 3));
+    assert_eq!(report.throughput_bytes_per_second, 1_500);
+    assert_eq!(report.entries.failed, 1);
+    let failure = &report.failures[0];
+    assert_eq!((failure.path.as_str(), failure.kind.as_str()), ("q\n\u{fffd}", "permission_denied"));
+    assert_eq!(failure.path_base64.as_deref(), Some("cQr+"));
+    assert_eq!(report.source.typed_base64.as_deref(), Some("L2H/"));
+    assert_eq!(report.target.typed_base64, None);
+    assert_eq!(report.bottleneck.unwrap().words(), "source read 61 %");
+}
+
+#[test]
+fn base64_is_the_standard_one() {
+    for (bytes, text) in
+        [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+    {
+        assert_eq!(base64(bytes.as_bytes()), text);
+    }
+}
+
+#[test]
+fn the_worst_that_holds_decides_the_outcome() {
+    use ErrorKind::{
+        Cancelled, ConnectionLost, Io, Locked, NoSpace, NotFound, Refused, Requirement,
+        SourceChanged, SourceVanished, Usage,
+    };
+    // Failures, fatal, interrupted, differences, something done, expected.
+    let table: &[(&[ErrorKind], Option<ErrorKind>, bool, bool, bool, Outcome)] = &[
+        (&[], None, false, false, true, Outcome::Done),
+        (&[], None, false, false, false, Outcome::Done),
+        (&[Io], None, false, false, true, Outcome::Partial),
+        (&[Io], None, false, false, false, Outcome::Failed),
+        (&[SourceVanished, SourceChanged], None, false, false, true, Outcome::SourceChanged),
+        (&[SourceChanged], None, false, false, false, Outcome::SourceChanged),
+        (&[SourceChanged, Io], None, false, false, true, Outcome::Partial),
+        (&[], Some(SourceChanged), false, false, false, Outcome::SourceChanged),
+        (&[Io], None, false, true, true, Outcome::Differences),
+        (&[], Some(NoSpace), false, true, true, Outcome::Failed),
+        (&[], Some(NotFound), false, false, false, Outcome::Failed),
+        (&[Io], Some(Refused), true, true, true, Outcome::Refused),
+        (&[], Some(Locked), false, false, false, Outcome::Refused),
+        (&[], Some(Requirement), false, false, false, Outcome::Refused),
+        (&[Requirement], None, false, false, true, Outcome::Refused),
+        (&[], Some(ConnectionLost), true, false, true, Outcome::Interrupted),
+        (&[], Some(Cancelled), false, false, true, Outcome::Interrupted),
+        (&[], Some(Usage), false, false, false, Outcome::WrongUsage),
+    ];
+    for (failures, fatal, interrupted, differences, something_done, expected) in table {
+        let facts = OutcomeFacts {
+            failures,
+            fatal: *fatal,
+            interrupted: *interrupted,
+            refused: false,
+            differences: *differences,
+            something_done: *something_done,
+        };
+        assert_eq!(outcome(&facts), *expected, "{facts:?}");
+    }
+    let refused = OutcomeFacts { refused: true, interrupted: true, ..OutcomeFacts::default() };
+    assert_eq!(outcome(&refused), Outcome::Refused);
+}
+
+#[test]
+fn outcomes_have_the_promised_names_and_codes() {
+    for (outcome, name, code) in [
+        (Outcome::Done, "done", 0),
+        (Outcome::Failed, "failed", 1),
+        (Outcome::WrongUsage, "failed", 2),
+        (Outcome::Partial, "partial", 3),
+        (Outcome::Differences, "differences", 4),
+        (Outcome::SourceChanged, "source_changed", 5),
+        (Outcome::Refused, "refused", 6),
+        (Outcome::Interrupted, "interrupted", 130),
+    ] {
+        assert_eq!(serde_json::to_value(outcome).unwrap(), name);
+        assert_eq!(outcome.exit_code(), code);
+    }
+}
+
+#[test]
+fn idleness_and_scan_are_the_limit_only_when_they_dominate() {
+    // Scan, read, hash, send, wait, idle, sync.
+    for (stage_ns, expected) in [
+        ([0, 0, 0, 0, 0, 0, 0], None),
+        ([40, 30, 0, 10, 0, 20, 0], Some("source read 30 %")),
+        ([10, 20, 0, 10, 15, 45, 0], Some("source read 20 %")),
+        ([60, 30, 0, 10, 0, 0, 0], Some("scan 60 %")),
+        ([10, 10, 0, 0, 0, 80, 0], Some("idle 80 %")),
+        ([30, 0, 0, 0, 0, 30, 0], Some("idle 50 %")),
+        ([0, 0, 10, 20, 61, 0, 9], Some("target 61 %")),
+    ] {
+        let words = Bottleneck::of(&stage_ns).map(|bottleneck| bottleneck.words());
+        assert_eq!(words.as_deref(), expected, "{stage_ns:?}");
+    }
+}

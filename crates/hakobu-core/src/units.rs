@@ -1,0 +1,270 @@
+//! Sizes, rates and durations as people type and read them.
+//!
+//! Decimal units are powers of 1000 (`k`, `kB`, `M`, `MB`…), binary ones powers of 1024 and say
+//! so (`Ki`, `KiB`, `Mi`, `MiB`…). A duration needs its unit: `500ms`, `30s`, `5m`, `2h`, `1h30m`.
+
+use std::time::Duration;
+
+/// Why a size or duration was not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnitError {
+    /// No number where one should be.
+    #[error("{0:?} does not start with a number")]
+    NoNumber(String),
+    /// The unit of a size is none of the known ones.
+    #[error("unknown unit {0:?} (use B, kB, MB, GB, TB or KiB, MiB, GiB, TiB)")]
+    UnknownSize(String),
+    /// The unit of a duration is missing or none of the known ones.
+    #[error("a duration needs a unit: ms, s, m, h or d, as in 30s or 1h30m; not {0:?}")]
+    UnknownDuration(String),
+    /// More than 64 bits can hold.
+    #[error("{0:?} is too large")]
+    TooLarge(String),
+}
+
+/// Reads a size in bytes: `4096`, `10KiB`, `1.5 GB`, `20M`. The case of letters is ignored; a
+/// fraction of a byte is dropped.
+///
+/// # Errors
+/// [`UnitError`], naming the part that was not understood.
+pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
+    let text = text.trim();
+    let (number, unit) = split_number(text);
+    let scale = size_unit(unit.trim()).ok_or_else(|| UnitError::UnknownSize(unit.to_owned()))?;
+    scaled(number, scale, text)
+}
+
+/// Reads a duration: `500ms`, `30s`, `2h`, `1h30m`, `1.5h`. A bare `0` is allowed.
+///
+/// # Errors
+/// [`UnitError`], naming the part that was not understood.
+pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
+    let text = text.trim();
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut rest = text;
+    let mut total_ms: u64 = 0;
+    loop {
+        let (number, tail) = split_number(rest);
+        let tail = tail.trim_start();
+        let end = tail.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(tail.len());
+        let (unit, next) = tail.split_at(end);
+        let unit_ms = match unit.to_ascii_lowercase().as_str() {
+            "ms" => 1,
+            "s" | "sec" => 1_000,
+            "m" | "min" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ if number.is_empty() => return Err(UnitError::NoNumber(text.to_owned())),
+            _ => return Err(UnitError::UnknownDuration(text.to_owned())),
+        };
+        total_ms = total_ms
+            .checked_add(scaled(number, unit_ms, text)?)
+            .ok_or_else(|| UnitError::TooLarge(text.to_owned()))?;
+        rest = next.trim_start();
+        if rest.is_empty() {
+            return Ok(Duration::from_millis(total_ms));
+        }
+    }
+}
+
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// `number`, which may have a fraction, times `scale`, exactly, rounded down.
+fn scaled(number: &str, scale: u128, whole_text: &str) -> Result<u64, UnitError> {
+    let too_large = || UnitError::TooLarge(whole_text.to_owned());
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let fraction_is_digits = fraction.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !fraction_is_digits || (number.contains('.') && fraction.is_empty()) {
+        return Err(UnitError::NoNumber(whole_text.to_owned()));
+    }
+    let whole: u128 = whole.parse::<u64>().map_err(|_| too_large())?.into();
+    // Fifteen digits are finer than anyone means, and keep the product within 128 bits.
+    let mut below_one: u128 = 0;
+    let mut divisor: u128 = 1;
+    for digit in fraction.bytes().take(15) {
+        below_one = below_one * 10 + u128::from(digit - b'0');
+        divisor *= 10;
+    }
+    u64::try_from(whole * scale + below_one * scale / divisor).map_err(|_| too_large())
+}
+
+fn size_unit(unit: &str) -> Option<u128> {
+    let lower = unit.to_ascii_lowercase();
+    let prefix = lower.strip_suffix('b').unwrap_or(&lower);
+    let (base, letter): (u128, &str) = match prefix.strip_suffix('i') {
+        Some(letter) if !letter.is_empty() => (1024, letter),
+        _ => (1000, prefix),
+    };
+    let power = ["", "k", "m", "g", "t", "p", "e"].iter().position(|known| *known == letter)?;
+    Some(base.pow(power as u32))
+}
+
+/// A size for people, decimal, three digits: `1.50 GB`.
+pub fn format_bytes(bytes: u64) -> String {
+    format_decimal(bytes as f64, "B")
+}
+
+/// A rate in bytes per second for people, decimal, three digits: `382 MB/s`.
+pub fn format_rate(bytes_per_second: f64) -> String {
+    format_decimal(bytes_per_second, "B/s")
+}
+
+/// A rate both ways, as an echo of what the user typed: `20.0 MB/s = 160 Mbit/s`.
+pub fn format_rate_and_bits(bytes_per_second: u64) -> String {
+    let bytes_per_second = bytes_per_second as f64;
+    format!("{} = {}", format_rate(bytes_per_second), format_decimal(bytes_per_second * 8.0, "bit/s"))
+}
+
+fn format_decimal(value: f64, unit: &str) -> String {
+    const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
+    let mut value = if value.is_finite() { value.max(0.0) } else { 0.0 };
+    let mut prefix = 0;
+    // 999.5 would be printed as 1000.
+    while value >= 999.5 && prefix + 1 < PREFIXES.len() {
+        value /= 1000.0;
+        prefix += 1;
+    }
+    let decimals = match value {
+        _ if prefix == 0 && value.fract() == 0.0 => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {}{unit}", PREFIXES[prefix])
+}
+
+/// A duration for people: `350 ms`, `2.81 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`.
+pub fn format_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    if seconds < 0.9995 {
+        return format!("{:.0} ms", seconds * 1000.0);
+    }
+    if seconds < 59.95 {
+        let decimals = if seconds < 9.995 { 2 } else { 1 };
+        return format!("{seconds:.decimals$} s");
+    }
+    let whole = seconds.round() as u64;
+    match whole {
+        0..3_600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        3_600..86_400 => format!("{} h {:02} min", whole / 3_600, whole % 3_600 / 60),
+        _ => format!("{} d {} h", whole / 86_400, whole % 86_400 / 3_600),
+    }
+}
+
+/// A count for people, in groups of three digits: `19 523 812`.
+pub fn format_count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut words = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            words.push(' ');
+        }
+        words.push(digit);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn decimal_and_binary_sizes_differ() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("512B", 512),
+            ("20k", 20_000),
+            ("20kB", 20_000),
+            ("3M", 3_000_000),
+            ("3MB", 3_000_000),
+            ("2 GB", 2_000_000_000),
+            ("1T", 1_000_000_000_000),
+            ("10KiB", 10_240),
+            ("3Mi", 3 << 20),
+            ("1.5GiB", 3 << 29),
+            ("0.1 kB", 100),
+            ("1TiB", 1 << 40),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused_with_the_reason() {
+        for text in ["", "GB", ".5GB", "5.", "1.2.3", "-1", "+1"] {
+            assert!(parse_bytes(text).is_err(), "{text:?}");
+        }
+        assert_eq!(parse_bytes("5 XB"), Err(UnitError::UnknownSize(" XB".into())));
+        for text in ["16EiB", "18446744073709551616", "99999999999E"] {
+            assert_eq!(parse_bytes(text), Err(UnitError::TooLarge(text.into())), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        for (text, ms) in [
+            ("0", 0),
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("2m", 120_000),
+            ("2 min", 120_000),
+            ("2h", 7_200_000),
+            ("1h30m", 5_400_000),
+            ("1.5h", 5_400_000),
+            ("1d", 86_400_000),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "30", "s", "5 weeks", "1h30", "-5s", "99999999999999999999d"] {
+            assert!(parse_duration(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn figures_are_printed_with_three_digits() {
+        assert_eq!(format_bytes(999), "999 B");
+        assert_eq!(format_bytes(1_500_000_000), "1.50 GB");
+        assert_eq!(format_bytes(999_999), "1.00 MB");
+        assert_eq!(format_bytes(u64::MAX), "18.4 EB");
+        assert_eq!(format_rate(382e6), "382 MB/s");
+        assert_eq!(format_rate(f64::NAN), "0 B/s");
+        assert_eq!(format_rate_and_bits(20_000_000), "20.0 MB/s = 160 Mbit/s");
+        assert_eq!(format_count(19_523_812), "19 523 812");
+        assert_eq!(format_count(812), "812");
+    }
+
+    #[test]
+    fn durations_are_printed_as_people_say_them() {
+        for (ms, words) in [
+            (0, "0 ms"),
+            (350, "350 ms"),
+            (999, "999 ms"),
+            (2_810, "2.81 s"),
+            (59_940, "59.9 s"),
+            (59_960, "1 min 00 s"),
+            (200_000, "3 min 20 s"),
+            (7_500_000, "2 h 05 min"),
+            (273_600_000, "3 d 4 h"),
+        ] {
+            assert_eq!(format_duration(Duration::from_millis(ms)), words);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parsers_panic(text in "[0-9.]{0,30}[ a-zA-Z.0-9é-]{0,10}") {
+            let _ = parse_bytes(&text);
+            let _ = parse_duration(&text);
+        }
+    }
+}

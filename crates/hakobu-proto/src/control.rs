@@ -1,0 +1,320 @@
+//! The messages on a control connection: what a controller asks of an agent, and what it answers.
+//!
+//! The connection is the agent's standard input and output, begun by the preamble. Each message is
+//! a length (u32, little endian) and that many bytes of postcard. The controller speaks first.
+
+use std::time::Duration;
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::engine::Summary;
+use hakobu_core::entry::Kind;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::Event;
+use hakobu_core::grant::Grant;
+use hakobu_core::job::Job;
+use hakobu_core::landing::{Ancestry, TargetFound};
+use hakobu_core::path::{EntryPath, serde_bytes_vec};
+use serde::{Deserialize, Serialize};
+
+/// The oldest version of the protocol that this program speaks.
+pub const VERSION_OLDEST: u16 = 1;
+/// The newest version of the protocol that this program speaks.
+pub const VERSION_NEWEST: u16 = 1;
+/// The longest message, in bytes.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// The most connections that one session may have.
+pub const CONNECTIONS_MAX: u16 = 72;
+/// How long one attempt to make a data connection may take.
+pub const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
+
+/// The fingerprint of a throw-away certificate.
+pub type CertificateFingerprint = [u8; 32];
+
+/// From the controller to an agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// The first message.
+    Hello {
+        /// The oldest version the controller speaks.
+        oldest: u16,
+        /// The newest version the controller speaks.
+        newest: u16,
+    },
+    /// Look at sources.
+    LookAtSources {
+        /// Each with whether a link at its end is followed.
+        sources: Vec<SourceAsk>,
+    },
+    /// Look at a target.
+    LookAtTarget {
+        /// The path as typed, relative to the home directory unless it begins with a slash.
+        #[serde(with = "serde_bytes_vec")]
+        path: Vec<u8>,
+    },
+    /// Open a port for data connections. One at a time.
+    Listen {
+        /// The address to listen on; all without.
+        address: Option<String>,
+        /// The port; any without.
+        port: Option<u16>,
+    },
+    /// Hold the target of a job.
+    Serve(ServeRequest),
+    /// Make data connections as the engine's side, for the job that follows.
+    Connect(ConnectRequest),
+    /// Run a job over the connections made before.
+    Run(RunRequest),
+    /// Stop what is under way; drafts are abandoned.
+    Cancel,
+    /// End a session as the target's side: no connection is needed any more.
+    EndServing,
+}
+
+/// From an agent to the controller.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// The answer to [`Request::Hello`].
+    Hello(AgentHello),
+    /// What the sources are.
+    Sources(Vec<Result<SourceLook>>),
+    /// What the target is.
+    Target(Result<TargetLook>),
+    /// A port is open.
+    Listening(Result<Listening>),
+    /// The target is held.
+    Serving(Result<Serving>),
+    /// The data connections are made, or none came about.
+    Connected(Result<()>),
+    /// Something happened in a run.
+    Event(Event),
+    /// A run has ended.
+    Ran(Box<Ran>),
+    /// A session as the target's side has ended.
+    Served(Served),
+    /// The request makes no sense here; the agent ends.
+    Refused(Error),
+}
+
+/// Who an agent is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentHello {
+    /// The version of the protocol from now on.
+    pub version: u16,
+    /// The program's version, for people.
+    pub program: String,
+    /// BLAKE3 of the running program.
+    pub digest: Option<[u8; 32]>,
+    /// The fingerprint of this agent's certificate.
+    pub fingerprint: CertificateFingerprint,
+    /// The machine.
+    pub machine: Machine,
+}
+
+/// Facts about a machine and the user there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Processors that this process may use.
+    pub processors: u16,
+    /// Whether the processor encrypts AES by itself.
+    pub has_aes: bool,
+    /// Kernel and architecture.
+    pub system: String,
+    /// The user's number.
+    pub uid: u32,
+    /// The address and port by which ssh reached this machine, as this machine sees it.
+    pub reached_at: Option<String>,
+    /// The address from which ssh came.
+    pub reached_from: Option<String>,
+}
+
+/// A source to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceAsk {
+    /// The path as typed.
+    #[serde(with = "serde_bytes_vec")]
+    pub path: Vec<u8>,
+    /// Whether the contents of a directory are meant, so that links are followed.
+    pub contents: bool,
+}
+
+/// What a source is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceLook {
+    /// The kind.
+    pub kind: Kind,
+    /// The size of a file.
+    pub size_bytes: u64,
+    /// The directory to open as the source's root.
+    #[serde(with = "serde_bytes_vec")]
+    pub root: Vec<u8>,
+    /// The entry below it; the root itself for contents.
+    pub entry: EntryPath,
+    /// The whole path, links resolved except the last.
+    #[serde(with = "serde_bytes_vec")]
+    pub resolved: Vec<u8>,
+    /// Its identity and those of the directories above.
+    pub ancestry: Ancestry,
+}
+
+/// What a target is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetLook {
+    /// What is there.
+    pub found: TargetFound,
+    /// The target's own path, links resolved, as far as it exists.
+    #[serde(with = "serde_bytes_vec")]
+    pub resolved: Vec<u8>,
+    /// The directory that holds it.
+    #[serde(with = "serde_bytes_vec")]
+    pub parent: Vec<u8>,
+    /// The name in that directory.
+    #[serde(with = "serde_bytes_vec")]
+    pub name: Vec<u8>,
+}
+
+/// A port for data connections.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listening {
+    /// The port.
+    pub port: u16,
+    /// Addresses of this machine at which it may be reached, the likeliest first.
+    pub addresses: Vec<String>,
+}
+
+/// How the data connections come about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// Take connections on the port opened before.
+    Accept,
+    /// Dial one of these addresses.
+    Dial {
+        /// The addresses, the likeliest first.
+        addresses: Vec<String>,
+        /// The port.
+        port: u16,
+    },
+}
+
+/// Holds the target of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServeRequest {
+    /// The job's identity, 16 bytes: the same for the same sources and target.
+    pub job: [u8; 16],
+    /// The existing directory below which everything lands.
+    #[serde(with = "serde_bytes_vec")]
+    pub root: Vec<u8>,
+    /// What the engine may do there.
+    pub grant: Grant,
+    /// The places whose identity is to be told, to find out whether they are the source.
+    pub places: Vec<EntryPath>,
+    /// The certificate of the engine's side.
+    pub peer: CertificateFingerprint,
+    /// The cipher's name, as in [`Cipher`].
+    pub cipher: Cipher,
+    /// How connections come about.
+    pub way: Way,
+    /// How many connections to make, when dialling.
+    pub lanes: u16,
+}
+
+/// The ciphers of data connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cipher {
+    /// AES-128 in Galois/counter mode.
+    Aes128Gcm,
+    /// AES-256 in Galois/counter mode.
+    Aes256Gcm,
+    /// ChaCha20 with Poly1305.
+    Chacha20Poly1305,
+    /// Authenticated, and each payload checked, but readable on the way.
+    None,
+}
+
+/// The target is held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Serving {
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// The identities of the places that were asked for.
+    pub places: Vec<Ancestry>,
+}
+
+/// Makes data connections as the engine's side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectRequest {
+    /// The certificate of the target's side.
+    pub peer: CertificateFingerprint,
+    /// The cipher.
+    pub cipher: Cipher,
+    /// How connections come about.
+    pub way: Way,
+    /// How many connections.
+    pub lanes: u16,
+}
+
+/// Runs a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRequest {
+    /// The job.
+    pub job: Job,
+    /// The directories to open as the source's roots.
+    pub roots: Vec<PathBytes>,
+    /// What the target can do.
+    pub capabilities: Capabilities,
+}
+
+/// A path of the machine, as bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathBytes(#[serde(with = "serde_bytes_vec")] pub Vec<u8>);
+
+/// What came of a run, and what it took.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Ran {
+    /// What the engine says.
+    pub summary: Summary,
+    /// Bytes sent over the data connections.
+    pub wire_sent_bytes: u64,
+    /// Bytes received over the data connections.
+    pub wire_received_bytes: u64,
+    /// The most memory that the process has had, in bytes.
+    pub peak_memory_bytes: Option<u64>,
+}
+
+/// What a session as the target's side took.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// The first error that ended a connection from this side.
+    pub error: Option<Error>,
+    /// The most memory that the process has had, in bytes.
+    pub peak_memory_bytes: Option<u64>,
+}
+
+/// The version that both sides speak.
+///
+/// # Errors
+/// `Unsupported`, saying which side is the older one.
+pub fn negotiate(oldest: u16, newest: u16) -> Result<u16> {
+    let common = newest.min(VERSION_NEWEST);
+    if common >= oldest.max(VERSION_OLDEST) {
+        return Ok(common);
+    }
+    let older = if newest < VERSION_OLDEST { "the near side" } else { "the far side" };
+    let words = format!(
+        "no common protocol version: the near side speaks {oldest} to {newest}, the far side \
+         {VERSION_OLDEST} to {VERSION_NEWEST}; bring hakobu up to date on {older}"
+    );
+    Err(Error::new(ErrorKind::Unsupported, "agreeing on a protocol version", words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_meet_or_the_older_side_is_named() {
+        assert_eq!(negotiate(1, 9), Ok(1));
+        let error = negotiate(VERSION_NEWEST + 1, VERSION_NEWEST + 3).unwrap_err();
+        assert!(error.detail.contains("on the far side"), "{error}");
+        assert!(negotiate(0, 0).unwrap_err().detail.contains("on the near side"));
+    }
+}

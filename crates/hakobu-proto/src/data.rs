@@ -1,0 +1,207 @@
+//! The messages on a data connection: operations on the target and their answers.
+//!
+//! The small part of a message is its frame's meta, encoded with postcard; packs, content, lists
+//! of paths and listings are its payload. A direction of the connection carries only one kind of
+//! message: operations towards the target, answers back.
+
+use hakobu_core::digest::Digest;
+use hakobu_core::endpoint::{Change, DraftId, Loss};
+use hakobu_core::entry::{Attributes, Metadata};
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::path::EntryPath;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::frame::PAYLOAD_LIMIT_BYTES;
+
+/// Kinds of frames. Operations are below 64, answers from 64 on.
+pub mod kind {
+    /// [`Hello`](super::Hello): the first frame of every connection, and only that.
+    pub const HELLO: u8 = 1;
+    /// Describe one entry; meta: its path.
+    pub const INSPECT: u8 = 2;
+    /// List directories; meta: the budget, payload: the paths.
+    pub const LIST: u8 = 3;
+    /// Store a pack; payload: the pack.
+    pub const STORE: u8 = 4;
+    /// [`Begin`](super::Begin) a draft.
+    pub const BEGIN: u8 = 5;
+    /// [`Write`](super::Write) a piece; payload: its bytes.
+    pub const WRITE: u8 = 6;
+    /// [`Finish`](super::Finish) a draft.
+    pub const FINISH: u8 = 7;
+    /// Abandon a draft; meta: its number.
+    pub const ABANDON: u8 = 8;
+    /// Apply changes; payload: the changes.
+    pub const APPLY: u8 = 9;
+    /// Bring everything to stable storage.
+    pub const BARRIER: u8 = 10;
+
+    /// It is done.
+    pub const DONE: u8 = 64;
+    /// An entry's description; meta: an optional `Metadata`.
+    pub const INSPECTED: u8 = 65;
+    /// Listings; payload: see [`crate::listings`].
+    pub const LISTED: u8 = 66;
+    /// A pack was stored or changes were applied; payload: [`Stored`](super::Stored).
+    pub const STORED: u8 = 67;
+    /// The operation failed as a whole; meta: the error.
+    pub const FAILED: u8 = 68;
+}
+
+/// Flag of a [`kind::WRITE`]: answer when this and all earlier writes have succeeded.
+pub const FLAG_ACKNOWLEDGE: u8 = 1;
+/// Flag of a [`kind::LISTED`]: more frames of the same answer follow.
+pub const FLAG_MORE: u8 = 1;
+
+/// The most directories in one request to list.
+pub const LIST_DIRECTORIES_MAX: usize = 256;
+/// The most changes in one operation.
+pub const CHANGES_MAX: usize = 1024;
+/// The most bytes of explanation that travel with an error.
+const DETAIL_BYTES_MAX: usize = 2048;
+
+/// What the engine's side says first on each connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The lane's number, from 0.
+    pub lane: u16,
+}
+
+/// Begins a draft.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begin {
+    /// Its number from now on, on all connections of the session.
+    pub draft: DraftId,
+    /// Where it will be visible.
+    pub path: EntryPath,
+    /// How many bytes it will have.
+    pub size_bytes: u64,
+    /// Whether the place is a character device that takes content only.
+    pub device: bool,
+}
+
+/// Writes a piece of a draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Write {
+    /// The draft.
+    pub draft: DraftId,
+    /// Where in the file: a multiple of the piece size.
+    pub offset: u64,
+}
+
+/// Finishes a draft.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finish {
+    /// The draft.
+    pub draft: DraftId,
+    /// What to set on it.
+    pub attributes: Attributes,
+    /// The digest of the whole, if it was taken.
+    pub digest: Option<Digest>,
+}
+
+/// What came of a pack or of changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stored {
+    /// What failed, by its index.
+    pub failures: Vec<(u32, Error)>,
+    /// What could not be kept.
+    pub losses: Vec<Loss>,
+}
+
+/// The answer to an inspection.
+pub type Inspected = Option<Metadata>;
+/// The payload of [`kind::LIST`].
+pub type Directories = Vec<EntryPath>;
+/// The payload of [`kind::APPLY`].
+pub type Changes = Vec<Change>;
+
+/// Encodes a message behind what is in `out`.
+///
+/// # Errors
+/// `Protocol` if it would not fit into a frame.
+pub fn encode<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<()> {
+    let begin = out.len();
+    postcard::to_io(message, &mut *out).map_err(|_| malformed("a message that cannot be encoded"))?;
+    if out.len() - begin > PAYLOAD_LIMIT_BYTES {
+        return Err(malformed("a message that exceeds a frame"));
+    }
+    Ok(())
+}
+
+/// Decodes a message that fills `bytes` exactly.
+///
+/// # Errors
+/// `Protocol` if the bytes are no such message.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((message, [])) => Ok(message),
+        Ok(_) => Err(malformed("a message with something behind its end")),
+        Err(_) => Err(malformed("a message that cannot be decoded")),
+    }
+}
+
+/// An error cut down to what may travel.
+pub fn bounded(mut error: Error) -> Error {
+    if error.detail.len() > DETAIL_BYTES_MAX {
+        let end = (0..=DETAIL_BYTES_MAX).rev().find(|&end| error.detail.is_char_boundary(end));
+        error.detail.truncate(end.unwrap_or(0));
+    }
+    error.at.truncate(hakobu_core::path::PATH_BYTES_MAX);
+    error
+}
+
+fn malformed(what: &str) -> Error {
+    Error::new(ErrorKind::Protocol, "reading a message", what)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_path_that_leaves_the_root_does_not_decode() {
+        let mut bytes = Vec::new();
+        let begin = Begin { draft: 1, path: EntryPath::new("ab/cd").unwrap(), size_bytes: 9, device: false };
+        encode(&begin, &mut bytes).unwrap();
+        assert_eq!(decode::<Begin>(&bytes).unwrap(), begin);
+        let at = bytes.windows(5).position(|window| window == b"ab/cd").unwrap();
+        bytes[at..at + 5].copy_from_slice(b"../cd");
+        assert_eq!(decode::<Begin>(&bytes).unwrap_err().kind, ErrorKind::Protocol);
+    }
+
+    #[test]
+    fn bytes_behind_a_message_are_refused() {
+        let mut bytes = Vec::new();
+        encode(&Hello { lane: 3 }, &mut bytes).unwrap();
+        bytes.push(0);
+        assert!(decode::<Hello>(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_list_longer_than_its_bytes_is_refused_without_allocating() {
+        let bytes = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0];
+        assert!(decode::<Directories>(&bytes).is_err());
+    }
+
+    #[test]
+    fn long_explanations_are_cut_at_a_character() {
+        let error = Error::new(ErrorKind::Io, "reading", "é".repeat(DETAIL_BYTES_MAX));
+        assert!(bounded(error).detail.len() <= DETAIL_BYTES_MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode::<Begin>(&bytes);
+            let _ = decode::<Finish>(&bytes);
+            let _ = decode::<Changes>(&bytes);
+            let _ = decode::<Stored>(&bytes);
+            let _ = decode::<Directories>(&bytes);
+            let _ = decode::<Error>(&bytes);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Listings on the wire: many directories in one answer, each in one or more parts, and frames
+//! that stay below a size whatever the directory holds.
+//!
+//! A part is: length of the path (u16), the path, a tag (u8), then by the tag: entries with more to
+//! follow, the last entries, or a length (u32) and an error. All numbers are little endian.
+
+use hakobu_core::endpoint::Outcome;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::listing::{DirectoryListing, Listing};
+use hakobu_core::path::EntryPath;
+
+use crate::data;
+
+/// A frame of listings is closed when it has grown to this size.
+const FRAME_BYTES_TARGET: usize = 1 << 20;
+/// Entries are encoded in slices of so many, each at most 313 bytes.
+const SLICE_ENTRIES: usize = 2048;
+/// The most directories in one answer.
+const DIRECTORIES_MAX: usize = 1 << 20;
+
+const TAG_MORE: u8 = 0;
+const TAG_LAST: u8 = 1;
+const TAG_ERROR: u8 = 2;
+
+/// Encodes listings as frame payloads: calls `send` with each payload and whether more follow.
+///
+/// # Errors
+/// Those of `send`, or an error that cannot be encoded.
+pub fn encode<E: From<Error>>(
+    listings: &[DirectoryListing],
+    buffer: &mut Vec<u8>,
+    mut send: impl FnMut(&[u8], bool) -> Result<(), E>,
+) -> Result<(), E> {
+    buffer.clear();
+    for listing in listings {
+        match &listing.result {
+            Ok(entries) => {
+                let mut at = 0;
+                loop {
+                    let count = SLICE_ENTRIES.min(entries.len() - at);
+                    let last = at + count == entries.len();
+                    part(buffer, &listing.path, if last { TAG_LAST } else { TAG_MORE });
+                    entries.encode_range(at, count, buffer);
+                    at += count;
+                    flush_if_full(buffer, &mut send)?;
+                    if last {
+                        break;
+                    }
+                }
+            }
+            Err(error) => {
+                part(buffer, &listing.path, TAG_ERROR);
+                let mut encoded = Vec::new();
+                data::encode(&data::bounded(error.clone()), &mut encoded)?;
+                buffer.extend_from_slice(&(encoded.len() as u32).to_le_bytes());
+                buffer.extend_from_slice(&encoded);
+                flush_if_full(buffer, &mut send)?;
+            }
+        }
+    }
+    send(buffer, false)
+}
+
+fn part(buffer: &mut Vec<u8>, path: &EntryPath, tag: u8) {
+    buffer.extend_from_slice(&(path.as_bytes().len() as u16).to_le_bytes());
+    buffer.extend_from_slice(path.as_bytes());
+    buffer.push(tag);
+}
+
+fn flush_if_full<E>(buffer: &mut Vec<u8>, send: &mut impl FnMut(&[u8], bool) -> Result<(), E>) -> Result<(), E> {
+    if buffer.len() >= FRAME_BYTES_TARGET {
+        send(buffer, true)?;
+        buffer.clear();
+    }
+    Ok(())
+}
+
+/// Listings being put together from the frames of one answer.
+#[derive(Debug)]
+pub struct Assembler {
+    done: Vec<DirectoryListing>,
+    open: Option<(EntryPath, Listing)>,
+    entries: usize,
+    entries_max: usize,
+}
+
+impl Assembler {
+    /// For an answer that may have at most `entries_max` entries in all.
+    pub fn new(entries_max: usize) -> Self {
+        Self { done: Vec::new(), open: None, entries: 0, entries_max }
+    }
+
+    /// Takes in one frame's payload.
+    ///
+    /// # Errors
+    /// `Protocol` when it is malformed, out of order, or exceeds a limit.
+    pub fn frame(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            self.part(&mut bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the answer.
+    ///
+    /// # Errors
+    /// `Protocol` when a directory is not complete.
+    pub fn finish(self) -> Result<Outcome> {
+        if self.open.is_some() {
+            return Err(malformed("a directory that is not complete"));
+        }
+        Ok(Outcome::Listed(self.done))
+    }
+
+    fn part(&mut self, bytes: &mut &[u8]) -> Result<()> {
+        let length = u16::from_le_bytes(take(bytes)?) as usize;
+        let path = EntryPath::new(take_slice(bytes, length)?)?;
+        let [tag] = take(bytes)?;
+        let mut listing = match self.open.take() {
+            Some((open, listing)) if open == path && tag != TAG_ERROR => listing,
+            Some(_) => return Err(malformed("parts of directories out of order")),
+            None => Listing::default(),
+        };
+        if self.done.len() >= DIRECTORIES_MAX {
+            return Err(malformed("too many directories"));
+        }
+        if tag == TAG_ERROR {
+            let length = u32::from_le_bytes(take(bytes)?) as usize;
+            let error = data::decode::<Error>(take_slice(bytes, length)?)?;
+            self.done.push(DirectoryListing { path, result: Err(error) });
+            return Ok(());
+        }
+        let before = listing.len();
+        listing.decode_into(bytes)?;
+        self.entries += listing.len() - before;
+        if self.entries > self.entries_max {
+            return Err(malformed("more entries than were asked for"));
+        }
+        match tag {
+            TAG_MORE => self.open = Some((path, listing)),
+            TAG_LAST if listing.is_sorted() => self.done.push(DirectoryListing { path, result: Ok(listing) }),
+            TAG_LAST => return Err(malformed("a directory out of order")),
+            _ => return Err(malformed("an unknown part")),
+        }
+        Ok(())
+    }
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
+    let (head, rest) = bytes.split_first_chunk::<N>().ok_or_else(|| malformed("a part that ends early"))?;
+    *bytes = rest;
+    Ok(*head)
+}
+
+fn take_slice<'a>(bytes: &mut &'a [u8], length: usize) -> Result<&'a [u8]> {
+    if length > bytes.len() {
+        return Err(malformed("a part that ends early"));
+    }
+    let (head, rest) = bytes.split_at(length);
+    *bytes = rest;
+    Ok(head)
+}
+
+fn malformed(what: &str) -> Error {
+    Error::new(ErrorKind::Protocol, "reading listings", what)
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::entry::{Kind, Metadata, Time};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn listing(count: usize) -> Listing {
+        let time = Time { seconds: 1, nanoseconds: 2 };
+        let metadata = Metadata {
+            kind: Kind::File,
+            mode: 0o600,
+            uid: 1,
+            gid: 2,
+            size_bytes: 3,
+            mtime: time,
+            ctime: time,
+            links: 1,
+            sparse: false,
+        };
+        let mut listing = Listing::default();
+        (0..count).for_each(|number| listing.push(format!("{number:08}").as_bytes(), metadata).unwrap());
+        listing
+    }
+
+    fn frames(listings: &[DirectoryListing]) -> Vec<(Vec<u8>, bool)> {
+        let mut frames = Vec::new();
+        encode(listings, &mut Vec::new(), |payload, more| {
+            frames.push((payload.to_vec(), more));
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+        frames
+    }
+
+    #[test]
+    fn large_directories_travel_in_several_frames() {
+        let path = |text: &str| EntryPath::new(text).unwrap();
+        let error = Error::new(ErrorKind::PermissionDenied, "listing", "permission denied");
+        let listings = [
+            DirectoryListing { path: path("big"), result: Ok(listing(50_000)) },
+            DirectoryListing { path: path("bad"), result: Err(error.clone()) },
+            DirectoryListing { path: path("empty"), result: Ok(Listing::default()) },
+        ];
+        let frames = frames(&listings);
+        assert!(frames.len() > 2);
+        assert!(frames.iter().all(|(payload, _)| payload.len() < crate::frame::PAYLOAD_LIMIT_BYTES));
+        let mut assembler = Assembler::new(50_000);
+        for (index, (payload, more)) in frames.iter().enumerate() {
+            assert_eq!(*more, index + 1 < frames.len());
+            assembler.frame(payload).unwrap();
+        }
+        let Outcome::Listed(read) = assembler.finish().unwrap() else { panic!("no listing") };
+        assert_eq!(read[0].result.as_ref().unwrap().len(), 50_000);
+        assert_eq!(read[1].result.as_ref().unwrap_err(), &error);
+        assert_eq!(read[2].result.as_ref().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn more_entries_than_asked_for_are_refused() {
+        let listings = [DirectoryListing { path: EntryPath::root(), result: Ok(listing(10)) }];
+        assert!(Assembler::new(9).frame(&frames(&listings)[0].0).is_err());
+    }
+
+    #[test]
+    fn a_directory_in_the_middle_of_another_is_refused() {
+        let mut bytes = Vec::new();
+        part(&mut bytes, &EntryPath::new("a").unwrap(), TAG_MORE);
+        listing(2).encode(&mut bytes);
+        part(&mut bytes, &EntryPath::new("b").unwrap(), TAG_LAST);
+        listing(2).encode(&mut bytes);
+        assert!(Assembler::new(100).frame(&bytes).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Assembler::new(100).frame(&bytes);
+        }
+    }
+}
