@@ -159,7 +159,7 @@ pub enum Change {
     MakeDirectory {
         /// Where.
         path: EntryPath,
-        /// The permissions of a new one; the process's umask applies.
+        /// The permissions of a new one.
         mode: u32,
     },
     /// Make sure that a directory is there, and set its attributes.
@@ -302,7 +302,7 @@ pub enum Outcome {
     Read(PieceBuffer),
     /// Confirmed, written, begun, finished, abandoned, or brought to stable storage.
     Done,
-    /// Stored or applied, except for these.
+    /// Stored, applied or finished, except for these.
     Stored {
         /// The entries that failed: their index among the pack's entries or the changes.
         failures: Vec<(u32, Error)>,

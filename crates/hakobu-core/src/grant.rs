@@ -45,7 +45,8 @@ impl Grant {
     /// # Errors
     /// `BeyondGrant`, naming the path.
     pub fn check_write(&self, path: &EntryPath) -> Result<()> {
-        if self.places.iter().any(|place| path == &place.path || (place.tree && path.is_within(&place.path))) {
+        if self.places.iter().any(|place| path == &place.path || (place.tree && path.is_within(&place.path)))
+        {
             return Ok(());
         }
         Err(beyond("writing").at(path))

@@ -78,53 +78,60 @@ pub struct Landing {
 /// directory onto something else, or a slash behind something that is no directory.
 pub fn land(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) -> Result<Landing> {
     check_sources(sources)?;
-    let fail = |kind, detail: &str| Err(Error::new(kind, "looking at the target", detail).at(target.as_typed()));
-    let single = match sources {
-        [one] if one.kind != Kind::Directory => Some(one),
-        _ => None,
-    };
+    // Everything that is no directory, if it comes alone, takes the target's own name.
+    let single = matches!(sources, [one] if one.kind != Kind::Directory);
     match found {
         TargetFound::Directory => into_directory(sources, LandingRoot::Target, &EntryPath::root()),
-        TargetFound::Absent { parent_exists: false } => fail(
+        TargetFound::Absent { parent_exists: false } => Err(unfit(
+            target,
             ErrorKind::NotFound,
             "the directory that would hold it is not there; create it first",
-        ),
+        )),
         TargetFound::Absent { .. } => {
             let place = place_of(target)?;
-            if single.is_some() && !target.names_a_directory() {
+            if single && !target.names_a_directory() {
                 return Ok(as_target(LandingRoot::Parent, place));
             }
             let mut landing = into_directory(sources, LandingRoot::Parent, &place)?;
             landing.create_target_directory = Some(place);
             Ok(landing)
         }
-        TargetFound::BlockDevice => {
-            fail(ErrorKind::Usage, "writing to a block device comes with a later version")
+        TargetFound::File | TargetFound::Symlink if single && !target.names_a_directory() => {
+            Ok(as_target(LandingRoot::Parent, place_of(target)?))
         }
-        TargetFound::CharacterDevice { null: true } => match sources {
-            [one] if one.kind == Kind::File => {
-                Ok(as_target(LandingRoot::Discard, EntryPath::root()))
-            }
-            _ => fail(ErrorKind::Usage, "it takes the content of one file at a time"),
-        },
-        TargetFound::CharacterDevice { .. } | TargetFound::Special => fail(
-            ErrorKind::Usage,
-            "writing to a device, FIFO or socket is not in this version; /dev/null is",
-        ),
-        TargetFound::File | TargetFound::Symlink => {
-            if target.names_a_directory() {
-                return fail(ErrorKind::Conflict, "it is not a directory, although a slash is behind it");
-            }
-            match (sources, single) {
-                (_, Some(_)) => Ok(as_target(LandingRoot::Parent, place_of(target)?)),
-                ([_], None) => fail(
-                    ErrorKind::Conflict,
-                    "a directory cannot replace what is there; remove it first, or name another place",
-                ),
-                _ => fail(ErrorKind::Usage, "several sources need a directory as target"),
-            }
+        TargetFound::CharacterDevice { null: true } if single && sources[0].kind == Kind::File => {
+            Ok(as_target(LandingRoot::Discard, EntryPath::root()))
         }
+        _ => Err(why_not_onto(sources, target, found)),
     }
+}
+
+/// Why the sources cannot take the place of what is there, which is no directory.
+fn why_not_onto(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) -> Error {
+    let (kind, detail) = match found {
+        TargetFound::BlockDevice => {
+            (ErrorKind::Usage, "writing to a block device comes with a later version")
+        }
+        TargetFound::CharacterDevice { null: true } => {
+            (ErrorKind::Usage, "it takes the content of one file at a time")
+        }
+        TargetFound::CharacterDevice { .. } | TargetFound::Special => {
+            (ErrorKind::Usage, "writing to a device, FIFO or socket is not in this version; /dev/null is")
+        }
+        _ if target.names_a_directory() => {
+            (ErrorKind::Conflict, "it is not a directory, although a slash is behind it")
+        }
+        _ if sources.len() > 1 => (ErrorKind::Usage, "several sources need a directory as target"),
+        _ => (
+            ErrorKind::Conflict,
+            "a directory cannot replace what is there; remove it first, or name another place",
+        ),
+    };
+    unfit(target, kind, detail)
+}
+
+fn unfit(target: &Location, kind: ErrorKind, detail: &str) -> Error {
+    Error::new(kind, "looking at the target", detail).at(target.as_typed())
 }
 
 fn as_target(root: LandingRoot, place: EntryPath) -> Landing {
@@ -147,18 +154,13 @@ fn check_sources(sources: &[SourceFound<'_>]) -> Result<()> {
 
 /// The target's own name below the directory that holds it.
 fn place_of(target: &Location) -> Result<EntryPath> {
-    let unsound = |detail: &str| {
-        Error::new(ErrorKind::Usage, "looking at the target", detail).at(target.as_typed())
-    };
+    let unsound =
+        |detail: &str| Error::new(ErrorKind::Usage, "looking at the target", detail).at(target.as_typed());
     let name = target.final_name().ok_or_else(|| unsound("it has no name of its own"))?;
     EntryPath::root().join(name).map_err(|error| unsound(&error.detail))
 }
 
-fn into_directory(
-    sources: &[SourceFound<'_>],
-    root: LandingRoot,
-    directory: &EntryPath,
-) -> Result<Landing> {
+fn into_directory(sources: &[SourceFound<'_>], root: LandingRoot, directory: &EntryPath) -> Result<Landing> {
     let mut places: Vec<EntryPath> = Vec::with_capacity(sources.len());
     for source in sources {
         let name = source.location.final_name().filter(|_| !source.location.means_contents());
@@ -229,8 +231,7 @@ pub enum Relation {
 /// How a source lies to its landing place (not to the target that was typed). Only a directory
 /// can hold something, and a file beside its landing place is fine.
 pub fn relation(source: &Ancestry, source_is_directory: bool, place: &Ancestry) -> Relation {
-    let (Some(source_self), Some(place_first)) = (source.upwards.first(), place.upwards.first())
-    else {
+    let (Some(source_self), Some(place_first)) = (source.upwards.first(), place.upwards.first()) else {
         return Relation::Apart;
     };
     if place.exists && source_self == place_first {

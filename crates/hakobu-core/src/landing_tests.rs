@@ -13,14 +13,9 @@ fn build(root: &Path) {
     for file in ["d/x", "f", "other/d/y", "other/f", "tf"] {
         std::fs::write(root.join(file), file).unwrap();
     }
-    for (link, leads_to) in [
-        ("ld", "d"),
-        ("lf", "f"),
-        ("dang", "nowhere"),
-        ("tld", "td"),
-        ("tlf", "tf"),
-        ("tdang", "gone"),
-    ] {
+    for (link, leads_to) in
+        [("ld", "d"), ("lf", "f"), ("dang", "nowhere"), ("tld", "td"), ("tlf", "tf"), ("tdang", "gone")]
+    {
         symlink(leads_to, root.join(link)).unwrap();
     }
 }
@@ -112,15 +107,80 @@ fn carry_out(root: &Path, sources: &[Location], target: &Location) -> Result<()>
 #[test]
 fn everything_lands_where_rsync_puts_it() {
     let tests = [
-        "d td", "d/ td", "d/. td", "d td/", "d td/.", "d new", "d new/", "d/ new", "d/ new/",
-        "d/. new", "d new/x", "d/ new/x", "d tf", "d/ tf", "d tf/", "d tlf", "d tdang", "d tdang/",
-        "d tld", "d/ tld", "d tld/", "e td", "e/ td", "e/ new", "e tf", "f td", "f td/", "f td/.",
-        "f new", "f new/", "f new/x", "f new/x/", "f tf", "f tf/", "f tld", "f tld/", "f tlf",
-        "f tlf/", "f tdang", "f tdang/", "f/ new", "f/. new", "ld td", "ld/ td", "ld/. td",
-        "ld new", "ld new/", "ld/ new", "ld tf", "lf td", "lf new", "lf/ new", "lf tlf", "dang td",
-        "dang new", "dang/ new", "f d td", "f d new", "f d/ new", "f d tf", "f lf tlf", "d e new/",
-        "f lf ld td", "d d/ td", "d/ d td", "d other/d new", "d/ other/d/ td", "d/sub td",
-        "other/../d td", "other/d/.. td", "./d new", ".//d// new", "gone td", "d td/sub/new",
+        "d td",
+        "d/ td",
+        "d/. td",
+        "d td/",
+        "d td/.",
+        "d new",
+        "d new/",
+        "d/ new",
+        "d/ new/",
+        "d/. new",
+        "d new/x",
+        "d/ new/x",
+        "d tf",
+        "d/ tf",
+        "d tf/",
+        "d tlf",
+        "d tdang",
+        "d tdang/",
+        "d tld",
+        "d/ tld",
+        "d tld/",
+        "e td",
+        "e/ td",
+        "e/ new",
+        "e tf",
+        "f td",
+        "f td/",
+        "f td/.",
+        "f new",
+        "f new/",
+        "f new/x",
+        "f new/x/",
+        "f tf",
+        "f tf/",
+        "f tld",
+        "f tld/",
+        "f tlf",
+        "f tlf/",
+        "f tdang",
+        "f tdang/",
+        "f/ new",
+        "f/. new",
+        "ld td",
+        "ld/ td",
+        "ld/. td",
+        "ld new",
+        "ld new/",
+        "ld/ new",
+        "ld tf",
+        "lf td",
+        "lf new",
+        "lf/ new",
+        "lf tlf",
+        "dang td",
+        "dang new",
+        "dang/ new",
+        "f d td",
+        "f d new",
+        "f d/ new",
+        "f d tf",
+        "f lf tlf",
+        "d e new/",
+        "f lf ld td",
+        "d d/ td",
+        "d/ d td",
+        "d other/d new",
+        "d/ other/d/ td",
+        "d/sub td",
+        "other/../d td",
+        "other/d/.. td",
+        "./d new",
+        ".//d// new",
+        "gone td",
+        "d td/sub/new",
     ];
     let (mut ok, mut refused) = (0, 0);
     for line in tests {
@@ -143,10 +203,8 @@ fn everything_lands_where_rsync_puts_it() {
 }
 
 fn decide(sources: &[(&str, Kind)], target: &str, found: TargetFound) -> Result<Landing> {
-    let locations: Vec<_> = sources
-        .iter()
-        .map(|(typed, kind)| (Location::parse(typed.as_bytes()).unwrap(), *kind))
-        .collect();
+    let locations: Vec<_> =
+        sources.iter().map(|(typed, kind)| (Location::parse(typed.as_bytes()).unwrap(), *kind)).collect();
     let sources: Vec<_> =
         locations.iter().map(|(location, kind)| SourceFound { location, kind: *kind }).collect();
     land(&sources, &Location::parse(target.as_bytes()).unwrap(), found)

@@ -47,7 +47,11 @@ impl Listing {
     pub fn push(&mut self, name: &[u8], metadata: Metadata) -> Result<()> {
         check_name(name)?;
         if self.records.len() >= ENTRIES_MAX || self.names.len() > u32::MAX as usize - name.len() {
-            return Err(Error::new(ErrorKind::Unsupported, "listing", "more than 32 million entries in one directory"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "listing",
+                "more than 32 million entries in one directory",
+            ));
         }
         let name_begin = self.names.len() as u32;
         self.names.extend_from_slice(name);
@@ -59,9 +63,7 @@ impl Listing {
     pub fn sort(&mut self) {
         let names = &self.names;
         let name = |record: &Record| &names[record.name_begin as usize..][..record.name_bytes as usize];
-        self.records.sort_unstable_by(|a, b| {
-            compare(name(a), a.metadata.kind, name(b), b.metadata.kind)
-        });
+        self.records.sort_unstable_by(|a, b| compare(name(a), a.metadata.kind, name(b), b.metadata.kind));
     }
 
     /// How many entries there are.
@@ -182,7 +184,8 @@ fn decode_record<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], Metadata)> {
 }
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
-    let (head, rest) = bytes.split_first_chunk::<N>().ok_or_else(|| malformed("a message that ends early"))?;
+    let (head, rest) =
+        bytes.split_first_chunk::<N>().ok_or_else(|| malformed("a message that ends early"))?;
     *bytes = rest;
     Ok(*head)
 }
@@ -214,7 +217,17 @@ mod tests {
 
     fn metadata(kind: Kind) -> Metadata {
         let time = Time { seconds: -5, nanoseconds: 7 };
-        Metadata { kind, mode: 0o644, uid: 1, gid: 2, size_bytes: 3, mtime: time, ctime: time, links: 1, sparse: true }
+        Metadata {
+            kind,
+            mode: 0o644,
+            uid: 1,
+            gid: 2,
+            size_bytes: 3,
+            mtime: time,
+            ctime: time,
+            links: 1,
+            sparse: true,
+        }
     }
 
     fn listing(names: &[(&[u8], Kind)]) -> Listing {
@@ -226,7 +239,12 @@ mod tests {
 
     #[test]
     fn the_order_is_that_of_keys_with_directories_as_prefixes() {
-        let listing = listing(&[(b"a", Kind::Directory), (b"a-b", Kind::File), (b"a.b", Kind::File), (b"a0", Kind::File)]);
+        let listing = listing(&[
+            (b"a", Kind::Directory),
+            (b"a-b", Kind::File),
+            (b"a.b", Kind::File),
+            (b"a0", Kind::File),
+        ]);
         let names: Vec<_> = (0..listing.len()).map(|index| listing.name(index)).collect();
         assert_eq!(names, [&b"a-b"[..], b"a.b", b"a", b"a0"]);
         assert!(listing.is_sorted());

@@ -153,7 +153,7 @@ impl<'a> PackReader<'a> {
     ///
     /// # Errors
     /// `Protocol` when the bytes are no pack, or a name or path could leave the root.
-    pub fn next(&mut self) -> Result<Option<Record<'a>>> {
+    pub fn read(&mut self) -> Result<Option<Record<'a>>> {
         let Some(&tag) = self.rest.first() else { return Ok(None) };
         match tag {
             TAG_DIRECTORY => self.directory().map(Some),
@@ -180,15 +180,15 @@ impl<'a> PackReader<'a> {
 
     fn entry(&mut self, tag: u8) -> Result<Record<'a>> {
         let header = self.take(ENTRY_HEADER_BYTES)?;
-        let u32_at = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let u32_at =
+            |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let mut seconds = [0; 8];
         seconds.copy_from_slice(&header[16..24]);
         let mtime = Time { seconds: i64::from_le_bytes(seconds), nanoseconds: u32_at(24) };
         if mtime.nanoseconds > 999_999_999 {
             return Err(malformed("a time with too many nanoseconds"));
         }
-        let attributes =
-            Attributes { mode: u32_at(4) & 0o7777, uid: u32_at(8), gid: u32_at(12), mtime };
+        let attributes = Attributes { mode: u32_at(4) & 0o7777, uid: u32_at(8), gid: u32_at(12), mtime };
         let replaces = header[1] & FLAG_REPLACES != 0;
         let name = self.take(u16::from_le_bytes([header[2], header[3]]) as usize)?;
         check_name(name)?;
@@ -242,21 +242,21 @@ mod tests {
         assert_eq!(pack.records(), 2);
         let bytes = pack.finish();
         let mut reader = PackReader::new(&bytes);
-        assert_eq!(reader.next().unwrap(), Some(Record::Directory { path }));
+        assert_eq!(reader.read().unwrap(), Some(Record::Directory { path }));
         let file = Record::File { name: b"f", attributes: attributes(), replaces: true, content: b"xyz" };
-        assert_eq!(reader.next().unwrap(), Some(file));
+        assert_eq!(reader.read().unwrap(), Some(file));
         let link = Record::Symlink { name: b"l", attributes: attributes(), replaces: false, text: b"../x" };
-        assert_eq!(reader.next().unwrap(), Some(link));
-        assert_eq!(reader.next().unwrap(), None);
+        assert_eq!(reader.read().unwrap(), Some(link));
+        assert_eq!(reader.read().unwrap(), None);
     }
 
     #[test]
     fn names_and_paths_that_leave_the_root_are_refused() {
         let mut pack = PackBuilder::default();
         pack.symlink(b"..", &attributes(), false, b"x");
-        assert!(PackReader::new(&pack.finish()).next().is_err());
+        assert!(PackReader::new(&pack.finish()).read().is_err());
         let hostile = [&[TAG_DIRECTORY, 4, 0][..], b"a/.."].concat();
-        assert!(PackReader::new(&hostile).next().is_err());
+        assert!(PackReader::new(&hostile).read().is_err());
     }
 
     proptest! {
@@ -265,7 +265,7 @@ mod tests {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() { *first = tag; }
             let mut reader = PackReader::new(&bytes);
-            while let Ok(Some(_)) = reader.next() {}
+            while let Ok(Some(_)) = reader.read() {}
         }
     }
 }

@@ -79,7 +79,8 @@ impl EntryPath {
         }
         path.extend_from_slice(name);
         if path.len() > PATH_BYTES_MAX {
-            let detail = format!("the path would have {} bytes, at most {PATH_BYTES_MAX} are possible", path.len());
+            let detail =
+                format!("the path would have {} bytes, at most {PATH_BYTES_MAX} are possible", path.len());
             return Err(Error::new(ErrorKind::Unsupported, "joining a path", detail).at(&path));
         }
         Ok(Self(path))

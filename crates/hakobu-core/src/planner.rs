@@ -70,7 +70,17 @@ mod tests {
 
     fn metadata(kind: Kind, size_bytes: u64, nanoseconds: u32) -> Metadata {
         let mtime = Time { seconds: 1, nanoseconds };
-        Metadata { kind, mode: 0o644, uid: 0, gid: 0, size_bytes, mtime, ctime: mtime, links: 1, sparse: false }
+        Metadata {
+            kind,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            size_bytes,
+            mtime,
+            ctime: mtime,
+            links: 1,
+            sparse: false,
+        }
     }
 
     fn all_kinds() -> impl Strategy<Value = Kind> {

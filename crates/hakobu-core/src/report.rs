@@ -210,13 +210,7 @@ impl From<&Failure> for ReportFailure {
     fn from(failure: &Failure) -> Self {
         let (path, path_base64) = text_and_base64(&failure.path);
         let Error { kind, during, detail, .. } = &failure.error;
-        Self {
-            path,
-            path_base64,
-            during: during.to_string(),
-            error: detail.clone(),
-            kind: kind_name(*kind),
-        }
+        Self { path, path_base64, during: during.to_string(), error: detail.clone(), kind: kind_name(*kind) }
     }
 }
 

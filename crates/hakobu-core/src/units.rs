@@ -31,6 +31,9 @@ pub enum UnitError {
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     let text = text.trim();
     let (number, unit) = split_number(text);
+    if number.is_empty() {
+        return Err(UnitError::NoNumber(text.to_owned()));
+    }
     let scale = size_unit(unit.trim()).ok_or_else(|| UnitError::UnknownSize(unit.to_owned()))?;
     scaled(number, scale, text)
 }

@@ -39,6 +39,8 @@ pub enum Request {
         oldest: u16,
         /// The newest version the controller speaks.
         newest: u16,
+        /// Whether to tell the running program's digest, which takes a moment.
+        digest: bool,
     },
     /// Look at sources.
     LookAtSources {
@@ -50,6 +52,14 @@ pub enum Request {
         /// The path as typed, relative to the home directory unless it begins with a slash.
         #[serde(with = "serde_bytes_vec")]
         path: Vec<u8>,
+    },
+    /// Tell the identities of places below a directory, to find out whether they are the source.
+    LookAtPlaces {
+        /// The directory.
+        #[serde(with = "serde_bytes_vec")]
+        root: Vec<u8>,
+        /// The places.
+        places: Vec<EntryPath>,
     },
     /// Open a port for data connections. One at a time.
     Listen {
@@ -64,6 +74,8 @@ pub enum Request {
     Connect(ConnectRequest),
     /// Run a job over the connections made before.
     Run(RunRequest),
+    /// Run a job of which source and target are both here.
+    RunHere(RunHereRequest),
     /// Stop what is under way; drafts are abandoned.
     Cancel,
     /// End a session as the target's side: no connection is needed any more.
@@ -79,10 +91,12 @@ pub enum Answer {
     Sources(Vec<Result<SourceLook>>),
     /// What the target is.
     Target(Result<TargetLook>),
+    /// The identities of places.
+    Places(Result<Vec<Ancestry>>),
     /// A port is open.
     Listening(Result<Listening>),
     /// The target is held.
-    Serving(Result<Serving>),
+    Serving(Result<Capabilities>),
     /// The data connections are made, or none came about.
     Connected(Result<()>),
     /// Something happened in a run.
@@ -102,7 +116,9 @@ pub struct AgentHello {
     pub version: u16,
     /// The program's version, for people.
     pub program: String,
-    /// BLAKE3 of the running program.
+    /// How long making this answer took, so that the rest is the way there and back.
+    pub took: Duration,
+    /// BLAKE3 of the running program, if it was asked for.
     pub digest: Option<[u8; 32]>,
     /// The fingerprint of this agent's certificate.
     pub fingerprint: CertificateFingerprint,
@@ -205,8 +221,6 @@ pub struct ServeRequest {
     pub root: Vec<u8>,
     /// What the engine may do there.
     pub grant: Grant,
-    /// The places whose identity is to be told, to find out whether they are the source.
-    pub places: Vec<EntryPath>,
     /// The certificate of the engine's side.
     pub peer: CertificateFingerprint,
     /// The cipher's name, as in [`Cipher`].
@@ -228,15 +242,6 @@ pub enum Cipher {
     Chacha20Poly1305,
     /// Authenticated, and each payload checked, but readable on the way.
     None,
-}
-
-/// The target is held.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Serving {
-    /// What it can do.
-    pub capabilities: Capabilities,
-    /// The identities of the places that were asked for.
-    pub places: Vec<Ancestry>,
 }
 
 /// Makes data connections as the engine's side.
@@ -261,6 +266,22 @@ pub struct RunRequest {
     pub roots: Vec<PathBytes>,
     /// What the target can do.
     pub capabilities: Capabilities,
+}
+
+/// Runs a job on one machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunHereRequest {
+    /// The job.
+    pub job: Job,
+    /// Its identity, as in [`ServeRequest`].
+    pub identity: [u8; 16],
+    /// The directories to open as the source's roots.
+    pub roots: Vec<PathBytes>,
+    /// The existing directory below which everything lands.
+    #[serde(with = "serde_bytes_vec")]
+    pub root: Vec<u8>,
+    /// What the engine may do there.
+    pub grant: Grant,
 }
 
 /// A path of the machine, as bytes.

@@ -67,7 +67,10 @@ fn part(buffer: &mut Vec<u8>, path: &EntryPath, tag: u8) {
     buffer.push(tag);
 }
 
-fn flush_if_full<E>(buffer: &mut Vec<u8>, send: &mut impl FnMut(&[u8], bool) -> Result<(), E>) -> Result<(), E> {
+fn flush_if_full<E>(
+    buffer: &mut Vec<u8>,
+    send: &mut impl FnMut(&[u8], bool) -> Result<(), E>,
+) -> Result<(), E> {
     if buffer.len() >= FRAME_BYTES_TARGET {
         send(buffer, true)?;
         buffer.clear();

@@ -189,8 +189,7 @@ impl<'a> Join<'a> {
     /// Brings over a file or link.
     fn content(&mut self, source: &Arc<Listing>, index: usize, replaces: bool) {
         let (name, metadata) = (source.name(index), source.metadata(index));
-        let counter =
-            if replaces { &self.counters.entries_updated } else { &self.counters.entries_created };
+        let counter = if replaces { &self.counters.entries_updated } else { &self.counters.entries_created };
         if self.shared.setup.job.dry_run {
             counter.add(1);
             if let Ok(path) = self.node.target.join(self.target_name.unwrap_or(name)) {

@@ -13,8 +13,8 @@ use crate::checksum::crc64;
 use crate::counters::{LaneCounters, Stage};
 use crate::digest::{Digest, piece_value};
 use crate::endpoint::{
-    Change, Check, Completion, DraftId, Fetched, Lane, Loss, LossKind, Operation, Outcome, Picks, Ticket, Wait,
-    failure,
+    Change, Check, Completion, DraftId, Fetched, Lane, Loss, LossKind, Operation, Outcome, Picks, Ticket,
+    Wait, failure,
 };
 use crate::entry::{Kind, Metadata};
 use crate::error::{Error, ErrorKind, Result};
@@ -84,17 +84,13 @@ impl<'a> Worker<'a> {
     /// Looks at what the user named, and puts the first tasks into the queue.
     pub fn begin(&mut self) -> Result<()> {
         let job = self.shared.setup.job;
-        if let Some(path) = &job.make_directory {
-            if !job.dry_run {
-                let changes = vec![Change::MakeDirectory { path: path.clone(), mode: 0o777 }];
-                match self.ask_target(Operation::Apply { changes })? {
-                    Outcome::Stored { failures, .. } => {
-                        if let Some((_, error)) = failures.into_iter().next() {
-                            return Err(error);
-                        }
-                    }
-                    _ => return Err(unexpected()),
-                }
+        if let Some(path) = job.make_directory.as_ref().filter(|_| !job.dry_run) {
+            let changes = vec![Change::MakeDirectory { path: path.clone(), mode: 0o755 }];
+            let Outcome::Stored { failures, .. } = self.ask_target(Operation::Apply { changes })? else {
+                return Err(unexpected());
+            };
+            if let Some((_, error)) = failures.into_iter().next() {
+                return Err(error);
             }
         }
         for item in &job.items {
@@ -142,7 +138,9 @@ impl<'a> Worker<'a> {
     fn begin_contents(&mut self, item: &Item, metadata: &Metadata, there: Option<&Metadata>) -> Result<()> {
         self.counters.entries_scanned.add(1);
         let (state, touched) = match there.map(|there| there.kind) {
-            Some(Kind::Directory) => (TargetState::Unknown, there.map(Metadata::attributes) != Some(metadata.attributes())),
+            Some(Kind::Directory) => {
+                (TargetState::Unknown, there.map(Metadata::attributes) != Some(metadata.attributes()))
+            }
             Some(Kind::Symlink) | None => (TargetState::Absent, true),
             Some(kind) => {
                 let words = format!("{} is in the place of the directory", kind.words());
@@ -254,7 +252,11 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn listed(&mut self, tasks: Vec<(DirectoryTask, Arc<Listing>)>, listings: Vec<DirectoryListing>) -> Result<()> {
+    fn listed(
+        &mut self,
+        tasks: Vec<(DirectoryTask, Arc<Listing>)>,
+        listings: Vec<DirectoryListing>,
+    ) -> Result<()> {
         let mut listings = listings.into_iter();
         let asked: Vec<_> = listings.by_ref().take(tasks.len()).collect();
         if asked.len() != tasks.len() {
@@ -371,7 +373,8 @@ impl<'a> Worker<'a> {
     }
 
     fn fail_pick(&self, node: &Node, picks: &Picks, pick: u32, error: Error) {
-        let name = picks.entries.get(pick as usize).map_or(&b""[..], |pick| picks.listing.name(pick.index as usize));
+        let name =
+            picks.entries.get(pick as usize).map_or(&b""[..], |pick| picks.listing.name(pick.index as usize));
         let path = node.source.join(name).unwrap_or_else(|_| node.source.clone());
         fail(self.shared, self.counters, failure(path, error));
     }
@@ -477,8 +480,7 @@ impl<'a> Worker<'a> {
             count += 1;
             self.leave(Stage::Hash);
             let last = piece.end() == extent.end();
-            let pending =
-                if last { Pending::Chunk { file: file.clone(), extent } } else { Pending::Ignored };
+            let pending = if last { Pending::Chunk { file: file.clone(), extent } } else { Pending::Ignored };
             let write = Operation::Write {
                 draft: file.draft,
                 offset: piece.offset,
@@ -599,7 +601,10 @@ impl<'a> Worker<'a> {
             (_, Err(error)) if error.is_fatal() => Err(error),
             (Pending::Ignored, _) => Ok(()),
             (Pending::Listing { tasks }, Ok(Outcome::Listed(listings))) => self.listed(tasks, listings),
-            (Pending::Stored { node, picks, packed, content_bytes }, Ok(Outcome::Stored { failures, losses })) => {
+            (
+                Pending::Stored { node, picks, packed, content_bytes },
+                Ok(Outcome::Stored { failures, losses }),
+            ) => {
                 self.shared.record.losses(losses);
                 self.stored((node, picks, packed, content_bytes), failures);
                 Ok(())
@@ -620,6 +625,11 @@ impl<'a> Worker<'a> {
                 self.end_file(file, progress)
             }
             (Pending::Finished(file), Ok(Outcome::Done)) => {
+                self.finished(&file);
+                Ok(())
+            }
+            (Pending::Finished(file), Ok(Outcome::Stored { losses, .. })) => {
+                self.shared.record.losses(losses);
                 self.finished(&file);
                 Ok(())
             }

@@ -261,7 +261,10 @@ mod tests {
     fn unknown_directories_are_asked_for_together() {
         let queue = Queue::new();
         let tasks = (0..40)
-            .map(|number| DirectoryTask { node: node(&format!("d{number}"), None), target: TargetState::Unknown })
+            .map(|number| DirectoryTask {
+                node: node(&format!("d{number}"), None),
+                target: TargetState::Unknown,
+            })
             .collect();
         queue.add(tasks, Vec::new(), Vec::new());
         queue.start();

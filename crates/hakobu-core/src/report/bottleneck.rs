@@ -29,9 +29,8 @@ impl Bottleneck {
             return None;
         }
         let share = |stage: Stage| stage_ns[stage as usize] as f64 / total;
-        let counts = |stage: &Stage| {
-            !matches!(stage, Stage::Idle | Stage::Scan) || share(*stage) > DOMINATING_SHARE
-        };
+        let counts =
+            |stage: &Stage| !matches!(stage, Stage::Idle | Stage::Scan) || share(*stage) > DOMINATING_SHARE;
         let busiest = |stages: &mut dyn Iterator<Item = Stage>| {
             stages.filter(|stage| share(*stage) > 0.0).max_by(|a, b| share(*a).total_cmp(&share(*b)))
         };

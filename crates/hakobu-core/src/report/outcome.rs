@@ -88,9 +88,7 @@ pub fn outcome(facts: &OutcomeFacts<'_>) -> Outcome {
     }
     match (failed, only_source_changes) {
         (false, _) => Outcome::Done,
-        (true, false) if facts.failures.iter().any(|kind| *kind == Kind::Requirement) => {
-            Outcome::Refused
-        }
+        (true, false) if facts.failures.contains(&Kind::Requirement) => Outcome::Refused,
         (true, false) => Outcome::Partial,
         (true, true) => Outcome::SourceChanged,
     }

@@ -50,10 +50,7 @@ fn the_promised_fields_are_there_even_when_nothing_is_known() {
             "entries",
             "scanned created updated unchanged attributes_only deleted only_in_target skipped failed",
         ),
-        (
-            "bytes",
-            "source_read target_read target_written wire_sent wire_received zeros_skipped",
-        ),
+        ("bytes", "source_read target_read target_written wire_sent wire_received zeros_skipped"),
         ("seconds", "total connect scan transfer verify"),
         ("peak_memory_bytes", "source target"),
     ] {
@@ -79,9 +76,7 @@ fn figures_and_failures_are_taken_over() {
 
 #[test]
 fn base64_is_the_standard_one() {
-    for (bytes, text) in
-        [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
-    {
+    for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
         assert_eq!(base64(bytes.as_bytes()), text);
     }
 }
@@ -89,12 +84,12 @@ fn base64_is_the_standard_one() {
 #[test]
 fn the_worst_that_holds_decides_the_outcome() {
     use ErrorKind::{
-        Cancelled, ConnectionLost, Io, Locked, NoSpace, NotFound, Refused, Requirement,
-        SourceChanged, SourceVanished, Usage,
+        Cancelled, ConnectionLost, Io, Locked, NoSpace, NotFound, Refused, Requirement, SourceChanged,
+        SourceVanished, Usage,
     };
     // Failures, fatal, interrupted, differences, something done, expected.
-    let table: &[(&[ErrorKind], Option<ErrorKind>, bool, bool, bool, Outcome)] = &[
-        (&[], None, false, false, true, Outcome::Done),
+    for (failures, fatal, interrupted, differences, something_done, expected) in [
+        (&[][..], None, false, false, true, Outcome::Done),
         (&[], None, false, false, false, Outcome::Done),
         (&[Io], None, false, false, true, Outcome::Partial),
         (&[Io], None, false, false, false, Outcome::Failed),
@@ -112,17 +107,10 @@ fn the_worst_that_holds_decides_the_outcome() {
         (&[], Some(ConnectionLost), true, false, true, Outcome::Interrupted),
         (&[], Some(Cancelled), false, false, true, Outcome::Interrupted),
         (&[], Some(Usage), false, false, false, Outcome::WrongUsage),
-    ];
-    for (failures, fatal, interrupted, differences, something_done, expected) in table {
-        let facts = OutcomeFacts {
-            failures,
-            fatal: *fatal,
-            interrupted: *interrupted,
-            refused: false,
-            differences: *differences,
-            something_done: *something_done,
-        };
-        assert_eq!(outcome(&facts), *expected, "{facts:?}");
+    ] {
+        let facts =
+            OutcomeFacts { failures, fatal, interrupted, refused: false, differences, something_done };
+        assert_eq!(outcome(&facts), expected, "{facts:?}");
     }
     let refused = OutcomeFacts { refused: true, interrupted: true, ..OutcomeFacts::default() };
     assert_eq!(outcome(&refused), Outcome::Refused);

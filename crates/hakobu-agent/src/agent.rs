@@ -1,0 +1,133 @@
+//! The agent: the process on a far side, which does what its controller asks over standard input
+//! and output, and ends with them.
+
+use std::io::{Read, Write};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::{Event, Observer};
+use hakobu_proto::control::{AgentHello, Answer, Listening, Request, negotiate};
+
+use crate::machine;
+use crate::side::{Side, Stop};
+use crate::ssh::PREAMBLE;
+use crate::{channel as wire, look};
+
+/// Serves a controller until its input ends.
+///
+/// # Errors
+/// What made the conversation impossible. That the controller is gone is no error.
+pub fn agent(input: impl Read + Send + 'static, mut output: impl Write + Send) -> Result<()> {
+    output
+        .write_all(PREAMBLE)
+        .and_then(|()| output.flush())
+        .map_err(|error| Error::io("greeting the controller", &error))?;
+    let stop = Stop::default();
+    let requests = read_requests(input, stop.clone());
+    let mut agent = Agent { side: Side::new(stop)?, output: Answers(Mutex::new(output)) };
+    while let Ok(request) = requests.recv() {
+        match request {
+            Ok(request) => agent.handle(request)?,
+            Err(error) => {
+                agent.output.send(&Answer::Refused(error.clone()))?;
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads requests on a thread of its own, so that a stop arrives while something is under way.
+/// The end of the input is a stop, too: nobody is left to work for.
+fn read_requests(mut input: impl Read + Send + 'static, stop: Stop) -> Receiver<Result<Request>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        loop {
+            match wire::receive::<Request>(&mut input) {
+                Ok(Some(Request::Cancel)) => stop.stop(),
+                Ok(Some(request)) => {
+                    if sender.send(Ok(request)).is_err() {
+                        return;
+                    }
+                }
+                Ok(None) => return stop.stop(),
+                Err(error) => {
+                    stop.stop();
+                    if error.kind != ErrorKind::ConnectionLost {
+                        let _ = sender.send(Err(error));
+                    }
+                    return;
+                }
+            }
+        }
+    });
+    receiver
+}
+
+struct Agent<W> {
+    side: Side,
+    output: Answers<W>,
+}
+
+impl<W: Write + Send> Agent<W> {
+    fn handle(&mut self, request: Request) -> Result<()> {
+        let answer = match request {
+            Request::Hello { oldest, newest, digest } => match self.hello(oldest, newest, digest) {
+                Ok(hello) => Answer::Hello(hello),
+                Err(error) => Answer::Refused(error),
+            },
+            Request::LookAtSources { sources } => Answer::Sources(sources.iter().map(look::source).collect()),
+            Request::LookAtTarget { path } => Answer::Target(look::target(&path)),
+            Request::LookAtPlaces { root, places } => {
+                Answer::Places(places.iter().map(|place| look::place(&root, place)).collect())
+            }
+            Request::Listen { address, port } => Answer::Listening(self.listen(address.as_deref(), port)),
+            Request::Serve(request) => Answer::Serving(self.side.serve(&request)),
+            Request::Connect(request) => Answer::Connected(self.side.connect(&request)),
+            Request::Run(request) => Answer::Ran(Box::new(self.side.run(&request, &self.output))),
+            Request::RunHere(request) => Answer::Ran(Box::new(self.side.run_here(&request, &self.output))),
+            Request::EndServing => Answer::Served(self.side.end_serving()),
+            // Taken by the thread that reads.
+            Request::Cancel => return Ok(()),
+        };
+        self.output.send(&answer)
+    }
+
+    fn hello(&self, oldest: u16, newest: u16, digest: bool) -> Result<AgentHello> {
+        let began = Instant::now();
+        let mut hello = AgentHello {
+            version: negotiate(oldest, newest)?,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            took: Duration::ZERO,
+            digest: digest.then(machine::program_digest).flatten(),
+            fingerprint: self.side.fingerprint(),
+            machine: self.side.machine(),
+        };
+        hello.took = began.elapsed();
+        Ok(hello)
+    }
+
+    fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<Listening> {
+        let port = self.side.listen(address, port)?;
+        let addresses = address.map(str::to_owned).or_else(|| machine::facts().reached_at);
+        Ok(Listening { port, addresses: addresses.into_iter().collect() })
+    }
+}
+
+/// The way back to the controller, shared by the lanes that report events.
+struct Answers<W>(Mutex<W>);
+
+impl<W: Write + Send> Answers<W> {
+    fn send(&self, answer: &Answer) -> Result<()> {
+        wire::send(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), answer)
+    }
+}
+
+impl<W: Write + Send> Observer for Answers<W> {
+    fn event(&self, event: Event) {
+        // If the controller is gone, the thread that reads finds out as well, and stops the run.
+        let _ = self.send(&Answer::Event(event));
+    }
+}

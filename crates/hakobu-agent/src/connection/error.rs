@@ -1,0 +1,95 @@
+//! What can go wrong on a data connection.
+
+use std::io;
+
+use hakobu_proto::frame::FrameError;
+use thiserror::Error;
+
+/// Result of connection operations.
+pub type Result<T> = std::result::Result<T, ConnectionError>;
+
+/// Why a connection ended, could not begin or refused an operation.
+#[derive(Debug, Error)]
+pub enum ConnectionError {
+    /// The peer said that it is done, and nothing it sent is missing.
+    #[error("the peer closed the connection")]
+    Closed,
+    /// The connection ended without the peer saying so: data may be missing.
+    #[error("the connection was cut")]
+    Cut,
+    /// The peer's certificate is not the one we were told to expect.
+    #[error("the peer's certificate has the wrong fingerprint")]
+    WrongFingerprint,
+    /// The peer shows the right certificate but does not hold its key.
+    #[error("the peer does not hold the key of its certificate")]
+    WrongKey,
+    /// The peer turned us down; the text is the TLS alert it gave.
+    #[error("the peer refused the connection ({0})")]
+    Refused(String),
+    /// The handshake was not done within its time, counted from its start.
+    #[error("the handshake took too long")]
+    HandshakeTimeout,
+    /// The peer broke the rules of the protocol.
+    #[error("the peer broke the protocol: {0}")]
+    Protocol(&'static str),
+    /// A frame from the peer, or one we were asked to send, breaks a limit.
+    #[error("unacceptable frame: {0}")]
+    Frame(FrameError),
+    /// Data from the peer fails its authentication.
+    #[error("received data fails its authentication")]
+    BadMac,
+    /// This end was asked for something impossible.
+    #[error("wrong use of a connection: {0}")]
+    Misuse(&'static str),
+    /// TLS failed in some other way.
+    #[error("TLS: {0}")]
+    Tls(rustls::Error),
+    /// A throw-away certificate could not be made.
+    #[error("cannot make a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// The socket failed.
+    #[error("socket: {0}")]
+    Io(io::Error),
+}
+
+impl From<FrameError> for ConnectionError {
+    fn from(error: FrameError) -> Self {
+        match error {
+            FrameError::BadMac => Self::BadMac,
+            other => Self::Frame(other),
+        }
+    }
+}
+
+impl From<io::Error> for ConnectionError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe => {
+                Self::Cut
+            }
+            _ => Self::Io(error),
+        }
+    }
+}
+
+impl From<rustix::io::Errno> for ConnectionError {
+    fn from(error: rustix::io::Errno) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+impl From<rustls::Error> for ConnectionError {
+    fn from(error: rustls::Error) -> Self {
+        use rustls::{AlertDescription as Alert, CertificateError, Error};
+        match error {
+            Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
+                Self::WrongFingerprint
+            }
+            Error::InvalidCertificate(CertificateError::BadSignature) => Self::WrongKey,
+            Error::DecryptError => Self::BadMac,
+            Error::AlertReceived(Alert::BadRecordMac) => Self::Refused("bad record MAC".into()),
+            Error::AlertReceived(alert) => Self::Refused(format!("{alert:?}")),
+            other => Self::Tls(other),
+        }
+    }
+}

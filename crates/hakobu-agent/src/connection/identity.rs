@@ -1,0 +1,84 @@
+//! Throw-away certificates and their fingerprints.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::CertifiedKey;
+use serde::{Deserialize, Serialize};
+
+use super::error::Result;
+
+/// The BLAKE3 digest of a certificate in DER form.
+///
+/// Both ends learn the other's over a channel that is already trusted (ssh),
+/// and accept nothing else on a data connection.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    pub(super) fn of(certificate: &CertificateDer<'_>) -> Self {
+        Self(blake3::hash(certificate).into())
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
+}
+
+/// A certificate and its key, made for one job and never stored.
+#[derive(Clone)]
+pub struct Identity {
+    pub(super) certified: Arc<CertifiedKey>,
+    fingerprint: Fingerprint,
+}
+
+impl Identity {
+    /// Makes a new key (ECDSA P-256) and a certificate signed with it.
+    ///
+    /// # Errors
+    /// The cryptographic library fails, which means it has no randomness.
+    pub fn generate() -> Result<Self> {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+        let mut parameters = rcgen::CertificateParams::new(Vec::<String>::new())?;
+        // The default names the library that made it; nobody reads this name.
+        parameters.distinguished_name = rcgen::DistinguishedName::new();
+        let certificate = parameters.self_signed(&key)?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        Self::from_parts(certificate.der().clone(), key)
+    }
+
+    pub(super) fn from_parts(
+        certificate: CertificateDer<'static>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self> {
+        let fingerprint = Fingerprint::of(&certificate);
+        let key = provider().key_provider.load_private_key(key)?;
+        Ok(Self { certified: Arc::new(CertifiedKey::new(vec![certificate], key)), fingerprint })
+    }
+
+    /// What the other end has to be told.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({})", self.fingerprint)
+    }
+}
+
+pub(super) fn provider() -> CryptoProvider {
+    rustls::crypto::aws_lc_rs::default_provider()
+}

@@ -1,0 +1,295 @@
+//! The receiving half.
+
+use std::time::{Duration, Instant};
+
+use hakobu_proto::frame::{Digest, HEADER_BYTES, Header, KIND_CLOSE, PAYLOAD_LIMIT_BYTES, SEAL_BYTES, Seal};
+
+use super::error::{ConnectionError, Result};
+use super::records::{Step, has_whole_record};
+use super::socket::Received;
+use super::{Connection, Protection};
+
+/// The longest piece [`Connection::payload_piece`] can be asked for in bytes.
+pub const PIECE_LIMIT_BYTES: usize = 256 * 1024;
+
+/// At most this much is taken from the kernel at once, so that it is still in
+/// the processor's cache when it is decrypted.
+const RECEIVE_BYTES: usize = 256 * 1024;
+
+/// How long to wait for a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Only look at what is there.
+    Now,
+    /// This long at most.
+    For(Duration),
+    /// Until there is one or the connection ends.
+    Forever,
+}
+
+/// A received frame whose payload is still to be consumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Incoming {
+    /// Which message it is, never [`KIND_CLOSE`].
+    pub kind: u8,
+    /// Bits whose meaning belongs to the kind.
+    pub flags: u8,
+    /// The number of the request it makes or answers.
+    pub request: u32,
+    /// Length of the payload in bytes, at most [`PAYLOAD_LIMIT_BYTES`].
+    pub payload_bytes: usize,
+    /// What the payload's CRC-64/NVME has to be, or 0 where the sender took
+    /// none.
+    pub checksum: u64,
+    /// What the payload's BLAKE3 has to be, on a sealed connection. Nothing
+    /// else protects the payload there: it must be compared before the
+    /// payload is believed.
+    pub digest: Option<Digest>,
+}
+
+/// [`Wait`], counted from a moment.
+#[derive(Debug, Clone, Copy)]
+enum Until {
+    Now,
+    At(Instant),
+    Forever,
+}
+
+impl From<Wait> for Until {
+    fn from(wait: Wait) -> Self {
+        match wait {
+            Wait::Now => Self::Now,
+            Wait::For(time) => Instant::now().checked_add(time).map_or(Self::Forever, Self::At),
+            Wait::Forever => Self::Forever,
+        }
+    }
+}
+
+impl Connection {
+    /// Gives out the next frame, or `None` when there was none in time. What
+    /// was left of the last frame's payload is skipped.
+    ///
+    /// Before it waits, it sends what [`send`](Self::send) held back, however
+    /// long that takes.
+    ///
+    /// # Errors
+    /// [`ConnectionError::Closed`] after the last frame of a peer that closed;
+    /// otherwise the connection failed, and nothing more can be received.
+    pub fn receive(&mut self, wait: Wait) -> Result<Option<Incoming>> {
+        self.guarded(|connection| connection.next_frame(wait.into()))
+    }
+
+    /// The meta of the frame that was received last.
+    #[must_use]
+    pub fn meta(&self) -> &[u8] {
+        &self.meta
+    }
+
+    /// How many bytes of the payload are still to be consumed.
+    #[must_use]
+    pub fn payload_left_bytes(&self) -> usize {
+        self.payload_left
+    }
+
+    /// Consumes the next piece of the payload; `None` when it is used up.
+    ///
+    /// A piece has at least `least_bytes` (or what is left of the payload, or
+    /// [`PIECE_LIMIT_BYTES`], if that is less), so that the caller decides
+    /// between early pieces and few of them. It is one slice of the receive
+    /// buffer and not copied.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn payload_piece(&mut self, least_bytes: usize) -> Result<Option<&[u8]>> {
+        if self.payload_left == 0 {
+            return Ok(None);
+        }
+        let least = least_bytes.clamp(1, PIECE_LIMIT_BYTES).min(self.payload_left);
+        self.guarded(|connection| connection.need(least, Until::Forever))?;
+        let bytes = self.inbound.plain().len().min(self.payload_left);
+        self.payload_left -= bytes;
+        Ok(Some(self.inbound.take(bytes)))
+    }
+
+    /// Appends the rest of the payload to `to`.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn read_payload_into(&mut self, to: &mut Vec<u8>) -> Result<()> {
+        to.reserve(self.payload_left.min(PAYLOAD_LIMIT_BYTES));
+        while let Some(piece) = self.payload_piece(1)? {
+            to.extend_from_slice(piece);
+        }
+        Ok(())
+    }
+
+    /// After a failure the stream of bytes means nothing any more.
+    fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.receive_failed {
+            return Err(ConnectionError::Cut);
+        }
+        let done = work(self);
+        if let Err(error) = &done {
+            self.receive_failed = !matches!(error, ConnectionError::Closed);
+        }
+        done
+    }
+
+    fn next_frame(&mut self, until: Until) -> Result<Option<Incoming>> {
+        while self.payload_left > 0 {
+            if !self.need(1, until)? {
+                return Ok(None);
+            }
+            let bytes = self.inbound.plain().len().min(self.payload_left);
+            self.inbound.consume(bytes);
+            self.payload_left -= bytes;
+        }
+        let head_bytes = match self.protection {
+            Protection::Tls(_) => HEADER_BYTES,
+            Protection::Sealed { .. } => HEADER_BYTES + SEAL_BYTES,
+        };
+        if !self.need(head_bytes, until)? {
+            return Ok(None);
+        }
+        let header_bytes: [u8; HEADER_BYTES] = self.plain_array(0)?;
+        // The limits are checked here, before anything is done with a length.
+        let header = Header::decode(&header_bytes)?;
+        let meta_bytes = header.meta_bytes as usize;
+        if !self.need(head_bytes + meta_bytes, until)? {
+            return Ok(None);
+        }
+        let digest = self.check_head(&header_bytes, &header, head_bytes)?;
+        self.meta.clear();
+        let head = self.inbound.take(head_bytes + meta_bytes);
+        self.meta.extend_from_slice(&head[head_bytes..]);
+        if header.kind == KIND_CLOSE {
+            return Err(self.closing_frame(&header));
+        }
+        self.payload_left = header.payload_bytes as usize;
+        Ok(Some(Incoming {
+            kind: header.kind,
+            flags: header.flags,
+            request: header.request,
+            payload_bytes: self.payload_left,
+            checksum: header.checksum,
+            digest,
+        }))
+    }
+
+    /// Authenticates header and meta of a sealed frame; gives its digest.
+    fn check_head(
+        &mut self,
+        header_bytes: &[u8; HEADER_BYTES],
+        header: &Header,
+        head_bytes: usize,
+    ) -> Result<Option<Digest>> {
+        if !self.is_sealed() {
+            return Ok(None);
+        }
+        let seal = Seal::decode(&self.plain_array(HEADER_BYTES)?);
+        let meta = &self.inbound.plain()[head_bytes..head_bytes + header.meta_bytes as usize];
+        if let Protection::Sealed { opener, .. } = &mut self.protection {
+            opener.open(header_bytes, header, &seal, meta)?;
+        }
+        Ok(Some(seal.digest))
+    }
+
+    /// The end of a sealed direction; on TLS it has no place.
+    fn closing_frame(&mut self, header: &Header) -> ConnectionError {
+        if !self.is_sealed() || header.meta_bytes > 0 || header.payload_bytes > 0 {
+            return ConnectionError::Protocol("frame kind 0 is taken");
+        }
+        self.peer_closed = true;
+        ConnectionError::Closed
+    }
+
+    fn plain_array<const BYTES: usize>(&self, at: usize) -> Result<[u8; BYTES]> {
+        self.inbound
+            .plain()
+            .get(at..)
+            .and_then(|plain| plain.first_chunk())
+            .copied()
+            .ok_or(ConnectionError::Cut)
+    }
+
+    /// Waits for at least `bytes` of plaintext. `false`: not in time.
+    fn need(&mut self, bytes: usize, until: Until) -> Result<bool> {
+        loop {
+            self.open_records(bytes)?;
+            if self.inbound.plain().len() >= bytes {
+                return Ok(true);
+            }
+            if self.peer_closed || self.ended {
+                let complete = self.inbound.plain().is_empty() && self.payload_left == 0;
+                return Err(match self.peer_closed && complete {
+                    true => ConnectionError::Closed,
+                    false => ConnectionError::Cut,
+                });
+            }
+            if !self.take_in(until)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Decrypts until there are `bytes` of plaintext or no whole record.
+    fn open_records(&mut self, bytes: usize) -> Result<()> {
+        let Protection::Tls(session) = &mut self.protection else {
+            return Ok(());
+        };
+        while !self.peer_closed && self.inbound.plain().len() < bytes && has_whole_record(self.inbound.raw())
+        {
+            match session.step(&mut self.inbound, &mut self.outgoing) {
+                Ok(Step::Plain) => {}
+                Ok(Step::NeedMore) => break,
+                Ok(Step::Closed) => self.peer_closed = true,
+                Err(error) => {
+                    // Tell the peer why, if that is possible without waiting.
+                    let alert = std::io::IoSlice::new(self.outgoing.pending());
+                    let _ = self.socket.send(&[alert]);
+                    self.send_failed = true;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes bytes from the socket. `false`: none came in time.
+    fn take_in(&mut self, until: Until) -> Result<bool> {
+        if !matches!(until, Until::Now) && !self.send_failed {
+            // The peer may be waiting for what is still held back. Sending it
+            // can itself take in what we are about to wait for.
+            let before = self.socket.received_bytes;
+            self.flush()?;
+            if self.socket.received_bytes > before || self.ended {
+                return Ok(true);
+            }
+        }
+        let room = self.inbound.room();
+        let room_bytes = room.len().min(RECEIVE_BYTES);
+        let room = &mut room[..room_bytes];
+        let received = match until {
+            Until::Now => self.socket.receive(room, false)?,
+            Until::Forever => self.socket.receive(room, true)?,
+            Until::At(deadline) => match self.socket.wait(true, false, Some(deadline))?.read {
+                true => self.socket.receive(room, false)?,
+                false => Received::NothingYet,
+            },
+        };
+        match received {
+            Received::Bytes(bytes) => self.took_in(bytes),
+            Received::NothingYet => return Ok(false),
+            Received::End => self.ended = true,
+        }
+        Ok(true)
+    }
+
+    /// `bytes` were received into the room of the receive buffer.
+    pub(super) fn took_in(&mut self, bytes: usize) {
+        self.inbound.received(bytes);
+        if self.is_sealed() {
+            self.inbound.all_plain();
+        }
+    }
+}

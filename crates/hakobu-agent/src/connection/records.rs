@@ -1,0 +1,264 @@
+//! TLS records through the library's unbuffered interface.
+//!
+//! The library never sees the socket: it is shown the raw bytes of [`Inbound`]
+//! one record at a time and writes what has to be sent into [`Outgoing`].
+
+use rustls::CommonState;
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError, UnbufferedStatus,
+    WriteTraffic,
+};
+
+use super::buffers::{Inbound, Outgoing, RECORD_BYTES};
+use super::error::{ConnectionError, Result};
+
+/// One TLS session, whichever side of it this is.
+pub(super) enum Session {
+    Client(UnbufferedClientConnection),
+    Server(UnbufferedServerConnection),
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Client(_) => "Session::Client",
+            Self::Server(_) => "Session::Server",
+        })
+    }
+}
+
+/// What a look at the raw bytes gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Plaintext was added.
+    Plain,
+    /// There is no whole record left.
+    NeedMore,
+    /// The peer will send nothing more.
+    Closed,
+}
+
+impl Session {
+    pub(super) fn is_handshaking(&self) -> bool {
+        match self {
+            Self::Client(session) => session.is_handshaking(),
+            Self::Server(session) => session.is_handshaking(),
+        }
+    }
+
+    /// Goes through raw bytes up to the next plaintext. Answers to the peer
+    /// (handshake, alerts) are put into `outgoing`, even on failure.
+    pub(super) fn step(&mut self, inbound: &mut Inbound, outgoing: &mut Outgoing) -> Result<Step> {
+        match self {
+            Self::Client(session) => {
+                step(session, inbound, outgoing).inspect_err(|_| fetch_alert(session, inbound, outgoing))
+            }
+            Self::Server(session) => {
+                step(session, inbound, outgoing).inspect_err(|_| fetch_alert(session, inbound, outgoing))
+            }
+        }
+    }
+
+    /// Encrypts `plain` to the end of `outgoing`.
+    pub(super) fn encrypt(&mut self, plain: &[u8], outgoing: &mut Outgoing) -> Result<()> {
+        let needed = plain.len() + plain.len() / 256 + 1024;
+        match self {
+            Self::Client(session) => write(session, outgoing, |mut traffic, outgoing| {
+                fill(outgoing, needed, |spare| traffic.encrypt(plain, spare))
+            }),
+            Self::Server(session) => write(session, outgoing, |mut traffic, outgoing| {
+                fill(outgoing, needed, |spare| traffic.encrypt(plain, spare))
+            }),
+        }
+    }
+
+    /// Puts a close_notify at the end of `outgoing`.
+    pub(super) fn close(&mut self, outgoing: &mut Outgoing) -> Result<()> {
+        match self {
+            Self::Client(session) => write(session, outgoing, |mut traffic, outgoing| {
+                fill(outgoing, 1024, |spare| traffic.queue_close_notify(spare))
+            }),
+            Self::Server(session) => write(session, outgoing, |mut traffic, outgoing| {
+                fill(outgoing, 1024, |spare| traffic.queue_close_notify(spare))
+            }),
+        }
+    }
+}
+
+/// The one call in which the two sides' types differ.
+trait Side {
+    type Data;
+    fn process<'c, 'i>(&'c mut self, raw: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+    fn common(&self) -> &CommonState;
+}
+
+impl Side for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+    fn process<'c, 'i>(&'c mut self, raw: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(raw)
+    }
+    fn common(&self) -> &CommonState {
+        self
+    }
+}
+
+impl Side for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+    fn process<'c, 'i>(&'c mut self, raw: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(raw)
+    }
+    fn common(&self) -> &CommonState {
+        self
+    }
+}
+
+fn step<S: Side>(side: &mut S, inbound: &mut Inbound, outgoing: &mut Outgoing) -> Result<Step> {
+    loop {
+        let (raw, target) = inbound.raw_and_target();
+        let UnbufferedStatus { mut discard, state } = side.process(raw);
+        let mut plain_bytes = 0;
+        let state = match state {
+            Ok(state) => state,
+            Err(error) => {
+                inbound.decrypted(discard, 0);
+                return Err(error.into());
+            }
+        };
+        let found = match state {
+            ConnectionState::ReadTraffic(mut traffic) => {
+                while let Some(record) = traffic.next_record() {
+                    let record = record?;
+                    discard += record.discard;
+                    let end = plain_bytes + record.payload.len();
+                    target
+                        .get_mut(plain_bytes..end)
+                        .ok_or(ConnectionError::Protocol("a record grew when decrypted"))?
+                        .copy_from_slice(record.payload);
+                    plain_bytes = end;
+                }
+                Some(Step::Plain)
+            }
+            ConnectionState::EncodeTlsData(mut encoder) => {
+                encode(&mut encoder, outgoing)?;
+                None
+            }
+            // Everything in `outgoing` leaves in order, so it counts as sent.
+            ConnectionState::TransmitTlsData(transmit) => {
+                transmit.done();
+                None
+            }
+            ConnectionState::PeerClosed | ConnectionState::Closed => Some(Step::Closed),
+            ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_) => Some(Step::NeedMore),
+            _ => return Err(ConnectionError::Protocol("unexpected TLS state")),
+        };
+        inbound.decrypted(discard, plain_bytes);
+        match found {
+            Some(Step::NeedMore) => {
+                refuse_fragments(side.common().is_handshaking(), inbound.raw())?;
+                return Ok(Step::NeedMore);
+            }
+            Some(found) => return Ok(found),
+            None => {}
+        }
+    }
+}
+
+/// After a failure: fetches the alert that tells the peer about it.
+///
+/// It asks with the bytes the session knows, because it remembers places in
+/// them, and not once too often, because it would go on with those bytes.
+fn fetch_alert<S: Side>(side: &mut S, inbound: &mut Inbound, outgoing: &mut Outgoing) {
+    while side.common().wants_write() {
+        let (raw, _) = inbound.raw_and_target();
+        let UnbufferedStatus { discard, state } = side.process(raw);
+        let Ok(ConnectionState::EncodeTlsData(mut encoder)) = state else {
+            return;
+        };
+        if encode(&mut encoder, outgoing).is_err() {
+            return;
+        }
+        inbound.decrypted(discard, 0);
+    }
+}
+
+/// Refuses a TLS message that goes over several records after the handshake.
+///
+/// The library keeps such a record in the raw bytes and remembers places in
+/// it, which does not go together with writing in between. No message that
+/// this protocol uses is long enough to need a second record.
+fn refuse_fragments(handshaking: bool, raw: &[u8]) -> Result<()> {
+    if !handshaking && has_whole_record(raw) {
+        return Err(ConnectionError::Protocol("a TLS message in pieces after the handshake"));
+    }
+    Ok(())
+}
+
+/// Whether `raw` begins with something the session can get on with. That
+/// includes a record that claims to be too long: nobody waits for its end.
+pub(super) fn has_whole_record(raw: &[u8]) -> bool {
+    match raw {
+        [_, _, _, high, low, body @ ..] => {
+            let body_bytes = usize::from(u16::from_be_bytes([*high, *low]));
+            body.len() >= body_bytes || body_bytes > RECORD_BYTES
+        }
+        _ => false,
+    }
+}
+
+/// Brings the session to where it may write, and writes.
+fn write<S: Side>(
+    side: &mut S,
+    outgoing: &mut Outgoing,
+    fill: impl FnOnce(WriteTraffic<'_, S::Data>, &mut Outgoing) -> Result<()>,
+) -> Result<()> {
+    loop {
+        match side.process(&mut []).state? {
+            ConnectionState::WriteTraffic(traffic) => return fill(traffic, outgoing),
+            ConnectionState::EncodeTlsData(mut encoder) => encode(&mut encoder, outgoing)?,
+            ConnectionState::TransmitTlsData(transmit) => transmit.done(),
+            ConnectionState::PeerClosed => {}
+            ConnectionState::Closed => return Err(ConnectionError::Closed),
+            _ => return Err(ConnectionError::Misuse("this TLS session cannot write now")),
+        }
+    }
+}
+
+fn encode<D>(encoder: &mut EncodeTlsData<'_, D>, outgoing: &mut Outgoing) -> Result<()> {
+    let mut needed = 4096;
+    loop {
+        match encoder.encode(outgoing.spare(needed)) {
+            Ok(bytes) => {
+                outgoing.filled(bytes);
+                return Ok(());
+            }
+            Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) => {
+                needed = required_size;
+            }
+            Err(EncodeError::AlreadyEncoded) => return Ok(()),
+        }
+    }
+}
+
+fn fill(
+    outgoing: &mut Outgoing,
+    mut needed: usize,
+    mut write: impl FnMut(&mut [u8]) -> std::result::Result<usize, EncryptError>,
+) -> Result<()> {
+    loop {
+        match write(outgoing.spare(needed)) {
+            Ok(bytes) => {
+                outgoing.filled(bytes);
+                return Ok(());
+            }
+            Err(EncryptError::InsufficientSize(InsufficientSizeError { required_size })) => {
+                needed = required_size;
+            }
+            // Keys are renewed long before; this is the library's last guard.
+            Err(EncryptError::EncryptExhausted) => {
+                return Err(ConnectionError::Tls(rustls::Error::EncryptError));
+            }
+        }
+    }
+}

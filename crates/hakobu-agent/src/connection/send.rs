@@ -1,0 +1,214 @@
+//! The sending half.
+
+use std::io::IoSlice;
+use std::net::Shutdown;
+
+use hakobu_proto::frame::{Digest, Header, KIND_CLOSE};
+
+use super::buffers::RECORD_PLAIN_BYTES;
+use super::error::{ConnectionError, Result};
+use super::socket::Received;
+use super::{Connection, Protection};
+
+/// Corked bytes are sent once there are this many.
+const CORK_BYTES: usize = 64 * 1024;
+
+/// Payload is encrypted and handed to the kernel in slices of this size.
+const SLICE_BYTES: usize = 128 * 1024;
+
+/// At most this much is taken in at once while waiting to send.
+const SIDE_RECEIVE_BYTES: usize = 256 * 1024;
+
+impl Connection {
+    /// Sends a frame.
+    ///
+    /// Small frames are held back until there are 64 KiB of them, until
+    /// [`flush`](Self::flush), or until this end waits for the peer in
+    /// [`receive`](Self::receive). `checksum` is the CRC-64/NVME of `payload`,
+    /// 0 without one; `digest` its BLAKE3, which a sealed connection needs
+    /// for every payload and others do not carry.
+    ///
+    /// # Errors
+    /// A limit is broken or the digest is missing (nothing was sent, and the
+    /// connection goes on); or the connection failed.
+    #[allow(clippy::too_many_arguments)] // a struct would only rename them
+    pub fn send(
+        &mut self,
+        kind: u8,
+        flags: u8,
+        request: u32,
+        meta: &[u8],
+        payload: &[u8],
+        checksum: u64,
+        digest: Option<&Digest>,
+    ) -> Result<()> {
+        self.check_sendable()?;
+        if kind == KIND_CLOSE {
+            return Err(ConnectionError::Misuse("frame kind 0 is taken"));
+        }
+        let header = Header::new(kind, flags, request, meta.len(), payload.len(), checksum)?;
+        self.make_head(&header, meta, digest)?;
+        let sent = match self.protection {
+            Protection::Tls(_) => self.send_encrypted(payload),
+            Protection::Sealed { .. } => self.send_sealed(payload),
+        };
+        self.send_failed |= sent.is_err();
+        sent
+    }
+
+    /// Sends what was held back.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn flush(&mut self) -> Result<()> {
+        if self.outgoing.pending().is_empty() {
+            return Ok(());
+        }
+        let sent = self.push(&[]);
+        self.send_failed |= sent.is_err();
+        sent
+    }
+
+    /// Sends what was held back and tells the peer that nothing more will
+    /// come. Receiving goes on until the peer closes, too.
+    ///
+    /// # Errors
+    /// The connection failed. Closing twice is no error.
+    pub fn close(&mut self) -> Result<()> {
+        if self.closed {
+            return Ok(());
+        }
+        self.check_sendable()?;
+        self.closed = true;
+        let sent = self.send_close();
+        self.send_failed |= sent.is_err();
+        sent
+    }
+
+    fn send_close(&mut self) -> Result<()> {
+        if let Protection::Tls(session) = &mut self.protection {
+            session.close(&mut self.outgoing)?;
+        } else {
+            let header = Header::new(KIND_CLOSE, 0, 0, 0, 0, 0)?;
+            self.make_head(&header, &[], None)?;
+            self.outgoing.append(&self.head);
+        }
+        self.push(&[])?;
+        // A peer that has already gone has nothing to be told.
+        let _ = self.socket.stream().shutdown(Shutdown::Write);
+        Ok(())
+    }
+
+    fn check_sendable(&self) -> Result<()> {
+        if self.closed {
+            return Err(ConnectionError::Misuse("sending after closing"));
+        }
+        if self.send_failed {
+            return Err(ConnectionError::Cut);
+        }
+        Ok(())
+    }
+
+    /// Header, seal and meta, in the order of the wire.
+    pub(super) fn make_head(&mut self, header: &Header, meta: &[u8], digest: Option<&Digest>) -> Result<()> {
+        self.head.clear();
+        self.head.extend_from_slice(&header.encode());
+        if let Protection::Sealed { sealer, .. } = &mut self.protection {
+            let digest = match digest {
+                Some(digest) if header.payload_bytes > 0 => digest,
+                None if header.payload_bytes > 0 => {
+                    return Err(ConnectionError::Misuse("a sealed payload needs a digest"));
+                }
+                _ => &[0; 32],
+            };
+            let seal = sealer.seal(header, digest, meta)?;
+            self.head.extend_from_slice(&seal.encode());
+        }
+        self.head.extend_from_slice(meta);
+        Ok(())
+    }
+
+    fn send_encrypted(&mut self, payload: &[u8]) -> Result<()> {
+        if self.head.len() + payload.len() <= RECORD_PLAIN_BYTES {
+            // One record costs less than the copy of so small a payload.
+            self.head.extend_from_slice(payload);
+            self.encrypt_head()?;
+            return self.push_if(CORK_BYTES);
+        }
+        self.encrypt_head()?;
+        for slice in payload.chunks(SLICE_BYTES) {
+            if let Protection::Tls(session) = &mut self.protection {
+                session.encrypt(slice, &mut self.outgoing)?;
+            }
+            self.push_if(CORK_BYTES)?;
+        }
+        if payload.len() >= CORK_BYTES {
+            self.push(&[])?;
+        }
+        Ok(())
+    }
+
+    fn encrypt_head(&mut self) -> Result<()> {
+        match &mut self.protection {
+            Protection::Tls(session) => session.encrypt(&self.head, &mut self.outgoing),
+            Protection::Sealed { .. } => Ok(()),
+        }
+    }
+
+    fn send_sealed(&mut self, payload: &[u8]) -> Result<()> {
+        self.outgoing.append(&self.head);
+        if payload.len() >= CORK_BYTES {
+            return self.push(payload);
+        }
+        self.outgoing.append(payload);
+        self.push_if(CORK_BYTES)
+    }
+
+    fn push_if(&mut self, least_bytes: usize) -> Result<()> {
+        if self.outgoing.pending().len() >= least_bytes {
+            self.push(&[])?;
+        }
+        Ok(())
+    }
+
+    /// Sends everything in the send buffer, then `rest`, which is not copied.
+    fn push(&mut self, mut rest: &[u8]) -> Result<()> {
+        loop {
+            let pending = self.outgoing.pending();
+            let both = [IoSlice::new(pending), IoSlice::new(rest)];
+            let parts = match (pending.is_empty(), rest.is_empty()) {
+                (true, true) => return Ok(()),
+                (false, true) => &both[..1],
+                (true, false) => &both[1..],
+                (false, false) => &both[..],
+            };
+            match self.socket.send(parts)? {
+                Some(bytes) => {
+                    let of_pending = bytes.min(pending.len());
+                    self.outgoing.sent(of_pending);
+                    rest = &rest[bytes - of_pending..];
+                }
+                None => self.wait_to_send()?,
+            }
+        }
+    }
+
+    /// Waits until the kernel takes more. The peer may itself be waiting for
+    /// us to take something, so that is done meanwhile, as far as the receive
+    /// buffer allows.
+    fn wait_to_send(&mut self) -> Result<()> {
+        let room = self.inbound.room();
+        let read = !self.ended && !room.is_empty();
+        let ready = self.socket.wait(read, true, None)?;
+        if !ready.read || ready.write {
+            return Ok(());
+        }
+        let room_bytes = room.len().min(SIDE_RECEIVE_BYTES);
+        match self.socket.receive(&mut room[..room_bytes], false)? {
+            Received::Bytes(bytes) => self.took_in(bytes),
+            Received::NothingYet => {}
+            Received::End => self.ended = true,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! A TCP socket: one attempt per call, and a count of what passed.
+
+use std::io::IoSlice;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
+
+use super::error::Result;
+
+/// How long an unreachable peer may go unnoticed on a silent connection:
+/// first probe after 30 s, then 6 more, 10 s apart. There is no limit on how
+/// long a peer may leave its window shut (`TCP_USER_TIMEOUT` would be one): a
+/// target whose disk is busy for minutes is slow, not gone.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 6;
+
+/// What one attempt to receive gave.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    Bytes(usize),
+    NothingYet,
+    End,
+}
+
+/// What a socket is ready for. Errors make it ready for both, so that the
+/// next call reports them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ready {
+    pub read: bool,
+    pub write: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: TcpStream,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+}
+
+impl Socket {
+    pub(super) fn new(stream: TcpStream) -> Result<Self> {
+        stream.set_nodelay(true)?;
+        // Blocking receives below rely on it; sends always ask not to block.
+        stream.set_nonblocking(false)?;
+        sockopt::set_socket_keepalive(&stream, true)?;
+        sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
+        sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_PROBES)?;
+        Ok(Self { stream, sent_bytes: 0, received_bytes: 0 })
+    }
+
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Sends what fits now. `None`: nothing fits.
+    pub(super) fn send(&mut self, parts: &[IoSlice<'_>]) -> Result<Option<usize>> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        loop {
+            let sent = match parts {
+                [one] => rustix::net::send(&self.stream, one, flags),
+                many => rustix::net::sendmsg(&self.stream, many, &mut SendAncillaryBuffer::default(), flags),
+            };
+            match sent {
+                Ok(bytes) => {
+                    self.sent_bytes += bytes as u64;
+                    return Ok(Some(bytes));
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Receives what is there; `block` waits for at least one byte.
+    pub(super) fn receive(&mut self, into: &mut [u8], block: bool) -> Result<Received> {
+        // Zero bytes into no room would look like the end.
+        debug_assert!(!into.is_empty());
+        let flags = if block { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+        loop {
+            match rustix::net::recv(&self.stream, &mut *into, flags) {
+                Ok((_, 0)) => return Ok(Received::End),
+                Ok((_, bytes)) => {
+                    self.received_bytes += bytes as u64;
+                    return Ok(Received::Bytes(bytes));
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Received::NothingYet),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits until the socket is ready for one of what is wanted. Nothing is
+    /// ready: the deadline has passed.
+    pub(super) fn wait(&self, read: bool, write: bool, deadline: Option<Instant>) -> Result<Ready> {
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, read);
+        wanted.set(PollFlags::OUT, write);
+        let failed = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        loop {
+            let mut polled = [PollFd::new(&self.stream, wanted)];
+            let timeout = deadline.map(|deadline| {
+                let left = deadline.saturating_duration_since(Instant::now());
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
+            });
+            match rustix::event::poll(&mut polled, timeout.as_ref()) {
+                Ok(_) => {
+                    let ready = polled[0].revents();
+                    return Ok(Ready {
+                        read: read && ready.intersects(PollFlags::IN | failed),
+                        write: write && ready.intersects(PollFlags::OUT | failed),
+                    });
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! How data connections come about: one side opens a port, the other dials it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_proto::control::ATTEMPT_LIMIT;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// The most addresses that are tried.
+const ADDRESSES_MAX: usize = 8;
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// Opens a port on `address`, or on all addresses.
+///
+/// # Errors
+/// The port is taken, or the address is not one of this machine.
+pub fn listen(address: Option<&str>, port: Option<u16>) -> Result<TcpListener> {
+    let port = port.unwrap_or(0);
+    let wanted: Vec<IpAddr> = match address {
+        // An address that only others see this machine by (NAT) cannot be bound: then all are.
+        Some(address) => {
+            let named = (address, 0).to_socket_addrs().map(|found| found.map(|it| it.ip()).collect());
+            let named: Vec<_> = named.unwrap_or_default();
+            named.into_iter().chain(every_address()).collect()
+        }
+        None => every_address().to_vec(),
+    };
+    let mut last = None;
+    for ip in wanted {
+        match bind(SocketAddr::new(ip, port)) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = Some(error),
+        }
+    }
+    let error = last.unwrap_or_else(|| std::io::ErrorKind::AddrNotAvailable.into());
+    Err(Error::io("opening a port for data", &error).at(format!("port {port}")))
+}
+
+/// IPv6 with IPv4 in it, or IPv4 where there is no IPv6.
+fn every_address() -> [IpAddr; 2] {
+    [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()]
+}
+
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.cloexec(), Some(Protocol::TCP))?;
+    if address.ip().is_ipv6() && address.ip().is_unspecified() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Dials the first of the addresses that answers.
+///
+/// # Errors
+/// `TimedOut` or `ConnectionLost` when none does within [`ATTEMPT_LIMIT`].
+pub fn dial(addresses: &[String], port: u16) -> Result<(SocketAddr, TcpStream)> {
+    let deadline = Instant::now() + ATTEMPT_LIMIT;
+    let mut last = Error::new(ErrorKind::TimedOut, "dialling", "no address to dial");
+    let mut tried: Vec<SocketAddr> = Vec::new();
+    let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
+    for (index, address) in addresses.iter().enumerate() {
+        // A name is looked up only when it is its turn, as that may take its time.
+        let found = (address.as_str(), port).to_socket_addrs().into_iter().flatten();
+        for candidate in found.take(ADDRESSES_MAX) {
+            if tried.contains(&candidate) {
+                continue;
+            }
+            tried.push(candidate);
+            // Each of the addresses that remain gets a fair part of the time.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let limit = left / (addresses.len() - index) as u32;
+            if limit < Duration::from_millis(10) {
+                break;
+            }
+            match TcpStream::connect_timeout(&candidate, limit) {
+                Ok(stream) => return Ok((candidate, stream)),
+                Err(error) => last = Error::io("dialling", &error).at(candidate.to_string()),
+            }
+        }
+    }
+    if last.kind != ErrorKind::TimedOut {
+        last.kind = ErrorKind::ConnectionLost;
+    }
+    Err(last)
+}
+
+/// Dials a known address again, for a further lane.
+///
+/// # Errors
+/// As [`dial`].
+pub fn dial_again(address: SocketAddr) -> Result<TcpStream> {
+    TcpStream::connect_timeout(&address, ATTEMPT_LIMIT)
+        .map_err(|error| Error::io("dialling", &error).at(address.to_string()))
+}
+
+/// Waits for a connection, at most `limit`.
+///
+/// # Errors
+/// An error of the system.
+pub fn accept(listener: &TcpListener, limit: Duration) -> Result<Option<TcpStream>> {
+    let fail = |error: std::io::Error| Error::io("accepting a data connection", &error);
+    let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
+    let mut descriptors = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
+    match poll(&mut descriptors, Some(&timeout)) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => Ok(None),
+        Ok(_) => match listener.accept() {
+            Ok((stream, _)) => Ok(Some(stream)),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => Ok(None),
+            Err(error) => Err(fail(error)),
+        },
+        Err(error) => Err(fail(error.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_that_answers_is_found_behind_one_that_does_not() {
+        let listener = listen(Some("127.0.0.1"), None).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // Nothing listens on 127.0.0.2.
+        let (found, _stream) = dial(&["127.0.0.2".into(), "127.0.0.1".into()], port).unwrap();
+        assert_eq!(found.ip(), IpAddr::from(Ipv4Addr::LOCALHOST));
+        assert!(accept(&listener, ATTEMPT_LIMIT).unwrap().is_some());
+        assert!(accept(&listener, Duration::from_millis(1)).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_closed_port_is_an_error_at_once() {
+        let listener = listen(Some("127.0.0.1"), None).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        assert_eq!(dial(&["127.0.0.1".into()], port).unwrap_err().kind, ErrorKind::ConnectionLost);
+        assert!(dial(&[], port).is_err());
+    }
+
+    #[test]
+    fn an_address_of_another_machine_falls_back_to_all() {
+        assert!(listen(Some("192.0.2.1"), None).is_ok());
+    }
+}

@@ -1,0 +1,200 @@
+//! The controller's hold on an agent: a [`crate::side::Side`] on another machine, reached through
+//! ssh.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::Observer;
+use hakobu_proto::control::{AgentHello, Answer, Ran, Request, VERSION_NEWEST, VERSION_OLDEST};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::channel as wire;
+use crate::ssh::{self, Prompts, SshChild, SshError, SshSettings, Way};
+
+/// How long an agent may take to answer a request.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// A running engine tells its figures a few times a second; silence this long is a lost connection.
+const SILENCE_LIMIT: Duration = Duration::from_secs(60);
+
+/// An agent under way.
+pub struct FarSide {
+    /// What it said of itself.
+    pub hello: AgentHello,
+    /// How it was found.
+    pub way: Way,
+    /// The time that one question and its answer took, without the work between.
+    pub round_trip: Duration,
+    /// The host as the user named it.
+    pub host: String,
+    stdin: Arc<Mutex<Option<ChildStdin>>>,
+    stdout: ChildStdout,
+    _ssh: SshChild,
+}
+
+impl FarSide {
+    /// Logs in and starts an agent.
+    ///
+    /// # Errors
+    /// Everything that can go wrong with ssh, the upload and the agent's version, in words that
+    /// say what to do.
+    pub fn start(settings: &SshSettings, host: &str, prompts: &mut dyn Prompts) -> Result<Self> {
+        let started = ssh::start(settings, prompts).map_err(|error| of_ssh(&error, host))?;
+        let (way, uploaded) = (started.way, started.uploaded.clone());
+        let hello_pending = AgentHello {
+            version: 0,
+            program: String::new(),
+            took: Duration::ZERO,
+            digest: None,
+            fingerprint: [0; 32],
+            machine: crate::machine::facts(),
+        };
+        let mut far = Self {
+            hello: hello_pending,
+            way,
+            round_trip: Duration::ZERO,
+            host: host.to_owned(),
+            stdin: Arc::new(Mutex::new(Some(started.stdin))),
+            stdout: started.stdout,
+            _ssh: started.ssh,
+        };
+        let asked = Instant::now();
+        let digest = uploaded.is_some();
+        match far.ask(&Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest })? {
+            Answer::Hello(hello) if (VERSION_OLDEST..=VERSION_NEWEST).contains(&hello.version) => {
+                far.hello = hello
+            }
+            Answer::Hello(_) => return Err(far.unexpected()),
+            Answer::Refused(error) => return Err(error),
+            _ => return Err(far.unexpected()),
+        }
+        far.round_trip = asked.elapsed().saturating_sub(far.hello.took);
+        if let Some(program) = uploaded {
+            far.check_upload(&program)?;
+        }
+        Ok(far)
+    }
+
+    /// The uploaded program must be the one that runs.
+    fn check_upload(&self, program: &std::path::Path) -> Result<()> {
+        let fail = |error: std::io::Error| Error::io("reading the program to upload", &error);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(std::fs::File::open(program).map_err(fail)?).map_err(fail)?;
+        if self.hello.digest == Some(*hasher.finalize().as_bytes()) {
+            return Ok(());
+        }
+        let words = "the program that runs there is not the one that was uploaded";
+        Err(Error::new(ErrorKind::Corrupt, "starting the agent", words).at(&self.host))
+    }
+
+    /// Asks one thing and waits for the answer.
+    ///
+    /// # Errors
+    /// `ConnectionLost` or `TimedOut`; or what the agent refused it for.
+    pub fn ask(&mut self, request: &Request) -> Result<Answer> {
+        self.send(request)?;
+        match self.receive(ANSWER_LIMIT)? {
+            Answer::Refused(error) => Err(error),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Runs a job there, passing on its events until it has ended.
+    ///
+    /// # Errors
+    /// As [`FarSide::ask`].
+    pub fn run(&mut self, request: &Request, observer: &dyn Observer, cancel: &AtomicBool) -> Result<Ran> {
+        self.send(request)?;
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(Relaxed) {
+                    if cancel.load(Relaxed) {
+                        let _ = self_send(&self.stdin, &Request::Cancel);
+                        return;
+                    }
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+            let ran = receive_run(&mut self.stdout, observer, &self.host);
+            ended.store(true, Relaxed);
+            ran
+        })
+    }
+
+    fn send(&mut self, request: &Request) -> Result<()> {
+        self_send(&self.stdin, request).map_err(|error| error.at(&self.host))
+    }
+
+    fn receive(&mut self, limit: Duration) -> Result<Answer> {
+        receive(&mut self.stdout, limit, &self.host)
+    }
+
+    /// The agent gave an answer to something else.
+    pub fn unexpected(&self) -> Error {
+        let words = "the agent gave an answer that does not fit the question";
+        Error::new(ErrorKind::Protocol, "talking to the agent on", words).at(&self.host)
+    }
+}
+
+impl Drop for FarSide {
+    fn drop(&mut self) {
+        // The end of its input ends the agent; then ssh ends by itself.
+        self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+fn self_send(stdin: &Mutex<Option<ChildStdin>>, request: &Request) -> Result<()> {
+    match stdin.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        Some(stdin) => wire::send(stdin, request)
+            .and_then(|()| stdin.flush().map_err(|error| Error::io("using the control connection", &error))),
+        None => Err(Error::new(ErrorKind::ConnectionLost, "using the control connection", "it is closed")),
+    }
+}
+
+fn receive_run(stdout: &mut ChildStdout, observer: &dyn Observer, host: &str) -> Result<Ran> {
+    loop {
+        match receive(stdout, SILENCE_LIMIT, host)? {
+            Answer::Event(event) => observer.event(event),
+            Answer::Ran(ran) => return Ok(*ran),
+            Answer::Refused(error) => return Err(error),
+            _ => {
+                let words = "the agent gave an answer that does not fit the question";
+                return Err(Error::new(ErrorKind::Protocol, "talking to the agent on", words).at(host));
+            }
+        }
+    }
+}
+
+fn receive(stdout: &mut ChildStdout, limit: Duration, host: &str) -> Result<Answer> {
+    let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
+    loop {
+        let mut descriptors = [PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::IN)];
+        match poll(&mut descriptors, Some(&timeout)) {
+            Ok(0) => {
+                let words = format!("no answer within {} s", limit.as_secs());
+                return Err(Error::new(ErrorKind::TimedOut, "talking to the agent on", words).at(host));
+            }
+            Ok(_) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::io("talking to the agent on", &error.into()).at(host)),
+        }
+    }
+    match wire::receive(stdout) {
+        Ok(Some(answer)) => Ok(answer),
+        Ok(None) => {
+            let words = "the agent or its ssh connection ended";
+            Err(Error::new(ErrorKind::ConnectionLost, "talking to the agent on", words).at(host))
+        }
+        Err(error) => Err(error.at(host)),
+    }
+}
+
+/// ssh's failure in the words of the job. Trying again helps nobody who could not log in.
+fn of_ssh(error: &SshError, host: &str) -> Error {
+    Error::new(ErrorKind::Io, "starting the agent on", error.to_string()).at(host)
+}

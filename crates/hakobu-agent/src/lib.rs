@@ -1,0 +1,21 @@
+//! From a location to an endpoint: agents over ssh, data connections, the near and the serving half
+//! of a target on another machine, and the course of a copy.
+
+pub mod agent;
+pub mod connection;
+pub mod far;
+pub mod look;
+pub mod near;
+pub mod party;
+pub mod request;
+pub mod serve;
+pub mod side;
+pub mod ssh;
+pub mod transfer;
+
+mod channel;
+mod data_path;
+mod lock;
+mod machine;
+mod meet;
+mod relay;

@@ -1,0 +1,235 @@
+//! Looking at the places that the user named, on the machine where they are.
+
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use hakobu_core::entry::Kind;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::landing::{Ancestry, Identity, TargetFound};
+use hakobu_core::path::EntryPath;
+use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
+
+/// The device number of `/dev/null` on Linux.
+const DEV_NULL: u64 = 0x103;
+
+/// Looks at one source.
+///
+/// # Errors
+/// `NotFound`, `PermissionDenied` or another error of the system, with the path as typed.
+pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
+    let typed = path_of(&ask.path);
+    let fail = |error: std::io::Error| Error::io("looking at the source", &error).at(&ask.path);
+    let metadata = if ask.contents { fs::metadata(&typed) } else { fs::symlink_metadata(&typed) };
+    let metadata = metadata.map_err(fail)?;
+    let (root, entry) = if ask.contents && metadata.is_dir() {
+        (fs::canonicalize(&typed).map_err(fail)?, EntryPath::root())
+    } else {
+        let (parent, name) = parent_and_name(&typed).map_err(fail)?;
+        (parent, EntryPath::new(name)?)
+    };
+    let mut resolved = root.clone();
+    if !entry.is_root() {
+        resolved.push(OsStr::from_bytes(entry.as_bytes()));
+    }
+    Ok(SourceLook {
+        kind: kind_of(&metadata),
+        size_bytes: metadata.len(),
+        ancestry: ancestry(&resolved).map_err(fail)?,
+        root: root.into_os_string().into_vec(),
+        entry,
+        resolved: resolved.into_os_string().into_vec(),
+    })
+}
+
+/// Looks at a target, which need not exist.
+///
+/// # Errors
+/// An error of the system other than that nothing is there.
+pub fn target(typed: &[u8]) -> Result<TargetLook> {
+    let path = path_of(typed);
+    let fail = |error: std::io::Error| Error::io("looking at the target", &error).at(typed);
+    let found = match fs::symlink_metadata(&path) {
+        Ok(metadata) if metadata.is_symlink() => match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => TargetFound::Symlink,
+            Ok(metadata) => found_of(&metadata),
+            Err(_) => TargetFound::Symlink,
+        },
+        Ok(metadata) => found_of(&metadata),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let parent_exists = parent_and_name(&path).is_ok_and(|(parent, _)| parent.is_dir());
+            TargetFound::Absent { parent_exists }
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            let words = "something on the way to it is not a directory";
+            return Err(Error::new(ErrorKind::Conflict, "looking at the target", words).at(typed));
+        }
+        Err(error) => return Err(fail(error)),
+    };
+    let followed = match found {
+        TargetFound::Symlink | TargetFound::Absent { .. } => None,
+        _ => fs::canonicalize(&path).ok(),
+    };
+    let (parent, name) = match &followed {
+        Some(followed) => match (followed.parent(), followed.file_name()) {
+            (Some(parent), Some(name)) => (parent.to_path_buf(), name.as_bytes().to_vec()),
+            _ => (followed.clone(), Vec::new()),
+        },
+        None => parent_and_name(&path).unwrap_or_else(|_| (path.clone(), Vec::new())),
+    };
+    let resolved = followed.unwrap_or_else(|| parent.join(OsStr::from_bytes(&name)));
+    Ok(TargetLook {
+        found,
+        resolved: resolved.into_os_string().into_vec(),
+        parent: parent.into_os_string().into_vec(),
+        name,
+    })
+}
+
+/// The identities of a place below a directory and of all directories above it.
+///
+/// # Errors
+/// An error of the system.
+pub fn place(root: &[u8], place: &EntryPath) -> Result<Ancestry> {
+    let mut path = path_of(root);
+    place.names().for_each(|name| path.push(OsStr::from_bytes(name)));
+    ancestry(&path)
+        .map_err(|error| Error::io("looking at the target", &error).at(path.as_os_str().as_bytes()))
+}
+
+/// The directory that holds a typed path, links resolved, and the last name in it.
+fn parent_and_name(path: &Path) -> std::io::Result<(PathBuf, Vec<u8>)> {
+    // `file_name` leaves out trailing slashes; a path that ends in `..` has none.
+    match path.file_name() {
+        Some(name) => {
+            let parent = match path.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
+                _ => Path::new("."),
+            };
+            Ok((fs::canonicalize(parent)?, name.as_bytes().to_vec()))
+        }
+        None => {
+            let whole = fs::canonicalize(path)?;
+            match (whole.parent(), whole.file_name()) {
+                (Some(parent), Some(name)) => Ok((parent.to_path_buf(), name.as_bytes().to_vec())),
+                _ => Err(std::io::Error::new(
+                    std::io::ErrorKind::InvalidInput,
+                    "the root directory has no name",
+                )),
+            }
+        }
+    }
+}
+
+fn ancestry(path: &Path) -> std::io::Result<Ancestry> {
+    let boot_id = boot_id();
+    let identity = |metadata: &Metadata| Identity {
+        boot_id: boot_id.clone(),
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    };
+    let mut upwards = Vec::new();
+    let mut exists = true;
+    for (depth, above) in path.ancestors().enumerate() {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        match fs::symlink_metadata(above) {
+            Ok(metadata) => upwards.push(identity(&metadata)),
+            Err(_) if upwards.is_empty() => exists = false,
+            Err(error) => return Err(error),
+        }
+        debug_assert!(depth < 5000);
+    }
+    Ok(Ancestry { exists, upwards })
+}
+
+/// The kernel's identity since it started. Without one, device numbers alone have to do.
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
+fn found_of(metadata: &Metadata) -> TargetFound {
+    match kind_of(metadata) {
+        Kind::Directory => TargetFound::Directory,
+        Kind::File => TargetFound::File,
+        Kind::Symlink => TargetFound::Symlink,
+        Kind::CharDevice => TargetFound::CharacterDevice { null: metadata.rdev() == DEV_NULL },
+        Kind::BlockDevice => TargetFound::BlockDevice,
+        Kind::Fifo | Kind::Socket => TargetFound::Special,
+    }
+}
+
+fn kind_of(metadata: &Metadata) -> Kind {
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        Kind::Directory
+    } else if kind.is_symlink() {
+        Kind::Symlink
+    } else if kind.is_fifo() {
+        Kind::Fifo
+    } else if kind.is_socket() {
+        Kind::Socket
+    } else if kind.is_block_device() {
+        Kind::BlockDevice
+    } else if kind.is_char_device() {
+        Kind::CharDevice
+    } else {
+        Kind::File
+    }
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(path: &Path, contents: bool) -> Result<SourceLook> {
+        source(&SourceAsk { path: path.as_os_str().as_bytes().to_vec(), contents })
+    }
+
+    #[test]
+    fn a_source_link_is_itself_unless_its_contents_are_meant() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("real")).unwrap();
+        std::os::unix::fs::symlink("real", place.path().join("link")).unwrap();
+        let link = place.path().join("link");
+        let itself = ask(&link, false).unwrap();
+        assert_eq!((itself.kind, itself.entry.as_bytes()), (Kind::Symlink, &b"link"[..]));
+        let contents = ask(&link, true).unwrap();
+        assert!(contents.kind == Kind::Directory && contents.entry.is_root());
+        assert!(contents.resolved.ends_with(b"/real"));
+        assert_eq!(ask(&place.path().join("none"), false).unwrap_err().kind, ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn targets_are_told_apart() {
+        let place = tempfile::tempdir().unwrap();
+        let look = |name: &str| target(place.path().join(name).as_os_str().as_bytes()).unwrap();
+        fs::create_dir(place.path().join("dir")).unwrap();
+        fs::write(place.path().join("file"), "x").unwrap();
+        std::os::unix::fs::symlink("dir", place.path().join("to-dir")).unwrap();
+        std::os::unix::fs::symlink("file", place.path().join("to-file")).unwrap();
+        assert_eq!(look("dir").found, TargetFound::Directory);
+        assert_eq!(look("to-dir").found, TargetFound::Directory);
+        assert!(look("to-dir").resolved.ends_with(b"/dir"));
+        assert_eq!(look("to-file").found, TargetFound::Symlink);
+        assert_eq!(look("to-file").name, b"to-file");
+        assert_eq!(look("new").found, TargetFound::Absent { parent_exists: true });
+        assert_eq!(look("no/new").found, TargetFound::Absent { parent_exists: false });
+        assert_eq!(target(b"/dev/null").unwrap().found, TargetFound::CharacterDevice { null: true });
+    }
+
+    #[test]
+    fn a_place_that_is_not_there_has_the_identities_of_what_is_above() {
+        let place_dir = tempfile::tempdir().unwrap();
+        let root = place_dir.path().as_os_str().as_bytes();
+        let there = place(root, &EntryPath::root()).unwrap();
+        let absent = place(root, &EntryPath::new("a/b").unwrap()).unwrap();
+        assert!(there.exists && !absent.exists);
+        assert_eq!(there.upwards, absent.upwards);
+    }
+}

@@ -1,0 +1,85 @@
+//! Facts about the machine that this process runs on.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use hakobu_proto::control::Machine;
+
+/// Facts that a controller chooses by.
+pub fn facts() -> Machine {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get().min(1024) as u16);
+    let name = rustix::system::uname();
+    let system = format!("Linux {} {}", name.release().to_string_lossy(), name.machine().to_string_lossy());
+    let (reached_from, reached_at) = ssh_addresses(std::env::var("SSH_CONNECTION").ok().as_deref());
+    Machine {
+        processors,
+        has_aes: has_aes(),
+        system,
+        uid: rustix::process::geteuid().as_raw(),
+        reached_at,
+        reached_from,
+    }
+}
+
+/// The client's and the server's address out of what sshd says of a login.
+fn ssh_addresses(said: Option<&str>) -> (Option<String>, Option<String>) {
+    let mut words = said.unwrap_or_default().split_whitespace();
+    let client = words.next().map(str::to_owned);
+    let server = words.nth(1).map(str::to_owned);
+    (client, server)
+}
+
+/// Whether the processor has instructions for AES.
+fn has_aes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq")
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        std::arch::is_aarch64_feature_detected!("aes")
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        false
+    }
+}
+
+/// The most memory that this process has had resident, in bytes.
+pub fn peak_memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// The BLAKE3 of the running program.
+pub fn program_digest() -> Option<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(std::fs::File::open("/proc/self/exe").ok()?).ok()?;
+    Some(*hasher.finalize().as_bytes())
+}
+
+/// Bytes as a path.
+pub fn path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_a_login() {
+        let (client, server) = ssh_addresses(Some("192.0.2.7 50000 198.51.100.1 22"));
+        assert_eq!((client.as_deref(), server.as_deref()), (Some("192.0.2.7"), Some("198.51.100.1")));
+        assert_eq!(ssh_addresses(None), (None, None));
+    }
+
+    #[test]
+    fn this_process_has_used_some_memory() {
+        assert!(peak_memory_bytes().unwrap() > 100_000);
+        assert!(facts().processors > 0);
+    }
+}

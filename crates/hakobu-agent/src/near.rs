@@ -1,0 +1,415 @@
+//! The near half of a target on another machine: an [`Endpoint`] whose lanes send operations over
+//! data connections and give back the answers.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::checksum::crc64;
+use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::listing::ENTRIES_MAX;
+use hakobu_proto::data::{self, kind};
+use hakobu_proto::listings::Assembler;
+use serde::Serialize;
+
+use crate::connection::{Connection, ConnectionError, Interrupter, Wait as ConnectionWait};
+
+/// So many answers may be outstanding on one lane.
+const ANSWERS_MAX: usize = 256;
+/// Buffers kept for reuse, of each kind.
+const SPARE_BUFFERS_MAX: usize = 4;
+
+/// A target that another process holds, reached over data connections made before.
+pub struct RemoteTarget {
+    capabilities: Capabilities,
+    connections: Mutex<Vec<Option<Connection>>>,
+    interrupters: Vec<Interrupter>,
+    wire: Arc<WireBytes>,
+}
+
+/// Bytes that passed over the connections of a session, overhead included.
+#[derive(Debug, Default)]
+pub struct WireBytes {
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl WireBytes {
+    /// Bytes sent and received by the connections that have ended.
+    pub fn total(&self) -> (u64, u64) {
+        (self.sent.load(Relaxed), self.received.load(Relaxed))
+    }
+}
+
+impl RemoteTarget {
+    /// Takes the connections of a session, one for each lane.
+    ///
+    /// # Errors
+    /// `Io` when no file descriptor is left.
+    pub fn new(mut capabilities: Capabilities, connections: Vec<Connection>) -> Result<Self> {
+        capabilities.remote = true;
+        let sealed = connections.iter().any(Connection::is_sealed);
+        capabilities.wants_checksum = !sealed;
+        capabilities.wants_digest = sealed;
+        let interrupters = connections
+            .iter()
+            .map(Connection::interrupter)
+            .collect::<std::io::Result<_>>()
+            .map_err(|error| Error::io("taking the data connections", &error))?;
+        let connections = Mutex::new(connections.into_iter().map(Some).collect());
+        Ok(Self { capabilities, connections, interrupters, wire: Arc::default() })
+    }
+
+    /// Ends all connections at once, from whichever thread: blocked lanes fail.
+    pub fn interrupt(&self) {
+        self.interrupters.iter().for_each(Interrupter::interrupt);
+    }
+
+    /// The bytes that passed.
+    pub fn wire(&self) -> Arc<WireBytes> {
+        self.wire.clone()
+    }
+}
+
+impl Endpoint for RemoteTarget {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = connections.get_mut(index).and_then(Option::take).ok_or_else(|| {
+            Error::new(ErrorKind::Usage, "opening a lane", "there is no data connection left for it")
+        })?;
+        let lane = u16::try_from(index).map_err(|_| Error::new(ErrorKind::Usage, "opening a lane", ""))?;
+        Ok(Box::new(RemoteLane::new(connection, lane, self.wire.clone())))
+    }
+}
+
+/// One data connection at work.
+struct RemoteLane {
+    connection: Connection,
+    wire: Arc<WireBytes>,
+    /// Answers that are due, by request; listings are put together as they arrive.
+    due: HashMap<u32, Due>,
+    done: VecDeque<Completion>,
+    meta: Vec<u8>,
+    payload: Vec<u8>,
+    pieces: Vec<PieceBuffer>,
+    packs: Vec<Vec<u8>>,
+    failed: Option<Error>,
+    failure_told: bool,
+}
+
+struct Due {
+    ticket: Ticket,
+    listings: Option<Assembler>,
+}
+
+impl RemoteLane {
+    fn new(connection: Connection, lane: u16, wire: Arc<WireBytes>) -> Self {
+        let mut this = Self {
+            connection,
+            wire,
+            due: HashMap::new(),
+            done: VecDeque::new(),
+            meta: Vec::new(),
+            payload: Vec::new(),
+            pieces: Vec::new(),
+            packs: Vec::new(),
+            failed: None,
+            failure_told: false,
+        };
+        if let Err(error) = this.message(kind::HELLO, 0, &data::Hello { lane }) {
+            this.fail(error);
+        }
+        this
+    }
+
+    fn send(&mut self, ticket: Ticket, operation: Operation) -> Result<()> {
+        // Tickets count up, and far fewer than 2^32 are ever outstanding.
+        let request = ticket as u32;
+        match operation {
+            Operation::Inspect { path, .. } => {
+                self.expect(ticket, None);
+                self.message(kind::INSPECT, request, &path)
+            }
+            Operation::List { directories, budget, .. } => {
+                self.expect(ticket, Some(Assembler::new(ENTRIES_MAX)));
+                self.with_payload(kind::LIST, request, &budget, &directories)
+            }
+            Operation::Store { pack } => {
+                self.expect(ticket, None);
+                let sent = self.frame(kind::STORE, 0, request, &pack);
+                if self.packs.len() < SPARE_BUFFERS_MAX {
+                    self.packs.push(pack);
+                }
+                sent
+            }
+            Operation::Begin { draft, path, size_bytes, device } => {
+                self.expect(ticket, None);
+                self.message(kind::BEGIN, request, &data::Begin { draft, path, size_bytes, device })
+            }
+            Operation::Write { draft, offset, buffer, check, acknowledge } => {
+                if acknowledge {
+                    self.expect(ticket, None);
+                }
+                self.meta.clear();
+                data::encode(&data::Write { draft, offset }, &mut self.meta)?;
+                let flags = if acknowledge { data::FLAG_ACKNOWLEDGE } else { 0 };
+                let sent = self.connection.send(
+                    kind::WRITE,
+                    flags,
+                    request,
+                    &self.meta,
+                    buffer.filled(),
+                    check.crc,
+                    check.value.as_ref(),
+                );
+                self.recycle(buffer);
+                sent.map_err(lost)
+            }
+            Operation::Finish { draft, attributes, digest } => {
+                self.expect(ticket, None);
+                self.message(kind::FINISH, request, &data::Finish { draft, attributes, digest })
+            }
+            Operation::Abandon { draft } => {
+                self.expect(ticket, None);
+                self.message(kind::ABANDON, request, &draft)
+            }
+            Operation::Apply { changes } => {
+                self.expect(ticket, None);
+                self.with_payload(kind::APPLY, request, &(), &changes)
+            }
+            Operation::Barrier => {
+                self.expect(ticket, None);
+                self.message(kind::BARRIER, request, &())
+            }
+            Operation::Fetch { .. } | Operation::Read { .. } | Operation::Confirm { .. } => {
+                Err(Error::new(ErrorKind::Unsupported, "reading", "a target on another machine is not read"))
+            }
+        }
+    }
+
+    fn expect(&mut self, ticket: Ticket, listings: Option<Assembler>) {
+        self.due.insert(ticket as u32, Due { ticket, listings });
+    }
+
+    /// Sends a message without payload; it may wait to travel with others.
+    fn message<T: Serialize>(&mut self, kind: u8, request: u32, message: &T) -> Result<()> {
+        self.meta.clear();
+        data::encode(message, &mut self.meta)?;
+        self.connection.send(kind, 0, request, &self.meta, &[], 0, None).map_err(lost)
+    }
+
+    fn with_payload<M: Serialize, P: Serialize>(
+        &mut self,
+        kind: u8,
+        request: u32,
+        meta: &M,
+        payload: &P,
+    ) -> Result<()> {
+        self.meta.clear();
+        data::encode(meta, &mut self.meta)?;
+        let mut encoded = std::mem::take(&mut self.payload);
+        encoded.clear();
+        let sent = data::encode(payload, &mut encoded)
+            .and_then(|()| send_checked(&mut self.connection, kind, 0, request, &self.meta, &encoded));
+        self.payload = encoded;
+        sent
+    }
+
+    fn frame(&mut self, kind: u8, flags: u8, request: u32, payload: &[u8]) -> Result<()> {
+        send_checked(&mut self.connection, kind, flags, request, &[], payload)
+    }
+
+    /// Takes one answer from the connection. Whether there was one.
+    fn take_answer(&mut self, wait: ConnectionWait) -> Result<bool> {
+        let Some(frame) = self.connection.receive(wait).map_err(lost)? else { return Ok(false) };
+        self.payload.clear();
+        read_checked(&mut self.connection, &frame, &mut self.payload)?;
+        if let Some(result) = self.understand(&frame)? {
+            // An error of a write that asked for no answer has no entry here.
+            let ticket =
+                self.due.remove(&frame.request).map_or(Ticket::from(frame.request), |due| due.ticket);
+            self.done.push_back(Completion { ticket, result });
+        }
+        Ok(true)
+    }
+
+    /// The result that an answer carries, unless more of it is to come.
+    fn understand(&mut self, frame: &crate::connection::Incoming) -> Result<Option<Result<Outcome>>> {
+        if frame.kind == kind::FAILED {
+            return Ok(Some(Err(data::decode(self.connection.meta())?)));
+        }
+        let Some(due) = self.due.get_mut(&frame.request) else {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                "reading an answer",
+                "nothing was asked with its number",
+            ));
+        };
+        let outcome = match (frame.kind, due.listings.take()) {
+            (kind::LISTED, Some(mut listings)) => {
+                listings.frame(&self.payload)?;
+                if frame.flags & data::FLAG_MORE != 0 {
+                    due.listings = Some(listings);
+                    return Ok(None);
+                }
+                listings.finish()?
+            }
+            (kind::DONE, None) => Outcome::Done,
+            (kind::INSPECTED, None) => Outcome::Inspected(data::decode(self.connection.meta())?),
+            (kind::STORED, None) => {
+                let data::Stored { failures, losses } = data::decode(&self.payload)?;
+                Outcome::Stored { failures, losses }
+            }
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::Protocol,
+                    "reading an answer",
+                    "of a kind that does not fit",
+                ));
+            }
+        };
+        Ok(Some(Ok(outcome)))
+    }
+
+    /// The connection is of no use any more; whatever the reason, a new one may be.
+    fn fail(&mut self, mut error: Error) {
+        if !error.is_fatal() {
+            error.kind = ErrorKind::ConnectionLost;
+        }
+        if self.failed.is_none() {
+            self.failed = Some(error);
+        }
+    }
+
+    /// The connection's failure, once: whoever waits for anything else waits in vain.
+    fn failure(&mut self) -> Option<Completion> {
+        let error = self.failed.clone().filter(|_| !self.failure_told)?;
+        self.failure_told = true;
+        Some(Completion { ticket: Ticket::MAX, result: Err(error) })
+    }
+}
+
+impl Lane for RemoteLane {
+    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
+        if self.failed.is_some() {
+            self.failure_told = false;
+            return Ok(());
+        }
+        if self.due.len() >= ANSWERS_MAX {
+            return Err(operation);
+        }
+        if let Err(error) = self.send(ticket, operation) {
+            self.fail(error);
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self, wait: Wait) -> Option<Completion> {
+        loop {
+            if let Some(done) = self.done.pop_front() {
+                return Some(done);
+            }
+            if self.failed.is_some() {
+                return self.failure();
+            }
+            let wait = match wait {
+                Wait::Forever if self.due.is_empty() => return None,
+                Wait::Forever => ConnectionWait::Forever,
+                Wait::For(limit) => ConnectionWait::For(limit),
+                Wait::Now => ConnectionWait::Now,
+            };
+            match self.take_answer(wait) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => self.fail(error),
+            }
+        }
+    }
+
+    fn piece_buffer(&mut self) -> PieceBuffer {
+        self.pieces.pop().unwrap_or_default()
+    }
+
+    fn pack_buffer(&mut self) -> Vec<u8> {
+        self.packs.pop().unwrap_or_default()
+    }
+
+    fn recycle(&mut self, buffer: PieceBuffer) {
+        if self.pieces.len() < SPARE_BUFFERS_MAX {
+            self.pieces.push(buffer);
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Err(error) = self.connection.flush() {
+            self.fail(lost(error));
+        }
+    }
+}
+
+impl Drop for RemoteLane {
+    fn drop(&mut self) {
+        if self.failed.is_none() {
+            // The peer learns in any case, at the latest from the end of the stream.
+            let _ = self.connection.close();
+        }
+        self.wire.sent.fetch_add(self.connection.wire_sent_bytes(), Relaxed);
+        self.wire.received.fetch_add(self.connection.wire_received_bytes(), Relaxed);
+    }
+}
+
+/// Sends a frame with the checks that the connection wants for its payload.
+pub(crate) fn send_checked(
+    connection: &mut Connection,
+    kind: u8,
+    flags: u8,
+    request: u32,
+    meta: &[u8],
+    payload: &[u8],
+) -> Result<()> {
+    let sealed = connection.is_sealed() && !payload.is_empty();
+    let digest = sealed.then(|| *blake3::hash(payload).as_bytes());
+    let crc = if connection.is_sealed() { 0 } else { crc64(payload) };
+    let crc = if payload.is_empty() { 0 } else { crc };
+    connection.send(kind, flags, request, meta, payload, crc, digest.as_ref()).map_err(lost)
+}
+
+/// Reads a whole payload and checks it.
+pub(crate) fn read_checked(
+    connection: &mut Connection,
+    frame: &crate::connection::Incoming,
+    payload: &mut Vec<u8>,
+) -> Result<()> {
+    connection.read_payload_into(payload).map_err(lost)?;
+    if payload.is_empty() {
+        return Ok(());
+    }
+    let intact = match frame.digest {
+        Some(digest) => *blake3::hash(payload).as_bytes() == digest,
+        None => crc64(payload) == frame.checksum,
+    };
+    if intact { Ok(()) } else { Err(corrupt()) }
+}
+
+/// Data that arrived differently from what was sent.
+pub(crate) fn corrupt() -> Error {
+    Error::new(ErrorKind::Corrupt, "receiving data", "it arrived differently from what was sent")
+}
+
+/// A connection's error in the words of the job.
+pub(crate) fn lost(error: ConnectionError) -> Error {
+    let kind = match &error {
+        ConnectionError::Closed | ConnectionError::Cut | ConnectionError::Io(_) => ErrorKind::ConnectionLost,
+        ConnectionError::HandshakeTimeout => ErrorKind::TimedOut,
+        ConnectionError::BadMac => ErrorKind::Corrupt,
+        ConnectionError::Certificate(_) => ErrorKind::Io,
+        _ => ErrorKind::Protocol,
+    };
+    Error::new(kind, "using the data connection", error.to_string())
+}

@@ -1,0 +1,163 @@
+//! What the user asked for, typed: the request that a front end hands over for one copy.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hakobu_core::endpoint::LossKind;
+use hakobu_core::location::Location;
+
+/// How long a lost connection is tried again unless the user says otherwise.
+pub const RETRY_FOR_DEFAULT: Duration = Duration::from_secs(30);
+
+/// One copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyRequest {
+    /// What to copy, in the order typed; at least one.
+    pub sources: Vec<Location>,
+    /// Where to.
+    pub target: Location,
+    /// How many lanes.
+    pub lanes: Lanes,
+    /// The cipher of the data connections.
+    pub cipher: CipherChoice,
+    /// The way to the other machine.
+    pub transport: Transport,
+    /// How data at the target is checked.
+    pub verify: Verify,
+    /// What is certain when the run ends well.
+    pub durable: Durable,
+    /// What must not be lost.
+    pub require: BTreeSet<LossKind>,
+    /// How long to try again after a connection was lost.
+    pub retry_for: Duration,
+    /// The ssh program and its arguments, at least the program.
+    pub ssh: Vec<OsString>,
+    /// The program on the far side, if it is not to be found or uploaded.
+    pub agent: Option<PathBuf>,
+    /// Whether the far agent runs under sudo.
+    pub sudo: bool,
+    /// The far side's name or address for data, if it is not that of the login.
+    pub data_address: Option<String>,
+    /// The one port that the listening side uses for all data connections.
+    pub data_port: Option<u16>,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+impl Default for CopyRequest {
+    /// What happens when nothing is asked for; without sources, from here to here.
+    fn default() -> Self {
+        Self {
+            sources: Vec::new(),
+            target: Location::default(),
+            lanes: Lanes::default(),
+            cipher: CipherChoice::default(),
+            transport: Transport::default(),
+            verify: Verify::default(),
+            durable: Durable::default(),
+            require: BTreeSet::new(),
+            retry_for: RETRY_FOR_DEFAULT,
+            ssh: vec![OsString::from("ssh")],
+            agent: None,
+            sudo: false,
+            data_address: None,
+            data_port: None,
+            dry_run: false,
+        }
+    }
+}
+
+/// How many lanes move data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lanes {
+    /// As many as help.
+    #[default]
+    Auto,
+    /// This many: 1 to [`hakobu_core::job::LANES_MAX`].
+    Count(u16),
+}
+
+/// The cipher that the user chose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CipherChoice {
+    /// The fastest sound one that both sides have.
+    #[default]
+    Auto,
+    /// AES with 128 bits in Galois counter mode.
+    Aes128Gcm,
+    /// AES with 256 bits in Galois counter mode.
+    Aes256Gcm,
+    /// ChaCha20 with Poly1305.
+    ChaCha20Poly1305,
+    /// No encryption; connections and data are still authenticated.
+    None,
+}
+
+impl CipherChoice {
+    /// All choices.
+    pub const ALL: [CipherChoice; 5] =
+        [Self::Auto, Self::Aes128Gcm, Self::Aes256Gcm, Self::ChaCha20Poly1305, Self::None];
+
+    /// The name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Aes128Gcm => "aes-128-gcm",
+            Self::Aes256Gcm => "aes-256-gcm",
+            Self::ChaCha20Poly1305 => "chacha20-poly1305",
+            Self::None => "none",
+        }
+    }
+
+    /// The choice with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|choice| choice.name() == name)
+    }
+}
+
+/// The way to the other machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// The best that works.
+    #[default]
+    Auto,
+    /// An agent there, and data connections of its own.
+    Agent,
+}
+
+/// How data at the target is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// On the wire wherever bytes are read; a local copy may leave reading to the kernel.
+    #[default]
+    Auto,
+    /// Not at all.
+    None,
+    /// On the wire, and every byte is read for it.
+    Wire,
+}
+
+/// What is certain when the run ends well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durable {
+    /// Everything is on stable storage.
+    #[default]
+    Yes,
+    /// Everything is written; the system may still hold it in memory.
+    None,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ciphers_are_found_by_their_names() {
+        for choice in CipherChoice::ALL {
+            assert_eq!(CipherChoice::from_name(choice.name()), Some(choice));
+        }
+        assert_eq!(CipherChoice::from_name("arcfour"), None);
+    }
+}

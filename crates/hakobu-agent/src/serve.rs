@@ -1,0 +1,257 @@
+//! The serving half: holds a target and does what the engine asks over data connections.
+//!
+//! Each connection has a thread with a lane of the local target. Everything that arrives is
+//! hostile until checked: the frame's limits by the connection, paths by their type, and what may
+//! be done by the grant, inside the local endpoint. A peer that breaks the protocol loses its
+//! connection; an operation that fails is answered.
+
+use std::sync::Arc;
+
+use hakobu_core::checksum::Crc64;
+use hakobu_core::digest::PieceHasher;
+use hakobu_core::endpoint::{Lane, Operation, Outcome, Wait};
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::extent::PIECE_BYTES;
+use hakobu_core::job::LANES_MAX;
+use hakobu_core::pack::PACK_BYTES_MAX;
+use hakobu_endpoints::local::{Draft, LocalTarget, LocalTargetLane};
+use hakobu_proto::data::{self, kind};
+use hakobu_proto::listings;
+
+use crate::connection::{Connection, ConnectionError, Incoming, Wait as ConnectionWait};
+use crate::near::{corrupt, lost, read_checked, send_checked};
+
+/// Content is written in steps of at least this, as far as the frame goes.
+const WRITE_STEP_BYTES: usize = 128 * 1024;
+/// The most entries that a peer may have added to its listings.
+const BUDGET_MAX: u32 = 64 * 1024;
+
+/// Serves one connection until the peer closes it.
+///
+/// # Errors
+/// Why the connection ended otherwise. The target is as it was, but for what had been finished.
+pub fn serve(connection: Connection, target: &LocalTarget) -> Result<()> {
+    let mut session = Session { lane: target.lane(), connection, payload: Vec::new(), meta: Vec::new() };
+    session.hello()?;
+    loop {
+        let frame = match session.connection.receive(ConnectionWait::Forever) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => continue,
+            Err(ConnectionError::Closed) => {
+                // The peer has everything it asked for; it need not hear our farewell.
+                let _ = session.connection.close();
+                return Ok(());
+            }
+            Err(error) => return Err(lost(error)),
+        };
+        session.handle(&frame)?;
+    }
+}
+
+struct Session {
+    connection: Connection,
+    lane: LocalTargetLane,
+    payload: Vec<u8>,
+    meta: Vec<u8>,
+}
+
+impl Session {
+    /// The first frame, and nothing else, is a hello.
+    fn hello(&mut self) -> Result<()> {
+        loop {
+            let Some(frame) = self.connection.receive(ConnectionWait::Forever).map_err(lost)? else {
+                continue;
+            };
+            let hello: data::Hello = match frame.kind {
+                kind::HELLO if frame.payload_bytes == 0 => data::decode(self.connection.meta())?,
+                _ => return Err(breach("a connection that does not begin with a hello")),
+            };
+            if hello.lane >= LANES_MAX {
+                return Err(breach("a lane's number beyond the limit"));
+            }
+            return Ok(());
+        }
+    }
+
+    fn handle(&mut self, frame: &Incoming) -> Result<()> {
+        if frame.kind == kind::WRITE {
+            return self.write(frame);
+        }
+        let operation = match self.operation(frame) {
+            Ok(operation) => operation,
+            Err(error) => {
+                // The peer learns why before it loses the connection.
+                self.answer_failure(frame.request, error.clone())?;
+                return Err(error);
+            }
+        };
+        let result = self.carry_out(operation);
+        self.answer(frame.request, result)
+    }
+
+    /// Decodes an operation other than a write.
+    fn operation(&mut self, frame: &Incoming) -> Result<Operation> {
+        let takes_payload = matches!(frame.kind, kind::LIST | kind::STORE | kind::APPLY);
+        if !takes_payload && frame.payload_bytes > 0 {
+            return Err(breach("a payload where none belongs"));
+        }
+        if frame.kind == kind::STORE && frame.payload_bytes > PACK_BYTES_MAX {
+            return Err(breach("a pack that exceeds the limit"));
+        }
+        let meta = self.connection.meta();
+        let decoded = match frame.kind {
+            kind::INSPECT => Operation::Inspect { root: 0, path: data::decode(meta)? },
+            kind::BEGIN => {
+                let data::Begin { draft, path, size_bytes, device } = data::decode(meta)?;
+                Operation::Begin { draft, path, size_bytes, device }
+            }
+            kind::FINISH => {
+                let data::Finish { draft, attributes, digest } = data::decode(meta)?;
+                if attributes.mtime.nanoseconds > 999_999_999 {
+                    return Err(breach("a time with too many nanoseconds"));
+                }
+                Operation::Finish { draft, attributes, digest }
+            }
+            kind::ABANDON => Operation::Abandon { draft: data::decode(meta)? },
+            kind::BARRIER => Operation::Barrier,
+            kind::LIST => {
+                let budget = data::decode::<u32>(meta)?.min(BUDGET_MAX);
+                let directories: data::Directories = data::decode(self.read_payload(frame)?)?;
+                if directories.len() > data::LIST_DIRECTORIES_MAX {
+                    return Err(breach("too many directories at once"));
+                }
+                Operation::List { root: 0, directories, budget }
+            }
+            kind::APPLY => {
+                let changes: data::Changes = data::decode(self.read_payload(frame)?)?;
+                if changes.len() > data::CHANGES_MAX {
+                    return Err(breach("too many changes at once"));
+                }
+                Operation::Apply { changes }
+            }
+            kind::STORE => {
+                let mut pack = self.lane.pack_buffer();
+                pack.clear();
+                read_checked(&mut self.connection, frame, &mut pack)?;
+                Operation::Store { pack }
+            }
+            _ => return Err(breach("an operation of an unknown kind")),
+        };
+        Ok(decoded)
+    }
+
+    fn read_payload(&mut self, frame: &Incoming) -> Result<&[u8]> {
+        self.payload.clear();
+        read_checked(&mut self.connection, frame, &mut self.payload)?;
+        Ok(&self.payload)
+    }
+
+    fn carry_out(&mut self, operation: Operation) -> Result<Outcome> {
+        if self.lane.submit(0, operation).is_err() {
+            return Err(Error::new(ErrorKind::Io, "serving", "the local lane is full"));
+        }
+        match self.lane.reap(Wait::Forever) {
+            Some(completion) => completion.result,
+            None => Err(Error::new(ErrorKind::Io, "serving", "the local lane gave no answer")),
+        }
+    }
+
+    /// Writes a piece as it arrives, without waiting for the whole of it, and checks it in the end:
+    /// a draft is not visible, and one that got a bad piece can no longer be finished.
+    fn write(&mut self, frame: &Incoming) -> Result<()> {
+        let write: data::Write = data::decode(self.connection.meta())?;
+        if frame.payload_bytes == 0 || frame.payload_bytes as u64 > PIECE_BYTES {
+            return Err(breach("a piece that is empty or too long"));
+        }
+        if !write.offset.is_multiple_of(PIECE_BYTES) {
+            return Err(breach("a piece that begins in the middle of one"));
+        }
+        let result = match self.lane.draft_writer(write.draft) {
+            Ok(draft) => {
+                let written = receive_piece(&mut self.connection, frame, &draft, write.offset)?;
+                if let Err(error) = &written {
+                    draft.fail(error.clone());
+                }
+                // An earlier piece of this draft may have failed without having been answered.
+                written.and_then(|()| draft.check())
+            }
+            Err(error) => Err(error),
+        };
+        if frame.flags & data::FLAG_ACKNOWLEDGE == 0 {
+            return Ok(());
+        }
+        self.answer(frame.request, result.map(|()| Outcome::Done))
+    }
+
+    fn answer(&mut self, request: u32, result: Result<Outcome>) -> Result<()> {
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let ends = matches!(error.kind, ErrorKind::Protocol);
+                self.answer_failure(request, error.clone())?;
+                return if ends { Err(error) } else { Ok(()) };
+            }
+        };
+        let connection = &mut self.connection;
+        match outcome {
+            Outcome::Done => connection.send(kind::DONE, 0, request, &[], &[], 0, None).map_err(lost)?,
+            Outcome::Inspected(found) => {
+                self.meta.clear();
+                data::encode(&found, &mut self.meta)?;
+                connection.send(kind::INSPECTED, 0, request, &self.meta, &[], 0, None).map_err(lost)?;
+            }
+            Outcome::Listed(listed) => listings::encode(&listed, &mut self.payload, |payload, more| {
+                let flags = if more { data::FLAG_MORE } else { 0 };
+                send_checked(connection, kind::LISTED, flags, request, &[], payload)
+            })?,
+            Outcome::Stored { failures, losses } => {
+                let failures =
+                    failures.into_iter().map(|(index, error)| (index, data::bounded(error))).collect();
+                self.payload.clear();
+                data::encode(&data::Stored { failures, losses }, &mut self.payload)?;
+                send_checked(connection, kind::STORED, 0, request, &[], &self.payload)?;
+            }
+            Outcome::Fetched(_) | Outcome::Read(_) => return Err(breach("an operation that reads")),
+        }
+        self.connection.flush().map_err(lost)
+    }
+
+    fn answer_failure(&mut self, request: u32, error: Error) -> Result<()> {
+        self.meta.clear();
+        data::encode(&data::bounded(error), &mut self.meta)?;
+        self.connection.send(kind::FAILED, 0, request, &self.meta, &[], 0, None).map_err(lost)?;
+        self.connection.flush().map_err(lost)
+    }
+}
+
+/// Takes a piece from the connection into the draft. The outer result is the connection's, the
+/// inner one the draft's; after a failure of the draft the rest of the piece is skipped.
+fn receive_piece(
+    connection: &mut Connection,
+    frame: &Incoming,
+    draft: &Arc<Draft>,
+    begin: u64,
+) -> Result<Result<()>> {
+    let mut crc = Crc64::default();
+    let mut hasher = frame.digest.map(|digest| (PieceHasher::new(draft.size_bytes(), begin), digest));
+    let mut offset = begin;
+    while let Some(bytes) = connection.payload_piece(WRITE_STEP_BYTES).map_err(lost)? {
+        match &mut hasher {
+            Some((hasher, _)) => hasher.update(bytes),
+            None => crc.update(bytes),
+        }
+        if let Err(error) = draft.write_all_at(offset, &[bytes]) {
+            return Ok(Err(error));
+        }
+        offset += bytes.len() as u64;
+    }
+    let intact = match &hasher {
+        Some((hasher, digest)) => hasher.value() == *digest,
+        None => crc.value() == frame.checksum,
+    };
+    Ok(if intact { Ok(()) } else { Err(corrupt()) })
+}
+
+fn breach(what: &str) -> Error {
+    Error::new(ErrorKind::Protocol, "serving the target", what)
+}

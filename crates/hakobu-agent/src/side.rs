@@ -1,0 +1,406 @@
+//! One machine's part in a transfer: looking at places, opening ports, holding a target, running
+//! the engine. The controller uses it in its own process; an agent does what its controller asks.
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::endpoint::Endpoint;
+use hakobu_core::engine::{self, Clock, Setup, Summary};
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::Observer;
+use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
+use hakobu_proto::control::{
+    ATTEMPT_LIMIT, CONNECTIONS_MAX, Cipher, ConnectRequest, Machine, PathBytes, Ran, RunHereRequest,
+    RunRequest, ServeRequest, Served, Way,
+};
+
+use crate::connection::{self, Connection, Fingerprint, Identity, Interrupter};
+use crate::data_path;
+use crate::lock::JobLock;
+use crate::machine;
+use crate::near::{RemoteTarget, lost};
+use crate::serve::serve;
+
+/// How long a handshake on a data connection may take.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// How long connections may take to end once the engine has.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
+
+/// One machine's part in a transfer.
+pub struct Side {
+    identity: Arc<Identity>,
+    listener: Option<TcpListener>,
+    serving: Option<Serving>,
+    connections: Option<Vec<Connection>>,
+    stop: Stop,
+}
+
+/// Stops whatever a [`Side`] is doing, from any thread.
+#[derive(Clone, Default)]
+pub struct Stop {
+    cancel: Arc<AtomicBool>,
+    interrupters: Arc<Mutex<Vec<Interrupter>>>,
+}
+
+impl Stop {
+    /// A stop that also follows a flag set elsewhere, such as by a signal.
+    pub fn with_flag(cancel: Arc<AtomicBool>) -> Self {
+        Self { cancel, interrupters: Arc::default() }
+    }
+
+    /// Asks the engine to stop, and ends all connections.
+    pub fn stop(&self) {
+        self.cancel.store(true, Ordering::Relaxed);
+        self.interrupt();
+    }
+
+    /// Whether a stop was asked for.
+    pub fn is_asked(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    fn interrupt(&self) {
+        self.interrupters
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .for_each(Interrupter::interrupt);
+    }
+
+    fn add(&self, connection: &Connection) -> Result<()> {
+        let interrupter =
+            connection.interrupter().map_err(|error| Error::io("taking a data connection", &error))?;
+        self.interrupters.lock().unwrap_or_else(PoisonError::into_inner).push(interrupter);
+        Ok(())
+    }
+
+    fn forget(&self) {
+        self.interrupters.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// A target held for an engine elsewhere.
+struct Serving {
+    session: Arc<Session>,
+    /// Accepts connections, if it was this side that opened the port.
+    acceptor: Option<JoinHandle<()>>,
+}
+
+/// What the threads of a serving side share.
+struct Session {
+    target: LocalTarget,
+    identity: Arc<Identity>,
+    peer: Fingerprint,
+    cipher: connection::Cipher,
+    open: AtomicUsize,
+    ended: AtomicBool,
+    error: Mutex<Option<Error>>,
+    stop: Stop,
+    _lock: JobLock,
+}
+
+impl Side {
+    /// A side that has done nothing yet, with a certificate of its own.
+    ///
+    /// # Errors
+    /// When no certificate can be made.
+    pub fn new(stop: Stop) -> Result<Self> {
+        let identity = Arc::new(Identity::generate().map_err(lost)?);
+        Ok(Self { identity, listener: None, serving: None, connections: None, stop })
+    }
+
+    /// The fingerprint that the other side has to expect.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.identity.fingerprint().0
+    }
+
+    /// Facts about this machine.
+    pub fn machine(&self) -> Machine {
+        machine::facts()
+    }
+
+    /// Opens the port for data connections; gives its number.
+    ///
+    /// # Errors
+    /// When the port cannot be had.
+    pub fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<u16> {
+        let listener = data_path::listen(address, port)?;
+        let port =
+            listener.local_addr().map_err(|error| Error::io("opening a port for data", &error))?.port();
+        self.listener = Some(listener);
+        Ok(port)
+    }
+
+    /// Closes the port again.
+    pub fn stop_listening(&mut self) {
+        self.listener = None;
+    }
+
+    /// Holds a target, and takes or makes the connections to it.
+    ///
+    /// # Errors
+    /// When the target cannot be opened, another run of the job holds it, or no connection comes
+    /// about.
+    pub fn serve(&mut self, request: &ServeRequest) -> Result<Capabilities> {
+        self.end_serving();
+        let _lock = JobLock::take(&request.job)?;
+        let options = target_options(&request.job);
+        let target = LocalTarget::open(&machine::path(&request.root), request.grant.clone(), options)?;
+        let capabilities = target.capabilities().clone();
+        let session = Arc::new(Session {
+            target,
+            identity: self.identity.clone(),
+            peer: Fingerprint(request.peer),
+            cipher: request.cipher.into(),
+            open: AtomicUsize::new(0),
+            ended: AtomicBool::new(false),
+            error: Mutex::new(None),
+            stop: self.stop.clone(),
+            _lock,
+        });
+        let acceptor = match &request.way {
+            Way::Accept => {
+                let listener = self.listener.take().ok_or_else(no_port)?;
+                let session = session.clone();
+                Some(std::thread::spawn(move || session.accept(&listener)))
+            }
+            Way::Dial { addresses, port } => {
+                session.dial(addresses, *port, request.lanes)?;
+                None
+            }
+        };
+        self.serving = Some(Serving { session, acceptor });
+        Ok(capabilities)
+    }
+
+    /// Ends a session as the target's side; the engine's connections should have ended.
+    pub fn end_serving(&mut self) -> Served {
+        let Some(Serving { session, acceptor }) = self.serving.take() else { return Served::default() };
+        let deadline = Instant::now() + FAREWELL_LIMIT;
+        while session.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline && !self.stop.is_asked() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        session.ended.store(true, Ordering::Release);
+        self.stop.interrupt();
+        if let Some(acceptor) = acceptor {
+            let _ = acceptor.join();
+        }
+        let deadline = Instant::now() + FAREWELL_LIMIT;
+        while session.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.stop.forget();
+        let error = session.error.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Served { error, peak_memory_bytes: machine::peak_memory_bytes() }
+    }
+
+    /// Makes the engine's connections.
+    ///
+    /// # Errors
+    /// `TimedOut` or `ConnectionLost` when none comes about in time; others when the peer is not
+    /// who it should be.
+    pub fn connect(&mut self, request: &ConnectRequest) -> Result<()> {
+        let lanes = request.lanes.clamp(1, CONNECTIONS_MAX);
+        let mut streams = Vec::with_capacity(usize::from(lanes));
+        match &request.way {
+            Way::Dial { addresses, port } => {
+                let (address, first) = data_path::dial(addresses, *port)?;
+                streams.push(first);
+                let more: Vec<_> =
+                    (1..lanes).map(|_| std::thread::spawn(move || data_path::dial_again(address))).collect();
+                for dialled in more {
+                    streams.push(dialled.join().unwrap_or_else(|_| Err(no_port()))?);
+                }
+            }
+            Way::Accept => {
+                let listener = self.listener.take().ok_or_else(no_port)?;
+                while streams.len() < usize::from(lanes) {
+                    let stream = data_path::accept(&listener, ATTEMPT_LIMIT)?.ok_or_else(|| {
+                        Error::new(ErrorKind::TimedOut, "waiting for data connections", "none came in time")
+                    })?;
+                    streams.push(stream);
+                }
+            }
+        }
+        let (peer, cipher) = (Fingerprint(request.peer), connection::Cipher::from(request.cipher));
+        let handshakes: Vec<_> = streams
+            .into_iter()
+            .map(|stream| {
+                let identity = self.identity.clone();
+                std::thread::spawn(move || {
+                    Connection::client(stream, &identity, peer, cipher, HANDSHAKE_LIMIT)
+                })
+            })
+            .collect();
+        let mut connections = Vec::with_capacity(handshakes.len());
+        for handshake in handshakes {
+            let connection =
+                handshake.join().unwrap_or(Err(connection::ConnectionError::Cut)).map_err(lost)?;
+            self.stop.add(&connection)?;
+            connections.push(connection);
+        }
+        self.connections = Some(connections);
+        Ok(())
+    }
+
+    /// Runs a job over the connections made before.
+    pub fn run(&mut self, request: &RunRequest, observer: &dyn Observer) -> Ran {
+        let Some(connections) = self.connections.take() else {
+            return failed(Error::new(ErrorKind::Usage, "running a job", "there are no data connections"));
+        };
+        let prepared = open_source(&request.roots)
+            .and_then(|source| Ok((source, RemoteTarget::new(request.capabilities.clone(), connections)?)));
+        let (source, target) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return failed(error),
+        };
+        let summary = engine::run(&Setup {
+            source: &source,
+            target: &target,
+            job: &request.job,
+            observer,
+            clock: &SystemClock::new(),
+            cancel: &self.stop.cancel,
+        });
+        let wire = target.wire();
+        drop(target);
+        self.stop.forget();
+        let (wire_sent_bytes, wire_received_bytes) = wire.total();
+        let peak_memory_bytes = machine::peak_memory_bytes();
+        Ran { summary, wire_sent_bytes, wire_received_bytes, peak_memory_bytes }
+    }
+
+    /// Runs a job of which both ends are on this machine.
+    pub fn run_here(&mut self, request: &RunHereRequest, observer: &dyn Observer) -> Ran {
+        let prepared = JobLock::take(&request.identity).and_then(|lock| {
+            let source = open_source(&request.roots)?;
+            let options = target_options(&request.identity);
+            let target = LocalTarget::open(&machine::path(&request.root), request.grant.clone(), options)?;
+            Ok((lock, source, target))
+        });
+        let (_lock, source, target) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return failed(error),
+        };
+        let summary = engine::run(&Setup {
+            source: &source,
+            target: &target,
+            job: &request.job,
+            observer,
+            clock: &SystemClock::new(),
+            cancel: &self.stop.cancel,
+        });
+        Ran { summary, peak_memory_bytes: machine::peak_memory_bytes(), ..Ran::default() }
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.end_serving();
+    }
+}
+
+impl Session {
+    /// Takes connections until the session ends. Who fails the handshake is sent away.
+    fn accept(self: Arc<Self>, listener: &TcpListener) {
+        while !self.ended.load(Ordering::Acquire) && !self.stop.is_asked() {
+            let stream = match data_path::accept(listener, Duration::from_millis(50)) {
+                Ok(Some(stream)) => stream,
+                Ok(None) => continue,
+                Err(error) => return self.record(error),
+            };
+            if self.open.load(Ordering::Acquire) >= usize::from(CONNECTIONS_MAX) {
+                continue;
+            }
+            self.clone().start(stream);
+        }
+    }
+
+    fn dial(self: &Arc<Self>, addresses: &[String], port: u16, lanes: u16) -> Result<()> {
+        let (address, first) = data_path::dial(addresses, port)?;
+        self.clone().start(first);
+        for _ in 1..lanes.min(CONNECTIONS_MAX) {
+            self.clone().start(data_path::dial_again(address)?);
+        }
+        Ok(())
+    }
+
+    /// Serves one connection on a thread of its own.
+    fn start(self: Arc<Self>, stream: std::net::TcpStream) {
+        self.open.fetch_add(1, Ordering::AcqRel);
+        std::thread::spawn(move || {
+            let connection =
+                Connection::server(stream, &self.identity, self.peer, self.cipher, HANDSHAKE_LIMIT);
+            // A stranger at the port is no error of the session.
+            if let Ok(connection) = connection {
+                let served = self.stop.add(&connection).and_then(|()| serve(connection, &self.target));
+                if let Err(error) = served {
+                    self.record(error);
+                }
+            }
+            self.open.fetch_sub(1, Ordering::AcqRel);
+        });
+    }
+
+    fn record(&self, error: Error) {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+fn open_source(roots: &[PathBytes]) -> Result<LocalSource> {
+    let roots: Vec<_> = roots.iter().map(|root| SourceRoot { path: machine::path(&root.0) }).collect();
+    LocalSource::open(&roots)
+}
+
+/// Whether to flush is the engine's choice: it asks for a barrier or does not.
+fn target_options(job: &[u8; 16]) -> TargetOptions {
+    let mut key = [0; 32];
+    key[..16].copy_from_slice(job);
+    TargetOptions { job: key, durable: true }
+}
+
+fn failed(error: Error) -> Ran {
+    Ran { summary: Summary { fatal: Some(error), ..Summary::default() }, ..Ran::default() }
+}
+
+fn no_port() -> Error {
+    Error::new(ErrorKind::Usage, "making data connections", "no port was opened for them")
+}
+
+/// The system's monotonic clock.
+#[derive(Debug)]
+pub struct SystemClock(Instant);
+
+impl SystemClock {
+    /// A clock that begins at 0 now.
+    pub fn new() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now_ns(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+}
+
+impl From<Cipher> for connection::Cipher {
+    fn from(cipher: Cipher) -> Self {
+        match cipher {
+            Cipher::Aes128Gcm => Self::Aes128Gcm,
+            Cipher::Aes256Gcm => Self::Aes256Gcm,
+            Cipher::Chacha20Poly1305 => Self::Chacha20Poly1305,
+            Cipher::None => Self::None,
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What the far side says before the agent speaks.
+
+use std::io::{self, Read};
+use std::process::ChildStdout;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::script::MARK;
+
+/// The most that a login shell, a banner or the script may print before the agent's preamble.
+pub(super) const MAX_BANNER_BYTES: usize = 64 * 1024;
+/// The longest piece of far text that is repeated in an error, in characters.
+const MAX_QUOTED_CHARS: usize = 500;
+
+/// One thing heard.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// The preamble; the next byte is the agent's own.
+    Agent,
+    /// There is no program; one is wanted.
+    Need(FarSystem),
+    /// sudo wants a password.
+    Password,
+    /// The script gave up.
+    Fail {
+        /// Its word for the reason.
+        reason: String,
+        /// What belongs to it, printable.
+        detail: String,
+    },
+    /// The output ended.
+    End,
+    /// The time is up.
+    Late,
+    /// Too much of other things.
+    Babble,
+}
+
+/// What `need` tells.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct FarSystem {
+    /// A path was asked for and nothing is there.
+    pub path_missing: bool,
+    /// `uname -s`.
+    pub system: String,
+    /// `uname -m`.
+    pub machine: String,
+    /// `uname -r`.
+    pub release: String,
+}
+
+/// Reads the far side's output up to the preamble and not a byte further: one byte at a time, which costs nothing
+/// that counts for some dozen bytes and leaves the pipe to the agent's messages as it is.
+pub(super) struct Answers<R = ChildStdout> {
+    input: R,
+    left_bytes: usize,
+    line: Vec<u8>,
+    first_line: String,
+}
+
+impl<R: Read + std::os::fd::AsFd> Answers<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { input, left_bytes: MAX_BANNER_BYTES, line: Vec::new(), first_line: String::new() }
+    }
+
+    /// The next thing within `limit`. Banner text is skipped.
+    pub(super) fn next(&mut self, limit: Duration) -> io::Result<Heard> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if self.left_bytes == 0 {
+                return Ok(Heard::Babble);
+            }
+            if !readable(&self.input, deadline)? {
+                return Ok(Heard::Late);
+            }
+            let mut byte = [0];
+            match self.input.read(&mut byte) {
+                Ok(0) => {
+                    self.keep_first(self.line.len());
+                    return Ok(Heard::End);
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            self.left_bytes -= 1;
+            if byte != *b"\n" {
+                self.line.push(byte[0]);
+            } else if let Some(heard) = self.end_of_line() {
+                return Ok(heard);
+            }
+        }
+    }
+
+    /// The first line of what was no answer; empty when there was none.
+    pub(super) fn first_line(&self) -> &str {
+        &self.first_line
+    }
+
+    /// The stream, at the byte after the last thing heard.
+    pub(super) fn into_input(self) -> R {
+        self.input
+    }
+
+    /// Looks for a mark in the line that is complete now. It may follow text that had no newline at its end.
+    fn end_of_line(&mut self) -> Option<Heard> {
+        let mark = self.line.windows(MARK.len()).rposition(|part| part == MARK);
+        let heard = mark.and_then(|at| parse(&self.line[at + MARK.len()..]));
+        let text_bytes = match (&heard, mark) {
+            (Some(_), Some(at)) => at,
+            _ => self.line.len(),
+        };
+        self.keep_first(text_bytes);
+        self.line.clear();
+        heard
+    }
+
+    fn keep_first(&mut self, text_bytes: usize) {
+        if self.first_line.is_empty() {
+            self.first_line = printable(self.line.get(..text_bytes).unwrap_or_default());
+        }
+    }
+}
+
+/// Waits until there is something to read, the end included. `false` when the deadline passes.
+fn readable(input: &impl std::os::fd::AsFd, deadline: Instant) -> io::Result<bool> {
+    wait_for(input, PollFlags::IN, deadline)
+}
+
+/// Waits until `stream` is ready for `what`, or has failed or ended. `false` when the deadline passes first.
+pub(super) fn wait_for(
+    stream: &impl std::os::fd::AsFd,
+    what: PollFlags,
+    deadline: Instant,
+) -> io::Result<bool> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: i64::from(i32::MAX), tv_nsec: 0 });
+        let mut wanted = [PollFd::new(stream, what)];
+        match poll(&mut wanted, Some(&left)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// A marked line without its mark. `None` when it is none of ours.
+fn parse(line: &[u8]) -> Option<Heard> {
+    let text = printable(line);
+    let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
+    match word {
+        "agent" if rest.is_empty() => Some(Heard::Agent),
+        "password" if rest.is_empty() => Some(Heard::Password),
+        "need" => {
+            let mut parts = rest.split(' ');
+            let mut part = || parts.next().unwrap_or_default().to_owned();
+            Some(Heard::Need(FarSystem {
+                path_missing: part() == "1",
+                system: part(),
+                machine: part(),
+                release: part(),
+            }))
+        }
+        "fail" => {
+            let (reason, detail) = rest.split_once(' ').unwrap_or((rest, ""));
+            Some(Heard::Fail { reason: reason.to_owned(), detail: detail.to_owned() })
+        }
+        _ => None,
+    }
+}
+
+/// Far text for an error message: without control characters, trimmed at the end and cut.
+pub(super) fn printable(text: &[u8]) -> String {
+    let start = text.get(..4 * MAX_QUOTED_CHARS).unwrap_or(text);
+    let lossy = String::from_utf8_lossy(start);
+    let letters = lossy.chars().filter(|letter| !letter.is_control());
+    let cut: String = letters.take(MAX_QUOTED_CHARS).collect();
+    cut.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::ssh::PREAMBLE;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn answers(bytes: &[u8]) -> Answers<UnixStream> {
+        let (mut far, near) = UnixStream::pair().unwrap();
+        let bytes = bytes.to_vec();
+        std::thread::spawn(move || far.write_all(&bytes));
+        Answers::new(near)
+    }
+
+    #[test]
+    fn the_preamble_is_found_behind_a_banner_and_nothing_after_it_is_taken() {
+        for banner in ["", "Welcome\n", "no newline", "a\0b\n\0hakobu:x\n"] {
+            let mut bytes = banner.as_bytes().to_vec();
+            bytes.extend_from_slice(PREAMBLE);
+            bytes.extend_from_slice(b"mine");
+            let mut all = answers(&bytes);
+            assert_eq!(all.next(LONG).unwrap(), Heard::Agent, "{banner:?}");
+            let mut rest = String::new();
+            all.into_input().read_to_string(&mut rest).unwrap();
+            assert_eq!(rest, "mine", "{banner:?}");
+        }
+    }
+
+    #[test]
+    fn lines_of_the_script_are_understood_one_after_another() {
+        let mut all = answers(
+            b"hi\n\0hakobu:need 1 Linux x86_64 6.1.0\n\0hakobu:password\nx\0hakobu:fail no-place /tmp (\x1bx)\nbye",
+        );
+        let need = FarSystem {
+            path_missing: true,
+            system: "Linux".to_owned(),
+            machine: "x86_64".to_owned(),
+            release: "6.1.0".to_owned(),
+        };
+        assert_eq!(all.next(LONG).unwrap(), Heard::Need(need));
+        assert_eq!(all.next(LONG).unwrap(), Heard::Password);
+        let fail = Heard::Fail { reason: "no-place".to_owned(), detail: "/tmp (x)".to_owned() };
+        assert_eq!(all.next(LONG).unwrap(), fail);
+        assert_eq!(all.next(LONG).unwrap(), Heard::End);
+        assert_eq!(all.first_line(), "hi");
+    }
+
+    #[test]
+    fn endless_output_and_silence_both_end() {
+        let mut all = answers(&vec![b'y'; MAX_BANNER_BYTES + 10]);
+        assert_eq!(all.next(LONG).unwrap(), Heard::Babble);
+        let (_far, near) = UnixStream::pair().unwrap();
+        let silent = Answers::new(near).next(Duration::from_millis(1)).unwrap();
+        assert_eq!(silent, Heard::Late);
+    }
+
+    #[test]
+    fn a_preamble_within_the_limit_is_found_and_one_beyond_it_is_not() {
+        for (banner_bytes, heard) in
+            [(MAX_BANNER_BYTES - PREAMBLE.len(), Heard::Agent), (MAX_BANNER_BYTES, Heard::Babble)]
+        {
+            let mut bytes = vec![b'y'; banner_bytes];
+            bytes.extend_from_slice(PREAMBLE);
+            assert_eq!(answers(&bytes).next(LONG).unwrap(), heard);
+        }
+    }
+}

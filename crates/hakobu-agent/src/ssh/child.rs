@@ -1,0 +1,92 @@
+//! The ssh process, and its end.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long ssh may take to end once its input is closed, before it is told to, and then once more before it is killed.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often its end is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The running ssh. Dropping it ends it: close its standard input first, then it mostly ends by itself.
+#[derive(Debug)]
+pub struct SshChild {
+    child: Child,
+}
+
+impl SshChild {
+    pub(super) fn new(child: Child) -> Self {
+        Self { child }
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end for at most `limit`; `None` when it still runs then.
+    ///
+    /// # Errors
+    /// The system's, when the process cannot be waited for.
+    pub fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Ends it: waits a little, then sends SIGTERM (ssh then takes its proxy commands along), then SIGKILL. Its
+    /// standard input must be closed before, or the waiting is in vain.
+    ///
+    /// # Errors
+    /// The system's, when the process cannot be waited for.
+    pub fn end(&mut self) -> io::Result<ExitStatus> {
+        if let Some(status) = self.wait(PATIENCE)? {
+            return Ok(status);
+        }
+        self.kill()
+    }
+
+    /// As [`end`](Self::end), without the first wait.
+    pub(super) fn kill(&mut self) -> io::Result<ExitStatus> {
+        if let Some(status) = self.child.try_wait()? {
+            return Ok(status);
+        }
+        // It was not waited for yet, so the id is still its own.
+        if let Some(pid) = i32::try_from(self.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        if let Some(status) = self.wait(PATIENCE)? {
+            return Ok(status);
+        }
+        self.child.kill()?;
+        self.child.wait()
+    }
+}
+
+impl Drop for SshChild {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// "exit code 3" or "signal 9".
+pub(super) fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}

@@ -1,0 +1,168 @@
+//! The ssh command line on the near side.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
+
+use super::{SshError, SshSettings, script};
+
+/// Given to OpenSSH besides the user's own settings. Only what would stand in the way of a plain pipe: a remote
+/// command of the user's, forwarded ports that are already taken. Nothing about host keys or authentication.
+const PLAIN_PIPE: [&str; 6] =
+    ["-o", "RemoteCommand=none", "-o", "ClearAllForwardings=yes", "-o", "ForwardX11=no"];
+
+/// Builds the command, its standard input and output as pipes, its standard error ours, so that ssh's words and
+/// questions reach the user as they are.
+pub(super) fn build(settings: &SshSettings) -> Result<Command, SshError> {
+    check("host", &settings.host)?;
+    if let Some(user) = &settings.user {
+        check("user", user)?;
+    }
+    if let Some(path) = &settings.agent_path
+        && (path.is_empty() || path.contains(&0))
+    {
+        return Err(unusable("agent path", path, "it is empty or holds a NUL"));
+    }
+    let words = split(&settings.ssh_command)?;
+    let Some((program, own)) = words.split_first() else {
+        return Err(unusable("ssh command", b"", "it is empty"));
+    };
+    let mut command = Command::new(program);
+    command.args(own).arg("-T");
+    let open_ssh = is_open_ssh(&words);
+    if open_ssh {
+        command.args(PLAIN_PIPE);
+    }
+    if let Some(user) = &settings.user {
+        command.arg("-l").arg(OsStr::from_bytes(user));
+    }
+    if let Some(port) = settings.port {
+        command.arg("-p").arg(port.to_string());
+    }
+    if open_ssh {
+        command.arg("--");
+    }
+    command.arg(OsStr::from_bytes(&settings.host));
+    command.arg(script::command_line(settings.sudo, settings.always_upload, settings.agent_path.as_deref()));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    Ok(command)
+}
+
+/// Does the command run a program called ssh, itself or through a wrapper (`ip netns exec x ssh`, `sshpass ssh`)?
+/// Others (dbclient, plink) get no options they may not know.
+fn is_open_ssh(words: &[String]) -> bool {
+    let name = |word: &String| word.rsplit('/').next() == Some("ssh");
+    words.iter().any(name)
+}
+
+/// Refuses what ssh would take for an option, and what is no name.
+fn check(what: &'static str, name: &[u8]) -> Result<(), SshError> {
+    let why = if name.is_empty() {
+        "it is empty"
+    } else if name.starts_with(b"-") {
+        "it begins with a dash, and ssh would read it as an option"
+    } else if name.iter().any(u8::is_ascii_control) {
+        "it holds a control character"
+    } else {
+        return Ok(());
+    };
+    Err(unusable(what, name, why))
+}
+
+fn unusable(what: &'static str, text: &[u8], why: &'static str) -> SshError {
+    let text = String::from_utf8_lossy(text).into_owned();
+    SshError::Unusable { what, text, why }
+}
+
+/// Splits into words as a shell does: blanks, `'…'`, `"…"` and `\`. Nothing is expanded.
+fn split(text: &str) -> Result<Vec<String>, SshError> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut rest = text.chars();
+    let open = || unusable("ssh command", text.as_bytes(), "a quote is left open");
+    while let Some(letter) = rest.next() {
+        match (quote, letter) {
+            (Some(mark), _) if mark == letter => quote = None,
+            (Some('"'), '\\') => match rest.next().ok_or_else(open)? {
+                escaped @ ('"' | '\\' | '$' | '`') => word.get_or_insert_default().push(escaped),
+                other => word.get_or_insert_default().extend(['\\', other]),
+            },
+            (None, '\\') => word.get_or_insert_default().push(rest.next().ok_or_else(open)?),
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, _) if letter.is_ascii_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    if quote.is_some() {
+        return Err(open());
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        split(text).unwrap()
+    }
+
+    #[test]
+    fn words_are_split_as_a_shell_does() {
+        assert_eq!(words("ssh -p 22  -i x"), ["ssh", "-p", "22", "-i", "x"]);
+        assert_eq!(
+            words(r#"ssh -o 'ProxyCommand=nc %h %p' "a \"b\" \c""#),
+            ["ssh", "-o", "ProxyCommand=nc %h %p", r#"a "b" \c"#]
+        );
+        assert_eq!(words(r"a\ b''c ''"), ["a bc", ""]);
+        assert!(words("  ").is_empty());
+        for open in ["ssh 'a", "ssh \"a", "ssh \\"] {
+            assert!(split(open).is_err(), "{open}");
+        }
+    }
+
+    fn arguments(settings: &SshSettings) -> Vec<String> {
+        let command = build(settings).unwrap();
+        let all = command.get_args();
+        all.map(|word| word.to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn user_and_port_come_before_the_host() {
+        let mut settings = SshSettings::new(b"far".to_vec());
+        settings.user = Some(b"anna".to_vec());
+        settings.port = Some(2222);
+        let all = arguments(&settings);
+        let at = all.iter().position(|word| word == "--").unwrap();
+        assert_eq!(all[at - 4..at], ["-l", "anna", "-p", "2222"]);
+        assert_eq!(all[at + 1], "far");
+        assert!(all[at + 2].starts_with("sh -c '"));
+        assert_eq!(all.len(), at + 3);
+        assert!(!all.join(" ").contains("HostKey"));
+    }
+
+    #[test]
+    fn other_programs_get_no_options_of_openssh() {
+        let mut settings = SshSettings::new(b"far".to_vec());
+        settings.ssh_command = "dbclient -y".to_owned();
+        assert_eq!(arguments(&settings)[..3], ["-y", "-T", "far"]);
+    }
+
+    #[test]
+    fn names_that_are_options_are_refused() {
+        for host in ["-oProxyCommand=touch x", "", "a\nb"] {
+            let settings = SshSettings::new(host.as_bytes().to_vec());
+            let error = build(&settings).unwrap_err();
+            assert!(matches!(error, SshError::Unusable { what: "host", .. }));
+        }
+        let mut settings = SshSettings::new(b"far".to_vec());
+        settings.user = Some(b"-F/x".to_vec());
+        let error = build(&settings).unwrap_err();
+        assert!(matches!(error, SshError::Unusable { what: "user", .. }));
+    }
+}

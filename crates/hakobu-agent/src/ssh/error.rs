@@ -1,0 +1,171 @@
+//! Why no agent could be started.
+
+use std::io;
+use std::time::Duration;
+
+/// Why no agent could be started on the far side. Every text says what to do, where there is something to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SshError {
+    /// A host, user name, path or ssh command that cannot be used.
+    #[error("{what} {text:?} cannot be used: {why}")]
+    Unusable {
+        /// What it is: "host", "user", "agent path", "ssh command".
+        what: &'static str,
+        /// As it was typed, made printable.
+        text: String,
+        /// The reason.
+        why: &'static str,
+    },
+    /// The ssh command itself could not be started.
+    #[error("cannot run the ssh command {command:?}: {error}")]
+    Spawn {
+        /// Its first word.
+        command: String,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// ssh ended with 255, which is how it says that it failed itself.
+    #[error("ssh could not log in to {host} (its own words are above)")]
+    Login {
+        /// The far side.
+        host: String,
+    },
+    /// Something else than an agent answered.
+    #[error("what runs on {host} is not a hakobu agent: {}", spoken(.first_line))]
+    NotAnAgent {
+        /// The far side.
+        host: String,
+        /// The first line that came, printable and cut to 200 characters; empty when nothing came.
+        first_line: String,
+    },
+    /// It ended before it spoke.
+    #[error("the hakobu agent on {host} ended before it spoke ({ending}); its own words, if any, are above")]
+    Ended {
+        /// The far side.
+        host: String,
+        /// "exit code 3", "signal 9".
+        ending: String,
+    },
+    /// Nothing moved for the time limit.
+    #[error("no answer from {host} within {limit:?}")]
+    TimedOut {
+        /// The far side.
+        host: String,
+        /// The limit.
+        limit: Duration,
+    },
+    /// Not on the far PATH and there is nothing to upload.
+    #[error(
+        "hakobu is not on the PATH of {host}, and this build cannot upload itself, because it is not static; \
+         install hakobu on {host}, or name it with --agent PATH, \
+         or put a static build beside this program as {wanted}"
+    )]
+    NothingToUpload {
+        /// The far side.
+        host: String,
+        /// The file name that would be found.
+        wanted: String,
+    },
+    /// The far machine is of another kind than every program that could be uploaded.
+    #[error(
+        "another architecture: {host} is {far}, this program is {near}; \
+         install hakobu there and name it with --agent PATH"
+    )]
+    Architecture {
+        /// The far side.
+        host: String,
+        /// The far architecture, as `uname -m` there says.
+        far: String,
+        /// Those that could be uploaded.
+        near: String,
+    },
+    /// The far system is not Linux.
+    #[error("{host} runs {system}; the agent needs Linux")]
+    System {
+        /// The far side.
+        host: String,
+        /// As `uname -s` there says.
+        system: String,
+    },
+    /// The far kernel is older than [`OLDEST_KERNEL`](super::OLDEST_KERNEL).
+    #[error("{host} runs Linux {release}; the agent needs {}.{} or later", .oldest.0, .oldest.1)]
+    Kernel {
+        /// The far side.
+        host: String,
+        /// As `uname -r` there says.
+        release: String,
+        /// What is needed.
+        oldest: (u32, u32),
+    },
+    /// No directory over there takes the program and lets it run.
+    #[error("{host} has no directory that has room for the program and allows execution (tried:{tried})")]
+    NoPlace {
+        /// The far side.
+        host: String,
+        /// The directories, each with its reason.
+        tried: String,
+    },
+    /// The far directory filled up during the upload.
+    #[error("no room for the program in {place} on {host}")]
+    NoRoom {
+        /// The far side.
+        host: String,
+        /// The directory.
+        place: String,
+    },
+    /// What arrived is not what was sent.
+    #[error("the program arrived damaged on {host} (its digest is another one); start again")]
+    Damaged {
+        /// The far side.
+        host: String,
+    },
+    /// The program to upload cannot be read.
+    #[error("cannot read {path}, the program to upload: {error}")]
+    Upload {
+        /// The file.
+        path: String,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// `--agent` names something that cannot be run.
+    #[error("the agent path {path:?} on {host} is there, but cannot be run")]
+    NotExecutable {
+        /// The far side.
+        host: String,
+        /// As it was typed, made printable.
+        path: String,
+    },
+    /// No sudo over there.
+    #[error("{host} has no sudo on its PATH")]
+    NoSudo {
+        /// The far side.
+        host: String,
+    },
+    /// sudo wants a password and nobody gave one.
+    #[error("sudo on {host} wants a password, and none was given")]
+    NoPassword {
+        /// The far side.
+        host: String,
+    },
+    /// The password was wrong each time sudo asked.
+    #[error("sudo on {host} did not accept the password")]
+    WrongPassword {
+        /// The far side.
+        host: String,
+    },
+    /// sudo refused for a reason of its own.
+    #[error("sudo on {host} did not start the agent (its own words are above)")]
+    Sudo {
+        /// The far side.
+        host: String,
+    },
+    /// The pipes to ssh failed.
+    #[error("the pipe to ssh failed: {0}")]
+    Pipe(#[from] io::Error),
+}
+
+/// What came, or that nothing came.
+fn spoken(line: &str) -> String {
+    if line.is_empty() { "it said nothing".to_owned() } else { format!("it says {line:?}") }
+}

@@ -1,0 +1,246 @@
+//! The program that is sent where there is none.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::ChildStdin;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use super::answer::wait_for;
+
+/// Machines by their number in an ELF header, named as `uname -m` names them. All are little-endian.
+const MACHINES: [(u16, &str); 4] = [(62, "x86_64"), (183, "aarch64"), (243, "riscv64"), (21, "ppc64le")];
+/// How much is read and sent at once: what a pipe holds.
+const PIECE_BYTES: usize = 64 * 1024;
+/// More program headers than any program has.
+const MAX_HEADERS: u16 = 256;
+
+/// The file name of the static build for a machine: `hakobu-static-x86_64`.
+#[must_use]
+pub fn static_name(machine: &str) -> String {
+    format!("hakobu-static-{machine}")
+}
+
+/// The static programs that can be uploaded, for [`SshSettings::uploads`](super::SshSettings::uploads): `exe` itself
+/// (the running program's path) if it is one, then `hakobu-static-MACHINE` beside it, in `../dist`, and in `dist`
+/// beside the build directory. Files of that name that are not static, or for another machine, are left out.
+#[must_use]
+pub fn find_uploads(exe: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if matches!(inspect(exe), Ok(Some(elf)) if elf.is_static) {
+        found.push(exe.to_owned());
+    }
+    let beside = exe.parent().unwrap_or(Path::new("."));
+    let places = [beside.to_owned(), beside.join("../dist"), beside.join("../../dist")];
+    for place in places {
+        for (_, machine) in MACHINES {
+            let path = place.join(static_name(machine));
+            if matches!(inspect(&path), Ok(Some(elf)) if elf.is_static && elf.machine == machine) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// What an ELF header tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Elf {
+    /// As `uname -m` says it, "another" when it is none of the known.
+    pub machine: &'static str,
+    /// It asks for no loader.
+    pub is_static: bool,
+}
+
+/// Reads a file's ELF header. `None` when it has none (a script, say).
+pub(super) fn inspect(path: &Path) -> io::Result<Option<Elf>> {
+    let file = File::open(path)?;
+    let mut head = [0; 64];
+    match file.read_exact_at(&mut head, 0) {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    if !head.starts_with(b"\x7fELF") {
+        return Ok(None);
+    }
+    let number = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+    let mut elf = Elf { machine: "another", is_static: false };
+    // 64-bit, little-endian: what all the known ones are.
+    if head[4..6] != [2, 1] {
+        return Ok(Some(elf));
+    }
+    if let Some((_, name)) = MACHINES.iter().find(|(code, _)| *code == number(18)) {
+        elf.machine = name;
+    }
+    let mut table = [0; 8];
+    table.copy_from_slice(&head[32..40]);
+    let (entry_bytes, count) = (number(54), number(56).min(MAX_HEADERS));
+    elf.is_static = count > 0;
+    for index in 0..count {
+        let offset = u64::from(entry_bytes) * u64::from(index);
+        let mut kind = [0; 4];
+        let at = u64::from_le_bytes(table).saturating_add(offset);
+        file.read_exact_at(&mut kind, at)?;
+        // PT_INTERP names the loader.
+        elf.is_static &= u32::from_le_bytes(kind) != 3;
+    }
+    Ok(Some(elf))
+}
+
+/// A program that is about to be sent.
+pub(super) struct Parcel {
+    file: File,
+    size_bytes: u64,
+    sha256: String,
+}
+
+impl Parcel {
+    /// Opens and hashes it.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let (size_bytes, sha256) = sha256(&mut file)?;
+        file.rewind()?;
+        Ok(Self { file, size_bytes, sha256 })
+    }
+
+    /// Sends the line that announces it, and then it. `limit` is for each piece, not for the whole: a slow line may
+    /// take its time, a dead one may not.
+    ///
+    /// A far side that stopped reading is no error here, for it says on its output why; a passed limit is
+    /// [`ErrorKind::TimedOut`].
+    pub(super) fn send(&mut self, to: &mut ChildStdin, limit: Duration) -> io::Result<()> {
+        let announcement = format!("{} {}\n", self.size_bytes, self.sha256).into_bytes();
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut left = self.size_bytes;
+        let mut sent = send_all(to, &announcement, limit);
+        while sent.is_ok() && left > 0 {
+            let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
+            let piece = &mut piece[..wanted];
+            // Should the file shrink meanwhile, this fails, and the far side never runs half of it.
+            self.file.read_exact(piece)?;
+            left -= wanted as u64;
+            sent = send_all(to, piece, limit);
+        }
+        match sent {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// Writes all of `bytes`, waiting at most `limit` each time the pipe is full.
+pub(super) fn send_all(to: &mut ChildStdin, mut bytes: &[u8], limit: Duration) -> io::Result<()> {
+    let flags = fcntl_getfl(&*to)?;
+    fcntl_setfl(&*to, flags | OFlags::NONBLOCK)?;
+    let mut outcome = Ok(());
+    while outcome.is_ok() && !bytes.is_empty() {
+        outcome = match to.write(bytes) {
+            Ok(0) => Err(ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                bytes = bytes.get(count..).unwrap_or_default();
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                match wait_for(&*to, PollFlags::OUT, Instant::now() + limit) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(ErrorKind::TimedOut.into()),
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        };
+    }
+    fcntl_setfl(&*to, flags)?;
+    outcome
+}
+
+/// Size and SHA-256 in hexadecimal, as `sha256sum` on the far side prints it. The hash comes with the TLS library.
+fn sha256(from: &mut impl Read) -> io::Result<(u64, String)> {
+    let suite = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+    let suite = suite.tls13().ok_or(ErrorKind::Unsupported)?;
+    let mut hash = suite.common.hash_provider.start();
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut size_bytes = 0;
+    loop {
+        let count = match from.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hash.update(piece.get(..count).unwrap_or_default());
+        size_bytes += count as u64;
+    }
+    let digest = hash.finish();
+    let hex = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    Ok((size_bytes, hex.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header of a program for `machine`, with a loader or without.
+    fn program(machine: u16, loader: bool) -> Vec<u8> {
+        let mut bytes = vec![0; 64];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[18..20].copy_from_slice(&machine.to_le_bytes());
+        bytes[32] = 64;
+        bytes[54] = 56;
+        bytes[56] = 2;
+        for kind in [1_u32, if loader { 3 } else { 2 }] {
+            bytes.extend_from_slice(&kind.to_le_bytes());
+            bytes.resize(bytes.len() + 52, 0);
+        }
+        bytes
+    }
+
+    #[test]
+    fn only_static_programs_are_found_and_each_under_its_own_machine() {
+        let tree = tempfile::tempdir().unwrap();
+        let built = tree.path().join("target/release");
+        let dist = tree.path().join("dist");
+        std::fs::create_dir_all(&built).unwrap();
+        std::fs::create_dir_all(&dist).unwrap();
+        let exe = built.join("hakobu");
+        let arm = dist.join(static_name("aarch64"));
+        std::fs::write(&exe, program(62, true)).unwrap();
+        std::fs::write(&arm, program(183, false)).unwrap();
+        std::fs::write(dist.join(static_name("x86_64")), program(62, true)).unwrap();
+        std::fs::write(dist.join(static_name("riscv64")), program(62, false)).unwrap();
+        let found = find_uploads(&exe);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].canonicalize().unwrap(), arm.canonicalize().unwrap());
+
+        std::fs::write(&exe, program(62, false)).unwrap();
+        assert_eq!(find_uploads(&exe)[0], exe);
+    }
+
+    #[test]
+    fn damaged_headers_are_errors_or_nothing_and_never_static() {
+        let tree = tempfile::tempdir().unwrap();
+        let path = tree.path().join("x");
+        let whole = program(62, false);
+        for length in 0..whole.len() - 52 {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            let elf = inspect(&path);
+            assert!(!matches!(elf, Ok(Some(elf)) if elf.is_static), "{length}");
+        }
+        let mut far_table = whole;
+        far_table[32..40].fill(0xff);
+        std::fs::write(&path, far_table).unwrap();
+        assert!(inspect(&path).is_err());
+    }
+
+    #[test]
+    fn the_digest_is_what_sha256sum_prints() {
+        let (size_bytes, digest) = sha256(&mut &b"abc"[..]).unwrap();
+        assert_eq!(size_bytes, 3);
+        assert_eq!(digest, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+}

@@ -1,0 +1,489 @@
+//! One copy from the request to its end: log in, look, decide where things land, meet, run, and try
+//! again after a lost connection.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hakobu_core::engine::Summary;
+use hakobu_core::entry::Kind;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::job::{Item, Job, LANES_MAX};
+use hakobu_core::landing::{Landing, LandingRoot, SourceFound, land, relation};
+use hakobu_core::location::{Location, SshHost};
+use hakobu_core::path::EntryPath;
+use hakobu_proto::control::{
+    Cipher, Machine, PathBytes, Ran, RunHereRequest, RunRequest, SourceAsk, SourceLook, TargetLook,
+};
+
+use crate::far::FarSide;
+use crate::meet::{Meeting, Met};
+use crate::party::Party;
+use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Verify};
+use crate::side::{Side, Stop};
+use crate::ssh::{Prompts, SshSettings, Way, find_uploads};
+
+/// From this round trip on, connections are limited by their windows rather than by the processor.
+const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
+/// How many lanes a long way gets.
+const LANES_ON_A_LONG_WAY: u16 = 8;
+/// The longest pause before a lost connection is tried again.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// What a copy needs from the program around it.
+pub struct Surroundings<'a> {
+    /// Asks the user for passwords.
+    pub prompts: &'a mut dyn Prompts,
+    /// Hears of everything.
+    pub observer: &'a dyn Observer,
+    /// Stops the copy when it is set.
+    pub cancel: Arc<AtomicBool>,
+}
+
+/// What came of a copy.
+#[derive(Clone, Debug, Default)]
+pub struct Transfer {
+    /// What the engine said; its `fatal` error also stands for everything before and after it.
+    pub summary: Summary,
+    /// The job's identity in hexadecimal, once it is known.
+    pub job: Option<String>,
+    /// `local`, `agent`, or `agent, relayed`.
+    pub transport: &'static str,
+    /// The cipher's name; none where no connection was made.
+    pub cipher: Option<&'static str>,
+    /// The sources as they were found, with their host.
+    pub sources: Vec<String>,
+    /// The target as it was found, with its host.
+    pub target: Option<String>,
+    /// From the start until both ends were ready.
+    pub connect: Duration,
+    /// Bytes sent and received by the engine's side; none where no connection was made.
+    pub wire_bytes: Option<(u64, u64)>,
+    /// The most memory of the process at the source and of the one at the target.
+    pub peak_memory_bytes: (Option<u64>, Option<u64>),
+    /// Whether data was checked as it was written.
+    pub verified: bool,
+}
+
+/// Copies. Everything that went wrong is in the result.
+pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {
+    let began = Instant::now();
+    let mut earlier: Option<Summary> = None;
+    let mut pause = Duration::from_millis(500);
+    let mut lost_at = None;
+    loop {
+        let mut transfer = Transfer { transport: "local", ..Transfer::default() };
+        let attempt = Attempt { request, surroundings: &mut *surroundings, began };
+        if let Err(error) = attempt.run(&mut transfer) {
+            transfer.summary.fatal.get_or_insert(error);
+        }
+        if surroundings.cancel.load(Relaxed) && transfer.summary.fatal.is_some() {
+            transfer.summary.fatal = Some(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
+        }
+        let advanced = transfer.summary.counters.target_written_bytes > 0;
+        if let Some(earlier) = &earlier {
+            add_earlier(&mut transfer.summary, earlier);
+        }
+        let Some(error) = transfer.summary.fatal.clone().filter(Error::may_retry) else { return transfer };
+        // The time counts from the moment the connection was lost, anew whenever something moved.
+        let since = if advanced { Instant::now() } else { lost_at.unwrap_or_else(Instant::now) };
+        lost_at = Some(since);
+        if surroundings.cancel.load(Relaxed) || since.elapsed() + pause > request.retry_for {
+            return transfer;
+        }
+        let words = format!("connection lost ({error}); trying again in {:.1} s", pause.as_secs_f64());
+        surroundings.observer.event(Event::Notice { words });
+        if !sleep(pause, &surroundings.cancel) {
+            return transfer;
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+        earlier = Some(transfer.summary);
+    }
+}
+
+/// Sleeps unless a stop is asked for.
+fn sleep(time: Duration, cancel: &AtomicBool) -> bool {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        if cancel.load(Relaxed) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    true
+}
+
+/// Adds what earlier attempts did: what they brought over is unchanged for the later ones.
+fn add_earlier(summary: &mut Summary, earlier: &Summary) {
+    let (now, before) = (&mut summary.counters, &earlier.counters);
+    let done = before.entries_created + before.entries_updated + before.entries_attributes_only;
+    now.entries_created += before.entries_created;
+    now.entries_updated += before.entries_updated;
+    now.entries_attributes_only += before.entries_attributes_only;
+    now.entries_unchanged = now.entries_unchanged.saturating_sub(done);
+    now.source_read_bytes += before.source_read_bytes;
+    now.target_written_bytes += before.target_written_bytes;
+    for (sum, more) in now.stage_ns.iter_mut().zip(&before.stage_ns) {
+        *sum += more;
+    }
+    summary.transfer_ns += earlier.transfer_ns;
+    for loss in &earlier.losses {
+        match summary.losses.iter_mut().find(|known| known.what == loss.what) {
+            Some(known) => known.count += loss.count,
+            None => summary.losses.push(loss.clone()),
+        }
+    }
+}
+
+/// The machines of a copy. One party where both ends are on one machine.
+struct Parties {
+    source: Party,
+    target: Option<Party>,
+}
+
+impl Parties {
+    fn target(&mut self) -> &mut Party {
+        self.target.as_mut().unwrap_or(&mut self.source)
+    }
+}
+
+/// One attempt at a copy.
+struct Attempt<'a, 'b> {
+    request: &'a CopyRequest,
+    surroundings: &'a mut Surroundings<'b>,
+    began: Instant,
+}
+
+impl Attempt<'_, '_> {
+    fn run(mut self, transfer: &mut Transfer) -> Result<()> {
+        let mut parties = self.parties()?;
+        let sources = self.look_at_sources(&mut parties.source)?;
+        let target = parties.target().look_at_target(self.request.target.path())?;
+        let landing = self.landing(&sources, &target)?;
+        let (root, places) = root_and_places(&landing, &target)?;
+        self.refuse_nesting(&mut parties, &sources, &root, &places)?;
+        transfer.sources = sources.iter().map(|source| parties.source.name_of(&source.resolved)).collect();
+        transfer.target = Some(parties.target().name_of(&target.resolved));
+        let identity = self.identity(transfer);
+        transfer.job = Some(identity.iter().map(|byte| format!("{byte:02x}")).collect());
+        let job = self.job(&mut parties, &sources, &landing, &places);
+        let grant = grant(&sources, &places, &landing, &parties);
+        transfer.verified = job.digest && !job.dry_run;
+        let roots = sources.iter().map(|source| PathBytes(source.root.clone())).collect();
+        let ran = match parties.target {
+            None => {
+                transfer.connect = self.began.elapsed();
+                let request = RunHereRequest { job, identity, roots, root, grant };
+                parties.source.run_here(request, self.surroundings.observer, &self.surroundings.cancel)?
+            }
+            Some(_) => self.run_apart(&mut parties, transfer, (job, identity, roots, root, grant))?,
+        };
+        if transfer.transport == "local" {
+            transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes);
+        }
+        transfer.summary = ran.summary;
+        Ok(())
+    }
+
+    /// Runs a job whose ends are on different machines.
+    fn run_apart(
+        &mut self,
+        parties: &mut Parties,
+        transfer: &mut Transfer,
+        (job, identity, roots, root, grant): (Job, [u8; 16], Vec<PathBytes>, Vec<u8>, Grant),
+    ) -> Result<Ran> {
+        let Parties { source: engine, target: Some(target) } = parties else {
+            return Err(Error::new(ErrorKind::Usage, "running a job", "both ends are on one machine"));
+        };
+        let cipher = self.cipher(&engine.machine(), &target.machine());
+        let meeting = Meeting {
+            job: identity,
+            root: &root,
+            grant: &grant,
+            cipher,
+            lanes: job.lanes,
+            data_address: self.request.data_address.as_deref(),
+            data_port: self.request.data_port,
+            observer: self.surroundings.observer,
+        };
+        let Met { capabilities, relay } = meeting.meet(engine, target)?;
+        transfer.transport = if relay.is_some() { "agent, relayed" } else { "agent" };
+        transfer.cipher = Some(cipher_name(cipher));
+        transfer.connect = self.began.elapsed();
+        let request = RunRequest { job, roots, capabilities };
+        let ran = engine.run(request, self.surroundings.observer, &self.surroundings.cancel);
+        let served = target.end_serving();
+        let mut ran = ran?;
+        transfer.wire_bytes = Some((ran.wire_sent_bytes, ran.wire_received_bytes));
+        match served {
+            Ok(served) => {
+                transfer.peak_memory_bytes = (ran.peak_memory_bytes, served.peak_memory_bytes);
+                explain(&mut ran.summary, served.error);
+            }
+            Err(error) => {
+                transfer.peak_memory_bytes = (ran.peak_memory_bytes, None);
+                // Everything was acknowledged; only the farewell failed.
+                if ran.summary.fatal.is_some() {
+                    explain(&mut ran.summary, Some(error));
+                }
+            }
+        }
+        Ok(ran)
+    }
+
+    // Machines
+
+    fn parties(&mut self) -> Result<Parties> {
+        let source = host_of(&self.request.sources)?;
+        let target = self.request.target.ssh_host();
+        let source_party = self.party(source)?;
+        if source == target {
+            return Ok(Parties { source: source_party, target: None });
+        }
+        let target = Some(self.party(target)?);
+        Ok(Parties { source: source_party, target })
+    }
+
+    fn party(&mut self, host: Option<&SshHost>) -> Result<Party> {
+        let Some(host) = host else {
+            return Ok(Party::Here(Box::new(Side::new(Stop::with_flag(self.surroundings.cancel.clone()))?)));
+        };
+        let request = self.request;
+        let mut settings = SshSettings::new(host.host.clone().into_bytes());
+        settings.ssh_command =
+            request.ssh.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ");
+        settings.user = host.user.clone().map(String::into_bytes);
+        settings.port = host.port;
+        settings.agent_path = request.agent.as_ref().map(|path| path.as_os_str().as_encoded_bytes().to_vec());
+        settings.sudo = request.sudo;
+        settings.uploads = std::env::current_exe().map(|program| find_uploads(&program)).unwrap_or_default();
+        let name = host.destination();
+        let mut far = FarSide::start(&settings, &name, self.surroundings.prompts);
+        // A program of another version is no obstacle where ours can be sent.
+        if far.as_ref().is_err_and(|error| error.kind == ErrorKind::Unsupported)
+            && !settings.uploads.is_empty()
+        {
+            settings.always_upload = true;
+            far = FarSide::start(&settings, &name, self.surroundings.prompts);
+        }
+        let far = far?;
+        let found = match far.way {
+            Way::OnPath => "found on its PATH",
+            Way::AtPath => "at the path given",
+            Way::Uploaded => "uploaded, as none was found there",
+        };
+        self.decided(
+            format!("agent on {name}: {found}"),
+            format!("version {}, {}", far.hello.program, far.hello.machine.system),
+        );
+        Ok(Party::There(Box::new(far)))
+    }
+
+    fn cipher(&self, engine: &Machine, target: &Machine) -> Cipher {
+        let (cipher, why) = match self.request.cipher {
+            CipherChoice::Auto if engine.has_aes && target.has_aes => {
+                (Cipher::Aes128Gcm, "both processors have instructions for AES")
+            }
+            CipherChoice::Auto => (Cipher::Chacha20Poly1305, "a processor without instructions for AES"),
+            CipherChoice::Aes128Gcm => (Cipher::Aes128Gcm, "as asked"),
+            CipherChoice::Aes256Gcm => (Cipher::Aes256Gcm, "as asked"),
+            CipherChoice::ChaCha20Poly1305 => (Cipher::Chacha20Poly1305, "as asked"),
+            CipherChoice::None => (Cipher::None, "as asked; data is authenticated, but readable on the way"),
+        };
+        self.decided(format!("cipher: {}", cipher_name(cipher)), why.to_owned());
+        cipher
+    }
+
+    // Places
+
+    fn look_at_sources(&self, party: &mut Party) -> Result<Vec<SourceLook>> {
+        let asks = self
+            .request
+            .sources
+            .iter()
+            .map(|source| SourceAsk { path: source.path().to_vec(), contents: source.means_contents() });
+        let looks = party.look_at_sources(asks.collect())?;
+        if looks.len() != self.request.sources.len() {
+            return Err(Error::new(ErrorKind::Protocol, "looking at the sources", "an answer is missing"));
+        }
+        looks.into_iter().collect()
+    }
+
+    fn landing(&self, sources: &[SourceLook], target: &TargetLook) -> Result<Landing> {
+        let found: Vec<_> = self
+            .request
+            .sources
+            .iter()
+            .zip(sources)
+            .map(|(location, look)| SourceFound { location, kind: look.kind })
+            .collect();
+        if let Some(device) =
+            sources.iter().zip(&self.request.sources).find(|(look, _)| look.kind == Kind::BlockDevice)
+        {
+            let words = "copying a block device comes with a later version";
+            return Err(Error::new(ErrorKind::Usage, "looking at the source", words).at(device.1.as_typed()));
+        }
+        land(&found, &self.request.target, target.found)
+    }
+
+    /// Refuses a copy onto or into itself.
+    fn refuse_nesting(
+        &self,
+        parties: &mut Parties,
+        sources: &[SourceLook],
+        root: &[u8],
+        places: &[EntryPath],
+    ) -> Result<()> {
+        let there = parties.target().look_at_places(root, places)?;
+        if there.len() != places.len() {
+            return Err(Error::new(ErrorKind::Protocol, "looking at the target", "an answer is missing"));
+        }
+        for ((source, place), typed) in sources.iter().zip(&there).zip(&self.request.sources) {
+            let is_directory = source.kind == Kind::Directory;
+            relation(&source.ancestry, is_directory, place).check(typed, &self.request.target)?;
+        }
+        Ok(())
+    }
+
+    // The job
+
+    fn job(
+        &self,
+        parties: &mut Parties,
+        sources: &[SourceLook],
+        landing: &Landing,
+        places: &[EntryPath],
+    ) -> Job {
+        let items = sources
+            .iter()
+            .zip(places)
+            .enumerate()
+            .map(|(root, (source, place))| Item {
+                root: root as u16,
+                source: source.entry.clone(),
+                target: place.clone(),
+            })
+            .collect();
+        let replaced = |path: &EntryPath| {
+            sources.iter().zip(places).any(|(source, place)| place == path && source.entry.is_root())
+        };
+        Job {
+            items,
+            make_directory: landing.create_target_directory.clone().filter(|path| !replaced(path)),
+            device: landing.root == LandingRoot::Discard,
+            lanes: self.lanes(parties),
+            digest: self.request.verify != Verify::None,
+            durable: self.request.durable == Durable::Yes,
+            dry_run: self.request.dry_run,
+            require: self.request.require.iter().copied().collect(),
+        }
+    }
+
+    fn lanes(&self, parties: &mut Parties) -> u16 {
+        if let Lanes::Count(count) = self.request.lanes {
+            return count.clamp(1, LANES_MAX);
+        }
+        let processors = |party: &Party| party.machine().processors.max(1);
+        let round_trip = parties.source.round_trip().max(parties.target().round_trip());
+        let source = processors(&parties.source);
+        let target = processors(parties.target());
+        let (lanes, why) = if round_trip >= LONG_ROUND_TRIP {
+            (LANES_ON_A_LONG_WAY, format!("a round trip takes {:.1} ms", round_trip.as_secs_f64() * 1e3))
+        } else {
+            let words = format!("as many as processors, of which the ends have {source} and {target}");
+            (source.min(target).min(LANES_ON_A_LONG_WAY), words)
+        };
+        self.decided(format!("lanes: {lanes}"), why);
+        lanes
+    }
+
+    /// The same for the same sources, target and far user.
+    fn identity(&self, transfer: &Transfer) -> [u8; 16] {
+        let mut hasher = blake3::Hasher::new_derive_key("hakobu job identity 1");
+        for text in transfer.sources.iter().chain(&transfer.target) {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        let user =
+            |location: &Location| location.ssh_host().and_then(|host| host.user.clone()).unwrap_or_default();
+        hasher.update(user(&self.request.target).as_bytes());
+        let mut identity = [0; 16];
+        identity.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        identity
+    }
+
+    fn decided(&self, choice: String, reason: String) {
+        self.surroundings.observer.event(Event::Decision { choice, reason });
+    }
+}
+
+/// The one host that all sources are on; none for this machine.
+fn host_of(sources: &[Location]) -> Result<Option<&SshHost>> {
+    let mut hosts = sources.iter().map(Location::ssh_host);
+    let first = hosts.next().flatten();
+    if hosts.all(|host| host == first) {
+        return Ok(first);
+    }
+    let words = "all sources have to be on one machine; copy from one machine at a time";
+    Err(Error::new(ErrorKind::Usage, "looking at the sources", words))
+}
+
+/// The target's root directory, and each source's place below it.
+fn root_and_places(landing: &Landing, target: &TargetLook) -> Result<(Vec<u8>, Vec<EntryPath>)> {
+    Ok(match landing.root {
+        LandingRoot::Target => (target.resolved.clone(), landing.places.clone()),
+        LandingRoot::Parent => (target.parent.clone(), landing.places.clone()),
+        LandingRoot::Discard => (target.parent.clone(), vec![EntryPath::new(target.name.clone())?]),
+    })
+}
+
+fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, parties: &Parties) -> Grant {
+    // In a push and on one machine the engine's side is the user's own; elsewhere it is a stranger.
+    let trusted = parties.target.is_none() || parties.source.is_here();
+    let mut granted: BTreeMap<EntryPath, bool> = BTreeMap::new();
+    for (source, place) in sources.iter().zip(places) {
+        *granted.entry(place.clone()).or_default() |= source.kind == Kind::Directory;
+    }
+    if let Some(directory) = &landing.create_target_directory {
+        granted.entry(directory.clone()).or_default();
+    }
+    let files_only = sources.iter().all(|source| source.kind == Kind::File);
+    Grant {
+        places: granted.into_iter().map(|(path, tree)| GrantedPlace { path, tree }).collect(),
+        may_chown: true,
+        may_set_id: trusted,
+        bytes_max: files_only.then(|| sources.iter().map(|source| source.size_bytes).sum()),
+    }
+}
+
+/// The target's side may know better why a connection ended.
+fn explain(summary: &mut Summary, served: Option<Error>) {
+    let Some(served) = served else { return };
+    match &mut summary.fatal {
+        Some(fatal)
+            if fatal.kind == ErrorKind::ConnectionLost && served.kind != ErrorKind::ConnectionLost =>
+        {
+            *fatal = served;
+        }
+        _ => {}
+    }
+}
+
+/// The cipher's name on the command line and in reports.
+fn cipher_name(cipher: Cipher) -> &'static str {
+    match cipher {
+        Cipher::Aes128Gcm => CipherChoice::Aes128Gcm,
+        Cipher::Aes256Gcm => CipherChoice::Aes256Gcm,
+        Cipher::Chacha20Poly1305 => CipherChoice::ChaCha20Poly1305,
+        Cipher::None => CipherChoice::None,
+    }
+    .name()
+}
+
+/// One word for a command line that is split as a shell splits it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

@@ -1,0 +1,5 @@
+//! Places that can hold data: what the engine reads from and writes to.
+//!
+//! An endpoint knows no command line and no peer. [`local`] is the file system of this machine.
+
+pub mod local;

@@ -1,0 +1,131 @@
+//! A directory opened once, and paths resolved beneath it: no link is followed, nothing leaves it.
+
+use std::path::Path;
+
+use hakobu_core::Result;
+use hakobu_core::path::EntryPath;
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
+
+use super::fault::fault;
+
+/// How a directory is opened on the way to something below it.
+pub(crate) const STEP: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A root: the directory that the user typed, opened once.
+#[derive(Debug)]
+pub(crate) struct Root {
+    fd: OwnedFd,
+    /// Whether this kernel, or its sandbox, has no `openat2`, so that paths are walked.
+    walk: bool,
+}
+
+impl Root {
+    /// Opens `path`. Links in it are followed: the user typed it.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = match openat(CWD, path, OFlags::RDONLY | flags, Mode::empty()) {
+            // A directory may be entered without being readable.
+            Err(Errno::ACCESS) => openat(CWD, path, OFlags::PATH | flags, Mode::empty()),
+            other => other,
+        };
+        let place = path.as_os_str().as_encoded_bytes();
+        let fd = opened.map_err(|errno| fault("opening the directory", errno).at(place))?;
+        let probe = openat2(&fd, c".", STEP, Mode::empty(), resolve());
+        let walk = matches!(probe, Err(Errno::NOSYS | Errno::PERM));
+        Ok(Self { fd, walk })
+    }
+
+    /// The directory itself.
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Opens what is at `path`. A link as the last name gives `ELOOP`, unless `flags` has
+    /// `O_PATH`, which opens the link itself; a link before gives `ELOOP` or `ENOTDIR`.
+    pub(crate) fn open_beneath(&self, path: &EntryPath, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if self.walk {
+            return self.walk_to(path, flags);
+        }
+        let bytes = if path.is_root() { b"." } else { path.as_bytes() };
+        openat2(&self.fd, bytes, flags, Mode::empty(), resolve())
+    }
+
+    fn walk_to(&self, path: &EntryPath, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let mut names = path.names().peekable();
+        let Some(mut name) = names.next() else {
+            return openat(&self.fd, c".", flags, Mode::empty());
+        };
+        let mut step: Option<OwnedFd> = None;
+        loop {
+            let here = step.as_ref().unwrap_or(&self.fd);
+            match names.next() {
+                Some(next) => {
+                    step = Some(openat(here, name, STEP, Mode::empty())?);
+                    name = next;
+                }
+                None => return openat(here, name, flags, Mode::empty()),
+            }
+        }
+    }
+}
+
+fn resolve() -> ResolveFlags {
+    ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// The two ways of resolving, over the same tree with links planted in it.
+    fn both_ways(check: impl Fn(&Root)) {
+        let base = tempfile::tempdir().unwrap();
+        let root = base.path().join("root");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(root.join("a/b/file"), "inside").unwrap();
+        fs::create_dir(base.path().join("outside")).unwrap();
+        fs::write(base.path().join("outside/file"), "outside").unwrap();
+        symlink(base.path().join("outside"), root.join("out")).unwrap();
+        symlink("b", root.join("a/near")).unwrap();
+        symlink("file", root.join("a/b/link")).unwrap();
+        symlink(&root, base.path().join("typed")).unwrap();
+        let mut opened = Root::open(&base.path().join("typed")).unwrap();
+        for walk in [false, true] {
+            opened.walk = walk;
+            check(&opened);
+        }
+    }
+
+    fn path(text: &str) -> EntryPath {
+        EntryPath::new(text).unwrap()
+    }
+
+    #[test]
+    fn no_link_is_followed_below_the_root() {
+        both_ways(|root| {
+            for planted in ["out/file", "a/near/file", "a/b/link"] {
+                let errno = root.open_beneath(&path(planted), OFlags::RDONLY).unwrap_err();
+                assert!(matches!(errno, Errno::LOOP | Errno::NOTDIR), "{planted}: {errno}");
+            }
+            assert!(root.open_beneath(&path("out"), OFlags::PATH).is_ok());
+            assert!(root.open_beneath(&path("out"), STEP).is_err());
+        });
+    }
+
+    #[test]
+    fn plain_paths_and_the_root_itself_open() {
+        both_ways(|root| {
+            root.open_beneath(&path("a/b/file"), OFlags::RDONLY).unwrap();
+            root.open_beneath(&path("a/b"), STEP).unwrap();
+            root.open_beneath(&EntryPath::root(), OFlags::RDONLY | OFlags::DIRECTORY).unwrap();
+            assert_eq!(root.open_beneath(&path("a/none/x"), STEP).unwrap_err(), Errno::NOENT);
+        });
+    }
+}

@@ -1,0 +1,56 @@
+//! Errors of the operating system as hakobu's errors.
+
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind};
+use rustix::fd::AsFd;
+use rustix::fs::fstatvfs;
+use rustix::io::Errno;
+
+/// The error for a failed system call.
+pub(crate) fn fault(during: &'static str, errno: Errno) -> Error {
+    match errno {
+        Errno::DQUOT => Error::new(ErrorKind::NoSpace, during, "over quota"),
+        Errno::LOOP => Error::new(ErrorKind::Conflict, during, "a symbolic link is in the way"),
+        Errno::NOTDIR => {
+            Error::new(ErrorKind::Conflict, during, "something that is no directory is in the way")
+        }
+        Errno::ISDIR => Error::new(ErrorKind::Conflict, during, "a directory is in the way"),
+        _ => Error::io(during, &errno.into()),
+    }
+}
+
+/// The error for a failed system call on an entry of the source that the listing showed.
+pub(crate) fn source_fault(during: &'static str, errno: Errno) -> Error {
+    match errno {
+        Errno::NOENT => Error::new(ErrorKind::SourceVanished, during, "it has vanished since it was listed"),
+        // A link, or another kind of entry, has taken the place of what was listed.
+        Errno::LOOP | Errno::NOTDIR | Errno::ISDIR | Errno::NXIO => changed(during),
+        _ => fault(during, errno),
+    }
+}
+
+/// The error for an entry of the source that is not what the listing showed.
+pub(crate) fn changed(during: &'static str) -> Error {
+    Error::new(ErrorKind::SourceChanged, during, "it has changed since it was listed")
+}
+
+/// The error for an entry that could not be made in `directory`: without space there may still be
+/// room for data, but no inode.
+pub(crate) fn creation_fault(during: &'static str, errno: Errno, directory: impl AsFd) -> Error {
+    if errno == Errno::NOSPC
+        && let Ok(figures) = fstatvfs(directory)
+        && figures.f_files > 0
+        && figures.f_favail == 0
+    {
+        return Error::new(ErrorKind::NoInodes, during, "the file system has no inode left");
+    }
+    fault(during, errno)
+}
+
+/// The path of `name` in `directory`, for error messages.
+pub(crate) fn place(directory: &EntryPath, name: &[u8]) -> Vec<u8> {
+    match directory.is_root() {
+        true => name.to_vec(),
+        false => [directory.as_bytes(), b"/", name].concat(),
+    }
+}

@@ -1,0 +1,115 @@
+//! Listings of directories: complete or an error, without an allocation per entry.
+
+use std::collections::VecDeque;
+
+use hakobu_core::Result;
+use hakobu_core::endpoint::Outcome;
+use hakobu_core::entry::Kind;
+use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
+use hakobu_core::path::{EntryPath, is_draft_name};
+use rustix::fs::{OFlags, RawDir};
+use rustix::io::Errno;
+
+use super::beneath::Root;
+use super::metadata;
+
+/// The bytes that one `getdents` may fill: about 1 000 entries.
+const NAMES_BYTES: usize = 32 * 1024;
+
+/// Turns an error number into an error, as it means something else at the source and the target.
+pub(crate) type Fault = fn(&'static str, Errno) -> hakobu_core::Error;
+
+/// The reused parts of listing.
+#[derive(Debug, Default)]
+pub(crate) struct Lister {
+    names: Vec<u8>,
+    /// The entries of the last directory: the next one is often about as large.
+    expected: usize,
+}
+
+impl Lister {
+    /// Lists `directories`, and then descendants, level by level, as long as all together stay
+    /// below `budget` entries. `enter` says which directories may be entered.
+    pub(crate) fn list_all(
+        &mut self,
+        root: &Root,
+        directories: Vec<EntryPath>,
+        budget: u32,
+        enter: impl Fn(&EntryPath) -> Result<()>,
+        fault: Fault,
+    ) -> Outcome {
+        let mut listings = Vec::with_capacity(directories.len());
+        let mut below = VecDeque::new();
+        let mut entries = 0;
+        for path in directories {
+            let listed = enter(&path).and_then(|()| self.list(root, &path, ENTRIES_MAX, fault));
+            let result = listed.map(Option::unwrap_or_default);
+            if let Ok(listing) = &result {
+                entries += listing.len();
+                collect_directories(&path, listing, budget, &mut below);
+            }
+            listings.push(DirectoryListing { path, result });
+        }
+        while let Some(path) = below.pop_front() {
+            let Some(room) = (budget as usize).checked_sub(entries).filter(|room| *room > 0) else { break };
+            if enter(&path).is_err() {
+                continue;
+            }
+            match self.list(root, &path, room - 1, fault) {
+                Ok(Some(listing)) => {
+                    entries += listing.len();
+                    collect_directories(&path, &listing, budget, &mut below);
+                    listings.push(DirectoryListing { path, result: Ok(listing) });
+                }
+                Ok(None) => break,
+                // Whoever asks for it by name is told.
+                Err(_) => {}
+            }
+        }
+        Outcome::Listed(listings)
+    }
+
+    /// Lists one directory, or gives `None` if it has more than `entries_max` entries.
+    fn list(
+        &mut self,
+        root: &Root,
+        path: &EntryPath,
+        entries_max: usize,
+        fault: Fault,
+    ) -> Result<Option<Listing>> {
+        let during = "listing the directory";
+        let failed = |errno| fault(during, errno).at(path);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let directory = root.open_beneath(path, flags).map_err(failed)?;
+        let mut listing = Listing::with_capacity(self.expected.min(entries_max));
+        self.names.reserve_exact(NAMES_BYTES);
+        let mut names = RawDir::new(&directory, self.names.spare_capacity_mut());
+        while let Some(entry) = names.next() {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let bytes = name.to_bytes();
+            if bytes == b"." || bytes == b".." || is_draft_name(bytes) {
+                continue;
+            }
+            let metadata = match metadata::of_name(&directory, name) {
+                Ok(metadata) => metadata,
+                Err(Errno::NOENT) => continue,
+                Err(errno) => return Err(fault(during, errno).at(super::fault::place(path, bytes))),
+            };
+            if listing.len() == entries_max && entries_max < ENTRIES_MAX {
+                return Ok(None);
+            }
+            listing.push(bytes, metadata).map_err(|error| error.at(path))?;
+        }
+        listing.sort();
+        self.expected = listing.len().min(4096);
+        Ok(Some(listing))
+    }
+}
+
+/// Queues the directories of a listing, if there is a budget for going down at all.
+fn collect_directories(path: &EntryPath, listing: &Listing, budget: u32, below: &mut VecDeque<EntryPath>) {
+    let room = (budget as usize).saturating_sub(below.len());
+    let directories = (0..listing.len()).filter(|&index| listing.metadata(index).kind == Kind::Directory);
+    below.extend(directories.take(room).filter_map(|index| path.join(listing.name(index)).ok()));
+}

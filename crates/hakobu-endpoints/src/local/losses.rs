@@ -1,0 +1,91 @@
+//! What a copy does not keep, counted by kind with one example each.
+
+use hakobu_core::endpoint::{Loss, LossKind};
+use rustix::fd::AsFd;
+use rustix::fs::{SeekFrom, flistxattr, flistxattr_query, seek};
+use rustix::io::Errno;
+
+/// Losses being counted.
+#[derive(Debug, Default)]
+pub(crate) struct Losses(Vec<Loss>);
+
+impl Losses {
+    /// Counts one entry; `example` is asked for its path if it is the first of its kind.
+    pub(crate) fn add(&mut self, what: LossKind, example: impl FnOnce() -> Vec<u8>) {
+        match self.0.iter_mut().find(|loss| loss.what == what) {
+            Some(loss) => loss.count += 1,
+            None => self.0.push(Loss { what, count: 1, example: example() }),
+        }
+    }
+
+    /// Counts all of `others` too.
+    pub(crate) fn merge(&mut self, others: &[LossKind], example: impl Fn() -> Vec<u8>) {
+        others.iter().for_each(|&what| self.add(what, &example));
+    }
+
+    /// What was counted.
+    pub(crate) fn finish(self) -> Vec<Loss> {
+        self.0
+    }
+}
+
+/// Whether an open file has access control lists, and whether it has other extended attributes.
+/// SELinux labels do not count: they belong to the system that the file is on.
+pub(crate) fn extended_attributes(file: impl AsFd) -> (bool, bool) {
+    let mut near = [0; 512];
+    let length = match flistxattr(&file, &mut near) {
+        Ok(0) => return (false, false),
+        Ok(length) => length,
+        Err(Errno::RANGE) => return many_extended_attributes(file),
+        Err(_) => return (false, false),
+    };
+    sort_names(&near[..length])
+}
+
+fn many_extended_attributes(file: impl AsFd) -> (bool, bool) {
+    let length = flistxattr_query(&file).unwrap_or(0);
+    let mut names = vec![0; length + 512];
+    match flistxattr(&file, &mut names[..]) {
+        Ok(length) => sort_names(&names[..length]),
+        Err(_) => (false, true),
+    }
+}
+
+fn sort_names(list: &[u8]) -> (bool, bool) {
+    let (mut lists, mut others) = (false, false);
+    for name in list.split(|&byte| byte == 0) {
+        if name.starts_with(b"system.posix_acl_") {
+            lists = true;
+        } else if !name.is_empty() && name != b"security.selinux" {
+            others = true;
+        }
+    }
+    (lists, others)
+}
+
+/// Whether an open file really has a hole. Fewer blocks than its size needs can also come from
+/// compression.
+pub(crate) fn has_hole(file: impl AsFd, size_bytes: u64) -> bool {
+    matches!(seek(file, SeekFrom::Hole(0)), Ok(offset) if offset < size_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_the_system_are_no_loss() {
+        assert_eq!(sort_names(b"security.selinux\0"), (false, false));
+        assert_eq!(sort_names(b"system.posix_acl_access\0security.selinux\0"), (true, false));
+        assert_eq!(sort_names(b"user.a\0security.capability\0"), (false, true));
+    }
+
+    #[test]
+    fn one_example_is_kept_of_each_kind() {
+        let mut losses = Losses::default();
+        losses.add(LossKind::Acl, || b"a".to_vec());
+        losses.add(LossKind::Acl, || b"b".to_vec());
+        let expected = Loss { what: LossKind::Acl, count: 2, example: b"a".to_vec() };
+        assert_eq!(losses.finish(), [expected]);
+    }
+}

@@ -1,0 +1,74 @@
+//! What the system says about an entry, in hakobu's words.
+
+use hakobu_core::entry::{Kind, Metadata, Time};
+use rustix::fd::AsFd;
+use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp, fstat, statx};
+use rustix::io::Errno;
+
+/// Describes `name` in `directory` without following a link.
+pub(crate) fn of_name(directory: impl AsFd, name: impl rustix::path::Arg) -> Result<Metadata, Errno> {
+    describe(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Describes what `fd`, which may be opened with `O_PATH`, refers to.
+pub(crate) fn of_path(fd: impl AsFd) -> Result<Metadata, Errno> {
+    describe(fd, c"", AtFlags::EMPTY_PATH)
+}
+
+fn describe(directory: impl AsFd, name: impl rustix::path::Arg, flags: AtFlags) -> Result<Metadata, Errno> {
+    let found = statx(directory, name, flags, StatxFlags::BASIC_STATS)?;
+    let mode = u32::from(found.stx_mode);
+    Ok(Metadata {
+        kind: kind(FileType::from_raw_mode(mode))?,
+        mode: mode & 0o7777,
+        uid: found.stx_uid,
+        gid: found.stx_gid,
+        size_bytes: found.stx_size,
+        mtime: time(&found.stx_mtime),
+        ctime: time(&found.stx_ctime),
+        links: found.stx_nlink,
+        sparse: is_sparse(mode, found.stx_blocks, found.stx_size),
+    })
+}
+
+/// Describes an open file; cheaper than [`of_path`].
+pub(crate) fn of_file(file: impl AsFd) -> Result<Metadata, Errno> {
+    let found = fstat(file)?;
+    let mode = found.st_mode;
+    Ok(Metadata {
+        kind: kind(FileType::from_raw_mode(mode))?,
+        mode: mode & 0o7777,
+        uid: found.st_uid,
+        gid: found.st_gid,
+        size_bytes: u64::try_from(found.st_size).unwrap_or(0),
+        mtime: Time { seconds: found.st_mtime as i64, nanoseconds: found.st_mtime_nsec as u32 },
+        ctime: Time { seconds: found.st_ctime as i64, nanoseconds: found.st_ctime_nsec as u32 },
+        links: u32::try_from(found.st_nlink).unwrap_or(u32::MAX),
+        sparse: is_sparse(
+            mode,
+            u64::try_from(found.st_blocks).unwrap_or(0),
+            u64::try_from(found.st_size).unwrap_or(0),
+        ),
+    })
+}
+
+fn is_sparse(mode: u32, blocks: u64, size_bytes: u64) -> bool {
+    FileType::from_raw_mode(mode).is_file() && blocks.saturating_mul(512) < size_bytes
+}
+
+fn time(stamp: &StatxTimestamp) -> Time {
+    Time { seconds: stamp.tv_sec, nanoseconds: stamp.tv_nsec.min(999_999_999) }
+}
+
+fn kind(file_type: FileType) -> Result<Kind, Errno> {
+    Ok(match file_type {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Symlink,
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::BlockDevice => Kind::BlockDevice,
+        FileType::CharacterDevice => Kind::CharDevice,
+        FileType::Unknown => return Err(Errno::OPNOTSUPP),
+    })
+}

@@ -1,0 +1,21 @@
+//! The file system of this machine: [`LocalSource`] reads trees, [`LocalTarget`] writes below one
+//! root within a grant.
+//!
+//! Every path is resolved beneath its root without following a link, at the source as well: root
+//! reads other users' trees. Lanes complete each operation inside `submit`.
+
+mod beneath;
+mod buffers;
+mod draft_name;
+mod fault;
+mod fetch;
+mod list;
+mod losses;
+mod metadata;
+mod recent;
+mod source;
+mod source_files;
+mod target;
+
+pub use source::{LocalSource, LocalSourceLane, SourceRoot};
+pub use target::{Draft, LocalTarget, LocalTargetLane, TargetOptions};

@@ -1,0 +1,54 @@
+//! The last few things used, found again by a linear search, which beats a map for so few.
+
+/// Up to `limit` values; the one not used for longest goes first.
+#[derive(Debug)]
+pub(crate) struct Recent<K, V> {
+    items: Vec<(K, V)>,
+    limit: usize,
+}
+
+impl<K, V> Recent<K, V> {
+    /// An empty store.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { items: Vec::with_capacity(limit), limit }
+    }
+
+    /// The value whose key pleases `wanted`; it becomes the last used.
+    pub(crate) fn find(&mut self, wanted: impl Fn(&K) -> bool) -> Option<&mut V> {
+        let index = self.items.iter().position(|(key, _)| wanted(key))?;
+        // The newest is at the end.
+        self.items[index..].rotate_left(1);
+        self.items.last_mut().map(|(_, value)| value)
+    }
+
+    /// Adds a value.
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        if self.items.len() >= self.limit {
+            self.items.remove(0);
+        }
+        self.items.push((key, value));
+    }
+
+    /// Forgets what pleases `unwanted`.
+    pub(crate) fn forget(&mut self, unwanted: impl Fn(&K) -> bool) {
+        self.items.retain(|(key, _)| !unwanted(key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_not_used_for_longest_goes() {
+        let mut recent = Recent::new(2);
+        recent.insert(1, "one");
+        recent.insert(2, "two");
+        assert_eq!(recent.find(|&key| key == 1), Some(&mut "one"));
+        recent.insert(3, "three");
+        assert_eq!(recent.find(|&key| key == 2), None);
+        assert!(recent.find(|&key| key == 1).is_some() && recent.find(|&key| key == 3).is_some());
+        recent.forget(|&key| key == 1);
+        assert_eq!(recent.find(|&key| key == 1), None);
+    }
+}

@@ -1,0 +1,232 @@
+//! The source: directories that the user named, opened once, and read by lanes.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+use rustix::fd::OwnedFd;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::beneath::{Root, STEP};
+use super::buffers::Buffers;
+use super::fault::source_fault;
+use super::fetch::Fetcher;
+use super::list::Lister;
+use super::metadata;
+use super::recent::Recent;
+use super::source_files::SourceFiles;
+
+/// How many completions may wait to be reaped.
+pub(crate) const COMPLETIONS_MAX: usize = 1024;
+/// How many directories a lane keeps open.
+const DIRECTORIES_KEPT: usize = 8;
+
+/// A directory below which entries are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceRoot {
+    /// The directory as the user typed it. Links in it are followed.
+    pub path: PathBuf,
+}
+
+/// Directories of this machine, opened to be read. Roots are numbered as they were given.
+#[derive(Debug)]
+pub struct LocalSource {
+    roots: Arc<[Root]>,
+    capabilities: Capabilities,
+}
+
+impl LocalSource {
+    /// Opens every root.
+    ///
+    /// # Errors
+    /// When one of them is missing, is no directory or cannot be entered.
+    pub fn open(roots: &[SourceRoot]) -> Result<Self> {
+        let roots = roots.iter().map(|root| Root::open(&root.path)).collect::<Result<Arc<[Root]>>>()?;
+        Ok(Self { roots, capabilities: Capabilities::posix(rustix::process::geteuid().is_root()) })
+    }
+
+    /// A lane of the concrete type.
+    pub fn lane(&self) -> LocalSourceLane {
+        let roots = Arc::clone(&self.roots);
+        LocalSourceLane {
+            reader: Reader { roots, directories: Recent::new(DIRECTORIES_KEPT), noatime: NoAtime::new() },
+            lister: Lister::default(),
+            fetcher: Fetcher::default(),
+            files: SourceFiles::new(),
+            buffers: Buffers::default(),
+            completions: VecDeque::new(),
+        }
+    }
+}
+
+impl Endpoint for LocalSource {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn open_lane(&self, _index: usize) -> Result<Box<dyn Lane>> {
+        Ok(Box::new(self.lane()))
+    }
+}
+
+/// The roots as one lane sees them, with the directories it used last.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    roots: Arc<[Root]>,
+    directories: Recent<(u16, EntryPath), OwnedFd>,
+    noatime: NoAtime,
+}
+
+impl Reader {
+    /// The root of that number.
+    pub(crate) fn root(&self, index: u16) -> Result<&Root> {
+        find_root(&self.roots, index)
+    }
+
+    /// The root of that number, and how its files are opened.
+    pub(crate) fn root_for_reading(&mut self, index: u16) -> Result<(&Root, &mut NoAtime)> {
+        Ok((find_root(&self.roots, index)?, &mut self.noatime))
+    }
+
+    /// Opens a directory, or finds it among the last ones used.
+    pub(crate) fn with_directory<T>(
+        &mut self,
+        root: u16,
+        path: &EntryPath,
+        then: impl FnOnce(&OwnedFd, &mut NoAtime) -> T,
+    ) -> Result<T> {
+        if self.directories.find(|key| key.0 == root && key.1 == *path).is_none() {
+            let opened = self.root(root)?.open_beneath(path, STEP);
+            let opened = opened.map_err(|errno| source_fault("opening the directory", errno).at(path))?;
+            self.directories.insert((root, path.clone()), opened);
+        }
+        match self.directories.find(|key| key.0 == root && key.1 == *path) {
+            Some(directory) => Ok(then(directory, &mut self.noatime)),
+            None => Err(Error::new(ErrorKind::Io, "opening the directory", "").at(path)),
+        }
+    }
+}
+
+fn find_root(roots: &[Root], index: u16) -> Result<&Root> {
+    let missing = || Error::new(ErrorKind::Usage, "reading", format!("the source has no root {index}"));
+    roots.get(usize::from(index)).ok_or_else(missing)
+}
+
+/// Whether files can be opened without changing the time of their last access. That takes their
+/// owner or root, and even then some file systems refuse.
+#[derive(Debug)]
+pub(crate) struct NoAtime {
+    user: u32,
+    refused: bool,
+}
+
+impl NoAtime {
+    fn new() -> Self {
+        Self { user: rustix::process::geteuid().as_raw(), refused: false }
+    }
+
+    /// Opens a file for reading with `open`, which is given the flags.
+    pub(crate) fn open(
+        &mut self,
+        owner: u32,
+        open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
+    ) -> Result<OwnedFd, Errno> {
+        // A FIFO in the place of a file must not hold us up.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        if self.refused || (self.user != 0 && self.user != owner) {
+            return open(flags);
+        }
+        match open(flags | OFlags::NOATIME) {
+            Err(Errno::PERM) => {
+                self.refused = true;
+                open(flags)
+            }
+            other => other,
+        }
+    }
+}
+
+/// One lane of a [`LocalSource`]: every operation is complete when `submit` returns.
+#[derive(Debug)]
+pub struct LocalSourceLane {
+    reader: Reader,
+    lister: Lister,
+    fetcher: Fetcher,
+    files: SourceFiles,
+    buffers: Buffers,
+    completions: VecDeque<Completion>,
+}
+
+impl LocalSourceLane {
+    fn perform(&mut self, operation: Operation) -> Result<Outcome> {
+        match operation {
+            Operation::Inspect { root, path } => inspect(self.reader.root(root)?, &path),
+            Operation::List { root, directories, budget } => {
+                let root = self.reader.root(root)?;
+                Ok(self.lister.list_all(root, directories, budget, |_| Ok(()), source_fault))
+            }
+            Operation::Fetch { root, directory, target, picks, buffer } => {
+                let fetched =
+                    self.fetcher.fetch(&mut self.reader, root, &directory, &target, &picks, buffer)?;
+                Ok(Outcome::Fetched(fetched))
+            }
+            Operation::Read { file, extent, mut buffer } => {
+                match self.files.read(&mut self.reader, &file, extent, &mut buffer) {
+                    Ok(()) => Ok(Outcome::Read(buffer)),
+                    Err(error) => {
+                        self.buffers.return_piece(buffer);
+                        Err(error.at(&file.path))
+                    }
+                }
+            }
+            Operation::Confirm { file } => {
+                self.files.confirm(&mut self.reader, &file).map_err(|error| error.at(&file.path))?;
+                Ok(Outcome::Done)
+            }
+            _ => Err(Error::new(ErrorKind::Unsupported, "working on the source", "it is only read")),
+        }
+    }
+}
+
+impl Lane for LocalSourceLane {
+    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
+        if self.completions.len() >= COMPLETIONS_MAX {
+            return Err(operation);
+        }
+        let result = self.perform(operation);
+        self.completions.push_back(Completion { ticket, result });
+        Ok(())
+    }
+
+    fn reap(&mut self, _wait: Wait) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    fn piece_buffer(&mut self) -> PieceBuffer {
+        self.buffers.piece()
+    }
+
+    fn pack_buffer(&mut self) -> Vec<u8> {
+        self.buffers.pack()
+    }
+
+    fn recycle(&mut self, buffer: PieceBuffer) {
+        self.buffers.return_piece(buffer);
+    }
+}
+
+/// Describes one entry. Something that is no directory in the middle of the path means that there
+/// is no such entry.
+pub(crate) fn inspect(root: &Root, path: &EntryPath) -> Result<Outcome> {
+    let found = root.open_beneath(path, OFlags::PATH).and_then(metadata::of_path);
+    match found {
+        Ok(metadata) => Ok(Outcome::Inspected(Some(metadata))),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(Outcome::Inspected(None)),
+        Err(errno) => Err(super::fault::fault("looking at", errno).at(path)),
+    }
+}

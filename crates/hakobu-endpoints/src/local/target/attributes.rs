@@ -1,0 +1,171 @@
+//! Owner, mode and times: what may be set, in which order, and what is lost.
+
+use hakobu_core::endpoint::LossKind;
+use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
+use hakobu_core::grant::Grant;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::fs::{
+    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
+    futimens, utimensat,
+};
+use rustix::io::Errno;
+
+const SET_ID: u32 = 0o6000;
+
+/// Who an entry belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// The user's number.
+    pub(crate) uid: u32,
+    /// The group's number.
+    pub(crate) gid: u32,
+}
+
+/// What this process may set, by its grant and by who it is.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    /// Owner and group can be set.
+    pub(crate) may_chown: bool,
+    may_set_id: bool,
+    /// The bits that the process's umask removes from new entries.
+    umask: u32,
+}
+
+/// Losses of one entry.
+pub(crate) type Lost = Vec<LossKind>;
+
+impl Policy {
+    /// The policy of a grant in this process.
+    pub(crate) fn new(grant: &Grant) -> Self {
+        Self {
+            may_chown: grant.may_chown && rustix::process::geteuid().is_root(),
+            may_set_id: grant.may_set_id,
+            umask: umask(),
+        }
+    }
+
+    /// Whether a new file that is created with `mode` really has it: set-ID and sticky bits come
+    /// after the owner, and the umask may take others away.
+    pub(crate) fn keeps_mode(&self, mode: u32) -> bool {
+        mode & (0o7000 | self.umask) == 0
+    }
+
+    /// Sets the attributes of a new file that is open for writing. `is` is its owner now, and
+    /// `has_mode` says that it was created with its mode.
+    pub(crate) fn settle_file(
+        &self,
+        file: BorrowedFd<'_>,
+        is: Owner,
+        has_mode: bool,
+        wanted: &Attributes,
+        lost: &mut Lost,
+    ) -> Result<(), Errno> {
+        let owned = self.settle_owner(is, wanted, lost, |uid, gid| fchown(file, uid, gid))?;
+        // Changing the owner, and the writing before, take set-ID bits away: the mode comes after.
+        let mode = self.mode(wanted.mode, owned, lost);
+        if !has_mode {
+            fchmod(file, Mode::from_raw_mode(mode))?;
+        }
+        futimens(file, &modified(wanted.mtime))
+    }
+
+    /// Sets the attributes of a link just made.
+    pub(crate) fn settle_link(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        is: Owner,
+        wanted: &Attributes,
+        lost: &mut Lost,
+    ) -> Result<(), Errno> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        self.settle_owner(is, wanted, lost, |uid, gid| chownat(directory, name, uid, gid, flags))?;
+        utimensat(directory, name, &modified(wanted.mtime), flags)
+    }
+
+    /// Sets the attributes of an entry that is there, open with `O_PATH`. Only what differs is
+    /// touched, except for the time, which comes last and is always set.
+    pub(crate) fn settle_entry(
+        &self,
+        entry: BorrowedFd<'_>,
+        is: &Metadata,
+        wanted: &Attributes,
+        lost: &mut Lost,
+    ) -> Result<(), Errno> {
+        let owner = Owner { uid: is.uid, gid: is.gid };
+        let owned = self.settle_owner(owner, wanted, lost, |uid, gid| {
+            chownat(entry, c"", uid, gid, AtFlags::EMPTY_PATH)
+        })?;
+        if is.kind != Kind::Symlink {
+            // Set-ID bits mean no privilege on a directory.
+            let mode = self.mode(wanted.mode, owned || is.kind == Kind::Directory, lost);
+            let chowned = owned && owner != (Owner { uid: wanted.uid, gid: wanted.gid });
+            if mode != is.mode || (chowned && mode & SET_ID != 0) {
+                chmodat(CWD, proc_path(entry), Mode::from_raw_mode(mode), AtFlags::empty())?;
+            }
+        }
+        match utimensat(entry, c"", &modified(wanted.mtime), AtFlags::EMPTY_PATH) {
+            // Before Linux 5.8.
+            Err(Errno::INVAL) => utimensat(CWD, proc_path(entry), &modified(wanted.mtime), AtFlags::empty()),
+            other => other,
+        }
+    }
+
+    /// Changes the owner where that is wanted and allowed, and says whether it is as wanted.
+    fn settle_owner(
+        &self,
+        is: Owner,
+        wanted: &Attributes,
+        lost: &mut Lost,
+        chown: impl FnOnce(Option<Uid>, Option<Gid>) -> Result<(), Errno>,
+    ) -> Result<bool, Errno> {
+        if is.uid == wanted.uid && is.gid == wanted.gid {
+            return Ok(true);
+        }
+        // The highest number means "leave it" to the system, so nobody can have it.
+        if self.may_chown && wanted.uid != u32::MAX && wanted.gid != u32::MAX {
+            match chown(Some(Uid::from_raw(wanted.uid)), Some(Gid::from_raw(wanted.gid))) {
+                Ok(()) => return Ok(true),
+                // Not on this file system, or not in this user namespace.
+                Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        lost.push(LossKind::Owner);
+        Ok(false)
+    }
+
+    /// The mode to set. A set-ID bit would lend the rights of the wrong user where the owner is
+    /// not the wanted one.
+    fn mode(&self, wanted: u32, owned: bool, lost: &mut Lost) -> u32 {
+        if wanted & SET_ID != 0 && !(owned && self.may_set_id) {
+            lost.push(LossKind::SetId);
+            return wanted & 0o7777 & !SET_ID;
+        }
+        wanted & 0o7777
+    }
+}
+
+/// The way to an open entry for system calls that take no descriptor.
+pub(crate) fn proc_path(entry: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", entry.as_fd().as_raw_fd())
+}
+
+/// The modification time alone.
+fn modified(mtime: Time) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec {
+            tv_sec: mtime.seconds,
+            tv_nsec: i64::from(mtime.nanoseconds.min(999_999_999)),
+        },
+    }
+}
+
+/// The process's umask, read without changing it, as `umask(2)` could only do for all threads.
+/// Where it cannot be read, every bit is taken as masked, so every mode is set explicitly.
+fn umask() -> u32 {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return 0o777 };
+    let field = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    field.and_then(|value| u32::from_str_radix(value.trim(), 8).ok()).unwrap_or(0o777)
+}

@@ -1,0 +1,74 @@
+//! Which bytes of a draft are taken, each once.
+
+/// The most separate ranges. Lanes write chunks in order, so there is about one for each lane.
+const RANGES_MAX: usize = 65_536;
+
+/// Ranges of bytes, in order, none touching another.
+#[derive(Debug, Default)]
+pub(crate) struct Cover(Vec<(u64, u64)>);
+
+impl Cover {
+    /// Adds a range that must not be empty, or gives `false` if it overlaps what is there, or if
+    /// there are too many ranges.
+    pub(crate) fn take(&mut self, begin: u64, end: u64) -> bool {
+        let index = self.0.partition_point(|range| range.1 <= begin);
+        if self.0.get(index).is_some_and(|next| next.0 < end) {
+            return false;
+        }
+        let joins_before = index > 0 && self.0[index - 1].1 == begin;
+        let joins_after = self.0.get(index).is_some_and(|next| next.0 == end);
+        match (joins_before, joins_after) {
+            (true, true) => {
+                self.0[index - 1].1 = self.0[index].1;
+                self.0.remove(index);
+            }
+            (true, false) => self.0[index - 1].1 = end,
+            (false, true) => self.0[index].0 = begin,
+            (false, false) if self.0.len() >= RANGES_MAX => return false,
+            (false, false) => self.0.insert(index, (begin, end)),
+        }
+        true
+    }
+
+    /// Removes a range that lies within one that is there, or gives `false`.
+    pub(crate) fn give_back(&mut self, begin: u64, end: u64) -> bool {
+        let index = self.0.partition_point(|range| range.1 <= begin);
+        let Some(&(first, last)) = self.0.get(index) else { return false };
+        if first > begin || last < end || begin >= end {
+            return false;
+        }
+        let rests = [(first, begin), (end, last)].into_iter().filter(|rest| rest.0 < rest.1);
+        self.0.splice(index..=index, rests);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_join_and_never_overlap() {
+        let mut cover = Cover::default();
+        for (begin, end) in [(10, 20), (30, 40), (20, 30), (0, 10)] {
+            assert!(cover.take(begin, end), "{begin}..{end}");
+        }
+        assert_eq!(cover.0, [(0, 40)]);
+        for (begin, end) in [(0, 1), (39, 50), (10, 20), (0, 100)] {
+            assert!(!cover.take(begin, end), "{begin}..{end}");
+        }
+        assert!(cover.take(40, 41));
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let mut cover = Cover::default();
+        assert!(cover.take(0, 100));
+        assert!(cover.give_back(40, 60));
+        assert!(!cover.give_back(40, 60) && !cover.give_back(30, 50));
+        assert_eq!(cover.0, [(0, 40), (60, 100)]);
+        assert!(!cover.take(39, 41));
+        assert!(cover.take(40, 60));
+        assert_eq!(cover.0, [(0, 100)]);
+    }
+}

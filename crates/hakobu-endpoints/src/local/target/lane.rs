@@ -1,0 +1,223 @@
+//! One lane of a target: every operation is complete when `submit` returns.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use hakobu_core::endpoint::{Completion, DraftId, Lane, Loss, Operation, Outcome, PieceBuffer, Ticket, Wait};
+use hakobu_core::entry::Attributes;
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::Shared;
+use super::apply::apply;
+use super::attributes::Lost;
+use super::directories::Directories;
+use super::draft::Draft;
+use super::new_file::Maker;
+use super::store::store;
+use crate::local::buffers::Buffers;
+use crate::local::fault::fault;
+use crate::local::list::Lister;
+use crate::local::source::{COMPLETIONS_MAX, inspect};
+
+/// One lane of a [`LocalTarget`](super::LocalTarget).
+#[derive(Debug)]
+pub struct LocalTargetLane {
+    shared: Arc<Shared>,
+    directories: Directories,
+    maker: Maker,
+    lister: Lister,
+    buffers: Buffers,
+    /// The draft written to last, so that the shared table is not asked for every piece.
+    last: Option<(DraftId, Arc<Draft>)>,
+    completions: VecDeque<Completion>,
+}
+
+impl LocalTargetLane {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let number = shared.lanes.fetch_add(1, Relaxed).wrapping_add(1);
+        Self {
+            shared,
+            directories: Directories::new(),
+            maker: Maker::new(number),
+            lister: Lister::default(),
+            buffers: Buffers::default(),
+            last: None,
+            completions: VecDeque::new(),
+        }
+    }
+
+    /// The open draft of that number, to write to it without a [`PieceBuffer`]. It may be kept and
+    /// written to until it is finished or abandoned.
+    ///
+    /// # Errors
+    /// `Protocol` when there is none.
+    pub fn draft_writer(&mut self, draft: DraftId) -> Result<Arc<Draft>> {
+        if let Some((id, last)) = &self.last
+            && *id == draft
+            && last.is_open()
+        {
+            return Ok(Arc::clone(last));
+        }
+        let found = self.shared.drafts.find(draft)?;
+        self.last = Some((draft, Arc::clone(&found)));
+        Ok(found)
+    }
+
+    /// `None` when there is nothing to answer.
+    fn perform(&mut self, operation: Operation) -> Option<Result<Outcome>> {
+        let done = match operation {
+            Operation::Write { draft, offset, buffer, check: _, acknowledge } => {
+                let written =
+                    self.draft_writer(draft).and_then(|draft| draft.write_all_at(offset, &[buffer.filled()]));
+                self.buffers.return_piece(buffer);
+                if written.is_ok() && !acknowledge {
+                    return None;
+                }
+                written.map(|()| Outcome::Done)
+            }
+            Operation::Store { pack } => {
+                let stored = store(&self.shared, &mut self.directories, &mut self.maker, &pack);
+                self.buffers.return_pack(pack);
+                stored
+            }
+            Operation::Inspect { root, path } => self.inspect(root, &path),
+            Operation::List { root, directories, budget } => self.list(root, directories, budget),
+            Operation::Begin { draft, path, size_bytes, device } => {
+                self.begin(draft, &path, size_bytes, device)
+            }
+            Operation::Finish { draft, attributes, digest: _ } => self.finish(draft, &attributes),
+            Operation::Abandon { draft } => {
+                self.abandon(draft);
+                Ok(Outcome::Done)
+            }
+            Operation::Apply { changes } => apply(&self.shared, &mut self.directories, &changes),
+            Operation::Barrier => self.barrier(),
+            Operation::Fetch { .. } | Operation::Read { .. } | Operation::Confirm { .. } => {
+                Err(Error::new(ErrorKind::Unsupported, "working on the target", "it is never read"))
+            }
+        };
+        Some(done)
+    }
+
+    fn inspect(&self, root: u16, path: &EntryPath) -> Result<Outcome> {
+        check_root(root)?;
+        self.shared.grant.check_enter(path)?;
+        inspect(&self.shared.root, path)
+    }
+
+    fn list(&mut self, root: u16, directories: Vec<EntryPath>, budget: u32) -> Result<Outcome> {
+        check_root(root)?;
+        let shared = &self.shared;
+        let enter = |path: &EntryPath| shared.grant.check_enter(path);
+        Ok(self.lister.list_all(&shared.root, directories, budget, enter, fault))
+    }
+
+    fn begin(&mut self, id: DraftId, path: &EntryPath, size_bytes: u64, device: bool) -> Result<Outcome> {
+        let shared = Arc::clone(&self.shared);
+        shared.grant.check_write(path)?;
+        let Some((parent, name)) = path.split_last() else {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                "making the file",
+                "the target itself is a directory",
+            ));
+        };
+        if i64::try_from(size_bytes).is_err() {
+            return Err(Error::new(ErrorKind::Protocol, "beginning a draft", "an impossible size").at(path));
+        }
+        let outstanding_bytes = shared.drafts.reserve(id, path, size_bytes)?;
+        let begun = shared.take_bytes(size_bytes).and_then(|()| {
+            let draft = self.directories.enter(&shared, &parent).and_then(|directory| match device {
+                true => Draft::device(directory, path, name, size_bytes),
+                false => Draft::file(&shared, directory, path, name, size_bytes, outstanding_bytes),
+            });
+            draft.inspect_err(|_| shared.return_bytes(size_bytes))
+        });
+        match begun {
+            Ok(draft) => {
+                shared.drafts.fill(id, Arc::new(draft));
+                Ok(Outcome::Done)
+            }
+            Err(error) => {
+                shared.drafts.remove(id);
+                Err(error.at(path))
+            }
+        }
+    }
+
+    fn finish(&mut self, id: DraftId, attributes: &Attributes) -> Result<Outcome> {
+        let draft = self.draft_writer(id)?;
+        let mut lost = Lost::new();
+        let finished = draft.finish(&self.shared, attributes, &mut lost);
+        let removed = self.shared.drafts.remove(id);
+        self.last = None;
+        if let Err(error) = finished {
+            if removed {
+                self.shared.return_bytes(draft.size_bytes());
+            }
+            return Err(error.at(draft.path()));
+        }
+        if lost.is_empty() {
+            return Ok(Outcome::Done);
+        }
+        let example = draft.path().as_bytes();
+        let losses =
+            lost.into_iter().map(|what| Loss { what, count: 1, example: example.to_vec() }).collect();
+        Ok(Outcome::Stored { failures: Vec::new(), losses })
+    }
+
+    /// A draft that is not there is as good as abandoned.
+    fn abandon(&mut self, id: DraftId) {
+        if let Ok(draft) = self.draft_writer(id) {
+            draft.abandon();
+            if self.shared.drafts.remove(id) {
+                self.shared.return_bytes(draft.size_bytes());
+            }
+        }
+        self.last = None;
+    }
+
+    fn barrier(&self) -> Result<Outcome> {
+        if self.shared.options.durable {
+            self.shared.devices.flush(&self.shared.root)?;
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+impl Lane for LocalTargetLane {
+    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
+        if self.completions.len() >= COMPLETIONS_MAX {
+            return Err(operation);
+        }
+        if let Some(result) = self.perform(operation) {
+            self.completions.push_back(Completion { ticket, result });
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self, _wait: Wait) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    fn piece_buffer(&mut self) -> PieceBuffer {
+        self.buffers.piece()
+    }
+
+    fn pack_buffer(&mut self) -> Vec<u8> {
+        self.buffers.pack()
+    }
+
+    fn recycle(&mut self, buffer: PieceBuffer) {
+        self.buffers.return_piece(buffer);
+    }
+}
+
+fn check_root(root: u16) -> Result<()> {
+    if root == 0 {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Protocol, "looking at the target", format!("the target has no root {root}")))
+}

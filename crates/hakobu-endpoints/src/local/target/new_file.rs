@@ -1,0 +1,228 @@
+//! A file or link being made: complete before its name can be seen.
+
+use hakobu_core::entry::Attributes;
+use hakobu_core::{Error, ErrorKind, Result};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, renameat, symlinkat, unlinkat};
+use rustix::io::{Errno, retry_on_intr, write};
+
+use super::Shared;
+use super::attributes::{Lost, proc_path};
+use super::directories::Directory;
+use crate::local::draft_name::DraftName;
+use crate::local::fault::{creation_fault, fault};
+use crate::local::metadata;
+
+/// How an open file without a name is given one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// By its descriptor, which older kernels allow to few.
+    Descriptor,
+    /// By its path below `/proc`.
+    Proc,
+}
+
+/// The reused parts of making files.
+#[derive(Debug)]
+pub(crate) struct Maker {
+    /// The number of the lane.
+    lane: u32,
+    naming: Naming,
+    /// What the entry at hand loses.
+    pub(crate) lost: Lost,
+}
+
+impl Maker {
+    /// For the lane of that number; nothing known yet.
+    pub(crate) fn new(lane: u32) -> Self {
+        Self { lane, naming: Naming::Descriptor, lost: Vec::new() }
+    }
+
+    /// Makes a file with its content and attributes, then gives it its name.
+    pub(crate) fn file(
+        &mut self,
+        shared: &Shared,
+        directory: &mut Directory,
+        name: &[u8],
+        attributes: &Attributes,
+        replaces: bool,
+        content: &[u8],
+    ) -> Result<()> {
+        // A nameless file costs no more than a draft, and a killed process leaves none behind.
+        if directory.nameless {
+            let mode = attributes.mode & 0o777;
+            let created = if shared.policy.keeps_mode(mode) { mode } else { 0o600 };
+            let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+            match openat(&directory.fd, c".", flags, Mode::from_raw_mode(created)) {
+                Ok(file) => {
+                    self.fill(shared, directory, &file, created, attributes, content)?;
+                    return self.name_file(shared, directory, &file, name, replaces);
+                }
+                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {
+                    directory.nameless = false
+                }
+                Err(errno) => return Err(creation_fault("making the file", errno, &directory.fd)),
+            }
+        }
+        let draft = self.draft_name(shared, directory, name);
+        let file = create_draft(directory.fd.as_fd(), &draft)?;
+        let filled = self.fill(shared, directory, &file, 0o600, attributes, content);
+        let done = filled.and_then(|()| rename(directory, &draft, name));
+        if done.is_err() {
+            let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
+        }
+        done
+    }
+
+    /// The name of a draft of this lane: two lanes that are asked for the same path must not write
+    /// into one file.
+    fn draft_name(&self, shared: &Shared, directory: &Directory, name: &[u8]) -> DraftName {
+        DraftName::new(&shared.options.job, self.lane, directory.path.as_bytes(), name)
+    }
+
+    /// Content, then attributes.
+    fn fill(
+        &mut self,
+        shared: &Shared,
+        directory: &mut Directory,
+        file: &OwnedFd,
+        created: u32,
+        attributes: &Attributes,
+        content: &[u8],
+    ) -> Result<()> {
+        write_all(file, content).map_err(|errno| fault("writing", errno))?;
+        let failed = |errno| fault("setting the attributes", errno);
+        let owner = directory.owner_of_new(file, created).map_err(failed)?;
+        let has_mode = directory.keeps_modes && created == attributes.mode & 0o7777;
+        shared.policy.settle_file(file.as_fd(), owner, has_mode, attributes, &mut self.lost).map_err(failed)
+    }
+
+    /// Gives a nameless file its name, replacing what has it.
+    fn name_file(
+        &mut self,
+        shared: &Shared,
+        directory: &Directory,
+        file: &OwnedFd,
+        name: &[u8],
+        replaces: bool,
+    ) -> Result<()> {
+        let failed = |errno| creation_fault("making the file", errno, &directory.fd);
+        if !replaces {
+            match self.link(directory, file, name) {
+                Ok(()) => return Ok(()),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        let draft = self.draft_name(shared, directory, name);
+        let mut linked = self.link(directory, file, draft.as_bytes());
+        if linked == Err(Errno::EXIST) {
+            let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
+            linked = self.link(directory, file, draft.as_bytes());
+        }
+        linked.map_err(failed)?;
+        let renamed = rename(directory, &draft, name);
+        if renamed.is_err() {
+            let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
+        }
+        renamed
+    }
+
+    fn link(&mut self, directory: &Directory, file: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+        if self.naming == Naming::Descriptor {
+            match linkat(file, c"", &directory.fd, name, AtFlags::EMPTY_PATH) {
+                Err(Errno::NOENT | Errno::PERM) => self.naming = Naming::Proc,
+                other => return other,
+            }
+        }
+        linkat(CWD, proc_path(file), &directory.fd, name, AtFlags::SYMLINK_FOLLOW)
+    }
+
+    /// Makes a symbolic link with its attributes.
+    pub(crate) fn symlink(
+        &mut self,
+        shared: &Shared,
+        directory: &mut Directory,
+        name: &[u8],
+        attributes: &Attributes,
+        replaces: bool,
+        text: &[u8],
+    ) -> Result<()> {
+        if !replaces {
+            match symlinkat(text, &directory.fd, name) {
+                Ok(()) => return self.settle_link(shared, directory, name, attributes),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(link_fault(errno, directory)),
+            }
+        }
+        let draft = self.draft_name(shared, directory, name);
+        let mut made = symlinkat(text, &directory.fd, draft.as_bytes());
+        if made == Err(Errno::EXIST) {
+            let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
+            made = symlinkat(text, &directory.fd, draft.as_bytes());
+        }
+        made.map_err(|errno| link_fault(errno, directory))?;
+        let settled = self.settle_link(shared, directory, draft.as_bytes(), attributes);
+        let done = settled.and_then(|()| rename(directory, &draft, name));
+        if done.is_err() {
+            let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
+        }
+        done
+    }
+
+    fn settle_link(
+        &mut self,
+        shared: &Shared,
+        directory: &mut Directory,
+        name: &[u8],
+        attributes: &Attributes,
+    ) -> Result<()> {
+        let failed = |errno| fault("setting the attributes", errno);
+        let owner = match directory.new_owner {
+            Some(owner) => owner,
+            None => {
+                let found = metadata::of_name(&directory.fd, name).map_err(failed)?;
+                super::attributes::Owner { uid: found.uid, gid: found.gid }
+            }
+        };
+        let fd = directory.fd.as_fd();
+        shared.policy.settle_link(fd, name, owner, attributes, &mut self.lost).map_err(failed)
+    }
+}
+
+/// Creates a draft that only we can open. One of the same name is left from an earlier run.
+pub(crate) fn create_draft(directory: rustix::fd::BorrowedFd<'_>, name: &DraftName) -> Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o600);
+    let mut created = openat(directory, name.as_bytes(), flags, mode);
+    if matches!(created, Err(Errno::EXIST)) {
+        unlinkat(directory, name.as_bytes(), AtFlags::empty())
+            .map_err(|errno| fault("removing an old draft", errno))?;
+        created = openat(directory, name.as_bytes(), flags, mode);
+    }
+    created.map_err(|errno| creation_fault("making the file", errno, directory))
+}
+
+fn rename(directory: &Directory, draft: &DraftName, name: &[u8]) -> Result<()> {
+    renameat(&directory.fd, draft.as_bytes(), &directory.fd, name)
+        .map_err(|errno| creation_fault("renaming into place", errno, &directory.fd))
+}
+
+fn link_fault(errno: Errno, directory: &Directory) -> Error {
+    match errno {
+        Errno::PERM | Errno::OPNOTSUPP => {
+            Error::new(ErrorKind::Unsupported, "making the link", "the file system has no symbolic links")
+        }
+        _ => creation_fault("making the link", errno, &directory.fd),
+    }
+}
+
+fn write_all(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
+    while !content.is_empty() {
+        match retry_on_intr(|| write(file, content))? {
+            0 => return Err(Errno::IO),
+            written => content = &content[written..],
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! `Store`: the files and links of a pack, written straight out of it.
+
+use hakobu_core::endpoint::Outcome;
+use hakobu_core::pack::{PACK_BYTES_MAX, PackReader, Record};
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::Shared;
+use super::directories::Directories;
+use super::new_file::Maker;
+use crate::local::fault::place;
+use crate::local::losses::Losses;
+
+/// Writes all records of a pack. Entries that fail are named in the outcome by their index.
+///
+/// # Errors
+/// When the bytes are no pack, or what failed would fail for every further entry.
+pub(crate) fn store(
+    shared: &Shared,
+    directories: &mut Directories,
+    maker: &mut Maker,
+    pack: &[u8],
+) -> Result<Outcome> {
+    let content_bytes = check(pack)?;
+    shared.take_bytes(content_bytes)?;
+    let mut run = Run {
+        shared,
+        directories,
+        maker,
+        here: None,
+        failures: Vec::new(),
+        losses: Losses::default(),
+        stored_bytes: 0,
+    };
+    let done = run.records(pack);
+    shared.return_bytes(content_bytes - run.stored_bytes);
+    done?;
+    Ok(Outcome::Stored { failures: run.failures, losses: run.losses.finish() })
+}
+
+/// Looks through the whole pack before anything of it is written.
+fn check(pack: &[u8]) -> Result<u64> {
+    if pack.len() > PACK_BYTES_MAX {
+        return Err(Error::new(ErrorKind::Protocol, "reading a pack", "it is too large"));
+    }
+    let mut content_bytes = 0;
+    let mut in_directory = false;
+    let mut reader = PackReader::new(pack);
+    while let Some(record) = reader.read()? {
+        match record {
+            Record::Directory { .. } => in_directory = true,
+            _ if !in_directory => {
+                return Err(Error::new(
+                    ErrorKind::Protocol,
+                    "reading a pack",
+                    "a record before its directory",
+                ));
+            }
+            Record::File { content, .. } => content_bytes += content.len() as u64,
+            Record::Symlink { .. } => {}
+        }
+    }
+    Ok(content_bytes)
+}
+
+/// Where the records at hand belong.
+struct Here {
+    path: EntryPath,
+    /// Whether everything in it is granted, so that single names need no check.
+    granted: bool,
+    /// Why nothing can be put there.
+    blocked: Option<Error>,
+}
+
+struct Run<'a> {
+    shared: &'a Shared,
+    directories: &'a mut Directories,
+    maker: &'a mut Maker,
+    here: Option<Here>,
+    failures: Vec<(u32, Error)>,
+    losses: Losses,
+    stored_bytes: u64,
+}
+
+impl Run<'_> {
+    fn records(&mut self, pack: &[u8]) -> Result<()> {
+        let mut reader = PackReader::new(pack);
+        let mut index = 0;
+        while let Some(record) = reader.read()? {
+            if let Record::Directory { path } = record {
+                self.enter(path)?;
+                continue;
+            }
+            if let Err(error) = self.entry(&record) {
+                if error.is_fatal() {
+                    return Err(error);
+                }
+                self.failures.push((index, error));
+            }
+            index += 1;
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, path: EntryPath) -> Result<()> {
+        let blocked = match self.directories.enter(self.shared, &path) {
+            Ok(_) => None,
+            Err(error) if error.is_fatal() => return Err(error.at(&path)),
+            Err(error) => Some(error.at(&path)),
+        };
+        let granted = self.shared.grant.places.iter().any(|place| place.tree && path.is_within(&place.path));
+        self.here = Some(Here { path, granted, blocked });
+        Ok(())
+    }
+
+    fn entry(&mut self, record: &Record<'_>) -> Result<()> {
+        let Some(here) = self.here.take() else {
+            return Err(Error::new(ErrorKind::Protocol, "reading a pack", "a record before its directory"));
+        };
+        let done = self.entry_in(&here, record);
+        self.here = Some(here);
+        done
+    }
+
+    fn entry_in(&mut self, here: &Here, record: &Record<'_>) -> Result<()> {
+        let (Record::File { name, .. } | Record::Symlink { name, .. }) = *record else { return Ok(()) };
+        if let Some(error) = &here.blocked {
+            return Err(error.clone());
+        }
+        if !here.granted {
+            self.shared.grant.check_write(&here.path.join(name)?)?;
+        }
+        let done = match self.put(&here.path, record) {
+            // The directory was removed, or replaced, behind our back.
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                self.directories.forget(&here.path);
+                self.put(&here.path, record)
+            }
+            other => other,
+        };
+        done.map_err(|error| error.at(place(&here.path, name)))?;
+        self.losses.merge(&self.maker.lost, || place(&here.path, name));
+        if let Record::File { content, .. } = record {
+            self.stored_bytes += content.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, path: &EntryPath, record: &Record<'_>) -> Result<()> {
+        let directory = self.directories.enter(self.shared, path)?;
+        self.maker.lost.clear();
+        match record {
+            Record::File { name, attributes, replaces, content } => {
+                self.maker.file(self.shared, directory, name, attributes, *replaces, content)
+            }
+            Record::Symlink { name, attributes, replaces, text } => {
+                self.maker.symlink(self.shared, directory, name, attributes, *replaces, text)
+            }
+            Record::Directory { .. } => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Comparing two trees entry by entry, as a check on copies.
+//!
+//! It shares no code with the copier: the standard library's calls and nothing
+//! else, one thread, nothing clever.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+const READ_BYTES: usize = 256 * 1024;
+
+/// One thing that differs between two trees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Where, relative to both roots; empty for the roots themselves.
+    pub path: PathBuf,
+    /// What.
+    pub what: What,
+}
+
+/// How an entry differs. Where there are two values, the left tree's is first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum What {
+    /// Only the left tree has it; what is below it is not listed.
+    OnlyLeft,
+    /// Only the right tree has it; what is below it is not listed.
+    OnlyRight,
+    /// File, directory, link…: nothing else is compared then.
+    Kind(&'static str, &'static str),
+    /// The sizes of two files, in bytes; their content is not compared then.
+    Size(u64, u64),
+    /// The offset of the first byte that differs.
+    Content(u64),
+    /// Permission bits, setuid, setgid and sticky. Not for links.
+    Mode(u32, u32),
+    /// The owner.
+    Uid(u32, u32),
+    /// The group.
+    Gid(u32, u32),
+    /// The modification time: seconds since 1970 and nanoseconds.
+    ModificationTime((i64, i64), (i64, i64)),
+    /// Where two symbolic links lead.
+    LinkTarget(PathBuf, PathBuf),
+    /// What two device nodes stand for.
+    Device(u64, u64),
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Debug escapes what a terminal or a log must not see raw.
+        write!(f, "{:?}: {:?}", self.path, self.what)
+    }
+}
+
+/// Compares two trees (or two files) completely: names, kinds, content, modes,
+/// owners, modification times with nanoseconds also of directories and links,
+/// link targets, device numbers. Links are never followed. Not compared: access
+/// and change times, extended attributes, which names are hard links of one
+/// file, holes. The list is in order of paths, a directory before what it holds.
+///
+/// # Errors
+///
+/// [`Error::Io`] for anything that cannot be read: never a shorter list.
+pub fn compare(left: &Path, right: &Path) -> Result<Vec<Difference>> {
+    let mut comparison = Comparison {
+        left,
+        right,
+        differences: Vec::new(),
+        buffers: (vec![0; READ_BYTES], vec![0; READ_BYTES]),
+    };
+    // A stack of paths that both sides have, so that depth costs no recursion.
+    let mut open = vec![PathBuf::new()];
+    while let Some(path) = open.pop() {
+        if comparison.entry(&path)? {
+            let mut both = comparison.names(&path)?;
+            both.reverse();
+            open.append(&mut both);
+        }
+    }
+    comparison.differences.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(comparison.differences)
+}
+
+struct Comparison<'a> {
+    left: &'a Path,
+    right: &'a Path,
+    differences: Vec<Difference>,
+    buffers: (Vec<u8>, Vec<u8>),
+}
+
+impl Comparison<'_> {
+    /// Both sides' full paths; joining an empty path would append a slash, which
+    /// follows links.
+    fn sides(&self, path: &Path) -> (PathBuf, PathBuf) {
+        match path.as_os_str().is_empty() {
+            true => (self.left.to_path_buf(), self.right.to_path_buf()),
+            false => (self.left.join(path), self.right.join(path)),
+        }
+    }
+
+    fn found(&mut self, path: &Path, what: What) {
+        self.differences.push(Difference { path: path.to_path_buf(), what });
+    }
+
+    /// Compares one entry; true where both are directories.
+    fn entry(&mut self, path: &Path) -> Result<bool> {
+        let (left_path, right_path) = self.sides(path);
+        let left = examine(&left_path)?;
+        let right = examine(&right_path)?;
+        let (left_kind, right_kind) = (kind(&left), kind(&right));
+        if left_kind != right_kind {
+            self.found(path, What::Kind(left_kind, right_kind));
+            return Ok(false);
+        }
+        self.attributes(path, &left, &right);
+        if left.is_symlink() {
+            let left = fs::read_link(&left_path).map_err(Error::io("read", &left_path))?;
+            let right = fs::read_link(&right_path).map_err(Error::io("read", &right_path))?;
+            if left != right {
+                self.found(path, What::LinkTarget(left, right));
+            }
+        } else if left.is_file() && left.len() != right.len() {
+            self.found(path, What::Size(left.len(), right.len()));
+        } else if left.is_file() && left.len() > 0 {
+            self.content(path, &left_path, &right_path)?;
+        } else if left.rdev() != right.rdev() {
+            self.found(path, What::Device(left.rdev(), right.rdev()));
+        }
+        Ok(left.is_dir())
+    }
+
+    fn attributes(&mut self, path: &Path, left: &Metadata, right: &Metadata) {
+        let modes = (left.mode() & 0o7777, right.mode() & 0o7777);
+        if modes.0 != modes.1 && !left.is_symlink() {
+            self.found(path, What::Mode(modes.0, modes.1));
+        }
+        if left.uid() != right.uid() {
+            self.found(path, What::Uid(left.uid(), right.uid()));
+        }
+        if left.gid() != right.gid() {
+            self.found(path, What::Gid(left.gid(), right.gid()));
+        }
+        let left_time = (left.mtime(), left.mtime_nsec());
+        let right_time = (right.mtime(), right.mtime_nsec());
+        if left_time != right_time {
+            self.found(path, What::ModificationTime(left_time, right_time));
+        }
+    }
+
+    fn content(&mut self, path: &Path, left_path: &Path, right_path: &Path) -> Result<()> {
+        let mut left = File::open(left_path).map_err(Error::io("open", left_path))?;
+        let mut right = File::open(right_path).map_err(Error::io("open", right_path))?;
+        let mut offset = 0;
+        loop {
+            let (left_buffer, right_buffer) = &mut self.buffers;
+            let got = fill(&mut left, left_buffer).map_err(Error::io("read", left_path))?;
+            let other = fill(&mut right, right_buffer).map_err(Error::io("read", right_path))?;
+            if got != other {
+                let same = got.iter().zip(other).take_while(|(a, b)| a == b).count();
+                self.found(path, What::Content(offset + same as u64));
+                return Ok(());
+            }
+            if got.is_empty() {
+                return Ok(());
+            }
+            offset += got.len() as u64;
+        }
+    }
+
+    /// Lists what both directories hold and notes what only one has.
+    fn names(&mut self, path: &Path) -> Result<Vec<PathBuf>> {
+        let (left_path, right_path) = self.sides(path);
+        let mut sides: BTreeMap<OsString, (bool, bool)> = BTreeMap::new();
+        for name in list(&left_path)? {
+            sides.entry(name).or_default().0 = true;
+        }
+        for name in list(&right_path)? {
+            sides.entry(name).or_default().1 = true;
+        }
+        let mut both = Vec::new();
+        for (name, side) in sides {
+            let below = path.join(name);
+            match side {
+                (true, true) => both.push(below),
+                (true, false) => self.found(&below, What::OnlyLeft),
+                (false, _) => self.found(&below, What::OnlyRight),
+            }
+        }
+        Ok(both)
+    }
+}
+
+fn examine(path: &Path) -> Result<Metadata> {
+    fs::symlink_metadata(path).map_err(Error::io("examine", path))
+}
+
+fn list(path: &Path) -> Result<Vec<OsString>> {
+    fs::read_dir(path)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect())
+        .map_err(Error::io("list", path))
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill<'a>(file: &mut File, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(&buffer[..filled])
+}
+
+fn kind(metadata: &Metadata) -> &'static str {
+    let kind = metadata.file_type();
+    match () {
+        () if kind.is_file() => "file",
+        () if kind.is_dir() => "directory",
+        () if kind.is_symlink() => "symbolic link",
+        () if kind.is_fifo() => "FIFO",
+        () if kind.is_socket() => "socket",
+        () if kind.is_block_device() => "block device",
+        () if kind.is_char_device() => "character device",
+        () => "unknown",
+    }
+}
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;

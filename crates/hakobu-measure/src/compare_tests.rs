@@ -1,0 +1,167 @@
+use super::*;
+use crate::generate::{SizeDistribution, TreeSpec, tree};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
+/// Two equal trees; what a test changes is in the right one.
+struct Pair {
+    _place: tempfile::TempDir,
+    left: PathBuf,
+    right: PathBuf,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let spec = TreeSpec {
+            files: 12,
+            directories: 2,
+            size: SizeDistribution::Fixed(READ_BYTES as u64 + 100),
+            links: true,
+            ..TreeSpec::default()
+        };
+        let (left, right) = (place.path().join("left"), place.path().join("right"));
+        tree(&left, &spec).unwrap();
+        tree(&right, &spec).unwrap();
+        let pair = Self { _place: place, left, right };
+        assert_eq!(pair.differences(), []);
+        pair
+    }
+
+    fn differences(&self) -> Vec<Difference> {
+        compare(&self.left, &self.right).unwrap()
+    }
+
+    /// Changes something below the right tree and puts the times back.
+    fn change(&self, path: &str, change: impl FnOnce(&Path)) -> Vec<What> {
+        let target = self.right.join(path);
+        let kept: Vec<PathBuf> =
+            [Path::new(path), Path::new(path).parent().unwrap()].map(Path::to_path_buf).to_vec();
+        change(&target);
+        for path in kept {
+            let model = fs::symlink_metadata(self.left.join(&path)).unwrap();
+            set_time(&self.right.join(&path), model.mtime(), model.mtime_nsec());
+        }
+        self.differences()
+            .into_iter()
+            .map(|difference| {
+                assert_eq!(difference.path, Path::new(path));
+                difference.what
+            })
+            .collect()
+    }
+}
+
+fn set_time(path: &Path, seconds: i64, nanoseconds: i64) {
+    let time = Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+    let times = Timestamps { last_access: time, last_modification: time };
+    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+}
+
+const FILE: &str = "d0000001/f0000000";
+const LINK: &str = "d0000001/l0000000";
+
+#[test]
+fn one_byte_behind_the_first_buffer() {
+    let pair = Pair::new();
+    let found = pair.change(FILE, |path| {
+        let mut data = fs::read(path).unwrap();
+        data[READ_BYTES + 7] ^= 0x80;
+        fs::write(path, data).unwrap();
+    });
+    assert_eq!(found, [What::Content(READ_BYTES as u64 + 7)]);
+}
+
+#[test]
+fn size_and_mode() {
+    let pair = Pair::new();
+    let size = READ_BYTES as u64 + 100;
+    let found = pair.change(FILE, |path| {
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.set_len(size - 1).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o4711)).unwrap();
+    });
+    assert_eq!(found.len(), 2);
+    assert!(found.contains(&What::Size(size, size - 1)));
+    assert!(matches!(found[0], What::Mode(_, 0o4711)));
+}
+
+#[test]
+fn one_nanosecond_of_file_directory_and_link() {
+    for path in [FILE, LINK, "d0000002", ""] {
+        let pair = Pair::new();
+        let model = fs::symlink_metadata(pair.left.join(path)).unwrap();
+        let nanoseconds = (model.mtime_nsec() + 1) % 1_000_000_000;
+        let target = match path {
+            "" => pair.right.clone(),
+            path => pair.right.join(path),
+        };
+        set_time(&target, model.mtime(), nanoseconds);
+        let found = pair.differences();
+        assert_eq!(found.len(), 1, "{path}");
+        assert_eq!(found[0].path, Path::new(path));
+        assert!(matches!(found[0].what, What::ModificationTime(..)));
+    }
+}
+
+#[test]
+fn link_target_and_kind() {
+    let pair = Pair::new();
+    let found = pair.change(LINK, |path| {
+        fs::remove_file(path).unwrap();
+        symlink("elsewhere", path).unwrap();
+    });
+    assert!(matches!(&found[..], [What::LinkTarget(_, new)] if new == Path::new("elsewhere")));
+    let found = pair.change(LINK, |path| {
+        fs::remove_file(path).unwrap();
+        fs::write(path, "").unwrap();
+    });
+    assert_eq!(found, [What::Kind("symbolic link", "file")]);
+}
+
+#[test]
+fn names_on_one_side_only() {
+    let pair = Pair::new();
+    fs::create_dir(pair.left.join("d0000002/more")).unwrap();
+    fs::write(pair.left.join("d0000002/more/below"), "").unwrap();
+    fs::remove_file(pair.left.join(FILE)).unwrap();
+    let mut found = pair.differences();
+    found.retain(|difference| !matches!(difference.what, What::ModificationTime(..)));
+    let expected = [(FILE, What::OnlyRight), ("d0000002/more", What::OnlyLeft)]
+        .map(|(path, what)| Difference { path: path.into(), what });
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn owner_and_group() {
+    let pair = Pair::new();
+    assert_eq!(fs::metadata(&pair.left).unwrap().uid(), 0, "changing owners takes root");
+    for path in [FILE, LINK] {
+        let found = pair.change(path, |path| lchown(path, Some(1234), Some(4321)).unwrap());
+        assert_eq!(found, [What::Uid(0, 1234), What::Gid(0, 4321)]);
+        lchown(pair.right.join(path), Some(0), Some(0)).unwrap();
+    }
+}
+
+#[test]
+fn links_at_the_root_are_not_followed() {
+    let pair = Pair::new();
+    let place = tempfile::tempdir().unwrap();
+    let (one, two) = (place.path().join("one"), place.path().join("two"));
+    symlink(&pair.left, &one).unwrap();
+    symlink(&pair.right, &two).unwrap();
+    let found = compare(&one, &two).unwrap();
+    assert!(found.iter().any(|difference| matches!(difference.what, What::LinkTarget(..))));
+}
+
+#[test]
+fn what_is_missing_is_an_error() {
+    let pair = Pair::new();
+    assert!(compare(&pair.left, &pair.right.join("absent")).is_err());
+}
+
+#[test]
+fn a_difference_is_printed_without_raw_control_characters() {
+    let difference = Difference { path: "a\x1b[31m\nb".into(), what: What::OnlyLeft };
+    assert_eq!(difference.to_string(), r#""a\u{1b}[31m\nb": OnlyLeft"#);
+}

@@ -1,0 +1,22 @@
+//! Reproducible test data at memory speed.
+//!
+//! Everything follows from a seed: the content at any offset, and a tree's
+//! names, sizes, modes and times. So any range can be checked without a copy of
+//! the original, and two trees generated alike are equal entry by entry.
+
+mod content;
+mod file;
+mod names;
+mod plan;
+mod tree;
+
+pub use content::{BLOCK_BYTES, Pattern, fill};
+pub use file::{FileSpec, file};
+pub use plan::{SizeDistribution, TreeSpec};
+pub use tree::{TreeSummary, tree};
+
+/// As many threads as the machine has cores.
+#[must_use]
+pub fn available_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

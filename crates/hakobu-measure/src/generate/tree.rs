@@ -1,0 +1,223 @@
+//! A tree of many files.
+
+use std::fs;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+
+use super::Pattern;
+use super::file::WRITE_BYTES;
+use super::plan::{Plan, TreeSpec};
+use crate::{Error, Result};
+
+/// What a thread takes at a time, at most.
+const FILES_AT_A_TIME: u64 = 256;
+
+/// What a tree holds once it is made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TreeSummary {
+    /// Regular files.
+    pub files: u64,
+    /// Directories below the root, the empty ones included.
+    pub directories: u64,
+    /// Symbolic links.
+    pub links: u64,
+    /// Bytes in all regular files.
+    pub bytes: u64,
+}
+
+/// Makes a new tree below `path`, which is created with its parents where it is
+/// missing and becomes part of the tree: its mode and times are set as well.
+/// Owners are those of the process; nothing is synced.
+///
+/// # Errors
+///
+/// [`Error::NotEmpty`] where `path` is there and anything but an empty
+/// directory, [`Error::Specification`] where `spec` cannot be met,
+/// [`Error::Io`] from the system; what was made until then is left.
+pub fn tree(path: &Path, spec: &TreeSpec) -> Result<TreeSummary> {
+    let plan = Plan::new(spec)?;
+    make_root(path)?;
+    for directory in 1..plan.directories() {
+        let below = plan.directory_path(path, directory);
+        fs::create_dir(&below).map_err(Error::io("create", &below))?;
+    }
+    let maker = Maker {
+        root: path,
+        plan: &plan,
+        compressibility: spec.compressibility,
+        bytes: AtomicU64::new(0),
+        links: AtomicU64::new(0),
+    };
+    let holders = plan.holders();
+    let slices = Slices::new(spec, holders.end - holders.start);
+    in_parallel(spec.threads, slices.count(), |unit, buffer| {
+        let (holder, slice) = slices.at(unit);
+        maker.fill_directory(holders.start + holder, slice, buffer)
+    })?;
+    // Only now does nothing change a directory's time any more.
+    in_parallel(spec.threads, plan.directories(), |directory, _| maker.finish_directory(directory))?;
+    Ok(TreeSummary {
+        files: spec.files,
+        directories: plan.directories() - 1,
+        links: maker.links.into_inner(),
+        bytes: maker.bytes.into_inner(),
+    })
+}
+
+fn make_root(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|cause| match path.symlink_metadata() {
+        Ok(_) => Error::NotEmpty(path.to_path_buf()),
+        Err(_) => Error::io("create", path)(cause),
+    })?;
+    let mut entries = fs::read_dir(path).map_err(Error::io("list", path))?;
+    match entries.next() {
+        None => Ok(()),
+        Some(_) => Err(Error::NotEmpty(path.to_path_buf())),
+    }
+}
+
+/// How the work is cut: every directory into slices, few enough to cost nothing
+/// and enough of them to keep all threads busy with few large files.
+struct Slices {
+    holders: u64,
+    per_holder: u64,
+    files: u64,
+}
+
+impl Slices {
+    fn new(spec: &TreeSpec, holders: u64) -> Self {
+        let share = spec.files / (spec.threads.max(1) as u64 * 8);
+        let files = share.clamp(1, FILES_AT_A_TIME);
+        Self { holders, per_holder: spec.files.div_ceil(holders).div_ceil(files).max(1), files }
+    }
+
+    fn count(&self) -> u64 {
+        self.holders.saturating_mul(self.per_holder)
+    }
+
+    /// A unit's directory and which of that directory's files, counted from 0.
+    fn at(&self, unit: u64) -> (u64, Range<u64>) {
+        let first = unit % self.per_holder * self.files;
+        (unit / self.per_holder, first..first + self.files)
+    }
+}
+
+struct Maker<'a> {
+    root: &'a Path,
+    plan: &'a Plan<'a>,
+    compressibility: f64,
+    bytes: AtomicU64,
+    links: AtomicU64,
+}
+
+impl Maker<'_> {
+    fn fill_directory(&self, directory: u64, slice: Range<u64>, buffer: &mut [u8]) -> Result<()> {
+        let path = self.plan.directory_path(self.root, directory);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened =
+            rustix::fs::openat(CWD, &path, flags, Mode::empty()).map_err(Error::io("open", &path))?;
+        let files = self.plan.files_in(directory);
+        let end = files.end.min(files.start + slice.end);
+        let mut bytes = 0;
+        for file in files.start + slice.start..end {
+            bytes += self.make_file(opened.as_fd(), file, buffer).map_err(|cause| {
+                let path = path.join(self.plan.file_name(file));
+                Error::io("create", &path)(cause)
+            })?;
+        }
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if slice.start == 0 {
+            self.make_links(&opened, directory).map_err(Error::io("create a link in", &path))?;
+        }
+        Ok(())
+    }
+
+    fn make_file(&self, directory: BorrowedFd<'_>, file: u64, buffer: &mut [u8]) -> rustix::io::Result<u64> {
+        let mode = Mode::from_raw_mode(self.plan.file_mode(file));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(directory, self.plan.file_name(file), flags, mode)?;
+        let size = self.plan.file_size(file);
+        let pattern = Pattern::new(self.plan.file_seed(file), self.compressibility);
+        let mut at = 0;
+        while at < size {
+            let length = (size - at).min(buffer.len() as u64) as usize;
+            let part = buffer.get_mut(..length).unwrap_or_default();
+            pattern.fill(at, part);
+            write_all(&opened, part)?;
+            at += length as u64;
+        }
+        // The umask took its part of the mode.
+        rustix::fs::fchmod(&opened, mode)?;
+        rustix::fs::futimens(&opened, &self.plan.file_times(file))?;
+        Ok(size)
+    }
+
+    fn make_links(&self, opened: &OwnedFd, directory: u64) -> rustix::io::Result<()> {
+        let count = self.plan.links_in(directory);
+        for link in 0..count {
+            let (name, target, times) = self.plan.link(directory, link);
+            rustix::fs::symlinkat(&target, opened, &name)?;
+            rustix::fs::utimensat(opened, &name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        self.links.fetch_add(count, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn finish_directory(&self, directory: u64) -> Result<()> {
+        let path = self.plan.directory_path(self.root, directory);
+        let mode = Mode::from_raw_mode(self.plan.directory_mode(directory));
+        let times = self.plan.directory_times(directory);
+        rustix::fs::chmod(&path, mode)
+            .and_then(|()| rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()))
+            .map_err(Error::io("finish", &path))
+    }
+}
+
+fn write_all(file: &OwnedFd, mut data: &[u8]) -> rustix::io::Result<()> {
+    while !data.is_empty() {
+        match rustix::io::write(file, data) {
+            Ok(0) => return Err(rustix::io::Errno::IO),
+            Ok(written) => data = data.get(written..).unwrap_or_default(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Calls `work` for every number below `count`, each thread with a buffer of its
+/// own, until all are done or one fails; the first failure is returned.
+fn in_parallel<W>(threads: usize, count: u64, work: W) -> Result<()>
+where
+    W: Fn(u64, &mut [u8]) -> Result<()> + Sync,
+{
+    let next = AtomicU64::new(0);
+    let run = || {
+        let mut buffer = vec![0; WRITE_BYTES];
+        loop {
+            let unit = next.fetch_add(1, Ordering::Relaxed);
+            if unit >= count {
+                return Ok(());
+            }
+            if let Err(error) = work(unit, &mut buffer) {
+                next.store(count, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(run)).collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;

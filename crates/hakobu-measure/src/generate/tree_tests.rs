@@ -1,0 +1,119 @@
+use super::*;
+use crate::compare;
+use crate::generate::SizeDistribution;
+use std::os::unix::fs::MetadataExt;
+
+fn spec() -> TreeSpec {
+    TreeSpec {
+        files: 300,
+        directories: 20,
+        empty_directories: 5,
+        fanout: 3,
+        size: SizeDistribution::LogNormal { median_bytes: 2000, sigma: 1.0 },
+        compressibility: 0.5,
+        nasty_names: true,
+        links: true,
+        seed: 99,
+        threads: 4,
+    }
+}
+
+/// Counts by an independent walk: files, directories, links, bytes.
+fn count(path: &Path, into: &mut TreeSummary) {
+    for entry in fs::read_dir(path).unwrap() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            into.directories += 1;
+            count(&entry.path(), into);
+        } else if kind.is_symlink() {
+            into.links += 1;
+        } else {
+            into.files += 1;
+            into.bytes += entry.metadata().unwrap().len();
+        }
+    }
+}
+
+#[test]
+fn two_generations_are_equal_whatever_the_threads() {
+    let place = tempfile::tempdir().unwrap();
+    let (one, two) = (place.path().join("one"), place.path().join("two"));
+    let first = tree(&one, &spec()).unwrap();
+    let alone = TreeSpec { threads: 1, ..spec() };
+    let second = tree(&two, &alone).unwrap();
+    assert_eq!(first, second);
+    assert_eq!(compare(&one, &two).unwrap(), []);
+}
+
+#[test]
+fn another_seed_differs() {
+    let place = tempfile::tempdir().unwrap();
+    let (one, two) = (place.path().join("one"), place.path().join("two"));
+    tree(&one, &spec()).unwrap();
+    let other = TreeSpec { seed: 1, ..spec() };
+    tree(&two, &other).unwrap();
+    assert!(compare(&one, &two).unwrap().len() > 100);
+}
+
+#[test]
+fn the_summary_is_what_is_there() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("deep/tree");
+    let summary = tree(&root, &spec()).unwrap();
+    let mut found = TreeSummary::default();
+    count(&root, &mut found);
+    assert_eq!(found, summary);
+    assert_eq!((found.files, found.directories), (300, 25));
+    // 15 files a directory: one link each.
+    assert_eq!(found.links, 20);
+}
+
+#[test]
+fn attributes_are_set_with_nanoseconds() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("tree");
+    let plain = TreeSpec { nasty_names: false, ..spec() };
+    tree(&root, &plain).unwrap();
+    let metadata = fs::metadata(root.join("d0000001/f0000000")).unwrap();
+    let plan = Plan::new(&plain).unwrap();
+    let time = plan.file_times(0).last_modification;
+    assert_eq!((metadata.mtime(), metadata.mtime_nsec()), (time.tv_sec, time.tv_nsec));
+    assert_eq!(metadata.mode() & 0o7777, plan.file_mode(0));
+    assert!(fs::metadata(&root).unwrap().mtime() < 1_700_000_000);
+}
+
+#[test]
+fn few_files_in_the_root_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let small = TreeSpec {
+        files: 3,
+        size: SizeDistribution::Fixed(WRITE_BYTES as u64 + 5),
+        threads: 0,
+        ..TreeSpec::default()
+    };
+    // The place itself is there and empty.
+    let summary = tree(place.path(), &small).unwrap();
+    assert_eq!(summary.files, 3);
+    let data = fs::read(place.path().join("f0000002")).unwrap();
+    let seed = Plan::new(&small).unwrap().file_seed(2);
+    assert_eq!(Pattern::new(seed, 0.0).first_difference(0, &data), None);
+}
+
+#[test]
+fn what_is_there_is_not_touched() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("file");
+    fs::write(&file, "data").unwrap();
+    assert!(matches!(tree(place.path(), &spec()), Err(Error::NotEmpty(_))));
+    assert!(matches!(tree(&file, &spec()), Err(Error::NotEmpty(_))));
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_path_too_long_is_an_error() {
+    let place = tempfile::tempdir().unwrap();
+    let chain = TreeSpec { directories: 1000, fanout: 1, ..TreeSpec::default() };
+    let error = tree(&place.path().join("chain"), &chain).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+}

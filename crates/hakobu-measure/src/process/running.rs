@@ -1,0 +1,254 @@
+//! Running a command to its end and accounting for it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::counters::{ProcessIo, peak_rss_bytes, process_io};
+use crate::{Error, Result};
+
+/// What a command cost, with all descendants that it waited for. What it left
+/// running in the background is not in it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measured {
+    /// How it ended. A failed command is measured like any other.
+    pub status: ExitStatus,
+    /// From before it was started until it had ended.
+    pub wall: Duration,
+    /// CPU time in user mode.
+    pub user: Duration,
+    /// CPU time in the kernel.
+    pub system: Duration,
+    /// The largest resident set of any one process (not the sum).
+    pub peak_rss_bytes: u64,
+    /// This process's own peak before the start. The kernel counts it as the
+    /// child's until `exec`, so that a `peak_rss_bytes` not above it is only an
+    /// upper limit: measure from a process that is itself small.
+    pub rss_floor_bytes: u64,
+    /// Its reads and writes; `None` where the kernel does not tell.
+    pub io: Option<ProcessIo>,
+}
+
+impl Measured {
+    /// User and system time.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        self.user + self.system
+    }
+}
+
+/// A command that is being measured. Dropped before it is finished, it is killed.
+#[derive(Debug)]
+pub struct Running {
+    name: String,
+    child: Child,
+    handle: OwnedFd,
+    started: Instant,
+    rss_floor_bytes: u64,
+    /// The child's number may be another process's by now.
+    reaped: bool,
+}
+
+/// Runs `command` to its end. Its standard streams are as `command` says; a pipe
+/// that nobody reads would block it: use [`Running::start`] for that.
+///
+/// # Errors
+///
+/// [`Error::Command`] where it cannot be started.
+pub fn measure(command: &mut Command) -> Result<Measured> {
+    Running::start(command)?.finish()
+}
+
+impl Running {
+    /// Starts `command`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Command`] where that fails.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let rss_floor_bytes = peak_rss_bytes(std::process::id())?;
+        let started = Instant::now();
+        let started_child = command.spawn().and_then(|mut child| match watch(&child) {
+            Ok(handle) => Ok((child, handle)),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        });
+        match started_child {
+            Ok((child, handle)) => Ok(Self { name, child, handle, started, rss_floor_bytes, reaped: false }),
+            Err(cause) => Err(Error::Command { during: "start", command: name, cause }),
+        }
+    }
+
+    /// The process number, for [`peak_rss_bytes`], [`process_io`] or a signal.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The child, to take its pipes from. It must not be waited for here.
+    pub fn child_mut(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Command`] where the child was waited for elsewhere.
+    pub fn finish(self) -> Result<Measured> {
+        self.finish_by(None)
+    }
+
+    /// Waits for the end, at most until `limit` has passed since the start.
+    ///
+    /// # Errors
+    ///
+    /// As [`Running::finish`], and [`Error::TimedOut`]; the process is killed
+    /// then, what it had started may go on.
+    pub fn finish_within(self, limit: Duration) -> Result<Measured> {
+        self.finish_by(Some(limit))
+    }
+
+    fn finish_by(mut self, limit: Option<Duration>) -> Result<Measured> {
+        // Standard input at its end, or a filter would wait for ever.
+        drop(self.child.stdin.take());
+        let ended = self.wait_for_end(limit).map_err(|cause| self.wait_error(cause))?;
+        if let (false, Some(limit)) = (ended, limit) {
+            return Err(Error::TimedOut { command: self.name.clone(), limit });
+        }
+        let wall = self.started.elapsed();
+        // Between its end and its reaping the counters can still be read.
+        let io = process_io(self.pid()).ok();
+        let usage =
+            hakobu_sys::process::wait_with_usage(self.pid()).map_err(|cause| self.wait_error(cause))?;
+        self.reaped = true;
+        Ok(Measured {
+            status: usage.status,
+            wall,
+            user: usage.user,
+            system: usage.system,
+            peak_rss_bytes: usage.peak_rss_bytes,
+            rss_floor_bytes: self.rss_floor_bytes,
+            io,
+        })
+    }
+
+    /// Waits without reaping; false where `limit` came first.
+    fn wait_for_end(&self, limit: Option<Duration>) -> io::Result<bool> {
+        loop {
+            let left = limit.map(|limit| limit.saturating_sub(self.started.elapsed()));
+            let left = left.map(|left| Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            });
+            let mut handle = [PollFd::new(&self.handle, PollFlags::IN)];
+            match poll(&mut handle, left.as_ref()) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn wait_error(&self, cause: io::Error) -> Error {
+        Error::Command { during: "wait for", command: self.name.clone(), cause }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.reaped {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn watch(child: &Child) -> io::Result<OwnedFd> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::process::Stdio;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn cpu_and_io_of_a_child_and_its_children_are_counted() {
+        // The work is done by a grandchild that the shell waits for.
+        let script = "head -c 30000000 /dev/zero | cat > /dev/null; exit 3";
+        let measured = measure(&mut shell(script)).unwrap();
+        assert_eq!(measured.status.code(), Some(3));
+        assert!(measured.cpu() > Duration::ZERO);
+        assert!(measured.wall > Duration::ZERO);
+        assert!(measured.peak_rss_bytes > 100_000);
+        let io = measured.io.unwrap();
+        assert!(io.read_call_bytes >= 60_000_000, "{io:?}");
+        assert!(io.write_call_bytes >= 60_000_000, "{io:?}");
+    }
+
+    #[test]
+    fn peak_memory_is_the_childs() {
+        // dd holds its whole block of 100 MB, read in full, at once.
+        let mut command = Command::new("dd");
+        command.args(["if=/dev/zero", "of=/dev/null", "bs=100M", "count=1"]).stderr(Stdio::null());
+        let measured = measure(&mut command).unwrap();
+        assert!(measured.status.success());
+        assert!(measured.peak_rss_bytes > 100_000_000, "{measured:?}");
+        assert!(measured.peak_rss_bytes < 200_000_000, "{measured:?}");
+    }
+
+    #[test]
+    fn pipes_can_be_used_meanwhile() {
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut running = Running::start(&mut command).unwrap();
+        let mut output = running.child_mut().stdout.take().unwrap();
+        let input = running.child_mut().stdin.as_mut().unwrap();
+        input.write_all(b"through").unwrap();
+        let mut text = [0; 7];
+        output.read_exact(&mut text).unwrap();
+        assert_eq!(&text, b"through");
+        // It has answered, so it has memory; finishing closes its input.
+        assert!(peak_rss_bytes(running.pid()).unwrap() > 100_000);
+        assert!(running.finish().unwrap().status.success());
+    }
+
+    #[test]
+    fn what_takes_too_long_is_killed() {
+        let running = Running::start(Command::new("sleep").arg("1000")).unwrap();
+        let pid = running.pid();
+        let error = running.finish_within(Duration::from_millis(50));
+        assert!(matches!(error, Err(Error::TimedOut { .. })));
+        assert!(process_io(pid).is_err());
+    }
+
+    #[test]
+    fn what_ends_in_time_is_measured() {
+        let running = Running::start(&mut Command::new("true")).unwrap();
+        let measured = running.finish_within(Duration::from_secs(1000)).unwrap();
+        assert!(measured.status.success());
+    }
+
+    #[test]
+    fn a_missing_program_is_an_error() {
+        let error = measure(&mut Command::new("no-such-program-here")).unwrap_err();
+        assert!(error.to_string().starts_with("start no-such-program-here"));
+    }
+}

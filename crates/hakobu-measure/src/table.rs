@@ -1,0 +1,131 @@
+//! Tables in Markdown.
+
+use std::fmt;
+
+use crate::statistics::{Summary, Unit};
+use crate::units::{format_bytes, format_rate};
+
+/// A table whose columns line up in the source too; the first column is set to
+/// the left, all others (figures) to the right.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MarkdownTable {
+    headers: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl MarkdownTable {
+    /// A table with these column headings and no rows.
+    #[must_use]
+    pub fn new<T: Into<String>>(headers: impl IntoIterator<Item = T>) -> Self {
+        Self { headers: headers.into_iter().map(escape).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row. Missing cells are empty, cells beyond the last heading are
+    /// dropped; `|` and line ends are made harmless.
+    pub fn push<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        let mut row: Vec<String> = cells.into_iter().map(escape).collect();
+        row.resize(self.headers.len(), String::new());
+        self.rows.push(row);
+    }
+}
+
+fn escape<T: Into<String>>(cell: T) -> String {
+    cell.into().replace('|', "\\|").replace(['\n', '\r'], " ")
+}
+
+impl fmt::Display for MarkdownTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut widths: Vec<usize> = vec![3; self.headers.len()];
+        for row in std::iter::once(&self.headers).chain(&self.rows) {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        write_row(f, &self.headers, &widths)?;
+        for (column, width) in widths.iter().enumerate() {
+            let end = if column == 0 { "-" } else { ":" };
+            write!(f, "| {}{end} ", "-".repeat(width - 1))?;
+        }
+        writeln!(f, "|")?;
+        self.rows.iter().try_for_each(|row| write_row(f, row, &widths))
+    }
+}
+
+fn write_row(f: &mut fmt::Formatter<'_>, row: &[String], widths: &[usize]) -> fmt::Result {
+    for (column, (cell, &width)) in row.iter().zip(widths).enumerate() {
+        if column == 0 {
+            write!(f, "| {cell:<width$} ")?;
+        } else {
+            write!(f, "| {cell:>width$} ")?;
+        }
+    }
+    writeln!(f, "|")
+}
+
+/// One figure with its unit, three digits: `2.31 GB/s`, `0.184 s`.
+#[must_use]
+pub fn format_figure(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Seconds if value < 0.9995 => format!("{value:.3} s"),
+        Unit::Seconds => format!("{value:.2} s"),
+        Unit::Bytes => format_bytes(value.max(0.0) as u64),
+        Unit::BytesPerSecond => format_rate(value),
+        Unit::FilesPerSecond => format!("{value:.0} files/s"),
+    }
+}
+
+/// The median and, in brackets, its spread and the extremes.
+#[must_use]
+pub fn format_summary(summary: &Summary, unit: Unit) -> String {
+    format!(
+        "{} (±{}, {} to {})",
+        format_figure(summary.median, unit),
+        format_figure(summary.median_absolute_deviation, unit),
+        format_figure(summary.min, unit),
+        format_figure(summary.max, unit),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = MarkdownTable::new(["tool", "rate"]);
+        table.push(["hakobu", "2.31 GB/s"]);
+        table.push(["scp"]);
+        let expected = "\
+| tool   |      rate |
+| ------ | --------: |
+| hakobu | 2.31 GB/s |
+| scp    |           |
+";
+        assert_eq!(table.to_string(), expected);
+    }
+
+    #[test]
+    fn cells_cannot_break_the_table() {
+        let mut table = MarkdownTable::new(["command", "x"]);
+        table.push(["dd | ssh\nhost", "1", "surplus"]);
+        let text = table.to_string();
+        assert!(text.contains(r"dd \| ssh host"), "{text}");
+        assert!(!text.contains("surplus"));
+        assert_eq!(text.lines().count(), 3);
+    }
+
+    #[test]
+    fn figures_follow_their_unit() {
+        assert_eq!(format_figure(0.1844, Unit::Seconds), "0.184 s");
+        assert_eq!(format_figure(12.346, Unit::Seconds), "12.35 s");
+        assert_eq!(format_figure(2.31e9, Unit::BytesPerSecond), "2.31 GB/s");
+        assert_eq!(format_figure(43_210.4, Unit::FilesPerSecond), "43210 files/s");
+        assert_eq!(format_figure(5e6, Unit::Bytes), "5.00 MB");
+    }
+
+    #[test]
+    fn a_summary_names_spread_and_extremes() {
+        let summary = Summary::of(&[1.0, 2.0, 4.0]).unwrap();
+        assert_eq!(format_summary(&summary, Unit::Seconds), "2.00 s (±1.00 s, 1.00 s to 4.00 s)");
+    }
+}

@@ -1,0 +1,133 @@
+//! Waiting for a child process together with the resources it used.
+//!
+//! The standard library and rustix reap children without the kernel's account
+//! of them, and the account is gone once they have. `wait4` returns both.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("struct rusage below is laid out for 64-bit Linux");
+
+/// What the kernel accounted to a process that has ended, including the
+/// descendants it waited for (not those it left running).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourceUsage {
+    /// How the process ended.
+    pub status: ExitStatus,
+    /// CPU time in user mode, summed over threads and waited-for descendants.
+    pub user: Duration,
+    /// CPU time in the kernel, summed likewise.
+    pub system: Duration,
+    /// The largest resident set of any one of these processes (not their sum).
+    ///
+    /// The kernel folds in the address space that `exec` replaced, which after
+    /// `vfork` or `posix_spawn` is the parent's: a value not above the parent's
+    /// own peak says only "at most this".
+    pub peak_rss_bytes: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct TimeValue {
+    seconds: i64,
+    microseconds: i64,
+}
+
+/// `struct rusage`; the tail is what musl reserves and glibc lacks, so that
+/// either C library may write its own size.
+#[repr(C)]
+#[derive(Default)]
+struct RawUsage {
+    user: TimeValue,
+    system: TimeValue,
+    max_rss_kib: i64,
+    rest: [i64; 13],
+    reserved: [i64; 16],
+}
+
+// The C library is linked by std already; no crate is needed for one function.
+#[allow(unsafe_code)]
+unsafe extern "C" {
+    fn wait4(pid: i32, status: *mut i32, options: i32, usage: *mut RawUsage) -> i32;
+}
+
+/// Waits until the child `pid` has ended, reaps it and returns its account.
+///
+/// # Errors
+///
+/// `InvalidInput` for a `pid` that is not one process (0, or beyond `i32`);
+/// `ECHILD` where it is no child of this process or was reaped already.
+#[allow(unsafe_code)]
+pub fn wait_with_usage(pid: u32) -> io::Result<ResourceUsage> {
+    let pid = i32::try_from(pid)
+        .ok()
+        .filter(|pid| *pid > 0)
+        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let mut status = 0;
+    let mut usage = RawUsage::default();
+    loop {
+        // SAFETY: both pointers are to live, writable, correctly laid out
+        // values that outlive the call; the kernel keeps neither.
+        let reaped = unsafe { wait4(pid, &raw mut status, 0, &raw mut usage) };
+        if reaped == pid {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    Ok(ResourceUsage {
+        status: ExitStatus::from_raw(status),
+        user: duration(&usage.user),
+        system: duration(&usage.system),
+        peak_rss_bytes: u64::try_from(usage.max_rss_kib).unwrap_or(0) * 1024,
+    })
+}
+
+fn duration(value: &TimeValue) -> Duration {
+    let seconds = u64::try_from(value.seconds).unwrap_or(0);
+    let microseconds = u64::try_from(value.microseconds).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_micros(microseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn exit_status_and_usage_of_a_child() {
+        let child = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        let usage = wait_with_usage(child.id()).unwrap();
+        assert_eq!(usage.status.code(), Some(7));
+        assert!(usage.peak_rss_bytes > 100_000);
+    }
+
+    #[test]
+    fn a_signal_is_not_an_exit_code() {
+        let child = Command::new("sh").args(["-c", "kill -9 $$"]).spawn().unwrap();
+        let usage = wait_with_usage(child.id()).unwrap();
+        assert_eq!(usage.status.code(), None);
+        assert_eq!(usage.status.signal(), Some(9));
+    }
+
+    #[test]
+    fn what_is_no_child_is_an_error() {
+        // Process 1 is never ours; 0 would mean "any child of the group".
+        assert!(wait_with_usage(1).is_err());
+        let error = wait_with_usage(0).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(wait_with_usage(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_child_is_reaped_once() {
+        let child = Command::new("true").spawn().unwrap();
+        assert!(wait_with_usage(child.id()).is_ok());
+        assert!(wait_with_usage(child.id()).is_err());
+    }
+}

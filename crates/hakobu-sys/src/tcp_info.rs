@@ -1,0 +1,114 @@
+//! What the kernel knows about a TCP connection (`TCP_INFO`).
+//!
+//! Neither rustix nor the standard library reads it.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// A TCP connection as the kernel sees it. Times count from its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpInfo {
+    /// Smoothed round-trip time in microseconds.
+    pub rtt_us: u32,
+    /// Segments that were sent again.
+    pub retransmits: u32,
+    /// Congestion window in segments.
+    pub congestion_window_segments: u32,
+    /// Largest segment we send, in bytes.
+    pub segment_bytes: u32,
+    /// Rate at which data reached the peer lately, in bytes per second.
+    pub delivery_bytes_per_second: u64,
+    /// Time during which there was something to send, in microseconds.
+    pub busy_us: u64,
+    /// Part of it when the peer's window was full.
+    pub rwnd_limited_us: u64,
+    /// Part of it when our own send buffer was full.
+    pub sndbuf_limited_us: u64,
+}
+
+const IPPROTO_TCP: c_int = 6;
+const TCP_INFO: c_int = 11;
+
+/// Bytes of `struct tcp_info` that are read here; newer kernels have more.
+const WANTED_BYTES: usize = 192;
+
+unsafe extern "C" {
+    fn getsockopt(socket: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut u32) -> c_int;
+}
+
+/// Asks the kernel about a connected TCP socket. Fields that an old kernel
+/// does not know are 0.
+///
+/// # Errors
+/// `fd` is not a TCP socket.
+pub fn tcp_info(fd: impl AsFd) -> io::Result<TcpInfo> {
+    let mut bytes = [0_u8; WANTED_BYTES];
+    let mut length = WANTED_BYTES as u32;
+    // SAFETY: the descriptor is open while `fd` is borrowed, and the kernel
+    // writes at most `length` bytes, which is the size of the array.
+    let failed = unsafe {
+        getsockopt(fd.as_fd().as_raw_fd(), IPPROTO_TCP, TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut length)
+    };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(parse(&bytes))
+}
+
+/// Offsets are those of `struct tcp_info` in `linux/tcp.h`, which only grows.
+fn parse(bytes: &[u8; WANTED_BYTES]) -> TcpInfo {
+    TcpInfo {
+        segment_bytes: word(bytes, 16),
+        rtt_us: word(bytes, 68),
+        congestion_window_segments: word(bytes, 80),
+        retransmits: word(bytes, 100),
+        delivery_bytes_per_second: long(bytes, 160),
+        busy_us: long(bytes, 168),
+        rwnd_limited_us: long(bytes, 176),
+        sndbuf_limited_us: long(bytes, 184),
+    }
+}
+
+fn word(bytes: &[u8; WANTED_BYTES], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_ne_bytes(word)
+}
+
+fn long(bytes: &[u8; WANTED_BYTES], at: usize) -> u64 {
+    let mut long = [0; 8];
+    long.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_ne_bytes(long)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_used_connection_has_a_round_trip_and_a_segment_size() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        near.write_all(&[1; 1000]).unwrap();
+        far.read_exact(&mut [0; 1000]).unwrap();
+        far.write_all(&[2]).unwrap();
+        near.read_exact(&mut [0; 1]).unwrap();
+        let info = tcp_info(&near).unwrap();
+        assert!(info.rtt_us > 0, "{info:?}");
+        assert!((500..=65_536).contains(&info.segment_bytes), "{info:?}");
+        assert!(info.congestion_window_segments > 0, "{info:?}");
+        assert_eq!(info.retransmits, 0, "{info:?}");
+    }
+
+    #[test]
+    fn what_is_not_tcp_is_an_error() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(tcp_info(&file).is_err());
+    }
+}

@@ -1,0 +1,298 @@
+//! The threads that carry packets from one device to the other, one for each
+//! direction.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use hakobu_sys::tun::Tun;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use super::ring::Ring;
+use super::shaper::{Fate, Shaper};
+use super::{Counters, Error, LinkSettings, Traffic};
+
+/// Packets taken at a time, before looking at those that are due.
+const BATCH_PACKETS: usize = 256;
+/// The longest nap for the sake of larger batches.
+const NAP_MOST: Duration = Duration::from_micros(500);
+/// Pause after a device failed, as it does while somebody has set it down.
+const DEVICE_FAILED_PAUSE: Duration = Duration::from_millis(10);
+
+/// Both threads. Dropping it ends them and closes their devices.
+#[derive(Debug)]
+pub(super) struct Forwarder {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    origin: Instant,
+    stopping: AtomicBool,
+    /// Readable once the threads are to end.
+    stop: OwnedFd,
+    cut: AtomicBool,
+    settings: Mutex<LinkSettings>,
+    /// Counts the changes of `settings`, so that looking costs no lock.
+    changes: AtomicU64,
+    near_to_far: Tally,
+    far_to_near: Tally,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    lost: AtomicU64,
+    queue_full: AtomicU64,
+    cut: AtomicU64,
+    refused: AtomicU64,
+    late_most_ns: AtomicU64,
+}
+
+impl Tally {
+    fn read(&self) -> Traffic {
+        Traffic {
+            forwarded_packets: self.packets.load(Relaxed),
+            forwarded_bytes: self.bytes.load(Relaxed),
+            lost_packets: self.lost.load(Relaxed),
+            queue_full_packets: self.queue_full.load(Relaxed),
+            cut_packets: self.cut.load(Relaxed),
+            refused_packets: self.refused.load(Relaxed),
+            late_most: Duration::from_nanos(self.late_most_ns.load(Relaxed)),
+        }
+    }
+}
+
+impl Forwarder {
+    pub(super) fn start(near: Tun, far: Tun, settings: LinkSettings) -> Result<Self, Error> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let stop = eventfd(0, flags).map_err(|error| Error::io("create an event")(error.into()))?;
+        let shared = Arc::new(Shared {
+            origin: Instant::now(),
+            stopping: AtomicBool::new(false),
+            stop,
+            cut: AtomicBool::new(false),
+            settings: Mutex::new(settings),
+            changes: AtomicU64::new(0),
+            near_to_far: Tally::default(),
+            far_to_near: Tally::default(),
+        });
+        // Made first: should a thread fail to start, its drop ends the other.
+        let mut forwarder = Self { shared: Arc::clone(&shared), threads: Vec::new() };
+        let (near, far) = (Arc::new(near), Arc::new(far));
+        let ends = [("link-near-far", Arc::clone(&near), Arc::clone(&far)), ("link-far-near", far, near)];
+        for (direction, (name, from, to)) in ends.into_iter().enumerate() {
+            let carrier = Carrier::new(Arc::clone(&shared), direction, from, to, &settings);
+            let thread = thread::Builder::new()
+                .name(name.into())
+                .spawn(move || carrier.run())
+                .map_err(Error::io("start a thread"))?;
+            forwarder.threads.push(thread);
+        }
+        Ok(forwarder)
+    }
+
+    pub(super) fn set_cut(&self, cut: bool) {
+        self.shared.cut.store(cut, Relaxed);
+    }
+
+    pub(super) fn settings(&self) -> LinkSettings {
+        self.shared.settings()
+    }
+
+    pub(super) fn change(&self, settings: LinkSettings) {
+        let mut current = self.shared.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = settings;
+        self.shared.changes.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        Counters { near_to_far: self.shared.near_to_far.read(), far_to_near: self.shared.far_to_near.read() }
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Relaxed);
+        let _ = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
+        for thread in self.threads.drain(..) {
+            // A panic there has been printed, and must not become an abort here.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn now_ns(&self) -> u64 {
+        self.origin.elapsed().as_nanos() as u64
+    }
+
+    fn settings(&self) -> LinkSettings {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One direction.
+struct Carrier {
+    shared: Arc<Shared>,
+    direction: usize,
+    from: Arc<Tun>,
+    to: Arc<Tun>,
+    shaper: Shaper,
+    ring: Ring,
+    /// What the ring should have.
+    memory_bytes: usize,
+    /// Takes packets there is no room for.
+    spill: Vec<u8>,
+    nap: Duration,
+    changes_seen: u64,
+}
+
+impl Carrier {
+    fn new(
+        shared: Arc<Shared>,
+        direction: usize,
+        from: Arc<Tun>,
+        to: Arc<Tun>,
+        settings: &LinkSettings,
+    ) -> Self {
+        // Each direction loses packets of its own.
+        let seed = settings.seed.wrapping_mul(2).wrapping_add(direction as u64);
+        let packet_bytes = settings.mtu as usize;
+        let memory_bytes = settings.memory_bytes() as usize;
+        Self {
+            shared,
+            direction,
+            from,
+            to,
+            shaper: Shaper::new(settings, seed),
+            ring: Ring::new(memory_bytes, packet_bytes),
+            memory_bytes,
+            spill: vec![0; packet_bytes],
+            nap: nap_for(settings),
+            changes_seen: 0,
+        }
+    }
+
+    fn run(mut self) {
+        while !self.shared.stopping.load(Relaxed) {
+            if self.memory_bytes > self.ring.memory_bytes() {
+                self.ring = self.ring.resized(self.memory_bytes);
+            }
+            let received = self.receive_batch();
+            self.send_due();
+            match received {
+                Ok(BATCH_PACKETS) => {} // more may be waiting
+                Ok(_) => self.wait(),
+                Err(_) => sleep(DEVICE_FAILED_PAUSE),
+            }
+        }
+    }
+
+    fn tally(&self) -> &Tally {
+        if self.direction == 0 { &self.shared.near_to_far } else { &self.shared.far_to_near }
+    }
+
+    /// Called for each packet, so that one sent after a change is subject to it.
+    fn take_changes(&mut self) {
+        let changes = self.shared.changes.load(Relaxed);
+        if changes != self.changes_seen {
+            self.changes_seen = changes;
+            let settings = self.shared.settings();
+            self.shaper.change(&settings);
+            self.nap = nap_for(&settings);
+            self.memory_bytes = settings.memory_bytes() as usize;
+        }
+    }
+
+    /// Takes what the device has, up to a batch. The packets count as come now.
+    fn receive_batch(&mut self) -> io::Result<usize> {
+        let now_ns = self.shared.now_ns();
+        for count in 0..BATCH_PACKETS {
+            let space = self.ring.space();
+            let room = space.is_some();
+            let length = match self.from.receive(space.unwrap_or(&mut self.spill)) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(count),
+                Err(error) => return Err(error),
+            };
+            if self.shared.cut.load(Relaxed) {
+                self.tally().cut.fetch_add(1, Relaxed);
+                continue;
+            }
+            self.take_changes();
+            match self.shaper.admit(now_ns, length) {
+                Fate::Due { at_ns } if room => self.ring.push(length, at_ns),
+                Fate::Lost => {
+                    self.tally().lost.fetch_add(1, Relaxed);
+                }
+                Fate::Due { .. } | Fate::QueueFull => {
+                    self.tally().queue_full.fetch_add(1, Relaxed);
+                }
+            }
+        }
+        Ok(BATCH_PACKETS)
+    }
+
+    /// Hands over what is due. The clock is read once, so this ends.
+    fn send_due(&mut self) {
+        let now_ns = self.shared.now_ns();
+        while let Some((due_ns, packet)) = self.ring.front() {
+            if due_ns > now_ns {
+                break;
+            }
+            let tally = self.tally();
+            // What was on its way when the link was cut is gone, too.
+            if self.shared.cut.load(Relaxed) {
+                tally.cut.fetch_add(1, Relaxed);
+            } else if self.to.send(packet).is_ok() {
+                tally.packets.fetch_add(1, Relaxed);
+                tally.bytes.fetch_add(packet.len() as u64, Relaxed);
+                tally.late_most_ns.fetch_max(now_ns - due_ns, Relaxed);
+            } else {
+                tally.refused.fetch_add(1, Relaxed);
+            }
+            self.ring.pop();
+        }
+    }
+
+    /// Waits for a packet to come or to be due. While packets are on their way
+    /// it naps first: a wake-up per packet would cost more than carrying it.
+    fn wait(&self) {
+        let timeout = match self.ring.next_due_ns() {
+            None => None,
+            Some(due_ns) => {
+                if !self.nap.is_zero() {
+                    sleep(self.nap);
+                }
+                let left = Duration::from_nanos(due_ns.saturating_sub(self.shared.now_ns()));
+                Some(left)
+            }
+        };
+        let timeout = timeout
+            .map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
+        let mut events = [
+            PollFd::from_borrowed_fd(self.from.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.shared.stop.as_fd(), PollFlags::IN),
+        ];
+        // An interrupted wait is a short one.
+        let _ = poll(&mut events, timeout.as_ref());
+    }
+}
+
+/// How late packets may be for the sake of larger batches: not noticeable
+/// beside the delay.
+fn nap_for(settings: &LinkSettings) -> Duration {
+    let nap = (settings.one_way_delay / 64).min(NAP_MOST);
+    if nap < Duration::from_micros(100) {
+        Duration::ZERO // the kernel's timers are hardly finer
+    } else {
+        nap
+    }
+}

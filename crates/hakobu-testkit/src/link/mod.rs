@@ -1,0 +1,199 @@
+//! An emulated link: two network namespaces, near and far, joined by two TUN
+//! devices, between which threads of this process carry the packets with a
+//! chosen delay, rate and loss. The kernel needs no `netem`.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use hakobu_testkit::link::{Link, LinkSettings};
+//!
+//! let link = Link::up(LinkSettings {
+//!     rate_bits_per_second: Some(1_000_000_000),
+//!     mtu: 9000,
+//!     ..LinkSettings::with_rtt(Duration::from_millis(100))
+//! })?;
+//! let status = link.near().command("ping")
+//!     .args(["-c", "3", &link.far().address().to_string()])
+//!     .status();
+//! # Ok::<(), hakobu_testkit::link::Error>(())
+//! ```
+//!
+//! It takes root and `ip` (iproute2). Packets have the size the MTU allows, no
+//! segmentation is offloaded, so loss, queue and rate see what a wire would.
+
+mod forwarder;
+mod namespace;
+mod ring;
+mod settings;
+mod shaper;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use forwarder::Forwarder;
+pub use namespace::Namespace;
+pub use settings::LinkSettings;
+
+/// Why there is no link.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The settings make no sense.
+    #[error("a link cannot have these settings: {0}")]
+    Settings(String),
+    /// Only root may make namespaces and devices.
+    #[error("emulating a link takes root")]
+    NotRoot,
+    /// `ip` failed.
+    #[error("`{command}` failed: {message}")]
+    Tool {
+        /// What was run.
+        command: String,
+        /// What it, or starting it, answered.
+        message: String,
+    },
+    /// A system call failed.
+    #[error("cannot {what}")]
+    Io {
+        /// What was to be done.
+        what: &'static str,
+        /// Why it could not.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+}
+
+/// What happened to the packets of one direction since the link came up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Packets that arrived.
+    pub forwarded_packets: u64,
+    /// Their bytes, IP headers included.
+    pub forwarded_bytes: u64,
+    /// Packets the wire lost.
+    pub lost_packets: u64,
+    /// Packets dropped because the queue was full.
+    pub queue_full_packets: u64,
+    /// Packets dropped because the link was cut.
+    pub cut_packets: u64,
+    /// Packets the kernel at the other end did not take.
+    pub refused_packets: u64,
+    /// The most a packet came later than it should have. Beyond some
+    /// milliseconds, this machine was too busy for the link asked for.
+    pub late_most: Duration,
+}
+
+/// [`Traffic`] of both directions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// From near to far.
+    pub near_to_far: Traffic,
+    /// From far to near.
+    pub far_to_near: Traffic,
+}
+
+/// A link that is up. Dropping it removes all of it, ending the processes that
+/// still run in its namespaces.
+#[derive(Debug)]
+pub struct Link {
+    // In the order of removal: the devices go with the forwarder.
+    forwarder: Forwarder,
+    near: Namespace,
+    far: Namespace,
+}
+
+impl Link {
+    /// Makes both ends and starts to carry packets. Removes what earlier
+    /// processes left behind when they were killed.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is left then.
+    pub fn up(settings: LinkSettings) -> Result<Self, Error> {
+        settings.check()?;
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::NotRoot);
+        }
+        namespace::sweep();
+        let number = next_number();
+        let (near, far) = addresses(number);
+        let near = Namespace::create(namespace::name_of(number, "near"), near, far)?;
+        let far = Namespace::create(namespace::name_of(number, "far"), far, near.address())?;
+        let near_device = near.add_device(settings.mtu)?;
+        let far_device = far.add_device(settings.mtu)?;
+        let forwarder = Forwarder::start(near_device, far_device, settings)?;
+        Ok(Self { forwarder, near, far })
+    }
+
+    /// One end.
+    #[must_use]
+    pub fn near(&self) -> &Namespace {
+        &self.near
+    }
+
+    /// The other end.
+    #[must_use]
+    pub fn far(&self) -> &Namespace {
+        &self.far
+    }
+
+    /// What happened to the packets so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.forwarder.counters()
+    }
+
+    /// Drops every packet from now on, those on their way too, as a pulled
+    /// cable does: neither end is told.
+    pub fn cut(&self) {
+        self.forwarder.set_cut(true);
+    }
+
+    /// Ends [`cut`](Self::cut).
+    pub fn mend(&self) {
+        self.forwarder.set_cut(false);
+    }
+
+    /// What the link is like now.
+    #[must_use]
+    pub fn settings(&self) -> LinkSettings {
+        self.forwarder.settings()
+    }
+
+    /// Changes delay, rate, loss and queue for packets to come; those on their
+    /// way arrive when they would have, and order is kept. The seed counts only
+    /// when the link comes up.
+    ///
+    /// # Errors
+    /// [`Error::Settings`], also for another MTU, which cannot be changed.
+    pub fn change(&self, settings: LinkSettings) -> Result<(), Error> {
+        settings.check()?;
+        if settings.mtu != self.settings().mtu {
+            return Err(Error::Settings("the MTU of a link is fixed".into()));
+        }
+        self.forwarder.change(settings);
+        Ok(())
+    }
+}
+
+/// Tells the links of this process apart.
+fn next_number() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    NEXT.fetch_add(1, Relaxed)
+}
+
+/// A pair within 10.213.0.0/16, of 16384. The process id spreads those of
+/// several processes; should two be alike nevertheless, no harm is done, as
+/// namespaces keep them apart.
+fn addresses(number: u32) -> (Ipv4Addr, Ipv4Addr) {
+    let pair = std::process::id().wrapping_mul(16).wrapping_add(number) % 16_384;
+    let base = u32::from(Ipv4Addr::new(10, 213, 0, 0)) + 4 * pair;
+    (Ipv4Addr::from(base + 1), Ipv4Addr::from(base + 2))
+}

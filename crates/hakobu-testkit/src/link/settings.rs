@@ -1,0 +1,131 @@
+//! What a link should be like, and what that costs in memory.
+
+use std::time::Duration;
+
+use super::Error;
+
+/// Queue of a link whose bandwidth-delay product is smaller.
+const QUEUE_LEAST_BYTES: u64 = 1_000_000;
+/// Packets under way on a link without a rate, per direction.
+const UNLIMITED_BYTES: u64 = 64 << 20;
+/// More memory than this per direction is taken for a mistake in the settings.
+const MEMORY_MOST_BYTES: u64 = 1 << 30;
+
+/// Properties of a link, the same for both directions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinkSettings {
+    /// Time a packet travels one way: half the round trip.
+    pub one_way_delay: Duration,
+    /// Bits of IP packets per second and direction; `None`: as fast as it goes.
+    pub rate_bits_per_second: Option<u64>,
+    /// Share of packets lost on the way, 0.0 to 1.0, each by itself.
+    pub loss: f64,
+    /// Bytes that may wait to be sent, behind which packets are dropped. `None`:
+    /// the bandwidth-delay product of the round trip, at least 1 MB.
+    pub queue_bytes: Option<u64>,
+    /// Largest IP packet, 576 to 65535 bytes; fixed while the link is up.
+    pub mtu: u32,
+    /// Decides which packets are lost.
+    pub seed: u64,
+}
+
+impl Default for LinkSettings {
+    /// No delay, no limit, no loss, MTU 1500.
+    fn default() -> Self {
+        Self {
+            one_way_delay: Duration::ZERO,
+            rate_bits_per_second: None,
+            loss: 0.0,
+            queue_bytes: None,
+            mtu: 1500,
+            seed: 1,
+        }
+    }
+}
+
+impl LinkSettings {
+    /// Default settings with half of `rtt` in each direction.
+    #[must_use]
+    pub fn with_rtt(rtt: Duration) -> Self {
+        Self { one_way_delay: rtt / 2, ..Self::default() }
+    }
+
+    /// Bytes the queue ahead of the link holds.
+    #[must_use]
+    pub fn queue_limit_bytes(&self) -> u64 {
+        match (self.queue_bytes, self.rate_bits_per_second) {
+            (Some(bytes), _) => bytes,
+            (None, Some(rate)) => bytes_in(rate, self.one_way_delay.saturating_mul(2)).max(QUEUE_LEAST_BYTES),
+            (None, None) => UNLIMITED_BYTES,
+        }
+    }
+
+    /// Memory for the packets of one direction: those on the way, those in the
+    /// queue, and slack for a forwarder that was not scheduled in time.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let under_way = self.rate_bits_per_second.map_or(0, |rate| bytes_in(rate, self.one_way_delay));
+        let needed = under_way.saturating_add(self.queue_limit_bytes());
+        needed.saturating_add(needed / 4).saturating_add(16 * u64::from(self.mtu)).saturating_add(1 << 20)
+    }
+
+    /// # Errors
+    /// [`Error::Settings`] naming the value that makes no sense.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let wrong = |what: String| Err(Error::Settings(what));
+        if !(0.0..=1.0).contains(&self.loss) {
+            return wrong(format!("loss {} is not a share from 0 to 1", self.loss));
+        }
+        if !(576..=65_535).contains(&self.mtu) {
+            return wrong(format!("MTU {} is not from 576 to 65535", self.mtu));
+        }
+        if self.rate_bits_per_second.is_some_and(|rate| rate < 1000) {
+            return wrong("the rate is below 1000 bit/s".into());
+        }
+        if self.memory_bytes() > MEMORY_MOST_BYTES {
+            return wrong(format!(
+                "delay, rate and queue together need {} bytes of memory per direction, \
+                 more than {MEMORY_MOST_BYTES}",
+                self.memory_bytes()
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn bytes_in(rate_bits_per_second: u64, time: Duration) -> u64 {
+    let bytes = u128::from(rate_bits_per_second) * time.as_nanos() / 8_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_queue_is_the_bandwidth_delay_product() {
+        let mut settings = LinkSettings::with_rtt(Duration::from_millis(100));
+        settings.rate_bits_per_second = Some(1_000_000_000);
+        assert_eq!(settings.queue_limit_bytes(), 12_500_000);
+        settings.rate_bits_per_second = Some(1_000_000);
+        assert_eq!(settings.queue_limit_bytes(), 1_000_000);
+        settings.queue_bytes = Some(3000);
+        assert_eq!(settings.queue_limit_bytes(), 3000);
+    }
+
+    #[test]
+    fn settings_without_sense_are_named() {
+        let good = LinkSettings::default();
+        assert!(good.check().is_ok());
+        let cases = [
+            (LinkSettings { loss: 1.5, ..good }, "loss"),
+            (LinkSettings { loss: f64::NAN, ..good }, "loss"),
+            (LinkSettings { mtu: 100, ..good }, "MTU"),
+            (LinkSettings { rate_bits_per_second: Some(1), ..good }, "rate"),
+            (LinkSettings { queue_bytes: Some(u64::MAX), ..good }, "memory"),
+        ];
+        for (settings, word) in cases {
+            let error = settings.check().unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! When a packet arrives at the other end, and whether it does. Knows no clock:
+//! the time is handed in, in nanoseconds.
+
+use super::LinkSettings;
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Handed over at this time.
+    Due { at_ns: u64 },
+    /// Lost on the way.
+    Lost,
+    /// The queue had no room for it.
+    QueueFull,
+}
+
+/// One direction of a link: a queue, a transmitter that sends one packet after
+/// the other at the rate, and a wire with a delay that loses packets.
+#[derive(Debug)]
+pub(super) struct Shaper {
+    delay_ns: u64,
+    rate_bits_per_second: Option<u64>,
+    queue_limit_bytes: u64,
+    loss: f64,
+    random: u64,
+    /// When the transmitter has sent all it was given.
+    free_at_ns: u64,
+    /// Packets keep their order, also when the delay becomes shorter.
+    last_due_ns: u64,
+}
+
+impl Shaper {
+    pub(super) fn new(settings: &LinkSettings, seed: u64) -> Self {
+        let mut shaper = Self {
+            delay_ns: 0,
+            rate_bits_per_second: None,
+            queue_limit_bytes: 0,
+            loss: 0.0,
+            random: seed,
+            free_at_ns: 0,
+            last_due_ns: 0,
+        };
+        shaper.change(settings);
+        shaper
+    }
+
+    /// Takes over all of `settings` but the seed, for the packets to come.
+    pub(super) fn change(&mut self, settings: &LinkSettings) {
+        self.delay_ns = u64::try_from(settings.one_way_delay.as_nanos()).unwrap_or(u64::MAX);
+        self.rate_bits_per_second = settings.rate_bits_per_second;
+        self.queue_limit_bytes = settings.queue_limit_bytes();
+        self.loss = settings.loss;
+    }
+
+    /// Decides over a packet of `length` bytes that came at `now_ns`. A lost
+    /// packet has taken its time on the transmitter, one without room has not.
+    pub(super) fn admit(&mut self, now_ns: u64, length: usize) -> Fate {
+        let start_ns = self.free_at_ns.max(now_ns);
+        let mut sent_at_ns = now_ns;
+        if let Some(rate) = self.rate_bits_per_second {
+            let waiting_ns = start_ns - now_ns;
+            let waiting_bytes = u128::from(waiting_ns) * u128::from(rate) / 8_000_000_000;
+            let limit = u128::from(self.queue_limit_bytes);
+            // An idle transmitter takes any packet, however small the queue.
+            if waiting_ns > 0 && waiting_bytes + length as u128 > limit {
+                return Fate::QueueFull;
+            }
+            let bits = length as u128 * 8;
+            let duration_ns = (bits * 1_000_000_000).div_ceil(u128::from(rate));
+            sent_at_ns = start_ns.saturating_add(duration_ns as u64);
+            self.free_at_ns = sent_at_ns;
+        }
+        if self.next_share() < self.loss {
+            return Fate::Lost;
+        }
+        let at_ns = sent_at_ns.saturating_add(self.delay_ns).max(self.last_due_ns);
+        self.last_due_ns = at_ns;
+        Fate::Due { at_ns }
+    }
+
+    /// The next number from 0.0 up to but without 1.0 (SplitMix64).
+    fn next_share(&mut self) -> f64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        (z >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const MS: u64 = 1_000_000;
+
+    fn settings() -> LinkSettings {
+        LinkSettings {
+            one_way_delay: Duration::from_millis(50),
+            rate_bits_per_second: Some(8_000_000), // 1000 bytes a millisecond
+            queue_bytes: Some(3000),
+            ..LinkSettings::default()
+        }
+    }
+
+    #[test]
+    fn packets_are_sent_one_after_the_other() {
+        let mut shaper = Shaper::new(&settings(), 1);
+        let due = |ms| Fate::Due { at_ns: ms * MS };
+        assert_eq!(shaper.admit(0, 1000), due(51));
+        assert_eq!(shaper.admit(0, 2000), due(53));
+        // The transmitter was idle for a while: nothing is saved up.
+        assert_eq!(shaper.admit(10 * MS, 1000), due(61));
+    }
+
+    #[test]
+    fn a_full_queue_drops_and_takes_no_time() {
+        let mut shaper = Shaper::new(&settings(), 1);
+        for _ in 0..3 {
+            assert!(matches!(shaper.admit(0, 1000), Fate::Due { .. }));
+        }
+        assert_eq!(shaper.admit(0, 1000), Fate::QueueFull);
+        let later = shaper.admit(MS, 1000);
+        assert_eq!(later, Fate::Due { at_ns: 54 * MS });
+    }
+
+    #[test]
+    fn loss_follows_share_and_seed() {
+        let fates = |loss, seed| {
+            let settings = LinkSettings { loss, rate_bits_per_second: None, ..settings() };
+            let mut shaper = Shaper::new(&settings, seed);
+            (0..100_000).map(|now| shaper.admit(now, 100) == Fate::Lost).collect::<Vec<_>>()
+        };
+        let count = |fates: &[bool]| fates.iter().filter(|lost| **lost).count();
+        assert_eq!(count(&fates(0.0, 1)), 0);
+        assert_eq!(count(&fates(1.0, 1)), 100_000);
+        let some = count(&fates(0.01, 1));
+        assert!((800..1200).contains(&some), "{some} of 100000 at 1 %");
+        assert_eq!(fates(0.01, 7), fates(0.01, 7));
+        assert_ne!(fates(0.01, 7), fates(0.01, 8));
+    }
+
+    #[test]
+    fn a_shorter_delay_does_not_reorder() {
+        let mut shaper = Shaper::new(&settings(), 1);
+        let Fate::Due { at_ns: first } = shaper.admit(0, 1000) else {
+            panic!("the first packet is on its way");
+        };
+        shaper.change(&LinkSettings { one_way_delay: Duration::ZERO, ..settings() });
+        let Fate::Due { at_ns: second } = shaper.admit(MS, 1000) else {
+            panic!("the second packet is on its way");
+        };
+        assert!(second >= first);
+    }
+}

@@ -1,0 +1,162 @@
+//! The verb `copy`, from the arguments to the exit code.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use hakobu_agent::request::CopyRequest;
+use hakobu_core::error::Error;
+use hakobu_core::location::Location;
+use hakobu_core::report::{Report, ReportEnd};
+use jiff::{Timestamp, Unit};
+
+use crate::cli::CopyArguments;
+use crate::render::{RenderSettings, Renderer};
+use crate::report_file::ReportFile;
+use crate::{exit, run, settings, shell, signals};
+
+/// Copies; returns the exit code. `arguments` are those of the whole program, for the report.
+pub fn copy(typed: &CopyArguments, arguments: &[OsString]) -> u8 {
+    let began = Instant::now();
+    let started_at = now();
+    let request = match settings::request(typed, std::env::var_os("HAKOBU_SSH")) {
+        Ok(request) => request,
+        Err(errors) => return exit::errors(&errors),
+    };
+    let report_file = match typed.report.as_deref().map(ReportFile::open).transpose() {
+        Ok(file) => file,
+        Err(error) => return exit::errors(&[error]),
+    };
+    let cancel = match signals::cancel_flag() {
+        Ok(cancel) => cancel,
+        Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
+    };
+    let renderer = Renderer::new(render_settings(typed));
+    let base = Report { started_at, ..base_report(&request, arguments) };
+    let mut report = run::copy(&request, &renderer, cancel);
+    complete(&mut report, base, began.elapsed());
+    renderer.finish(&report);
+    let written = report_file.map_or(Ok(()), |file| file.write(&report));
+    match written {
+        Err(error) => match (exit::errors(&[error]), report.exit_code) {
+            (code, 0) => code,
+            (_, code) => code,
+        },
+        Ok(()) => report.exit_code,
+    }
+}
+
+fn render_settings(typed: &CopyArguments) -> RenderSettings {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    RenderSettings {
+        json: typed.json,
+        quiet: typed.quiet,
+        verbose: typed.verbose,
+        why: typed.why,
+        dry_run: typed.dry_run,
+        progress: !typed.quiet && !dumb && std::io::stderr().is_terminal(),
+    }
+}
+
+/// What only the program knows of a run.
+fn base_report(request: &CopyRequest, arguments: &[OsString]) -> Report {
+    let end = |location: &Location| ReportEnd::typed(location.as_typed());
+    let mut sources = request.sources.iter().map(end);
+    Report {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: shell::quote_all(arguments),
+        user: user(),
+        dry_run: request.dry_run,
+        source: sources.next().unwrap_or_default(),
+        further_sources: sources.collect(),
+        target: end(&request.target),
+        ..Report::default()
+    }
+}
+
+/// Puts what the program knows into the report of the run, which keeps what it found out itself.
+fn complete(report: &mut Report, base: Report, elapsed: Duration) {
+    report.version = base.version;
+    report.command = base.command;
+    report.user = base.user;
+    report.dry_run = base.dry_run;
+    report.started_at = base.started_at;
+    report.ended_at = now();
+    report.exit_code = report.outcome.exit_code();
+    report.source.keep_typed(base.source);
+    report.target.keep_typed(base.target);
+    if report.further_sources.len() < base.further_sources.len() {
+        report.further_sources.clone_from(&base.further_sources);
+    }
+    for (end, base) in report.further_sources.iter_mut().zip(base.further_sources) {
+        end.keep_typed(base);
+    }
+    // The user's clock starts when the program does.
+    report.seconds.total = elapsed.as_secs_f64();
+}
+
+trait KeepTyped {
+    /// Takes over what was typed, and what was resolved only where nothing was yet.
+    fn keep_typed(&mut self, base: ReportEnd);
+}
+
+impl KeepTyped for ReportEnd {
+    fn keep_typed(&mut self, base: ReportEnd) {
+        let resolved = self.resolved.take().or(base.resolved);
+        *self = ReportEnd { resolved, ..base };
+    }
+}
+
+fn now() -> String {
+    let now = Timestamp::now();
+    now.round(Unit::Millisecond).unwrap_or(now).to_string()
+}
+
+/// The login name, or the number where there is none, and who is behind it under sudo.
+fn user() -> String {
+    let uid = rustix::process::getuid().as_raw();
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = account_name(&accounts, uid).unwrap_or_else(|| uid.to_string());
+    match std::env::var("SUDO_USER") {
+        Ok(behind) if !behind.is_empty() && behind != name => format!("{name} (sudo by {behind})"),
+        _ => name,
+    }
+}
+
+fn account_name(accounts: &str, uid: u32) -> Option<String> {
+    accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_are_found_by_number() {
+        let accounts = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nbroken\n";
+        assert_eq!(account_name(accounts, 1000).as_deref(), Some("ann"));
+        assert_eq!(account_name(accounts, 100), None);
+    }
+
+    #[test]
+    fn a_report_keeps_what_the_run_resolved() {
+        let mut report = Report::default();
+        report.source.resolved = Some("/whole/a".into());
+        let request = CopyRequest {
+            sources: vec![Location::local("a"), Location::local("b")],
+            target: Location::local("t"),
+            ..CopyRequest::default()
+        };
+        let arguments = ["hakobu", "copy", "a b"].map(OsString::from);
+        complete(&mut report, base_report(&request, &arguments), Duration::from_secs(2));
+        assert_eq!(report.source.typed, "a");
+        assert_eq!(report.source.resolved.as_deref(), Some("/whole/a"));
+        assert_eq!((report.further_sources[0].typed.as_str(), report.target.typed.as_str()), ("b", "t"));
+        assert_eq!(report.command, "hakobu copy 'a b'");
+        assert!(report.ended_at.ends_with('Z') && report.ended_at.contains('T'));
+    }
+}

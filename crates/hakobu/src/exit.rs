@@ -1,0 +1,65 @@
+//! Exit codes, all of them, and the last words that go with them.
+//!
+//! The codes of runs come from [`hakobu_core::report::Outcome::exit_code`]; here are those of a
+//! program that did not get that far.
+
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::report::{OutcomeFacts, outcome};
+
+use crate::words;
+
+/// It failed.
+pub const FAILED: u8 = 1;
+/// What was typed is wrong.
+pub const WRONG_USAGE: u8 = 2;
+/// The user stopped it.
+pub const INTERRUPTED: u8 = 130;
+
+/// Says what was wrong with the arguments.
+pub fn wrong_usage(lines: &[String]) -> u8 {
+    for line in lines {
+        crate::tell(&words::escaped_lines(line));
+    }
+    WRONG_USAGE
+}
+
+/// Ends with the errors that were found in what was typed. The code is that of the worst.
+pub fn errors(errors: &[Error]) -> u8 {
+    for error in errors {
+        crate::tell(&words::error(error));
+    }
+    if errors.iter().any(|error| error.kind == ErrorKind::Requirement) {
+        return code_of(ErrorKind::Requirement);
+    }
+    errors.first().map_or(FAILED, |error| code_of(error.kind))
+}
+
+fn code_of(kind: ErrorKind) -> u8 {
+    outcome(&OutcomeFacts { fatal: Some(kind), ..OutcomeFacts::default() }).exit_code()
+}
+
+/// Prints clap's answer: help and version to standard output with code 0, errors to standard
+/// error with code 2. Nothing that was typed reaches the terminal unescaped.
+pub fn clap_error(error: &clap::Error) -> u8 {
+    let rendered = error.render().to_string();
+    if !error.use_stderr() {
+        return crate::output::print(rendered.as_bytes());
+    }
+    let rendered = rendered.strip_prefix("error: ").unwrap_or(&rendered);
+    crate::tell(&format!("hakobu: {}", words::escaped_lines(rendered)));
+    WRONG_USAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requirement_weighs_more_than_wrong_usage() {
+        let error = |kind| Error::new(kind, "reading", "x");
+        assert_eq!(errors(&[error(ErrorKind::Usage)]), WRONG_USAGE);
+        assert_eq!(errors(&[error(ErrorKind::Usage), error(ErrorKind::Requirement)]), 6);
+        assert_eq!(errors(&[error(ErrorKind::Io)]), FAILED);
+        assert_eq!(errors(&[error(ErrorKind::Cancelled)]), INTERRUPTED);
+    }
+}

@@ -1,0 +1,189 @@
+//! Flags of scp, rsync, cp and ssh that people's fingers type: answered with hakobu's spelling.
+//!
+//! Where the whole line can be put right, the right line is printed, ready to paste.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::CommandFactory;
+
+use crate::cli::Cli;
+use crate::shell;
+
+mod table;
+
+use table::{Fix, find_long, find_short};
+
+/// The lines to print if `hakobu copy` was given flags that other tools have and it has not.
+/// `arguments` begin with the program's name.
+pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
+    if arguments.get(1).map(OsString::as_os_str) != Some(OsStr::new("copy")) {
+        return None;
+    }
+    let mut scan = Scan::new();
+    let mut rest = arguments[2..].iter().peekable();
+    while let Some(argument) = rest.next() {
+        let next = rest.peek().map(|next| next.as_os_str());
+        let took_next = match argument.to_str() {
+            Some("--") => {
+                scan.kept.push(argument.clone());
+                scan.kept.extend(rest.cloned());
+                break;
+            }
+            Some(text) if text.starts_with("--") => scan.long(text, next),
+            Some(text) if text.len() > 1 && text.starts_with('-') => scan.short(text, next),
+            _ => {
+                scan.kept.push(argument.clone());
+                Taken::Nothing
+            }
+        };
+        match (took_next, rest.peek()) {
+            (Taken::Own, Some(value)) => scan.kept.push((*value).clone()),
+            (Taken::Foreign, Some(_)) => {}
+            _ => continue,
+        }
+        rest.next();
+    }
+    scan.words()
+}
+
+/// Whether the argument that follows belongs to the flag.
+enum Taken {
+    Nothing,
+    /// It is the value of an option of our own.
+    Own,
+    /// It is the value of a foreign flag.
+    Foreign,
+}
+
+struct Scan {
+    /// Our own options: name with dashes, and whether a value follows.
+    own: Vec<(String, bool)>,
+    lines: Vec<String>,
+    kept: Vec<OsString>,
+    ssh_options: Vec<String>,
+    can_be_fixed: bool,
+}
+
+impl Scan {
+    fn new() -> Self {
+        let mut own = vec![("--help".to_owned(), false), ("-h".to_owned(), false)];
+        let command = Cli::command();
+        for option in command.find_subcommand("copy").into_iter().flat_map(|copy| copy.get_opts()) {
+            let takes_value = option.get_action().takes_values();
+            own.extend(option.get_long().map(|long| (format!("--{long}"), takes_value)));
+            own.extend(option.get_short().map(|short| (format!("-{short}"), takes_value)));
+        }
+        Self { own, lines: Vec::new(), kept: Vec::new(), ssh_options: Vec::new(), can_be_fixed: true }
+    }
+
+    fn own(&self, name: &str) -> Option<bool> {
+        self.own.iter().find(|(own, _)| own == name).map(|(_, takes_value)| *takes_value)
+    }
+
+    fn long(&mut self, text: &str, next: Option<&OsStr>) -> Taken {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        if self.own(name).is_none()
+            && let Some(foreign) = find_long(name)
+        {
+            let next = next.and_then(OsStr::to_str);
+            let wants_next = foreign.takes_value && value.is_none();
+            self.answer(name, value.or(next.filter(|_| wants_next)), foreign.words, foreign.fix);
+            return if wants_next { Taken::Foreign } else { Taken::Nothing };
+        }
+        self.kept.push(OsString::from(text));
+        match (self.own(name), value) {
+            (Some(true), None) => Taken::Own,
+            _ => Taken::Nothing,
+        }
+    }
+
+    /// `-a`, `-avz`, `-P 22`, `-P22`, and our own among them.
+    fn short(&mut self, text: &str, next: Option<&OsStr>) -> Taken {
+        let cluster = &text[1..];
+        let first = &text[..1 + cluster.chars().next().map_or(0, char::len_utf8)];
+        if self.own(first) == Some(true) {
+            self.kept.push(OsString::from(text));
+            return if first.len() == text.len() { Taken::Own } else { Taken::Nothing };
+        }
+        let known =
+            |letter: char| self.own(&format!("-{letter}")).is_some() || find_short(letter, None).is_some();
+        let attached = cluster.strip_prefix(&first[1..]).filter(|rest| !rest.is_empty());
+        let next = next.and_then(OsStr::to_str);
+        let first_letter = cluster.chars().next().unwrap_or('-');
+        if let Some(foreign) = find_short(first_letter, attached.or(next))
+            && foreign.takes_value
+        {
+            self.answer(first, attached.or(next), foreign.words, foreign.fix);
+            return if attached.is_some() { Taken::Nothing } else { Taken::Foreign };
+        }
+        if !cluster.chars().all(known) {
+            self.kept.push(OsString::from(text));
+            return Taken::Nothing;
+        }
+        let mut own_letters = String::new();
+        for letter in cluster.chars() {
+            match find_short(letter, None) {
+                Some(foreign) => self.answer(&format!("-{letter}"), None, foreign.words, foreign.fix),
+                // Among rsync's letters h means sizes for people, which is what hakobu prints.
+                None if letter == 'h' && cluster.len() > 1 => {}
+                None => own_letters.push(letter),
+            }
+        }
+        if !own_letters.is_empty() {
+            self.kept.push(OsString::from(format!("-{own_letters}")));
+        }
+        Taken::Nothing
+    }
+
+    fn answer(&mut self, flag: &str, value: Option<&str>, words: &str, fix: Fix) {
+        let value = value.unwrap_or("");
+        let words = words.replace("{}", if value.is_empty() { "…" } else { value });
+        self.lines.push(format!("hakobu: {flag}: {words}"));
+        match fix {
+            Fix::Drop => {}
+            Fix::Ssh(option) if !value.is_empty() || !option.contains("{}") => {
+                let quoted = shell::quote(OsStr::new(value));
+                self.ssh_options.push(option.replace("{}", &quoted));
+            }
+            Fix::Option(name) if !value.is_empty() => {
+                self.kept.insert(0, OsString::from(format!("{name}={value}")));
+            }
+            Fix::Cipher => self.kept.insert(0, OsString::from(format!("--cipher={}", cipher(value)))),
+            _ => self.can_be_fixed = false,
+        }
+    }
+
+    fn words(mut self) -> Option<Vec<String>> {
+        if self.lines.is_empty() {
+            return None;
+        }
+        self.lines.dedup();
+        if !self.ssh_options.is_empty() {
+            let ssh = format!("ssh {}", self.ssh_options.join(" "));
+            self.kept.splice(0..0, [OsString::from("--ssh"), OsString::from(ssh)]);
+        }
+        self.can_be_fixed &=
+            self.kept.iter().filter(|kept| !kept.as_encoded_bytes().starts_with(b"-")).count() >= 2;
+        if self.can_be_fixed {
+            self.lines.push(format!("try: hakobu copy {}", shell::quote_all(&self.kept)));
+        }
+        Some(self.lines)
+    }
+}
+
+/// Our name for the cipher that ssh calls `name`.
+fn cipher(name: &str) -> &'static str {
+    match name {
+        _ if name.contains("chacha") => "chacha20-poly1305",
+        _ if name.contains("aes256") => "aes-256-gcm",
+        _ if name.contains("aes") => "aes-128-gcm",
+        _ => "auto",
+    }
+}
+
+#[cfg(test)]
+#[path = "foreign/tests.rs"]
+mod tests;

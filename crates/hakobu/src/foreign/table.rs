@@ -1,0 +1,164 @@
+//! What each foreign flag means here.
+
+/// How a command line with the flag is put right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fix {
+    /// Leave the flag out.
+    Drop,
+    /// Give this to ssh; `{}` is the flag's value.
+    Ssh(&'static str),
+    /// Write this option with the flag's value.
+    Option(&'static str),
+    /// Write `--cipher` with our name for the value.
+    Cipher,
+    /// It cannot be had.
+    None,
+}
+
+/// A flag of another tool.
+#[derive(Clone, Copy, Debug)]
+pub struct Foreign {
+    /// Whether the flag has a value.
+    pub takes_value: bool,
+    /// The answer; `{}` is the flag's value.
+    pub words: &'static str,
+    /// How to put it right.
+    pub fix: Fix,
+}
+
+const fn flag(words: &'static str, fix: Fix) -> Foreign {
+    Foreign { takes_value: false, words, fix }
+}
+
+const fn valued(words: &'static str, fix: Fix) -> Foreign {
+    Foreign { takes_value: true, words, fix }
+}
+
+const ARCHIVE: Foreign =
+    flag("not needed: trees, links, modes, times and, as root, owners are always copied", Fix::Drop);
+const PROGRESS: Foreign = flag(
+    "not needed: progress is shown on a terminal, and an interrupted copy goes on where it stopped",
+    Fix::Drop,
+);
+const COMPRESS: Foreign =
+    flag("compression is not in this version (it will be --compress); leave it out", Fix::Drop);
+const CHECKSUM: Foreign = flag(
+    "comparing by content is not in this version; what is copied is always checked on the way",
+    Fix::None,
+);
+const DELETE: Foreign =
+    flag("copy never deletes; deletion comes with hakobu sync, not in this version", Fix::None);
+const FILTER: Foreign = valued("filters are not in this version", Fix::None);
+const LIMIT: Foreign = valued("a rate limit is not in this version (it will be --bwlimit)", Fix::None);
+const EXTRAS: Foreign = flag(
+    "it is not kept in this version; what is lost is counted at the end, --require refuses instead",
+    Fix::None,
+);
+const POLICY: Foreign =
+    flag("not in this version: what differs in size or time is brought up to date", Fix::None);
+const INTERACTIVE: Foreign =
+    flag("nothing is asked; -n lists what would be done (for an ssh key: --ssh 'ssh -i FILE')", Fix::None);
+const WHOLE: Foreign = flag("not needed: whatever is fastest is found out", Fix::Drop);
+const SPECIAL: Foreign =
+    flag("devices and special files are not in this version; they are listed", Fix::None);
+const FOLLOW: Foreign =
+    flag("following links is not in this version; `link/` follows the one you name", Fix::None);
+const ONE_SYSTEM: Foreign = flag("staying on one file system is not in this version", Fix::None);
+const RELATIVE: Foreign = flag("write the directory you want in TARGET", Fix::None);
+const BACKUP: Foreign = flag("backups of what is replaced are not in this version", Fix::None);
+const HUMAN: Foreign = flag("not needed: sizes are printed for people", Fix::Drop);
+const NOT_HERE: Foreign = flag("hakobu has no such mode", Fix::None);
+
+/// The answer to a flag of one letter. `value` is what follows it; some letters mean different
+/// things to scp and rsync, and what follows tells which tool was meant.
+pub fn find_short(letter: char, value: Option<&str>) -> Option<Foreign> {
+    let digits =
+        value.is_some_and(|value| value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty());
+    let cipher = value.is_some_and(|value| {
+        ["aes", "chacha", "arcfour", "3des", "blowfish"].iter().any(|name| value.starts_with(name))
+    });
+    Some(match letter {
+        'P' | 'p' if digits => {
+            valued("the port of ssh is written ssh://host:{}/path, or --ssh 'ssh -p {}'", Fix::Ssh("-p {}"))
+        }
+        'P' => PROGRESS,
+        'l' if digits => LIMIT,
+        'c' if cipher => {
+            valued("the cipher of the data is --cipher; auto takes the fastest sound one", Fix::Cipher)
+        }
+        'c' => CHECKSUM,
+        'a' | 'r' | 'p' | 'l' | 't' | 'g' => ARCHIVE,
+        'z' | 'C' => COMPRESS,
+        'u' | 'I' => POLICY,
+        'H' | 'A' | 'X' | 'S' | 'E' => EXTRAS,
+        'L' | 'k' | 'K' => FOLLOW,
+        'D' => SPECIAL,
+        'x' => ONE_SYSTEM,
+        'R' => RELATIVE,
+        'b' => BACKUP,
+        'W' => WHOLE,
+        'i' => INTERACTIVE,
+        'o' if value.is_some_and(|value| value.contains('=')) => {
+            valued("options of ssh go with it: --ssh 'ssh -o {}'", Fix::Ssh("-o {}"))
+        }
+        'o' => ARCHIVE,
+        'J' => valued("options of ssh go with it: --ssh 'ssh -J {}'", Fix::Ssh("-J {}")),
+        'F' => valued("options of ssh go with it: --ssh 'ssh -F {}'", Fix::Ssh("-F {}")),
+        '4' => flag("options of ssh go with it: --ssh 'ssh -4'", Fix::Ssh("-4")),
+        '6' => flag("options of ssh go with it: --ssh 'ssh -6'", Fix::Ssh("-6")),
+        'B' => flag("options of ssh go with it", Fix::Ssh("-o BatchMode=yes")),
+        '3' | 'T' | 'O' | 's' => flag("not needed: the way is found out", Fix::Drop),
+        'f' => flag("not needed: what differs is replaced", Fix::Drop),
+        'd' | 'm' => NOT_HERE,
+        _ => return None,
+    })
+}
+
+/// The answer to a flag that is a word, with its dashes.
+pub fn find_long(name: &str) -> Option<Foreign> {
+    Some(match name {
+        "--archive" | "--recursive" | "--times" | "--perms" | "--owner" | "--group" | "--links"
+        | "--preserve" | "--numeric-ids" | "--no-dereference" => ARCHIVE,
+        "--progress" | "--partial" | "--append" | "--append-verify" | "--stats" => PROGRESS,
+        "--info" => Foreign { takes_value: true, ..PROGRESS },
+        "--partial-dir" => Foreign { takes_value: true, ..PROGRESS },
+        "--human-readable" => HUMAN,
+        "--checksum" => CHECKSUM,
+        "--delete"
+        | "--delete-before"
+        | "--delete-during"
+        | "--delete-delay"
+        | "--delete-after"
+        | "--delete-excluded"
+        | "--del"
+        | "--remove-source-files"
+        | "--force" => DELETE,
+        "--exclude" | "--include" | "--filter" | "--exclude-from" | "--include-from" | "--files-from"
+        | "--max-size" | "--min-size" => FILTER,
+        "--rsh" => valued("it is spelled --ssh, or -e", Fix::Option("--ssh")),
+        "--rsync-path" => valued("the program on the other machine is --agent PATH", Fix::None),
+        "--port" => valued(
+            "the port of ssh is written ssh://host:{}/path; one port for the data is --data-port {}",
+            Fix::None,
+        ),
+        "--timeout" | "--contimeout" => {
+            valued("not needed: a lost connection is noticed; --retry-for says how long to try", Fix::Drop)
+        }
+        "--update" | "--existing" | "--ignore-existing" | "--size-only" | "--ignore-times"
+        | "--no-clobber" => POLICY,
+        "--whole-file" | "--no-whole-file" | "--inplace" | "--reflink" | "--inc-recursive"
+        | "--no-inc-recursive" => WHOLE,
+        "--hard-links" | "--acls" | "--xattrs" | "--sparse" | "--atimes" | "--crtimes" => EXTRAS,
+        "--devices" | "--specials" => SPECIAL,
+        "--copy-links" | "--dereference" | "--keep-dirlinks" | "--copy-dirlinks" => FOLLOW,
+        "--one-file-system" => ONE_SYSTEM,
+        "--relative" | "--parents" => RELATIVE,
+        "--mkpath" => flag("create the target's parent first; TARGET itself is created", Fix::None),
+        "--backup" => BACKUP,
+        "--bwlimit-kbps" => LIMIT,
+        "--itemize-changes" | "--interactive" => INTERACTIVE,
+        "--list-only" => flag("-n lists what would be done", Fix::None),
+        "--daemon" | "--server" | "--sender" => NOT_HERE,
+        _ => return None,
+    })
+}

@@ -1,0 +1,98 @@
+use super::*;
+
+fn lines(line: &str) -> Vec<String> {
+    let words = shell::split(OsStr::new(line)).unwrap();
+    let words = [OsString::from("hakobu"), OsString::from("copy")].into_iter().chain(words);
+    check(&words.collect::<Vec<_>>()).unwrap_or_default()
+}
+
+#[test]
+fn our_own_options_and_their_values_are_left_to_the_parser() {
+    for line in [
+        "a b",
+        "-n a b",
+        "-nqv a b",
+        "-e 'ssh -a' a b",
+        "-e -P a b",
+        "-e'ssh -p 22' a b",
+        "--ssh -P a b",
+        "--ssh=-r a b",
+        "--lanes 4 a b",
+        "--unknown a b",
+        "-Z a b",
+        "-é a b",
+        "-aé a b",
+        "-",
+        "-- -a -r",
+        "- a",
+        "--help",
+        "-h",
+    ] {
+        assert_eq!(lines(line), Vec::<String>::new(), "{line}");
+    }
+    let other_verb = ["hakobu", "man", "-a"].map(OsString::from);
+    assert_eq!(check(&other_verb), None);
+}
+
+#[test]
+fn a_line_that_can_be_put_right_is_printed_right() {
+    for (line, right) in [
+        ("-a d h:/b", "d h:/b"),
+        ("-av d h:/b", "-v d h:/b"),
+        ("-avzh --progress d h:/b", "-v d h:/b"),
+        ("-rP d h:", "d h:"),
+        ("-r -p d h:/b", "d h:/b"),
+        ("-P 22 d h:/b", "--ssh 'ssh -p 22' d h:/b"),
+        ("-P22 d h:/b", "--ssh 'ssh -p 22' d h:/b"),
+        ("-p 2222 -J gate d h:/b", "--ssh 'ssh -p 2222 -J gate' d h:/b"),
+        ("-o Port=22 d h:/b", "--ssh 'ssh -o Port=22' d h:/b"),
+        ("-oPort=22 d h:/b", "--ssh 'ssh -o Port=22' d h:/b"),
+        ("-C -c aes128-gcm@openssh.com d h:/b", "--cipher=aes-128-gcm d h:/b"),
+        ("-4 d h:/b", "--ssh 'ssh -4' d h:/b"),
+        ("--rsh='ssh -p 22' -a d h:/b", "'--ssh=ssh -p 22' d h:/b"),
+        ("--archive --info=progress2 'a b' h:/b", "'a b' h:/b"),
+        ("--info progress2 d h:/b", "d h:/b"),
+        ("-n -a --lanes 2 d -- h:/b", "-n --lanes 2 d -- h:/b"),
+    ] {
+        let said = lines(line);
+        assert_eq!(said.last().unwrap(), &format!("try: hakobu copy {right}"), "{line}: {said:?}");
+        assert!(said[0].starts_with("hakobu: -"), "{line}");
+    }
+}
+
+#[test]
+fn what_cannot_be_had_is_said_without_a_wrong_suggestion() {
+    for (line, words) in [
+        ("-c d h:/b", "by content"),
+        ("-a --delete d h:/b", "never deletes"),
+        ("-l 8000 d h:/b", "--bwlimit"),
+        ("-aH d h:/b", "--require"),
+        ("--exclude '*.o' d h:/b", "filters"),
+        ("--exclude=*.o d h:/b", "filters"),
+        ("-u d h:/b", "not in this version"),
+        ("-i key d h:/b", "ssh -i"),
+        ("-L d h:/b", "link/"),
+        ("--port 22 d h:/b", "ssh://host:22/"),
+        ("-a", "not needed"),
+    ] {
+        let said = lines(line);
+        assert!(said.iter().any(|line| line.contains(words)), "{line}: {said:?}");
+        assert!(!said.iter().any(|line| line.starts_with("try:")), "{line}: {said:?}");
+    }
+}
+
+#[test]
+fn the_same_answer_is_given_once_per_flag() {
+    assert_eq!(lines("-a -a d h:/b").len(), 2);
+}
+
+#[test]
+fn no_foreign_flag_shadows_one_of_ours() {
+    for (name, _) in Scan::new().own {
+        assert!(name.len() == 2 || find_long(&name).is_none(), "{name}");
+        let mut letters = name.chars().skip(1);
+        if let (Some(letter), None) = (letters.next(), letters.next()) {
+            assert!(find_short(letter, None).is_none(), "{name}");
+        }
+    }
+}

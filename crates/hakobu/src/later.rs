@@ -1,0 +1,32 @@
+//! Verbs that are understood but come with a later version.
+
+use std::ffi::OsString;
+
+/// The verbs, and what serves in their place until they are there.
+const LATER_VERBS: [(&str, &str); 18] = [
+    ("sync", "hakobu copy brings over what is missing or different, and deletes nothing"),
+    ("verify", "hakobu copy --verify wire checks what it copies; --report keeps the digest"),
+    ("digest", "b3sum prints the same digest"),
+    ("scan", "hakobu copy --dry-run lists what differs"),
+    ("disks", "lsblk lists the disks of a machine"),
+    ("probe", "hakobu copy --why says what limits a transfer"),
+    ("bench", "cargo xtask bench, in the source tree, compares with the usual tools"),
+    ("doctor", "hakobu copy --why says what limits a transfer"),
+    ("make-data", "cargo xtask, in the source tree, makes test data"),
+    ("jobs", "an interrupted copy goes on when the same command runs again"),
+    ("report", "a report is JSON: hakobu copy --report FILE"),
+    ("explain", "there are no filter rules yet"),
+    ("daemon", "hakobu copy needs only ssh on the other machine"),
+    ("receive", "hakobu copy needs only ssh on the other machine"),
+    ("modules", "hakobu copy needs only ssh on the other machine"),
+    ("keys", "hakobu copy uses the keys of ssh"),
+    ("serve", "there is no control plane yet"),
+    ("broker", "there is no control plane yet"),
+];
+
+/// The lines to print if the verb is one that comes later.
+pub fn check_verb(arguments: &[OsString]) -> Option<Vec<String>> {
+    let verb = arguments.get(1)?.to_str()?;
+    let (_, instead) = LATER_VERBS.iter().find(|(later, _)| *later == verb)?;
+    Some(vec![format!("hakobu: {verb} is not in this version; {instead}")])
+}

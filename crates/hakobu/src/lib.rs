@@ -1,0 +1,93 @@
+//! What the user of `hakobu` meets: arguments, words, progress, exit codes.
+//!
+//! How data moves is decided below, in `hakobu-core` and `hakobu-agent`. This crate turns what
+//! was typed into a request ([`cli`], [`settings`]), shows what happens ([`render`]), and ends
+//! with an exit code ([`exit`]).
+
+pub mod agent_command;
+pub mod cli;
+pub mod copy;
+pub mod exit;
+pub mod foreign;
+pub mod later;
+pub mod output;
+pub mod prompts;
+pub mod render;
+pub mod report_file;
+pub mod run;
+pub mod settings;
+pub mod shell;
+pub mod signals;
+pub mod words;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::cli::{Cli, Verb};
+
+/// Runs the program with these arguments, the program's own name first.
+pub fn main(arguments: &[OsString]) -> ExitCode {
+    ExitCode::from(dispatch(arguments))
+}
+
+fn dispatch(arguments: &[OsString]) -> u8 {
+    if let Some(words) = later::check_verb(arguments) {
+        return exit::wrong_usage(&words);
+    }
+    if let Some(words) = foreign::check(arguments) {
+        return exit::wrong_usage(&words);
+    }
+    let parsed =
+        Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    match parsed {
+        Err(error) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {
+            exit::wrong_usage(&no_such_verb(arguments))
+        }
+        Err(error) => exit::clap_error(&error),
+        Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, arguments),
+        Ok(Cli { verb: Verb::Agent }) => agent_command::agent(),
+        Ok(Cli { verb: Verb::Completions { shell } }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "hakobu", &mut script);
+            output::print(&script)
+        }
+        Ok(Cli { verb: Verb::Man { verb } }) => man_page(verb.as_deref()),
+    }
+}
+
+/// A verb that is none may be a forgotten `copy`.
+fn no_such_verb(arguments: &[OsString]) -> Vec<String> {
+    let typed = arguments.get(1).cloned().unwrap_or_default();
+    let mut lines = vec![format!("hakobu: there is no verb {}; see hakobu --help", shell::quote(&typed))];
+    if arguments.len() > 2 {
+        lines.push(format!("to copy: hakobu copy {}", shell::quote_all(&arguments[1..])));
+    }
+    lines
+}
+
+/// The manual page of the program, or that of one verb.
+fn man_page(verb: Option<&str>) -> u8 {
+    let mut program = Cli::command();
+    program.build();
+    let command = match verb {
+        None => Some(program),
+        Some(verb) => program.find_subcommand(verb).cloned(),
+    };
+    let Some(command) = command else {
+        return exit::wrong_usage(&["hakobu: there is no manual page of that name".to_owned()]);
+    };
+    let mut page = Vec::new();
+    match clap_mangen::Man::new(command).render(&mut page) {
+        Ok(()) => output::print(&page),
+        Err(_) => exit::FAILED,
+    }
+}
+
+/// Writes lines to standard error. Where that is gone there is nobody left to tell.
+pub(crate) fn tell(words: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = writeln!(stderr, "{}", words.trim_end_matches('\n'));
+}

@@ -1,0 +1,247 @@
+//! What a run shows: a first line, progress, what went wrong, a summary; or events as JSON.
+//!
+//! Results go to standard output, all else to standard error. With `--json` only events go to
+//! standard output. Every name is escaped on its way to a terminal. Output that nobody reads any
+//! more (a closed pipe) never stops a run.
+
+use std::io::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use hakobu_core::event::{Event, Failure, Observer};
+use hakobu_core::path::lossy;
+use hakobu_core::report::{Outcome, Report};
+use hakobu_core::units::format_bytes;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::words;
+
+pub mod json;
+pub mod progress;
+pub mod summary;
+
+use json::JsonEvent;
+use progress::Progress;
+
+/// The most failures that are shown; the report has them all.
+pub const FAILURES_SHOWN_MAX: u64 = 20;
+/// Seconds between two progress events of `--json`.
+const JSON_PROGRESS_SECONDS: f64 = 1.0;
+
+/// What to show.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RenderSettings {
+    /// Events as JSON on standard output.
+    pub json: bool,
+    /// Nothing but errors (and what `--dry-run` lists).
+    pub quiet: bool,
+    /// More at the end.
+    pub verbose: bool,
+    /// Each decision with its figures.
+    pub why: bool,
+    /// Nothing is copied: the words say so.
+    pub dry_run: bool,
+    /// A line of progress on standard error, which must be a terminal.
+    pub progress: bool,
+}
+
+/// Shows a run. Lanes and the ticker may call it at the same time.
+pub struct Renderer {
+    settings: RenderSettings,
+    began: Instant,
+    bar: Option<ProgressBar>,
+    state: Mutex<State>,
+}
+
+struct State {
+    results: Box<dyn Write + Send>,
+    remarks: Box<dyn Write + Send>,
+    failures_seen: u64,
+    progress: Progress,
+    json_progress_at: f64,
+}
+
+impl Renderer {
+    /// Shows on standard output and standard error.
+    pub fn new(settings: RenderSettings) -> Self {
+        Self::with_outputs(settings, Box::new(std::io::stdout()), Box::new(std::io::stderr()))
+    }
+
+    /// Shows elsewhere: results and remarks.
+    pub fn with_outputs(
+        settings: RenderSettings,
+        results: Box<dyn Write + Send>,
+        remarks: Box<dyn Write + Send>,
+    ) -> Self {
+        let progress = Progress::default();
+        let state = State { results, remarks, failures_seen: 0, progress, json_progress_at: 0.0 };
+        let bar = settings.progress.then(progress_bar);
+        Self { settings, began: Instant::now(), bar, state: Mutex::new(state) }
+    }
+
+    /// Says in full what goes where, once both ends are resolved: `copying /data to h:/b/data`.
+    pub fn first_line<S: AsRef<[u8]>>(&self, sources: &[S], target: impl AsRef<[u8]>) {
+        let target = target.as_ref();
+        if self.settings.json {
+            self.json(&JsonEvent::started(sources, target, self.settings.dry_run));
+        }
+        if self.settings.quiet {
+            return;
+        }
+        let doing = if self.settings.dry_run { "would copy" } else { "copying" };
+        let names: Vec<String> = sources.iter().map(|source| lossy(source.as_ref())).collect();
+        let sources = match names.as_slice() {
+            [one] => one.clone(),
+            [one, two] => format!("{one} and {two}"),
+            [one, two, more @ ..] => format!("{one}, {two} and {} more", more.len()),
+            [] => "nothing".to_owned(),
+        };
+        self.result_line(&format!("{doing} {sources} to {}", lossy(target)));
+    }
+
+    /// Ends progress and says how the run ended.
+    pub fn finish(&self, report: &Report) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        let shown = self.state().failures_seen;
+        if shown == 0 {
+            // They were not announced one by one, as from a run that ended on the far side.
+            for failure in report.failures.iter().take(FAILURES_SHOWN_MAX as usize) {
+                self.remark(&words::report_failure(failure));
+            }
+        }
+        if let Some(error) = &report.error
+            && report.outcome != Outcome::Interrupted
+        {
+            self.remark(&words::report_error(error));
+        }
+        if !self.settings.quiet {
+            for line in summary::lines(report, self.settings.verbose) {
+                self.result_line(&line);
+            }
+        }
+        if summary::can_go_on(report) {
+            self.remark(&format!("to go on: {}", report.command));
+        }
+        if self.settings.json {
+            self.json(&JsonEvent::finished(report));
+        }
+    }
+
+    /// A line for the user that is not a result: to standard error.
+    pub fn remark(&self, line: &str) {
+        self.write(line, |state| &mut state.remarks);
+    }
+
+    /// A line that is a result: to standard output, unless that is for events.
+    fn result_line(&self, line: &str) {
+        if self.settings.json {
+            self.remark(line);
+        } else {
+            self.write(line, |state| &mut state.results);
+        }
+    }
+
+    fn json(&self, event: &JsonEvent<'_>) {
+        if let Ok(line) = json::line(event, self.began.elapsed()) {
+            self.write(&line, |state| &mut state.results);
+        }
+    }
+
+    fn write(&self, line: &str, output: impl Fn(&mut State) -> &mut Box<dyn Write + Send>) {
+        let write = || {
+            let mut state = self.state();
+            // One call per line, so that lines of several writers do not mix.
+            let output = output(&mut state);
+            let _ = output.write_all(format!("{line}\n").as_bytes());
+            let _ = output.flush();
+        };
+        match &self.bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failure(&self, failure: &Failure) {
+        let seen = {
+            let mut state = self.state();
+            state.failures_seen += 1;
+            state.failures_seen
+        };
+        if seen <= FAILURES_SHOWN_MAX {
+            self.remark(&words::failure(&failure.path, &failure.error));
+        } else if seen == FAILURES_SHOWN_MAX + 1 {
+            self.remark("more failures follow; --report FILE has them all");
+        }
+    }
+
+    fn progress(&self, snapshot: &hakobu_core::counters::Snapshot) {
+        let elapsed = self.began.elapsed();
+        let (line, figures, json_is_due) = {
+            let mut state = self.state();
+            let figures = state.progress.update(elapsed, snapshot);
+            let due = elapsed.as_secs_f64() - state.json_progress_at >= JSON_PROGRESS_SECONDS;
+            if due {
+                state.json_progress_at = elapsed.as_secs_f64();
+            }
+            (figures.line(), figures, due)
+        };
+        if let Some(bar) = &self.bar {
+            bar.set_message(line);
+        }
+        if self.settings.json && json_is_due {
+            self.json(&JsonEvent::progress(&figures));
+        }
+    }
+}
+
+impl Observer for Renderer {
+    fn event(&self, event: Event) {
+        if self.settings.json
+            && let Some(event) = JsonEvent::of(&event)
+        {
+            self.json(&event);
+        }
+        match &event {
+            Event::Progress(snapshot) => self.progress(snapshot),
+            Event::Failure(failure) => self.failure(failure),
+            Event::Notice { words } if !self.settings.quiet => {
+                self.remark(&format!("note: {}", lossy(words.as_bytes())));
+            }
+            Event::Decision { choice, reason } if self.settings.why => {
+                let (choice, reason) = (lossy(choice.as_bytes()), lossy(reason.as_bytes()));
+                self.remark(&format!("why: {choice}: {reason}"));
+            }
+            Event::Decision { choice, .. } if self.settings.verbose => {
+                self.remark(&format!("chosen: {}", lossy(choice.as_bytes())));
+            }
+            Event::Planned { action, path, size_bytes } if !self.settings.json => {
+                let action = lossy(action.as_bytes());
+                let path = if path.is_empty() { ".".to_owned() } else { lossy(path) };
+                let size = match size_bytes {
+                    0 => String::new(),
+                    bytes => format!("  {}", format_bytes(*bytes)),
+                };
+                self.result_line(&format!("{action:<10} {path}{size}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+#[cfg(test)]
+#[path = "render/tests.rs"]
+mod tests;

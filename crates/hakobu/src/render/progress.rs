@@ -1,0 +1,171 @@
+//! The figures of the progress line: rate over the last seconds, time left, what limits.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use hakobu_core::counters::{Snapshot, Stage};
+use hakobu_core::report::Bottleneck;
+use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
+
+/// The rate is that of this long.
+const WINDOW: Duration = Duration::from_secs(5);
+
+/// What was seen in the last seconds.
+#[derive(Debug, Default)]
+pub struct Progress {
+    seen: VecDeque<Sample>,
+}
+
+#[derive(Clone, Debug)]
+struct Sample {
+    at: Duration,
+    written_bytes: u64,
+    stage_ns: [u64; Stage::COUNT],
+}
+
+/// The figures of one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// Bytes that are at the target, those that were there before among them.
+    pub bytes_done: u64,
+    /// Bytes found at the source so far.
+    pub bytes_seen: u64,
+    /// Whether all are found.
+    pub scan_done: bool,
+    /// Bytes per second lately.
+    pub bytes_per_second: f64,
+    /// Time left, once all is found and something moves.
+    pub left: Option<Duration>,
+    /// Entries that are dealt with.
+    pub entries_done: u64,
+    /// Entries found at the source so far.
+    pub entries_seen: u64,
+    /// Entries that failed.
+    pub entries_failed: u64,
+    /// What limits, lately.
+    pub bottleneck: Option<Bottleneck>,
+}
+
+impl Progress {
+    /// Takes a snapshot at this time since the start.
+    pub fn update(&mut self, at: Duration, snapshot: &Snapshot) -> Figures {
+        while self.seen.len() > 1 && self.seen.get(1).is_some_and(|next| next.at + WINDOW <= at) {
+            self.seen.pop_front();
+        }
+        let written_bytes = snapshot.target_written_bytes;
+        let now = Sample { at, written_bytes, stage_ns: snapshot.stage_ns };
+        let first = Sample { at: Duration::ZERO, written_bytes: 0, stage_ns: [0; Stage::COUNT] };
+        let before = self.seen.front().unwrap_or(&first);
+        let seconds = at.saturating_sub(before.at).as_secs_f64();
+        let moved = written_bytes.saturating_sub(before.written_bytes) as f64;
+        let bytes_per_second = if seconds > 0.0 { moved / seconds } else { 0.0 };
+        let mut stage_ns = [0; Stage::COUNT];
+        for (lately, (now, before)) in stage_ns.iter_mut().zip(now.stage_ns.iter().zip(before.stage_ns)) {
+            *lately = now.saturating_sub(before);
+        }
+        self.seen.push_back(now);
+        let bytes_done = written_bytes.saturating_add(snapshot.bytes_unchanged);
+        let bytes_left = snapshot.bytes_scanned.saturating_sub(bytes_done) as f64;
+        let known = snapshot.scan_done && bytes_per_second > 0.0;
+        let left = known.then(|| Duration::try_from_secs_f64(bytes_left / bytes_per_second).ok());
+        let done = [
+            snapshot.entries_created,
+            snapshot.entries_updated,
+            snapshot.entries_unchanged,
+            snapshot.entries_attributes_only,
+            snapshot.entries_skipped,
+            snapshot.entries_failed,
+        ];
+        Figures {
+            bytes_done,
+            bytes_seen: snapshot.bytes_scanned,
+            scan_done: snapshot.scan_done,
+            bytes_per_second,
+            left: left.flatten(),
+            entries_done: done.iter().sum(),
+            entries_seen: snapshot.entries_scanned,
+            entries_failed: snapshot.entries_failed,
+            bottleneck: Bottleneck::of(&stage_ns),
+        }
+    }
+}
+
+impl Figures {
+    /// One line for a terminal, the most important first, since a narrow one cuts it off.
+    pub fn line(&self) -> String {
+        let mut parts = Vec::new();
+        let seen = format_bytes(self.bytes_seen);
+        if self.scan_done && self.bytes_seen > 0 {
+            let share = self.bytes_done.min(self.bytes_seen) as f64 / self.bytes_seen as f64;
+            // Rounded down: 100 % is for what is done.
+            parts.push(format!("{:3.0} %", (share * 100.0).floor()));
+        }
+        let at_least = if self.scan_done { "" } else { "at least " };
+        parts.push(format!("{} of {at_least}{seen}", format_bytes(self.bytes_done)));
+        parts.push(format_rate(self.bytes_per_second));
+        parts.extend(self.left.map(|left| format!("{} left", format_duration(left))));
+        parts.extend(self.bottleneck.as_ref().map(|limit| format!("limit: {}", limit.words())));
+        if self.entries_seen > 1 {
+            let done = format_count(self.entries_done);
+            parts.push(format!("{done}/{} entries", format_count(self.entries_seen)));
+        }
+        if self.entries_failed > 0 {
+            parts.push(format!("{} failed", format_count(self.entries_failed)));
+        }
+        parts.join("  ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64, written: u64, scan_done: bool) -> (Duration, Snapshot) {
+        let mut snapshot = Snapshot { scan_done, ..Snapshot::default() };
+        snapshot.bytes_scanned = 10_000_000_000;
+        snapshot.bytes_unchanged = 1_000_000_000;
+        snapshot.target_written_bytes = written;
+        snapshot.entries_scanned = 1_200;
+        snapshot.entries_created = 300;
+        snapshot.stage_ns[Stage::Send as usize] = seconds * 3;
+        snapshot.stage_ns[Stage::Read as usize] = seconds;
+        (Duration::from_secs(seconds), snapshot)
+    }
+
+    fn figures(progress: &mut Progress, (at, snapshot): (Duration, Snapshot)) -> Figures {
+        progress.update(at, &snapshot)
+    }
+
+    #[test]
+    fn the_line_says_rate_time_left_and_limit() {
+        let mut progress = Progress::default();
+        figures(&mut progress, at(0, 0, true));
+        let line = figures(&mut progress, at(2, 1_000_000_000, true)).line();
+        assert_eq!(
+            line,
+            " 20 %  2.00 GB of 10.0 GB  500 MB/s  16.0 s left  limit: send 75 %  300/1 200 entries"
+        );
+        let line = figures(&mut progress, at(3, 1_500_000_000, false)).line();
+        assert!(line.starts_with("2.50 GB of at least 10.0 GB  500 MB/s  limit: send 75 %  300/1"), "{line}");
+    }
+
+    #[test]
+    fn the_rate_forgets_what_is_long_ago() {
+        let mut progress = Progress::default();
+        for second in 0..20 {
+            figures(&mut progress, at(second, 8_000_000_000, true));
+        }
+        let stalled = figures(&mut progress, at(20, 8_000_000_000, true));
+        assert_eq!((stalled.bytes_per_second, stalled.left), (0.0, None));
+        assert!(progress.seen.len() < 10);
+    }
+
+    #[test]
+    fn figures_that_run_backwards_do_no_harm() {
+        let mut progress = Progress::default();
+        figures(&mut progress, at(5, 9_500_000_000, true));
+        let figures = figures(&mut progress, at(4, 1, true));
+        assert_eq!(figures.bytes_per_second, 0.0);
+        assert!(!figures.line().is_empty());
+    }
+}

@@ -1,0 +1,198 @@
+//! The last lines of a run.
+
+use std::time::Duration;
+
+use hakobu_core::path::lossy;
+use hakobu_core::report::{Outcome, Report, Verified};
+use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
+
+use super::FAILURES_SHOWN_MAX;
+
+/// The summary, line by line.
+pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
+    let began = report.something_done() || report.entries.scanned > 0;
+    if report.error.is_some() && !began && report.outcome != Outcome::Interrupted {
+        // The error has been said; zeros would add nothing.
+        return Vec::new();
+    }
+    let mut lines = vec![format!("{}: {}", outcome_words(report), entries(report))];
+    lines.push(speed(report));
+    if let Some(digest) = &report.digest_blake3 {
+        lines.push(format!("blake3 {}", lossy(digest.as_bytes())));
+    } else if verbose && let Some(reason) = &report.digest_blake3_reason {
+        lines.push(format!("no digest: {}", lossy(reason.as_bytes())));
+    }
+    lines.extend(losses(report));
+    lines.extend(failures(report));
+    if verbose {
+        lines.extend(details(report));
+    }
+    lines
+}
+
+/// Whether the same command goes on where this run stopped.
+pub fn can_go_on(report: &Report) -> bool {
+    let lost = |kind: &str| matches!(kind, "connection_lost" | "timed_out");
+    !report.command.is_empty()
+        && (report.outcome == Outcome::Interrupted
+            || report.error.as_ref().is_some_and(|error| lost(&error.kind)))
+}
+
+fn outcome_words(report: &Report) -> &'static str {
+    match report.outcome {
+        Outcome::Done if report.dry_run => "plan",
+        Outcome::Done => "done",
+        Outcome::Partial => "partly done",
+        Outcome::Failed | Outcome::WrongUsage => "failed",
+        Outcome::Refused => "refused",
+        Outcome::Interrupted => "interrupted",
+        Outcome::Differences => "differences found",
+        Outcome::SourceChanged => "done, but the source changed while it was read",
+    }
+}
+
+/// `3 created, 2 updated, 1 000 unchanged, 2 failed`; unchanged is said even when it is none.
+fn entries(report: &Report) -> String {
+    let entries = &report.entries;
+    [
+        (entries.created, "created", true),
+        (entries.updated, "updated", true),
+        (entries.unchanged, "unchanged", true),
+        (entries.attributes_only, "with new attributes only", false),
+        (entries.deleted, "deleted", false),
+        (entries.skipped, "skipped", false),
+        (entries.failed, "failed", false),
+    ]
+    .into_iter()
+    .filter(|(count, _, always)| *always || *count > 0)
+    .map(|(count, word, _)| format!("{} {word}", format_count(count)))
+    .collect::<Vec<_>>()
+    .join(", ")
+}
+
+fn speed(report: &Report) -> String {
+    let duration = Duration::try_from_secs_f64(report.seconds.total).unwrap_or_default();
+    let mut line = format!("{} in {}", format_bytes(report.bytes.target_written), format_duration(duration));
+    if report.throughput_bytes_per_second > 0 {
+        line.push_str(&format!(": {}", format_rate(report.throughput_bytes_per_second as f64)));
+    }
+    if let Some(limit) = report.bottleneck.as_ref().filter(|_| report.bytes.target_written > 0) {
+        line.push_str(&format!(", limited by: {}", limit.words()));
+    }
+    line
+}
+
+fn losses(report: &Report) -> impl Iterator<Item = String> {
+    report.losses.iter().map(|loss| {
+        let (what, example) = (lossy(loss.what.as_bytes()), lossy(loss.example.as_bytes()));
+        let entries = if loss.count == 1 { "entry" } else { "entries" };
+        format!("not kept: {what} of {} {entries}, such as {example}", format_count(loss.count))
+    })
+}
+
+fn failures(report: &Report) -> Option<String> {
+    let count = report.failures.len() as u64;
+    let shown = match count {
+        0 => return None,
+        1..=FAILURES_SHOWN_MAX => "listed above",
+        _ => "the first are listed above, all of them in the report (--report FILE)",
+    };
+    Some(format!("{} failed: {shown}", format_count(count)))
+}
+
+fn details(report: &Report) -> Vec<String> {
+    let seconds = &report.seconds;
+    let spent = |seconds: f64| format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let cipher = report.cipher.as_deref().unwrap_or("no cipher");
+    let verified = match report.verified {
+        Verified::None => "not checked",
+        Verified::Wire => "checked on the way",
+        Verified::Medium => "checked on the medium",
+    };
+    let mut lines = vec![
+        format!(
+            "way: {}, {}, {} lanes, {verified}",
+            lossy(report.transport.as_bytes()),
+            lossy(cipher.as_bytes()),
+            report.lanes_max
+        ),
+        format!(
+            "time: connect {}, scan {}, transfer {}",
+            spent(seconds.connect),
+            spent(seconds.scan),
+            spent(seconds.transfer)
+        ),
+    ];
+    if let Some(bottleneck) = &report.bottleneck {
+        let mut stages: Vec<_> = bottleneck.stages.iter().collect();
+        stages.sort_by(|a, b| b.1.total_cmp(a.1));
+        let stages = stages.iter().map(|(stage, share)| format!("{stage} {:.0} %", *share * 100.0));
+        lines.push(format!("lanes: {}", stages.collect::<Vec<_>>().join(", ")));
+    }
+    if let (Some(sent), Some(received)) = (report.bytes.wire_sent, report.bytes.wire_received) {
+        lines.push(format!("wire: {} sent, {} received", format_bytes(sent), format_bytes(received)));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::counters::{Snapshot, Stage};
+    use hakobu_core::error::{Error, ErrorKind};
+    use hakobu_core::report::ReportLoss;
+
+    use super::*;
+
+    fn report() -> Report {
+        let mut sum = Snapshot { entries_created: 3, entries_updated: 2, ..Snapshot::default() };
+        (sum.entries_unchanged, sum.target_written_bytes) = (1_000, 1_070_000_000);
+        sum.stage_ns[Stage::Read as usize] = 61;
+        sum.stage_ns[Stage::Hash as usize] = 39;
+        let mut report = Report { command: "hakobu copy a b".into(), ..Report::default() };
+        report.set_figures(&sum);
+        (report.seconds.total, report.seconds.transfer) = (2.9, 2.8);
+        report.conclude(&[], None, false);
+        report
+    }
+
+    #[test]
+    fn a_good_end_is_two_lines() {
+        let expected = [
+            "done: 3 created, 2 updated, 1 000 unchanged",
+            "1.07 GB in 2.90 s: 382 MB/s, limited by: source read 61 %",
+        ];
+        assert_eq!(lines(&report(), false), expected);
+        assert!(!can_go_on(&report()));
+    }
+
+    #[test]
+    fn losses_digest_and_failures_have_their_lines() {
+        let mut report = report();
+        report.digest_blake3 = Some("ab12".into());
+        let (example, example_base64) = ("a\x1b[2J".to_owned(), None);
+        report.losses = vec![ReportLoss { what: "xattr".into(), count: 1, example, example_base64 }];
+        let said = lines(&report, true).join("\n");
+        assert!(said.contains("\nblake3 ab12\n"), "{said}");
+        assert!(said.contains("\nnot kept: xattr of 1 entry, such as a\\u{1b}[2J\n"), "{said}");
+        assert!(said.contains("lanes: source read 61 %, hash 39 %"), "{said}");
+    }
+
+    #[test]
+    fn an_interrupted_or_cut_run_can_go_on() {
+        let mut report = report();
+        report.conclude(&[], Some(&Error::new(ErrorKind::Cancelled, "copying", "")), true);
+        assert!(can_go_on(&report));
+        assert!(lines(&report, false)[0].starts_with("interrupted: 3 created"));
+        report.conclude(&[], Some(&Error::new(ErrorKind::ConnectionLost, "copying", "")), false);
+        assert!(can_go_on(&report));
+        report.conclude(&[], Some(&Error::new(ErrorKind::NoSpace, "copying", "")), false);
+        assert!(!can_go_on(&report));
+    }
+
+    #[test]
+    fn a_run_that_never_began_has_no_summary() {
+        let mut report = Report::default();
+        report.conclude(&[], Some(&Error::new(ErrorKind::NotFound, "opening", "")), false);
+        assert_eq!(lines(&report, false), Vec::<String>::new());
+    }
+}

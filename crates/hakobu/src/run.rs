@@ -1,0 +1,75 @@
+//! Runs a copy.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hakobu_agent::request::CopyRequest;
+use hakobu_agent::transfer::{self, Surroundings, Transfer};
+use hakobu_core::digest::hex;
+use hakobu_core::error::ErrorKind;
+use hakobu_core::location::Location;
+use hakobu_core::report::{Report, ReportEnd, ReportLoss, Verified};
+
+use crate::prompts::Terminal;
+use crate::render::Renderer;
+
+/// Copies as requested. The report is filled but for what only the program knows: version,
+/// command, user, the times, and what was typed.
+pub fn copy(request: &CopyRequest, renderer: &Renderer, cancel: Arc<AtomicBool>) -> Report {
+    let sources: Vec<_> = request.sources.iter().map(Location::as_typed).collect();
+    renderer.first_line(&sources, request.target.as_typed());
+    let mut prompts = Terminal;
+    let mut surroundings = Surroundings { prompts: &mut prompts, observer: renderer, cancel };
+    report(transfer::copy(request, &mut surroundings), request)
+}
+
+fn report(transfer: Transfer, request: &CopyRequest) -> Report {
+    let summary = transfer.summary;
+    let mut report = Report {
+        job: transfer.job,
+        transport: transfer.transport.to_owned(),
+        cipher: transfer.cipher.map(str::to_owned),
+        lanes_max: summary.lanes,
+        ..Report::default()
+    };
+    let mut sources = transfer.sources.into_iter().map(resolved);
+    report.source = sources.next().unwrap_or_default();
+    report.further_sources = sources.collect();
+    report.target = transfer.target.map(resolved).unwrap_or_default();
+    report.set_figures(&summary.counters);
+    report.bytes.wire_sent = transfer.wire_bytes.map(|(sent, _)| sent);
+    report.bytes.wire_received = transfer.wire_bytes.map(|(_, received)| received);
+    report.seconds.connect = transfer.connect.as_secs_f64();
+    report.seconds.scan = Duration::from_nanos(summary.scan_ns).as_secs_f64();
+    report.seconds.transfer = Duration::from_nanos(summary.transfer_ns).as_secs_f64();
+    report.verified = if transfer.verified { Verified::Wire } else { Verified::None };
+    report.digest_blake3 = summary.digest.as_ref().map(hex);
+    if report.digest_blake3.is_none() {
+        report.digest_blake3_reason = Some(no_digest(request, &report).to_owned());
+    }
+    report.losses = summary.losses.iter().map(ReportLoss::from).collect();
+    report.peak_memory_bytes.source = transfer.peak_memory_bytes.0;
+    report.peak_memory_bytes.target = transfer.peak_memory_bytes.1;
+    let interrupted = summary.fatal.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
+    report.conclude(&summary.failures, summary.fatal.as_ref(), interrupted);
+    report
+}
+
+fn resolved(place: String) -> ReportEnd {
+    ReportEnd { resolved: Some(place), ..ReportEnd::default() }
+}
+
+/// Why there is no digest of the whole.
+fn no_digest(request: &CopyRequest, report: &Report) -> &'static str {
+    use hakobu_agent::request::Verify;
+    if request.dry_run {
+        "nothing was read"
+    } else if request.verify == Verify::None {
+        "not asked for"
+    } else if report.entries.created + report.entries.updated == 0 {
+        "no file was copied"
+    } else {
+        "only a single file has one"
+    }
+}

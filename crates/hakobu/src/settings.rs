@@ -1,0 +1,160 @@
+//! From what was typed to a request: every value is checked, and every option that this version
+//! lacks is refused. All that is wrong is said at once.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use hakobu_agent::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
+use hakobu_core::endpoint::LossKind;
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::job::LANES_MAX;
+use hakobu_core::location::Location;
+use hakobu_core::units::{format_rate_and_bits, parse_bytes, parse_duration};
+
+use crate::cli::CopyArguments;
+use crate::shell;
+
+/// The kinds that `--require` knows.
+const REQUIREMENTS: [LossKind; 6] =
+    [LossKind::Xattr, LossKind::Acl, LossKind::HardLinks, LossKind::Holes, LossKind::Owner, LossKind::SetId];
+
+/// The request that the arguments stand for. `environment_ssh` is the value of `HAKOBU_SSH`.
+///
+/// # Errors
+/// `Usage` for each value that is wrong or of a later version; `Requirement` for what `--require`
+/// asks for and no target of this version has.
+pub fn request(typed: &CopyArguments, environment_ssh: Option<OsString>) -> Result<CopyRequest, Vec<Error>> {
+    let mut found = Findings::default();
+    refuse_later(typed, &mut found);
+    let sources = typed.sources.iter().map(|source| Location::parse(source.as_bytes()));
+    let sources = sources.filter_map(|source| found.keep(source)).collect();
+    let target = found.keep(Location::parse(typed.target.as_bytes())).unwrap_or_default();
+    let mut request = CopyRequest { sources, target, ..CopyRequest::default() };
+    request.lanes = found.keep(lanes(&typed.lanes)).unwrap_or_default();
+    request.cipher = CipherChoice::from_name(&typed.cipher).unwrap_or_default();
+    request.transport = match typed.transport.as_str() {
+        "agent" => Transport::Agent,
+        _ => Transport::Auto,
+    };
+    request.verify = match typed.verify.as_deref() {
+        Some("none") => Verify::None,
+        Some("wire") => Verify::Wire,
+        _ => Verify::Auto,
+    };
+    request.durable = if typed.durable.is_some() { Durable::None } else { Durable::Yes };
+    for name in &typed.require {
+        request.require.extend(found.keep(requirement(name)));
+    }
+    match parse_duration(&typed.retry_for) {
+        Ok(duration) => request.retry_for = duration,
+        Err(error) => found.usage("--retry-for", error.to_string()),
+    }
+    let ssh = typed.ssh.clone().map(|command| ("--ssh", command));
+    let ssh = ssh.or(environment_ssh.filter(|ssh| !ssh.is_empty()).map(|ssh| ("HAKOBU_SSH", ssh)));
+    if let Some((name, command)) = ssh {
+        match shell::split(&command) {
+            Ok(words) => request.ssh = words,
+            Err(words) => found.usage(name, words),
+        }
+    }
+    request.agent = typed.agent.clone();
+    if let Some(agent) = &typed.agent {
+        let path = agent.as_os_str().as_bytes();
+        if path.is_empty() || path.starts_with(b"-") {
+            found.usage("--agent", "it is the path of hakobu on the other machine");
+        }
+    }
+    request.data_address =
+        typed.data_address.as_deref().and_then(|address| found.keep(data_address(address)));
+    (request.sudo, request.data_port, request.dry_run) = (typed.sudo, typed.data_port, typed.dry_run);
+    if found.errors.is_empty() { Ok(request) } else { Err(found.errors) }
+}
+
+/// Errors so far.
+#[derive(Default)]
+struct Findings {
+    errors: Vec<Error>,
+}
+
+impl Findings {
+    fn keep<T>(&mut self, result: Result<T, Error>) -> Option<T> {
+        result.map_err(|error| self.errors.push(error)).ok()
+    }
+
+    fn usage(&mut self, option: &str, detail: impl Into<String>) {
+        self.errors.push(usage(option, detail));
+    }
+}
+
+fn usage(option: &str, detail: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Usage, "option", detail).at(option)
+}
+
+fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
+    match typed.compress.as_deref() {
+        None | Some("none") => {}
+        Some(_) => found.usage("--compress", "compression is not in this version; leave it out"),
+    }
+    if let Some(rate) = &typed.bwlimit {
+        let per_second = rate.strip_suffix("/s").unwrap_or(rate);
+        match parse_bytes(per_second) {
+            Ok(limit) => {
+                let echo = format_rate_and_bits(limit);
+                found.usage("--bwlimit", format!("a limit ({echo}) is not in this version"));
+            }
+            Err(error) => found.usage("--bwlimit", error.to_string()),
+        }
+    }
+    if typed.memory.is_some() {
+        let detail = "it is not in this version; memory is bounded without it and does not grow \
+                      with the number of files";
+        found.usage("--memory", detail);
+    }
+    if !matches!(typed.transport.as_str(), "auto" | "agent") {
+        let detail = format!("{} is not in this version; auto and agent are", typed.transport);
+        found.usage("--transport", detail);
+    }
+    if typed.verify.as_deref() == Some("medium") {
+        found.usage("--verify", "medium is not in this version; none and wire are");
+    }
+}
+
+fn lanes(text: &str) -> Result<Lanes, Error> {
+    match text.parse() {
+        _ if text == "auto" => Ok(Lanes::Auto),
+        Ok(count @ 1..=LANES_MAX) => Ok(Lanes::Count(count)),
+        _ => Err(usage("--lanes", format!("it is auto or a number from 1 to {LANES_MAX}"))),
+    }
+}
+
+fn requirement(name: &str) -> Result<LossKind, Error> {
+    if let Some(kind) = REQUIREMENTS.into_iter().find(|kind| kind.name() == name) {
+        return Ok(kind);
+    }
+    if matches!(name, "direct" | "nanoseconds" | "devices" | "special") {
+        let detail = format!("{name} cannot be promised by this version");
+        return Err(Error::new(ErrorKind::Requirement, "option", detail).at("--require"));
+    }
+    let known: Vec<_> = REQUIREMENTS.iter().map(|kind| kind.name()).collect();
+    Err(usage("--require", format!("{name} is not one of {}", known.join(", "))))
+}
+
+/// A host name or an address, with or without brackets, and without a port.
+fn data_address(text: &str) -> Result<String, Error> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let wrong = |detail| Err(usage("--data-address", detail));
+    if bare.is_empty() || bare.starts_with('-') {
+        return wrong("it is a host name or an address of the other machine");
+    }
+    if bare.contains(|c: char| c.is_control() || c.is_whitespace() || "/[]@".contains(c)) {
+        return wrong("it is a host name or an address, and nothing else");
+    }
+    if bare.matches(':').count() == 1 {
+        return wrong("the port is --data-port N");
+    }
+    Ok(bare.to_owned())
+}
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

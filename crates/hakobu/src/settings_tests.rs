@@ -1,0 +1,126 @@
+use std::time::Duration;
+
+use clap::Parser;
+
+use super::*;
+use crate::cli::{Cli, Verb};
+
+fn arguments(line: &[&str]) -> CopyArguments {
+    let words = ["hakobu", "copy"].iter().chain(line);
+    match Cli::try_parse_from(words).unwrap().verb {
+        Verb::Copy(arguments) => *arguments,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn parse(line: &[&str]) -> Result<CopyRequest, Vec<Error>> {
+    request(&arguments(line), None)
+}
+
+#[test]
+fn nothing_but_two_places_gives_the_defaults() {
+    let request = parse(&["a/", "me@h:/b"]).unwrap();
+    let expected = CopyRequest {
+        sources: vec![Location::local("a/")],
+        target: Location::parse(b"me@h:/b").unwrap(),
+        ..CopyRequest::default()
+    };
+    assert_eq!(request, expected);
+    assert_eq!(parse(&["a", "b", "c", "t"]).unwrap().sources.len(), 3);
+}
+
+#[test]
+fn every_option_reaches_the_request() {
+    let request = parse(&[
+        "--lanes",
+        "4",
+        "--cipher=none",
+        "-e",
+        "ssh -p 22 -i 'my key'",
+        "--agent",
+        "/opt/hakobu",
+        "--sudo",
+        "--data-address",
+        "[fd00::1]",
+        "--data-port",
+        "4000",
+        "-n",
+        "--require",
+        "xattr,hardlinks",
+        "--verify",
+        "wire",
+        "--retry-for",
+        "2m",
+        "--durable",
+        "none",
+        "--transport",
+        "agent",
+        "--compress",
+        "none",
+        "a",
+        "h:b",
+    ])
+    .unwrap();
+    assert_eq!(request.lanes, Lanes::Count(4));
+    assert_eq!(request.cipher, CipherChoice::None);
+    assert_eq!(request.ssh, ["ssh", "-p", "22", "-i", "my key"]);
+    assert_eq!(request.agent.as_deref(), Some(std::path::Path::new("/opt/hakobu")));
+    assert!(request.sudo && request.dry_run);
+    assert_eq!(request.data_address.as_deref(), Some("fd00::1"));
+    assert_eq!(request.data_port, Some(4000));
+    assert_eq!(request.require, [LossKind::Xattr, LossKind::HardLinks].into());
+    assert_eq!(request.verify, Verify::Wire);
+    assert_eq!(request.retry_for, Duration::from_secs(120));
+    assert_eq!((request.durable, request.transport), (Durable::None, Transport::Agent));
+}
+
+#[test]
+fn the_environment_names_ssh_only_where_no_option_does() {
+    let environment = || Some(OsString::from("myssh -4"));
+    let with = |line: &[&str]| request(&arguments(line), environment()).unwrap().ssh;
+    assert_eq!(with(&["a", "b"]), ["myssh", "-4"]);
+    assert_eq!(with(&["a", "b", "--ssh", "ssh"]), ["ssh"]);
+    assert_eq!(request(&arguments(&["a", "b"]), Some(OsString::new())).unwrap().ssh, ["ssh"]);
+}
+
+#[test]
+fn what_this_version_lacks_is_refused_by_name() {
+    for (line, option, words) in [
+        (&["--compress", "zstd:3"][..], "--compress", "not in this version"),
+        (&["--compress", "auto"], "--compress", "not in this version"),
+        (&["--bwlimit", "20M"], "--bwlimit", "20.0 MB/s = 160 Mbit/s"),
+        (&["--bwlimit", "20MB/s"], "--bwlimit", "not in this version"),
+        (&["--bwlimit", "fast"], "--bwlimit", "number"),
+        (&["--memory", "1G"], "--memory", "not in this version"),
+        (&["--transport", "sftp"], "--transport", "not in this version"),
+        (&["--verify", "medium"], "--verify", "not in this version"),
+        (&["--lanes", "0"], "--lanes", "1 to 64"),
+        (&["--lanes", "65"], "--lanes", "1 to 64"),
+        (&["--lanes", "many"], "--lanes", "1 to 64"),
+        (&["--retry-for", "30"], "--retry-for", "unit"),
+        (&["--require", "colour"], "--require", "is not one of"),
+        (&["--ssh", "ssh 'x"], "--ssh", "quote"),
+        (&["--agent", "--agent=-x"], "--agent", "path"),
+        (&["--data-address", "h:22"], "--data-address", "--data-port"),
+        (&["--data-address", ""], "--data-address", "host name"),
+    ] {
+        // `--agent -x` is caught by the parser; `--agent=-x` reaches the check.
+        let line = if option == "--agent" { &line[1..] } else { line };
+        let errors = parse(&[line, &["a", "b"]].concat()).unwrap_err();
+        assert_eq!(errors.len(), 1, "{line:?}");
+        assert_eq!((errors[0].kind, &errors[0].at[..]), (ErrorKind::Usage, option.as_bytes()));
+        assert!(errors[0].detail.contains(words), "{line:?}: {}", errors[0]);
+    }
+}
+
+#[test]
+fn all_that_is_wrong_is_said_at_once() {
+    let errors = parse(&["--lanes", "x", "--bwlimit", "1M", "s3://b/k", ""]).unwrap_err();
+    assert_eq!(errors.len(), 4, "{errors:?}");
+}
+
+#[test]
+fn what_no_target_has_is_a_refusal_not_a_typing_error() {
+    let errors = parse(&["--require", "direct", "a", "b"]).unwrap_err();
+    assert_eq!(errors[0].kind, ErrorKind::Requirement);
+}

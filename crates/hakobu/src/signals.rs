@@ -1,0 +1,82 @@
+//! Ctrl-C and its relatives: the first asks the run to stop, the second ends it at once.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::exit::INTERRUPTED;
+
+/// A flag that is set by the first SIGINT, SIGTERM or SIGHUP; the second ends the program with
+/// code 130. A signal that is ignored when the program starts (nohup, a shell's background job)
+/// stays ignored.
+///
+/// # Errors
+/// The system refuses to install a handler.
+pub fn cancel_flag() -> io::Result<Arc<AtomicBool>> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let ignored = ignored_signals(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if ignored & (1 << (signal - 1)) != 0 {
+            continue;
+        }
+        // Order matters: at the first signal the flag is not set yet when this one looks.
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            i32::from(INTERRUPTED),
+            Arc::clone(&cancel),
+        )?;
+        signal_hook::flag::register(signal, Arc::clone(&cancel))?;
+    }
+    Ok(cancel)
+}
+
+/// The mask of ignored signals from the text of `/proc/self/status`, signal 1 in the lowest bit.
+fn ignored_signals(status: &str) -> u64 {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_read() {
+        assert_eq!(ignored_signals("Name:\tx\nSigIgn:\t0000000000001001\n"), 0x1001);
+        assert_eq!(ignored_signals("SigBlk:\t1\n"), 0);
+    }
+
+    /// Runs in a process of its own, started by the next test.
+    #[test]
+    #[ignore = "ends its process"]
+    fn child_that_signals_itself() {
+        use std::sync::atomic::Ordering::SeqCst;
+        let raise = || {
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT).unwrap();
+        };
+        let cancel = cancel_flag().unwrap();
+        raise();
+        while !cancel.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        println!("asked to stop");
+        raise();
+        std::thread::sleep(std::time::Duration::from_secs(60));
+    }
+
+    #[test]
+    fn the_first_signal_asks_and_the_second_ends() {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture", "signals::tests::child_that_signals_itself"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(said.contains("asked to stop"), "{said}");
+        assert_eq!(child.status.code(), Some(130));
+    }
+}

@@ -1,0 +1,98 @@
+//! Errors in words, with the next step. The one place where kinds become advice.
+
+use hakobu_core::error::Error;
+use hakobu_core::path::lossy;
+use hakobu_core::report::{ReportError, ReportFailure, kind_name};
+
+/// An error that ends the program: what happened, and what to do.
+pub fn error(error: &Error) -> String {
+    with_next_step(&plain(&error.during, &lossy(&error.at), &error.detail), &kind_name(error.kind))
+}
+
+/// The error that ended a run.
+pub fn report_error(error: &ReportError) -> String {
+    let place = lossy(error.at.as_bytes());
+    with_next_step(&plain(&error.during, &place, &error.error), &error.kind)
+}
+
+/// One entry that failed, in one line.
+pub fn failure(path: &[u8], error: &Error) -> String {
+    failed_line(&lossy(path), &error.during, &error.detail)
+}
+
+/// One entry that failed, from a report.
+pub fn report_failure(failure: &ReportFailure) -> String {
+    failed_line(&lossy(failure.path.as_bytes()), &failure.during, &failure.error)
+}
+
+fn failed_line(path: &str, during: &str, detail: &str) -> String {
+    format!("failed: {path}: {}: {}", lossy(during.as_bytes()), lossy(detail.as_bytes()))
+}
+
+fn plain(during: &str, place: &str, detail: &str) -> String {
+    let mut words = format!("hakobu: {}", lossy(during.as_bytes()));
+    if !place.is_empty() {
+        words.push(' ');
+        words.push_str(place);
+    }
+    if !detail.is_empty() {
+        words.push_str(": ");
+        words.push_str(&escaped_lines(detail).replace('\n', "\n  "));
+    }
+    words
+}
+
+fn with_next_step(words: &str, kind: &str) -> String {
+    match next_step(kind) {
+        Some(step) => format!("{words}\n  what to do: {step}"),
+        None => words.to_owned(),
+    }
+}
+
+/// What the user can do about an error of this kind, where the error's own words do not say.
+fn next_step(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "connection_lost" | "timed_out" => {
+            "check the network, then run the same command again: what is done is not sent again; \
+             --retry-for 10m keeps trying"
+        }
+        "corrupt" => "run the same command again; if it happens again, check memory, disks and network cards",
+        "locked" => "wait for the other run, or end it",
+        "no_inodes" => "free inodes at the target (many small files use them up), then run it again",
+        "no_space" => "free space at the target or raise the quota, then run the same command again",
+        "permission_denied" => "run it as a user who may; --sudo gives the far side the rights of root",
+        "protocol" => "see that both sides run the same version: hakobu --version",
+        "read_only" => "mount the target's file system for writing",
+        "requirement" => "leave --require out to accept the loss; it is counted at the end",
+        "source_changed" | "source_vanished" => "run the same command again when the source is quiet",
+        _ => return None,
+    })
+}
+
+/// Control and deceptive characters escaped, but lines stay lines.
+pub fn escaped_lines(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| lossy(line.as_bytes())).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_to_do() {
+        let lost = Error::new(ErrorKind::ConnectionLost, "sending to", "broken pipe").at("h\x1b[2J");
+        let words = error(&lost);
+        assert!(words.starts_with("hakobu: sending to h\\u{1b}[2J: broken pipe\n  what to do: "), "{words}");
+        assert_eq!(words, report_error(&ReportError::from(&lost)));
+    }
+
+    #[test]
+    fn the_other_sides_words_stay_lines_but_cannot_move_the_cursor() {
+        let told = Error::new(ErrorKind::Io, "starting ssh", "Host key changed!\n\x1b[31mbeware\r");
+        assert_eq!(error(&told), "hakobu: starting ssh: Host key changed!\n  \\u{1b}[31mbeware\\r");
+        assert_eq!(failure(b"a\nb", &told).lines().count(), 1);
+    }
+}

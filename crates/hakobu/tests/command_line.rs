@@ -1,0 +1,154 @@
+//! The real program and what it says to what people type.
+
+#![allow(clippy::expect_used)]
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Output, Stdio};
+
+fn hakobu<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hakobu"))
+        .args(arguments)
+        .env_remove("HAKOBU_SSH")
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program starts")
+}
+
+/// Exit code, standard output, standard error.
+fn said(line: &str) -> (i32, String, String) {
+    let output = hakobu(&line.split(' ').collect::<Vec<_>>());
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("only UTF-8 is printed");
+    (output.status.code().expect("no signal"), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn what_is_wrong_is_said_on_standard_error_with_code_2() {
+    for (line, words) in [
+        ("copy", "<SOURCE>"),
+        ("copy a", "hakobu copy <SOURCE>... <TARGET>"),
+        ("copy -a d h:/b", "try: hakobu copy d h:/b"),
+        ("copy -P 22 d h:/b", "try: hakobu copy --ssh 'ssh -p 22' d h:/b"),
+        ("copy -az --delete d h:/b", "copy never deletes"),
+        ("copy --frob a b", "'--frob'"),
+        ("copy --compress zstd a b", "--compress: compression is not in this version"),
+        ("copy --bwlimit 20M a b", "20.0 MB/s = 160 Mbit/s"),
+        ("copy --memory 1G a b", "--memory: it is not in this version"),
+        ("copy --transport sftp a b", "--transport: sftp is not in this version"),
+        ("copy --verify medium a b", "--verify: medium is not in this version"),
+        ("copy --cipher rot13 a b", "aes-256-gcm"),
+        ("copy --data-port 0 a b", "--data-port"),
+        ("copy --lanes 0 a b", "--lanes: it is auto or a number from 1 to"),
+        ("copy --quiet --verbose a b", "cannot be used with"),
+        ("copy a s3://bucket/key", "s3:// is not in this version"),
+        ("copy -- -oProxyCommand=x:y b", "a host cannot begin with -"),
+        ("copy - b", "./-"),
+        ("data host:/backup", "to copy: hakobu copy data host:/backup"),
+        ("frob", "there is no verb frob"),
+        ("man frob", "no manual page"),
+    ] {
+        let (code, out, err) = said(line);
+        assert_eq!((code, out.as_str()), (2, ""), "{line}: {err}");
+        assert!(err.contains(words) && err.starts_with("hakobu: "), "{line}: {err}");
+        assert!(!err.contains("agent'"), "a hidden verb is no advice: {err}");
+    }
+}
+
+#[test]
+fn every_verb_of_later_versions_is_known_by_name() {
+    for verb in [
+        "sync",
+        "verify",
+        "digest",
+        "scan",
+        "disks",
+        "probe",
+        "bench",
+        "doctor",
+        "make-data",
+        "jobs",
+        "report",
+        "explain",
+        "daemon",
+        "receive",
+        "modules",
+        "keys",
+        "serve",
+        "broker",
+    ] {
+        let (code, _, err) = said(&format!("{verb} a b"));
+        assert_eq!(code, 2);
+        assert!(err.starts_with(&format!("hakobu: {verb} is not in this version; ")), "{err}");
+    }
+}
+
+#[test]
+fn a_requirement_that_nothing_meets_is_refused() {
+    let (code, _, err) = said("copy --require direct a b");
+    assert_eq!(code, 6, "{err}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_known_before_the_copy() {
+    let (code, out, err) = said("copy --report /nonexistent/report.json /etc/hostname /dev/null");
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("opening the report /nonexistent/report.json"), "{err}");
+}
+
+#[test]
+fn nothing_typed_reaches_the_terminal_unescaped() {
+    let hostile = b"x\x1b[2J\x07\x9b\xc2\x9b\xe2\x80\xaey";
+    for before in [&b""[..], b"copy", b"copy\0a", b"copy\0--", b"copy\0--lanes", b"copy\0-a"] {
+        for prefix in [&b""[..], b"--", b"-", b"--cipher=", b"--require=", b"h:~", b"s3://"] {
+            let mut arguments: Vec<&OsStr> = before
+                .split(|&byte| byte == 0)
+                .filter(|word| !word.is_empty())
+                .map(OsStr::from_bytes)
+                .collect();
+            let typed = [prefix, hostile].concat();
+            arguments.push(OsStr::from_bytes(&typed));
+            arguments.push(OsStr::new("s3://b"));
+            let output = hakobu(&arguments);
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+            let text = String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8");
+            let unsafe_characters = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+            assert!(!text.contains(unsafe_characters), "{arguments:?}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn help_completions_and_manual_go_to_standard_output() {
+    for (line, words) in [
+        ("--help", "copy         Bring over"),
+        ("--version", env!("CARGO_PKG_VERSION")),
+        ("copy --help", "Examples:"),
+        ("completions bash", "--data-address"),
+        ("completions zsh", "--data-address"),
+        ("completions fish", "data-address"),
+        ("man", ".TH hakobu 1"),
+        ("man copy", ".TH hakobu-copy 1"),
+    ] {
+        let (code, out, err) = said(line);
+        assert_eq!((code, err.as_str()), (0, ""), "{line}");
+        assert!(out.contains(words), "{line}: {out}");
+    }
+    assert_eq!(hakobu::<&str>(&[]).status.code(), Some(2));
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    for line in ["copy --help", "completions bash", "copy --json /nonexistent/a /nonexistent/b"] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_hakobu"))
+            .args(line.split(' '))
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .expect("the program starts");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some_and(|code| code < 10), "{line}: {:?} {err}", output.status);
+        assert!(!err.contains("panicked"), "{err}");
+    }
+}

@@ -1,0 +1,26 @@
+//! The help is looked at when it changes: run with HAKOBU_BLESS=1 to accept a new one.
+
+#![allow(clippy::expect_used)]
+
+use clap::CommandFactory;
+
+#[test]
+fn the_help_of_copy_is_the_one_that_was_approved() {
+    let mut command = hakobu::cli::Cli::command().term_width(100);
+    command.build();
+    let copy = command.find_subcommand_mut("copy").expect("there is a verb copy");
+    let help = copy.render_help().to_string();
+    for line in help.lines() {
+        assert!(line.chars().count() <= 100, "too wide: {line}");
+    }
+    assert!(help.lines().count() <= 70, "one screen and a bit, not a manual");
+    for later in ["--compress", "--bwlimit", "--memory", "--transport"] {
+        assert!(!help.contains(later), "{later} is of a later version");
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/help_copy.txt");
+    if std::env::var_os("HAKOBU_BLESS").is_some() {
+        std::fs::write(path, &help).expect("the approved help can be written");
+    }
+    let approved = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(help, approved, "if it is better than before: HAKOBU_BLESS=1 cargo test -p hakobu help");
+}

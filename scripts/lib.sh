@@ -1,0 +1,54 @@
+# Shell pieces that ./test, ./try and .ci/run share. To be sourced by bash.
+
+# sshd and ip are not on every user's PATH.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+export CARGO_TERM_COLOR=never
+
+say() { printf '%s\n' "$*"; }
+die() { printf '%s\n' "$*" >&2; exit 1; }
+
+need_cargo() {
+  command -v cargo >/dev/null || die "cargo is not on the PATH: install a Rust toolchain first (rust-version in Cargo.toml says which)"
+}
+
+# need_packages PROGRAM=PACKAGE...: installs the packages whose programs are missing, on Debian and its kin.
+need_packages() {
+  local pair packages=()
+  for pair in "$@"; do
+    command -v "${pair%%=*}" >/dev/null || packages+=("${pair#*=}")
+  done
+  if [ ${#packages[@]} -eq 0 ]; then return 0; fi
+  command -v apt-get >/dev/null || die "missing here: ${packages[*]} (names as in Debian); install them and run this again"
+  local root=()
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || die "missing here: ${packages[*]}; install them as root and run this again"
+    root=(sudo)
+  fi
+  say "installing: ${packages[*]}"
+  local log
+  log=$(mktemp)
+  if ! install_packages >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    die "apt-get could not install: ${packages[*]}"
+  fi
+  rm -f "$log"
+}
+
+# Uses `packages` and `root` of need_packages. An sshd that is installed for these scripts is installed for its
+# program: the machine's own ssh service is neither started nor enabled by it.
+install_packages() {
+  local policy=/usr/sbin/policy-rc.d ours=no status=0
+  if [[ " ${packages[*]} " == *" openssh-server "* ]] && [ ! -e $policy ]; then
+    ours=yes
+    printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee $policy >/dev/null && "${root[@]}" chmod 755 $policy
+  fi
+  "${root[@]}" apt-get update -q &&
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${packages[@]}" ||
+    status=1
+  if [ $ours = yes ]; then
+    "${root[@]}" rm -f $policy
+    if [ -d /run/systemd/system ]; then "${root[@]}" systemctl disable ssh.service ssh.socket; fi
+  fi
+  return $status
+}

@@ -1,0 +1,32 @@
+//! Tasks of the workshop that are not part of the program: `cargo xtask help`.
+
+#![allow(clippy::print_stdout, reason = "a program for people: its results go to standard output")]
+
+use clap::{Parser, Subcommand};
+
+mod dist;
+mod link;
+mod make_data;
+
+/// Tasks of the workshop
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", arg_required_else_help = true)]
+struct Program {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    Dist(dist::DistArgs),
+    Link(link::LinkArgs),
+    MakeData(make_data::MakeDataArgs),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Program::parse().task {
+        Task::Dist(args) => dist::run(args),
+        Task::Link(args) => link::run(args),
+        Task::MakeData(args) => make_data::run(args),
+    }
+}
