@@ -20,13 +20,15 @@ use crate::{channel as wire, look};
 /// # Errors
 /// What made the conversation impossible. That the controller is gone is no error.
 pub fn agent(input: impl Read + Send + 'static, mut output: impl Write + Send) -> Result<()> {
+    let stop = Stop::default();
+    // Made before the greeting: the controller takes the time of its first answer for the way.
+    let side = Side::new(stop.clone())?;
+    let requests = read_requests(input, stop);
     output
         .write_all(PREAMBLE)
         .and_then(|()| output.flush())
         .map_err(|error| Error::io("greeting the controller", &error))?;
-    let stop = Stop::default();
-    let requests = read_requests(input, stop.clone());
-    let mut agent = Agent { side: Side::new(stop)?, output: Answers(Mutex::new(output)) };
+    let mut agent = Agent { side, output: Answers(Mutex::new(output)) };
     while let Ok(request) = requests.recv() {
         match request {
             Ok(request) => agent.handle(request)?,

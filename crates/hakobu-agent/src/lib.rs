@@ -15,7 +15,9 @@ pub mod transfer;
 
 mod channel;
 mod data_path;
+mod gather;
 mod lock;
 mod machine;
 mod meet;
 mod relay;
+mod strangers;

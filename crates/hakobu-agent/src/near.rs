@@ -78,6 +78,10 @@ impl Endpoint for RemoteTarget {
         &self.capabilities
     }
 
+    fn interrupt(&self) {
+        RemoteTarget::interrupt(self);
+    }
+
     fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let connection = connections.get_mut(index).and_then(Option::take).ok_or_else(|| {
@@ -138,7 +142,9 @@ impl RemoteLane {
             }
             Operation::List { directories, budget, .. } => {
                 self.expect(ticket, Some(Assembler::new(ENTRIES_MAX)));
-                self.with_payload(kind::LIST, request, &budget, &directories)
+                self.with_payload(kind::LIST, request, &budget, &directories)?;
+                // The far side lists while this one goes on scanning.
+                self.connection.flush().map_err(lost)
             }
             Operation::Store { pack } => {
                 self.expect(ticket, None);
@@ -230,20 +236,16 @@ impl RemoteLane {
         let Some(frame) = self.connection.receive(wait).map_err(lost)? else { return Ok(false) };
         self.payload.clear();
         read_checked(&mut self.connection, &frame, &mut self.payload)?;
-        if let Some(result) = self.understand(&frame)? {
-            // An error of a write that asked for no answer has no entry here.
-            let ticket =
-                self.due.remove(&frame.request).map_or(Ticket::from(frame.request), |due| due.ticket);
-            self.done.push_back(Completion { ticket, result });
+        if let Some(result) = self.understand(&frame)?
+            && let Some(due) = self.due.remove(&frame.request)
+        {
+            self.done.push_back(Completion { ticket: due.ticket, result });
         }
         Ok(true)
     }
 
     /// The result that an answer carries, unless more of it is to come.
     fn understand(&mut self, frame: &crate::connection::Incoming) -> Result<Option<Result<Outcome>>> {
-        if frame.kind == kind::FAILED {
-            return Ok(Some(Err(data::decode(self.connection.meta())?)));
-        }
         let Some(due) = self.due.get_mut(&frame.request) else {
             return Err(Error::new(
                 ErrorKind::Protocol,
@@ -252,9 +254,14 @@ impl RemoteLane {
             ));
         };
         let outcome = match (frame.kind, due.listings.take()) {
+            (kind::FAILED, _) => return Ok(Some(Err(data::bounded(data::decode(self.connection.meta())?)))),
             (kind::LISTED, Some(mut listings)) => {
                 listings.frame(&self.payload)?;
                 if frame.flags & data::FLAG_MORE != 0 {
+                    // Every frame has to bring the answer nearer to its limits.
+                    if self.payload.is_empty() {
+                        return Err(Error::new(ErrorKind::Protocol, "reading an answer", "an empty part"));
+                    }
                     due.listings = Some(listings);
                     return Ok(None);
                 }
@@ -263,7 +270,8 @@ impl RemoteLane {
             (kind::DONE, None) => Outcome::Done,
             (kind::INSPECTED, None) => Outcome::Inspected(data::decode(self.connection.meta())?),
             (kind::STORED, None) => {
-                let data::Stored { failures, losses } = data::decode(&self.payload)?;
+                let data::Stored { failures, losses } =
+                    data::decode::<data::Stored>(&self.payload)?.bounded();
                 Outcome::Stored { failures, losses }
             }
             _ => {
@@ -357,7 +365,7 @@ impl Drop for RemoteLane {
     fn drop(&mut self) {
         if self.failed.is_none() {
             // The peer learns in any case, at the latest from the end of the stream.
-            let _ = self.connection.close();
+            let _ = self.connection.close_at_once();
         }
         self.wire.sent.fetch_add(self.connection.wire_sent_bytes(), Relaxed);
         self.wire.received.fetch_add(self.connection.wire_received_bytes(), Relaxed);

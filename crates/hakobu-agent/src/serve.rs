@@ -23,8 +23,6 @@ use crate::near::{corrupt, lost, read_checked, send_checked};
 
 /// Content is written in steps of at least this, as far as the frame goes.
 const WRITE_STEP_BYTES: usize = 128 * 1024;
-/// The most entries that a peer may have added to its listings.
-const BUDGET_MAX: u32 = 64 * 1024;
 
 /// Serves one connection until the peer closes it.
 ///
@@ -115,7 +113,7 @@ impl Session {
             kind::ABANDON => Operation::Abandon { draft: data::decode(meta)? },
             kind::BARRIER => Operation::Barrier,
             kind::LIST => {
-                let budget = data::decode::<u32>(meta)?.min(BUDGET_MAX);
+                let budget = data::decode::<u32>(meta)?.min(data::LIST_BUDGET_MAX);
                 let directories: data::Directories = data::decode(self.read_payload(frame)?)?;
                 if directories.len() > data::LIST_DIRECTORIES_MAX {
                     return Err(breach("too many directories at once"));
@@ -205,10 +203,8 @@ impl Session {
                 send_checked(connection, kind::LISTED, flags, request, &[], payload)
             })?,
             Outcome::Stored { failures, losses } => {
-                let failures =
-                    failures.into_iter().map(|(index, error)| (index, data::bounded(error))).collect();
                 self.payload.clear();
-                data::encode(&data::Stored { failures, losses }, &mut self.payload)?;
+                data::Stored { failures, losses }.encode_bounded(&mut self.payload)?;
                 send_checked(connection, kind::STORED, 0, request, &[], &self.payload)?;
             }
             Outcome::Fetched(_) | Outcome::Read(_) => return Err(breach("an operation that reads")),

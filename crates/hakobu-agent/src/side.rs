@@ -14,16 +14,18 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
 use hakobu_proto::control::{
-    ATTEMPT_LIMIT, CONNECTIONS_MAX, Cipher, ConnectRequest, Machine, PathBytes, Ran, RunHereRequest,
-    RunRequest, ServeRequest, Served, Way,
+    CONNECTIONS_MAX, Cipher, ConnectRequest, Machine, PathBytes, Ran, RunHereRequest, RunRequest,
+    ServeRequest, Served, Way,
 };
 
 use crate::connection::{self, Connection, Fingerprint, Identity, Interrupter};
 use crate::data_path;
+use crate::gather::{Peer, gather};
 use crate::lock::JobLock;
 use crate::machine;
 use crate::near::{RemoteTarget, lost};
 use crate::serve::serve;
+use crate::strangers::Strangers;
 
 /// How long a handshake on a data connection may take.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -96,7 +98,11 @@ struct Session {
     identity: Arc<Identity>,
     peer: Fingerprint,
     cipher: connection::Cipher,
+    /// Threads, of which some have a stranger.
     open: AtomicUsize,
+    /// Connections to the peer.
+    connected: AtomicUsize,
+    strangers: Strangers,
     ended: AtomicBool,
     error: Mutex<Option<Error>>,
     stop: Stop,
@@ -157,6 +163,8 @@ impl Side {
             peer: Fingerprint(request.peer),
             cipher: request.cipher.into(),
             open: AtomicUsize::new(0),
+            connected: AtomicUsize::new(0),
+            strangers: Strangers::default(),
             ended: AtomicBool::new(false),
             error: Mutex::new(None),
             stop: self.stop.clone(),
@@ -181,14 +189,17 @@ impl Side {
     pub fn end_serving(&mut self) -> Served {
         let Some(Serving { session, acceptor }) = self.serving.take() else { return Served::default() };
         let deadline = Instant::now() + FAREWELL_LIMIT;
-        while session.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline && !self.stop.is_asked() {
+        let connected = || session.connected.load(Ordering::Acquire) > 0;
+        while connected() && Instant::now() < deadline && !self.stop.is_asked() {
             std::thread::sleep(Duration::from_millis(1));
         }
         session.ended.store(true, Ordering::Release);
         self.stop.interrupt();
+        session.strangers.dismiss();
         if let Some(acceptor) = acceptor {
             let _ = acceptor.join();
         }
+        session.strangers.dismiss();
         let deadline = Instant::now() + FAREWELL_LIMIT;
         while session.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
@@ -205,43 +216,21 @@ impl Side {
     /// who it should be.
     pub fn connect(&mut self, request: &ConnectRequest) -> Result<()> {
         let lanes = request.lanes.clamp(1, CONNECTIONS_MAX);
-        let mut streams = Vec::with_capacity(usize::from(lanes));
-        match &request.way {
-            Way::Dial { addresses, port } => {
-                let (address, first) = data_path::dial(addresses, *port)?;
-                streams.push(first);
-                let more: Vec<_> =
-                    (1..lanes).map(|_| std::thread::spawn(move || data_path::dial_again(address))).collect();
-                for dialled in more {
-                    streams.push(dialled.join().unwrap_or_else(|_| Err(no_port()))?);
-                }
-            }
+        let peer = Arc::new(Peer {
+            identity: self.identity.clone(),
+            fingerprint: Fingerprint(request.peer),
+            cipher: request.cipher.into(),
+            handshake_limit: HANDSHAKE_LIMIT,
+        });
+        let connections = match &request.way {
+            Way::Dial { addresses, port } => dial_all(addresses, *port, lanes, &peer)?,
             Way::Accept => {
                 let listener = self.listener.take().ok_or_else(no_port)?;
-                while streams.len() < usize::from(lanes) {
-                    let stream = data_path::accept(&listener, ATTEMPT_LIMIT)?.ok_or_else(|| {
-                        Error::new(ErrorKind::TimedOut, "waiting for data connections", "none came in time")
-                    })?;
-                    streams.push(stream);
-                }
+                gather(&listener, &peer, usize::from(lanes))?
             }
-        }
-        let (peer, cipher) = (Fingerprint(request.peer), connection::Cipher::from(request.cipher));
-        let handshakes: Vec<_> = streams
-            .into_iter()
-            .map(|stream| {
-                let identity = self.identity.clone();
-                std::thread::spawn(move || {
-                    Connection::client(stream, &identity, peer, cipher, HANDSHAKE_LIMIT)
-                })
-            })
-            .collect();
-        let mut connections = Vec::with_capacity(handshakes.len());
-        for handshake in handshakes {
-            let connection =
-                handshake.join().unwrap_or(Err(connection::ConnectionError::Cut)).map_err(lost)?;
-            self.stop.add(&connection)?;
-            connections.push(connection);
+        };
+        for connection in &connections {
+            self.stop.add(connection)?;
         }
         self.connections = Some(connections);
         Ok(())
@@ -313,9 +302,6 @@ impl Session {
                 Ok(None) => continue,
                 Err(error) => return self.record(error),
             };
-            if self.open.load(Ordering::Acquire) >= usize::from(CONNECTIONS_MAX) {
-                continue;
-            }
             self.clone().start(stream);
         }
     }
@@ -333,22 +319,52 @@ impl Session {
     fn start(self: Arc<Self>, stream: std::net::TcpStream) {
         self.open.fetch_add(1, Ordering::AcqRel);
         std::thread::spawn(move || {
-            let connection =
-                Connection::server(stream, &self.identity, self.peer, self.cipher, HANDSHAKE_LIMIT);
-            // A stranger at the port is no error of the session.
-            if let Ok(connection) = connection {
-                let served = self.stop.add(&connection).and_then(|()| serve(connection, &self.target));
-                if let Err(error) = served {
-                    self.record(error);
-                }
-            }
+            self.meet(stream);
             self.open.fetch_sub(1, Ordering::AcqRel);
         });
+    }
+
+    fn meet(&self, stream: std::net::TcpStream) {
+        let Ok(number) = self.strangers.enter(&stream) else { return };
+        let connection = Connection::server(stream, &self.identity, self.peer, self.cipher, HANDSHAKE_LIMIT);
+        self.strangers.leave(number);
+        // A stranger at the port is no error of the session.
+        let Ok(connection) = connection else { return };
+        if self.connected.fetch_add(1, Ordering::AcqRel) < usize::from(CONNECTIONS_MAX) {
+            let served = self.stop.add(&connection).and_then(|()| match self.ended.load(Ordering::Acquire) {
+                true => Ok(()),
+                false => serve(connection, &self.target),
+            });
+            if let Err(error) = served {
+                self.record(error);
+            }
+        }
+        self.connected.fetch_sub(1, Ordering::AcqRel);
     }
 
     fn record(&self, error: Error) {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
+}
+
+/// Dials once for each lane, all at the same time.
+fn dial_all(addresses: &[String], port: u16, lanes: u16, peer: &Arc<Peer>) -> Result<Vec<Connection>> {
+    let (address, first) = data_path::dial(addresses, port)?;
+    let more: Vec<_> =
+        (1..lanes).map(|_| std::thread::spawn(move || data_path::dial_again(address))).collect();
+    let mut streams = vec![first];
+    for dialled in more {
+        streams.push(dialled.join().unwrap_or_else(|_| Err(no_port()))?);
+    }
+    let handshakes: Vec<_> = streams
+        .into_iter()
+        .map(|stream| {
+            let peer = peer.clone();
+            std::thread::spawn(move || peer.shake_hands(stream))
+        })
+        .collect();
+    let cut = |_| Err(connection::ConnectionError::Cut);
+    handshakes.into_iter().map(|made| made.join().unwrap_or_else(cut).map_err(lost)).collect()
 }
 
 fn open_source(roots: &[PathBytes]) -> Result<LocalSource> {

@@ -41,6 +41,9 @@ pub trait Endpoint: Send + Sync {
     /// # Errors
     /// When the way cannot be opened, such as a connection that is refused.
     fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>>;
+
+    /// Makes lanes fail that wait for a peer. The run has failed already; called from any thread.
+    fn interrupt(&self) {}
 }
 
 /// One way in and out of an endpoint, owned by one thread.

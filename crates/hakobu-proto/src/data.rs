@@ -8,7 +8,7 @@ use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Change, DraftId, Loss};
 use hakobu_core::entry::{Attributes, Metadata};
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::path::EntryPath;
+use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -56,10 +56,14 @@ pub const FLAG_MORE: u8 = 1;
 
 /// The most directories in one request to list.
 pub const LIST_DIRECTORIES_MAX: usize = 256;
+/// The largest budget for directories below those asked for, in entries.
+pub const LIST_BUDGET_MAX: u32 = 64 * 1024;
 /// The most changes in one operation.
 pub const CHANGES_MAX: usize = 1024;
 /// The most bytes of explanation that travel with an error.
 const DETAIL_BYTES_MAX: usize = 2048;
+/// The most bytes of the step's name that travel with an error.
+const DURING_BYTES_MAX: usize = 256;
 
 /// What the engine's side says first on each connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +114,36 @@ pub struct Stored {
     pub losses: Vec<Loss>,
 }
 
+impl Stored {
+    /// The same with every text cut down to what may travel.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        for (_, error) in &mut self.failures {
+            *error = bounded(std::mem::replace(error, Error::new(ErrorKind::Io, "", "")));
+        }
+        for loss in &mut self.losses {
+            loss.example.truncate(PATH_BYTES_MAX);
+        }
+        self
+    }
+
+    /// Encodes it behind what is in `out`. Where so many failures have paths so long that a frame
+    /// cannot hold them, the paths are left out: the asker knows what it asked for.
+    ///
+    /// # Errors
+    /// `Protocol` if it would not fit into a frame even then.
+    pub fn encode_bounded(self, out: &mut Vec<u8>) -> Result<()> {
+        let begin = out.len();
+        let mut stored = self.bounded();
+        if encode(&stored, out).is_ok() {
+            return Ok(());
+        }
+        out.truncate(begin);
+        stored.failures.iter_mut().for_each(|(_, error)| error.at.clear());
+        encode(&stored, out)
+    }
+}
+
 /// The answer to an inspection.
 pub type Inspected = Option<Metadata>;
 /// The payload of [`kind::LIST`].
@@ -144,11 +178,12 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 
 /// An error cut down to what may travel.
 pub fn bounded(mut error: Error) -> Error {
-    if error.detail.len() > DETAIL_BYTES_MAX {
-        let end = (0..=DETAIL_BYTES_MAX).rev().find(|&end| error.detail.is_char_boundary(end));
-        error.detail.truncate(end.unwrap_or(0));
+    error.detail.truncate(error.detail.floor_char_boundary(DETAIL_BYTES_MAX));
+    if error.during.len() > DURING_BYTES_MAX {
+        let end = error.during.floor_char_boundary(DURING_BYTES_MAX);
+        error.during = error.during[..end].to_owned().into();
     }
-    error.at.truncate(hakobu_core::path::PATH_BYTES_MAX);
+    error.at.truncate(PATH_BYTES_MAX);
     error
 }
 
@@ -189,8 +224,21 @@ mod tests {
 
     #[test]
     fn long_explanations_are_cut_at_a_character() {
-        let error = Error::new(ErrorKind::Io, "reading", "é".repeat(DETAIL_BYTES_MAX));
-        assert!(bounded(error).detail.len() <= DETAIL_BYTES_MAX);
+        let mut error = Error::new(ErrorKind::Io, "reading", "é".repeat(DETAIL_BYTES_MAX));
+        error.during = "é".repeat(DURING_BYTES_MAX).into();
+        let error = bounded(error);
+        assert!(error.detail.len() <= DETAIL_BYTES_MAX && error.during.len() <= DURING_BYTES_MAX);
+    }
+
+    #[test]
+    fn many_failures_at_long_paths_still_fit_into_a_frame() {
+        let error = Error::new(ErrorKind::PermissionDenied, "making the file", "permission denied");
+        let at = vec![b'p'; PATH_BYTES_MAX];
+        let failures = (0..1024).map(|index| (index, error.clone().at(&at))).collect();
+        let mut encoded = Vec::new();
+        Stored { failures, losses: Vec::new() }.encode_bounded(&mut encoded).unwrap();
+        let read: Stored = decode(&encoded).unwrap();
+        assert_eq!((read.failures.len(), &read.failures[1023].1), (1024, &error));
     }
 
     proptest! {

@@ -15,8 +15,9 @@ use crate::data;
 const FRAME_BYTES_TARGET: usize = 1 << 20;
 /// Entries are encoded in slices of so many, each at most 313 bytes.
 const SLICE_ENTRIES: usize = 2048;
-/// The most directories in one answer.
-const DIRECTORIES_MAX: usize = 1 << 20;
+/// The most directories in one answer: those asked for, and a descendant for each entry of the
+/// largest budget.
+const DIRECTORIES_MAX: usize = data::LIST_DIRECTORIES_MAX + data::LIST_BUDGET_MAX as usize;
 
 const TAG_MORE: u8 = 0;
 const TAG_LAST: u8 = 1;
@@ -83,6 +84,8 @@ fn flush_if_full<E>(
 pub struct Assembler {
     done: Vec<DirectoryListing>,
     open: Option<(EntryPath, Listing)>,
+    /// Errors so far. Only directories that were asked for have one.
+    errors: usize,
     entries: usize,
     entries_max: usize,
 }
@@ -90,7 +93,7 @@ pub struct Assembler {
 impl Assembler {
     /// For an answer that may have at most `entries_max` entries in all.
     pub fn new(entries_max: usize) -> Self {
-        Self { done: Vec::new(), open: None, entries: 0, entries_max }
+        Self { done: Vec::new(), open: None, errors: 0, entries: 0, entries_max }
     }
 
     /// Takes in one frame's payload.
@@ -129,7 +132,11 @@ impl Assembler {
         }
         if tag == TAG_ERROR {
             let length = u32::from_le_bytes(take(bytes)?) as usize;
-            let error = data::decode::<Error>(take_slice(bytes, length)?)?;
+            let error = data::bounded(data::decode::<Error>(take_slice(bytes, length)?)?);
+            self.errors += 1;
+            if self.errors > data::LIST_DIRECTORIES_MAX {
+                return Err(malformed("too many errors"));
+            }
             self.done.push(DirectoryListing { path, result: Err(error) });
             return Ok(());
         }
@@ -140,6 +147,7 @@ impl Assembler {
             return Err(malformed("more entries than were asked for"));
         }
         match tag {
+            TAG_MORE if listing.len() == before => return Err(malformed("a part that brings nothing")),
             TAG_MORE => self.open = Some((path, listing)),
             TAG_LAST if listing.is_sorted() => self.done.push(DirectoryListing { path, result: Ok(listing) }),
             TAG_LAST => return Err(malformed("a directory out of order")),
@@ -240,6 +248,22 @@ mod tests {
         part(&mut bytes, &EntryPath::new("b").unwrap(), TAG_LAST);
         listing(2).encode(&mut bytes);
         assert!(Assembler::new(100).frame(&bytes).is_err());
+    }
+
+    #[test]
+    fn an_answer_that_never_ends_is_refused() {
+        let path = EntryPath::new("a").unwrap();
+        let mut nothing = Vec::new();
+        part(&mut nothing, &path, TAG_MORE);
+        Listing::default().encode(&mut nothing);
+        assert!(Assembler::new(100).frame(&nothing).is_err());
+
+        let mut empty = Vec::new();
+        part(&mut empty, &path, TAG_LAST);
+        Listing::default().encode(&mut empty);
+        let mut assembler = Assembler::new(100);
+        let taken = (0..=DIRECTORIES_MAX).take_while(|_| assembler.frame(&empty).is_ok()).count();
+        assert_eq!(taken, DIRECTORIES_MAX);
     }
 
     proptest! {

@@ -85,7 +85,38 @@ impl Connection {
         sent
     }
 
+    /// As [`close`](Self::close), but without waiting for a peer that takes nothing: it learns of
+    /// the end as a cut then.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn close_at_once(&mut self) -> Result<()> {
+        if self.closed {
+            return Ok(());
+        }
+        self.check_sendable()?;
+        self.closed = true;
+        self.prepare_close()?;
+        while !self.outgoing.pending().is_empty() {
+            match self.socket.send(&[IoSlice::new(self.outgoing.pending())])? {
+                Some(bytes) => self.outgoing.sent(bytes),
+                None => break,
+            }
+        }
+        let _ = self.socket.stream().shutdown(Shutdown::Write);
+        Ok(())
+    }
+
     fn send_close(&mut self) -> Result<()> {
+        self.prepare_close()?;
+        self.push(&[])?;
+        // A peer that has already gone has nothing to be told.
+        let _ = self.socket.stream().shutdown(Shutdown::Write);
+        Ok(())
+    }
+
+    /// Puts the goodbye behind what is held back.
+    fn prepare_close(&mut self) -> Result<()> {
         if let Protection::Tls(session) = &mut self.protection {
             session.close(&mut self.outgoing)?;
         } else {
@@ -93,9 +124,6 @@ impl Connection {
             self.make_head(&header, &[], None)?;
             self.outgoing.append(&self.head);
         }
-        self.push(&[])?;
-        // A peer that has already gone has nothing to be told.
-        let _ = self.socket.stream().shutdown(Shutdown::Write);
         Ok(())
     }
 

@@ -29,8 +29,9 @@ const UNDER_WAY_MAX: usize = 192;
 const IDLE_WAIT: Duration = Duration::from_millis(20);
 /// How long a lane with answers outstanding waits before it looks for other work.
 const ANSWER_WAIT: Duration = Duration::from_millis(2);
-/// How many entries the target may send along with directories that were asked for.
-const LIST_BUDGET: u32 = 16 * 1024;
+/// How many entries the target may send along with directories that were asked for: enough that
+/// depth costs few round trips, and so few that both sides are soon at work.
+const LIST_BUDGET: u32 = 2 * 1024;
 /// How many directories get their attributes with one operation.
 const CHANGES_AT_ONCE: usize = 256;
 
@@ -97,6 +98,9 @@ impl<'a> Worker<'a> {
             self.begin_item(item)?;
         }
         self.shared.queue.start();
+        if self.shared.queue.scan_done() {
+            self.shared.record.scan_ended(self.shared.setup.clock.now_ns());
+        }
         Ok(())
     }
 
@@ -108,8 +112,8 @@ impl<'a> Worker<'a> {
             return Ok(());
         };
         let there = match self.ask_target(Operation::Inspect { root: 0, path: item.target.clone() })? {
-            Outcome::Inspected(there) if !self.shared.setup.job.device => there,
-            _ => None,
+            Outcome::Inspected(there) => there.filter(|_| !self.shared.setup.job.device),
+            _ => return Err(unexpected()),
         };
         if metadata.kind == Kind::Directory && item.source.is_root() {
             return self.begin_contents(item, &metadata, there.as_ref());
@@ -189,7 +193,7 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         self.enter(Stage::Sync);
-        self.ask_target(Operation::Barrier)?;
+        let Outcome::Done = self.ask_target(Operation::Barrier)? else { return Err(unexpected()) };
         self.leave(Stage::Sync);
         Ok(())
     }
@@ -383,7 +387,8 @@ impl<'a> Worker<'a> {
         &mut self,
         (node, picks, packed, content_bytes): (Arc<Node>, Arc<Picks>, Vec<u32>, u64),
         failures: Vec<(u32, Error)>,
-    ) {
+    ) -> Result<()> {
+        check_indices(&failures, packed.len())?;
         let mut counts = [0u64; 2];
         for pick in &packed {
             let replaces = picks.entries.get(*pick as usize).is_some_and(|pick| pick.replaces);
@@ -400,6 +405,7 @@ impl<'a> Worker<'a> {
         self.counters.entries_updated.add(counts[1]);
         self.counters.target_written_bytes.add(content_bytes);
         self.task_done(&node);
+        Ok(())
     }
 
     /// A pack or big file is done, one way or the other.
@@ -606,10 +612,10 @@ impl<'a> Worker<'a> {
                 Ok(Outcome::Stored { failures, losses }),
             ) => {
                 self.shared.record.losses(losses);
-                self.stored((node, picks, packed, content_bytes), failures);
-                Ok(())
+                self.stored((node, picks, packed, content_bytes), failures)
             }
             (Pending::Applied { changes, node }, Ok(Outcome::Stored { failures, losses })) => {
+                check_indices(&failures, changes.len())?;
                 self.shared.record.losses(losses);
                 self.applied(&changes, node.as_ref(), failures);
                 Ok(())
@@ -628,7 +634,8 @@ impl<'a> Worker<'a> {
                 self.finished(&file);
                 Ok(())
             }
-            (Pending::Finished(file), Ok(Outcome::Stored { losses, .. })) => {
+            (Pending::Finished(file), Ok(Outcome::Stored { failures, losses })) => {
+                check_indices(&failures, 0)?;
                 self.shared.record.losses(losses);
                 self.finished(&file);
                 Ok(())
@@ -714,10 +721,19 @@ fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {
     loop {
         match lane.reap(Wait::Forever) {
             Some(completion) if completion.ticket == 0 => return completion.result,
+            // The lane itself failed: no answer will come.
+            Some(Completion { result: Err(error), .. }) if error.is_fatal() => return Err(error),
             Some(_) => {}
             None => return Err(unexpected()),
         }
     }
+}
+
+/// Failures are told in order, each once, and about what was asked for.
+fn check_indices(failures: &[(u32, Error)], count: usize) -> Result<()> {
+    let ascending = failures.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    let within = failures.last().is_none_or(|(last, _)| (*last as usize) < count);
+    if ascending && within { Ok(()) } else { Err(unexpected()) }
 }
 
 fn draft_numbers(next: &mut DraftId) -> impl FnMut() -> DraftId + '_ {

@@ -28,6 +28,8 @@ use crate::job::{Job, LANES_MAX};
 
 /// How often the observer is told the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+/// For so many of these intervals the lanes of a run that was stopped may take to end by themselves.
+const STOP_INTERVALS: u32 = 25;
 
 /// A clock that only ever goes forward.
 pub trait Clock: Send + Sync {
@@ -90,6 +92,7 @@ pub fn run(setup: &Setup<'_>) -> Summary {
 
 /// Tells the observer the figures, and the lanes to stop, until all lanes have ended.
 fn watch(shared: &Shared<'_>, end: &mpsc::Receiver<()>) {
+    let mut stopped_for = 0;
     loop {
         match end.recv_timeout(PROGRESS_INTERVAL) {
             Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -97,6 +100,13 @@ fn watch(shared: &Shared<'_>, end: &mpsc::Receiver<()>) {
         }
         if shared.setup.cancel.load(Relaxed) {
             shared.stop(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
+        }
+        if shared.queue.is_stopped() {
+            stopped_for += 1;
+            // A peer that neither answers nor takes anything would hold its lane for ever.
+            if stopped_for == STOP_INTERVALS {
+                shared.setup.target.interrupt();
+            }
         }
         shared.setup.observer.event(Event::Progress(shared.record.snapshot(shared.queue.scan_done())));
     }

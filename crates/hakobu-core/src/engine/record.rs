@@ -101,7 +101,7 @@ impl Record {
         let mut sums = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
         for loss in losses {
             match sums.get_mut(&loss.what) {
-                Some(sum) => sum.count += loss.count,
+                Some(sum) => sum.count = sum.count.saturating_add(loss.count),
                 None => {
                     sums.insert(loss.what, loss);
                 }

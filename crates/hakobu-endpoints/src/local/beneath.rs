@@ -38,6 +38,12 @@ impl Root {
         Ok(Self { fd, walk })
     }
 
+    /// Behaves as without `openat2` from now on.
+    #[cfg(test)]
+    pub(crate) fn walk_only(&mut self) {
+        self.walk = true;
+    }
+
     /// The directory itself.
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd

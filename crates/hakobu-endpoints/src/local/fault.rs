@@ -3,7 +3,7 @@
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind};
 use rustix::fd::AsFd;
-use rustix::fs::fstatvfs;
+use rustix::fs::{fstat, fstatvfs};
 use rustix::io::Errno;
 
 /// The error for a failed system call.
@@ -34,15 +34,18 @@ pub(crate) fn changed(during: &'static str) -> Error {
     Error::new(ErrorKind::SourceChanged, during, "it has changed since it was listed")
 }
 
-/// The error for an entry that could not be made in `directory`: without space there may still be
-/// room for data, but no inode.
+/// The error for an entry that could not be made in `directory`. Without space there may still be
+/// room for data, but no inode; and ext4 refuses what is made in a directory that was removed.
 pub(crate) fn creation_fault(during: &'static str, errno: Errno, directory: impl AsFd) -> Error {
     if errno == Errno::NOSPC
-        && let Ok(figures) = fstatvfs(directory)
+        && let Ok(figures) = fstatvfs(&directory)
         && figures.f_files > 0
         && figures.f_favail == 0
     {
         return Error::new(ErrorKind::NoInodes, during, "the file system has no inode left");
+    }
+    if errno == Errno::PERM && matches!(fstat(&directory), Ok(found) if found.st_nlink == 0) {
+        return fault(during, Errno::NOENT);
     }
     fault(during, errno)
 }

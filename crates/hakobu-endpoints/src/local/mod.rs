@@ -16,6 +16,8 @@ mod recent;
 mod source;
 mod source_files;
 mod target;
+#[cfg(test)]
+mod tests;
 
 pub use source::{LocalSource, LocalSourceLane, SourceRoot};
 pub use target::{Draft, LocalTarget, LocalTargetLane, TargetOptions};

@@ -50,6 +50,15 @@ impl LocalSource {
         Ok(Self { roots, capabilities: Capabilities::posix(rustix::process::geteuid().is_root()) })
     }
 
+    /// As [`LocalSource::open`] on a system without `openat2`.
+    #[cfg(test)]
+    pub(crate) fn open_plain(roots: &[SourceRoot]) -> Result<Self> {
+        let mut source = Self::open(roots)?;
+        let roots = Arc::get_mut(&mut source.roots);
+        roots.into_iter().flatten().for_each(Root::walk_only);
+        Ok(source)
+    }
+
     /// A lane of the concrete type.
     pub fn lane(&self) -> LocalSourceLane {
         let roots = Arc::clone(&self.roots);

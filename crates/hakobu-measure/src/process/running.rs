@@ -98,6 +98,15 @@ impl Running {
         &mut self.child
     }
 
+    /// Waits, but not longer than `wait`, and says whether the command has ended. It is to be finished all the same.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Command`] where waiting fails.
+    pub fn ended_within(&self, wait: Duration) -> Result<bool> {
+        self.wait_for_end(Some(self.started.elapsed() + wait)).map_err(|cause| self.wait_error(cause))
+    }
+
     /// Waits for the end.
     ///
     /// # Errors
@@ -244,6 +253,18 @@ mod tests {
         let running = Running::start(&mut Command::new("true")).unwrap();
         let measured = running.finish_within(Duration::from_secs(1000)).unwrap();
         assert!(measured.status.success());
+    }
+
+    #[test]
+    fn one_can_look_before_it_is_finished() {
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped());
+        let mut running = Running::start(&mut command).unwrap();
+        assert!(!running.ended_within(Duration::from_millis(20)).unwrap());
+        drop(running.child_mut().stdin.take());
+        assert!(running.ended_within(Duration::from_secs(1000)).unwrap());
+        assert!(running.ended_within(Duration::ZERO).unwrap());
+        assert!(running.finish().unwrap().status.success());
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Directory {
         };
         let device = fstat(&fd).map_err(failed)?.st_dev;
         let path = path.clone();
-        Ok(Self { path, fd: Arc::new(fd), device, keeps_modes, nameless: true, new_owner: None })
+        Ok(Self { path, fd: Arc::new(fd), device, keeps_modes, nameless: shared.nameless, new_owner: None })
     }
 
     /// Who a new file, just made here, belongs to. The first one is asked, and whether its mode is

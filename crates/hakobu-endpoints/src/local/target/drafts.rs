@@ -34,23 +34,23 @@ impl Drafts {
     /// Keeps a place for a draft and says how many bytes the others still have to write.
     pub(crate) fn reserve(&self, id: DraftId, path: &EntryPath, size_bytes: u64) -> Result<u64> {
         let mut table = self.table();
-        let words = if table.closed {
-            "the target is closed"
+        let refused = if table.closed {
+            (ErrorKind::Cancelled, "the target is closed")
         } else if table.slots.len() >= DRAFTS_MAX {
-            "too many drafts are open"
+            (ErrorKind::Protocol, "too many drafts are open")
         } else if table.slots.contains_key(&id) {
-            "the draft's number is in use"
+            (ErrorKind::Protocol, "the draft's number is in use")
         } else if table.slots.values().any(|slot| slot.path == *path) {
-            // Both would write into a file of the same name.
-            "there is a draft for this path"
+            // Two sources may land on one path. Both drafts would be the same file.
+            (ErrorKind::Conflict, "it is being written already")
         } else {
-            let missing =
-                |slot: &Slot| slot.draft.as_ref().map_or(slot.size_bytes, |draft| draft.missing_bytes());
-            let outstanding = table.slots.values().map(missing).fold(0, u64::saturating_add);
+            let needed =
+                |slot: &Slot| slot.draft.as_ref().map_or(slot.size_bytes, |draft| draft.needed_bytes());
+            let outstanding = table.slots.values().map(needed).fold(0, u64::saturating_add);
             table.slots.insert(id, Slot { path: path.clone(), size_bytes, draft: None });
             return Ok(outstanding);
         };
-        Err(Error::new(ErrorKind::Protocol, "beginning a draft", words).at(path))
+        Err(Error::new(refused.0, "beginning a draft", refused.1).at(path))
     }
 
     /// Puts a draft into the place kept for it.
@@ -63,7 +63,8 @@ impl Drafts {
         }
     }
 
-    /// The draft of that number.
+    /// The draft of that number. Its absence is no breach of the protocol: writes may be under way
+    /// to a draft that could not be begun.
     pub(crate) fn find(&self, id: DraftId) -> Result<Arc<Draft>> {
         let found = self.table().slots.get(&id).and_then(|slot| slot.draft.clone());
         // Not a breach: an operation may already be on its way when the draft's beginning fails.

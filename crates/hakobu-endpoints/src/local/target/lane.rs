@@ -52,7 +52,7 @@ impl LocalTargetLane {
     /// written to until it is finished or abandoned.
     ///
     /// # Errors
-    /// `Protocol` when there is none.
+    /// `NotFound` when there is none, or it is finished or abandoned.
     pub fn draft_writer(&mut self, draft: DraftId) -> Result<Arc<Draft>> {
         if let Some((id, last)) = &self.last
             && *id == draft

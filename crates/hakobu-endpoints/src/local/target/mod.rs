@@ -13,6 +13,8 @@ mod drafts;
 mod lane;
 mod new_file;
 mod store;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -61,6 +63,8 @@ pub(crate) struct Shared {
     bytes: AtomicU64,
     /// How many lanes have been opened.
     lanes: AtomicU32,
+    /// Whether files without a name may be tried.
+    nameless: bool,
 }
 
 impl LocalTarget {
@@ -78,8 +82,19 @@ impl LocalTarget {
         }
         let devices = Devices::new();
         let (drafts, bytes, lanes) = (Drafts::default(), AtomicU64::new(0), AtomicU32::new(0));
-        let shared = Shared { root, grant, options, policy, drafts, devices, bytes, lanes };
+        let shared = Shared { root, grant, options, policy, drafts, devices, bytes, lanes, nameless: true };
         Ok(Self { shared: Arc::new(shared), capabilities })
+    }
+
+    /// As [`LocalTarget::open`] on a system without `openat2` and nameless files.
+    #[cfg(test)]
+    pub(crate) fn open_plain(root: &Path, grant: Grant, options: TargetOptions) -> Result<Self> {
+        let mut target = Self::open(root, grant, options)?;
+        if let Some(shared) = Arc::get_mut(&mut target.shared) {
+            shared.nameless = false;
+            shared.root.walk_only();
+        }
+        Ok(target)
     }
 
     /// A lane of the concrete type, which also offers [`LocalTargetLane::draft_writer`].

@@ -59,7 +59,7 @@ impl Maker {
                     return self.name_file(shared, directory, &file, name, replaces);
                 }
                 Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {
-                    directory.nameless = false
+                    directory.nameless = false;
                 }
                 Err(errno) => return Err(creation_fault("making the file", errno, &directory.fd)),
             }
@@ -129,13 +129,21 @@ impl Maker {
     }
 
     fn link(&mut self, directory: &Directory, file: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+        let mut by_descriptor = None;
         if self.naming == Naming::Descriptor {
             match linkat(file, c"", &directory.fd, name, AtFlags::EMPTY_PATH) {
-                Err(Errno::NOENT | Errno::PERM) => self.naming = Naming::Proc,
+                // Not allowed to this user, or the directory is gone.
+                Err(errno @ (Errno::NOENT | Errno::PERM)) => by_descriptor = Some(errno),
                 other => return other,
             }
         }
-        linkat(CWD, proc_path(file), &directory.fd, name, AtFlags::SYMLINK_FOLLOW)
+        let linked = linkat(CWD, proc_path(file), &directory.fd, name, AtFlags::SYMLINK_FOLLOW);
+        match (linked, by_descriptor) {
+            (Ok(()) | Err(Errno::EXIST), _) => self.naming = Naming::Proc,
+            (Err(_), Some(errno)) => return Err(errno),
+            (Err(_), None) => {}
+        }
+        linked
     }
 
     /// Makes a symbolic link with its attributes.

@@ -1,0 +1,89 @@
+//! Whoever has come to the port and has not shown yet who they are.
+
+use std::collections::VecDeque;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hakobu_proto::control::CONNECTIONS_MAX;
+
+/// So many handshakes may be under way: more than one session ever needs at a time.
+const HANDSHAKES_MAX: usize = 2 * CONNECTIONS_MAX as usize;
+
+/// Sockets whose handshake is under way. There is a limit, and the oldest gives way to a new one,
+/// so that strangers who say nothing neither pile up nor keep anybody out.
+#[derive(Debug, Default)]
+pub(crate) struct Strangers(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    next: u64,
+    sockets: VecDeque<(u64, TcpStream)>,
+}
+
+impl Strangers {
+    /// Takes note of a socket; gives the number to leave with.
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub(crate) fn enter(&self, socket: &TcpStream) -> std::io::Result<u64> {
+        let socket = socket.try_clone()?;
+        let mut waiting = self.lock();
+        if waiting.sockets.len() >= HANDSHAKES_MAX
+            && let Some((_, oldest)) = waiting.sockets.pop_front()
+        {
+            send_away(&oldest);
+        }
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.sockets.push_back((number, socket));
+        Ok(number)
+    }
+
+    /// A handshake has ended, one way or the other.
+    pub(crate) fn leave(&self, number: u64) {
+        self.lock().sockets.retain(|(waiting, _)| *waiting != number);
+    }
+
+    /// Sends away all who are still waiting.
+    pub(crate) fn dismiss(&self) {
+        self.lock().sockets.drain(..).for_each(|(_, socket)| send_away(&socket));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the handshake in its thread. It fails only for a peer that has gone already.
+fn send_away(socket: &TcpStream) {
+    let _ = socket.shutdown(Shutdown::Both);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_gives_way_and_nobody_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let strangers = Strangers::default();
+        let mut pairs: Vec<_> = (0..=HANDSHAKES_MAX)
+            .map(|_| {
+                let far = TcpStream::connect(address).unwrap();
+                let near = listener.accept().unwrap().0;
+                (far, strangers.enter(&near).unwrap())
+            })
+            .collect();
+        assert_eq!(pairs[0].0.read(&mut [0]).unwrap(), 0);
+        pairs[1].0.set_nonblocking(true).unwrap();
+        assert_eq!(pairs[1].0.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        strangers.leave(pairs[1].1);
+        strangers.dismiss();
+        assert_eq!(pairs[2].0.read(&mut [0]).unwrap(), 0);
+        assert!(pairs[1].0.read(&mut [0]).is_err(), "whoever has left is not sent away");
+    }
+}

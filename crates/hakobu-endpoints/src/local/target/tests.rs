@@ -1,0 +1,182 @@
+//! What the conformance suite cannot see from outside.
+
+use std::fs;
+use std::path::Path;
+
+use hakobu_core::ErrorKind;
+use hakobu_core::endpoint::{Lane, Operation, Outcome, Wait};
+use hakobu_core::entry::{Attributes, Time};
+use hakobu_core::grant::Grant;
+use hakobu_core::pack::PackBuilder;
+use hakobu_core::path::EntryPath;
+
+use super::*;
+
+fn target(root: &Path, plain: bool) -> LocalTarget {
+    let options = TargetOptions { job: [3; 32], durable: true };
+    let open = if plain { LocalTarget::open_plain } else { LocalTarget::open };
+    open(root, Grant::everything(), options).unwrap()
+}
+
+fn attributes() -> Attributes {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Attributes { mode: 0o644, uid, gid, mtime: Time::default() }
+}
+
+fn ask(lane: &mut LocalTargetLane, operation: Operation) -> Result<Outcome> {
+    assert!(lane.submit(1, operation).is_ok());
+    lane.reap(Wait::Now).unwrap().result
+}
+
+fn begin(lane: &mut LocalTargetLane, draft: u64, name: &str, size_bytes: u64) -> Result<Outcome> {
+    ask(lane, Operation::Begin { draft, path: EntryPath::new(name).unwrap(), size_bytes, device: false })
+}
+
+fn finish(lane: &mut LocalTargetLane, draft: u64) -> Result<Outcome> {
+    ask(lane, Operation::Finish { draft, attributes: attributes(), digest: None })
+}
+
+fn pack(directory: &str, name: &str, content: &[u8]) -> Operation {
+    let mut pack = PackBuilder::default();
+    pack.directory(&EntryPath::new(directory).unwrap());
+    let put = |space: &mut [u8]| {
+        space.copy_from_slice(content);
+        Ok::<_, hakobu_core::Error>(true)
+    };
+    pack.file(name.as_bytes(), &attributes(), false, content.len(), put).unwrap();
+    Operation::Store { pack: pack.finish() }
+}
+
+fn assert_stored(outcome: Outcome) {
+    let Outcome::Stored { failures, losses } = outcome else { panic!("{outcome:?}") };
+    assert!(failures.is_empty() && losses.is_empty(), "{failures:?} {losses:?}");
+}
+
+#[test]
+fn many_fragments_are_written_as_one() {
+    let root = tempfile::tempdir().unwrap();
+    let target = target(root.path(), false);
+    let mut lane = target.lane();
+    let bytes: Vec<u8> = (0..1000u32).map(|index| (index % 251) as u8).collect();
+    begin(&mut lane, 1, "file", 1000).unwrap();
+    let draft = lane.draft_writer(1).unwrap();
+    let fragments: Vec<&[u8]> = bytes[500..].chunks(7).collect();
+    draft.write_all_at(500, &fragments).unwrap();
+    draft.write_all_at(0, &[&bytes[..500], &[]]).unwrap();
+    assert_eq!(draft.missing_bytes(), 0);
+    finish(&mut lane, 1).unwrap();
+    assert!(fs::read(root.path().join("file")).unwrap() == bytes);
+    assert_eq!(draft.write_all_at(0, &[b"late"]).unwrap_err().kind, ErrorKind::NotFound);
+    assert!(lane.draft_writer(1).is_err());
+}
+
+#[test]
+fn bytes_that_failed_their_check_are_written_again() {
+    let root = tempfile::tempdir().unwrap();
+    let target = target(root.path(), false);
+    let mut lane = target.lane();
+    begin(&mut lane, 1, "file", 8).unwrap();
+    let draft = lane.draft_writer(1).unwrap();
+    draft.write_all_at(0, &[b"abcdWRNG"]).unwrap();
+    assert_eq!(draft.write_all_at(4, &[b"efgh"]).unwrap_err().kind, ErrorKind::Protocol);
+    draft.write_again(4, 4).unwrap();
+    assert!(draft.write_again(4, 4).is_err());
+    assert_eq!(draft.missing_bytes(), 4);
+    draft.write_all_at(4, &[b"efgh"]).unwrap();
+    finish(&mut lane, 1).unwrap();
+    assert_eq!(fs::read(root.path().join("file")).unwrap(), b"abcdefgh");
+}
+
+#[test]
+fn a_write_that_failed_is_remembered() {
+    let root = tempfile::tempdir().unwrap();
+    let target = LocalTarget::open(
+        Path::new("/dev"),
+        Grant::everything(),
+        target(root.path(), false).shared.options.clone(),
+    );
+    let target = target.unwrap();
+    let mut lane = target.lane();
+    let full = EntryPath::new("full").unwrap();
+    ask(&mut lane, Operation::Begin { draft: 1, path: full, size_bytes: 9, device: true }).unwrap();
+    let draft = lane.draft_writer(1).unwrap();
+    for _ in 0..2 {
+        assert_eq!(draft.write_all_at(0, &[b"x"]).unwrap_err().kind, ErrorKind::NoSpace);
+    }
+    assert_eq!(finish(&mut lane, 1).unwrap_err().kind, ErrorKind::NoSpace);
+}
+
+#[test]
+fn one_path_has_one_draft_at_a_time() {
+    let root = tempfile::tempdir().unwrap();
+    let target = target(root.path(), false);
+    let (mut lane, mut other) = (target.lane(), target.lane());
+    begin(&mut lane, 1, "file", 0).unwrap();
+    assert_eq!(begin(&mut other, 2, "file", 0).unwrap_err().kind, ErrorKind::Conflict);
+    finish(&mut other, 1).unwrap();
+    begin(&mut other, 2, "file", 0).unwrap();
+    drop(target);
+    assert_eq!(begin(&mut lane, 3, "more", 0).unwrap_err().kind, ErrorKind::Cancelled);
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn drafts_are_limited() {
+    let root = tempfile::tempdir().unwrap();
+    let target = target(root.path(), false);
+    for id in 0..drafts::DRAFTS_MAX as u64 {
+        target.shared.drafts.reserve(id, &EntryPath::new(format!("{id}")).unwrap(), 1).unwrap();
+    }
+    assert_eq!(begin(&mut target.lane(), 9999, "more", 0).unwrap_err().kind, ErrorKind::Protocol);
+}
+
+#[test]
+fn a_draft_left_by_an_earlier_run_is_replaced() {
+    let root = tempfile::tempdir().unwrap();
+    let first = target(root.path(), false);
+    let mut lane = first.lane();
+    begin(&mut lane, 1, "file", 5).unwrap();
+    let name = fs::read_dir(root.path()).unwrap().next().unwrap().unwrap().path();
+    drop((lane, first));
+    fs::write(&name, "what a killed run left").unwrap();
+    let second = target(root.path(), false);
+    let mut lane = second.lane();
+    begin(&mut lane, 1, "file", 0).unwrap();
+    finish(&mut lane, 1).unwrap();
+    assert_eq!(fs::read(root.path().join("file")).unwrap(), b"");
+    assert!(!name.exists());
+}
+
+#[test]
+fn lanes_that_store_one_path_at_once_leave_one_whole_file() {
+    for plain in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let target = target(root.path(), plain);
+        let contents = [vec![1; 100_000], vec![2; 100_000]];
+        std::thread::scope(|scope| {
+            for content in &contents {
+                let target = &target;
+                scope.spawn(move || {
+                    let mut lane = target.lane();
+                    (0..200).for_each(|_| assert_stored(ask(&mut lane, pack("d", "file", content)).unwrap()));
+                });
+            }
+        });
+        let found = fs::read(root.path().join("d/file")).unwrap();
+        assert!(contents.contains(&found), "{} bytes", found.len());
+        assert_eq!(fs::read_dir(root.path().join("d")).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_directory_that_was_removed_meanwhile_is_made_again() {
+    for plain in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let target = target(root.path(), plain);
+        let mut lane = target.lane();
+        assert_stored(ask(&mut lane, pack("d", "one", b"1")).unwrap());
+        fs::remove_dir_all(root.path().join("d")).unwrap();
+        assert_stored(ask(&mut lane, pack("d", "two", b"2")).unwrap());
+        assert_eq!(fs::read(root.path().join("d/two")).unwrap(), b"2");
+    }
+}

@@ -1,0 +1,231 @@
+//! The test vectors of `docs/PROTOCOL.md`, in both directions: what the code encodes is what is
+//! written there, and what is written there decodes to the same value.
+//!
+//! A vector that is missing or wrong is reported with the line that would be right. Such a line
+//! goes into the document only together with a new version of the protocol.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::Path;
+
+use hakobu_core::checksum::crc64;
+use hakobu_core::endpoint::{Change, Loss, LossKind, Outcome};
+use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::listing::{DirectoryListing, Listing};
+use hakobu_core::pack::{PackBuilder, PackReader, Record};
+use hakobu_core::path::EntryPath;
+use hakobu_proto::control::{Answer, Cipher, ConnectRequest, Listening, Request, ServeRequest, Way};
+use hakobu_proto::data::{self, Begin, Finish, Hello, Stored, Write};
+use hakobu_proto::frame::{HEADER_BYTES, Header, Opener, SEAL_BYTES, Seal, SealKey, Sealer};
+use hakobu_proto::listings::{self, Assembler};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The vectors of the document by name: `name = hexadecimal`, in blocks marked `vectors`.
+struct Vectors(BTreeMap<String, Vec<u8>>);
+
+impl Vectors {
+    fn read() -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/PROTOCOL.md");
+        let text = std::fs::read_to_string(path).expect("the document is there");
+        let mut vectors = BTreeMap::new();
+        for block in text.split("\n```vectors\n").skip(1) {
+            let (block, _) = block.split_once("\n```").expect("the block is closed");
+            let mut last = String::new();
+            for line in block.lines() {
+                // A line without a name goes on where the one before ended.
+                let digits = match line.split_once('=') {
+                    Some((name, digits)) => {
+                        last = name.trim().to_owned();
+                        let new = vectors.insert(last.clone(), Vec::new()).is_none();
+                        assert!(new, "{last} is there twice");
+                        digits
+                    }
+                    None => line,
+                };
+                vectors.get_mut(&last).expect("a name comes first").extend(unhex(digits));
+            }
+        }
+        assert!(vectors.len() > 10, "the document has vectors");
+        Self(vectors)
+    }
+
+    fn check(&self, name: &str, bytes: &[u8]) {
+        let known = self.0.get(name).map(|known| hex(known));
+        assert_eq!(known.as_deref(), Some(hex(bytes).as_str()), "{name} = {}", hex(bytes));
+    }
+
+    /// Checks a value that travels as postcard, both ways.
+    fn message<T: Serialize + DeserializeOwned + Debug>(&self, name: &str, value: &T) {
+        let mut bytes = Vec::new();
+        data::encode(value, &mut bytes).unwrap();
+        self.check(name, &bytes);
+        let decoded: T = data::decode(&self.0[name]).unwrap();
+        assert_eq!(format!("{decoded:?}"), format!("{value:?}"), "{name}");
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    assert!(digits.len().is_multiple_of(2), "half a byte in {text}");
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    digits.chunks(2).map(byte).collect()
+}
+
+fn path(text: &str) -> EntryPath {
+    EntryPath::new(text).unwrap()
+}
+
+fn attributes() -> Attributes {
+    let mtime = Time { seconds: 1_700_000_000, nanoseconds: 123_456_789 };
+    Attributes { mode: 0o640, uid: 1000, gid: 100, mtime }
+}
+
+fn metadata() -> Metadata {
+    let Attributes { mode, uid, gid, mtime } = attributes();
+    let ctime = Time { seconds: -1, nanoseconds: 999_999_999 };
+    Metadata { kind: Kind::File, mode, uid, gid, size_bytes: 5, mtime, ctime, links: 2, sparse: false }
+}
+
+fn no_space() -> Error {
+    Error::new(ErrorKind::NoSpace, "writing", "no space left on device").at("a/b")
+}
+
+#[test]
+fn frames() {
+    let vectors = Vectors::read();
+    let header = Header::new(0x21, 0x80, 0xdead_beef, 5, 262_144, 0x0123_4567_89ab_cdef).unwrap();
+    vectors.check("header", &header.encode());
+    let bytes: [u8; HEADER_BYTES] = vectors.0["header"].as_slice().try_into().unwrap();
+    assert_eq!(Header::decode(&bytes).unwrap(), header);
+    vectors.check("crc-64/nvme of 123456789", &crc64(b"123456789").to_le_bytes());
+}
+
+#[test]
+fn seals() {
+    let vectors = Vectors::read();
+    let payload = [0x5a; 1000];
+    let digest: [u8; 32] = blake3::hash(&payload).into();
+    let header = Header::new(0x21, 0, 9, 5, payload.len(), 0).unwrap();
+    let mut sealer = Sealer::new(SealKey::new(&[7; 32]));
+    let mut opener = Opener::new(SealKey::new(&[7; 32]));
+    for name in ["seal, first", "seal, second"] {
+        let seal = sealer.seal(&header, &digest, b"hello").unwrap();
+        vectors.check(name, &seal.encode());
+        let known: [u8; SEAL_BYTES] = vectors.0[name].as_slice().try_into().unwrap();
+        opener.open(&header.encode(), &header, &Seal::decode(&known), b"hello").unwrap();
+    }
+}
+
+#[test]
+fn messages_on_data_connections() {
+    let vectors = Vectors::read();
+    vectors.message("hello", &Hello { lane: 300 });
+    vectors.message("inspect", &path("a/b"));
+    vectors.message("list, meta", &1024_u32);
+    vectors.message("list, payload", &vec![EntryPath::root(), path("a/b")]);
+    let begin = Begin { draft: 1 << 48, path: path("a/b"), size_bytes: 5_000_000_000, device: false };
+    vectors.message("begin", &begin);
+    vectors.message("write", &Write { draft: 1 << 48, offset: 262_144 });
+    let finish = Finish { draft: 1 << 48, attributes: attributes(), digest: None };
+    vectors.message("finish", &finish);
+    vectors.message("finish with digest", &Finish { digest: Some([0xab; 32]), ..finish });
+    vectors.message("abandon", &(1_u64 << 48));
+    let changes = vec![
+        Change::MakeDirectory { path: path("a"), mode: 0o755 },
+        Change::Directory { path: path("a/b"), attributes: attributes() },
+        Change::Attributes { path: path("a/c"), attributes: attributes() },
+    ];
+    vectors.message("apply", &changes);
+    vectors.message("inspected, nothing", &None::<Metadata>);
+    vectors.message("inspected", &Some(metadata()));
+    let losses = vec![Loss { what: LossKind::Owner, count: 3, example: b"a/c".to_vec() }];
+    vectors.message("stored", &Stored { failures: vec![(7, no_space())], losses });
+    vectors.message("failed", &no_space());
+}
+
+#[test]
+fn packs() {
+    let vectors = Vectors::read();
+    let mut pack = PackBuilder::new(Vec::new());
+    pack.directory(&path("a/b"));
+    let filled = pack.file(b"f", &attributes(), true, 5, |room| {
+        room.copy_from_slice(b"hello");
+        Ok::<_, Error>(true)
+    });
+    assert!(filled.unwrap());
+    pack.symlink(b"l", &attributes(), false, b"../f");
+    vectors.check("pack", &pack.finish());
+
+    let mut reader = PackReader::new(&vectors.0["pack"]);
+    assert_eq!(reader.read().unwrap(), Some(Record::Directory { path: path("a/b") }));
+    let (attributes, name) = (attributes(), &b"f"[..]);
+    let file = Record::File { name, attributes, replaces: true, content: b"hello" };
+    assert_eq!(reader.read().unwrap(), Some(file));
+    let link = Record::Symlink { name: b"l", attributes, replaces: false, text: b"../f" };
+    assert_eq!(reader.read().unwrap(), Some(link));
+    assert_eq!(reader.read().unwrap(), None);
+}
+
+#[test]
+fn listing_frames() {
+    let vectors = Vectors::read();
+    let mut listing = Listing::default();
+    listing.push(b"f", metadata()).unwrap();
+    let listings = [
+        DirectoryListing { path: path("a/b"), result: Ok(listing) },
+        DirectoryListing { path: EntryPath::root(), result: Err(no_space()) },
+    ];
+    let mut frames = Vec::new();
+    listings::encode(&listings, &mut Vec::new(), |payload, more| {
+        frames.push((payload.to_vec(), more));
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+    assert!(matches!(frames.as_slice(), [(_, false)]), "one frame, and no more to come");
+    vectors.check("listed", &frames[0].0);
+
+    let mut assembler = Assembler::new(10);
+    assembler.frame(&vectors.0["listed"]).unwrap();
+    let Outcome::Listed(read) = assembler.finish().unwrap() else { panic!("no listing") };
+    let entries = read[0].result.as_ref().unwrap();
+    assert_eq!((entries.len(), entries.name(0), entries.metadata(0)), (1, &b"f"[..], &metadata()));
+    assert_eq!(read[1].result.as_ref().unwrap_err(), &no_space());
+}
+
+#[test]
+fn control_messages() {
+    let vectors = Vectors::read();
+    let hello = Request::Hello { oldest: 1, newest: 1, digest: true };
+    vectors.message("request hello", &hello);
+    let listen = Request::Listen { address: None, port: Some(5000) };
+    vectors.message("request listen", &listen);
+    let place = GrantedPlace { path: path("data"), tree: true };
+    let grant = Grant { places: vec![place], may_chown: true, may_set_id: false, bytes_max: Some(1 << 30) };
+    let serve = ServeRequest {
+        job: [0x11; 16],
+        root: b"/srv".to_vec(),
+        grant,
+        peer: [0x22; 32],
+        cipher: Cipher::Aes128Gcm,
+        way: Way::Accept,
+        lanes: 2,
+    };
+    vectors.message("request serve", &Request::Serve(serve));
+    let way = Way::Dial { addresses: vec!["192.0.2.1".to_owned()], port: 5000 };
+    let connect = ConnectRequest { peer: [0x33; 32], cipher: Cipher::None, way, lanes: 2 };
+    vectors.message("request connect", &Request::Connect(connect));
+    vectors.message("request cancel", &Request::Cancel);
+    vectors.message("request end serving", &Request::EndServing);
+    let listening = Listening { port: 5000, addresses: vec!["192.0.2.1".to_owned()] };
+    vectors.message("answer listening", &Answer::Listening(Ok(listening)));
+    vectors.message("answer refused", &Answer::Refused(no_space()));
+}

@@ -1,0 +1,258 @@
+//! What the cases have in common: places to work in, and words for what they ask of a lane.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
+
+use std::fs;
+use std::ops::Deref;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use hakobu_core::Result;
+use hakobu_core::checksum::crc64;
+use hakobu_core::digest::piece_value;
+use hakobu_core::endpoint::{Check, DraftId, Endpoint, Lane, Loss, Operation, Outcome, Wait};
+use hakobu_core::entry::{Attributes, Metadata, Time};
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::extent::PIECE_BYTES;
+use hakobu_core::grant::Grant;
+use hakobu_core::listing::Listing;
+use hakobu_core::pack::PackBuilder;
+use hakobu_core::path::EntryPath;
+use tempfile::TempDir;
+
+use super::Harness;
+
+/// The longest that anything in a case may take before it has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A harness, and a place of its own for one case.
+pub struct Bench<'a> {
+    harness: &'a dyn Harness,
+    base: TempDir,
+}
+
+/// A target with the directory it stands over.
+pub struct Target {
+    endpoint: Box<dyn Endpoint>,
+    /// The directory.
+    pub root: PathBuf,
+}
+
+impl Deref for Target {
+    type Target = dyn Endpoint;
+    fn deref(&self) -> &Self::Target {
+        &*self.endpoint
+    }
+}
+
+impl<'a> Bench<'a> {
+    /// A bench with an empty directory.
+    pub fn new(harness: &'a dyn Harness) -> Self {
+        Self { harness, base: tempfile::tempdir().unwrap() }
+    }
+
+    /// A directory of that name beside the target's, made if it is missing.
+    pub fn directory(&self, name: &str) -> PathBuf {
+        let path = self.base.path().join(name);
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    /// A target over the directory `target` that may do everything.
+    pub fn target(&self) -> Target {
+        self.target_with(Grant::everything())
+    }
+
+    /// A target over the directory `target` with that grant.
+    pub fn target_with(&self, grant: Grant) -> Target {
+        let root = self.directory("target");
+        self.target_at(&root, grant)
+    }
+
+    /// A target over any directory.
+    pub fn target_at(&self, root: &Path, grant: Grant) -> Target {
+        Target { endpoint: self.harness.target(root, grant), root: root.to_path_buf() }
+    }
+
+    /// A source over the directory `source`, if there are sources of this kind.
+    pub fn source(&self) -> Option<Target> {
+        let root = self.directory("source");
+        Some(Target { endpoint: self.harness.source(&root)?, root })
+    }
+}
+
+/// A lane of an endpoint.
+pub fn lane(endpoint: &Target) -> Box<dyn Lane> {
+    endpoint.open_lane(0).unwrap()
+}
+
+/// Submits one operation and waits for its completion.
+///
+/// # Errors
+/// Those of the operation.
+///
+/// # Panics
+/// When the queue stays full or no completion comes.
+pub fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {
+    const TICKET: u64 = 0x5eed;
+    assert!(lane.submit(TICKET, operation).is_ok(), "an empty queue takes an operation");
+    lane.flush();
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        match lane.reap(Wait::For(PATIENCE)) {
+            Some(completion) if completion.ticket == TICKET => return completion.result,
+            Some(other) => panic!("a completion that was not asked for: {other:?}"),
+            None => {}
+        }
+    }
+    panic!("no completion came");
+}
+
+/// A path below a root.
+pub fn path(text: impl AsRef<[u8]>) -> EntryPath {
+    EntryPath::new(text.as_ref()).unwrap()
+}
+
+/// Attributes that differ from whatever a new entry has.
+pub fn attributes(mode: u32) -> Attributes {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Attributes { mode, uid, gid, mtime: Time { seconds: 1_000_000_000, nanoseconds: 123_456_789 } }
+}
+
+/// Bytes that differ from place to place.
+pub fn content(length: u64) -> Vec<u8> {
+    (0..length).map(|index| (index.wrapping_mul(0x9e37_79b9) >> 13) as u8).collect()
+}
+
+/// A pack with files of one directory.
+pub fn pack(directory: &str, files: &[(&[u8], &[u8])]) -> PackBuilder {
+    let mut pack = PackBuilder::default();
+    pack.directory(&path(directory));
+    files.iter().for_each(|(name, content)| add_file(&mut pack, name, &attributes(0o644), false, content));
+    pack
+}
+
+/// Adds a file to a pack.
+pub fn add_file(
+    pack: &mut PackBuilder,
+    name: &[u8],
+    attributes: &Attributes,
+    replaces: bool,
+    content: &[u8],
+) {
+    let put = |space: &mut [u8]| {
+        space.copy_from_slice(content);
+        Ok::<_, Error>(true)
+    };
+    assert!(pack.file(name, attributes, replaces, content.len(), put).unwrap());
+}
+
+/// What came of a pack: failures by index, and losses.
+pub type Stored = (Vec<(u32, ErrorKind)>, Vec<Loss>);
+
+/// Stores a pack.
+///
+/// # Errors
+/// Those of the lane.
+pub fn store(lane: &mut dyn Lane, pack: PackBuilder) -> Result<Stored> {
+    match ask(lane, Operation::Store { pack: pack.finish() })? {
+        Outcome::Stored { failures, losses } => {
+            Ok((failures.into_iter().map(|(index, error)| (index, error.kind)).collect(), losses))
+        }
+        other => panic!("not the answer to a pack: {other:?}"),
+    }
+}
+
+/// Stores a pack all of which has to get there.
+pub fn store_all(lane: &mut dyn Lane, pack: PackBuilder) {
+    assert_eq!(store(lane, pack).unwrap(), (Vec::new(), Vec::new()));
+}
+
+/// Begins a draft of a file.
+///
+/// # Errors
+/// Those of the lane.
+pub fn begin(lane: &mut dyn Lane, draft: DraftId, at: &str, size_bytes: u64) -> Result<()> {
+    done(&ask(lane, Operation::Begin { draft, path: path(at), size_bytes, device: false })?)
+}
+
+/// Writes one piece of a file of `size_bytes` and waits until it is there.
+///
+/// # Errors
+/// Those of the lane.
+pub fn write(lane: &mut dyn Lane, draft: DraftId, size_bytes: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    let mut buffer = lane.piece_buffer();
+    buffer.room()[..bytes.len()].copy_from_slice(bytes);
+    buffer.set_filled(bytes.len());
+    let value = offset.is_multiple_of(PIECE_BYTES).then(|| piece_value(size_bytes, offset, bytes));
+    let check = Check { crc: crc64(bytes), value };
+    done(&ask(lane, Operation::Write { draft, offset, buffer, check, acknowledge: true })?)
+}
+
+/// Finishes a draft.
+///
+/// # Errors
+/// Those of the lane.
+pub fn finish(lane: &mut dyn Lane, draft: DraftId, attributes: Attributes) -> Result<()> {
+    done(&ask(lane, Operation::Finish { draft, attributes, digest: None })?)
+}
+
+/// Insists on the plain answer.
+pub fn done(outcome: &Outcome) -> Result<()> {
+    assert!(matches!(outcome, Outcome::Done), "not the plain answer: {outcome:?}");
+    Ok(())
+}
+
+/// The listing of one directory.
+///
+/// # Errors
+/// Those of the lane or the directory.
+pub fn list(lane: &mut dyn Lane, at: &str) -> Result<Listing> {
+    let list = Operation::List { root: 0, directories: vec![path(at)], budget: 0 };
+    match ask(lane, list)? {
+        Outcome::Listed(mut listed) => {
+            assert!(!listed.is_empty(), "a listing for each directory that was asked for");
+            let first = listed.swap_remove(0);
+            assert_eq!(first.path, path(at));
+            first.result
+        }
+        other => panic!("not the answer to a list: {other:?}"),
+    }
+}
+
+/// What is known of one entry.
+///
+/// # Errors
+/// Those of the lane.
+pub fn inspect(lane: &mut dyn Lane, at: &str) -> Result<Option<Metadata>> {
+    match ask(lane, Operation::Inspect { root: 0, path: path(at) })? {
+        Outcome::Inspected(found) => Ok(found),
+        other => panic!("not the answer to a look: {other:?}"),
+    }
+}
+
+/// The kind of the error that has to be there.
+pub fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
+    result.expect_err("this has to fail").kind
+}
+
+/// The names in a directory of this machine, sorted, with drafts among them.
+pub fn names(directory: &Path) -> Vec<Vec<u8>> {
+    let mut names: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().as_bytes().to_vec())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Waits until a directory holds these names and no others: the far side may need a moment to
+/// clean up behind a connection that ended.
+pub fn settles_to(directory: &Path, expected: &[&[u8]]) {
+    let deadline = Instant::now() + PATIENCE;
+    while names(directory) != expected {
+        assert!(Instant::now() < deadline, "left behind: {:?}", names(directory));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,152 @@
+//! The grant: every operation stays within it, or is refused.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use hakobu_core::Result;
+use hakobu_core::endpoint::{Change, Lane, LossKind, Operation, Outcome};
+use hakobu_core::entry::Attributes;
+use hakobu_core::error::ErrorKind;
+use hakobu_core::grant::{Grant, GrantedPlace};
+
+use super::Case;
+use super::bench::*;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("nothing outside of the granted tree is written or seen", outside_the_tree),
+    Case::new("a grant for one name is for that name only", one_name),
+    Case::new("the way to a granted place has to be there", way),
+    Case::new("no more bytes than granted are written", bytes),
+    Case::new("set-ID bits that are not granted are left out and counted", set_id),
+    Case::root("owners that may not be set are counted, and set-ID bits go with them", owner),
+];
+
+fn grant(place: &str, tree: bool) -> Grant {
+    let places = vec![GrantedPlace { path: path(place), tree }];
+    Grant { places, may_chown: false, may_set_id: false, bytes_max: None }
+}
+
+fn outside_the_tree(bench: &Bench<'_>) {
+    let root = bench.directory("target");
+    fs::create_dir_all(root.join("in/tree")).unwrap();
+    fs::create_dir_all(root.join("in/treetop")).unwrap();
+    fs::write(root.join("in/other"), "keep").unwrap();
+    type Attempt = fn(&mut dyn Lane) -> Result<()>;
+    let attempts: [(&str, Attempt); 10] = [
+        ("pack beside", |lane| store(lane, pack("in/treetop", &[(b"x", b"1")])).map(drop)),
+        ("pack above", |lane| store(lane, pack("in", &[(b"other", b"1")])).map(drop)),
+        ("new directory", |lane| store(lane, pack("elsewhere", &[(b"x", b"1")])).map(drop)),
+        ("draft", |lane| begin(lane, 1, "in/other", 1)),
+        ("draft beside", |lane| begin(lane, 1, "in/treetop/x", 1)),
+        ("directory", |lane| apply(lane, Change::MakeDirectory { path: path("in/new"), mode: 0o755 })),
+        ("directory attributes", |lane| {
+            apply(lane, Change::Directory { path: path("in"), attributes: attributes(0o777) })
+        }),
+        ("attributes", |lane| {
+            apply(lane, Change::Attributes { path: path("in/other"), attributes: attributes(0o777) })
+        }),
+        ("list", |lane| list(lane, "in/treetop").map(drop)),
+        ("look", |lane| inspect(lane, "in/other").map(drop)),
+    ];
+    for (what, attempt) in attempts {
+        let target = bench.target_with(grant("in/tree", true));
+        assert_eq!(kind(attempt(&mut *lane(&target))), ErrorKind::BeyondGrant, "{what}");
+    }
+    assert_eq!(names(&root), [b"in"]);
+    assert_eq!(names(&root.join("in")), [&b"other"[..], b"tree", b"treetop"]);
+    assert_eq!(fs::read(root.join("in/other")).unwrap(), b"keep");
+    let target = bench.target_with(grant("in/tree", true));
+    let mut lane = lane(&target);
+    store_all(&mut *lane, pack("in/tree/below", &[(b"x", b"1")]));
+    assert!(inspect(&mut *lane, "in/tree/below/x").unwrap().is_some());
+}
+
+fn apply(lane: &mut dyn Lane, change: Change) -> Result<()> {
+    match ask(lane, Operation::Apply { changes: vec![change] })? {
+        Outcome::Stored { mut failures, .. } => failures.pop().map_or(Ok(()), |(_, error)| Err(error)),
+        other => panic!("not the answer to changes: {other:?}"),
+    }
+}
+
+fn one_name(bench: &Bench<'_>) {
+    let target = bench.target_with(grant("file", false));
+    let mut first = lane(&target);
+    store_all(&mut *first, pack("", &[(b"file", b"1")]));
+    begin(&mut *first, 1, "file", 1).unwrap();
+    write(&mut *first, 1, 1, 0, b"2").unwrap();
+    finish(&mut *first, 1, attributes(0o600)).unwrap();
+    assert_eq!(fs::read(target.root.join("file")).unwrap(), b"2");
+    drop((first, target));
+    let target = bench.target_with(grant("file", false));
+    let refused = store(&mut *lane(&target), pack("", &[(b"filed", b"1")]));
+    assert_eq!(kind(refused), ErrorKind::BeyondGrant);
+    assert_eq!(names(&bench.directory("target")), [b"file"]);
+    // What is below a name is not the name.
+    let target = bench.target_with(grant("directory", false));
+    fs::create_dir(target.root.join("directory")).unwrap();
+    let refused = store(&mut *lane(&target), pack("directory", &[(b"x", b"1")]));
+    assert_eq!(kind(refused), ErrorKind::BeyondGrant);
+    assert!(names(&target.root.join("directory")).is_empty());
+}
+
+fn way(bench: &Bench<'_>) {
+    let target = bench.target_with(grant("not/there", true));
+    let (failures, _) = store(&mut *lane(&target), pack("not/there", &[(b"x", b"1")])).unwrap();
+    assert_eq!(failures, [(0, ErrorKind::NotFound)]);
+    assert!(names(&target.root).is_empty());
+}
+
+fn bytes(bench: &Bench<'_>) {
+    let limited = || bench.target_with(Grant { bytes_max: Some(10), ..Grant::everything() });
+    let target = limited();
+    let mut first = lane(&target);
+    store_all(&mut *first, pack("", &[(b"a", b"1234"), (b"b", b"5678")]));
+    assert_eq!(kind(store(&mut *first, pack("", &[(b"c", b"901")]))), ErrorKind::BeyondGrant);
+    drop((first, target));
+    let target = limited();
+    let mut second = lane(&target);
+    assert_eq!(kind(begin(&mut *second, 1, "d", 11)), ErrorKind::BeyondGrant);
+    drop((second, target));
+    let target = limited();
+    let mut third = lane(&target);
+    begin(&mut *third, 1, "d", 10).unwrap();
+    assert_eq!(kind(begin(&mut *third, 2, "e", 1)), ErrorKind::BeyondGrant);
+    drop((third, target));
+    settles_to(&bench.directory("target"), &[b"a", b"b"]);
+}
+
+fn set_id(bench: &Bench<'_>) {
+    let target = bench.target_with(Grant { may_set_id: false, ..Grant::everything() });
+    let mut lane = lane(&target);
+    let mut pack = pack("", &[]);
+    add_file(&mut pack, b"first", &attributes(0o4755), false, b"");
+    add_file(&mut pack, b"second", &attributes(0o2755), false, b"");
+    add_file(&mut pack, b"third", &attributes(0o1755), false, b"");
+    let (failures, losses) = store(&mut *lane, pack).unwrap();
+    assert!(failures.is_empty());
+    assert_eq!((losses.len(), losses[0].what, losses[0].count), (1, LossKind::SetId, 2));
+    assert_eq!(losses[0].example, b"first");
+    // What a draft loses need not be said, but it has to be lost.
+    begin(&mut *lane, 1, "draft", 0).unwrap();
+    ask(&mut *lane, Operation::Finish { draft: 1, attributes: attributes(0o6755), digest: None }).unwrap();
+    apply(&mut *lane, Change::Attributes { path: path("third"), attributes: attributes(0o6711) }).unwrap();
+    let mode = |name: &str| fs::metadata(target.root.join(name)).unwrap().mode() & 0o7777;
+    assert_eq!((mode("first"), mode("second"), mode("draft"), mode("third")), (0o755, 0o755, 0o755, 0o711));
+}
+
+fn owner(bench: &Bench<'_>) {
+    let target = bench.target_with(Grant { may_chown: false, ..Grant::everything() });
+    assert!(!target.capabilities().owners);
+    let other = Attributes { uid: 4711, ..attributes(0o4755) };
+    let mut pack = pack("", &[]);
+    add_file(&mut pack, b"file", &other, false, b"");
+    let (failures, losses) = store(&mut *lane(&target), pack).unwrap();
+    assert!(failures.is_empty());
+    let kinds: Vec<_> = losses.iter().map(|loss| (loss.what, loss.count)).collect();
+    assert_eq!(kinds, [(LossKind::Owner, 1), (LossKind::SetId, 1)]);
+    let found = fs::metadata(target.root.join("file")).unwrap();
+    // The bit would have lent root's rights, as the file is root's now.
+    assert_eq!((found.uid(), found.mode() & 0o7777), (0, 0o755));
+}

@@ -1,0 +1,278 @@
+//! Sources: what was listed is what is read, or it is said that it is not.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::Arc;
+
+use hakobu_core::Result;
+use hakobu_core::endpoint::{Fetched, Lane, LossKind, Operation, Outcome, Pick, Picks, SourceFile};
+use hakobu_core::error::ErrorKind;
+use hakobu_core::extent::{Extent, PIECE_BYTES};
+use hakobu_core::listing::Listing;
+use hakobu_core::pack::{PackReader, Record};
+
+use super::Case;
+use super::bench::*;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("files and links go into a pack as they are", packed),
+    Case::new("a pack of one entry may have another name", renamed),
+    Case::new("what changed or vanished after the list is left out and named", changed),
+    Case::new("a directory that vanished is named for each entry", vanished_directory),
+    Case::new("no link is followed at the source", planted),
+    Case::new("pieces of a big file are read as they are", pieces),
+    Case::new("a big file that changes is found out", big_change),
+    Case::new("what cannot be kept is counted", losses),
+    Case::not_root("a file that may not be read is named and the rest is packed", unreadable),
+];
+
+fn fetch(
+    lane: &mut dyn Lane,
+    directory: &str,
+    listing: &Arc<Listing>,
+    target_name: Option<&[u8]>,
+) -> Fetched {
+    let entries = (0..listing.len() as u32).map(|index| Pick { index, replaces: index == 1 }).collect();
+    let picks = Picks { listing: Arc::clone(listing), entries, target_name: target_name.map(<[u8]>::to_vec) };
+    let buffer = lane.pack_buffer();
+    let (directory, target, picks) = (path(directory), path("to/here"), Arc::new(picks));
+    match ask(lane, Operation::Fetch { root: 0, directory, target, picks, buffer }).unwrap() {
+        Outcome::Fetched(fetched) => fetched,
+        other => panic!("not the answer to a fetch: {other:?}"),
+    }
+}
+
+fn listed(lane: &mut dyn Lane, directory: &str) -> Arc<Listing> {
+    Arc::new(list(lane, directory).unwrap())
+}
+
+/// An entry by its name, with its content or why that is missing.
+type Named = (Vec<u8>, Result<Vec<u8>, ErrorKind>);
+
+/// What became of each entry.
+fn results(listing: &Listing, fetched: &Fetched) -> Vec<Named> {
+    let mut results = Vec::new();
+    let mut reader = PackReader::new(&fetched.pack);
+    let mut packed = fetched.packed.iter();
+    while let Some(record) = reader.read().unwrap() {
+        match record {
+            Record::Directory { path: to } => assert_eq!(to, path("to/here")),
+            Record::File { name, attributes, replaces, content: bytes }
+            | Record::Symlink { name, attributes, replaces, text: bytes } => {
+                let index = *packed.next().unwrap() as usize;
+                assert_eq!(attributes, listing.metadata(index).attributes());
+                assert_eq!(replaces, index == 1);
+                results.push((name.to_vec(), Ok(bytes.to_vec())));
+            }
+        }
+    }
+    assert!(packed.next().is_none(), "an entry that is said to be in the pack and is not");
+    let failures = fetched.failures.iter();
+    results.extend(failures.map(|(index, error)| (listing.name(*index as usize).to_vec(), Err(error.kind))));
+    results.sort_by(|a, b| a.0.cmp(&b.0));
+    results
+}
+
+fn packed(bench: &Bench<'_>) {
+    let Some(source) = bench.source() else { return };
+    fs::create_dir(source.root.join("d")).unwrap();
+    let expected: [(&str, Vec<u8>); 4] = [
+        ("0 empty", vec![]),
+        ("1 small", content(10)),
+        ("2 large", content(PIECE_BYTES)),
+        ("3 link", b"../x".to_vec()),
+    ];
+    for (name, bytes) in &expected[..3] {
+        fs::write(source.root.join("d").join(name), bytes).unwrap();
+    }
+    symlink("../x", source.root.join("d/3 link")).unwrap();
+    let mut lane = lane(&source);
+    let listing = listed(&mut *lane, "d");
+    let fetched = fetch(&mut *lane, "d", &listing, None);
+    let expected = expected.map(|(name, bytes)| (name.as_bytes().to_vec(), Ok(bytes)));
+    assert!(results(&listing, &fetched) == expected);
+    assert_eq!(fetched.content_bytes, PIECE_BYTES + 10);
+    assert!(fetched.losses.is_empty(), "{:?}", fetched.losses);
+}
+
+fn renamed(bench: &Bench<'_>) {
+    let Some(source) = bench.source() else { return };
+    fs::write(source.root.join("here"), "x").unwrap();
+    let mut lane = lane(&source);
+    let listing = listed(&mut *lane, "");
+    let fetched = fetch(&mut *lane, "", &listing, Some(b"there"));
+    assert_eq!(results(&listing, &fetched), [(b"there".to_vec(), Ok(b"x".to_vec()))]);
+}
+
+fn changed(bench: &Bench<'_>) {
+    let Some(source) = bench.source() else { return };
+    let at = |name: &str| source.root.join(name);
+    for name in [
+        "a same",
+        "b longer",
+        "c shorter",
+        "d gone",
+        "e rewritten",
+        "f mode",
+        "g now a link",
+        "h now a directory",
+    ] {
+        fs::write(at(name), "content").unwrap();
+    }
+    symlink("a", at("i link")).unwrap();
+    symlink("a", at("j gone")).unwrap();
+    let mut lane = lane(&source);
+    let listing = listed(&mut *lane, "");
+    // Times of the system tick, and a change within the same tick could not be seen.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs::write(at("b longer"), "content and more").unwrap();
+    fs::write(at("c shorter"), "cont").unwrap();
+    fs::write(at("e rewritten"), "CONTENT").unwrap();
+    fs::set_permissions(at("f mode"), fs::Permissions::from_mode(0o600)).unwrap();
+    for name in ["d gone", "g now a link", "h now a directory", "i link", "j gone"] {
+        fs::remove_file(at(name)).unwrap();
+    }
+    symlink("a same", at("g now a link")).unwrap();
+    fs::create_dir(at("h now a directory")).unwrap();
+    symlink("b", at("i link")).unwrap();
+    let fetched = fetch(&mut *lane, "", &listing, None);
+    let (changed, gone) = (Err(ErrorKind::SourceChanged), Err(ErrorKind::SourceVanished));
+    let expected: [(&str, Result<Vec<u8>, ErrorKind>); 10] = [
+        ("a same", Ok(b"content".to_vec())),
+        ("b longer", changed.clone()),
+        ("c shorter", changed.clone()),
+        ("d gone", gone.clone()),
+        ("e rewritten", changed.clone()),
+        ("f mode", changed.clone()),
+        ("g now a link", changed.clone()),
+        ("h now a directory", changed.clone()),
+        ("i link", changed),
+        ("j gone", gone),
+    ];
+    let expected = expected.map(|(name, result)| (name.as_bytes().to_vec(), result));
+    assert_eq!(results(&listing, &fetched), expected);
+}
+
+fn vanished_directory(bench: &Bench<'_>) {
+    let Some(source) = bench.source() else { return };
+    fs::create_dir(source.root.join("d")).unwrap();
+    fs::write(source.root.join("d/a"), "1").unwrap();
+    fs::write(source.root.join("d/b"), "2").unwrap();
+    let mut lane = lane(&source);
+    let listing = listed(&mut *lane, "d");
+    fs::remove_dir_all(source.root.join("d")).unwrap();
+    let fetched = fetch(&mut *lane, "d", &listing, None);
+    assert!(fetched.pack.is_empty() && fetched.packed.is_empty());
+    let kinds: Vec<_> = fetched.failures.iter().map(|(index, error)| (*index, error.kind)).collect();
+    assert_eq!(kinds, [(0, ErrorKind::SourceVanished), (1, ErrorKind::SourceVanished)]);
+    assert_eq!(kind(list(&mut *lane, "d")), ErrorKind::SourceVanished);
+}
+
+fn planted(bench: &Bench<'_>) {
+    let Some(source) = bench.source() else { return };
+    let outside = bench.directory("outside");
+    fs::write(outside.join("file"), "secret").unwrap();
+    fs::create_dir(source.root.join("d")).unwrap();
+    fs::write(source.root.join("d/file"), "public").unwrap();
+    let mut lane = lane(&source);
+    let listing = listed(&mut *lane, "d");
+    fs::remove_dir_all(source.root.join("d")).unwrap();
+    symlink(&outside, source.root.join("d")).unwrap();
+    assert!(list(&mut *lane, "d").is_err());
+    assert_eq!(inspect(&mut *lane, "d/file").unwrap(), None);
+    let fetched = fetch(&mut *lane, "d", &listing, None);
+    assert_eq!(fetched.failures.len(), 1);
+    assert!(fetched.failures[0].1.is_source_change());
+    let file = Arc::new(SourceFile { root: 0, path: path("d/file"), metadata: *listing.metadata(0) });
+    assert!(read(&mut *lane, &file, 0, 6).unwrap_err().is_source_change());
+}
+
+fn read(lane: &mut dyn Lane, file: &Arc<SourceFile>, offset: u64, length: u64) -> Result<Vec<u8>> {
+    let buffer = lane.piece_buffer();
+    match ask(lane, Operation::Read { file: Arc::clone(file), extent: Extent { offset, length }, buffer })? {
+        Outcome::Read(buffer) => {
+            let bytes = buffer.filled().to_vec();
+            lane.recycle(buffer);
+            Ok(bytes)
+        }
+        other => panic!("not the answer to a read: {other:?}"),
+    }
+}
+
+fn confirm(lane: &mut dyn Lane, file: &Arc<SourceFile>) -> Result<()> {
+    done(&ask(lane, Operation::Confirm { file: Arc::clone(file) })?)
+}
+
+fn big_file(bench: &Bench<'_>, bytes: &[u8]) -> Option<(Target, Box<dyn Lane>, Arc<SourceFile>)> {
+    let source = bench.source()?;
+    fs::write(source.root.join("big"), bytes).unwrap();
+    let mut lane = lane(&source);
+    let metadata = inspect(&mut *lane, "big").unwrap().unwrap();
+    // As above: a tick has to pass before a change can be seen.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    Some((source, lane, Arc::new(SourceFile { root: 0, path: path("big"), metadata })))
+}
+
+fn pieces(bench: &Bench<'_>) {
+    let bytes = content(3 * PIECE_BYTES + 5);
+    let Some((_source, mut lane, file)) = big_file(bench, &bytes) else { return };
+    for index in [2, 0, 3, 1] {
+        let begin = index * PIECE_BYTES as usize;
+        let end = bytes.len().min(begin + PIECE_BYTES as usize);
+        let found = read(&mut *lane, &file, begin as u64, (end - begin) as u64).unwrap();
+        assert!(found == bytes[begin..end], "piece {index}");
+    }
+    confirm(&mut *lane, &file).unwrap();
+    assert!(read(&mut *lane, &file, bytes.len() as u64 - 1, 2).unwrap_err().is_source_change());
+}
+
+fn big_change(bench: &Bench<'_>) {
+    let bytes = content(2 * PIECE_BYTES);
+    let Some((source, mut lane, file)) = big_file(bench, &bytes) else { return };
+    let at = source.root.join("big");
+    // Before it is opened, while it is open, and after it was read.
+    read(&mut *lane, &file, 0, PIECE_BYTES).unwrap();
+    fs::OpenOptions::new().write(true).open(&at).unwrap().set_len(PIECE_BYTES + 1).unwrap();
+    assert_eq!(kind(read(&mut *lane, &file, PIECE_BYTES, PIECE_BYTES)), ErrorKind::SourceChanged);
+    assert_eq!(kind(confirm(&mut *lane, &file)), ErrorKind::SourceChanged);
+    fs::write(&at, &bytes).unwrap();
+    assert_eq!(kind(read(&mut *source.open_lane(1).unwrap(), &file, 0, 1)), ErrorKind::SourceChanged);
+    fs::remove_file(&at).unwrap();
+    assert_eq!(kind(read(&mut *source.open_lane(2).unwrap(), &file, 0, 1)), ErrorKind::SourceVanished);
+}
+
+fn losses(bench: &Bench<'_>) {
+    let Some(source) = bench.source() else { return };
+    let at = |name: &str| source.root.join(name);
+    fs::write(at("linked"), "x").unwrap();
+    fs::hard_link(at("linked"), at("linked too")).unwrap();
+    let holes = fs::File::create(at("holes")).unwrap();
+    holes.set_len(64 * 1024).unwrap();
+    fs::write(at("tagged"), "x").unwrap();
+    let tag = rustix::fs::setxattr(at("tagged"), c"user.tag", b"1", rustix::fs::XattrFlags::empty());
+    let mut lane = lane(&source);
+    let listing = listed(&mut *lane, "");
+    let fetched = fetch(&mut *lane, "", &listing, None);
+    assert!(fetched.failures.is_empty());
+    let count = |what| fetched.losses.iter().find(|loss| loss.what == what).map_or(0, |loss| loss.count);
+    assert_eq!(count(LossKind::HardLinks), 2);
+    assert_eq!(count(LossKind::Holes), 1);
+    // Not every file system has them.
+    assert_eq!(count(LossKind::Xattr), u64::from(tag.is_ok()));
+    assert_eq!(fetched.content_bytes, 64 * 1024 + 3);
+}
+
+fn unreadable(bench: &Bench<'_>) {
+    let Some(source) = bench.source() else { return };
+    fs::write(source.root.join("closed"), "1").unwrap();
+    fs::write(source.root.join("open"), "2").unwrap();
+    fs::set_permissions(source.root.join("closed"), fs::Permissions::from_mode(0o0)).unwrap();
+    let mut lane = lane(&source);
+    let listing = listed(&mut *lane, "");
+    let fetched = fetch(&mut *lane, "", &listing, None);
+    let expected =
+        [(b"closed".to_vec(), Err(ErrorKind::PermissionDenied)), (b"open".to_vec(), Ok(b"2".to_vec()))];
+    assert_eq!(results(&listing, &fetched), expected);
+}

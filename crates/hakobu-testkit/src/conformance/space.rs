@@ -1,0 +1,110 @@
+//! Full, read-only and small file systems.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
+
+use std::path::{Path, PathBuf};
+
+use hakobu_core::endpoint::Operation;
+use hakobu_core::error::ErrorKind;
+use hakobu_core::extent::PIECE_BYTES;
+use hakobu_core::grant::Grant;
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
+
+use super::Case;
+use super::bench::*;
+
+pub(super) const CASES: &[Case] = &[
+    Case::root("a full file system stops a pack and leaves no partial file", full_pack),
+    Case::root("a draft that cannot fit is refused before any data", too_large),
+    Case::root("a file system that fills up under a draft leaves nothing", full_draft),
+    Case::root("a file system without inodes says so", no_inodes),
+    Case::root("a read-only file system says so", read_only),
+];
+
+/// A small file system of its own, in memory.
+struct Small(PathBuf);
+
+impl Small {
+    fn new(bench: &Bench<'_>, options: &str) -> Self {
+        let at = bench.directory("small");
+        let options = std::ffi::CString::new(options).unwrap();
+        mount("none", &at, "tmpfs", MountFlags::empty(), Some(options.as_c_str())).unwrap();
+        Self(at)
+    }
+
+    fn target(&self, bench: &Bench<'_>) -> Target {
+        bench.target_at(&self.0, Grant::everything())
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+fn full_pack(bench: &Bench<'_>) {
+    let small = Small::new(bench, "size=256k");
+    let target = small.target(bench);
+    let bytes = content(100_000);
+    let files: Vec<(&[u8], &[u8])> = vec![(b"a", &bytes), (b"b", &bytes), (b"c", &bytes), (b"d", &bytes)];
+    let stored = store(&mut *lane(&target), pack("", &files));
+    assert_eq!(kind(stored), ErrorKind::NoSpace);
+    drop(target);
+    for name in names(small.path()) {
+        let found = std::fs::read(small.path().join(str::from_utf8(&name).unwrap())).unwrap();
+        assert!(found == bytes, "{name:?} has {} bytes of 100 000", found.len());
+    }
+}
+
+fn too_large(bench: &Bench<'_>) {
+    let small = Small::new(bench, "size=1m");
+    let target = small.target(bench);
+    let free_bytes = target.capabilities().free_bytes.unwrap();
+    assert!((900_000..=1 << 20).contains(&free_bytes), "{free_bytes}");
+    let mut lane = lane(&target);
+    assert_eq!(kind(begin(&mut *lane, 1, "big", 2 << 20)), ErrorKind::NoSpace);
+    settles_to(small.path(), &[]);
+}
+
+fn full_draft(bench: &Bench<'_>) {
+    let small = Small::new(bench, "size=1m");
+    let target = small.target(bench);
+    let mut lane = lane(&target);
+    let size_bytes = 3 * PIECE_BYTES;
+    begin(&mut *lane, 1, "big", size_bytes).unwrap();
+    // Someone else takes the room.
+    std::fs::write(small.path().join("other"), content(600_000)).unwrap();
+    let written = (0..3)
+        .try_for_each(|index| write(&mut *lane, 1, size_bytes, index * PIECE_BYTES, &content(PIECE_BYTES)));
+    assert_eq!(kind(written), ErrorKind::NoSpace);
+    assert!(finish(&mut *lane, 1, attributes(0o644)).is_err());
+    let _ = lane.submit(1, Operation::Abandon { draft: 1 });
+    drop(lane);
+    drop(target);
+    settles_to(small.path(), &[b"other"]);
+}
+
+fn no_inodes(bench: &Bench<'_>) {
+    let small = Small::new(bench, "size=10m,nr_inodes=8");
+    let target = small.target(bench);
+    assert!(target.capabilities().free_inodes.unwrap() <= 8);
+    let files: Vec<_> = (b'a'..=b'z').map(|letter| [letter]).collect();
+    let files: Vec<(&[u8], &[u8])> = files.iter().map(|name| (&name[..], &b"x"[..])).collect();
+    assert_eq!(kind(store(&mut *lane(&target), pack("", &files))), ErrorKind::NoInodes);
+    let target = small.target(bench);
+    assert_eq!(kind(begin(&mut *lane(&target), 1, "big", 1)), ErrorKind::NoInodes);
+}
+
+fn read_only(bench: &Bench<'_>) {
+    let small = Small::new(bench, "size=1m");
+    mount_remount(small.path(), MountFlags::RDONLY, c"").unwrap();
+    let target = small.target(bench);
+    assert_eq!(kind(store(&mut *lane(&target), pack("", &[(b"a", b"x")]))), ErrorKind::ReadOnly);
+    let target = small.target(bench);
+    assert_eq!(kind(begin(&mut *lane(&target), 1, "a", 1)), ErrorKind::ReadOnly);
+}

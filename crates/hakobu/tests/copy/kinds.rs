@@ -1,0 +1,252 @@
+//! What is copied: kinds of entries, what changed, what cannot be kept.
+
+use std::ffi::OsString;
+use std::fs::{self, File, FileTimes, Permissions};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{CWD, Mode, XattrFlags, mkfifoat, setxattr};
+
+use crate::program::*;
+
+/// A source tree with an equal target, and the command that made it.
+struct Pair {
+    place: tempfile::TempDir,
+    host: Host,
+    source: PathBuf,
+    target: PathBuf,
+}
+
+impl Pair {
+    fn of(make: impl FnOnce(&Path)) -> Self {
+        let (place, host) = (place(), Host::up());
+        let (source, target) = (place.path().join("source"), place.path().join("target"));
+        fs::create_dir(&source).unwrap();
+        make(&source);
+        Self { place, host, source, target }
+    }
+
+    fn copy(&self) -> Copy {
+        Copy::new().to(&self.host).arg(contents(&self.source)).arg(self.host.at(&self.target))
+    }
+}
+
+#[test]
+fn only_what_differs_is_sent() {
+    let pair = Pair::of(|source| {
+        for name in ["a", "b", "c", "sub/d", "sub/e"] {
+            fs::create_dir_all(source.join(name).parent().unwrap()).unwrap();
+            file(&source.join(name), 2000);
+        }
+        file(&source.join("large"), 2_000_000);
+    });
+    pair.copy().run_to(0);
+
+    // Other content of the same size, an hour later.
+    let later = SystemTime::now() + Duration::from_secs(3600);
+    fs::write(pair.source.join("b"), [1; 2000]).unwrap();
+    File::options().write(true).open(pair.source.join("b")).unwrap().set_modified(later).unwrap();
+    let ran = pair.copy().run_to(0);
+    assert_same(&pair.source, &pair.target);
+    assert_eq!((ran.entries("updated"), ran.entries("created")), (1, 0), "{:#}", ran.report);
+    assert_eq!(ran.report["bytes"]["target_written"], 2000);
+
+    // Only modes, of a file, a large one and a directory.
+    for name in ["sub/e", "large", "sub"] {
+        fs::set_permissions(pair.source.join(name), Permissions::from_mode(0o750)).unwrap();
+    }
+    let before = fs::metadata(pair.target.join("large")).unwrap();
+    let ran = pair.copy().run_to(0);
+    assert_same(&pair.source, &pair.target);
+    assert_eq!((ran.entries("attributes_only"), ran.entries("updated")), (3, 0), "{:#}", ran.report);
+    assert_eq!(ran.report["bytes"]["target_written"], 0);
+    assert_eq!(before.ino(), fs::metadata(pair.target.join("large")).unwrap().ino());
+
+    // Only the time of a directory, on either side.
+    let past =
+        FileTimes::new().set_modified(SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789));
+    File::open(pair.source.join("sub")).unwrap().set_times(past).unwrap();
+    pair.copy().run_to(0);
+    assert_same(&pair.source, &pair.target);
+    File::open(&pair.target).unwrap().set_times(past).unwrap();
+    pair.copy().run_to(0);
+    assert_same(&pair.source, &pair.target);
+
+    // What only the target has stays, and is counted.
+    fs::write(pair.target.join("extra"), "x").unwrap();
+    let ran = pair.copy().run_to(0);
+    assert_eq!(ran.entries("only_in_target"), 1);
+    assert!(pair.target.join("extra").exists());
+}
+
+#[test]
+fn a_link_in_the_way_is_replaced_and_never_written_through() {
+    let pair = Pair::of(|source| {
+        fs::create_dir(source.join("directory")).unwrap();
+        fs::write(source.join("directory/file"), "new").unwrap();
+        fs::write(source.join("file"), "new").unwrap();
+        file(&source.join("large"), 2_000_000);
+        symlink("file", source.join("link")).unwrap();
+    });
+    let outside = pair.place.path().join("outside");
+    fs::create_dir_all(outside.join("directory")).unwrap();
+    fs::write(outside.join("file"), "old").unwrap();
+    fs::create_dir(&pair.target).unwrap();
+    for name in ["directory", "file"] {
+        symlink(outside.join(name), pair.target.join(name)).unwrap();
+    }
+    symlink(outside.join("file"), pair.target.join("large")).unwrap();
+    fs::write(pair.target.join("link"), "a file").unwrap();
+    pair.copy().run_to(0);
+    assert_same(&pair.source, &pair.target);
+    assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), "old");
+    assert_eq!(fs::read_dir(outside.join("directory")).unwrap().count(), 0);
+}
+
+#[test]
+fn links_that_the_user_typed_are_followed_but_one_to_a_file_is_replaced() {
+    let pair = Pair::of(|source| drop(fs::write(source.join("file"), "new")));
+    let real = pair.place.path().join("real");
+    fs::create_dir(&real).unwrap();
+    fs::write(real.join("other"), "old").unwrap();
+    symlink(&real, pair.place.path().join("to-directory")).unwrap();
+    symlink(real.join("other"), pair.place.path().join("to-file")).unwrap();
+    symlink(real.join("none"), pair.place.path().join("to-nothing")).unwrap();
+    let copy = |target: &str| {
+        let target = pair.host.at(pair.place.path().join(target));
+        Copy::new().to(&pair.host).arg(pair.source.join("file")).arg(target).run_to(0);
+    };
+    copy("to-directory");
+    assert_same(&pair.source.join("file"), &real.join("file"));
+    for link in ["to-file", "to-nothing"] {
+        copy(link);
+        assert_same(&pair.source.join("file"), &pair.place.path().join(link));
+    }
+    assert_eq!(fs::read_to_string(real.join("other")).unwrap(), "old");
+    assert!(!real.join("none").exists());
+}
+
+/// Larger than 4 GiB, with something to read beyond. What is sent is swallowed at the other end.
+#[test]
+fn five_gib_go_to_null_with_the_right_digest() {
+    let (place, host) = (place(), Host::up());
+    let path = place.path().join("sparse");
+    let source = File::create(&path).unwrap();
+    source.set_len((5 << 30) + 1).unwrap();
+    source.write_all_at(b"beyond the first four", (4 << 30) + 70_000).unwrap();
+    let ran = Copy::new().to(&host).arg(&path).arg(host.at("/dev/null")).run_to(0);
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(&path).unwrap()).unwrap();
+    assert_eq!(ran.report["digest_blake3"], *hasher.finalize().to_hex());
+    assert_eq!(ran.report["bytes"]["target_written"], (5_u64 << 30) + 1);
+    assert_eq!(ran.lost("holes"), 0);
+    use std::os::unix::fs::FileTypeExt;
+    assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+}
+
+/// A tree on a disk, as not every file system in memory has attributes.
+fn tree_with_losses() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    for name in ["attribute", "list", "linked", "plain"] {
+        fs::write(source.join(name), "content").unwrap();
+    }
+    file(&source.join("large linked"), 1_500_000);
+    for name in ["linked", "large linked"] {
+        fs::hard_link(source.join(name), source.join(format!("{name} twice"))).unwrap();
+    }
+    setxattr(source.join("attribute"), "user.colour", b"blue", XattrFlags::empty()).unwrap();
+    // Version 2; user, a named user, group, mask, others.
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, may, id) in
+        [(1_u16, 6_u16, u32::MAX), (2, 4, 1), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 4, u32::MAX)]
+    {
+        list.extend([tag.to_le_bytes(), may.to_le_bytes()].concat());
+        list.extend(id.to_le_bytes());
+    }
+    setxattr(source.join("list"), "system.posix_acl_access", &list, XattrFlags::empty()).unwrap();
+    File::create(source.join("holes")).unwrap().set_len(300_000).unwrap();
+    File::create(source.join("large holes")).unwrap().set_len(30_000_000).unwrap();
+    place
+}
+
+#[test]
+fn what_is_not_kept_is_counted_and_is_no_failure() {
+    let (place, host) = (tree_with_losses(), Host::up());
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    let ran = Copy::new().to(&host).arg(contents(&source)).arg(host.at(&target)).run_to(0);
+    let lost = |what| ran.lost(what);
+    assert_eq!(
+        (lost("xattr"), lost("acl"), lost("hardlinks"), lost("holes")),
+        (1, 1, 4, 2),
+        "{:#}",
+        ran.report
+    );
+    ran.says(&[
+        "not kept: hardlinks of 4 entries, such as ",
+        "not kept: xattr of 1 entry, such as attribute",
+    ]);
+}
+
+#[test]
+fn what_must_not_be_lost_is_refused() {
+    let (place, host) = (tree_with_losses(), Host::up());
+    let source = place.path().join("source");
+    for (what, failing) in
+        [("xattr", 1), ("acl", 1), ("hardlinks", 4), ("holes", 2), ("xattr,acl,hardlinks,holes", 8)]
+    {
+        for remote in [false, true] {
+            let target = place.path().join(format!("{what} {remote}"));
+            let typed = if remote { host.at(&target) } else { target.clone().into_os_string() };
+            let ran =
+                Copy::new().to(&host).arg("--require").arg(what).arg(contents(&source)).arg(typed).run_to(6);
+            assert_eq!(ran.failures().len(), failing, "{what} {remote}: {:#}", ran.report);
+            ran.says(&["--require", "cannot be met"]);
+            assert_same(&source.join("plain"), &target.join("plain"));
+            assert!(what != "xattr" || !target.join("attribute").exists());
+        }
+    }
+}
+
+#[test]
+fn special_files_are_listed_and_sockets_are_not() {
+    let pair = Pair::of(|source| {
+        fs::create_dir(source.join("sub")).unwrap();
+        mkfifoat(CWD, source.join("sub/fifo"), Mode::from_raw_mode(0o600)).unwrap();
+        fs::write(source.join("file"), "x").unwrap();
+    });
+    let _socket = UnixListener::bind(pair.source.join("socket")).unwrap();
+    let ran = pair.copy().run_to(3);
+    assert_eq!(ran.report["outcome"], "partial");
+    assert_eq!(ran.failures()[0].0, "sub/fifo");
+    assert_eq!((ran.entries("failed"), ran.entries("skipped")), (1, 1));
+    assert!(pair.target.join("file").exists() && !pair.target.join("sub/fifo").exists());
+    ran.says(&["failed: sub/fifo: "]);
+
+    fs::remove_file(pair.source.join("sub/fifo")).unwrap();
+    let ran = pair.copy().run_to(0);
+    assert_eq!(ran.entries("skipped"), 1);
+
+    // Named by the user, there is nothing else to copy.
+    let fifo = pair.place.path().join("fifo");
+    mkfifoat(CWD, &fifo, Mode::from_raw_mode(0o600)).unwrap();
+    let ran = Copy::new().to(&pair.host).arg(&fifo).arg(pair.host.at(&pair.target)).run();
+    assert!(matches!(ran.code, Some(1..=3)), "{:?} {}", ran.code, ran.err);
+    ran.says(&["fifo"]);
+}
+
+/// Drafts of other runs belong to them.
+#[test]
+fn drafts_are_not_copied() {
+    let pair = Pair::of(|source| {
+        fs::write(source.join(".hakobu.abcdefghijklmnopqrstuvwxyz"), "partial").unwrap();
+        fs::write(source.join(".hakobu.settings"), "a file like any other").unwrap();
+    });
+    pair.copy().run_to(0);
+    let names: Vec<OsString> =
+        fs::read_dir(&pair.target).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, [".hakobu.settings"]);
+}

@@ -1,0 +1,11 @@
+//! The real program from end to end, against a real OpenSSH server.
+//!
+//! Most of these need root, for servers, users, mounts and network namespaces. Without it they fail, unless
+//! HAKOBU_NO_ROOT=1 leaves them out.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod directions;
+mod kinds;
+mod options;
+mod program;

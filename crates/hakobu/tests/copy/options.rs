@@ -1,0 +1,173 @@
+//! Options, what is said, and the report.
+
+use std::fs;
+use std::process::Command;
+
+use hakobu_measure::generate::{TreeSpec, tree as plain_tree};
+
+use crate::program::*;
+
+#[test]
+fn every_option_that_changes_the_way_still_copies() {
+    let (place, host) = (place(), Host::up());
+    let source = place.path().join("source");
+    plain_tree(&source, &TreeSpec { files: 40, directories: 5, ..TreeSpec::default() }).unwrap();
+    file(&source.join("large"), 20_000_000);
+    for (index, (options, field, value)) in [
+        ("--cipher aes-128-gcm", "cipher", "aes-128-gcm"),
+        ("--cipher aes-256-gcm", "cipher", "aes-256-gcm"),
+        ("--cipher chacha20-poly1305", "cipher", "chacha20-poly1305"),
+        ("--cipher none", "cipher", "none"),
+        ("--cipher none --verify none", "verified", "none"),
+        ("--verify none", "verified", "none"),
+        ("--verify wire", "verified", "wire"),
+        ("--lanes 1", "lanes_max", "1"),
+        ("--lanes 5", "lanes_max", "5"),
+        ("--durable none", "outcome", "done"),
+        ("--transport agent", "transport", "agent"),
+        ("--why --verbose", "outcome", "done"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let pull = index % 2 == 1;
+        let target = place.path().join(format!("target {index}"));
+        let typed = if pull {
+            [contents(host.at(&source)), target.clone().into()]
+        } else {
+            [contents(&source), host.at(&target)]
+        };
+        let ran = Copy::new().to(&host).options(options).args(&typed).run_to(0);
+        assert_same(&source, &target);
+        let found = &ran.report[field];
+        assert_eq!(found.as_str().map_or_else(|| found.to_string(), str::to_owned), value, "{options}");
+    }
+}
+
+#[test]
+fn one_port_is_enough() {
+    let (place, host) = (place(), Host::up());
+    let source = tree(&place.path().join("source"));
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let options = format!("--why --lanes 4 --data-port {free} --data-address 127.0.0.1");
+    let target = place.path().join("target");
+    let ran = Copy::new().to(&host).options(&options).arg(contents(&source)).arg(host.at(&target)).run_to(0);
+    assert_same(&source, &target);
+    assert_eq!(ran.report["lanes_max"], 4);
+}
+
+#[test]
+fn a_dry_run_lists_and_changes_nothing() {
+    let (place, host) = (place(), Host::up());
+    let source = tree(&place.path().join("source"));
+    let target = place.path().join("target");
+    for typed in [target.clone().into_os_string(), host.at(&target)] {
+        let ran = Copy::new().to(&host).arg("-n").arg(contents(&source)).arg(typed).run_to(0);
+        assert!(!target.exists());
+        assert_eq!(ran.report["dry_run"], true);
+        assert_eq!(ran.report["bytes"]["target_written"], 0);
+        let planned: Vec<_> = ran.events.iter().filter(|event| event["event"] == "planned").collect();
+        // The directory itself is not listed again.
+        assert_eq!(planned.len() as u64, ran.entries("created") - 1, "{:?}", planned.last());
+        let large = planned.iter().find(|event| event["path"] == "large").unwrap();
+        assert_eq!(large["size_bytes"], 5_000_001);
+    }
+
+    Copy::new().arg(contents(&source)).arg(&target).run_to(0);
+    fs::write(source.join("large"), "changed").unwrap();
+    let before = fs::metadata(target.join("large")).unwrap().modified().unwrap();
+    let ran = Copy::new().to(&host).arg("-n").arg(contents(&source)).arg(host.at(&target)).run_to(0);
+    assert_eq!(ran.entries("updated"), 1);
+    assert_eq!(before, fs::metadata(target.join("large")).unwrap().modified().unwrap());
+    assert_eq!(fs::metadata(target.join("large")).unwrap().len(), 5_000_001);
+}
+
+#[test]
+fn events_have_a_schema_a_beginning_and_an_end() {
+    let (place, host) = (place(), Host::up());
+    let source = tree(&place.path().join("source"));
+    let ran = Copy::new().to(&host).arg(contents(&source)).arg(host.at(place.path().join("t"))).run_to(0);
+    assert!(
+        ran.events.iter().all(|event| event["schema"] == "hakobu.event/1" && event["seconds"].is_number())
+    );
+    assert_eq!(ran.events.first().unwrap()["event"], "started");
+    let last = ran.events.last().unwrap();
+    assert_eq!(last["event"], "finished");
+    assert_eq!(last["report"], ran.report);
+}
+
+#[test]
+fn the_report_has_what_was_promised() {
+    let (place, host) = (place(), Host::up());
+    let source = file(&place.path().join("source"), 30_000_000);
+    let ran = Copy::new().to(&host).arg(&source).arg(host.at(place.path().join("t"))).run_to(0);
+    let report = &ran.report;
+    assert_eq!(report["schema"], "hakobu.report/1");
+    for (field, least) in [
+        ("/bytes/source_read", 30_000_000),
+        ("/bytes/target_written", 30_000_000),
+        ("/bytes/wire_sent", 30_000_000),
+        ("/bytes/wire_received", 1),
+        ("/throughput_bytes_per_second", 1_000_000),
+        ("/peak_memory_bytes/source", 1_000_000),
+        ("/peak_memory_bytes/target", 1_000_000),
+        ("/lanes_max", 1),
+        ("/entries/scanned", 1),
+        ("/entries/created", 1),
+    ] {
+        let found = report.pointer(field).and_then(serde_json::Value::as_u64);
+        assert!(found >= Some(least), "{field}: {found:?} in {report:#}");
+    }
+    for zero in ["updated", "unchanged", "attributes_only", "deleted", "only_in_target", "skipped", "failed"]
+    {
+        assert_eq!(report["entries"][zero], 0, "{zero}");
+    }
+    for (field, text) in [
+        ("/outcome", "done"),
+        ("/transport", "agent"),
+        ("/compression", "none"),
+        ("/verified", "wire"),
+        ("/version", env!("CARGO_PKG_VERSION")),
+    ] {
+        assert_eq!(report.pointer(field).and_then(|found| found.as_str()), Some(text), "{field}");
+    }
+    for field in
+        ["/job", "/user", "/started_at", "/ended_at", "/source/resolved", "/target/resolved", "/cipher"]
+    {
+        assert!(report.pointer(field).is_some_and(serde_json::Value::is_string), "{field}: {report:#}");
+    }
+    for second in ["total", "connect", "scan", "transfer"] {
+        assert!(report["seconds"][second].is_number(), "{second}");
+    }
+    assert!(report["bottleneck"]["stage"].is_string() && report["bottleneck"]["stages"].is_object());
+    assert!(report["losses"].is_array() && report["failures"].is_array() && report["resumed"] == false);
+    assert!(report["command"].as_str().unwrap().contains(source.to_str().unwrap()));
+}
+
+/// What a person sees, and that it goes where it should.
+#[test]
+fn without_a_terminal_there_are_a_first_line_and_a_summary() {
+    let (place, host) = (place(), Host::up());
+    let source = tree(&place.path().join("source"));
+    let plain = |options: &[&str], target: &str| {
+        let mut command = Command::new(HAKOBU);
+        command.arg("copy").args(options).arg(contents(&source)).arg(host.at(place.path().join(target)));
+        let output = command.env("HAKOBU_SSH", host.sshd.ssh_command()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (out, err) = plain(&[], "a");
+    let lines: Vec<_> = out.lines().collect();
+    assert!(
+        lines[0].starts_with("copying ") && lines[0].ends_with(place.path().join("a").to_str().unwrap()),
+        "{out}"
+    );
+    assert!(lines[1].starts_with("done: ") && lines[1].contains(" created, 0 updated, 0 unchanged"), "{out}");
+    assert_eq!((lines.len(), err.as_str()), (3, ""), "{out}");
+    let (out, err) = plain(&["--quiet"], "b");
+    assert_eq!((out.as_str(), err.as_str()), ("", ""));
+    let (_, err) = plain(&["--why"], "c");
+    for words in ["why: lanes: ", "why: cipher: ", "why: data connections: ", "why: agent on throwaway: "] {
+        assert!(err.contains(words), "{err}");
+    }
+}

@@ -1,0 +1,246 @@
+//! What holds for the whole source tree: documents that agree with each other and with the files,
+//! and rules that no compiler checks.
+
+#![allow(clippy::expect_used)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// More lines than this need a reason on the file's first line.
+const LINES_MAX: usize = 800;
+const LONG_FILE_REASON: &str = "// More than 800 lines because ";
+
+/// Which crates of the workspace a crate may use. The program may use them all.
+const MAY_USE: [(&str, &[&str]); 8] = [
+    ("hakobu-sys", &[]),
+    ("hakobu-core", &["hakobu-sys"]),
+    ("hakobu-proto", &["hakobu-core"]),
+    ("hakobu-endpoints", &["hakobu-core", "hakobu-sys"]),
+    ("hakobu-agent", &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints"]),
+    ("hakobu-measure", &["hakobu-sys"]),
+    ("hakobu-testkit", &["hakobu-core", "hakobu-sys", "hakobu-proto"]),
+    (
+        "hakobu",
+        &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints", "hakobu-agent", "hakobu-measure"],
+    ),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All files of the project with one of these extensions, below the root; nothing that was built.
+fn files(extensions: &[&str]) -> Vec<PathBuf> {
+    let (root, mut found, mut open) = (root(), Vec::new(), vec![root()]);
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).expect("a directory can be read").flatten() {
+            let (path, kind) = (entry.path(), entry.file_type().expect("entries have a type"));
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if kind.is_dir() {
+                let skipped = ["target", "dist", ".git", "corpus", "artifacts"].contains(&name.as_str());
+                if !skipped {
+                    open.push(path);
+                }
+            } else if kind.is_file() {
+                let extension = path.extension().unwrap_or_default().to_string_lossy().into_owned();
+                if extensions.contains(&extension.as_str()) {
+                    found.push(path.strip_prefix(&root).expect("it is below the root").to_owned());
+                }
+            }
+        }
+    }
+    assert!(!found.is_empty(), "no files found");
+    found.sort();
+    found
+}
+
+/// The headings' levels and the code blocks of a document. Remarks behind commands may differ.
+fn skeleton(text: &str) -> (Vec<usize>, Vec<String>) {
+    let (mut levels, mut blocks) = (Vec::new(), Vec::new());
+    let mut block: Option<String> = None;
+    for line in text.lines() {
+        match (&mut block, line.trim_start().starts_with("```")) {
+            (Some(_), true) => blocks.extend(block.take()),
+            (None, true) => block = Some(format!("{}\n", line.trim())),
+            (Some(block), false) => {
+                let code = line.split("  #").next().unwrap_or_default();
+                *block += &format!("{}\n", code.trim_end());
+            }
+            (None, false) if line.starts_with('#') => {
+                levels.push(line.chars().take_while(|&c| c == '#').count());
+            }
+            (None, false) => {}
+        }
+    }
+    assert!(block.is_none(), "a code block is not closed");
+    (levels, blocks)
+}
+
+#[test]
+fn both_readmes_have_the_same_headings_and_commands() {
+    let (english, japanese) = (skeleton(&read("README.md")), skeleton(&read("README.ja.md")));
+    assert!(english.0.len() > 3 && english.1.len() > 2, "the README has headings and commands");
+    assert_eq!(english.0, japanese.0, "levels of the headings");
+    assert_eq!(english.1, japanese.1, "code blocks");
+}
+
+#[test]
+fn skeletons_tell_commands_apart_but_not_remarks() {
+    let text = |remark: &str, command: &str| format!("# A\n```\n{command}   # {remark}\n```\n## B\n");
+    assert_eq!(skeleton(&text("one", "ls")), skeleton(&text("two", "ls")));
+    assert_ne!(skeleton(&text("one", "ls")), skeleton(&text("one", "rm")));
+    assert_eq!(skeleton(&text("one", "ls")).0, [1, 2]);
+}
+
+#[test]
+fn the_commands_of_the_readme_are_there() {
+    for name in ["try", "test", ".ci/run"] {
+        let metadata = fs::metadata(root().join(name)).expect(name);
+        assert!(metadata.permissions().mode() & 0o111 == 0o111, "{name} cannot be run");
+    }
+    let readme = read("README.md");
+    assert!(readme.contains("./try\n") && readme.contains("./test\n"));
+}
+
+/// The targets of `[words](target)` outside of code.
+fn links(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut code = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            code = !code;
+        }
+        let mut rest = if code { "" } else { line };
+        while let Some(at) = rest.find("](") {
+            rest = &rest[at + 2..];
+            found.extend(rest.split_once(')').map(|(target, _)| target.to_owned()));
+        }
+    }
+    found
+}
+
+#[test]
+fn relative_links_lead_to_files() {
+    let mut count = 0;
+    for document in files(&["md"]) {
+        for link in links(&read(&document)) {
+            let target = link.split('#').next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            count += 1;
+            let directory = root().join(&document);
+            let path = directory.parent().expect("a file is in a directory").join(target);
+            assert!(path.exists(), "{}: nothing is at {link}", document.display());
+        }
+    }
+    assert!(count > 10, "links are found at all");
+}
+
+#[test]
+fn the_architecture_says_what_every_crate_is_for() {
+    let architecture = read("ARCHITECTURE.md");
+    for entry in fs::read_dir(root().join("crates")).expect("there are crates").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        assert!(architecture.contains(&format!("`{name}`")), "ARCHITECTURE.md says nothing of {name}");
+    }
+}
+
+#[test]
+fn long_source_files_give_a_reason() {
+    for file in files(&["rs"]) {
+        let text = read(&file);
+        let lines = text.lines().count();
+        let reason = text.starts_with(LONG_FILE_REASON);
+        assert!(lines <= LINES_MAX || reason, "{} has {lines} lines and no reason", file.display());
+    }
+}
+
+#[test]
+fn nothing_is_left_for_later_in_comments() {
+    // Put together here, so that this file does not find itself.
+    let marks =
+        [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("unimplemented", "!(")];
+    for file in files(&["rs", "toml", "sh", "md"]) {
+        let text = read(&file);
+        for (number, line) in text.lines().enumerate() {
+            for mark in marks {
+                assert!(!line.contains(mark), "{}:{}: {mark}", file.display(), number + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn only_sys_may_be_unsafe() {
+    let (lint, keyword) = (concat!("unsafe", "_code"), concat!("unsafe", " {"));
+    assert!(read("Cargo.toml").contains(&format!("\n{lint} = \"deny\"\n")), "the lint of the workspace");
+    for manifest in files(&["toml"]) {
+        let is_crate = manifest.ends_with("Cargo.toml")
+            && (manifest.starts_with("crates") || manifest.starts_with("xtask"));
+        if is_crate {
+            let text = read(&manifest);
+            assert!(text.contains("[lints]\nworkspace = true\n"), "{} takes no lints", manifest.display());
+        }
+    }
+    for file in files(&["rs"]) {
+        if file.starts_with("crates/hakobu-sys/src") {
+            continue;
+        }
+        let text = read(&file);
+        assert!(!text.contains(lint) && !text.contains(keyword), "{} is unsafe", file.display());
+    }
+}
+
+#[test]
+fn crates_depend_on_each_other_one_way() {
+    for (name, allowed) in MAY_USE {
+        let manifest = read(format!("crates/{name}/Cargo.toml"));
+        let dependencies = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+        let dependencies = dependencies.split("\n[").next().unwrap_or_default();
+        for line in dependencies.lines() {
+            let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            let ours = used == "hakobu" || used.starts_with("hakobu-");
+            assert!(!ours || allowed.contains(&used), "{name} may not use {used}");
+        }
+    }
+    let mut crates: Vec<_> = MAY_USE.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let there = fs::read_dir(root().join("crates")).expect("there are crates").flatten();
+    let mut there: Vec<_> = there.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    crates.sort();
+    there.sort();
+    assert_eq!(crates, there);
+}
+
+#[test]
+fn core_and_proto_open_no_socket_and_read_no_clock() {
+    let forbidden = [
+        "TcpStream",
+        "TcpListener",
+        "UdpSocket",
+        "UnixStream",
+        "Instant::now",
+        "SystemTime",
+        "std::env",
+        "println!",
+    ];
+    for file in files(&["rs"]) {
+        let pure = ["crates/hakobu-core/src", "crates/hakobu-proto/src"];
+        let is_test = file.to_string_lossy().ends_with("tests.rs");
+        if is_test || !pure.iter().any(|directory| file.starts_with(directory)) {
+            continue;
+        }
+        let text = read(&file);
+        // What only tests do is below this line.
+        let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+        for word in forbidden {
+            assert!(!code.contains(word), "{} has {word}", file.display());
+        }
+    }
+}
