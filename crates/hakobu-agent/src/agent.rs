@@ -2,7 +2,7 @@
 //! and output, and ends with them.
 
 use std::io::{Read, Write};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,9 @@ use crate::side::{Side, Stop};
 use crate::ssh::PREAMBLE;
 use crate::{channel as wire, look};
 
+/// So many requests may wait for their answers.
+const REQUESTS_MAX: usize = 16;
+
 /// Serves a controller until its input ends.
 ///
 /// # Errors
@@ -22,13 +25,13 @@ use crate::{channel as wire, look};
 pub fn agent(input: impl Read + Send + 'static, mut output: impl Write + Send) -> Result<()> {
     let stop = Stop::default();
     // Made before the greeting: the controller takes the time of its first answer for the way.
-    let side = Side::new(stop.clone())?;
+    let side = Side::with_identity(stop.clone())?;
     let requests = read_requests(input, stop);
     output
         .write_all(PREAMBLE)
         .and_then(|()| output.flush())
         .map_err(|error| Error::io("greeting the controller", &error))?;
-    let mut agent = Agent { side, output: Answers(Mutex::new(output)) };
+    let mut agent = Agent { side, greeted: false, output: Answers(Mutex::new(output)) };
     while let Ok(request) = requests.recv() {
         match request {
             Ok(request) => agent.handle(request)?,
@@ -44,16 +47,22 @@ pub fn agent(input: impl Read + Send + 'static, mut output: impl Write + Send) -
 /// Reads requests on a thread of its own, so that a stop arrives while something is under way.
 /// The end of the input is a stop, too: nobody is left to work for.
 fn read_requests(mut input: impl Read + Send + 'static, stop: Stop) -> Receiver<Result<Request>> {
-    let (sender, receiver) = channel();
+    let (sender, receiver) = sync_channel(REQUESTS_MAX);
     std::thread::spawn(move || {
         loop {
             match wire::receive::<Request>(&mut input) {
                 Ok(Some(Request::Cancel)) => stop.stop(),
-                Ok(Some(request)) => {
-                    if sender.send(Ok(request)).is_err() {
+                Ok(Some(request)) => match sender.try_send(Ok(request)) {
+                    Ok(()) => {}
+                    Err(TrySendError::Disconnected(_)) => return,
+                    Err(TrySendError::Full(_)) => {
+                        stop.stop();
+                        let words = "too many requests without an answer";
+                        let error = Error::new(ErrorKind::Protocol, "reading a control message", words);
+                        let _ = sender.send(Err(error));
                         return;
                     }
-                }
+                },
                 Ok(None) => return stop.stop(),
                 Err(error) => {
                     stop.stop();
@@ -70,14 +79,25 @@ fn read_requests(mut input: impl Read + Send + 'static, stop: Stop) -> Receiver<
 
 struct Agent<W> {
     side: Side,
+    /// Whether both have agreed on a version.
+    greeted: bool,
     output: Answers<W>,
 }
 
 impl<W: Write + Send> Agent<W> {
     fn handle(&mut self, request: Request) -> Result<()> {
+        if self.greeted == matches!(request, Request::Hello { .. }) {
+            let words = "the first request, and no other, has to be a greeting";
+            let error = Error::new(ErrorKind::Protocol, "serving the controller", words);
+            self.output.send(&Answer::Refused(error.clone()))?;
+            return Err(error);
+        }
         let answer = match request {
             Request::Hello { oldest, newest, digest } => match self.hello(oldest, newest, digest) {
-                Ok(hello) => Answer::Hello(hello),
+                Ok(hello) => {
+                    self.greeted = true;
+                    Answer::Hello(hello)
+                }
                 Err(error) => Answer::Refused(error),
             },
             Request::LookAtSources { sources } => Answer::Sources(sources.iter().map(look::source).collect()),
@@ -104,7 +124,7 @@ impl<W: Write + Send> Agent<W> {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             took: Duration::ZERO,
             digest: digest.then(machine::program_digest).flatten(),
-            fingerprint: self.side.fingerprint(),
+            fingerprint: self.side.fingerprint()?,
             machine: self.side.machine(),
         };
         hello.took = began.elapsed();

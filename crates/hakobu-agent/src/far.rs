@@ -1,7 +1,7 @@
 //! The controller's hold on an agent: a [`crate::side::Side`] on another machine, reached through
 //! ssh.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,6 +20,10 @@ use crate::ssh::{self, Prompts, SshChild, SshError, SshSettings, Way};
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// A running engine tells its figures a few times a second; silence this long is a lost connection.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
+/// How long one message may take as a whole, on however slow a way.
+const MESSAGE_LIMIT: Duration = Duration::from_secs(600);
+/// How long a run may take to end once it was asked to stop.
+const STOP_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 15 });
 
 /// An agent under way.
 pub struct FarSide {
@@ -66,7 +70,7 @@ impl FarSide {
         let digest = uploaded.is_some();
         match far.ask(&Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest })? {
             Answer::Hello(hello) if (VERSION_OLDEST..=VERSION_NEWEST).contains(&hello.version) => {
-                far.hello = hello
+                far.hello = hello;
             }
             Answer::Hello(_) => return Err(far.unexpected()),
             Answer::Refused(error) => return Err(error),
@@ -120,7 +124,7 @@ impl FarSide {
                     std::thread::sleep(Duration::from_millis(50));
                 }
             });
-            let ran = receive_run(&mut self.stdout, observer, &self.host);
+            let ran = receive_run(&mut self.stdout, observer, cancel, &self.host);
             ended.store(true, Relaxed);
             ran
         })
@@ -156,9 +160,19 @@ fn self_send(stdin: &Mutex<Option<ChildStdin>>, request: &Request) -> Result<()>
     }
 }
 
-fn receive_run(stdout: &mut ChildStdout, observer: &dyn Observer, host: &str) -> Result<Ran> {
+fn receive_run(
+    stdout: &mut (impl Read + AsFd),
+    observer: &dyn Observer,
+    cancel: &AtomicBool,
+    host: &str,
+) -> Result<Ran> {
+    let mut stopping: Option<Instant> = None;
     loop {
-        match receive(stdout, SILENCE_LIMIT, host)? {
+        if cancel.load(Relaxed) && stopping.get_or_insert_with(Instant::now).elapsed() > STOP_LIMIT {
+            let words = "the agent did not stop when it was asked to";
+            return Err(Error::new(ErrorKind::Cancelled, "talking to the agent on", words).at(host));
+        }
+        match receive(stdout, if stopping.is_some() { STOP_LIMIT } else { SILENCE_LIMIT }, host)? {
             Answer::Event(event) => observer.event(event),
             Answer::Ran(ran) => return Ok(*ran),
             Answer::Refused(error) => return Err(error),
@@ -170,27 +184,40 @@ fn receive_run(stdout: &mut ChildStdout, observer: &dyn Observer, host: &str) ->
     }
 }
 
-fn receive(stdout: &mut ChildStdout, limit: Duration, host: &str) -> Result<Answer> {
-    let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
-    loop {
-        let mut descriptors = [PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::IN)];
-        match poll(&mut descriptors, Some(&timeout)) {
-            Ok(0) => {
-                let words = format!("no answer within {} s", limit.as_secs());
-                return Err(Error::new(ErrorKind::TimedOut, "talking to the agent on", words).at(host));
-            }
-            Ok(_) => break,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Error::io("talking to the agent on", &error.into()).at(host)),
-        }
-    }
-    match wire::receive(stdout) {
+fn receive(stdout: &mut (impl Read + AsFd), limit: Duration, host: &str) -> Result<Answer> {
+    let mut timely = Timely { reader: stdout, limit, end: Instant::now() + MESSAGE_LIMIT, late: false };
+    match wire::receive(&mut timely) {
         Ok(Some(answer)) => Ok(answer),
         Ok(None) => {
             let words = "the agent or its ssh connection ended";
             Err(Error::new(ErrorKind::ConnectionLost, "talking to the agent on", words).at(host))
         }
+        Err(_) if timely.late => {
+            let words = format!("no answer within {} s", limit.as_secs());
+            Err(Error::new(ErrorKind::TimedOut, "talking to the agent on", words).at(host))
+        }
         Err(error) => Err(error.at(host)),
+    }
+}
+
+/// A reader that does not wait for ever: neither for some bytes nor for all of them.
+struct Timely<'a, R> {
+    reader: &'a mut R,
+    limit: Duration,
+    end: Instant,
+    late: bool,
+}
+
+impl<R: Read + AsFd> Read for Timely<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.limit.min(self.end.saturating_duration_since(Instant::now()));
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let mut descriptors = [PollFd::from_borrowed_fd(self.reader.as_fd(), PollFlags::IN)];
+        if poll(&mut descriptors, Some(&timeout))? == 0 {
+            self.late = true;
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        self.reader.read(into)
     }
 }
 
@@ -198,3 +225,6 @@ fn receive(stdout: &mut ChildStdout, limit: Duration, host: &str) -> Result<Answ
 fn of_ssh(error: &SshError, host: &str) -> Error {
     Error::new(ErrorKind::Io, "starting the agent on", error.to_string()).at(host)
 }
+
+#[cfg(test)]
+mod tests;

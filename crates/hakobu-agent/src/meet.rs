@@ -83,7 +83,7 @@ impl Meeting<'_> {
                 let port = target.listen(bind.filter(|_| !target.is_here()), self.data_port)?;
                 let addresses = self.addresses(&port, target, engine);
                 let words = wanted(engine, target, &addresses, port.port);
-                let capabilities = target.serve(self.serve_request(engine, Way::Accept))?;
+                let capabilities = target.serve(self.serve_request(engine, Way::Accept)?)?;
                 self.connect(engine, target, Way::Dial { addresses, port: port.port })
                     .map_err(|error| soft(error, words))?;
                 Ok(Met { capabilities, relay: None })
@@ -92,7 +92,7 @@ impl Meeting<'_> {
                 let port = engine.listen(bind.filter(|_| !engine.is_here()), self.data_port)?;
                 let addresses = self.addresses(&port, engine, target);
                 let words = wanted(target, engine, &addresses, port.port);
-                let request = self.serve_request(engine, Way::Dial { addresses, port: port.port });
+                let request = self.serve_request(engine, Way::Dial { addresses, port: port.port })?;
                 let capabilities = target.serve(request).map_err(|error| soft(error, words.clone()))?;
                 self.connect(engine, target, Way::Accept).map_err(|error| soft(error, words))?;
                 Ok(Met { capabilities, relay: None })
@@ -101,11 +101,11 @@ impl Meeting<'_> {
                 let to_target = target.listen(None, self.data_port)?;
                 let to_engine = engine.listen(None, self.data_port)?;
                 let ends = [
-                    (self.addresses(&to_target, target, &Party::here()?), to_target.port),
-                    (self.addresses(&to_engine, engine, &Party::here()?), to_engine.port),
+                    (self.addresses(&to_target, target, &Party::here()), to_target.port),
+                    (self.addresses(&to_engine, engine, &Party::here()), to_engine.port),
                 ];
                 let words = format!("through this machine to {} and {}", name(target), name(engine));
-                let capabilities = target.serve(self.serve_request(engine, Way::Accept))?;
+                let capabilities = target.serve(self.serve_request(engine, Way::Accept)?)?;
                 let relay = Relay::start(&ends[0], &ends[1], self.lanes)
                     .map_err(|error| soft(error, words.clone()))?;
                 self.connect(engine, target, Way::Accept).map_err(|error| soft(error, words))?;
@@ -114,20 +114,20 @@ impl Meeting<'_> {
         }
     }
 
-    fn serve_request(&self, engine: &Party, way: Way) -> ServeRequest {
-        ServeRequest {
+    fn serve_request(&self, engine: &Party, way: Way) -> Result<ServeRequest> {
+        Ok(ServeRequest {
             job: self.job,
             root: self.root.to_vec(),
             grant: self.grant.clone(),
-            peer: engine.fingerprint(),
+            peer: engine.fingerprint()?,
             cipher: self.cipher,
             way,
             lanes: self.lanes,
-        }
+        })
     }
 
     fn connect(&self, engine: &mut Party, target: &Party, way: Way) -> Result<()> {
-        let peer = target.fingerprint();
+        let peer = target.fingerprint()?;
         engine.connect(ConnectRequest { peer, cipher: self.cipher, way, lanes: self.lanes })
     }
 

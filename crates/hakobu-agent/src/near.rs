@@ -50,6 +50,7 @@ impl RemoteTarget {
     /// `Io` when no file descriptor is left.
     pub fn new(mut capabilities: Capabilities, connections: Vec<Connection>) -> Result<Self> {
         capabilities.remote = true;
+        capabilities.clones = false;
         let sealed = connections.iter().any(Connection::is_sealed);
         capabilities.wants_checksum = !sealed;
         capabilities.wants_digest = sealed;
@@ -193,8 +194,12 @@ impl RemoteLane {
                 self.expect(ticket, None);
                 self.message(kind::BARRIER, request, &())
             }
-            Operation::Fetch { .. } | Operation::Read { .. } | Operation::Confirm { .. } => {
-                Err(Error::new(ErrorKind::Unsupported, "reading", "a target on another machine is not read"))
+            Operation::Fetch { .. }
+            | Operation::Read { .. }
+            | Operation::Open { .. }
+            | Operation::Clone { .. }
+            | Operation::Confirm { .. } => {
+                Err(Error::new(ErrorKind::Unsupported, "copying", "it cannot be done across machines"))
             }
         }
     }
@@ -411,6 +416,7 @@ pub(crate) fn corrupt() -> Error {
 }
 
 /// A connection's error in the words of the job.
+#[allow(clippy::needless_pass_by_value)] // taken by `map_err`
 pub(crate) fn lost(error: ConnectionError) -> Error {
     let kind = match &error {
         ConnectionError::Closed | ConnectionError::Cut | ConnectionError::Io(_) => ErrorKind::ConnectionLost,

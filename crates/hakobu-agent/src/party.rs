@@ -36,11 +36,8 @@ macro_rules! ask {
 
 impl Party {
     /// This machine, taking no part but dialling.
-    ///
-    /// # Errors
-    /// As [`Side::new`].
-    pub fn here() -> Result<Self> {
-        Ok(Party::Here(Box::new(Side::new(Stop::default())?)))
+    pub fn here() -> Self {
+        Party::Here(Box::new(Side::new(Stop::default())))
     }
 
     /// Whether it is this machine.
@@ -57,10 +54,13 @@ impl Party {
     }
 
     /// The fingerprint of its certificate.
-    pub fn fingerprint(&self) -> [u8; 32] {
+    ///
+    /// # Errors
+    /// `Usage` for this machine, if it takes part alone.
+    pub fn fingerprint(&self) -> Result<[u8; 32]> {
         match self {
             Party::Here(side) => side.fingerprint(),
-            Party::There(far) => far.hello.fingerprint,
+            Party::There(far) => Ok(far.hello.fingerprint),
         }
     }
 
@@ -73,11 +73,10 @@ impl Party {
     }
 
     /// A path of it for people: with the host before it, if it is another one.
-    pub fn name_of(&self, path: &[u8]) -> String {
-        let path = String::from_utf8_lossy(path);
+    pub fn name_of(&self, path: &[u8]) -> Vec<u8> {
         match self {
-            Party::Here(_) => path.into_owned(),
-            Party::There(far) => format!("{}:{path}", far.host),
+            Party::Here(_) => path.to_vec(),
+            Party::There(far) => [far.host.as_bytes(), b":", path].concat(),
         }
     }
 

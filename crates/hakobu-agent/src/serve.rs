@@ -207,7 +207,9 @@ impl Session {
                 data::Stored { failures, losses }.encode_bounded(&mut self.payload)?;
                 send_checked(connection, kind::STORED, 0, request, &[], &self.payload)?;
             }
-            Outcome::Fetched(_) | Outcome::Read(_) => return Err(breach("an operation that reads")),
+            Outcome::Fetched(_) | Outcome::Read(_) | Outcome::Opened(_) => {
+                return Err(breach("an operation that reads"));
+            }
         }
         self.connection.flush().map_err(lost)
     }

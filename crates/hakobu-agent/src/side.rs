@@ -12,6 +12,7 @@ use hakobu_core::endpoint::Endpoint;
 use hakobu_core::engine::{self, Clock, Setup, Summary};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
+use hakobu_core::job::Job;
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
 use hakobu_proto::control::{
     CONNECTIONS_MAX, Cipher, ConnectRequest, Machine, PathBytes, Ran, RunHereRequest, RunRequest,
@@ -34,7 +35,8 @@ const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
 
 /// One machine's part in a transfer.
 pub struct Side {
-    identity: Arc<Identity>,
+    /// Made only where connections are: it takes some 20 ms.
+    identity: Option<Arc<Identity>>,
     listener: Option<TcpListener>,
     serving: Option<Serving>,
     connections: Option<Vec<Connection>>,
@@ -110,18 +112,34 @@ struct Session {
 }
 
 impl Side {
-    /// A side that has done nothing yet, with a certificate of its own.
+    /// A side for work on this machine alone.
+    pub fn new(stop: Stop) -> Self {
+        Self { identity: None, listener: None, serving: None, connections: None, stop }
+    }
+
+    /// A side with a throw-away certificate, for work with other machines.
     ///
     /// # Errors
     /// When no certificate can be made.
-    pub fn new(stop: Stop) -> Result<Self> {
-        let identity = Arc::new(Identity::generate().map_err(lost)?);
-        Ok(Self { identity, listener: None, serving: None, connections: None, stop })
+    pub fn with_identity(stop: Stop) -> Result<Self> {
+        let identity = Identity::generate().map_err(lost)?;
+        let mut side = Self::new(stop);
+        side.identity = Some(Arc::new(identity));
+        Ok(side)
     }
 
     /// The fingerprint that the other side has to expect.
-    pub fn fingerprint(&self) -> [u8; 32] {
-        self.identity.fingerprint().0
+    ///
+    /// # Errors
+    /// `Usage` on a side without a certificate.
+    pub fn fingerprint(&self) -> Result<[u8; 32]> {
+        Ok(self.identity()?.fingerprint().0)
+    }
+
+    fn identity(&self) -> Result<Arc<Identity>> {
+        let missing =
+            || Error::new(ErrorKind::Usage, "making data connections", "this side has no certificate");
+        self.identity.clone().ok_or_else(missing)
     }
 
     /// Facts about this machine.
@@ -159,7 +177,7 @@ impl Side {
         let capabilities = target.capabilities().clone();
         let session = Arc::new(Session {
             target,
-            identity: self.identity.clone(),
+            identity: self.identity()?,
             peer: Fingerprint(request.peer),
             cipher: request.cipher.into(),
             open: AtomicUsize::new(0),
@@ -217,7 +235,7 @@ impl Side {
     pub fn connect(&mut self, request: &ConnectRequest) -> Result<()> {
         let lanes = request.lanes.clamp(1, CONNECTIONS_MAX);
         let peer = Arc::new(Peer {
-            identity: self.identity.clone(),
+            identity: self.identity()?,
             fingerprint: Fingerprint(request.peer),
             cipher: request.cipher.into(),
             handshake_limit: HANDSHAKE_LIMIT,
@@ -241,7 +259,7 @@ impl Side {
         let Some(connections) = self.connections.take() else {
             return failed(Error::new(ErrorKind::Usage, "running a job", "there are no data connections"));
         };
-        let prepared = open_source(&request.roots)
+        let prepared = open_source(&request.roots, &request.job)
             .and_then(|source| Ok((source, RemoteTarget::new(request.capabilities.clone(), connections)?)));
         let (source, target) = match prepared {
             Ok(prepared) => prepared,
@@ -266,7 +284,7 @@ impl Side {
     /// Runs a job of which both ends are on this machine.
     pub fn run_here(&mut self, request: &RunHereRequest, observer: &dyn Observer) -> Ran {
         let prepared = JobLock::take(&request.identity).and_then(|lock| {
-            let source = open_source(&request.roots)?;
+            let source = open_source(&request.roots, &request.job)?;
             let options = target_options(&request.identity);
             let target = LocalTarget::open(&machine::path(&request.root), request.grant.clone(), options)?;
             Ok((lock, source, target))
@@ -367,9 +385,9 @@ fn dial_all(addresses: &[String], port: u16, lanes: u16, peer: &Arc<Peer>) -> Re
     handshakes.into_iter().map(|made| made.join().unwrap_or_else(cut).map_err(lost)).collect()
 }
 
-fn open_source(roots: &[PathBytes]) -> Result<LocalSource> {
+fn open_source(roots: &[PathBytes], job: &Job) -> Result<LocalSource> {
     let roots: Vec<_> = roots.iter().map(|root| SourceRoot { path: machine::path(&root.0) }).collect();
-    LocalSource::open(&roots)
+    Ok(LocalSource::open(&roots)?.requiring(&job.require))
 }
 
 /// Whether to flush is the engine's choice: it asks for a barrier or does not.

@@ -75,7 +75,8 @@ mod tests {
             .map(|_| {
                 let far = TcpStream::connect(address).unwrap();
                 let near = listener.accept().unwrap().0;
-                (far, strangers.enter(&near).unwrap())
+                let number = strangers.enter(&near).unwrap();
+                (far, number, near)
             })
             .collect();
         assert_eq!(pairs[0].0.read(&mut [0]).unwrap(), 0);

@@ -55,9 +55,9 @@ pub struct Transfer {
     /// The cipher's name; none where no connection was made.
     pub cipher: Option<&'static str>,
     /// The sources as they were found, with their host.
-    pub sources: Vec<String>,
+    pub sources: Vec<Vec<u8>>,
     /// The target as it was found, with its host.
-    pub target: Option<String>,
+    pub target: Option<Vec<u8>>,
     /// From the start until both ends were ready.
     pub connect: Duration,
     /// Bytes sent and received by the engine's side; none where no connection was made.
@@ -119,20 +119,21 @@ fn sleep(time: Duration, cancel: &AtomicBool) -> bool {
 /// Adds what earlier attempts did: what they brought over is unchanged for the later ones.
 fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     let (now, before) = (&mut summary.counters, &earlier.counters);
-    let done = before.entries_created + before.entries_updated + before.entries_attributes_only;
-    now.entries_created += before.entries_created;
-    now.entries_updated += before.entries_updated;
-    now.entries_attributes_only += before.entries_attributes_only;
-    now.entries_unchanged = now.entries_unchanged.saturating_sub(done);
-    now.source_read_bytes += before.source_read_bytes;
-    now.target_written_bytes += before.target_written_bytes;
-    for (sum, more) in now.stage_ns.iter_mut().zip(&before.stage_ns) {
-        *sum += more;
+    // The figures come from another machine, so the sums may be anything.
+    let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+    for done in [before.entries_created, before.entries_updated, before.entries_attributes_only] {
+        now.entries_unchanged = now.entries_unchanged.saturating_sub(done);
     }
-    summary.transfer_ns += earlier.transfer_ns;
+    add(&mut now.entries_created, before.entries_created);
+    add(&mut now.entries_updated, before.entries_updated);
+    add(&mut now.entries_attributes_only, before.entries_attributes_only);
+    add(&mut now.source_read_bytes, before.source_read_bytes);
+    add(&mut now.target_written_bytes, before.target_written_bytes);
+    now.stage_ns.iter_mut().zip(&before.stage_ns).for_each(|(sum, more)| add(sum, *more));
+    add(&mut summary.transfer_ns, earlier.transfer_ns);
     for loss in &earlier.losses {
         match summary.losses.iter_mut().find(|known| known.what == loss.what) {
-            Some(known) => known.count += loss.count,
+            Some(known) => add(&mut known.count, loss.count),
             None => summary.losses.push(loss.clone()),
         }
     }
@@ -167,6 +168,10 @@ impl Attempt<'_, '_> {
         self.refuse_nesting(&mut parties, &sources, &root, &places)?;
         transfer.sources = sources.iter().map(|source| parties.source.name_of(&source.resolved)).collect();
         transfer.target = Some(parties.target().name_of(&target.resolved));
+        self.surroundings.observer.event(Event::Located {
+            sources: transfer.sources.clone(),
+            target: parties.target().name_of(&landed(&root, &places)),
+        });
         let identity = self.identity(transfer);
         transfer.job = Some(identity.iter().map(|byte| format!("{byte:02x}")).collect());
         let job = self.job(&mut parties, &sources, &landing, &places);
@@ -239,17 +244,25 @@ impl Attempt<'_, '_> {
     fn parties(&mut self) -> Result<Parties> {
         let source = host_of(&self.request.sources)?;
         let target = self.request.target.ssh_host();
-        let source_party = self.party(source)?;
         if source == target {
-            return Ok(Parties { source: source_party, target: None });
+            let source = match source {
+                None => Party::Here(Box::new(Side::new(self.stop()))),
+                Some(_) => self.party(source)?,
+            };
+            return Ok(Parties { source, target: None });
         }
+        let source_party = self.party(source)?;
         let target = Some(self.party(target)?);
         Ok(Parties { source: source_party, target })
     }
 
+    fn stop(&self) -> Stop {
+        Stop::with_flag(self.surroundings.cancel.clone())
+    }
+
     fn party(&mut self, host: Option<&SshHost>) -> Result<Party> {
         let Some(host) = host else {
-            return Ok(Party::Here(Box::new(Side::new(Stop::with_flag(self.surroundings.cancel.clone()))?)));
+            return Ok(Party::Here(Box::new(Side::with_identity(self.stop())?)));
         };
         let request = self.request;
         let mut settings = SshSettings::new(host.host.clone().into_bytes());
@@ -376,6 +389,7 @@ impl Attempt<'_, '_> {
             device: landing.root == LandingRoot::Discard,
             lanes: self.lanes(parties),
             digest: self.request.verify != Verify::None,
+            clone: self.request.verify != Verify::Wire,
             durable: self.request.durable == Durable::Yes,
             dry_run: self.request.dry_run,
             require: self.request.require.iter().copied().collect(),
@@ -405,7 +419,7 @@ impl Attempt<'_, '_> {
         let mut hasher = blake3::Hasher::new_derive_key("hakobu job identity 1");
         for text in transfer.sources.iter().chain(&transfer.target) {
             hasher.update(&(text.len() as u64).to_le_bytes());
-            hasher.update(text.as_bytes());
+            hasher.update(text);
         }
         let user =
             |location: &Location| location.ssh_host().and_then(|host| host.user.clone()).unwrap_or_default();
@@ -440,6 +454,20 @@ fn root_and_places(landing: &Landing, target: &TargetLook) -> Result<(Vec<u8>, V
     })
 }
 
+/// The place where a single source lands, or the directory in which several do.
+fn landed(root: &[u8], places: &[EntryPath]) -> Vec<u8> {
+    let mut landed = root.to_vec();
+    if let [place] = places
+        && !place.is_root()
+    {
+        if landed != b"/" {
+            landed.push(b'/');
+        }
+        landed.extend_from_slice(place.as_bytes());
+    }
+    landed
+}
+
 fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, parties: &Parties) -> Grant {
     // In a push and on one machine the engine's side is the user's own; elsewhere it is a stranger.
     let trusted = parties.target.is_none() || parties.source.is_here();
@@ -455,7 +483,8 @@ fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, partie
         places: granted.into_iter().map(|(path, tree)| GrantedPlace { path, tree }).collect(),
         may_chown: true,
         may_set_id: trusted,
-        bytes_max: files_only.then(|| sources.iter().map(|source| source.size_bytes).sum()),
+        bytes_max: files_only
+            .then(|| sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add)),
     }
 }
 

@@ -17,6 +17,9 @@ pub struct Capabilities {
     pub wants_digest: bool,
     /// Operations cross a network: ask for many things at once.
     pub remote: bool,
+    /// Whole files may be shared with the other end without copying, if that is the same file
+    /// system: worth one try.
+    pub clones: bool,
     /// Bytes free for this user, when it can be known.
     pub free_bytes: Option<u64>,
     /// Inodes free, when the file system counts them.
@@ -33,6 +36,7 @@ impl Capabilities {
             wants_checksum: false,
             wants_digest: false,
             remote: false,
+            clones: false,
             free_bytes: None,
             free_inodes: None,
         }

@@ -26,6 +26,8 @@ macro_rules! counters {
             pub stage_ns: [u64; Stage::COUNT],
             /// Whether the scan has ended, so that the totals are known.
             pub scan_done: bool,
+            /// Whether the target is on another machine, so that [`Stage::Send`] is the way there.
+            pub remote: bool,
         }
 
         impl Snapshot {
@@ -73,6 +75,8 @@ counters! {
     source_read_bytes,
     /// Bytes of content that the target has acknowledged.
     target_written_bytes,
+    /// Bytes of files that share their blocks with the source.
+    cloned_bytes,
 }
 
 /// One counter with one writer and any number of readers.

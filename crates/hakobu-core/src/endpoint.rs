@@ -5,6 +5,7 @@
 //! operation with its buffers, [`Lane::reap`] gives back what has been completed. A local lane
 //! completes inside `submit`; a lane that crosses a network has many operations under way.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -234,6 +235,11 @@ pub enum Operation {
         /// Where the bytes go.
         buffer: PieceBuffer,
     },
+    /// Open a file for [`Operation::Clone`]. Source.
+    Open {
+        /// The file.
+        file: Arc<SourceFile>,
+    },
     /// Check that a file is still the version that was listed. Source.
     Confirm {
         /// The file.
@@ -269,6 +275,15 @@ pub enum Operation {
         /// Whether to answer when it succeeds.
         acknowledge: bool,
     },
+    /// Let a draft share the blocks of a whole file instead of writing them: no byte is read.
+    /// Fails with `Unsupported` where the file systems cannot do that; the draft is then as empty
+    /// as before. Target.
+    Clone {
+        /// The draft.
+        draft: DraftId,
+        /// The file, of the draft's size.
+        from: Arc<OwnedFd>,
+    },
     /// Give a draft its attributes and make it visible. Target.
     Finish {
         /// The draft.
@@ -303,7 +318,9 @@ pub enum Outcome {
     Fetched(Fetched),
     /// The piece. It is shorter than the extent only if the file has been cut short: an error.
     Read(PieceBuffer),
-    /// Confirmed, written, begun, finished, abandoned, or brought to stable storage.
+    /// The file is open.
+    Opened(Arc<OwnedFd>),
+    /// Confirmed, written, cloned, begun, finished, abandoned, or brought to stable storage.
     Done,
     /// Stored, applied or finished, except for these.
     Stored {

@@ -25,6 +25,14 @@ pub enum Event {
         /// One line of plain words.
         words: String,
     },
+    /// Both ends are known in full; work begins.
+    Located {
+        /// The sources, with their host.
+        sources: Vec<Vec<u8>>,
+        /// Where they land, with its host.
+        #[serde(with = "serde_bytes_vec")]
+        target: Vec<u8>,
+    },
     /// One line of the plan of a dry run.
     Planned {
         /// The action: `create`, `update`, `attributes`, `directory`, `link`.

@@ -52,6 +52,11 @@ impl Grant {
         Err(beyond("writing").at(path))
     }
 
+    /// Whether `path` lies in a place that is open with everything below it.
+    pub fn is_in_tree(&self, path: &EntryPath) -> bool {
+        self.places.iter().any(|place| place.tree && path.is_within(&place.path))
+    }
+
     /// Whether directory `path` may be listed or entered: it lies in a granted tree, or it leads
     /// to a granted place.
     ///

@@ -28,6 +28,8 @@ pub struct Job {
     pub lanes: u16,
     /// Whether to take digests.
     pub digest: bool,
+    /// Whether blocks may be shared with the source instead of being read and written.
+    pub clone: bool,
     /// Whether to flush the target to stable storage in the end.
     pub durable: bool,
     /// Only say what would be done.

@@ -305,7 +305,7 @@ impl Report {
         };
         self.bytes.source_read = sum.source_read_bytes;
         self.bytes.target_written = sum.target_written_bytes;
-        self.bottleneck = Bottleneck::of(&sum.stage_ns);
+        self.bottleneck = Bottleneck::of(sum);
     }
 
     /// Ends the report: failures, the error that ended the run, outcome, exit code and rate. Call

@@ -56,6 +56,7 @@ pub struct Renderer {
 struct State {
     results: Box<dyn Write + Send>,
     remarks: Box<dyn Write + Send>,
+    located: bool,
     failures_seen: u64,
     progress: Progress,
     json_progress_at: f64,
@@ -74,7 +75,8 @@ impl Renderer {
         remarks: Box<dyn Write + Send>,
     ) -> Self {
         let progress = Progress::default();
-        let state = State { results, remarks, failures_seen: 0, progress, json_progress_at: 0.0 };
+        let state =
+            State { results, remarks, located: false, failures_seen: 0, progress, json_progress_at: 0.0 };
         let bar = settings.progress.then(progress_bar);
         Self { settings, began: Instant::now(), bar, state: Mutex::new(state) }
     }
@@ -167,6 +169,13 @@ impl Renderer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The first line, once: a connection that was lost leads to the same places again.
+    fn located(&self, sources: &[Vec<u8>], target: &[u8]) {
+        if !std::mem::replace(&mut self.state().located, true) {
+            self.first_line(sources, target);
+        }
+    }
+
     fn failure(&self, failure: &Failure) {
         let seen = {
             let mut state = self.state();
@@ -208,6 +217,7 @@ impl Observer for Renderer {
             self.json(&event);
         }
         match &event {
+            Event::Located { sources, target } => self.located(sources, target),
             Event::Progress(snapshot) => self.progress(snapshot),
             Event::Failure(failure) => self.failure(failure),
             Event::Notice { words } if !self.settings.quiet => {

@@ -8,7 +8,6 @@ use hakobu_agent::request::CopyRequest;
 use hakobu_agent::transfer::{self, Surroundings, Transfer};
 use hakobu_core::digest::hex;
 use hakobu_core::error::ErrorKind;
-use hakobu_core::location::Location;
 use hakobu_core::report::{Report, ReportEnd, ReportLoss, Verified};
 
 use crate::prompts::Terminal;
@@ -17,8 +16,6 @@ use crate::render::Renderer;
 /// Copies as requested. The report is filled but for what only the program knows: version,
 /// command, user, the times, and what was typed.
 pub fn copy(request: &CopyRequest, renderer: &Renderer, cancel: Arc<AtomicBool>) -> Report {
-    let sources: Vec<_> = request.sources.iter().map(Location::as_typed).collect();
-    renderer.first_line(&sources, request.target.as_typed());
     let mut prompts = Terminal;
     let mut surroundings = Surroundings { prompts: &mut prompts, observer: renderer, cancel };
     report(transfer::copy(request, &mut surroundings), request)
@@ -33,20 +30,23 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
         lanes_max: summary.lanes,
         ..Report::default()
     };
-    let mut sources = transfer.sources.into_iter().map(resolved);
+    let mut sources = transfer.sources.iter().map(|place| resolved(place));
     report.source = sources.next().unwrap_or_default();
     report.further_sources = sources.collect();
-    report.target = transfer.target.map(resolved).unwrap_or_default();
+    report.target = transfer.target.as_deref().map(resolved).unwrap_or_default();
     report.set_figures(&summary.counters);
     report.bytes.wire_sent = transfer.wire_bytes.map(|(sent, _)| sent);
     report.bytes.wire_received = transfer.wire_bytes.map(|(_, received)| received);
     report.seconds.connect = transfer.connect.as_secs_f64();
     report.seconds.scan = Duration::from_nanos(summary.scan_ns).as_secs_f64();
     report.seconds.transfer = Duration::from_nanos(summary.transfer_ns).as_secs_f64();
-    report.verified = if transfer.verified { Verified::Wire } else { Verified::None };
+    // Shared blocks were not read, so nothing was checked.
+    let all_cloned = summary.counters.cloned_bytes > 0 && summary.counters.source_read_bytes == 0;
+    report.verified = if transfer.verified && !all_cloned { Verified::Wire } else { Verified::None };
     report.digest_blake3 = summary.digest.as_ref().map(hex);
     if report.digest_blake3.is_none() {
-        report.digest_blake3_reason = Some(no_digest(request, &report).to_owned());
+        report.digest_blake3_reason =
+            Some(no_digest(request, &report, summary.counters.cloned_bytes > 0).to_owned());
     }
     report.losses = summary.losses.iter().map(ReportLoss::from).collect();
     report.peak_memory_bytes.source = transfer.peak_memory_bytes.0;
@@ -56,17 +56,19 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report
 }
 
-fn resolved(place: String) -> ReportEnd {
-    ReportEnd { resolved: Some(place), ..ReportEnd::default() }
+fn resolved(place: &[u8]) -> ReportEnd {
+    ReportEnd { resolved: Some(String::from_utf8_lossy(place).into_owned()), ..ReportEnd::default() }
 }
 
 /// Why there is no digest of the whole.
-fn no_digest(request: &CopyRequest, report: &Report) -> &'static str {
+fn no_digest(request: &CopyRequest, report: &Report, cloned: bool) -> &'static str {
     use hakobu_agent::request::Verify;
     if request.dry_run {
         "nothing was read"
     } else if request.verify == Verify::None {
         "not asked for"
+    } else if cloned {
+        "its blocks are shared with the source (reflink), so no byte was read; --verify wire reads"
     } else if report.entries.created + report.entries.updated == 0 {
         "no file was copied"
     } else {

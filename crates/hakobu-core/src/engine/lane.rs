@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::Shared;
@@ -41,6 +42,8 @@ enum Pending {
     Stored { node: Arc<Node>, picks: Arc<Picks>, packed: Vec<u32>, content_bytes: u64 },
     Begun(Arc<LargeFile>),
     BegunAlone(Arc<LargeFile>),
+    BegunToClone(Arc<LargeFile>),
+    Cloned(Arc<LargeFile>),
     Chunk { file: Arc<LargeFile>, extent: Extent },
     Finished(Arc<LargeFile>),
     Applied { changes: Vec<Change>, node: Option<Arc<Node>> },
@@ -424,14 +427,62 @@ impl<'a> Worker<'a> {
             device: file.device,
         };
         self.file_losses(&file);
+        if self.may_clone(&file) {
+            return self.submit(begin, Pending::BegunToClone(file));
+        }
         if file.chunks() > SINGLE_LANE_CHUNKS {
             return self.submit(begin, Pending::Begun(file));
         }
         self.submit(begin, Pending::BegunAlone(file.clone()))?;
+        self.move_alone(file)
+    }
+
+    /// Moves a file of which this lane has begun the draft, without waiting for any answer.
+    fn move_alone(&mut self, file: Arc<LargeFile>) -> Result<()> {
         if file.chunks() == 0 {
             return self.end_file(file, Progress::Finish);
         }
         self.chunks(&file)
+    }
+
+    // Blocks shared with the source instead of being copied
+
+    fn may_clone(&self, file: &LargeFile) -> bool {
+        let setup = self.shared.setup;
+        setup.job.clone
+            && setup.target.capabilities().clones
+            && setup.source.capabilities().clones
+            && file.chunks() > 0
+            && !file.device
+            && !self.shared.cannot_clone.load(Relaxed)
+    }
+
+    fn clone_file(&mut self, file: Arc<LargeFile>) -> Result<()> {
+        match self.ask_source(Operation::Open { file: file.source.clone() }) {
+            Ok(Outcome::Opened(from)) => {
+                self.submit(Operation::Clone { draft: file.draft, from }, Pending::Cloned(file))
+            }
+            Ok(_) => Err(unexpected()),
+            Err(error) => self.fail_file(&file, error, 0),
+        }
+    }
+
+    fn cloned(&mut self, file: Arc<LargeFile>) -> Result<()> {
+        self.counters.cloned_bytes.add(file.size_bytes());
+        self.counters.target_written_bytes.add(file.size_bytes());
+        while file.take_chunk().is_some() {}
+        let progress = file.count_done(file.chunks());
+        self.end_file(file, progress)
+    }
+
+    /// What cannot be shared is copied, and nothing else is tried to be shared.
+    fn not_cloned(&mut self, file: Arc<LargeFile>) -> Result<()> {
+        self.shared.cannot_clone.store(true, Relaxed);
+        if file.chunks() > SINGLE_LANE_CHUNKS {
+            self.shared.queue.activate(file);
+            return Ok(());
+        }
+        self.move_alone(file)
     }
 
     fn file_losses(&self, file: &LargeFile) {
@@ -520,10 +571,14 @@ impl<'a> Worker<'a> {
         match progress {
             Progress::More => Ok(()),
             Progress::Finish => {
-                if let Err(error) = self.ask_source(Operation::Confirm { file: file.source.clone() }) {
-                    file.fail();
-                    fail(self.shared, self.counters, failure(&file.source.path, error));
-                    return self.end_file(file, Progress::Abandon);
+                match self.ask_source(Operation::Confirm { file: file.source.clone() }) {
+                    Err(error) => {
+                        file.fail();
+                        fail(self.shared, self.counters, failure(&file.source.path, error));
+                        return self.end_file(file, Progress::Abandon);
+                    }
+                    Ok(Outcome::Stored { losses, .. }) if !file.device => self.shared.record.losses(losses),
+                    Ok(_) => {}
                 }
                 let finish = Operation::Finish {
                     draft: file.draft,
@@ -543,7 +598,10 @@ impl<'a> Worker<'a> {
         let counter =
             if file.replaces { &self.counters.entries_updated } else { &self.counters.entries_created };
         counter.add(1);
-        if let (Some(digest), [_only]) = (file.digest(), &self.shared.setup.job.items[..]) {
+        // A digest stands for what the user named, not for some large file in it.
+        if let (Some(digest), [only]) = (file.digest(), &self.shared.setup.job.items[..])
+            && only.source == file.source.path
+        {
             self.shared.record.digest(digest);
         }
         self.task_done(&file.node);
@@ -625,6 +683,11 @@ impl<'a> Worker<'a> {
                 Ok(())
             }
             (Pending::BegunAlone(_), Ok(Outcome::Done)) => Ok(()),
+            (Pending::BegunToClone(file), Ok(Outcome::Done)) => self.clone_file(file),
+            (Pending::Cloned(file), Ok(Outcome::Done)) => self.cloned(file),
+            (Pending::Cloned(file), Err(error)) if error.kind == ErrorKind::Unsupported => {
+                self.not_cloned(file)
+            }
             (Pending::Chunk { file, extent }, Ok(Outcome::Done)) => {
                 self.counters.target_written_bytes.add(extent.length);
                 let progress = file.count_done(1);
@@ -666,7 +729,10 @@ impl<'a> Worker<'a> {
                 let failures = (0..changes.len() as u32).map(|index| (index, error.clone())).collect();
                 self.applied(&changes, node.as_ref(), failures);
             }
-            Pending::Begun(file) | Pending::BegunAlone(file) => return self.fail_file(&file, error, 0),
+            Pending::Begun(file)
+            | Pending::BegunAlone(file)
+            | Pending::BegunToClone(file)
+            | Pending::Cloned(file) => return self.fail_file(&file, error, 0),
             Pending::Chunk { file, .. } => return self.fail_file(&file, error, 1),
             Pending::Finished(file) => {
                 fail(self.shared, self.counters, failure(&file.source.path, error));

@@ -64,6 +64,8 @@ struct Shared<'a> {
     setup: &'a Setup<'a>,
     queue: Queue,
     record: Record,
+    /// Sharing blocks was tried and cannot be done between these ends.
+    cannot_clone: AtomicBool,
 }
 
 /// Runs a job to its end.
@@ -71,7 +73,12 @@ struct Shared<'a> {
 /// Failures of single entries are in the summary; what ended the run early is its `fatal` error.
 pub fn run(setup: &Setup<'_>) -> Summary {
     let lanes = usize::from(setup.job.lanes.clamp(1, LANES_MAX));
-    let shared = Shared { setup, queue: Queue::new(), record: Record::new(lanes) };
+    let shared = Shared {
+        setup,
+        queue: Queue::new(),
+        record: Record::new(lanes, setup.target.capabilities().remote),
+        cannot_clone: AtomicBool::new(false),
+    };
     std::thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();
         for index in 0..lanes {

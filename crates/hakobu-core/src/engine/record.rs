@@ -41,6 +41,7 @@ pub struct Summary {
 /// The record of a run under way.
 #[derive(Debug)]
 pub(super) struct Record {
+    remote: bool,
     pub lanes: Vec<LaneCounters>,
     failures: Mutex<Vec<Failure>>,
     failures_of_source: AtomicU64,
@@ -53,8 +54,9 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub fn new(lanes: usize) -> Self {
+    pub fn new(lanes: usize, remote: bool) -> Self {
         Self {
+            remote,
             lanes: (0..lanes).map(|_| LaneCounters::default()).collect(),
             failures: Mutex::default(),
             failures_of_source: AtomicU64::new(0),
@@ -110,7 +112,7 @@ impl Record {
     }
 
     pub fn snapshot(&self, scan_done: bool) -> Snapshot {
-        let mut sum = Snapshot { scan_done, ..Snapshot::default() };
+        let mut sum = Snapshot { scan_done, remote: self.remote, ..Snapshot::default() };
         self.lanes.iter().for_each(|lane| sum.add(lane));
         sum
     }

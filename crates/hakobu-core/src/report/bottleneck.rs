@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::counters::Stage;
+use crate::counters::{Snapshot, Stage};
 
 /// Idleness and the scan are named as the limit only above this share: a lane without work, or
 /// one that lists while others move data, is seldom what the user should look at.
@@ -23,7 +23,8 @@ pub struct Bottleneck {
 
 impl Bottleneck {
     /// Reads the limit off nanoseconds per stage, or `None` if there are none.
-    pub fn of(stage_ns: &[u64; Stage::COUNT]) -> Option<Self> {
+    pub fn of(figures: &Snapshot) -> Option<Self> {
+        let stage_ns = &figures.stage_ns;
         let total: f64 = stage_ns.iter().map(|&ns| ns as f64).sum();
         if total <= 0.0 {
             return None;
@@ -39,14 +40,22 @@ impl Bottleneck {
         let stages = Stage::ALL
             .into_iter()
             .filter(|stage| share(*stage) > 0.0)
-            .map(|stage| (stage.name().to_owned(), rounded(share(stage))))
+            .map(|stage| (name(stage, figures.remote).to_owned(), rounded(share(stage))))
             .collect();
-        Some(Self { stage: stage.name().to_owned(), share: rounded(share(stage)), stages })
+        Some(Self { stage: name(stage, figures.remote).to_owned(), share: rounded(share(stage)), stages })
     }
 
     /// `source read 61 %`, for people.
     pub fn words(&self) -> String {
         format!("{} {:.0} %", self.stage, self.share * 100.0)
+    }
+}
+
+/// Without a way between the ends, what is sent is written at once.
+fn name(stage: Stage, remote: bool) -> &'static str {
+    match stage {
+        Stage::Send if !remote => "target write",
+        stage => stage.name(),
     }
 }
 

@@ -145,7 +145,8 @@ fn idleness_and_scan_are_the_limit_only_when_they_dominate() {
         ([30, 0, 0, 0, 0, 30, 0], Some("idle 50 %")),
         ([0, 0, 10, 20, 61, 0, 9], Some("target 61 %")),
     ] {
-        let words = Bottleneck::of(&stage_ns).map(|bottleneck| bottleneck.words());
+        let words = Bottleneck::of(&Snapshot { stage_ns, remote: true, ..Snapshot::default() })
+            .map(|bottleneck| bottleneck.words());
         assert_eq!(words.as_deref(), expected, "{stage_ns:?}");
     }
 }

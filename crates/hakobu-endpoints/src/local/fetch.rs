@@ -10,7 +10,7 @@ use rustix::fs::{Mode, openat, readlinkat_raw};
 use rustix::io::{Errno, read, retry_on_intr};
 
 use super::fault::{changed, fault, place, source_fault};
-use super::losses::{Losses, extended_attributes, has_hole};
+use super::losses::{Losses, check_required, has_hole, lost_attributes};
 use super::metadata;
 use super::source::{NoAtime, Reader};
 
@@ -40,10 +40,11 @@ impl Fetcher {
             fetched: Fetched::default(),
         };
         run.pack.directory(target);
+        let require = reader.require();
         let opened = reader.with_directory(root, directory, |fd, noatime| {
             for index in 0..picks.entries.len() {
                 self.lost.clear();
-                run.entry(index, fd, noatime, &mut self.lost);
+                run.entry(index, fd, noatime, &require, &mut self.lost);
             }
         });
         if let Err(error) = opened {
@@ -64,7 +65,14 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn entry(&mut self, index: usize, fd: &OwnedFd, noatime: &mut NoAtime, lost: &mut Vec<LossKind>) {
+    fn entry(
+        &mut self,
+        index: usize,
+        fd: &OwnedFd,
+        noatime: &mut NoAtime,
+        require: &[LossKind],
+        lost: &mut Vec<LossKind>,
+    ) {
         let pick = self.picks.entries[index];
         let listing = &self.picks.listing;
         if pick.index as usize >= listing.len() {
@@ -77,7 +85,7 @@ impl Run<'_> {
         let new_name = self.picks.target_name.as_deref().unwrap_or(name);
         let put = Put { fd, name, new_name, metadata, replaces: pick.replaces };
         let packed = match metadata.kind {
-            Kind::File => put.file(&mut self.pack, noatime, lost),
+            Kind::File => put.file(&mut self.pack, noatime, require, lost),
             Kind::Symlink => put.link(&mut self.pack),
             other => Err(Error::new(
                 ErrorKind::Usage,
@@ -120,7 +128,13 @@ struct Put<'a> {
 }
 
 impl Put<'_> {
-    fn file(&self, pack: &mut PackBuilder, noatime: &mut NoAtime, lost: &mut Vec<LossKind>) -> Result<()> {
+    fn file(
+        &self,
+        pack: &mut PackBuilder,
+        noatime: &mut NoAtime,
+        require: &[LossKind],
+        lost: &mut Vec<LossKind>,
+    ) -> Result<()> {
         let size_bytes = self.metadata.size_bytes;
         if size_bytes > PACKED_FILE_BYTES_MAX {
             return Err(Error::new(ErrorKind::Usage, "reading", "a file that is too large for a pack"));
@@ -133,12 +147,13 @@ impl Put<'_> {
             fill(&file, space).map_err(|errno| source_fault("reading", errno))?;
             // The size is part of the version, so this also finds what was appended or cut off.
             let now = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
+            self.note_losses(&file, lost);
+            check_required(require, lost)?;
             Ok::<_, Error>(self.metadata.same_version(&now))
         })?;
         if !whole {
             return Err(changed("reading"));
         }
-        self.note_losses(&file, lost);
         Ok(())
     }
 
@@ -149,13 +164,7 @@ impl Put<'_> {
         if self.metadata.sparse && has_hole(file, self.metadata.size_bytes) {
             lost.push(LossKind::Holes);
         }
-        let (lists, others) = extended_attributes(file);
-        if lists {
-            lost.push(LossKind::Acl);
-        }
-        if others {
-            lost.push(LossKind::Xattr);
-        }
+        lost_attributes(file, lost);
     }
 
     fn link(&self, pack: &mut PackBuilder) -> Result<()> {

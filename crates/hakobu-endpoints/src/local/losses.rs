@@ -1,6 +1,7 @@
 //! What a copy does not keep, counted by kind with one example each.
 
 use hakobu_core::endpoint::{Loss, LossKind};
+use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::AsFd;
 use rustix::fs::{SeekFrom, flistxattr, flistxattr_query, seek};
 use rustix::io::Errno;
@@ -29,9 +30,27 @@ impl Losses {
     }
 }
 
+/// Fails if one of the kinds that are lost is among those that must not be.
+pub(crate) fn check_required(require: &[LossKind], lost: &[LossKind]) -> Result<()> {
+    let Some(kind) = lost.iter().find(|kind| require.contains(kind)) else { return Ok(()) };
+    let words = format!("--require {} cannot be met: this version does not keep it", kind.name());
+    Err(Error::new(ErrorKind::Requirement, "copying", words))
+}
+
+/// The kinds of extended attributes that an open file has and a copy loses.
+pub(crate) fn lost_attributes(file: impl AsFd, lost: &mut Vec<LossKind>) {
+    let (lists, others) = extended_attributes(file);
+    if lists {
+        lost.push(LossKind::Acl);
+    }
+    if others {
+        lost.push(LossKind::Xattr);
+    }
+}
+
 /// Whether an open file has access control lists, and whether it has other extended attributes.
 /// SELinux labels do not count: they belong to the system that the file is on.
-pub(crate) fn extended_attributes(file: impl AsFd) -> (bool, bool) {
+fn extended_attributes(file: impl AsFd) -> (bool, bool) {
     let mut near = [0; 512];
     let length = match flistxattr(&file, &mut near) {
         Ok(0) => return (false, false),

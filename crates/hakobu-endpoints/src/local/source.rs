@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
+use hakobu_core::endpoint::{
+    Completion, Endpoint, Lane, LossKind, Operation, Outcome, PieceBuffer, Ticket, Wait,
+};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
@@ -38,6 +40,7 @@ pub struct SourceRoot {
 pub struct LocalSource {
     roots: Arc<[Root]>,
     capabilities: Capabilities,
+    require: Arc<[LossKind]>,
 }
 
 impl LocalSource {
@@ -47,7 +50,16 @@ impl LocalSource {
     /// When one of them is missing, is no directory or cannot be entered.
     pub fn open(roots: &[SourceRoot]) -> Result<Self> {
         let roots = roots.iter().map(|root| Root::open(&root.path)).collect::<Result<Arc<[Root]>>>()?;
-        Ok(Self { roots, capabilities: Capabilities::posix(rustix::process::geteuid().is_root()) })
+        let mut capabilities = Capabilities::posix(rustix::process::geteuid().is_root());
+        capabilities.clones = true;
+        Ok(Self { roots, capabilities, require: Arc::new([]) })
+    }
+
+    /// Refuses to read files that would lose one of these on their way.
+    #[must_use]
+    pub fn requiring(mut self, kinds: &[LossKind]) -> Self {
+        self.require = kinds.into();
+        self
     }
 
     /// As [`LocalSource::open`] on a system without `openat2`.
@@ -63,7 +75,12 @@ impl LocalSource {
     pub fn lane(&self) -> LocalSourceLane {
         let roots = Arc::clone(&self.roots);
         LocalSourceLane {
-            reader: Reader { roots, directories: Recent::new(DIRECTORIES_KEPT), noatime: NoAtime::new() },
+            reader: Reader {
+                roots,
+                directories: Recent::new(DIRECTORIES_KEPT),
+                noatime: NoAtime::new(),
+                require: Arc::clone(&self.require),
+            },
             lister: Lister::default(),
             fetcher: Fetcher::default(),
             files: SourceFiles::new(),
@@ -89,9 +106,16 @@ pub(crate) struct Reader {
     roots: Arc<[Root]>,
     directories: Recent<(u16, EntryPath), OwnedFd>,
     noatime: NoAtime,
+    /// What no entry may lose.
+    require: Arc<[LossKind]>,
 }
 
 impl Reader {
+    /// What no entry may lose.
+    pub(crate) fn require(&self) -> Arc<[LossKind]> {
+        Arc::clone(&self.require)
+    }
+
     /// The root of that number.
     pub(crate) fn root(&self, index: u16) -> Result<&Root> {
         find_root(&self.roots, index)
@@ -193,9 +217,17 @@ impl LocalSourceLane {
                     }
                 }
             }
+            Operation::Open { file } => {
+                let opened = self.files.open_for_clone(&mut self.reader, &file);
+                opened.map(Outcome::Opened).map_err(|error| error.at(&file.path))
+            }
             Operation::Confirm { file } => {
-                self.files.confirm(&mut self.reader, &file).map_err(|error| error.at(&file.path))?;
-                Ok(Outcome::Done)
+                let losses =
+                    self.files.confirm(&mut self.reader, &file).map_err(|error| error.at(&file.path))?;
+                Ok(match losses.is_empty() {
+                    true => Outcome::Done,
+                    false => Outcome::Stored { failures: Vec::new(), losses },
+                })
             }
             _ => Err(Error::new(ErrorKind::Unsupported, "working on the source", "it is only read")),
         }

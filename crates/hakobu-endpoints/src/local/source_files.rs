@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hakobu_core::endpoint::{PieceBuffer, SourceFile};
+use hakobu_core::endpoint::{Loss, LossKind, PieceBuffer, SourceFile};
 use hakobu_core::extent::Extent;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
@@ -10,6 +10,7 @@ use rustix::fs::{Advice, fadvise};
 use rustix::io::{pread, retry_on_intr};
 
 use super::fault::{changed, fault, source_fault};
+use super::losses::{check_required, lost_attributes};
 use super::metadata;
 use super::recent::Recent;
 use super::source::Reader;
@@ -56,13 +57,24 @@ impl SourceFiles {
         Ok(())
     }
 
+    /// Opens a file whose blocks are to be shared.
+    pub(crate) fn open_for_clone(&mut self, reader: &mut Reader, file: &SourceFile) -> Result<Arc<OwnedFd>> {
+        open_checked(reader, file).map(Arc::new)
+    }
+
     /// Checks that the file is still what was listed, and closes it: this is the last that is
-    /// asked of it.
-    pub(crate) fn confirm(&mut self, reader: &mut Reader, file: &Arc<SourceFile>) -> Result<()> {
+    /// asked of it. Gives the extended attributes that the copy lacks.
+    pub(crate) fn confirm(&mut self, reader: &mut Reader, file: &Arc<SourceFile>) -> Result<Vec<Loss>> {
         let open = self.open(reader, file)?;
         let now = metadata::of_file(&*open).map_err(|errno| fault("looking at", errno))?;
+        let mut lost = Vec::new();
+        lost_attributes(&*open, &mut lost);
         self.0.forget(|key| Arc::ptr_eq(key, file));
-        if file.metadata.same_version(&now) { Ok(()) } else { Err(changed("reading")) }
+        if !file.metadata.same_version(&now) {
+            return Err(changed("reading"));
+        }
+        let loss = |what| Loss { what, count: 1, example: file.path.as_bytes().to_vec() };
+        Ok(lost.into_iter().map(loss).collect())
     }
 
     fn open(&mut self, reader: &mut Reader, file: &Arc<SourceFile>) -> Result<&mut OwnedFd> {
@@ -83,6 +95,12 @@ fn open_checked(reader: &mut Reader, file: &SourceFile) -> Result<OwnedFd> {
     let now = metadata::of_file(&opened).map_err(|errno| fault("looking at", errno))?;
     if !file.metadata.same_version(&now) {
         return Err(changed("opening"));
+    }
+    let require = reader.require();
+    if require.iter().any(|kind| matches!(kind, LossKind::Acl | LossKind::Xattr)) {
+        let mut lost = Vec::new();
+        lost_attributes(&opened, &mut lost);
+        check_required(&require, &lost)?;
     }
     // Only a hint: a refusal changes nothing.
     let _ = fadvise(&opened, 0, None, Advice::Sequential);

@@ -85,7 +85,7 @@ impl Progress {
             entries_done: done.iter().sum(),
             entries_seen: snapshot.entries_scanned,
             entries_failed: snapshot.entries_failed,
-            bottleneck: Bottleneck::of(&stage_ns),
+            bottleneck: Bottleneck::of(&Snapshot { stage_ns, ..snapshot.clone() }),
         }
     }
 }

@@ -9,3 +9,4 @@ mod directions;
 mod kinds;
 mod options;
 mod program;
+mod refusals;

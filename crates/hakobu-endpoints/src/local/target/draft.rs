@@ -10,8 +10,8 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, OFlags, fallocate, fstat, fstatfs, fstatvfs, major, minor, openat,
-    renameat, unlinkat,
+    AtFlags, FallocateFlags, Mode, OFlags, fallocate, fstat, fstatfs, fstatvfs, ioctl_ficlone, major, minor,
+    openat, renameat, unlinkat,
 };
 use rustix::io::{Errno, pwritev, retry_on_intr};
 
@@ -19,6 +19,7 @@ use super::attributes::{Lost, Owner};
 use super::cover::Cover;
 use super::directories::Directory;
 use super::new_file::create_draft;
+use super::store::keep_device;
 use super::{Shared, free_bytes};
 use crate::local::draft_name::DraftName;
 use crate::local::fault::{creation_fault, fault};
@@ -66,8 +67,12 @@ impl Draft {
         size_bytes: u64,
         outstanding_bytes: u64,
     ) -> Result<Self> {
-        if matches!(metadata::of_name(&directory.fd, name), Ok(found) if found.kind == Kind::Directory) {
-            return Err(fault("making the file", Errno::ISDIR));
+        match metadata::of_name(&directory.fd, name) {
+            Ok(found) if found.kind == Kind::Directory => {
+                return Err(fault("making the file", Errno::ISDIR));
+            }
+            Ok(found) if !shared.grant.is_in_tree(path) => keep_device(found.kind)?,
+            _ => {}
         }
         check_room(directory, size_bytes, outstanding_bytes)?;
         let draft_name = DraftName::new(&shared.options.job, 0, directory.path.as_bytes(), name);
@@ -193,6 +198,33 @@ impl Draft {
         }
     }
 
+    /// Shares the blocks of a whole file instead of writing.
+    ///
+    /// # Errors
+    /// `Unsupported` where the file systems cannot do that; nothing was written then.
+    pub(crate) fn share_blocks(&self, from: &OwnedFd) -> Result<()> {
+        self.take(0, self.size_bytes).map_err(|error| error.at(&self.path))?;
+        let undo = |kind, words: &str| {
+            self.progress().taken.give_back(0, self.size_bytes);
+            Err(Error::new(kind, "sharing blocks", words).at(&self.path))
+        };
+        if self.draft_name.is_none() {
+            return undo(ErrorKind::Unsupported, "it is a device");
+        }
+        match ioctl_ficlone(&self.file, from) {
+            Ok(()) => {}
+            Err(Errno::NOSPC | Errno::DQUOT) => return undo(ErrorKind::NoSpace, "the file system is full"),
+            Err(_) => return undo(ErrorKind::Unsupported, "the file systems cannot do it"),
+        }
+        let size = fstat(&self.file).map_err(|errno| fault("looking at the draft", errno))?.st_size;
+        if u64::try_from(size) != Ok(self.size_bytes) {
+            let error = Error::new(ErrorKind::SourceChanged, "sharing blocks", "its size changed");
+            return Err(error.at(&self.path));
+        }
+        self.written_bytes.fetch_add(self.size_bytes, Ordering::AcqRel);
+        Ok(())
+    }
+
     /// Forgets bytes that were written, because a check showed that they are wrong or incomplete:
     /// they will be written again.
     ///
@@ -260,11 +292,10 @@ impl Draft {
         Ok(())
     }
 
-    /// Checks that it is complete, sets its attributes and makes it visible. Afterwards it is
-    /// closed, finished or not.
+    /// Checks that it is complete, sets its attributes and makes it visible. It has to be closed.
+    /// An error that a write met before comes out here.
     pub(crate) fn finish(&self, shared: &Shared, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
-        self.close()?;
-        let done = self.publish(shared, attributes, lost);
+        let done = self.check().and_then(|()| self.publish(shared, attributes, lost));
         if done.is_err() {
             self.discard();
         }
@@ -288,27 +319,18 @@ impl Draft {
         Ok(())
     }
 
-    /// Takes no more writes. An error that a write met before comes out here.
-    fn close(&self) -> Result<()> {
-        let mut progress = self.progress();
-        if !std::mem::replace(&mut progress.open, false) {
-            return Err(closed());
-        }
-        match progress.failed.take() {
-            Some(error) => {
-                drop(progress);
-                self.discard();
-                Err(error)
-            }
-            None => Ok(()),
-        }
+    /// Takes no more writes. `false`: it took none before.
+    pub(crate) fn close(&self) -> bool {
+        std::mem::replace(&mut self.progress().open, false)
     }
 
-    /// Throws it away, unless someone is about to finish it.
-    pub(crate) fn abandon(&self) {
-        if std::mem::replace(&mut self.progress().open, false) {
+    /// Throws it away, unless someone else has closed it.
+    pub(crate) fn abandon(&self) -> bool {
+        let open = self.close();
+        if open {
             self.discard();
         }
+        open
     }
 
     fn discard(&self) {

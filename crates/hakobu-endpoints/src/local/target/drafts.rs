@@ -59,7 +59,9 @@ impl Drafts {
         match table.slots.get_mut(&id) {
             Some(slot) => slot.draft = Some(draft),
             // The target was closed meanwhile.
-            None => draft.abandon(),
+            None => {
+                draft.abandon();
+            }
         }
     }
 

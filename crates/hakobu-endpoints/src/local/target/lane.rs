@@ -87,6 +87,9 @@ impl LocalTargetLane {
             Operation::Begin { draft, path, size_bytes, device } => {
                 self.begin(draft, &path, size_bytes, device)
             }
+            Operation::Clone { draft, from } => {
+                self.draft_writer(draft).and_then(|draft| draft.share_blocks(&from)).map(|()| Outcome::Done)
+            }
             Operation::Finish { draft, attributes, digest: _ } => self.finish(draft, &attributes),
             Operation::Abandon { draft } => {
                 self.abandon(draft);
@@ -94,7 +97,10 @@ impl LocalTargetLane {
             }
             Operation::Apply { changes } => apply(&self.shared, &mut self.directories, &changes),
             Operation::Barrier => self.barrier(),
-            Operation::Fetch { .. } | Operation::Read { .. } | Operation::Confirm { .. } => {
+            Operation::Fetch { .. }
+            | Operation::Read { .. }
+            | Operation::Open { .. }
+            | Operation::Confirm { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "working on the target", "it is never read"))
             }
         };
@@ -149,6 +155,10 @@ impl LocalTargetLane {
 
     fn finish(&mut self, id: DraftId, attributes: &Attributes) -> Result<Outcome> {
         let draft = self.draft_writer(id)?;
+        // Whoever closes it ends it: another lane may be about to finish or abandon it as well.
+        if !draft.close() {
+            return Err(Error::new(ErrorKind::NotFound, "finishing", "the draft is closed").at(draft.path()));
+        }
         let mut lost = Lost::new();
         let finished = draft.finish(&self.shared, attributes, &mut lost);
         let removed = self.shared.drafts.remove(id);
@@ -170,11 +180,11 @@ impl LocalTargetLane {
 
     /// A draft that is not there is as good as abandoned.
     fn abandon(&mut self, id: DraftId) {
-        if let Ok(draft) = self.draft_writer(id) {
-            draft.abandon();
-            if self.shared.drafts.remove(id) {
-                self.shared.return_bytes(draft.size_bytes());
-            }
+        if let Ok(draft) = self.draft_writer(id)
+            && draft.abandon()
+            && self.shared.drafts.remove(id)
+        {
+            self.shared.return_bytes(draft.size_bytes());
         }
         self.last = None;
     }

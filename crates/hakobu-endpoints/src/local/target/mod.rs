@@ -76,6 +76,7 @@ impl LocalTarget {
         let root = Root::open(root)?;
         let policy = Policy::new(&grant);
         let mut capabilities = Capabilities::posix(policy.may_chown);
+        capabilities.clones = true;
         if let Ok(figures) = fstatvfs(root.fd()) {
             capabilities.free_bytes = free_bytes(&figures);
             capabilities.free_inodes = (figures.f_files > 0).then_some(figures.f_favail);
@@ -125,12 +126,15 @@ impl Shared {
         if self.grant.bytes_max.is_none() {
             return Ok(());
         }
-        let before = self.bytes.fetch_add(bytes, Relaxed);
-        let checked = self.grant.check_bytes(before.saturating_add(bytes));
-        if checked.is_err() {
-            self.return_bytes(bytes);
+        // Never beyond the limit, not even for a moment: sums of hostile sizes would come round.
+        let within = |taken: u64| {
+            let sum = taken.checked_add(bytes)?;
+            self.grant.check_bytes(sum).ok().map(|()| sum)
+        };
+        match self.bytes.fetch_update(Relaxed, Relaxed, within) {
+            Ok(_) => Ok(()),
+            Err(taken) => self.grant.check_bytes(taken.saturating_add(bytes)),
         }
-        checked
     }
 
     /// Gives back content bytes that were taken and are not at the target.

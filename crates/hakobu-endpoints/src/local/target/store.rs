@@ -1,6 +1,7 @@
 //! `Store`: the files and links of a pack, written straight out of it.
 
 use hakobu_core::endpoint::Outcome;
+use hakobu_core::entry::Kind;
 use hakobu_core::pack::{PACK_BYTES_MAX, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -10,6 +11,7 @@ use super::directories::Directories;
 use super::new_file::Maker;
 use crate::local::fault::place;
 use crate::local::losses::Losses;
+use crate::local::metadata;
 
 /// Writes all records of a pack. Entries that fail are named in the outcome by their index.
 ///
@@ -63,6 +65,20 @@ fn check(pack: &[u8]) -> Result<u64> {
     Ok(content_bytes)
 }
 
+/// Refuses to put a file or link in the place of a device.
+///
+/// # Errors
+/// `Refused`.
+pub(crate) fn keep_device(there: Kind) -> Result<()> {
+    match there {
+        Kind::CharDevice | Kind::BlockDevice => {
+            let words = format!("{} is in its place, which is not replaced", there.words());
+            Err(Error::new(ErrorKind::Refused, "making the file", words))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Where the records at hand belong.
 struct Here {
     path: EntryPath,
@@ -108,7 +124,7 @@ impl Run<'_> {
             Err(error) if error.is_fatal() => return Err(error.at(&path)),
             Err(error) => Some(error.at(&path)),
         };
-        let granted = self.shared.grant.places.iter().any(|place| place.tree && path.is_within(&place.path));
+        let granted = self.shared.grant.is_in_tree(&path);
         self.here = Some(Here { path, granted, blocked });
         Ok(())
     }
@@ -128,7 +144,9 @@ impl Run<'_> {
             return Err(error.clone());
         }
         if !here.granted {
-            self.shared.grant.check_write(&here.path.join(name)?)?;
+            let path = here.path.join(name)?;
+            self.shared.grant.check_write(&path)?;
+            self.refuse_device(&here.path, name).map_err(|error| error.at(&path))?;
         }
         let done = match self.put(&here.path, record) {
             // The directory was removed, or replaced, behind our back.
@@ -144,6 +162,15 @@ impl Run<'_> {
             self.stored_bytes += content.len() as u64;
         }
         Ok(())
+    }
+
+    /// A place that stands for itself may be `/dev/null`, which is written to and never replaced.
+    fn refuse_device(&mut self, path: &EntryPath, name: &[u8]) -> Result<()> {
+        let directory = self.directories.enter(self.shared, path)?;
+        match metadata::of_name(&directory.fd, name) {
+            Ok(found) => keep_device(found.kind),
+            Err(_) => Ok(()),
+        }
     }
 
     fn put(&mut self, path: &EntryPath, record: &Record<'_>) -> Result<()> {

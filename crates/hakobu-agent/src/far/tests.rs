@@ -1,0 +1,91 @@
+//! Agents that are none, or mean harm: what they send is read as hostile bytes.
+
+use std::io::PipeWriter;
+use std::sync::Mutex;
+
+use hakobu_core::event::{Event, NoObserver};
+use hakobu_proto::control::{Listening, MESSAGE_BYTES_MAX};
+
+use super::*;
+
+const LIMIT: Duration = Duration::from_millis(200);
+
+/// What the controller makes of bytes, with the writing end still open.
+fn hear(bytes: &[u8]) -> Result<Answer> {
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(bytes).unwrap();
+    receive(&mut reader, LIMIT, "host")
+}
+
+fn told(answer: &Answer) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    wire::send(&mut bytes, answer).unwrap();
+    bytes
+}
+
+#[test]
+fn an_answer_that_stops_in_the_middle_is_not_waited_for() {
+    let bytes = told(&Answer::Listening(Ok(Listening { port: 1, addresses: Vec::new() })));
+    for end in 0..bytes.len() {
+        let error = hear(&bytes[..end]).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::TimedOut, "{end}: {error}");
+    }
+    assert!(matches!(hear(&bytes), Ok(Answer::Listening(Ok(_)))));
+}
+
+#[test]
+fn lengths_and_garbage_are_refused() {
+    let too_long = (MESSAGE_BYTES_MAX as u32 + 1).to_le_bytes();
+    let unknown = [1, 0, 0, 0, 0x7f];
+    // An answer with a list that claims 2^32 elements.
+    let endless = [7, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0];
+    for bytes in [&too_long[..], &unknown, &endless, &[0; 4]] {
+        assert_eq!(hear(bytes).unwrap_err().kind, ErrorKind::Protocol, "{bytes:?}");
+    }
+}
+
+#[test]
+fn an_agent_that_goes_away_is_a_lost_connection() {
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&[9, 0, 0, 0, 1]).unwrap();
+    drop(writer);
+    assert_eq!(receive(&mut reader, LIMIT, "host").unwrap_err().kind, ErrorKind::ConnectionLost);
+    assert_eq!(receive(&mut reader, LIMIT, "host").unwrap_err().kind, ErrorKind::ConnectionLost);
+}
+
+/// Sends an answer again and again until nobody listens any more.
+fn repeat(mut writer: PipeWriter, answer: &Answer) {
+    let bytes = told(answer);
+    while writer.write_all(&bytes).is_ok() {}
+}
+
+struct CancelsAfter(u32, AtomicBool, Mutex<u32>);
+
+impl Observer for CancelsAfter {
+    fn event(&self, _event: Event) {
+        let mut count = self.2.lock().unwrap();
+        *count += 1;
+        if *count == self.0 {
+            self.1.store(true, Relaxed);
+        }
+    }
+}
+
+#[test]
+fn events_without_end_do_not_outlast_a_stop() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let event = Answer::Event(Event::Notice { words: "still here".into() });
+    std::thread::spawn(move || repeat(writer, &event));
+    let observer = CancelsAfter(1000, AtomicBool::new(false), Mutex::default());
+    let error = receive_run(&mut reader, &observer, &observer.1, "host").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Cancelled);
+}
+
+#[test]
+fn an_answer_to_something_else_ends_a_run() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    std::thread::spawn(move || repeat(writer, &Answer::Connected(Ok(()))));
+    let cancel = AtomicBool::new(false);
+    let error = receive_run(&mut reader, &NoObserver, &cancel, "host").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Protocol);
+}

@@ -1,0 +1,386 @@
+//! A target that is served, what lies around it, and a peer that sends whatever it likes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use hakobu_agent::connection::{self, Connection, ConnectionError, Fingerprint, Identity, Wait};
+use hakobu_agent::side::{Side, Stop};
+use hakobu_core::checksum::crc64;
+use hakobu_core::digest::piece_value;
+use hakobu_core::entry::{Attributes, Time};
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::pack::PackBuilder;
+use hakobu_core::path::{EntryPath, is_draft_name};
+use hakobu_proto::control::{Cipher, ServeRequest, Way};
+use hakobu_proto::data::{self, Stored, kind};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tempfile::TempDir;
+
+/// The longest that anything may take before the test has failed.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+static JOBS: AtomicU32 = AtomicU32::new(1);
+
+/// A job's identity that no other test has.
+pub fn job() -> [u8; 16] {
+    let mut job = [0; 16];
+    job[..4].copy_from_slice(&JOBS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    job[4..8].copy_from_slice(&std::process::id().to_le_bytes());
+    job
+}
+
+/// The target `root` with a tree to write to, and beside it a directory that nobody may touch.
+///
+/// ```text
+/// outside/secret, outside/inner/file
+/// root/tree/old, root/name, root/private
+/// ```
+pub struct Session {
+    base: TempDir,
+    side: Side,
+    identity: Identity,
+    port: u16,
+    cipher: Cipher,
+    before: Tree,
+}
+
+/// What a tree holds: for each path the kind with its mode, the owner, and the content.
+pub type Tree = BTreeMap<PathBuf, (u32, u32, u32, Vec<u8>)>;
+
+impl Session {
+    /// A session over TLS that grants `tree` and everything in it, and `name` by itself.
+    pub fn new() -> Self {
+        Self::with(grant(), Cipher::Aes128Gcm, |_, _| {})
+    }
+
+    /// A session with a grant and a cipher of its own. `plant` adds to the target before it is
+    /// served, given the target's root and the directory outside.
+    pub fn with(grant: Grant, cipher: Cipher, plant: impl FnOnce(&Path, &Path)) -> Self {
+        let base = tempfile::tempdir().unwrap();
+        let (root, outside) = (base.path().join("root"), base.path().join("outside"));
+        fs::create_dir_all(root.join("tree")).unwrap();
+        fs::create_dir_all(outside.join("inner")).unwrap();
+        for file in ["tree/old", "name", "private"] {
+            fs::write(root.join(file), format!("{file} as it was")).unwrap();
+        }
+        fs::write(outside.join("secret"), "nobody's business").unwrap();
+        fs::write(outside.join("inner/file"), "neither").unwrap();
+        plant(&root, &outside);
+        let before = look(base.path());
+        let identity = Identity::generate().unwrap();
+        let mut side = Side::new(Stop::default()).unwrap();
+        let port = side.listen(Some("127.0.0.1"), None).unwrap();
+        let request = ServeRequest {
+            job: job(),
+            root: root.into_os_string().into_encoded_bytes(),
+            grant,
+            peer: identity.fingerprint().0,
+            cipher,
+            way: Way::Accept,
+            lanes: 1,
+        };
+        side.serve(&request).unwrap();
+        Self { base, side, identity, port, cipher, before }
+    }
+
+    /// A place below the directory that holds everything.
+    pub fn path(&self, below: &str) -> PathBuf {
+        self.base.path().join(below)
+    }
+
+    /// A socket to the port, from nobody in particular.
+    pub fn stranger(&self) -> TcpStream {
+        TcpStream::connect(("127.0.0.1", self.port)).unwrap()
+    }
+
+    /// A connection that has said nothing yet.
+    pub fn silent_peer(&self) -> Peer {
+        let expected = Fingerprint(self.side.fingerprint());
+        let cipher = connection::Cipher::from(self.cipher);
+        let connection = Connection::client(self.stranger(), &self.identity, expected, cipher, PATIENCE);
+        Peer { connection: connection.unwrap(), request: 0 }
+    }
+
+    /// A connection that has said hello.
+    pub fn peer(&self) -> Peer {
+        let mut peer = self.silent_peer();
+        peer.send(kind::HELLO, 0, &data::Hello { lane: 0 }, &[]);
+        peer
+    }
+
+    /// Another connection of the session is served as if nothing had happened.
+    pub fn still_serves(&self) {
+        let mut peer = self.peer();
+        let content = b"all is well";
+        peer.begin(1 << 40, "tree/well", content.len() as u64).unwrap();
+        peer.write(1 << 40, 0, content, content.len() as u64).unwrap();
+        peer.finish(1 << 40, &attributes(0o644)).unwrap();
+        let well = self.path("root/tree/well");
+        assert_eq!(fs::read(&well).unwrap(), content);
+        fs::remove_file(well).unwrap();
+    }
+
+    /// Nothing has changed but for `allowed` (below the directory that holds everything), and the
+    /// session goes on.
+    pub fn check(&self, allowed: &[&str]) {
+        self.still_serves();
+        self.compare(allowed);
+    }
+
+    /// As [`Session::check`], then ends the session: no draft may be left behind.
+    pub fn end(mut self, allowed: &[&str]) {
+        self.check(allowed);
+        self.side.end_serving();
+        self.compare(allowed);
+        let left: Vec<_> = look_at_all(self.base.path()).into_keys().filter(|path| is_draft(path)).collect();
+        assert!(left.is_empty(), "drafts are left behind: {left:?}");
+    }
+
+    fn compare(&self, allowed: &[&str]) {
+        let mut now = look(self.base.path());
+        let mut before = self.before.clone();
+        for allowed in allowed {
+            now.retain(|path, _| !path.starts_with(allowed));
+            before.retain(|path, _| !path.starts_with(allowed));
+        }
+        assert_eq!(now, before);
+    }
+}
+
+fn is_draft(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| is_draft_name(name.as_encoded_bytes()))
+}
+
+/// Everything below a directory but drafts.
+fn look(base: &Path) -> Tree {
+    let mut tree = look_at_all(base);
+    tree.retain(|path, _| !is_draft(path));
+    tree
+}
+
+fn look_at_all(base: &Path) -> Tree {
+    let mut tree = Tree::new();
+    let mut directories = vec![base.to_path_buf()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let content = match metadata.file_type() {
+                kind if kind.is_symlink() => fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes(),
+                kind if kind.is_file() => fs::read(&path).unwrap(),
+                _ => Vec::new(),
+            };
+            if metadata.is_dir() {
+                directories.push(path.clone());
+            }
+            let below = path.strip_prefix(base).unwrap().to_path_buf();
+            tree.insert(below, (metadata.mode(), metadata.uid(), metadata.gid(), content));
+        }
+    }
+    tree
+}
+
+/// What a session grants unless a test wants something else.
+pub fn grant() -> Grant {
+    let place = |path: &str, tree| GrantedPlace { path: EntryPath::new(path).unwrap(), tree };
+    Grant {
+        places: vec![place("tree", true), place("name", false)],
+        may_chown: false,
+        may_set_id: false,
+        bytes_max: None,
+    }
+}
+
+/// The running user's, with some time.
+pub fn attributes(mode: u32) -> Attributes {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Attributes { mode, uid, gid, mtime: Time { seconds: 1_000_000_000, nanoseconds: 5 } }
+}
+
+/// A pack of one file.
+pub fn pack(directory: &str, name: &str, attributes: &Attributes, content: &[u8]) -> Vec<u8> {
+    let mut pack = PackBuilder::default();
+    pack.directory(&EntryPath::new(directory).unwrap());
+    let put = |space: &mut [u8]| {
+        space.copy_from_slice(content);
+        Ok::<_, Error>(true)
+    };
+    pack.file(name.as_bytes(), attributes, false, content.len(), put).unwrap();
+    pack.finish()
+}
+
+/// A frame that came.
+#[derive(Debug)]
+pub struct Got {
+    pub kind: u8,
+    pub request: u32,
+    pub meta: Vec<u8>,
+    pub payload: Vec<u8>,
+}
+
+impl Got {
+    pub fn error(&self) -> Error {
+        assert_eq!(self.kind, kind::FAILED, "{self:?}");
+        data::decode(&self.meta).unwrap()
+    }
+
+    pub fn payload<T: DeserializeOwned>(&self) -> T {
+        data::decode(&self.payload).unwrap()
+    }
+}
+
+/// One connection of the engine's side, by hand.
+pub struct Peer {
+    pub connection: Connection,
+    pub request: u32,
+}
+
+impl Peer {
+    /// Sends a frame with a payload's right checksum or digest.
+    pub fn send(&mut self, kind: u8, flags: u8, meta: &impl Serialize, payload: &[u8]) {
+        let mut encoded = Vec::new();
+        data::encode(meta, &mut encoded).unwrap();
+        self.send_bytes(kind, flags, &encoded, payload);
+    }
+
+    /// As [`Peer::send`], with a meta that is any bytes.
+    pub fn send_bytes(&mut self, kind: u8, flags: u8, meta: &[u8], payload: &[u8]) {
+        let crc = if payload.is_empty() { 0 } else { crc64(payload) };
+        let digest = blake3_of(payload);
+        self.send_checked(kind, flags, meta, payload, crc, digest);
+    }
+
+    /// As [`Peer::send_bytes`], with a checksum and digest that are any bytes. A peer that has hung
+    /// up already is noticed when it is listened to.
+    pub fn send_checked(
+        &mut self,
+        kind: u8,
+        flags: u8,
+        meta: &[u8],
+        payload: &[u8],
+        crc: u64,
+        digest: [u8; 32],
+    ) {
+        self.request += 1;
+        let crc = if self.connection.is_sealed() { 0 } else { crc };
+        let _ = self.connection.send(kind, flags, self.request, meta, payload, crc, Some(&digest));
+        let _ = self.connection.flush();
+    }
+
+    /// The next frame, or how the connection ended.
+    pub fn receive(&mut self) -> Result<Got, ConnectionError> {
+        let frame = self.connection.receive(Wait::For(PATIENCE))?.expect("nothing came, and it goes on");
+        let mut payload = Vec::new();
+        self.connection.read_payload_into(&mut payload)?;
+        let meta = self.connection.meta().to_vec();
+        Ok(Got { kind: frame.kind, request: frame.request, meta, payload })
+    }
+
+    /// The answer to the frame that was sent last.
+    pub fn answer(&mut self) -> Got {
+        let got = self.receive().expect("an answer");
+        assert_eq!(got.request, self.request);
+        got
+    }
+
+    /// The peer hangs up; before that it may say why, and nothing else.
+    pub fn is_cut_off(&mut self, why: &str) {
+        loop {
+            match self.receive() {
+                Ok(got) => assert_eq!(got.error().kind, ErrorKind::Protocol, "{why}"),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Sends a frame that breaks the protocol.
+    pub fn breaks(&mut self, why: &str, kind: u8, meta: &[u8], payload: &[u8]) {
+        self.send_bytes(kind, data::FLAG_ACKNOWLEDGE, meta, payload);
+        self.is_cut_off(why);
+    }
+
+    fn plain(&mut self) -> Result<(), Error> {
+        let got = self.answer();
+        match got.kind {
+            kind::DONE => Ok(()),
+            kind::FAILED => Err(got.error()),
+            _ => panic!("not a plain answer: {got:?}"),
+        }
+    }
+
+    pub fn begin(&mut self, draft: u64, at: &str, size_bytes: u64) -> Result<(), Error> {
+        let path = EntryPath::new(at).unwrap();
+        self.send(kind::BEGIN, 0, &data::Begin { draft, path, size_bytes, device: false }, &[]);
+        self.plain()
+    }
+
+    /// Writes a piece, to be acknowledged.
+    pub fn write(&mut self, draft: u64, offset: u64, bytes: &[u8], size_bytes: u64) -> Result<(), Error> {
+        let mut meta = Vec::new();
+        data::encode(&data::Write { draft, offset }, &mut meta).unwrap();
+        let value = piece_value(size_bytes, offset, bytes);
+        self.send_checked(kind::WRITE, data::FLAG_ACKNOWLEDGE, &meta, bytes, crc64(bytes), value);
+        self.plain()
+    }
+
+    /// Finishes a draft; what could not be kept is no failure.
+    pub fn finish(&mut self, draft: u64, attributes: &Attributes) -> Result<(), Error> {
+        self.send(kind::FINISH, 0, &data::Finish { draft, attributes: *attributes, digest: None }, &[]);
+        let got = self.answer();
+        match got.kind {
+            kind::DONE | kind::STORED => Ok(()),
+            _ => Err(got.error()),
+        }
+    }
+
+    pub fn abandon(&mut self, draft: u64) {
+        self.send(kind::ABANDON, 0, &draft, &[]);
+        self.plain().unwrap();
+    }
+
+    /// Stores a pack: what failed of it.
+    pub fn store(&mut self, pack: &[u8]) -> Result<Vec<(u32, Error)>, Error> {
+        self.send(kind::STORE, 0, &(), pack);
+        self.stored()
+    }
+
+    /// Applies changes: what failed of them.
+    pub fn apply(&mut self, changes: &[hakobu_core::endpoint::Change]) -> Result<Vec<(u32, Error)>, Error> {
+        let mut payload = Vec::new();
+        data::encode(&changes, &mut payload).unwrap();
+        self.send(kind::APPLY, 0, &(), &payload);
+        self.stored()
+    }
+
+    fn stored(&mut self) -> Result<Vec<(u32, Error)>, Error> {
+        let got = self.answer();
+        match got.kind {
+            kind::STORED => Ok(got.payload::<Stored>().failures),
+            _ => Err(got.error()),
+        }
+    }
+}
+
+fn blake3_of(bytes: &[u8]) -> [u8; 32] {
+    match bytes.len() {
+        // As the digest of a whole file of one piece is its value.
+        length if length as u64 <= hakobu_core::extent::PIECE_BYTES => piece_value(length as u64, 0, bytes),
+        _ => *blake3::hash(bytes).as_bytes(),
+    }
+}
+
+/// Waits for something that another thread does.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}: not in time");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

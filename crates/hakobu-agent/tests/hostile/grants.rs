@@ -1,0 +1,241 @@
+//! Writes beyond the grant.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use hakobu_core::endpoint::Change;
+use hakobu_core::entry::Attributes;
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::path::EntryPath;
+use hakobu_proto::control::Cipher;
+use hakobu_proto::data::{self, kind};
+use hakobu_proto::listings::Assembler;
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+
+use crate::bench::{Session, attributes, grant, pack};
+
+fn path(text: &str) -> EntryPath {
+    EntryPath::new(text).unwrap()
+}
+
+/// Refused, be it the operation as a whole or its only entry.
+fn is_refused(result: Result<Vec<(u32, Error)>, Error>, what: &str) {
+    let error = match result {
+        Ok(mut failures) => failures.pop().unwrap_or_else(|| panic!("{what}: done")).1,
+        Err(error) => error,
+    };
+    assert!(matches!(error.kind, ErrorKind::BeyondGrant | ErrorKind::NotFound), "{what}: {error}");
+}
+
+#[test]
+fn other_names_and_trees() {
+    let session = Session::new();
+    for (directory, name) in
+        [("", "private"), ("", "new"), ("", "tree2"), ("name", "x"), ("tree2", "x"), ("a/b", "x"), ("", "nam")]
+    {
+        let mut peer = session.peer();
+        is_refused(peer.store(&pack(directory, name, &attributes(0o600), b"mine")), name);
+        let whole = [directory, name].join("/");
+        let whole = whole.trim_start_matches('/');
+        assert_eq!(peer.begin(1, whole, 4).unwrap_err().kind, ErrorKind::BeyondGrant, "{whole}");
+        let (path, attributes) = (path(whole), attributes(0o777));
+        for change in [
+            Change::MakeDirectory { path: path.clone(), mode: 0o755 },
+            Change::Directory { path: path.clone(), attributes },
+            Change::Attributes { path, attributes },
+        ] {
+            is_refused(peer.apply(&[change]), whole);
+        }
+    }
+    session.end(&[]);
+}
+
+#[test]
+fn the_root_itself() {
+    let session = Session::new();
+    let mut peer = session.peer();
+    let (path, attributes) = (EntryPath::root(), attributes(0o777));
+    for change in [
+        Change::MakeDirectory { path: path.clone(), mode: 0o755 },
+        Change::Directory { path: path.clone(), attributes },
+        Change::Attributes { path, attributes },
+    ] {
+        is_refused(peer.apply(&[change]), "the root");
+    }
+    assert_eq!(peer.begin(1, "", 4).unwrap_err().kind, ErrorKind::BeyondGrant);
+    session.end(&[]);
+}
+
+#[test]
+fn other_places_are_not_told_either() {
+    let session = Session::new();
+    let mut peer = session.peer();
+    for beyond in ["private", "name/x", "tree2"] {
+        peer.send(kind::INSPECT, 0, &path(beyond), &[]);
+        assert_eq!(peer.answer().error().kind, ErrorKind::BeyondGrant, "{beyond}");
+        let mut directories = Vec::new();
+        data::encode(&vec![beyond], &mut directories).unwrap();
+        peer.send_bytes(kind::LIST, 0, &[0], &directories);
+        let mut assembler = Assembler::new(100);
+        assembler.frame(&peer.answer().payload).unwrap();
+        let hakobu_core::endpoint::Outcome::Listed(listed) = assembler.finish().unwrap() else { panic!() };
+        assert_eq!(listed[0].result.as_ref().unwrap_err().kind, ErrorKind::BeyondGrant, "{beyond}");
+    }
+    session.end(&[]);
+}
+
+fn limited(bytes: u64) -> Session {
+    Session::with(Grant { bytes_max: Some(bytes), ..grant() }, Cipher::Aes128Gcm, |_, _| {})
+}
+
+#[test]
+fn more_bytes_than_granted() {
+    let session = limited(1000);
+    let mut peer = session.peer();
+    let beyond = |result: Result<(), Error>| assert_eq!(result.unwrap_err().kind, ErrorKind::BeyondGrant);
+    beyond(peer.begin(1, "tree/a", 1001));
+    beyond(peer.begin(1, "tree/a", i64::MAX as u64));
+    is_refused(peer.store(&pack("tree", "a", &attributes(0o600), &[7; 1001])), "a pack");
+    peer.begin(1, "tree/a", 600).unwrap();
+    beyond(peer.begin(2, "tree/b", 401));
+    // Sums that come round.
+    peer.begin(2, "tree/b", 400).unwrap();
+    for draft in 3..7 {
+        beyond(peer.begin(draft, "tree/c", i64::MAX as u64));
+    }
+    beyond(peer.begin(3, "tree/c", 1));
+    is_refused(peer.store(&pack("tree", "c", &attributes(0o600), b"x")), "one byte more");
+    // What is given up is given back, once.
+    let mut other = session.peer();
+    peer.abandon(1);
+    other.abandon(1);
+    peer.abandon(1);
+    peer.begin(1, "tree/a", 600).unwrap();
+    beyond(other.begin(3, "tree/c", 1));
+    peer.abandon(1);
+    peer.abandon(2);
+    session.end(&[]);
+}
+
+#[test]
+fn a_draft_holds_no_more_than_it_was_begun_with() {
+    let session = limited(1000);
+    let mut peer = session.peer();
+    peer.begin(1, "tree/a", 10).unwrap();
+    assert!(peer.write(1, 0, &[7; 11], 10).is_err());
+    peer.is_cut_off("bytes beyond the file's size");
+    session.peer().abandon(1);
+    session.end(&[]);
+}
+
+/// Lanes that finish and abandon the same draft at the same time must not make the grant count it
+/// as given back while it is there.
+#[test]
+fn a_draft_ends_once() {
+    let session = limited(1000);
+    let mut kept = 0;
+    for round in 0..40u64 {
+        let (mut one, mut two) = (session.peer(), session.peer());
+        let at = format!("tree/{round}");
+        if one.begin(round, &at, 100).is_err() {
+            break;
+        }
+        one.write(round, 0, &[7; 100], 100).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _ = one.finish(round, &attributes(0o600));
+            });
+            scope.spawn(|| match round % 2 {
+                0 => two.abandon(round),
+                _ => drop(two.finish(round, &attributes(0o600))),
+            });
+        });
+        kept += u64::from(session.path("root").join(at).exists());
+    }
+    assert!(kept * 100 <= 1000, "{kept} files of 100 bytes");
+    // Only as much is left as was not used.
+    let mut peer = session.peer();
+    assert!(peer.begin(99, "tree/rest", 1000 - kept * 100 + 1).is_err());
+    for round in 0..40 {
+        let _ = fs::remove_file(session.path(&format!("root/tree/{round}")));
+    }
+}
+
+fn stored_mode(session: &Session, name: &str) -> u32 {
+    fs::symlink_metadata(session.path("root/tree").join(name)).unwrap().mode() & 0o7777
+}
+
+#[test]
+fn set_id_bits() {
+    let session = Session::new();
+    let mut peer = session.peer();
+    let wanted = attributes(0o6755);
+    assert_eq!(peer.store(&pack("tree", "packed", &wanted, b"mine")).unwrap(), []);
+    peer.begin(1, "tree/large", 4).unwrap();
+    peer.write(1, 0, b"mine", 4).unwrap();
+    peer.finish(1, &wanted).unwrap();
+    assert_eq!(peer.store(&pack("tree", "changed", &attributes(0o600), b"mine")).unwrap(), []);
+    let changes = [
+        Change::Attributes { path: path("tree/changed"), attributes: wanted },
+        Change::MakeDirectory { path: path("tree/made"), mode: 0o6755 },
+        Change::Directory { path: path("tree/made"), attributes: wanted },
+    ];
+    assert_eq!(peer.apply(&changes).unwrap(), []);
+    // Bits that no mode has are not passed on.
+    assert_eq!(peer.store(&pack("tree", "odd", &Attributes { mode: u32::MAX, ..wanted }, b"x")).unwrap(), []);
+    for name in ["packed", "large", "changed", "made"] {
+        assert_eq!(stored_mode(&session, name), 0o755, "{name}");
+    }
+    assert_eq!(stored_mode(&session, "odd") & 0o6000, 0);
+    session.end(&["root/tree/packed", "root/tree/large", "root/tree/changed", "root/tree/made", "root/tree/odd"]);
+}
+
+#[test]
+fn owners() {
+    let session = Session::new();
+    let mut peer = session.peer();
+    let wanted = Attributes { uid: 12345, gid: 54321, ..attributes(0o4755) };
+    assert_eq!(peer.store(&pack("tree", "packed", &wanted, b"mine")).unwrap(), []);
+    peer.begin(1, "tree/large", 4).unwrap();
+    peer.write(1, 0, b"mine", 4).unwrap();
+    peer.finish(1, &wanted).unwrap();
+    assert_eq!(peer.apply(&[Change::Attributes { path: path("tree/old"), attributes: wanted }]).unwrap(), []);
+    for name in ["packed", "large", "old"] {
+        let found = fs::metadata(session.path("root/tree").join(name)).unwrap();
+        let mine = attributes(0);
+        assert_eq!((found.uid(), found.gid(), found.mode() & 0o6000), (mine.uid, mine.gid, 0), "{name}");
+    }
+    session.end(&["root/tree/packed", "root/tree/large", "root/tree/old"]);
+}
+
+/// Who may write to `/dev/null` may not put a file in its place. Making a device needs root.
+#[test]
+fn a_device_is_not_replaced() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let places = vec![GrantedPlace { path: path("null"), tree: false }, grant().places[0].clone()];
+    let session = Session::with(Grant { places, ..grant() }, Cipher::Aes128Gcm, |root, _| {
+        let mode = Mode::from_raw_mode(0o666);
+        mknodat(CWD, root.join("null"), FileType::CharacterDevice, mode, makedev(1, 3)).unwrap();
+    });
+    let mut peer = session.peer();
+    assert_eq!(peer.begin(1, "null", 4).unwrap_err().kind, ErrorKind::Refused);
+    let failures = peer.store(&pack("", "null", &attributes(0o666), b"mine")).unwrap();
+    assert_eq!(failures[0].1.kind, ErrorKind::Refused);
+    let attributes = attributes(0o600);
+    for change in [
+        Change::MakeDirectory { path: path("null"), mode: 0o755 },
+        Change::Directory { path: path("null"), attributes },
+        Change::Attributes { path: path("null"), attributes },
+    ] {
+        assert_eq!(peer.apply(&[change]).unwrap().len(), 1);
+    }
+    // What it is granted for works.
+    peer.send(kind::BEGIN, 0, &data::Begin { draft: 1, path: path("null"), size_bytes: 4, device: true }, &[]);
+    assert_eq!(peer.answer().kind, kind::DONE);
+    peer.write(1, 0, b"gone", 4).unwrap();
+    peer.finish(1, &attributes).unwrap();
+    session.end(&[]);
+}

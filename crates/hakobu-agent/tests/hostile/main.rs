@@ -1,0 +1,15 @@
+//! Peers that mean harm. They hold the right key, so they get past the handshake, and then send
+//! frames that our own client never would. Peers with the wrong key, broken records and seals are
+//! tested beside the connection (`src/connection/tests/hostile.rs`), hostile agents on the control
+//! connection beside its reader (`src/far/tests.rs`).
+
+mod agent;
+mod bench;
+mod engine;
+mod engine_bench;
+mod grants;
+mod lengths;
+mod links;
+mod order;
+mod paths;
+mod strangers;

@@ -1,0 +1,118 @@
+//! Whoever comes to the port without the key, or says nothing, keeps nobody out.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+use hakobu_agent::connection::{Connection, Fingerprint, Identity};
+use hakobu_agent::side::{Side, Stop};
+use hakobu_core::path::EntryPath;
+use hakobu_proto::control::{CONNECTIONS_MAX, Cipher, ConnectRequest, Way};
+use hakobu_proto::data::kind;
+
+use crate::bench::{PATIENCE, Peer, Session, eventually};
+
+fn is_sent_away(socket: &mut TcpStream) -> bool {
+    socket.set_nonblocking(true).unwrap();
+    match socket.read(&mut [0; 64]) {
+        Ok(0) => true,
+        Ok(_) => false,
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
+    }
+}
+
+#[test]
+fn silent_strangers_neither_pile_up_nor_block() {
+    let session = Session::new();
+    let mut strangers: Vec<_> = (0..300).map(|_| session.stranger()).collect();
+    session.still_serves();
+    // Only so many handshakes go on at a time, whatever each may still say.
+    let allowed = 2 * usize::from(CONNECTIONS_MAX);
+    eventually("sending strangers away", || {
+        strangers.iter_mut().filter_map(|socket| is_sent_away(socket).then_some(())).count() >= 300 - allowed
+    });
+    session.end(&[]);
+}
+
+#[test]
+fn garbage_at_the_port() {
+    let session = Session::new();
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 5000], &[22, 3, 1, 0xff, 0xff, 1, 2, 3]] {
+        let mut stranger = session.stranger();
+        stranger.write_all(garbage).unwrap();
+        eventually("sending the stranger away", || is_sent_away(&mut stranger));
+    }
+    session.end(&[]);
+}
+
+#[test]
+fn a_peer_that_says_nothing_blocks_no_other() {
+    let session = Session::new();
+    let silent: Vec<_> = (0..10).map(|_| session.silent_peer()).collect();
+    session.check(&[]);
+    drop(silent);
+    session.end(&[]);
+}
+
+#[test]
+fn a_peer_that_does_not_listen_blocks_no_other() {
+    let session = Session::new();
+    let mut deaf = session.peer();
+    // Far more answers than the sockets between hold; then this end would wait, too.
+    let rustix_flags = rustix::net::SendFlags::DONTWAIT;
+    for _ in 0..2000 {
+        deaf.send(kind::INSPECT, 0, &EntryPath::new("tree/old").unwrap(), &[]);
+    }
+    let _ = rustix_flags;
+    session.end(&[]);
+}
+
+fn is_served(peer: &mut Peer) -> bool {
+    peer.send(kind::INSPECT, 0, &EntryPath::new("tree/old").unwrap(), &[]);
+    peer.receive().is_ok_and(|got| got.kind == kind::INSPECTED)
+}
+
+#[test]
+fn too_many_connections() {
+    let session = Session::new();
+    let mut peers: Vec<_> = (0..CONNECTIONS_MAX).map(|_| session.peer()).collect();
+    assert!(peers.iter_mut().all(is_served));
+    assert!(!is_served(&mut session.peer()));
+    assert!(peers.iter_mut().all(is_served), "the others go on");
+    peers.truncate(10);
+    eventually("a place for another connection", || is_served(&mut session.peer()));
+    session.end(&[]);
+}
+
+/// The engine's side listens, too: strangers who come first do not take the peer's place.
+#[test]
+fn strangers_at_the_engines_port() {
+    let mut engine = Side::new(Stop::default()).unwrap();
+    let port = engine.listen(Some("127.0.0.1"), None).unwrap();
+    let dial = || TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let _silent: Vec<_> = (0..5).map(|_| dial()).collect();
+    dial().write_all(b"who is there?").unwrap();
+    let (target, thief) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let expected = Fingerprint(engine.fingerprint());
+    let fingerprint = target.fingerprint().0;
+    std::thread::scope(|scope| {
+        for identity in [&thief, &thief, &target, &target] {
+            scope.spawn(move || {
+                let cipher = hakobu_agent::connection::Cipher::Aes128Gcm;
+                let _ = Connection::server(dial(), identity, expected, cipher, PATIENCE);
+            });
+        }
+        let request =
+            ConnectRequest { peer: fingerprint, cipher: Cipher::Aes128Gcm, way: Way::Accept, lanes: 2 };
+        engine.connect(&request).unwrap();
+    });
+}
+
+#[test]
+fn nobody_but_strangers_at_the_engines_port() {
+    let mut engine = Side::new(Stop::default()).unwrap();
+    let port = engine.listen(Some("127.0.0.1"), None).unwrap();
+    TcpStream::connect(("127.0.0.1", port)).unwrap().write_all(b"who is there?").unwrap();
+    let request = ConnectRequest { peer: [7; 32], cipher: Cipher::Aes128Gcm, way: Way::Accept, lanes: 1 };
+    let error = engine.connect(&request).unwrap_err();
+    assert_eq!(error.kind, hakobu_core::error::ErrorKind::TimedOut);
+}

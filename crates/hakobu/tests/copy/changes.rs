@@ -1,0 +1,202 @@
+//! Sources that change while they are read, and targets that fill up.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{scope, sleep};
+use std::time::Duration;
+
+use hakobu_testkit::link::{Link, LinkSettings};
+
+use crate::program::*;
+
+/// Slow enough to interfere: about 12 MB/s.
+pub fn slow_link() -> Link {
+    Link::up(LinkSettings { rate_bits_per_second: Some(100_000_000), mtu: 9000, ..LinkSettings::default() }).unwrap()
+}
+
+/// Does something again and again while a copy runs.
+fn while_copying(mut what: impl FnMut() + Send, copy: impl FnOnce() -> Ran) -> Ran {
+    let ended = AtomicBool::new(false);
+    scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Relaxed) {
+                what();
+                sleep(Duration::from_micros(200));
+            }
+        });
+        let ran = copy();
+        ended.store(true, Relaxed);
+        ran
+    })
+}
+
+#[test]
+fn a_file_that_grows_while_it_is_read() {
+    let (place, host) = (place(), Host::up());
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    let log = file(&source.join("log"), 150_000_000);
+    fs::write(source.join("quiet"), "x").unwrap();
+    let target = place.path().join("target");
+    for typed in [
+        [contents(&source), host.at(&target)],
+        [contents(&source), target.clone().into()],
+        [contents(host.at(&source)), target.clone().into()],
+    ] {
+        let mut appending = File::options().append(true).open(&log).unwrap();
+        let append = || appending.write_all(b"a line of a log\n").unwrap();
+        let ran = while_copying(append, || Copy::new().to(&host).args(&typed).run_to(5));
+        assert_eq!(ran.report["outcome"], "source_changed");
+        assert_eq!(ran.failures().len(), 1);
+        assert_eq!(ran.failures()[0].0, "log");
+        ran.says(&["failed: log: ", "it has changed since it was listed"]);
+        assert!(!target.join("log").exists() && drafts(&target).is_empty());
+        assert_same(&source.join("quiet"), &target.join("quiet"));
+        fs::remove_dir_all(&target).unwrap();
+    }
+}
+
+/// Overwritten in place: the size stays.
+#[test]
+fn a_file_that_is_overwritten_while_it_is_read() {
+    let (place, host) = (place(), Host::up());
+    let source = file(&place.path().join("source"), 150_000_000);
+    let target = place.path().join("target");
+    let writing = File::options().write(true).open(&source).unwrap();
+    let mut at = 0;
+    let overwrite = || {
+        at = (at + 7_654_321) % 150_000_000;
+        writing.write_all_at(b"other", at).unwrap();
+    };
+    let ran = while_copying(overwrite, || Copy::new().to(&host).arg(&source).arg(host.at(&target)).run_to(5));
+    ran.says(&["it has changed since it was listed"]);
+    assert!(!target.exists() && drafts(place.path()).is_empty());
+}
+
+#[test]
+fn small_and_large_files_that_vanish() {
+    let link = slow_link();
+    let (place, host) = (place(), Host::behind(&link));
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    for index in 0..8 {
+        file(&source.join(format!("large {index}")), 4_000_000);
+    }
+    fs::create_dir(source.join("small")).unwrap();
+    for index in 0..60 {
+        file(&source.join(format!("small/{index}")), 60_000);
+    }
+    let target = place.path().join("target");
+    let mut running =
+        Copy::across(&link).to(&host).options("--lanes 2").arg(contents(&source)).arg(host.at(&target)).start();
+    running.wait_until_under_way();
+    // Whatever the order is, these have not all been read after a second or two.
+    let gone: Vec<PathBuf> = (0..8).map(|index| source.join(format!("large {index}"))).collect();
+    for path in &gone {
+        fs::remove_file(path).unwrap();
+    }
+    fs::remove_dir_all(source.join("small")).unwrap();
+    running.assert_unfinished();
+    let ran = running.end();
+    assert_eq!(ran.code, Some(5), "{}", ran.err);
+    assert!(ran.failures().iter().all(|(_, error)| error.contains("vanished")), "{:#}", ran.report);
+    ran.says(&["it has vanished since it was listed"]);
+    let arrived = fs::read_dir(&target).unwrap().flatten().filter(|entry| entry.path().is_file()).count();
+    assert!(arrived < 8);
+    assert!(drafts(&target).is_empty());
+}
+
+/// A small file system, mounted for the time of a test.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(at: &Path, options: &str) -> Self {
+        fs::create_dir_all(at).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "none"]).arg(at);
+        assert!(mount.status().unwrap().success(), "mounting needs root");
+        Self(at.to_owned())
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_file_for_which_there_is_no_room_is_refused_beforehand() {
+    let (place, host) = (place(), Host::up());
+    let source = file(&place.path().join("source"), 30_000_000);
+    let small = Small::mount(&place.path().join("small"), "size=8m");
+    for remote in [false, true] {
+        let target = small.0.join("target");
+        let typed = if remote { host.at(&target) } else { target.into_os_string() };
+        let ran = Copy::new().to(&host).arg(&source).arg(typed).run_to(1);
+        ran.says(&["30000000 bytes are needed", "are free", "what to do: free space at the target"]);
+        assert_eq!(ran.report["bytes"]["target_written"], 0);
+        assert_eq!(fs::read_dir(&small.0).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_target_that_fills_up_ends_the_copy_cleanly() {
+    let (place, host) = (place(), Host::up());
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    for index in 0..1000 {
+        file(&source.join(index.to_string()), 20_000);
+    }
+    file(&source.join("large"), 3_000_000);
+    for remote in [false, true] {
+        let small = Small::mount(&place.path().join("small"), "size=8m");
+        let target = small.0.join("target");
+        let typed = if remote { host.at(&target) } else { target.clone().into() };
+        let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(1);
+        ran.says(&["what to do: free space at the target"]);
+        // What has its name is whole.
+        assert!(drafts(&target).is_empty());
+        for entry in fs::read_dir(&target).unwrap().flatten() {
+            assert_same(&source.join(entry.file_name()), &entry.path());
+        }
+        // With room, the same command goes on.
+        let arrived = fs::read_dir(&target).unwrap().count() as u64;
+        let mut larger = Command::new("mount");
+        assert!(larger.args(["-o", "remount,size=60m"]).arg(&small.0).status().unwrap().success());
+        let ran = Copy::new().to(&host).arg(contents(&source)).arg(typed).run_to(0);
+        assert!(ran.entries("created") <= 1002 - arrived, "{arrived} {:#}", ran.report);
+        assert_same(&source, &target);
+    }
+}
+
+#[test]
+fn a_target_that_runs_out_of_inodes() {
+    let (place, host) = (place(), Host::up());
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    for index in 0..300 {
+        fs::write(source.join(index.to_string()), "x").unwrap();
+    }
+    for remote in [false, true] {
+        let small = Small::mount(&place.path().join("small"), "size=8m,nr_inodes=100");
+        let target = small.0.join("target");
+        let typed = if remote { host.at(&target) } else { target.clone().into() };
+        let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(1);
+        ran.says(&["inode", "what to do: free inodes at the target"]);
+        assert!(drafts(&target).is_empty());
+    }
+}
+
+#[test]
+fn a_target_that_is_mounted_for_reading_only() {
+    let place = place();
+    let source = file(&place.path().join("source"), 30_000);
+    let small = Small::mount(&place.path().join("small"), "size=8m,ro");
+    let ran = Copy::new().arg(&source).arg(small.0.join("target")).run_to(1);
+    ran.says(&["ead-only", "what to do: mount the target's file system for writing"]);
+}

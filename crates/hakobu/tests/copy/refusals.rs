@@ -1,0 +1,221 @@
+//! What cannot be done is said clearly, and nothing is touched.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use hakobu_testkit::sshd::{Shell, SshdOptions, Sudo, User};
+
+use crate::program::*;
+
+#[test]
+fn a_source_that_is_missing() {
+    let (place, host) = (place(), Host::up());
+    let (none, target) = (place.path().join("none"), place.path().join("target"));
+    for typed in [
+        [none.clone().into_os_string(), host.at(&target)],
+        [host.at(&none), target.clone().into()],
+        [host.at(&none), host.at_another(&target)],
+        [contents(&none), target.clone().into()],
+    ] {
+        let ran = Copy::new().to(&host).args(&typed).run_to(1);
+        ran.says(&["looking at the source", none.to_str().unwrap(), "No such file or directory"]);
+        assert!(!target.exists());
+    }
+    // One of several: nothing is copied before all are known to be there.
+    fs::write(place.path().join("there"), "x").unwrap();
+    fs::create_dir(&target).unwrap();
+    let ran = Copy::new().arg(place.path().join("there")).arg(&none).arg(&target).run_to(1);
+    ran.says(&[none.to_str().unwrap()]);
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+}
+
+#[test]
+fn a_target_whose_parent_is_missing() {
+    let (place, host) = (place(), Host::up());
+    let source = tree(&place.path().join("source"));
+    let target = place.path().join("no/such/target");
+    for typed in [
+        [contents(&source), host.at(&target)],
+        [host.at(source.join("large")), target.clone().into()],
+        [source.into_os_string(), target.clone().into()],
+    ] {
+        let ran = Copy::new().to(&host).args(&typed).run_to(1);
+        ran.says(&["looking at the target", target.to_str().unwrap(), "create it first"]);
+        assert!(!place.path().join("no").exists());
+    }
+}
+
+/// A place that one user owns.
+fn owned_by(user: &User) -> tempfile::TempDir {
+    let place = place();
+    std::os::unix::fs::chown(place.path(), Some(uid_of(user.name())), None).unwrap();
+    place
+}
+
+#[test]
+fn one_file_among_many_that_may_not_be_read() {
+    let user = User::create(Shell::Sh, &Sudo::Refused).unwrap();
+    let (place, bin) = (owned_by(&user), place());
+    install(HAKOBU, &bin.path().join("hakobu"));
+    let host = Host::with(SshdOptions {
+        login: Some(user.name().to_owned()),
+        path_dirs: vec![bin.path().to_owned()],
+        ..SshdOptions::default()
+    });
+    let source = place.path().join("source");
+    for index in 0..50 {
+        fs::create_dir_all(source.join(format!("{}", index % 5))).unwrap();
+        fs::write(source.join(format!("{}/file {index}", index % 5)), index.to_string()).unwrap();
+    }
+    file(&source.join("large"), 3_000_000);
+    fs::create_dir(source.join("closed")).unwrap();
+    fs::write(source.join("closed/inner"), "x").unwrap();
+    for (name, mode) in [("3/file 13", 0o000), ("large", 0o600), ("closed", 0o700)] {
+        fs::set_permissions(source.join(name), Permissions::from_mode(mode)).unwrap();
+    }
+    let local = place.path().join("local");
+    let pulled = place.path().join("pulled");
+    let hakobu = bin.path().join("hakobu");
+    for (copy, target) in [
+        (Copy::as_user(user.name(), &hakobu).arg(contents(&source)).arg(&local), &local),
+        (Copy::new().to(&host).arg(contents(host.at(&source))).arg(&pulled), &pulled),
+    ] {
+        let ran = copy.run_to(3);
+        assert_eq!(ran.report["outcome"], "partial");
+        let mut failed: Vec<_> = ran.failures().into_iter().map(|(path, _)| path).collect();
+        failed.sort();
+        assert_eq!(failed, ["3/file 13", "closed", "large"], "{:#}", ran.report);
+        assert!(
+            ran.failures().iter().all(|(_, error)| error.contains("ermission denied")),
+            "{:#}",
+            ran.report
+        );
+        ran.says(&["failed: 3/file 13: ", "failed: closed: ", "failed: large: ", "3 failed"]);
+        for index in (0..50).filter(|index| *index != 13) {
+            let name = format!("{}/file {index}", index % 5);
+            assert_eq!(fs::read_to_string(target.join(name)).unwrap(), index.to_string());
+        }
+        assert!(!target.join("large").exists() && !target.join("3/file 13").exists());
+        assert!(drafts(target).is_empty());
+    }
+}
+
+#[test]
+fn a_target_that_may_not_be_written() {
+    let user = User::create(Shell::Sh, &Sudo::Refused).unwrap();
+    let (place, bin) = (place(), place());
+    install(HAKOBU, &bin.path().join("hakobu"));
+    let host = Host::with(SshdOptions {
+        login: Some(user.name().to_owned()),
+        path_dirs: vec![bin.path().to_owned()],
+        ..SshdOptions::default()
+    });
+    let source = file(&place.path().join("source"), 5000);
+    let closed = place.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    let ran = Copy::new().to(&host).arg(&source).arg(host.at(closed.join("target"))).run_to(1);
+    ran.says(&["target", "ermission denied"]);
+    assert_eq!(fs::read_dir(&closed).unwrap().count(), 0);
+
+    // A directory that cannot be entered.
+    fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
+    let ran = Copy::new().to(&host).arg(&source).arg(host.at(closed.join("target"))).run_to(1);
+    ran.says(&["target", "ermission denied", "--sudo"]);
+}
+
+#[test]
+fn a_directory_where_a_file_should_go_and_the_reverse() {
+    let (place, host) = (place(), Host::up());
+    let source = place.path().join("source");
+    fs::create_dir_all(source.join("directory")).unwrap();
+    for name in ["file", "directory/inner", "other"] {
+        fs::write(source.join(name), name).unwrap();
+    }
+    file(&source.join("large"), 3_000_000);
+    for remote in [false, true] {
+        let target = place.path().join(format!("target {remote}"));
+        for name in ["file", "large"] {
+            fs::create_dir_all(target.join(name).join("full")).unwrap();
+        }
+        fs::write(target.join("directory"), "a file").unwrap();
+        let typed = if remote { host.at(&target) } else { target.clone().into() };
+        let ran = Copy::new().to(&host).arg(contents(&source)).arg(typed).run_to(3);
+        assert_eq!(ran.failures().len(), 3, "{:#}", ran.report);
+        ran.says(&[
+            "failed: file: copying: the target has a directory where the source has a file",
+            "failed: directory: copying: the target has a file where the source has a directory",
+            "failed: large: ",
+        ]);
+        assert_same(&source.join("other"), &target.join("other"));
+        assert_eq!(fs::read_to_string(target.join("directory")).unwrap(), "a file");
+        assert!(target.join("file/full").exists() && target.join("large/full").exists());
+
+        // The same, typed: a directory cannot replace a file.
+        let file = target.join("other");
+        let typed = if remote { host.at(&file) } else { file.clone().into() };
+        let ran = Copy::new().to(&host).arg(contents(&source)).arg(typed).run_to(1);
+        ran.says(&[file.to_str().unwrap(), "a directory cannot replace what is there; remove it first"]);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "other");
+    }
+}
+
+#[test]
+fn source_and_target_that_are_the_same_or_nested() {
+    let (place, host) = (place(), Host::up());
+    let source = place.path().join("source");
+    fs::create_dir_all(source.join("inner")).unwrap();
+    fs::write(source.join("file"), "content").unwrap();
+    fs::hard_link(source.join("file"), place.path().join("hard")).unwrap();
+    symlink("source", place.path().join("link")).unwrap();
+    let link = place.path().join("link");
+    let path = |name: &str| source.join(name).into_os_string();
+    let cases = [
+        (path("file"), path("file"), "are the same"),
+        (path("file"), place.path().join("hard").into(), "are the same"),
+        (path("file"), contents(&source), "are the same"),
+        (path("file"), link.join("file").into(), "are the same"),
+        (contents(&source), source.clone().into(), "are the same"),
+        (contents(&source), link.clone().into(), "are the same"),
+        (contents(&source), path("inner"), "would contain itself"),
+        (contents(&source), path("new"), "would contain itself"),
+        (source.clone().into(), path("inner"), "would contain itself"),
+        (contents(&link), link.join("inner/new").into(), "would contain itself"),
+        (contents(path("inner")), source.clone().into(), "a directory that holds"),
+    ];
+    let before = fs::metadata(source.join("file")).unwrap().modified().unwrap();
+    for (from, to, words) in &cases {
+        for typed in [
+            [from.clone(), to.clone()],
+            [from.clone(), host.at(to)],
+            [host.at(from), to.clone()],
+            [host.at(from), host.at(to)],
+            [host.at(from), host.at_another(to)],
+        ] {
+            if words.contains("contain") && to.to_str().unwrap().ends_with("inner/new") {
+                continue;
+            }
+            let ran = Copy::new().to(&host).args(&typed).run_to(6);
+            ran.says(&[words]);
+            assert_eq!(ran.report["outcome"], "refused", "{typed:?}");
+        }
+    }
+    assert_eq!(fs::read_to_string(source.join("file")).unwrap(), "content");
+    assert_eq!(fs::metadata(source.join("file")).unwrap().modified().unwrap(), before);
+    assert!(!source.join("new").exists() && fs::read_dir(source.join("inner")).unwrap().count() == 0);
+    nothing_else(place.path());
+}
+
+/// A sibling whose name begins alike is not nested.
+#[test]
+fn names_that_begin_alike_are_apart() {
+    let place = place();
+    let source = tree(&place.path().join("data"));
+    let target = place.path().join("data2");
+    Copy::new().arg(contents(&source)).arg(&target).run_to(0);
+    assert_same(&source, &target);
+}
+
+fn nothing_else(place: &Path) {
+    assert!(drafts(place).is_empty());
+}
