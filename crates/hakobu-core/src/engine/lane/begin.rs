@@ -1,0 +1,88 @@
+//! The beginning of a run: what the user named becomes the first tasks.
+
+use super::*;
+
+impl Worker<'_> {
+    /// Looks at what the user named, and puts the first tasks into the queue.
+    pub fn begin(&mut self) -> Result<()> {
+        let job = self.shared.setup.job;
+        if let Some(path) = job.make_directory.as_ref().filter(|_| !job.dry_run) {
+            let changes = vec![Change::MakeDirectory { path: path.clone(), mode: 0o755 }];
+            let Outcome::Stored { failures, .. } = self.ask_target(Operation::Apply { changes })? else {
+                return Err(unexpected());
+            };
+            if let Some((_, error)) = failures.into_iter().next() {
+                return Err(error);
+            }
+        }
+        for item in &job.items {
+            self.begin_item(item)?;
+        }
+        self.shared.queue.start();
+        if self.shared.queue.scan_done() {
+            self.shared.record.scan_ended(self.shared.setup.clock.now_ns());
+        }
+        Ok(())
+    }
+
+    pub(super) fn begin_item(&mut self, item: &Item) -> Result<()> {
+        let inspect = Operation::Inspect { root: item.root, path: item.source.clone() };
+        let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else {
+            let error = Error::new(ErrorKind::NotFound, "reading", "there is no such file or directory");
+            fail(self.shared, self.counters, failure(&item.source, error));
+            return Ok(());
+        };
+        let there = match self.ask_target(Operation::Inspect { root: 0, path: item.target.clone() })? {
+            Outcome::Inspected(there) => there.filter(|_| !self.shared.setup.job.device),
+            _ => return Err(unexpected()),
+        };
+        if metadata.kind == Kind::Directory && item.source.is_root() {
+            return self.begin_contents(item, &metadata, there.as_ref());
+        }
+        let (source_parent, name) = item.source.split_last().ok_or_else(unexpected)?;
+        let (target_parent, target_name) = item.target.split_last().ok_or_else(unexpected)?;
+        let mut listing = Listing::with_capacity(1);
+        listing.push(name, metadata)?;
+        let listing = Arc::new(listing);
+        let node = Node::new((item.root, source_parent, target_parent), None, None, false);
+        let found = {
+            let mut drafts = draft_numbers(&mut self.next_draft);
+            let mut nothing = HashMap::new();
+            let mut join = Join::new(self.shared, self.counters, &node, &mut nothing, &mut drafts);
+            join.target_name = Some(target_name);
+            join.entry(&listing, 0, there.as_ref());
+            join.close_pack(&listing);
+            join.found
+        };
+        self.add(&node, found)?;
+        self.shared.queue.release(&node);
+        Ok(())
+    }
+
+    /// The contents of a directory go into another one.
+    pub(super) fn begin_contents(
+        &mut self,
+        item: &Item,
+        metadata: &Metadata,
+        there: Option<&Metadata>,
+    ) -> Result<()> {
+        self.counters.entries_scanned.add(1);
+        let (state, touched) = match there.map(|there| there.kind) {
+            Some(Kind::Directory) => {
+                (TargetState::Unknown, there.map(Metadata::attributes) != Some(metadata.attributes()))
+            }
+            Some(Kind::Symlink) | None => (TargetState::Absent, true),
+            Some(kind) => {
+                let words = format!("{} is in the place of the directory", kind.words());
+                return Err(Error::new(ErrorKind::Conflict, "copying to", words).at(&item.target));
+            }
+        };
+        let counter =
+            if there.is_none() { &self.counters.entries_created } else { &self.counters.entries_unchanged };
+        counter.add(1);
+        let place = (item.root, item.source.clone(), item.target.clone());
+        let node = Node::new(place, Some(metadata.attributes()), None, touched);
+        self.shared.queue.add(vec![DirectoryTask { node, target: state }], Vec::new(), Vec::new());
+        Ok(())
+    }
+}

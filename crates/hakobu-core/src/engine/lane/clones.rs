@@ -1,0 +1,43 @@
+//! Big files whose blocks are shared with the source instead of being copied.
+
+use super::*;
+
+impl Worker<'_> {
+    pub(super) fn may_clone(&self, file: &LargeFile) -> bool {
+        let setup = self.shared.setup;
+        setup.job.clone
+            && setup.target.capabilities().clones
+            && setup.source.capabilities().clones
+            && file.chunks() > 0
+            && !file.device
+            && !self.shared.cannot_clone.load(Relaxed)
+    }
+
+    pub(super) fn clone_file(&mut self, file: Arc<LargeFile>) -> Result<()> {
+        match self.ask_source(Operation::Open { file: file.source.clone() }) {
+            Ok(Outcome::Opened(from)) => {
+                self.submit(Operation::Clone { draft: file.draft, from }, Pending::Cloned(file))
+            }
+            Ok(_) => Err(unexpected()),
+            Err(error) => self.fail_file(&file, error, 0),
+        }
+    }
+
+    pub(super) fn cloned(&mut self, file: Arc<LargeFile>) -> Result<()> {
+        self.counters.cloned_bytes.add(file.size_bytes());
+        self.counters.target_written_bytes.add(file.size_bytes());
+        while file.take_chunk().is_some() {}
+        let progress = file.count_done(file.chunks());
+        self.end_file(file, progress)
+    }
+
+    /// What cannot be shared is copied, and nothing else is tried to be shared.
+    pub(super) fn not_cloned(&mut self, file: Arc<LargeFile>) -> Result<()> {
+        self.shared.cannot_clone.store(true, Relaxed);
+        if file.chunks() > SINGLE_LANE_CHUNKS {
+            self.shared.queue.activate(file);
+            return Ok(());
+        }
+        self.move_alone(file)
+    }
+}

@@ -1,0 +1,142 @@
+//! Directories: listing both sides, comparing them, and setting their attributes in the end.
+
+use super::*;
+
+impl Worker<'_> {
+    pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
+        if let Some(listing) = self.scan(&task.node)? {
+            let target = match task.target {
+                TargetState::Listed(target) => Some(target),
+                _ => None,
+            };
+            self.join(&task.node, &listing, target.as_ref(), &mut HashMap::new())?;
+        }
+        self.directories_done(1);
+        Ok(())
+    }
+
+    pub(super) fn directories(&mut self, tasks: Vec<DirectoryTask>) -> Result<()> {
+        let mut scanned = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            match self.scan(&task.node)? {
+                Some(listing) => scanned.push((task, listing)),
+                None => self.directories_done(1),
+            }
+        }
+        if scanned.is_empty() {
+            return Ok(());
+        }
+        let directories = scanned.iter().map(|(task, _)| task.node.target.clone()).collect();
+        let budget = if self.shared.setup.target.capabilities().remote { LIST_BUDGET } else { 0 };
+        let list = Operation::List { root: 0, directories, budget };
+        self.submit(list, Pending::Listing { tasks: scanned })
+    }
+
+    /// Lists a directory of the source. `None`: it failed, which has been recorded.
+    pub(super) fn scan(&mut self, node: &Arc<Node>) -> Result<Option<Arc<Listing>>> {
+        self.enter(Stage::Scan);
+        let list = Operation::List { root: node.root, directories: vec![node.source.clone()], budget: 0 };
+        let outcome = self.ask_source(list)?;
+        self.leave(Stage::Scan);
+        let Outcome::Listed(mut listed) = outcome else { return Err(unexpected()) };
+        match listed.pop().ok_or_else(unexpected)?.result {
+            Ok(listing) => Ok(Some(Arc::new(listing))),
+            Err(error) => {
+                fail(self.shared, self.counters, failure(&node.source, error));
+                self.shared.queue.release(node);
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) fn listed(
+        &mut self,
+        tasks: Vec<(DirectoryTask, Arc<Listing>)>,
+        listings: Vec<DirectoryListing>,
+    ) -> Result<()> {
+        let mut listings = listings.into_iter();
+        let asked: Vec<_> = listings.by_ref().take(tasks.len()).collect();
+        if asked.len() != tasks.len() {
+            return Err(unexpected());
+        }
+        let mut prefetched: HashMap<EntryPath, Listing> =
+            listings.filter_map(|listing| Some((listing.path, listing.result.ok()?))).collect();
+        let count = tasks.len() as u64;
+        for ((task, listing), target) in tasks.into_iter().zip(asked) {
+            match target.result {
+                Ok(target) => self.join(&task.node, &listing, Some(&target), &mut prefetched)?,
+                // It went away after its parent was listed.
+                Err(error) if error.kind == ErrorKind::NotFound => {
+                    task.node.touch();
+                    self.join(&task.node, &listing, None, &mut prefetched)?;
+                }
+                Err(error) => {
+                    fail(self.shared, self.counters, failure(&task.node.target, error));
+                    self.shared.queue.release(&task.node);
+                }
+            }
+        }
+        self.directories_done(count);
+        Ok(())
+    }
+
+    pub(super) fn join(
+        &mut self,
+        node: &Arc<Node>,
+        listing: &Arc<Listing>,
+        target: Option<&Listing>,
+        prefetched: &mut HashMap<EntryPath, Listing>,
+    ) -> Result<()> {
+        self.enter(Stage::Scan);
+        let found = {
+            let mut drafts = draft_numbers(&mut self.next_draft);
+            Join::new(self.shared, self.counters, node, prefetched, &mut drafts).run(listing, target)
+        };
+        self.leave(Stage::Scan);
+        self.add(node, found)?;
+        self.shared.queue.release(node);
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, node: &Arc<Node>, found: Found) -> Result<()> {
+        let Found { directories, packs, files, changes } = found;
+        self.shared.queue.add(directories, packs, files);
+        self.shared.queue.hold(changes.len() as u64);
+        for changes in changes.chunks(CHANGES_AT_ONCE) {
+            let changes = changes.to_vec();
+            let apply = Operation::Apply { changes: changes.clone() };
+            self.submit(apply, Pending::Applied { changes, node: Some(node.clone()) })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn directories_done(&mut self, count: u64) {
+        self.shared.queue.scanned(count);
+        if self.shared.queue.scan_done() {
+            self.shared.record.scan_ended(self.shared.setup.clock.now_ns());
+        }
+        self.shared.queue.complete(count);
+    }
+
+    /// Sets the attributes of directories below which everything is done. Only lane 0 does, in the
+    /// order in which they were finished, so that a directory comes after those it holds.
+    pub(super) fn finish_directories(&mut self) -> Result<()> {
+        let finished = self.shared.queue.take_finished();
+        if self.shared.setup.job.dry_run {
+            self.shared.queue.complete(finished.len() as u64);
+            return Ok(());
+        }
+        for nodes in finished.chunks(CHANGES_AT_ONCE) {
+            let changes: Vec<_> = nodes
+                .iter()
+                .filter_map(|node| {
+                    let attributes = node.attributes_to_set()?;
+                    Some(Change::Directory { path: node.target.clone(), attributes })
+                })
+                .collect();
+            let apply = Operation::Apply { changes: changes.clone() };
+            self.submit(apply, Pending::Applied { changes, node: None })?;
+        }
+        Ok(())
+    }
+}

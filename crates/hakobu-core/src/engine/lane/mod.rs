@@ -1,0 +1,241 @@
+//! The loop of one lane: take a task, read from the source, hand it to the target, count answers.
+
+mod answers;
+mod begin;
+mod clones;
+mod directories;
+mod files;
+mod packs;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use super::Shared;
+use super::join::{Found, Join, fail};
+use super::large::{LargeFile, Progress, SINGLE_LANE_CHUNKS};
+use super::node::{DirectoryTask, Node, TargetState};
+use super::queue::{PackTask, Taken, Task};
+use crate::checksum::crc64;
+use crate::counters::{LaneCounters, Stage};
+use crate::digest::{Digest, piece_value};
+use crate::endpoint::{
+    Change, Check, Completion, DraftId, Fetched, Lane, Loss, LossKind, Operation, Outcome, Picks, Ticket,
+    Wait, failure,
+};
+use crate::entry::{Kind, Metadata};
+use crate::error::{Error, ErrorKind, Result};
+use crate::extent::{Extent, PIECES_PER_CHUNK};
+use crate::job::Item;
+use crate::listing::{DirectoryListing, Listing};
+use crate::path::EntryPath;
+
+/// So many operations may be under way before the lane waits for answers.
+const UNDER_WAY_MAX: usize = 192;
+/// How long an idle lane waits before it looks for work again.
+const IDLE_WAIT: Duration = Duration::from_millis(20);
+/// How long a lane with answers outstanding waits before it looks for other work.
+const ANSWER_WAIT: Duration = Duration::from_millis(2);
+/// How many entries the target may send along with directories that were asked for: enough that
+/// depth costs few round trips, and so few that both sides are soon at work.
+const LIST_BUDGET: u32 = 2 * 1024;
+/// How many directories get their attributes with one operation.
+const CHANGES_AT_ONCE: usize = 256;
+
+/// What an operation under way was for.
+enum Pending {
+    Listing { tasks: Vec<(DirectoryTask, Arc<Listing>)> },
+    Stored { node: Arc<Node>, picks: Arc<Picks>, packed: Vec<u32>, content_bytes: u64 },
+    Begun(Arc<LargeFile>),
+    BegunAlone(Arc<LargeFile>),
+    BegunToClone(Arc<LargeFile>),
+    Cloned(Arc<LargeFile>),
+    Chunk { file: Arc<LargeFile>, extent: Extent },
+    Finished(Arc<LargeFile>),
+    Applied { changes: Vec<Change>, node: Option<Arc<Node>> },
+    Ignored,
+}
+
+/// One lane at work.
+pub(super) struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    index: usize,
+    source: Box<dyn Lane>,
+    target: Box<dyn Lane>,
+    counters: &'a LaneCounters,
+    under_way: HashMap<Ticket, Pending>,
+    next_ticket: Ticket,
+    next_draft: DraftId,
+    /// When the current stage began.
+    mark_ns: u64,
+    wants: (bool, bool),
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(shared: &'a Shared<'a>, index: usize, source: Box<dyn Lane>, target: Box<dyn Lane>) -> Self {
+        let now_ns = shared.setup.clock.now_ns();
+        shared.record.lane_opened(now_ns);
+        let able = shared.setup.target.capabilities();
+        Self {
+            shared,
+            index,
+            source,
+            target,
+            counters: &shared.record.lanes[index],
+            under_way: HashMap::new(),
+            next_ticket: 0,
+            // Lanes give out numbers from ranges of their own.
+            next_draft: (index as DraftId) << 48,
+            mark_ns: now_ns,
+            wants: (able.wants_checksum, able.wants_digest || shared.setup.job.digest),
+        }
+    }
+
+    /// Works until everything is done or the run is stopped.
+    pub fn work(&mut self) -> Result<()> {
+        loop {
+            self.answers()?;
+            if self.index == 0 {
+                self.finish_directories()?;
+            }
+            if self.under_way.len() >= UNDER_WAY_MAX {
+                self.wait_for_answer(Duration::from_millis(100))?;
+                continue;
+            }
+            match self.shared.queue.take(self.index) {
+                Taken::Task(task) => self.task(task)?,
+                Taken::Nothing if self.under_way.is_empty() => {
+                    self.enter(Stage::Idle);
+                    self.shared.queue.wait(IDLE_WAIT);
+                    self.leave(Stage::Idle);
+                }
+                Taken::Nothing => self.wait_for_answer(ANSWER_WAIT)?,
+                Taken::Ended => break,
+            }
+        }
+        self.target.flush();
+        Ok(())
+    }
+
+    /// Brings the target to stable storage: the last thing of a run that was not stopped.
+    pub fn settle(&mut self) -> Result<()> {
+        let job = self.shared.setup.job;
+        if self.shared.queue.is_stopped() || job.dry_run || !job.durable || job.device {
+            return Ok(());
+        }
+        self.enter(Stage::Sync);
+        let Outcome::Done = self.ask_target(Operation::Barrier)? else { return Err(unexpected()) };
+        self.leave(Stage::Sync);
+        Ok(())
+    }
+
+    fn task(&mut self, task: Task) -> Result<()> {
+        match task {
+            Task::Directory(task) => self.directory(task),
+            Task::Directories(tasks) => self.directories(tasks),
+            Task::Pack(task) => self.pack(&task),
+            Task::Begin(file) => self.begin_file(file),
+            Task::Chunks(file) => self.chunks(&file),
+        }
+    }
+
+    /// Hands an operation to the target, waiting for answers while its queue is full.
+    fn submit(&mut self, operation: Operation, pending: Pending) -> Result<()> {
+        self.next_ticket += 1;
+        let ticket = self.next_ticket;
+        if !matches!(pending, Pending::Ignored) {
+            self.under_way.insert(ticket, pending);
+        }
+        let mut operation = operation;
+        self.enter(Stage::Send);
+        loop {
+            match self.target.submit(ticket, operation) {
+                Ok(()) => break,
+                Err(back) => operation = back,
+            }
+            self.leave(Stage::Send);
+            self.wait_for_answer(Duration::from_millis(100))?;
+            if self.shared.queue.is_stopped() {
+                return Err(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
+            }
+            self.enter(Stage::Send);
+        }
+        self.leave(Stage::Send);
+        Ok(())
+    }
+
+    /// Deals with the answers that are there.
+    fn answers(&mut self) -> Result<()> {
+        while let Some(completion) = self.target.reap(Wait::Now) {
+            self.answer(completion)?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_answer(&mut self, limit: Duration) -> Result<()> {
+        self.target.flush();
+        self.enter(Stage::Wait);
+        let completion = self.target.reap(Wait::For(limit));
+        self.leave(Stage::Wait);
+        match completion {
+            Some(completion) => self.answer(completion),
+            None => Ok(()),
+        }
+    }
+
+    fn ask_source(&mut self, operation: Operation) -> Result<Outcome> {
+        ask(&mut *self.source, operation)
+    }
+
+    /// Asks the target one thing and waits for it; only where nothing else is under way.
+    fn ask_target(&mut self, operation: Operation) -> Result<Outcome> {
+        debug_assert!(self.under_way.is_empty());
+        ask(&mut *self.target, operation)
+    }
+
+    fn enter(&mut self, _stage: Stage) {
+        self.mark_ns = self.shared.setup.clock.now_ns();
+    }
+
+    /// Counts the time since the last mark for `stage`.
+    fn leave(&mut self, stage: Stage) {
+        let now_ns = self.shared.setup.clock.now_ns();
+        self.counters.stage_ns[stage as usize].add(now_ns.saturating_sub(self.mark_ns));
+        self.mark_ns = now_ns;
+    }
+}
+
+fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {
+    if lane.submit(0, operation).is_err() {
+        return Err(unexpected());
+    }
+    lane.flush();
+    loop {
+        match lane.reap(Wait::Forever) {
+            Some(completion) if completion.ticket == 0 => return completion.result,
+            // The lane itself failed: no answer will come.
+            Some(Completion { result: Err(error), .. }) if error.is_fatal() => return Err(error),
+            Some(_) => {}
+            None => return Err(unexpected()),
+        }
+    }
+}
+
+/// Failures are told in order, each once, and about what was asked for.
+fn check_indices(failures: &[(u32, Error)], count: usize) -> Result<()> {
+    let ascending = failures.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    let within = failures.last().is_none_or(|(last, _)| (*last as usize) < count);
+    if ascending && within { Ok(()) } else { Err(unexpected()) }
+}
+
+fn draft_numbers(next: &mut DraftId) -> impl FnMut() -> DraftId + '_ {
+    move || {
+        *next += 1;
+        *next
+    }
+}
+
+fn unexpected() -> Error {
+    Error::new(ErrorKind::Protocol, "copying", "an endpoint gave an answer to something else than was asked")
+}

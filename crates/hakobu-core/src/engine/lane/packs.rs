@@ -1,0 +1,70 @@
+//! Packs of small files: fetched from the source, stored at the target.
+
+use super::*;
+
+impl Worker<'_> {
+    pub(super) fn pack(&mut self, task: &PackTask) -> Result<()> {
+        let buffer = self.target.pack_buffer();
+        self.enter(Stage::Read);
+        let fetched = self.ask_source(Operation::Fetch {
+            root: task.node.root,
+            directory: task.node.source.clone(),
+            target: task.node.target.clone(),
+            picks: task.picks.clone(),
+            buffer,
+        })?;
+        self.leave(Stage::Read);
+        let Outcome::Fetched(fetched) = fetched else { return Err(unexpected()) };
+        let Fetched { pack, packed, failures, losses, content_bytes } = fetched;
+        for (pick, error) in failures {
+            self.fail_pick(&task.node, &task.picks, pick, error);
+        }
+        self.shared.record.losses(losses);
+        self.counters.source_read_bytes.add(content_bytes);
+        if packed.is_empty() {
+            self.task_done(&task.node);
+            return Ok(());
+        }
+        let pending =
+            Pending::Stored { node: task.node.clone(), picks: task.picks.clone(), packed, content_bytes };
+        self.submit(Operation::Store { pack }, pending)
+    }
+
+    pub(super) fn fail_pick(&self, node: &Node, picks: &Picks, pick: u32, error: Error) {
+        let name =
+            picks.entries.get(pick as usize).map_or(&b""[..], |pick| picks.listing.name(pick.index as usize));
+        let path = node.source.join(name).unwrap_or_else(|_| node.source.clone());
+        fail(self.shared, self.counters, failure(path, error));
+    }
+
+    pub(super) fn stored(
+        &mut self,
+        (node, picks, packed, content_bytes): (Arc<Node>, Arc<Picks>, Vec<u32>, u64),
+        failures: Vec<(u32, Error)>,
+    ) -> Result<()> {
+        check_indices(&failures, packed.len())?;
+        let mut counts = [0u64; 2];
+        for pick in &packed {
+            let replaces = picks.entries.get(*pick as usize).is_some_and(|pick| pick.replaces);
+            counts[usize::from(replaces)] += 1;
+        }
+        for (record, error) in failures {
+            if let Some(&pick) = packed.get(record as usize) {
+                let replaces = picks.entries.get(pick as usize).is_some_and(|pick| pick.replaces);
+                counts[usize::from(replaces)] -= 1;
+                self.fail_pick(&node, &picks, pick, error);
+            }
+        }
+        self.counters.entries_created.add(counts[0]);
+        self.counters.entries_updated.add(counts[1]);
+        self.counters.target_written_bytes.add(content_bytes);
+        self.task_done(&node);
+        Ok(())
+    }
+
+    /// A pack or big file is done, one way or the other.
+    pub(super) fn task_done(&self, node: &Arc<Node>) {
+        self.shared.queue.release(node);
+        self.shared.queue.complete(1);
+    }
+}
