@@ -11,11 +11,14 @@ need_cargo() {
   command -v cargo >/dev/null || die "cargo is not on the PATH: install a Rust toolchain first (rust-version in Cargo.toml says which)"
 }
 
-# need_packages PROGRAM=PACKAGE...: installs the packages whose programs are missing, on Debian and its kin.
+# What a build needs: gcc only recommends the headers of the C library.
+build_packages=(cc=gcc /usr/include/stdio.h=libc6-dev)
+
+# need_packages PROGRAM=PACKAGE...: installs the packages whose program (or file) is missing, on Debian and its kin.
 need_packages() {
   local pair packages=()
   for pair in "$@"; do
-    command -v "${pair%%=*}" >/dev/null || packages+=("${pair#*=}")
+    command -v "${pair%%=*}" >/dev/null || [ -e "${pair%%=*}" ] || packages+=("${pair#*=}")
   done
   if [ ${#packages[@]} -eq 0 ]; then return 0; fi
   command -v apt-get >/dev/null || die "missing here: ${packages[*]} (names as in Debian); install them and run this again"

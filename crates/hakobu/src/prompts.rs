@@ -2,27 +2,36 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use hakobu_agent::ssh::{Prompts, Secret};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+
+/// How often a question looks whether it was interrupted.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The terminal that controls this process, if there is one.
 #[derive(Debug)]
-pub struct Terminal;
+pub struct Terminal {
+    /// Ends a question that is waiting.
+    pub cancel: Arc<AtomicBool>,
+}
 
 impl Prompts for Terminal {
     fn sudo_password(&mut self, host: &str, attempt: u32) -> Option<Secret> {
         let again = if attempt > 1 { "that was not it; " } else { "" };
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         write!(terminal, "{again}password for sudo on {host}: ").ok()?;
-        let answer = read_hidden(&mut terminal);
+        let answer = read_hidden(&mut terminal, &self.cancel);
         let _ = writeln!(terminal);
         Secret::new(answer?)
     }
 }
 
-/// Reads a line without showing it.
-fn read_hidden(terminal: &mut File) -> Option<Vec<u8>> {
+/// Reads a line without showing it. Whatever happens, the terminal shows again what is typed.
+fn read_hidden(terminal: &mut File, cancel: &AtomicBool) -> Option<Vec<u8>> {
     let shown = tcgetattr(&*terminal).ok()?;
     let mut hidden = shown.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
@@ -30,6 +39,13 @@ fn read_hidden(terminal: &mut File) -> Option<Vec<u8>> {
     let mut answer = Vec::new();
     let mut byte = [0];
     let whole = loop {
+        if cancel.load(Relaxed) {
+            break false;
+        }
+        let mut ready = [PollFd::new(&*terminal, PollFlags::IN)];
+        if !matches!(poll(&mut ready, Some(&LOOK)), Ok(1)) {
+            continue;
+        }
         match terminal.read(&mut byte) {
             Ok(1) if byte[0] == b'\n' => break true,
             Ok(1) if answer.len() < Secret::MAX_BYTES => answer.push(byte[0]),

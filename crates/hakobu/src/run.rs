@@ -16,7 +16,7 @@ use crate::render::Renderer;
 /// Copies as requested. The report is filled but for what only the program knows: version,
 /// command, user, the times, and what was typed.
 pub fn copy(request: &CopyRequest, renderer: &Renderer, cancel: Arc<AtomicBool>) -> Report {
-    let mut prompts = Terminal;
+    let mut prompts = Terminal { cancel: cancel.clone() };
     let mut surroundings = Surroundings { prompts: &mut prompts, observer: renderer, cancel };
     report(transfer::copy(request, &mut surroundings), request)
 }
