@@ -4,6 +4,7 @@
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod dist;
 mod link;
 mod make_data;
@@ -18,6 +19,7 @@ struct Program {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    Bench(bench::BenchArgs),
     Dist(dist::DistArgs),
     Link(link::LinkArgs),
     MakeData(make_data::MakeDataArgs),
@@ -25,6 +27,7 @@ enum Task {
 
 fn main() -> anyhow::Result<()> {
     match Program::parse().task {
+        Task::Bench(args) => bench::run(args),
         Task::Dist(args) => dist::run(args),
         Task::Link(args) => link::run(args),
         Task::MakeData(args) => make_data::run(args),

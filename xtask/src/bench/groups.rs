@@ -1,0 +1,348 @@
+//! What is measured for `bench copy`, and what is demanded of it.
+
+use super::rows::{Goal, Group, Place, Row, Source, Target, Way};
+
+const fn times(peer: &'static str, at_least: f64, aim: f64) -> Goal {
+    Goal::Times { peer, at_least, aim }
+}
+
+const fn beside(peer: &'static str) -> Goal {
+    Goal::Beside { peer }
+}
+
+const IPERF_SERVER: &str = "exec iperf3 -s -1 -p $PORT";
+const PUSH: Way = Way::ours("hakobu", "hakobu copy $SOURCE $HOST:/dev/null");
+const DD_SSH: Way = Way::new(
+    "dd | ssh",
+    "ssh",
+    "dd if=$SOURCE bs=64k status=none | ssh -c aes256-gcm@openssh.com $HOST 'cat >/dev/null'",
+);
+const SCP: Way = Way::new("scp", "scp", "scp -q $SOURCE $HOST:/dev/null");
+const IPERF_2: Way =
+    Way::new("iperf3 -P 2", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 2 -n $BYTES").far(IPERF_SERVER);
+
+const TREE_PUSH: Way = Way::ours("hakobu", "hakobu copy $SOURCE/ $HOST:$TARGET/");
+const RSYNC_SSH: Way = Way::new(
+    "rsync over ssh",
+    "rsync",
+    "rsync -a -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/",
+);
+const TAR_SSH_TAR: Way = Way::new(
+    "tar | ssh | tar",
+    "tar",
+    "tar -C $SOURCE -cf - . | ssh -c aes128-gcm@openssh.com $HOST \"mkdir $TARGET && tar -C $TARGET -xf -\"",
+);
+const TREE_LOCAL: Way = Way::ours("hakobu", "hakobu copy $SOURCE/ $TARGET/");
+const RSYNC: Way = Way::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/");
+const RCLONE: Way = Way::new("rclone", "rclone", "rclone copy -q $SOURCE $TARGET").extra();
+
+const PUSH_GOALS: &[Goal] =
+    &[times("dd | ssh", 2.2, 3.0), times("scp", 4.0, 6.0), times("iperf3 -P 2", 0.58, 0.8)];
+const TREE_PUSH_GOALS: &[Goal] = &[times("rsync over ssh", 2.0, 3.0), times("tar | ssh | tar", 1.4, 2.2)];
+
+const LARGE_FILE: Group = Group {
+    name: "large file",
+    place: Place::Loopback,
+    source: Source::LARGE,
+    target: Target::Discard,
+    travels: true,
+    // What is compared stands close together: scp and dd are the long ones.
+    ways: &[
+        SCP,
+        DD_SSH,
+        PUSH,
+        IPERF_2,
+        Way::ours("hakobu pull", "hakobu copy $HOST:$SOURCE /dev/null"),
+        Way::ours("hakobu plain", "hakobu copy --cipher none $SOURCE $HOST:/dev/null"),
+        Way::new("mbuffer", "mbuffer", "mbuffer -q -s 128k -m 128M -i $SOURCE -O $ADDRESS:$PORT")
+            .far("exec mbuffer -q -s 128k -m 128M -I $PORT -o /dev/null"),
+        Way::new("nc", "nc", "nc -N $ADDRESS $PORT <$SOURCE").far("exec nc -l $PORT >/dev/null"),
+        Way::new("scp aes128-gcm", "scp", "scp -q -c aes128-gcm@openssh.com $SOURCE $HOST:/dev/null").extra(),
+        Way::ours("hakobu, 1 lane", "hakobu copy --lanes 1 $SOURCE $HOST:/dev/null").extra(),
+        Way::ours("hakobu, 4 lanes", "hakobu copy --lanes 4 $SOURCE $HOST:/dev/null").extra(),
+        Way::ours("hakobu aes-256-gcm", "hakobu copy --cipher aes-256-gcm $SOURCE $HOST:/dev/null").extra(),
+        Way::ours("hakobu chacha20", "hakobu copy --cipher chacha20-poly1305 $SOURCE $HOST:/dev/null")
+            .extra(),
+    ],
+    rows: &[
+        Row {
+            key: "push",
+            title: "8 GiB random file, tmpfs → ssh host's /dev/null, encrypted",
+            way: "hakobu",
+            goals: PUSH_GOALS,
+        },
+        Row {
+            key: "plain",
+            title: "the same with --cipher none",
+            way: "hakobu plain",
+            goals: &[times("iperf3 -P 2", 0.75, 1.0), times("mbuffer", 1.05, 1.4), beside("nc")],
+        },
+        Row {
+            key: "pull",
+            title: "pull of the same, encrypted",
+            way: "hakobu pull",
+            goals: &[times("hakobu", 0.95, 1.0)],
+        },
+        Row {
+            key: "variants",
+            title: "8 GiB, other settings and tools",
+            way: "hakobu",
+            goals: &[
+                beside("scp aes128-gcm"),
+                beside("hakobu, 1 lane"),
+                beside("hakobu, 4 lanes"),
+                beside("hakobu aes-256-gcm"),
+                beside("hakobu chacha20"),
+            ],
+        },
+    ],
+    extra: false,
+};
+
+const TO_FILE: Group = Group {
+    name: "file to file",
+    place: Place::Loopback,
+    source: Source::MIDDLE,
+    target: Target::Fresh,
+    travels: true,
+    ways: &[
+        Way::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET"),
+        Way::new(
+            "dd | ssh | dd",
+            "ssh",
+            "dd if=$SOURCE bs=64k status=none | ssh -c aes256-gcm@openssh.com $HOST \"dd of=$TARGET bs=64k status=none\"",
+        ),
+        Way::new("qcp", "qcp", "qcp -q $SOURCE $HOST:$TARGET").extra(),
+    ],
+    rows: &[Row {
+        key: "file",
+        title: "2 GiB to a file on the host's warm tmpfs, encrypted",
+        way: "hakobu",
+        goals: &[times("dd | ssh | dd", 1.8, 2.5), beside("qcp")],
+    }],
+    extra: false,
+};
+
+const TREE_TO_HOST: Group = Group {
+    name: "tree to the host",
+    place: Place::Loopback,
+    source: Source::TREE,
+    target: Target::Fresh,
+    travels: true,
+    ways: &[TREE_PUSH, RSYNC_SSH, TAR_SSH_TAR],
+    rows: &[Row {
+        key: "tree-ssh",
+        title: "100 000 × 10 KiB in 1 000 directories, tmpfs → host's tmpfs, encrypted",
+        way: "hakobu",
+        goals: TREE_PUSH_GOALS,
+    }],
+    extra: false,
+};
+
+const TREE_HERE: Group = Group {
+    name: "tree, local",
+    place: Place::Loopback,
+    source: Source::TREE,
+    target: Target::Fresh,
+    travels: false,
+    ways: &[
+        TREE_LOCAL,
+        Way::new("tar | tar", "tar", "mkdir $TARGET && tar -C $SOURCE -cf - . | tar -C $TARGET -xf -"),
+        Way::new("cp -a", "cp", "cp -a $SOURCE $TARGET"),
+        RSYNC,
+        RCLONE,
+        Way::new("rcp", "rcp", "rcp --preserve $SOURCE $TARGET").extra(),
+    ],
+    rows: &[Row {
+        key: "tree-local",
+        title: "the same, local to local",
+        way: "hakobu",
+        goals: &[
+            times("tar | tar", 1.2, 1.6),
+            times("cp -a", 1.4, 2.0),
+            times("rsync -a", 2.2, 3.0),
+            beside("rclone"),
+            beside("rcp"),
+        ],
+    }],
+    extra: false,
+};
+
+const AGAIN_HERE: Group = Group {
+    name: "second run, local",
+    place: Place::Loopback,
+    source: Source::TREE,
+    target: Target::Equal,
+    travels: false,
+    ways: &[TREE_LOCAL, RSYNC, RCLONE],
+    rows: &[Row {
+        key: "again-local",
+        title: "second run, nothing changed, local",
+        way: "hakobu",
+        goals: &[times("rsync -a", 2.0, 2.7), beside("rclone")],
+    }],
+    extra: false,
+};
+
+const AGAIN_HOST: Group = Group {
+    name: "second run, to the host",
+    place: Place::Loopback,
+    source: Source::TREE,
+    target: Target::Equal,
+    travels: false,
+    ways: &[TREE_PUSH, RSYNC_SSH],
+    rows: &[Row {
+        key: "again-ssh",
+        title: "second run, nothing changed, over ssh",
+        way: "hakobu",
+        goals: &[times("rsync over ssh", 2.0, 3.0)],
+    }],
+    extra: false,
+};
+
+const LINK_FILE: Group = Group {
+    name: "long link, one file",
+    place: Place::LongLink,
+    source: Source::LINK_FILE,
+    target: Target::Fresh,
+    travels: true,
+    ways: &[
+        Way::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET"),
+        Way::new("iperf3 -P 8", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 8 -n $BYTES")
+            .far(IPERF_SERVER)
+            .discarding(),
+        Way::new("scp", "scp", "scp -q $SOURCE $HOST:$TARGET").extra(),
+    ],
+    rows: &[Row {
+        key: "link-file",
+        title: "RTT 100 ms, 1 Gbit/s: one 500 MB file",
+        way: "hakobu",
+        goals: &[times("iperf3 -P 8", 0.85, 0.95), beside("scp")],
+    }],
+    extra: false,
+};
+
+const LINK_TREE: Group = Group {
+    name: "long link, small files",
+    place: Place::LongLink,
+    source: Source::LINK_TREE,
+    target: Target::Fresh,
+    travels: true,
+    ways: &[TREE_PUSH, RSYNC_SSH.extra(), TAR_SSH_TAR.extra()],
+    rows: &[Row {
+        key: "link-tree",
+        title: "RTT 100 ms: 10 000 × 4 KiB, after login",
+        way: "hakobu",
+        goals: &[
+            Goal::Seconds { at_least: 2.0, aim: 1.0 },
+            beside("rsync over ssh"),
+            beside("tar | ssh | tar"),
+        ],
+    }],
+    extra: false,
+};
+
+const fn file_over(place: Place, name: &'static str, rows: &'static [Row]) -> Group {
+    Group { name, place, ways: &[DD_SSH, PUSH, IPERF_2], rows, extra: true, ..LARGE_FILE }
+}
+
+const fn tree_over(place: Place, name: &'static str, rows: &'static [Row]) -> Group {
+    Group { name, place, rows, extra: true, ..TREE_TO_HOST }
+}
+
+/// The push and the tree again, elsewhere, beside the table.
+macro_rules! elsewhere {
+    ($key:literal, $title:literal, $goals:expr) => {
+        &[Row { key: $key, title: $title, way: "hakobu", goals: $goals }]
+    };
+}
+
+const FILE_BESIDE: &[Goal] = &[beside("dd | ssh"), beside("iperf3 -P 2")];
+const TREE_BESIDE: &[Goal] = &[beside("rsync over ssh"), beside("tar | ssh | tar")];
+
+/// All of it. Groups with the same source stand together, since sources are made when first needed and removed
+/// after their last group.
+pub const GROUPS: &[Group] = &[
+    LARGE_FILE,
+    file_over(
+        Place::Veth,
+        "large file, veth",
+        elsewhere!("veth-push", "8 GiB → /dev/null over veth, MTU 1500", FILE_BESIDE),
+    ),
+    file_over(
+        Place::VethCubic,
+        "large file, cubic",
+        elsewhere!("cubic-push", "8 GiB → /dev/null over veth, MTU 1500, cubic", FILE_BESIDE),
+    ),
+    TO_FILE,
+    TREE_TO_HOST,
+    TREE_HERE,
+    AGAIN_HERE,
+    AGAIN_HOST,
+    tree_over(
+        Place::Veth,
+        "tree, veth",
+        elsewhere!("veth-tree", "100 000 × 10 KiB over veth, MTU 1500", TREE_BESIDE),
+    ),
+    tree_over(
+        Place::VethCubic,
+        "tree, cubic",
+        elsewhere!("cubic-tree", "100 000 × 10 KiB over veth, MTU 1500, cubic", TREE_BESIDE),
+    ),
+    LINK_FILE,
+    LINK_TREE,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_way_that_is_named_exists_and_every_way_is_named() {
+        for group in GROUPS {
+            let mut named = BTreeSet::new();
+            for row in group.rows {
+                assert!(group.way(row.way).unwrap().is_ours(), "{}", row.title);
+                named.insert(row.way);
+                named.extend(row.goals.iter().filter_map(Goal::peer));
+            }
+            let ways: BTreeSet<_> = group.ways.iter().map(|way| way.name).collect();
+            assert_eq!(named, ways, "{}", group.name);
+            assert_eq!(ways.len(), group.ways.len(), "{}: a name twice", group.name);
+        }
+    }
+
+    #[test]
+    fn what_is_checked_is_always_measured() {
+        for group in GROUPS {
+            for goal in group.rows.iter().flat_map(|row| row.goals) {
+                if let Goal::Times { peer, at_least, aim } = goal {
+                    assert!(!group.way(peer).unwrap().extra && !group.extra, "{}: {peer}", group.name);
+                    assert!(at_least <= aim);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_unique_and_sources_stand_together() {
+        let keys: Vec<_> = GROUPS.iter().flat_map(|group| group.rows).map(|row| row.key).collect();
+        assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len());
+        let mut seen: Vec<Source> = Vec::new();
+        for group in GROUPS {
+            if seen.last() != Some(&group.source) {
+                assert!(!seen.contains(&group.source), "{}", group.name);
+                seen.push(group.source);
+            }
+        }
+    }
+
+    #[test]
+    fn quick_sizes_are_an_eighth() {
+        assert_eq!(Source::LARGE.smaller(8), Source::File { bytes: 1 << 30 });
+        let tree = Source::Tree { files: 12_500, directories: 125, file_bytes: 10 << 10 };
+        assert_eq!(Source::TREE.smaller(8), tree);
+        assert_eq!(Source::ONE_BYTE_FILE.smaller(8), Source::ONE_BYTE_FILE);
+    }
+}

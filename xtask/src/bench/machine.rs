@@ -1,0 +1,86 @@
+//! Facts of the machine that figures belong to. No name and no path of it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Serialize;
+
+/// The machine, and when and what was measured.
+#[derive(Debug, Serialize)]
+pub struct Machine {
+    pub cpu: String,
+    pub cores: usize,
+    pub memory_bytes: u64,
+    pub kernel: String,
+    pub congestion_control: String,
+    /// RFC 3339, UTC.
+    pub measured_at: String,
+    /// The commit of the workspace, with `+` where files differ from it.
+    pub commit: Option<String>,
+    /// How many processes wanted a core, over the last minute, when it began. Above one or two, the figures are of
+    /// another's work as well.
+    pub load_at_start: f64,
+}
+
+impl Machine {
+    pub fn look(workspace: &Path) -> Self {
+        Self {
+            cpu: cpu(&read("/proc/cpuinfo")),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: memory_bytes(&read("/proc/meminfo")),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control").trim().to_owned(),
+            measured_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            commit: commit(workspace),
+            load_at_start: load(),
+        }
+    }
+}
+
+/// The load of the last minute.
+pub fn load() -> f64 {
+    read("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn cpu(cpuinfo: &str) -> String {
+    let line = cpuinfo.lines().find(|line| line.starts_with("model name"));
+    let name = line.and_then(|line| line.split_once(':')).map_or("unknown", |(_, name)| name.trim());
+    name.to_owned()
+}
+
+fn memory_bytes(meminfo: &str) -> u64 {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kibibytes =
+        line.and_then(|line| line.trim().strip_suffix("kB")).and_then(|text| text.trim().parse().ok());
+    kibibytes.map_or(0, |kibibytes: u64| kibibytes * 1024)
+}
+
+fn commit(workspace: &Path) -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(workspace).args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
+        let output = command.output().ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let head = git(&["rev-parse", "--short=12", "HEAD"])?;
+    // The results themselves are about to change.
+    let changed = git(&["status", "--porcelain", "--", ".", ":!docs"])?;
+    Some(if changed.is_empty() { head } else { format!("{head}+") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_from_recorded_files() {
+        assert_eq!(cpu("processor\t: 0\nmodel name\t: AMD EPYC\n"), "AMD EPYC");
+        assert_eq!(cpu(""), "unknown");
+        assert_eq!(memory_bytes("MemTotal:       24684092 kB\nMemFree: 1 kB\n"), 24_684_092 * 1024);
+    }
+}

@@ -1,0 +1,143 @@
+//! The results as a page.
+
+use hakobu_measure::statistics::{Unit, median};
+use hakobu_measure::table::{MarkdownTable, format_figure};
+
+use super::peers::Presence;
+use super::results::{GoalResult, GroupResult, Results, Verdict};
+
+/// The whole page.
+pub fn page(results: &Results) -> String {
+    let mut page = String::from("# hakobu copy beside the tools people use today\n\n");
+    page.push_str("Made by `cargo xtask bench copy`; all rounds are in `copy.json`.\n\n");
+    if results.quick {
+        page.push_str("**A quick run, sizes divided by 8: to try the bench, not to judge by.**\n\n");
+    }
+    page.push_str(&machine(results));
+    page.push_str("\n![chart](copy.svg)\n\n");
+    page.push_str(&table(results));
+    page.push_str("\n## How it is measured\n\n");
+    page.push_str(METHOD);
+    page.push_str("\n## Figures\n");
+    for group in &results.groups {
+        page.push_str(&figures(group));
+    }
+    page.push_str("\n## Tools\n\n");
+    for (name, presence) in results.tools.iter() {
+        match presence {
+            Presence::Version(version) => page.push_str(&format!("- {name}: {version}\n")),
+            Presence::Absent(why) => page.push_str(&format!("- {name}: absent ({why})\n")),
+        }
+    }
+    page
+}
+
+const METHOD: &str = "\
+Both ends are on this machine. A time is the wall clock of the whole command, from its start until both ends have
+ended, less the median of three runs of the same command on one byte (login and start; for `iperf3` `-n 1`). The ways
+of a group take turns within a round, and a ratio is taken within each round; the figure of a row is the median of
+these ratios, with the least and the most in brackets, and above 1 hakobu is the faster. Memory is warmed before each
+round, targets are removed off the clock, and hakobu is installed at both ends. Before the rounds, hakobu's result is
+compared with the source, or its digest where the target is `/dev/null`; after the first round, the others' content;
+that all bytes crossed the network is checked in every round by the interface's counters. A second run is first
+shown to repair a target that was damaged. Memory is the kernel's `VmHWM` at the end of each process.
+";
+
+fn machine(results: &Results) -> String {
+    let machine = &results.machine;
+    format!(
+        "{}, {} cores, {:.1} GiB of memory, Linux {}, TCP {}. {}, {}, commit {}. Load when it began: {:.2}.\n",
+        machine.cpu,
+        machine.cores,
+        machine.memory_bytes as f64 / f64::from(1 << 30),
+        machine.kernel,
+        machine.congestion_control,
+        machine.measured_at,
+        results.hakobu,
+        machine.commit.as_deref().unwrap_or("unknown"),
+        machine.load_at_start,
+    )
+}
+
+/// The rows and their verdicts.
+pub fn table(results: &Results) -> String {
+    let headings = ["work", "against", "hakobu", "the other", "ratio", "at least", "aim", "verdict"];
+    let mut table = MarkdownTable::new(headings);
+    for row in &results.rows {
+        for (index, goal) in row.goals.iter().enumerate() {
+            let title = if index == 0 { row.title.clone() } else { String::new() };
+            let mut cells = vec![title];
+            cells.extend(cells_of(goal));
+            table.push(cells);
+        }
+    }
+    let mut text = table.to_string();
+    if results.rows.iter().any(|row| row.goals.iter().any(|goal| goal.unit == Unit::Bytes)) {
+        text.push_str("\nMemory: hakobu is the near process, the other the far one; the larger counts.\n");
+    }
+    text
+}
+
+fn cells_of(goal: &GoalResult) -> Vec<String> {
+    let against = goal.peer.clone().unwrap_or_default();
+    let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| amount(value, goal.unit));
+    let mark = |value: Option<f64>| value.map_or_else(String::new, |value| marked(value, goal.unit));
+    let ratio = match (goal.value, goal.min, goal.max) {
+        (Some(value), Some(min), Some(max)) if goal.unit == Unit::Seconds => {
+            format!("{value:.2} s ({min:.2}–{max:.2})")
+        }
+        (Some(value), Some(min), Some(max)) => format!("{value:.2} ({min:.2}–{max:.2})"),
+        (Some(value), ..) => amount(value, goal.unit),
+        (None, ..) => "–".to_owned(),
+    };
+    let verdict = match (goal.verdict, &goal.reason) {
+        (Verdict::Failed, Some(why)) => format!("{}: {why}", goal.verdict.word()),
+        (verdict, _) => verdict.word().to_owned(),
+    };
+    let theirs = if goal.peer.is_none() { String::new() } else { figure(goal.theirs) };
+    vec![against, figure(goal.ours), theirs, ratio, mark(goal.at_least), mark(goal.aim), verdict]
+}
+
+fn amount(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Bytes => format!("{:.0} MiB", value / f64::from(1 << 20)),
+        _ => format_figure(value, unit),
+    }
+}
+
+fn marked(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Bytes => format!("≤ {:.0} MiB", value / f64::from(1 << 20)),
+        Unit::Seconds => format!("≤ {value} s"),
+        _ => format!("{value}"),
+    }
+}
+
+fn figures(group: &GroupResult) -> String {
+    let headings = ["way", "seconds (least–most)", "baseline", "figure", "command"];
+    let mut table = MarkdownTable::new(headings);
+    for way in &group.ways {
+        let mut cells = vec![way.name.to_owned()];
+        if let (Some(net), Some(baseline), Some(figure)) =
+            (median(&way.net_seconds), median(&way.baseline_seconds), median(&way.figures))
+        {
+            let min = way.net_seconds.iter().copied().fold(f64::INFINITY, f64::min);
+            let max = way.net_seconds.iter().copied().fold(0.0, f64::max);
+            cells.push(format!("{net:.3} ({min:.3}–{max:.3})"));
+            cells.push(format!("{baseline:.3}"));
+            cells.push(format_figure(figure, way.unit));
+        } else {
+            let why = way.absent.as_ref().map(|_| "absent").unwrap_or("failed");
+            cells.extend([why, "", ""].map(str::to_owned));
+        }
+        let far = way.far_command.map(|far| format!("; at the far end `{far}`")).unwrap_or_default();
+        cells.push(format!("`{}`{far}", way.command));
+        table.push(cells);
+    }
+    let late =
+        group.link_late_most_ms.map(|ms| format!(" The link was at most {ms} ms late.")).unwrap_or_default();
+    format!(
+        "\n### {}\n\n{}; {}; load {:.2} when it began.{late}\n\n{table}",
+        group.name, group.source, group.place, group.load_before
+    )
+}

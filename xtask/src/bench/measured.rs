@@ -1,0 +1,125 @@
+//! `cargo xtask bench measured`: stands in for a program on a PATH, runs it, and notes the most memory it had.
+//!
+//! The kernel keeps that figure (`VmHWM`) to the end of the process and hands it to whoever waits for it, so nothing
+//! is missed, as it would be by looking from time to time; and this process is small, so its own memory, which the
+//! kernel counts as the child's until `exec`, hides nothing.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use hakobu_measure::process::measure;
+
+use super::workshop::{Workshop, remove};
+use super::world::{FAR_BIN, NEAR_BIN, quoted};
+
+/// Run a program and note its peak memory
+#[derive(Debug, clap::Args)]
+pub struct MeasuredArgs {
+    /// Where the figure goes, in a file of its own
+    #[arg(long)]
+    into: PathBuf,
+    /// The program and its arguments
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs the program with the streams of this process, and ends as it does.
+///
+/// # Errors
+/// When it cannot be run, or the figure not be written.
+pub fn run(args: &MeasuredArgs) -> Result<()> {
+    let measured = measure(Command::new(&args.command[0]).args(&args.command[1..]))?;
+    let name = std::process::id().to_string();
+    let part = args.into.join(format!("{name}.part"));
+    fs::write(&part, measured.peak_rss_bytes.to_string()).context("noting the peak memory")?;
+    fs::rename(&part, args.into.join(name)).context("noting the peak memory")?;
+    let status = measured.status;
+    std::process::exit(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
+}
+
+/// The place of the program on both PATHs, where it can be exchanged for one that is measured.
+#[derive(Debug)]
+pub struct Stand<'a> {
+    shop: &'a Workshop,
+    program: &'a Path,
+}
+
+/// The most memory that the processes of one run had.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+pub struct Peaks {
+    pub near_bytes: Option<u64>,
+    pub far_bytes: Option<u64>,
+}
+
+const NEAR_FIGURES: &str = "peaks-near";
+const FAR_FIGURES: &str = "peaks-far";
+/// How long the far process may take to be gone when the near one is.
+const FAR_END_LIMIT: Duration = Duration::from_secs(3);
+
+impl<'a> Stand<'a> {
+    /// Puts the program itself on both PATHs.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn new(shop: &'a Workshop, program: &'a Path) -> Result<Self> {
+        let stand = Self { shop, program };
+        stand.plain()?;
+        Ok(stand)
+    }
+
+    fn plain(&self) -> Result<()> {
+        self.shop.link(NEAR_BIN, "hakobu", self.program)?;
+        self.shop.link(FAR_BIN, "hakobu", self.program)
+    }
+
+    /// Has what `work` runs measured.
+    pub fn measured<T>(&self, far: bool, work: impl FnOnce() -> T) -> Result<(T, Peaks)> {
+        self.exchange()?;
+        let result = work();
+        let peaks = Peaks {
+            near_bytes: self.most(NEAR_FIGURES, Duration::ZERO),
+            far_bytes: self.most(FAR_FIGURES, if far { FAR_END_LIMIT } else { Duration::ZERO }),
+        };
+        self.plain()?;
+        Ok((result, peaks))
+    }
+
+    fn exchange(&self) -> Result<()> {
+        let own = std::env::current_exe().context("finding this program")?;
+        for (bin, figures) in [(NEAR_BIN, NEAR_FIGURES), (FAR_BIN, FAR_FIGURES)] {
+            let into = self.shop.tools().join(figures);
+            remove(&into);
+            fs::create_dir(&into).with_context(|| format!("making {}", into.display()))?;
+            let words = [own.as_path(), into.as_path(), self.program].map(quoted);
+            let [own, into, program] = &words;
+            // The link must go first, or the script would be written into the program.
+            remove(&self.shop.tools().join(bin).join("hakobu"));
+            let line = format!("exec {own} bench measured --into {into} -- {program} \"$@\"");
+            self.shop.script(bin, "hakobu", &line)?;
+        }
+        Ok(())
+    }
+
+    /// The largest figure noted; waits for the first one.
+    fn most(&self, figures: &str, wait: Duration) -> Option<u64> {
+        let directory = self.shop.tools().join(figures);
+        let deadline = Instant::now() + wait;
+        loop {
+            let noted = fs::read_dir(&directory).ok()?.flatten().filter_map(|entry| {
+                let name = entry.file_name();
+                let complete = !name.to_string_lossy().ends_with(".part");
+                complete.then(|| fs::read_to_string(entry.path()).ok()?.parse().ok()).flatten()
+            });
+            let most = noted.max();
+            if most.is_some() || Instant::now() >= deadline {
+                return most;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! `cargo xtask bench`: hakobu and the tools people use today, side by side.
+//!
+//! Of a figure counts the wall clock of the whole process less that of the same command on one byte; a row's figure is
+//! the median of the ratios within each round, and the ways of a group take turns within a round.
+
+mod groups;
+mod machine;
+mod markdown;
+mod measured;
+mod peers;
+mod proof;
+mod results;
+mod rows;
+mod runs;
+mod session;
+mod svg;
+mod veth;
+mod workshop;
+mod world;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, Subcommand};
+
+use groups::GROUPS;
+use machine::Machine;
+use measured::Stand;
+use peers::Peers;
+use proof::Digests;
+use results::{GroupResult, Results, RowResult};
+use rows::{Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Row, Way};
+use session::{Session, say};
+use workshop::Workshop;
+use world::World;
+
+/// `--quick` divides sizes by this.
+const QUICK_DIVISOR: u64 = 8;
+/// Rounds of `--quick`, and of what is only committed beside the table.
+const FEW_ROUNDS: usize = 3;
+/// Fewer do not make a figure to judge by.
+const CHECK_ROUNDS_LEAST: usize = 7;
+
+/// Measure hakobu beside the tools people use today
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Copy(CopyArgs),
+    #[command(hide = true)]
+    Measured(measured::MeasuredArgs),
+}
+
+/// `hakobu copy` between two ends on this machine (takes root; 15 minutes)
+#[derive(Debug, Args)]
+struct CopyArgs {
+    /// Exit with 1 when a row is below what it must reach
+    #[arg(long, conflicts_with = "quick")]
+    check: bool,
+    /// Only rows whose key or title contains this
+    #[arg(long, value_name = "SUBSTRING")]
+    rows: Option<String>,
+    /// How often each way is measured
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
+    /// Sizes divided by 8 and 3 rounds: to try the bench, not to judge by
+    #[arg(long)]
+    quick: bool,
+    /// Also what is never checked: veth, cubic, more tools and settings
+    #[arg(long)]
+    extra: bool,
+    /// Where copy.json, copy.md and copy.svg go [default: docs/benchmarks; target/bench when not all was
+    /// measured]
+    #[arg(long, value_name = "DIRECTORY")]
+    output: Option<PathBuf>,
+    /// The program to measure [default: built from here, release]
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+}
+
+/// Runs the subcommand. Ends the process with 1 when `--check` finds rows below their mark.
+///
+/// # Errors
+/// When nothing can be measured, or the user interrupts. What goes wrong in one way is in the results.
+pub fn run(args: BenchArgs) -> Result<()> {
+    match args.what {
+        What::Copy(args) => copy(&args),
+        What::Measured(args) => measured::run(&args),
+    }
+}
+
+/// A group, and what of it is wanted.
+struct Chosen {
+    group: &'static Group,
+    ways: Vec<&'static Way>,
+    rows: Vec<(&'static Row, Vec<Goal>)>,
+}
+
+fn copy(args: &CopyArgs) -> Result<()> {
+    let rounds = if args.quick { FEW_ROUNDS } else { usize::from(args.rounds) };
+    ensure!(!args.check || rounds >= CHECK_ROUNDS_LEAST, "--check takes {CHECK_ROUNDS_LEAST} rounds or more");
+    let chosen = choose(args.rows.as_deref(), args.extra);
+    ensure!(!chosen.is_empty(), "no row has that in its key or title");
+    let started = Instant::now();
+    let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
+    let target_dir = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    let built = program(args.program.as_deref(), &workspace, &target_dir)?;
+    let shop = Workshop::open(&target_dir)?;
+    // A copy: the next build must not change what is measured.
+    let program = shop.tools().join("hakobu-measured");
+    fs::copy(&built, &program).with_context(|| format!("copying {}", built.display()))?;
+    let machine = Machine::look(&workspace);
+    if machine.load_at_start > 0.5 {
+        say(&format!("the machine is busy (load {}): do not judge by these figures", machine.load_at_start));
+    }
+    let tools =
+        chosen.iter().flat_map(|chosen| &chosen.ways).map(|way| way.tool).filter(|tool| *tool != OURS);
+    let peers = Peers::ensure(tools.collect::<BTreeSet<_>>());
+    let stand = Stand::new(&shop, &program)?;
+    let groups = measure_all(&shop, &stand, &peers, &chosen, args.quick, rounds)?;
+    let mut rows: Vec<RowResult> = Vec::new();
+    for (chosen, measured) in chosen.iter().zip(&groups) {
+        let judged =
+            chosen.rows.iter().map(|(row, goals)| results::row(chosen.group, row, goals, &measured.ways));
+        rows.extend(judged);
+    }
+    rows.push(results::memory(MEMORY_KEY, MEMORY_TITLE, &groups));
+    let hakobu = peers::version(&[&program.to_string_lossy(), "--version"]).unwrap_or_default();
+    let results =
+        Results { schema: "hakobu.bench/1", quick: args.quick, machine, hakobu, tools: peers, rows, groups };
+    let whole = !args.quick && args.rows.is_none() && rounds >= CHECK_ROUNDS_LEAST;
+    let output = args.output.clone().unwrap_or_else(|| match whole {
+        true => workspace.join("docs/benchmarks"),
+        false => target_dir.join("bench"),
+    });
+    write(&results, &output)?;
+    say(&format!("{:.0} s; results in {}", started.elapsed().as_secs_f64(), output.display()));
+    drop(shop);
+    finish(&results, args.check)
+}
+
+/// The rows that are wanted, and the ways they need.
+fn choose(substring: Option<&str>, extra: bool) -> Vec<Chosen> {
+    let wanted = |row: &Row| {
+        let text = format!("{} {}", row.key, row.title).to_lowercase();
+        substring.is_none_or(|substring| text.contains(&substring.to_lowercase()))
+    };
+    let mut chosen = Vec::new();
+    for group in GROUPS.iter().filter(|group| extra || !group.extra) {
+        let available = |goal: &Goal| match goal.peer() {
+            Some(peer) => group.way(peer).is_some_and(|way| extra || !way.extra),
+            None => true,
+        };
+        let mut rows: Vec<(&'static Row, Vec<Goal>)> = Vec::new();
+        for row in group.rows.iter().filter(|row| wanted(row)) {
+            let goals: Vec<Goal> = row.goals.iter().copied().filter(available).collect();
+            if !goals.is_empty() {
+                rows.push((row, goals));
+            }
+        }
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        for (row, goals) in &rows {
+            names.insert(row.way);
+            names.extend(goals.iter().filter_map(Goal::peer));
+        }
+        let ways: Vec<&'static Way> = group.ways.iter().filter(|way| names.contains(way.name)).collect();
+        if !ways.is_empty() {
+            chosen.push(Chosen { group, ways, rows });
+        }
+    }
+    chosen
+}
+
+/// Measures group after group; brings up a place when the last one was elsewhere.
+fn measure_all(
+    shop: &Workshop,
+    stand: &Stand<'_>,
+    peers: &Peers,
+    chosen: &[Chosen],
+    quick: bool,
+    rounds: usize,
+) -> Result<Vec<GroupResult>> {
+    let mut world: Option<World> = None;
+    let digests = Digests::default();
+    let mut measured = Vec::new();
+    for (index, Chosen { group, ways, .. }) in chosen.iter().enumerate() {
+        if world.as_ref().is_none_or(|world| world.place() != group.place) {
+            // The old one first: both write the same tools.
+            drop(world.take());
+            let up = World::up(group.place, shop);
+            world = Some(up.with_context(|| format!("bringing up: {}", group.place.title()))?);
+        }
+        let Some(world) = &world else { bail!("no place") };
+        let source = if quick { group.source.smaller(QUICK_DIVISOR) } else { group.source };
+        let rounds = if group.extra { rounds.min(FEW_ROUNDS) } else { rounds };
+        let session = Session { shop, stand, peers, rounds, digests: &digests };
+        measured.push(session.measure(world, group, ways, source)?);
+        if chosen.get(index + 1).is_none_or(|next| next.group.source != group.source) {
+            shop.forget(source);
+        }
+    }
+    Ok(measured)
+}
+
+/// The program to measure, built unless it was given.
+fn program(given: Option<&Path>, workspace: &Path, target_dir: &Path) -> Result<PathBuf> {
+    if let Some(path) = given {
+        return Ok(path.to_owned());
+    }
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--release", "-p", "hakobu"])
+        .current_dir(workspace)
+        .status()
+        .context("running cargo")?;
+    ensure!(status.success(), "the build failed, {status}");
+    Ok(target_dir.join("release/hakobu"))
+}
+
+fn write(results: &Results, output: &Path) -> Result<()> {
+    fs::create_dir_all(output).with_context(|| format!("making {}", output.display()))?;
+    let json = serde_json::to_string_pretty(results)? + "\n";
+    let files =
+        [("copy.json", json), ("copy.md", markdown::page(results)), ("copy.svg", svg::chart(results))];
+    for (name, text) in files {
+        let path = output.join(name);
+        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn finish(results: &Results, check: bool) -> Result<()> {
+    println!("{}", markdown::table(results));
+    let shortfalls = results.shortfalls();
+    for line in &shortfalls {
+        say(&format!("below: {line}"));
+    }
+    if check && !shortfalls.is_empty() {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_wish_all_checked_rows_are_there() {
+        let rows = |extra| {
+            let chosen = choose(None, extra);
+            chosen.iter().flat_map(|chosen| &chosen.rows).map(|(row, _)| row.key).collect::<Vec<_>>()
+        };
+        let plain = [
+            "push",
+            "plain",
+            "pull",
+            "file",
+            "tree-ssh",
+            "tree-local",
+            "again-local",
+            "again-ssh",
+            "link-file",
+            "link-tree",
+        ];
+        assert_eq!(rows(false), plain);
+        assert!(rows(true).contains(&"variants") && rows(true).contains(&"cubic-tree"));
+    }
+
+    #[test]
+    fn a_row_brings_its_ways_and_no_others() {
+        let names = |substring, extra| {
+            let chosen = choose(Some(substring), extra);
+            chosen.iter().flat_map(|chosen| &chosen.ways).map(|way| way.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("pull", false), ["hakobu", "hakobu pull"]);
+        assert_eq!(names("tree-local", false), ["hakobu", "tar | tar", "cp -a", "rsync -a"]);
+        assert_eq!(names("Tree-LOCAL", true), ["hakobu", "tar | tar", "cp -a", "rsync -a", "rclone", "rcp"]);
+        assert!(choose(Some("no such row"), true).is_empty());
+    }
+}

@@ -1,0 +1,248 @@
+//! The directories of one bench, its sources, warm memory, and what it takes to leave nothing behind.
+
+use std::fs::{self, File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use hakobu_measure::generate::{self, FileSpec, SizeDistribution, TreeSpec, available_threads};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::rows::Source;
+
+/// tmpfs on every Linux.
+const MEMORY: &str = "/dev/shm";
+const PREFIX: &str = "hakobu-bench-";
+
+/// Where a bench works: data in memory, programs on disk. Dropping it removes both.
+#[derive(Debug)]
+pub struct Workshop {
+    data: PathBuf,
+    tools: PathBuf,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Workshop {
+    /// Makes the directories, after removing those of benches that were killed, and watches for Ctrl-C.
+    ///
+    /// # Errors
+    /// Where a directory cannot be made or a signal not watched.
+    pub fn open(target_dir: &Path) -> Result<Self> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("watching for signals")?;
+        }
+        sweep(Path::new(MEMORY));
+        sweep(target_dir);
+        let name = format!("{PREFIX}{}", std::process::id());
+        let shop = Self { data: Path::new(MEMORY).join(&name), tools: target_dir.join(&name), interrupted };
+        for path in [&shop.data, &shop.tools] {
+            fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
+        }
+        Ok(shop)
+    }
+
+    /// The directory for programs and logs.
+    pub fn tools(&self) -> &Path {
+        &self.tools
+    }
+
+    /// Whether the user wants it to end.
+    pub fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// # Errors
+    /// When the user wants it to end.
+    pub fn go_on(&self) -> Result<()> {
+        if self.interrupted() {
+            bail!("interrupted");
+        }
+        Ok(())
+    }
+
+    /// The path of a source, made if it is not there.
+    ///
+    /// # Errors
+    /// From the generator: most likely memory is full.
+    pub fn source(&self, source: Source) -> Result<PathBuf> {
+        let path = self.source_path(source);
+        if !path.exists() {
+            make(source, &path).with_context(|| format!("making the source {source:?}"))?;
+        }
+        Ok(path)
+    }
+
+    /// Removes a source.
+    pub fn forget(&self, source: Source) {
+        remove(&self.source_path(source));
+    }
+
+    fn source_path(&self, source: Source) -> PathBuf {
+        match source {
+            Source::File { bytes } => self.data.join(format!("file-{bytes}")),
+            Source::Tree { files, file_bytes, .. } => self.data.join(format!("tree-{files}-{file_bytes}")),
+        }
+    }
+
+    /// Where targets go.
+    pub fn target(&self, name: &str) -> PathBuf {
+        self.data.join("targets").join(name)
+    }
+
+    /// The directory of [`target`](Self::target)s, there and empty.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn clear_targets(&self) -> Result<()> {
+        let path = self.data.join("targets");
+        remove(&path);
+        fs::create_dir(&path).with_context(|| format!("making {}", path.display()))
+    }
+
+    /// Has the machine hand out this much memory once, as the first write to memory that was never touched costs far
+    /// more than any later one.
+    ///
+    /// # Errors
+    /// When there is not so much.
+    pub fn warm(&self, bytes: u64) -> Result<()> {
+        let path = self.data.join("warm");
+        let written = write_bytes(&path, bytes);
+        remove(&path);
+        written.context("warming memory")
+    }
+
+    /// Puts a shell script into a directory of tools.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn script(&self, directory: &str, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.tool_path(directory, name)?;
+        fs::write(&path, format!("#!/bin/sh\n{text}\n"))
+            .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o755)))
+            .with_context(|| format!("writing {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Puts a link into a directory of tools, in place of what is there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn link(&self, directory: &str, name: &str, to: &Path) -> Result<()> {
+        let path = self.tool_path(directory, name)?;
+        remove(&path);
+        symlink(to, &path).with_context(|| format!("making {}", path.display()))
+    }
+
+    fn tool_path(&self, directory: &str, name: &str) -> Result<PathBuf> {
+        let directory = self.tools.join(directory);
+        fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
+        Ok(directory.join(name))
+    }
+
+    /// Text without the paths of this machine.
+    pub fn scrub(&self, text: &str) -> String {
+        let text = text.replace(&self.data.display().to_string(), "$WORK");
+        let text = text.replace(&self.tools.display().to_string(), "$TOOLS");
+        // The server's keys and settings are there.
+        text.replace(&std::env::temp_dir().display().to_string(), "$TMP")
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        remove(&self.data);
+        remove(&self.tools);
+    }
+}
+
+fn make(source: Source, path: &Path) -> hakobu_measure::Result<()> {
+    let threads = available_threads();
+    match source {
+        Source::File { bytes } => {
+            generate::file(path, FileSpec { size_bytes: bytes, seed: 1, compressibility: 0.0, threads })
+        }
+        Source::Tree { files, directories, file_bytes } => {
+            let spec = TreeSpec {
+                files,
+                directories,
+                empty_directories: 0,
+                fanout: directories.max(1),
+                size: SizeDistribution::Fixed(file_bytes),
+                compressibility: 0.0,
+                nasty_names: false,
+                links: false,
+                seed: 1,
+                threads,
+            };
+            generate::tree(path, &spec).map(|_| ())
+        }
+    }
+}
+
+/// Removes a file or tree. What cannot be removed is left: the next step says so, since its target exists.
+pub fn remove(path: &Path) {
+    let _ = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(_) => Ok(()),
+    };
+}
+
+fn write_bytes(path: &Path, bytes: u64) -> std::io::Result<()> {
+    let block = vec![0x5a; 1 << 20];
+    let mut file = File::create(path)?;
+    let mut left = bytes;
+    while left > 0 {
+        let now = left.min(block.len() as u64);
+        file.write_all(&block[..now as usize])?;
+        left -= now;
+    }
+    Ok(())
+}
+
+/// Removes what benches left behind that did not live to do it.
+fn sweep(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            remove(&entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workshop_leaves_nothing_and_sweeps_what_the_dead_left() {
+        let around = std::env::temp_dir().join(format!("hakobu-workshop-test-{}", std::process::id()));
+        // Process numbers end far below this.
+        let dead = around.join(format!("{PREFIX}4194999"));
+        let stranger = around.join("hakobu-bench-notes");
+        for path in [&dead, &stranger] {
+            fs::create_dir_all(path).unwrap();
+        }
+        let shop = Workshop::open(&around).unwrap();
+        let (data, tools) = (shop.data.clone(), shop.tools.clone());
+        assert!(!dead.exists() && stranger.exists());
+        let tree = Source::Tree { files: 20, directories: 4, file_bytes: 100 };
+        assert_eq!(fs::read_dir(shop.source(tree).unwrap()).unwrap().count(), 4);
+        shop.forget(tree);
+        assert!(!shop.source_path(tree).exists());
+        assert_eq!(fs::metadata(shop.source(Source::ONE_BYTE_FILE).unwrap()).unwrap().len(), 1);
+        shop.warm(3_000_000).unwrap();
+        let script = shop.script("bin", "five", "exit 5").unwrap();
+        assert_eq!(std::process::Command::new(script).status().unwrap().code(), Some(5));
+        assert_eq!(shop.scrub(&format!("no {}/x", data.display())), "no $WORK/x");
+        drop(shop);
+        assert!(!data.exists() && !tools.exists());
+        fs::remove_dir_all(&around).unwrap();
+    }
+}

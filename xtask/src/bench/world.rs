@@ -1,0 +1,155 @@
+//! The two ends of a group: an ssh server, what leads to it, and the environment that command lines run in.
+
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hakobu_measure::process::interface_counters_of;
+use hakobu_testkit::link::{Link, LinkSettings};
+use hakobu_testkit::sshd::{Sshd, SshdOptions};
+
+use super::rows::Place;
+use super::veth::Veth;
+use super::workshop::Workshop;
+
+/// Directory of tools on the near PATH, before all others.
+pub const NEAR_BIN: &str = "near-bin";
+/// Directory of tools on the PATH of ssh's sessions.
+pub const FAR_BIN: &str = "far-bin";
+
+/// Both ends of a group. Dropping it takes the server down, then what leads to it.
+#[derive(Debug)]
+pub struct World {
+    place: Place,
+    // In the order of removal.
+    sshd: Sshd,
+    near_netns: Option<String>,
+    far_netns: Option<String>,
+    address: IpAddr,
+    path: OsString,
+    link: Option<Link>,
+    _veth: Option<Veth>,
+}
+
+impl World {
+    /// Brings the place up.
+    ///
+    /// # Errors
+    /// When sshd cannot be started, or a namespace or device not be had (it takes root).
+    pub fn up(place: Place, shop: &Workshop) -> Result<Self> {
+        let mut link = None;
+        let mut veth = None;
+        let (near_netns, far_netns, address) = match place {
+            Place::Loopback => (None, None, Ipv4Addr::LOCALHOST),
+            Place::LongLink => {
+                let link = link.insert(Link::up(LinkSettings {
+                    rate_bits_per_second: Some(1_000_000_000),
+                    mtu: 9000,
+                    ..LinkSettings::with_rtt(Duration::from_millis(100))
+                })?);
+                (
+                    Some(link.near().name().to_owned()),
+                    Some(link.far().name().to_owned()),
+                    link.far().address(),
+                )
+            }
+            Place::Veth | Place::VethCubic => {
+                let veth = veth.insert(Veth::up((place == Place::VethCubic).then_some("cubic"))?);
+                (Some(veth.near().to_owned()), Some(veth.far().to_owned()), veth.far_address())
+            }
+        };
+        let address = IpAddr::V4(address);
+        let sshd = Sshd::start(&SshdOptions {
+            address,
+            netns: far_netns.clone(),
+            path_dirs: vec![shop.tools().join(FAR_BIN)],
+            ..SshdOptions::default()
+        })
+        .context("starting sshd")?;
+        let path = add_ssh_tools(shop, &sshd)?;
+        Ok(Self { place, sshd, near_netns, far_netns, address, path, link, _veth: veth })
+    }
+
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// ssh's name of the far end.
+    pub fn host(&self) -> &'static str {
+        self.sshd.host()
+    }
+
+    /// A TCP port that nothing uses now.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn free_port(&self) -> Result<u16> {
+        // In a namespace of ours hardly anything listens: what is free here will do there.
+        Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+    }
+
+    /// A command line at the near end, its environment complete but for the paths.
+    pub fn near(&self, line: &str) -> Command {
+        self.shell(self.near_netns.as_deref(), line)
+    }
+
+    /// A command line at the far end, outside of ssh.
+    pub fn far(&self, line: &str) -> Command {
+        self.shell(self.far_netns.as_deref(), line)
+    }
+
+    fn shell(&self, netns: Option<&str>, line: &str) -> Command {
+        let mut words: Vec<&str> = Vec::new();
+        if let Some(netns) = netns {
+            words.extend(["ip", "netns", "exec", netns]);
+        }
+        words.extend(["bash", "-o", "pipefail", "-c", line]);
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stdin(Stdio::null()).env("PATH", &self.path).env("LC_ALL", "C.UTF-8");
+        command.env("HOST", self.host()).env("ADDRESS", self.address.to_string());
+        // What the user has set up for hakobu is not what is measured.
+        command.env_remove("HAKOBU_SSH");
+        command
+    }
+
+    /// Bytes that have travelled between the two ends so far, in the direction that carried more, by the interface's
+    /// counters.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn travelled_bytes(&self) -> Result<u64> {
+        let all = interface_counters_of(self.sshd.id())?;
+        let ours = all.iter().filter(|found| (found.name == "lo") == self.far_netns.is_none());
+        Ok(ours.map(|found| found.received_bytes.max(found.sent_bytes)).sum())
+    }
+
+    /// The most that a packet on the emulated link came late so far: beyond some milliseconds, the machine was too
+    /// busy for the link.
+    pub fn link_late_most(&self) -> Option<Duration> {
+        let counters = self.link.as_ref()?.counters();
+        Some(counters.near_to_far.late_most.max(counters.far_to_near.late_most))
+    }
+}
+
+/// Puts ssh and scp on the near PATH that know the server, so that every tool's command line is as people type it.
+/// Returns that PATH.
+fn add_ssh_tools(shop: &Workshop, sshd: &Sshd) -> Result<OsString> {
+    let usual = std::env::var_os("PATH").unwrap_or_default();
+    for tool in ["ssh", "scp"] {
+        let found = std::env::split_paths(&usual).map(|dir| dir.join(tool)).find(|path| path.is_file());
+        let found = found.with_context(|| format!("there is no {tool}"))?;
+        let config = sshd.client_config();
+        let line = format!("exec {} -F {} \"$@\"", quoted(&found), quoted(&config));
+        shop.script(NEAR_BIN, tool, &line)?;
+    }
+    let first = std::iter::once(shop.tools().join(NEAR_BIN));
+    std::env::join_paths(first.chain(std::env::split_paths(&usual))).context("making the PATH")
+}
+
+/// A path as a shell takes it.
+pub fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
