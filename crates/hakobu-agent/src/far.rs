@@ -16,10 +16,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::channel as wire;
 use crate::ssh::{self, Prompts, SshChild, SshError, SshSettings, Way};
 
+/// What was done when no agent could be started.
+pub(crate) const STARTING: &str = "starting the agent on";
 /// How long an agent may take to answer a request.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// A running engine tells its figures a few times a second; silence this long is a lost connection.
-const SILENCE_LIMIT: Duration = Duration::from_secs(60);
+const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 /// How long one message may take as a whole, on however slow a way.
 const MESSAGE_LIMIT: Duration = Duration::from_secs(600);
 /// How long a run may take to end once it was asked to stop.
@@ -68,7 +70,14 @@ impl FarSide {
         };
         let asked = Instant::now();
         let digest = uploaded.is_some();
-        match far.ask(&Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest })? {
+        let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest };
+        let refused = |error: Error| match error.kind {
+            ErrorKind::Unsupported => {
+                Error { during: "agreeing on a protocol version with".into(), ..error }.at(host)
+            }
+            _ => error,
+        };
+        match far.ask(&hello).map_err(refused)? {
             Answer::Hello(hello) if (VERSION_OLDEST..=VERSION_NEWEST).contains(&hello.version) => {
                 far.hello = hello;
             }
@@ -100,8 +109,16 @@ impl FarSide {
     /// # Errors
     /// `ConnectionLost` or `TimedOut`; or what the agent refused it for.
     pub fn ask(&mut self, request: &Request) -> Result<Answer> {
+        self.ask_for(request, ANSWER_LIMIT)
+    }
+
+    /// As [`FarSide::ask`], with another limit for the answer.
+    ///
+    /// # Errors
+    /// As [`FarSide::ask`].
+    pub fn ask_for(&mut self, request: &Request, limit: Duration) -> Result<Answer> {
         self.send(request)?;
-        match self.receive(ANSWER_LIMIT)? {
+        match self.receive(limit)? {
             Answer::Refused(error) => Err(error),
             answer => Ok(answer),
         }
@@ -223,7 +240,7 @@ impl<R: Read + AsFd> Read for Timely<'_, R> {
 
 /// ssh's failure in the words of the job. Trying again helps nobody who could not log in.
 fn of_ssh(error: &SshError, host: &str) -> Error {
-    Error::new(ErrorKind::Io, "starting the agent on", error.to_string()).at(host)
+    Error::new(ErrorKind::Io, STARTING, error.to_string()).at(host)
 }
 
 #[cfg(test)]

@@ -6,12 +6,15 @@ use std::path::PathBuf;
 
 use hakobu_proto::control::Machine;
 
+/// How far up the processes this one comes from are asked.
+const ANCESTORS_MAX: u32 = 8;
+
 /// Facts that a controller chooses by.
 pub fn facts() -> Machine {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get().min(1024) as u16);
     let name = rustix::system::uname();
     let system = format!("Linux {} {}", name.release().to_string_lossy(), name.machine().to_string_lossy());
-    let (reached_from, reached_at) = ssh_addresses(std::env::var("SSH_CONNECTION").ok().as_deref());
+    let (reached_from, reached_at) = ssh_addresses(ssh_connection().as_deref());
     Machine {
         processors,
         has_aes: has_aes(),
@@ -20,6 +23,36 @@ pub fn facts() -> Machine {
         reached_at,
         reached_from,
     }
+}
+
+/// What sshd says of the login. sudo takes it out of the environment, but then the processes that
+/// this one comes from still have it.
+fn ssh_connection() -> Option<String> {
+    const NAME: &str = "SSH_CONNECTION";
+    if let Ok(said) = std::env::var(NAME) {
+        return Some(said);
+    }
+    std::env::var_os("SUDO_UID")?;
+    let mut process = rustix::process::getppid().map(|id| id.as_raw_nonzero().get())?;
+    // A shell, sudo and its monitor: more are not in between.
+    for _ in 0..ANCESTORS_MAX {
+        let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|&byte| byte == 0);
+        let value =
+            |variable: &[u8]| Some(variable.strip_prefix(NAME.as_bytes())?.strip_prefix(b"=")?.to_vec());
+        if let Some(said) = variables.find_map(value) {
+            return String::from_utf8(said).ok();
+        }
+        process = parent_of(&std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?)?;
+    }
+    None
+}
+
+/// The parent's number out of `/proc/PID/stat`.
+fn parent_of(stat: &str) -> Option<i32> {
+    // "12 (a name) S 1 …": the parent follows the state, and the name may hold anything.
+    let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
+    (parent > 1).then_some(parent)
 }
 
 /// The client's and the server's address out of what sshd says of a login.
@@ -75,6 +108,13 @@ mod tests {
         let (client, server) = ssh_addresses(Some("192.0.2.7 50000 198.51.100.1 22"));
         assert_eq!((client.as_deref(), server.as_deref()), (Some("192.0.2.7"), Some("198.51.100.1")));
         assert_eq!(ssh_addresses(None), (None, None));
+    }
+
+    #[test]
+    fn parents_are_found_behind_any_name() {
+        assert_eq!(parent_of("7 (a) b (c) S 42 7 7 0"), Some(42));
+        assert_eq!(parent_of("7 (init) S 1 7 7 0"), None);
+        assert_eq!(parent_of("7 (cut"), None);
     }
 
     #[test]

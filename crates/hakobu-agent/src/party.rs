@@ -128,12 +128,17 @@ impl Party {
         }
     }
 
-    /// Makes it let go of the target.
-    pub fn end_serving(&mut self) -> Result<Served> {
-        Ok(match self {
-            Party::Here(side) => side.end_serving(),
-            Party::There(far) => ask!(far, Request::EndServing, Served),
-        })
+    /// Makes it let go of the target. `cut` says that the line to it may be cut, so that there is
+    /// little point in waiting for an answer.
+    pub fn end_serving(&mut self, cut: bool) -> Result<Served> {
+        let limit = if cut { Duration::from_secs(5) } else { Duration::from_secs(60) };
+        match self {
+            Party::Here(side) => Ok(side.end_serving()),
+            Party::There(far) => match far.ask_for(&Request::EndServing, limit)? {
+                Answer::Served(served) => Ok(served),
+                _ => Err(far.unexpected()),
+            },
+        }
     }
 
     /// Makes it connect as the engine's side.

@@ -73,15 +73,14 @@ impl Session {
 
     fn handle(&mut self, frame: &Incoming) -> Result<()> {
         if frame.kind == kind::WRITE {
-            return self.write(frame);
+            return match sound_write(frame, self.connection.meta()) {
+                Ok(write) => self.write(frame, write),
+                Err(error) => self.cut_off(frame, error),
+            };
         }
         let operation = match self.operation(frame) {
             Ok(operation) => operation,
-            Err(error) => {
-                // The peer learns why before it loses the connection.
-                self.answer_failure(frame.request, error.clone())?;
-                return Err(error);
-            }
+            Err(error) => return self.cut_off(frame, error),
         };
         let result = self.carry_out(operation);
         self.answer(frame.request, result)
@@ -156,14 +155,7 @@ impl Session {
 
     /// Writes a piece as it arrives, without waiting for the whole of it, and checks it in the end:
     /// a draft is not visible, and one that got a bad piece can no longer be finished.
-    fn write(&mut self, frame: &Incoming) -> Result<()> {
-        let write: data::Write = data::decode(self.connection.meta())?;
-        if frame.payload_bytes == 0 || frame.payload_bytes as u64 > PIECE_BYTES {
-            return Err(breach("a piece that is empty or too long"));
-        }
-        if !write.offset.is_multiple_of(PIECE_BYTES) {
-            return Err(breach("a piece that begins in the middle of one"));
-        }
+    fn write(&mut self, frame: &Incoming, write: data::Write) -> Result<()> {
         let result = match self.lane.draft_writer(write.draft) {
             Ok(draft) => {
                 let written = receive_piece(&mut self.connection, frame, &draft, write.offset)?;
@@ -214,12 +206,33 @@ impl Session {
         self.connection.flush().map_err(lost)
     }
 
+    /// The peer broke the protocol: it learns why, if it asked for an answer, and loses the
+    /// connection.
+    fn cut_off(&mut self, frame: &Incoming, error: Error) -> Result<()> {
+        if frame.kind != kind::WRITE || frame.flags & data::FLAG_ACKNOWLEDGE != 0 {
+            self.answer_failure(frame.request, error.clone())?;
+        }
+        Err(error)
+    }
+
     fn answer_failure(&mut self, request: u32, error: Error) -> Result<()> {
         self.meta.clear();
         data::encode(&data::bounded(error), &mut self.meta)?;
         self.connection.send(kind::FAILED, 0, request, &self.meta, &[], 0, None).map_err(lost)?;
         self.connection.flush().map_err(lost)
     }
+}
+
+/// Decodes a write whose piece can be one.
+fn sound_write(frame: &Incoming, meta: &[u8]) -> Result<data::Write> {
+    let write: data::Write = data::decode(meta)?;
+    if frame.payload_bytes == 0 || frame.payload_bytes as u64 > PIECE_BYTES {
+        return Err(breach("a piece that is empty or too long"));
+    }
+    if !write.offset.is_multiple_of(PIECE_BYTES) {
+        return Err(breach("a piece that begins in the middle of one"));
+    }
+    Ok(write)
 }
 
 /// Takes a piece from the connection into the draft. The outer result is the connection's, the

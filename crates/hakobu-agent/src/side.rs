@@ -33,6 +33,12 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// How long connections may take to end once the engine has.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long a peer may leave data unanswered that the system sends again and again: a cut line. The system itself
+/// would go on for a quarter of an hour.
+const UNANSWERED_LIMIT: Duration = Duration::from_secs(20);
+/// How often that is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// One machine's part in a transfer.
 pub struct Side {
     /// Made only where connections are: it takes some 20 ms.
@@ -67,6 +73,14 @@ impl Stop {
         self.cancel.load(Ordering::Relaxed)
     }
 
+    /// Ends all connections if a peer does not answer any more.
+    fn end_unanswered(&self) {
+        let interrupters = self.interrupters.lock().unwrap_or_else(PoisonError::into_inner);
+        if interrupters.iter().any(|interrupter| interrupter.is_unanswered(UNANSWERED_LIMIT)) {
+            interrupters.iter().for_each(Interrupter::interrupt);
+        }
+    }
+
     fn interrupt(&self) {
         self.interrupters
             .lock()
@@ -90,7 +104,7 @@ impl Stop {
 /// A target held for an engine elsewhere.
 struct Serving {
     session: Arc<Session>,
-    /// Accepts connections, if it was this side that opened the port.
+    /// Accepts connections, if it was this side that opened the port, and sees that they live.
     acceptor: Option<JoinHandle<()>>,
 }
 
@@ -196,7 +210,8 @@ impl Side {
             }
             Way::Dial { addresses, port } => {
                 session.dial(addresses, *port, request.lanes)?;
-                None
+                let session = session.clone();
+                Some(std::thread::spawn(move || session.watch()))
             }
         };
         self.serving = Some(Serving { session, acceptor });
@@ -222,6 +237,8 @@ impl Side {
         while session.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
+        // The threads' shares of the session may outlive this process's last instruction.
+        session.target.close();
         self.stop.forget();
         let error = session.error.lock().unwrap_or_else(PoisonError::into_inner).take();
         Served { error, peak_memory_bytes: machine::peak_memory_bytes() }
@@ -265,13 +282,25 @@ impl Side {
             Ok(prepared) => prepared,
             Err(error) => return failed(error),
         };
-        let summary = engine::run(&Setup {
-            source: &source,
-            target: &target,
-            job: &request.job,
-            observer,
-            clock: &SystemClock::new(),
-            cancel: &self.stop.cancel,
+        let ended = AtomicBool::new(false);
+        let summary = std::thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                while !ended.load(Ordering::Acquire) {
+                    self.stop.end_unanswered();
+                    std::thread::park_timeout(LOOK_EVERY);
+                }
+            });
+            let summary = engine::run(&Setup {
+                source: &source,
+                target: &target,
+                job: &request.job,
+                observer,
+                clock: &SystemClock::new(),
+                cancel: &self.stop.cancel,
+            });
+            ended.store(true, Ordering::Release);
+            watch.thread().unpark();
+            summary
         });
         let wire = target.wire();
         drop(target);
@@ -315,12 +344,21 @@ impl Session {
     /// Takes connections until the session ends. Who fails the handshake is sent away.
     fn accept(self: Arc<Self>, listener: &TcpListener) {
         while !self.ended.load(Ordering::Acquire) && !self.stop.is_asked() {
-            let stream = match data_path::accept(listener, Duration::from_millis(50)) {
+            self.stop.end_unanswered();
+            let stream = match data_path::accept(listener, LOOK_EVERY) {
                 Ok(Some(stream)) => stream,
                 Ok(None) => continue,
                 Err(error) => return self.record(error),
             };
             self.clone().start(stream);
+        }
+    }
+
+    /// Sees that connections live, until the session ends.
+    fn watch(self: Arc<Self>) {
+        while !self.ended.load(Ordering::Acquire) && !self.stop.is_asked() {
+            self.stop.end_unanswered();
+            std::thread::sleep(LOOK_EVERY);
         }
     }
 

@@ -19,7 +19,7 @@ use hakobu_proto::control::{
     Cipher, Machine, PathBytes, Ran, RunHereRequest, RunRequest, SourceAsk, SourceLook, TargetLook,
 };
 
-use crate::far::FarSide;
+use crate::far::{FarSide, STARTING};
 use crate::meet::{Meeting, Met};
 use crate::party::Party;
 use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Verify};
@@ -30,6 +30,9 @@ use crate::ssh::{Prompts, SshSettings, Way, find_uploads};
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
 /// How many lanes a long way gets.
 const LANES_ON_A_LONG_WAY: u16 = 8;
+/// The least and the most that logging in again may take.
+const LOGIN_AGAIN_MIN: Duration = Duration::from_secs(15);
+const LOGIN_AGAIN_MAX: Duration = Duration::from_secs(120);
 /// The longest pause before a lost connection is tried again.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
@@ -74,9 +77,14 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
     let mut earlier: Option<Summary> = None;
     let mut pause = Duration::from_millis(500);
     let mut lost_at = None;
+    // Why the connection was lost, for when nothing better is known in the end.
+    let mut lost_by: Option<Error> = None;
     loop {
         let mut transfer = Transfer { transport: "local", ..Transfer::default() };
-        let attempt = Attempt { request, surroundings: &mut *surroundings, began };
+        let login_limit = lost_at.map(|lost: Instant| {
+            request.retry_for.saturating_sub(lost.elapsed()).clamp(LOGIN_AGAIN_MIN, LOGIN_AGAIN_MAX)
+        });
+        let attempt = Attempt { request, surroundings: &mut *surroundings, began, login_limit };
         if let Err(error) = attempt.run(&mut transfer) {
             transfer.summary.fatal.get_or_insert(error);
         }
@@ -87,21 +95,43 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
         if let Some(earlier) = &earlier {
             add_earlier(&mut transfer.summary, earlier);
         }
-        let Some(error) = transfer.summary.fatal.clone().filter(Error::may_retry) else { return transfer };
+        let may_retry = |error: &Error| error.may_retry() || (earlier.is_some() && is_of_the_line(error));
+        let Some(error) = transfer.summary.fatal.clone().filter(may_retry) else { return transfer };
         // The time counts from the moment the connection was lost, anew whenever something moved.
         let since = if advanced { Instant::now() } else { lost_at.unwrap_or_else(Instant::now) };
         lost_at = Some(since);
-        if surroundings.cancel.load(Relaxed) || since.elapsed() + pause > request.retry_for {
+        if error.may_retry() {
+            lost_by = Some(error.clone());
+        }
+        if surroundings.cancel.load(Relaxed) {
             return transfer;
         }
-        let words = format!("connection lost ({error}); trying again in {:.1} s", pause.as_secs_f64());
+        if since.elapsed() + pause > request.retry_for {
+            if let Some(lost) = lost_by.filter(|_| !error.may_retry()) {
+                let detail = format!("{}; then {error}", lost.detail);
+                transfer.summary.fatal = Some(Error { detail, ..lost });
+            }
+            return transfer;
+        }
+        let what = match error.kind {
+            ErrorKind::Locked => "the far side has not noticed yet that the connection was lost".to_owned(),
+            _ => format!("connection lost ({error})"),
+        };
+        let words = format!("{what}; trying again in {:.1} s", pause.as_secs_f64());
         surroundings.observer.event(Event::Notice { words });
         if !sleep(pause, &surroundings.cancel) {
+            transfer.summary.fatal = Some(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
             return transfer;
         }
         pause = (pause * 2).min(PAUSE_MAX);
         earlier = Some(transfer.summary);
     }
+}
+
+/// Whether an error that usually is final may come from a line that was lost a moment ago: nobody
+/// can log in yet, or the agent of the attempt before still waits for us.
+fn is_of_the_line(error: &Error) -> bool {
+    error.kind == ErrorKind::Locked || error.during == STARTING
 }
 
 /// Sleeps unless a stop is asked for.
@@ -156,6 +186,8 @@ struct Attempt<'a, 'b> {
     request: &'a CopyRequest,
     surroundings: &'a mut Surroundings<'b>,
     began: Instant,
+    /// How long a login may take, if it is not the first.
+    login_limit: Option<Duration>,
 }
 
 impl Attempt<'_, '_> {
@@ -220,7 +252,11 @@ impl Attempt<'_, '_> {
         transfer.connect = self.began.elapsed();
         let request = RunRequest { job, roots, capabilities };
         let ran = engine.run(request, self.surroundings.observer, &self.surroundings.cancel);
-        let served = target.end_serving();
+        let cut = match &ran {
+            Ok(ran) => ran.summary.fatal.as_ref().is_some_and(Error::may_retry),
+            Err(error) => error.may_retry(),
+        };
+        let served = target.end_serving(cut);
         let mut ran = ran?;
         transfer.wire_bytes = Some((ran.wire_sent_bytes, ran.wire_received_bytes));
         match served {
@@ -231,7 +267,7 @@ impl Attempt<'_, '_> {
             Err(error) => {
                 transfer.peak_memory_bytes = (ran.peak_memory_bytes, None);
                 // Everything was acknowledged; only the farewell failed.
-                if ran.summary.fatal.is_some() {
+                if ran.summary.fatal.is_some() && !error.may_retry() {
                     explain(&mut ran.summary, Some(error));
                 }
             }
@@ -270,6 +306,7 @@ impl Attempt<'_, '_> {
             request.ssh.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ");
         settings.user = host.user.clone().map(String::into_bytes);
         settings.port = host.port;
+        settings.time_limit = self.login_limit.unwrap_or(settings.time_limit);
         settings.agent_path = request.agent.as_ref().map(|path| path.as_os_str().as_encoded_bytes().to_vec());
         settings.sudo = request.sudo;
         settings.uploads = std::env::current_exe().map(|program| find_uploads(&program)).unwrap_or_default();
@@ -286,6 +323,7 @@ impl Attempt<'_, '_> {
         let found = match far.way {
             Way::OnPath => "found on its PATH",
             Way::AtPath => "at the path given",
+            Way::Uploaded if settings.always_upload => "uploaded, as the one there is of another version",
             Way::Uploaded => "uploaded, as none was found there",
         };
         self.decided(

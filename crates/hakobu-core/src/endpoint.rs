@@ -52,7 +52,8 @@ pub trait Lane: Send {
     /// Begins an operation. An operation comes back when the queue is full: reap first.
     fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation>;
 
-    /// The next completion. `None`: none within `wait`, or nothing is under way.
+    /// The next completion. `None`: none within `wait`, or nothing is under way. A lane that has
+    /// failed as a whole says so with an error for `Ticket::MAX`; nothing else will come of it.
     fn reap(&mut self, wait: Wait) -> Option<Completion>;
 
     /// An empty buffer of one piece, from the lane's own store. [`Operation::Write`] gives it back.

@@ -14,6 +14,11 @@ pub struct TcpInfo {
     pub rtt_us: u32,
     /// Segments that were sent again.
     pub retransmits: u32,
+    /// How often the oldest data that was not acknowledged has been sent again, since the peer last
+    /// acknowledged anything. A shut window does not count: it is acknowledged.
+    pub unanswered_retransmits: u32,
+    /// Time since the peer last acknowledged anything, in milliseconds.
+    pub since_acknowledged_ms: u32,
     /// Congestion window in segments.
     pub congestion_window_segments: u32,
     /// Largest segment we send, in bytes.
@@ -60,6 +65,8 @@ pub fn tcp_info(fd: impl AsFd) -> io::Result<TcpInfo> {
 /// Offsets are those of `struct tcp_info` in `linux/tcp.h`, which only grows.
 fn parse(bytes: &[u8; WANTED_BYTES]) -> TcpInfo {
     TcpInfo {
+        unanswered_retransmits: u32::from(bytes[2]),
+        since_acknowledged_ms: word(bytes, 56),
         segment_bytes: word(bytes, 16),
         rtt_us: word(bytes, 68),
         congestion_window_segments: word(bytes, 80),
@@ -103,7 +110,8 @@ mod tests {
         assert!(info.rtt_us > 0, "{info:?}");
         assert!((500..=65_536).contains(&info.segment_bytes), "{info:?}");
         assert!(info.congestion_window_segments > 0, "{info:?}");
-        assert_eq!(info.retransmits, 0, "{info:?}");
+        assert_eq!((info.retransmits, info.unanswered_retransmits), (0, 0), "{info:?}");
+        assert!(info.since_acknowledged_ms < 60_000, "{info:?}");
     }
 
     #[test]

@@ -198,6 +198,9 @@ impl fmt::Debug for Connection {
     }
 }
 
+/// So many times data is sent again before silence means that the peer is gone.
+const UNANSWERED_RETRANSMITS: u32 = 4;
+
 /// Ends a connection from outside the thread that owns it: calls that block
 /// there return [`ConnectionError::Cut`], on both ends.
 #[derive(Debug)]
@@ -208,5 +211,13 @@ impl Interrupter {
     pub fn interrupt(&self) {
         // It fails only when there is nothing left to shut down.
         let _ = self.0.shutdown(Shutdown::Both);
+    }
+
+    /// Whether the peer has answered nothing for `limit`, although data was sent to it again and
+    /// again. Keep-alive probes do not find that: they are for connections that are silent.
+    pub fn is_unanswered(&self, limit: Duration) -> bool {
+        let Ok(info) = tcp_info(&self.0) else { return false };
+        info.unanswered_retransmits >= UNANSWERED_RETRANSMITS
+            && Duration::from_millis(info.since_acknowledged_ms.into()) >= limit
     }
 }

@@ -1,7 +1,7 @@
 //! A TCP socket: one attempt per call, and a count of what passed.
 
 use std::io::IoSlice;
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -39,6 +39,14 @@ pub(super) struct Socket {
     stream: TcpStream,
     pub sent_bytes: u64,
     pub received_bytes: u64,
+}
+
+impl Drop for Socket {
+    /// The peer learns of the end even while someone holds an interrupter, which is a second
+    /// descriptor of the same socket.
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
 }
 
 impl Socket {

@@ -18,7 +18,9 @@ pub enum SshError {
         why: &'static str,
     },
     /// The ssh command itself could not be started.
-    #[error("cannot run the ssh command {command:?}: {error}")]
+    #[error(
+        "cannot run the ssh command {command:?}: {error}; install it, or name another with --ssh COMMAND"
+    )]
     Spawn {
         /// Its first word.
         command: String,
@@ -26,13 +28,16 @@ pub enum SshError {
         error: io::Error,
     },
     /// ssh ended with 255, which is how it says that it failed itself.
-    #[error("ssh could not log in to {host} (its own words are above)")]
+    #[error("ssh could not log in to {host} (its own words are above); `ssh {host}` has to work first")]
     Login {
         /// The far side.
         host: String,
     },
     /// Something else than an agent answered.
-    #[error("what runs on {host} is not a hakobu agent: {}", spoken(.first_line))]
+    #[error(
+        "what runs on {host} is not a hakobu agent: {}; install hakobu there, or name it with --agent PATH",
+        spoken(.first_line)
+    )]
     NotAnAgent {
         /// The far side.
         host: String,
@@ -40,7 +45,10 @@ pub enum SshError {
         first_line: String,
     },
     /// It ended before it spoke.
-    #[error("the hakobu agent on {host} ended before it spoke ({ending}); its own words, if any, are above")]
+    #[error(
+        "the hakobu agent on {host} ended before it spoke ({ending}); its own words, if any, are above; \
+         see what `ssh {host} hakobu --version` says"
+    )]
     Ended {
         /// The far side.
         host: String,
@@ -48,7 +56,7 @@ pub enum SshError {
         ending: String,
     },
     /// Nothing moved for the time limit.
-    #[error("no answer from {host} within {limit:?}")]
+    #[error("no answer from {host} within {limit:?}; see whether `ssh {host}` works")]
     TimedOut {
         /// The far side.
         host: String,
@@ -99,7 +107,10 @@ pub enum SshError {
         oldest: (u32, u32),
     },
     /// No directory over there takes the program and lets it run.
-    #[error("{host} has no directory that has room for the program and allows execution (tried:{tried})")]
+    #[error(
+        "{host} has no directory that has room for the program and allows execution (tried:{tried}); \
+         install hakobu there and name it with --agent PATH"
+    )]
     NoPlace {
         /// The far side.
         host: String,
@@ -107,7 +118,7 @@ pub enum SshError {
         tried: String,
     },
     /// The far directory filled up during the upload.
-    #[error("no room for the program in {place} on {host}")]
+    #[error("no room for the program in {place} on {host}; free some, or install hakobu there")]
     NoRoom {
         /// The far side.
         host: String,
@@ -129,7 +140,9 @@ pub enum SshError {
         error: io::Error,
     },
     /// `--agent` names something that cannot be run.
-    #[error("the agent path {path:?} on {host} is there, but cannot be run")]
+    #[error(
+        "the agent path {path:?} on {host} is there, but cannot be run; name a program with --agent PATH"
+    )]
     NotExecutable {
         /// The far side.
         host: String,
@@ -137,19 +150,21 @@ pub enum SshError {
         path: String,
     },
     /// No sudo over there.
-    #[error("{host} has no sudo on its PATH")]
+    #[error("{host} has no sudo on its PATH; log in as root instead, or leave --sudo out")]
     NoSudo {
         /// The far side.
         host: String,
     },
     /// sudo wants a password and nobody gave one.
-    #[error("sudo on {host} wants a password, and none was given")]
+    #[error(
+        "sudo on {host} wants a password, and none was given; run hakobu on a terminal, or allow it without one"
+    )]
     NoPassword {
         /// The far side.
         host: String,
     },
     /// The password was wrong each time sudo asked.
-    #[error("sudo on {host} did not accept the password")]
+    #[error("sudo on {host} did not accept the password; it is that of the user over there")]
     WrongPassword {
         /// The far side.
         host: String,

@@ -31,8 +31,9 @@ pub use upload::{find_uploads, static_name};
 
 /// What the agent writes first on its standard output, before any message. The near side answers nothing to it.
 pub const PREAMBLE: &[u8] = b"\0hakobu:agent\n";
-/// The oldest kernel that an uploaded program is sent to. Its C library refuses to start on an older one.
-pub const OLDEST_KERNEL: (u32, u32) = (3, 2);
+/// The oldest kernel that an uploaded program is sent to: the first with `statx`. What newer ones
+/// have (`openat2`, nameless files on every file system) is used where it is there.
+pub const OLDEST_KERNEL: (u32, u32) = (4, 11);
 /// How often sudo's question is passed on.
 const MAX_PASSWORDS: u32 = 3;
 

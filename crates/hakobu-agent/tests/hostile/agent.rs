@@ -133,6 +133,7 @@ fn run() -> Request {
         device: false,
         lanes: u16::MAX,
         digest: true,
+        clone: false,
         durable: true,
         dry_run: false,
         require: Vec::new(),
@@ -150,7 +151,9 @@ fn serve(job: [u8; 16], root: &[u8], way: Way) -> Request {
 #[test]
 fn anything_before_hello_and_hello_twice() {
     let hello = Request::Hello { oldest: 1, newest: 1, digest: false };
-    for request in [run(), connect(Way::Accept), Request::EndServing, Request::Listen { address: None, port: None }] {
+    for request in
+        [run(), connect(Way::Accept), Request::EndServing, Request::Listen { address: None, port: None }]
+    {
         let mut controller = Controller::new();
         let answer = controller.ask(&request);
         controller.is_refused(answer);

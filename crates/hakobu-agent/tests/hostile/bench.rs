@@ -1,5 +1,6 @@
 //! A target that is served, what lies around it, and a peer that sends whatever it likes.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpStream;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use hakobu_agent::connection::{self, Connection, ConnectionError, Fingerprint, Identity, Wait};
+use hakobu_agent::connection::{self, Connection, ConnectionError, Fingerprint, Identity, Interrupter, Wait};
 use hakobu_agent::side::{Side, Stop};
 use hakobu_core::checksum::crc64;
 use hakobu_core::digest::piece_value;
@@ -49,6 +50,8 @@ pub struct Session {
     port: u16,
     cipher: Cipher,
     before: Tree,
+    /// Ends the peers that a test still holds.
+    peers: RefCell<Vec<Interrupter>>,
 }
 
 /// What a tree holds: for each path the kind with its mode, the owner, and the content.
@@ -75,7 +78,7 @@ impl Session {
         plant(&root, &outside);
         let before = look(base.path());
         let identity = Identity::generate().unwrap();
-        let mut side = Side::new(Stop::default()).unwrap();
+        let mut side = Side::with_identity(Stop::default()).unwrap();
         let port = side.listen(Some("127.0.0.1"), None).unwrap();
         let request = ServeRequest {
             job: job(),
@@ -87,7 +90,7 @@ impl Session {
             lanes: 1,
         };
         side.serve(&request).unwrap();
-        Self { base, side, identity, port, cipher, before }
+        Self { base, side, identity, port, cipher, before, peers: RefCell::default() }
     }
 
     /// A place below the directory that holds everything.
@@ -102,10 +105,12 @@ impl Session {
 
     /// A connection that has said nothing yet.
     pub fn silent_peer(&self) -> Peer {
-        let expected = Fingerprint(self.side.fingerprint());
+        let expected = Fingerprint(self.side.fingerprint().unwrap());
         let cipher = connection::Cipher::from(self.cipher);
         let connection = Connection::client(self.stranger(), &self.identity, expected, cipher, PATIENCE);
-        Peer { connection: connection.unwrap(), request: 0 }
+        let connection = connection.unwrap();
+        self.peers.borrow_mut().push(connection.interrupter().unwrap());
+        Peer { connection, request: 0 }
     }
 
     /// A connection that has said hello.
@@ -137,6 +142,7 @@ impl Session {
     /// As [`Session::check`], then ends the session: no draft may be left behind.
     pub fn end(mut self, allowed: &[&str]) {
         self.check(allowed);
+        self.peers.borrow().iter().for_each(Interrupter::interrupt);
         self.side.end_serving();
         self.compare(allowed);
         let left: Vec<_> = look_at_all(self.base.path()).into_keys().filter(|path| is_draft(path)).collect();
@@ -173,7 +179,9 @@ fn look_at_all(base: &Path) -> Tree {
             let path = entry.unwrap().path();
             let metadata = fs::symlink_metadata(&path).unwrap();
             let content = match metadata.file_type() {
-                kind if kind.is_symlink() => fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes(),
+                kind if kind.is_symlink() => {
+                    fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+                }
                 kind if kind.is_file() => fs::read(&path).unwrap(),
                 _ => Vec::new(),
             };

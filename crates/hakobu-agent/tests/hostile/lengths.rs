@@ -22,9 +22,14 @@ fn send_header(peer: &Peer, meta_bytes: u32, payload_bytes: u32, reserved: u16) 
 fn headers_that_announce_too_much() {
     let session = Session::with(grant(), Cipher::None, |_, _| {});
     let (meta, payload) = (META_LIMIT_BYTES as u32, PAYLOAD_LIMIT_BYTES as u32);
-    for (meta, payload, reserved) in
-        [(meta + 1, 0, 0), (u32::MAX, 0, 0), (0, payload + 1, 0), (0, u32::MAX, 0), (u32::MAX, u32::MAX, 0), (0, 0, 1)]
-    {
+    for (meta, payload, reserved) in [
+        (meta + 1, 0, 0),
+        (u32::MAX, 0, 0),
+        (0, payload + 1, 0),
+        (0, u32::MAX, 0),
+        (u32::MAX, u32::MAX, 0),
+        (0, 0, 1),
+    ] {
         let mut peer = session.peer();
         peer.connection.flush().unwrap();
         send_header(&peer, meta, payload, reserved);

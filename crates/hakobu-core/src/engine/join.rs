@@ -1,12 +1,11 @@
 //! Comparing the two sides of one directory: a merge of two sorted listings into tasks.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Shared;
 use super::large::LargeFile;
-use super::node::{DirectoryTask, Node, TargetState};
+use super::node::{DirectoryTask, Node, Prefetched, TargetState};
 use super::queue::PackTask;
 use crate::counters::LaneCounters;
 use crate::endpoint::{Change, DraftId, LossKind, Pick, Picks, SourceFile, failure};
@@ -24,8 +23,9 @@ pub(super) struct Found {
     pub directories: Vec<DirectoryTask>,
     pub packs: Vec<PackTask>,
     pub files: Vec<Arc<LargeFile>>,
-    /// Attribute changes in this directory; each is counted as pending in its node.
-    pub changes: Vec<Change>,
+    /// Attribute changes in this directory with the paths at the source; each is counted as pending
+    /// in its node.
+    pub changes: Vec<(EntryPath, Change)>,
 }
 
 /// Compares one directory.
@@ -34,7 +34,7 @@ pub(super) struct Join<'a> {
     pub counters: &'a LaneCounters,
     pub node: &'a Arc<Node>,
     /// Listings of directories below that the target sent along.
-    pub prefetched: &'a mut HashMap<EntryPath, Listing>,
+    pub prefetched: &'a Prefetched,
     /// Gives numbers to drafts.
     pub next_draft: &'a mut dyn FnMut() -> DraftId,
     /// The target name of the only entry, if it is not the source's.
@@ -49,7 +49,7 @@ impl<'a> Join<'a> {
         shared: &'a Shared<'a>,
         counters: &'a LaneCounters,
         node: &'a Arc<Node>,
-        prefetched: &'a mut HashMap<EntryPath, Listing>,
+        prefetched: &'a Prefetched,
         next_draft: &'a mut dyn FnMut() -> DraftId,
     ) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl<'a> Join<'a> {
             matched += u64::from(beside.is_some());
             self.entry(source, index, beside.map(|index| target.metadata(index)));
         }
-        self.counters.entries_only_in_target.add(target.len() as u64 - matched);
+        self.counters.entries_only_in_target.add((target.len() as u64).saturating_sub(matched));
         self.close_pack(source);
         self.found
     }
@@ -179,7 +179,8 @@ impl<'a> Join<'a> {
         let state = if is_new {
             TargetState::Absent
         } else {
-            self.prefetched.remove(&target_path).map_or(TargetState::Unknown, TargetState::Listed)
+            let listed = |listing| TargetState::Listed(listing, self.prefetched.clone());
+            self.prefetched.take(&target_path).map_or(TargetState::Unknown, listed)
         };
         let place = (self.node.root, source_path, target_path);
         let node = Node::new(place, Some(metadata.attributes()), Some(self.node.clone()), touched);
@@ -230,14 +231,18 @@ impl<'a> Join<'a> {
 
     fn attributes(&mut self, source: &Arc<Listing>, index: usize) {
         let (name, metadata) = (source.name(index), source.metadata(index));
-        self.counters.entries_attributes_only.add(1);
-        match self.node.target.join(self.target_name.unwrap_or(name)) {
-            Ok(path) if self.shared.setup.job.dry_run => self.planned("attributes", &path, 0),
-            Ok(path) => {
-                self.node.hold(1);
-                self.found.changes.push(Change::Attributes { path, attributes: metadata.attributes() });
+        let paths = (self.node.source.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
+        match paths {
+            (_, Ok(path)) if self.shared.setup.job.dry_run => {
+                self.counters.entries_attributes_only.add(1);
+                self.planned("attributes", &path, 0);
             }
-            Err(error) => self.fail(name, error),
+            (Ok(source), Ok(path)) => {
+                self.node.hold(1);
+                let change = Change::Attributes { path, attributes: metadata.attributes() };
+                self.found.changes.push((source, change));
+            }
+            (Err(error), _) | (_, Err(error)) => self.fail(name, error),
         }
     }
 

@@ -84,6 +84,7 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         for index in 0..lanes {
             let (shared, ended) = (&shared, ended.clone());
             scope.spawn(move || {
+                let _guard = PanicGuard(shared);
                 let result = work(shared, index);
                 if let Err(error) = result {
                     shared.stop(error);
@@ -95,6 +96,17 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         watch(&shared, &end);
     });
     shared.record.into_summary(setup.clock.now_ns())
+}
+
+/// Stops the other lanes when a lane panics: they would wait for ever for what it had taken.
+struct PanicGuard<'a>(&'a Shared<'a>);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop(Error::new(ErrorKind::Io, "copying", "a defect in hakobu ended a lane"));
+        }
+    }
 }
 
 /// Tells the observer the figures, and the lanes to stop, until all lanes have ended.
@@ -121,9 +133,12 @@ fn watch(shared: &Shared<'_>, end: &mpsc::Receiver<()>) {
 
 /// The life of one lane.
 fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
-    let source = shared.setup.source.open_lane(index)?;
-    let target = match shared.setup.target.open_lane(index) {
-        Ok(target) => target,
+    let ends = shared.setup.source.open_lane(index).and_then(|source| {
+        let target = shared.setup.target.open_lane(index)?;
+        Ok((source, target))
+    });
+    let (source, target) = match ends {
+        Ok(ends) => ends,
         // One lane is enough to do the work; fewer than hoped for is no failure.
         Err(error) if index > 0 && !error.is_fatal() => return Ok(()),
         Err(error) => return Err(error),

@@ -1,10 +1,11 @@
 //! Directories that still have something to be done below them.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::entry::Attributes;
-use crate::listing::Listing;
+use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
 
 /// A directory on both sides, kept until everything below it is done.
@@ -24,6 +25,8 @@ pub(super) struct Node {
     pending: AtomicU64,
     /// Whether its attributes have to be set: it is new, differs, or something was put into it.
     touched: AtomicBool,
+    /// Whether it is among the failures, of which each is told once.
+    failed: AtomicBool,
 }
 
 impl Node {
@@ -45,12 +48,18 @@ impl Node {
             parent,
             pending: AtomicU64::new(1),
             touched: AtomicBool::new(touched),
+            failed: AtomicBool::new(false),
         })
     }
 
     /// Something was put into it.
     pub fn touch(&self) {
         self.touched.store(true, Ordering::Relaxed);
+    }
+
+    /// It could not be listed, or its attributes could not be set. Whether that is news.
+    pub fn fail(&self) -> bool {
+        !self.failed.swap(true, Ordering::Relaxed)
     }
 
     /// `count` more things are pending.
@@ -76,8 +85,25 @@ pub(super) enum TargetState {
     Absent,
     /// It is there and has to be listed.
     Unknown,
-    /// It is there, and this is in it.
-    Listed(Listing),
+    /// It is there, and this is in it. What came along may be about directories further down.
+    Listed(Listing, Prefetched),
+}
+
+/// Listings that the target sent along with those it was asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Prefetched(Arc<Mutex<HashMap<EntryPath, Listing>>>);
+
+impl Prefetched {
+    /// Those that succeeded; the others will be asked for, and give their error then.
+    pub fn new(listings: impl Iterator<Item = DirectoryListing>) -> Self {
+        let good = listings.filter_map(|listing| Some((listing.path, listing.result.ok()?)));
+        Self(Arc::new(Mutex::new(good.collect())))
+    }
+
+    /// The listing of a directory, once.
+    pub fn take(&self, path: &EntryPath) -> Option<Listing> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(path)
+    }
 }
 
 /// A directory to scan and compare.

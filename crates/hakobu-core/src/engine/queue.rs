@@ -16,6 +16,9 @@ use crate::endpoint::Picks;
 const PACKS_MAX: usize = 256;
 /// Scanning pauses while so many big files wait.
 const FILES_MAX: usize = 1024;
+/// So many drafts may be open at a time: each costs the target a descriptor, of which a process
+/// has 1024 by default.
+const DRAFTS_MAX: usize = 512;
 /// How many directories are asked for in one request.
 const LISTED_AT_ONCE: usize = 32;
 
@@ -61,6 +64,8 @@ struct State {
     files: VecDeque<Arc<LargeFile>>,
     active: VecDeque<Arc<LargeFile>>,
     finished: Vec<Arc<Node>>,
+    /// Files that were taken to be begun and are neither finished nor given up.
+    drafts: usize,
     /// Tasks that wait or are under way, and directories whose attributes are not set.
     outstanding: u64,
     /// Directories that wait or are being scanned.
@@ -130,6 +135,17 @@ impl Queue {
         self.wake.notify_all();
     }
 
+    /// A big file is finished or given up: another one may be begun.
+    pub fn draft_done(&self) {
+        let mut state = self.lock();
+        let was_full = state.drafts >= DRAFTS_MAX;
+        state.drafts = state.drafts.saturating_sub(1);
+        drop(state);
+        if was_full {
+            self.wake.notify_all();
+        }
+    }
+
     /// Counts work that is under way without having been queued.
     pub fn hold(&self, count: u64) {
         self.lock().outstanding += count;
@@ -158,7 +174,13 @@ impl Queue {
             if node.attributes_to_set().is_some() {
                 let mut state = self.lock();
                 state.outstanding += 1;
+                let is_first = state.finished.is_empty();
                 state.finished.push(node.clone());
+                drop(state);
+                if is_first {
+                    // Lane 0 may be asleep, and it takes all there are.
+                    self.wake.notify_all();
+                }
             }
             match &node.parent {
                 Some(parent) => node = parent,
@@ -207,7 +229,12 @@ impl State {
             }
             self.active.pop_front();
         }
-        self.files.pop_front().map(Task::Begin)
+        if self.drafts >= DRAFTS_MAX {
+            return None;
+        }
+        let file = self.files.pop_front()?;
+        self.drafts += 1;
+        Some(Task::Begin(file))
     }
 
     fn take_small(&mut self) -> Option<Task> {

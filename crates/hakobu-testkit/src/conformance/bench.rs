@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use hakobu_core::Result;
 use hakobu_core::checksum::crc64;
 use hakobu_core::digest::piece_value;
-use hakobu_core::endpoint::{Check, DraftId, Endpoint, Lane, Loss, Operation, Outcome, Wait};
+use hakobu_core::endpoint::{
+    Check, Completion, DraftId, Endpoint, Lane, Loss, Operation, Outcome, Ticket, Wait,
+};
 use hakobu_core::entry::{Attributes, Metadata, Time};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extent::PIECE_BYTES;
@@ -102,6 +104,8 @@ pub fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {
     while Instant::now() < deadline {
         match lane.reap(Wait::For(PATIENCE)) {
             Some(completion) if completion.ticket == TICKET => return completion.result,
+            // The lane failed as a whole, and this with it.
+            Some(Completion { ticket: Ticket::MAX, result: Err(error) }) => return Err(error),
             Some(other) => panic!("a completion that was not asked for: {other:?}"),
             None => {}
         }

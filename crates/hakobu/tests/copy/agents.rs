@@ -3,9 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
 
-use hakobu_testkit::sshd::{Shell, SshdOptions, Sudo, User};
+use hakobu_testkit::sshd::{Shell, SshdOptions, Sudo, User, no_root};
 use rustix::process::{Signal, kill_process};
 
 use crate::program::*;
@@ -23,18 +25,21 @@ fn instead_of_hakobu(script: &str) -> (tempfile::TempDir, Host) {
     let path = bin.path().join("hakobu");
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    let host = Host::with(SshdOptions { path_dirs: vec![bin.path().to_owned()], ..SshdOptions::default() });
+    let host = Host::with(&SshdOptions { path_dirs: vec![bin.path().to_owned()], ..SshdOptions::default() });
     (bin, host)
 }
 
 #[test]
 fn csh_a_banner_and_a_noisy_profile() {
+    if no_root() {
+        return;
+    }
     let user = User::create(Shell::Csh, &Sudo::Refused).unwrap();
     for name in [".cshrc", ".login"] {
         fs::write(user.home().join(name), "echo noise from the profile\necho more >/dev/stderr\n").unwrap();
     }
     let (bin, place) = (bin(), place());
-    let host = Host::with(SshdOptions {
+    let host = Host::with(&SshdOptions {
         login: Some(user.name().to_owned()),
         path_dirs: vec![bin.path().to_owned()],
         banner: Some("* * * Authorised use only * * *\n".repeat(50)),
@@ -51,74 +56,87 @@ fn csh_a_banner_and_a_noisy_profile() {
     assert_eq!(fs::read(source.join("large")).unwrap(), fs::read(back.join("large")).unwrap());
 }
 
+/// hakobu where no static build is beside it, so that it cannot upload itself.
+fn alone(bin: &tempfile::TempDir) -> Copy {
+    Copy::by(Command::new(bin.path().join("hakobu")))
+}
+
 #[test]
 fn what_is_not_an_agent() {
-    let place = place();
+    let (place, own) = (place(), bin());
     let source = file(&place.path().join("source"), 1000);
     let target = place.path().join("target");
     for (script, words) in [
-        ("#!/bin/sh\necho Welcome to the jungle; cat >/dev/null\n", "Welcome to the jungle"),
-        ("#!/bin/sh\necho Welcome to the jungle\n", "Welcome to the jungle"),
-        ("#!/bin/sh\nexit 7\n", "exit code 7"),
-        ("#!/bin/sh\nkill -9 $$\n", "ended before it spoke"),
+        (
+            "#!/bin/sh\necho Welcome to the jungle\n",
+            ["it says \"Welcome to the jungle\"", "install hakobu there"],
+        ),
+        ("#!/bin/sh\nexit 7\n", ["exit code 7", "hakobu --version"]),
         // The preamble of an agent, and then nonsense.
-        ("#!/bin/sh\nprintf '\\000hakobu:agent\\nGET / HTTP/1.1\\r\\n'; cat >/dev/null\n", "throwaway"),
+        (
+            "#!/bin/sh\nprintf '\\000hakobu:agent\\nGET / HTTP/1.1\\r\\n'; cat >/dev/null\n",
+            ["longer than any message", "what to do: "],
+        ),
     ] {
         let (_bin, host) = instead_of_hakobu(script);
-        let ran = Copy::new().to(&host).env("HAKOBU_TEST", "1").arg(&source).arg(host.at(&target)).run_to(1);
-        ran.says(&["throwaway", words, "what to do: "]);
+        let ran = alone(&own).to(&host).arg(&source).arg(host.at(&target)).run_to(1);
+        ran.says(&["throwaway"]).says(&words);
         assert!(!target.exists());
     }
 }
 
-/// An agent that speaks, but no version that we know: it answers the first question with a refusal of its own.
+/// An agent that speaks, but no version that we know: it refuses the first question.
 #[test]
 fn an_agent_of_another_version() {
     use hakobu_core::error::{Error, ErrorKind};
     use hakobu_proto::control::Answer;
-    let place = place();
+    let (place, own) = (place(), bin());
     let source = file(&place.path().join("source"), 1000);
-    let refused = Error::new(ErrorKind::Unsupported, "agreeing on a version", "this agent speaks versions 99 to 99");
-    let mut answer = b"\0hakobu:agent\n".to_vec();
-    hakobu_agent::channel::send(&mut answer, &Answer::Refused(refused)).unwrap();
+    let words = "no common protocol version: the near side speaks 1 to 1, the far side 99 to 99; bring hakobu up to \
+                 date on the near side";
+    let refused = Error::new(ErrorKind::Unsupported, "agreeing on a protocol version", words);
+    let (mut answer, mut message) = (b"\0hakobu:agent\n".to_vec(), Vec::new());
+    hakobu_proto::data::encode(&Answer::Refused(refused), &mut message).unwrap();
+    answer.extend((message.len() as u32).to_le_bytes());
+    answer.extend(message);
     let said = place.path().join("answer");
     fs::write(&said, answer).unwrap();
     let (_bin, host) = instead_of_hakobu(&format!("#!/bin/sh\ncat {}; cat >/dev/null\n", said.display()));
-    let ran = Copy::new().to(&host).arg(&source).arg(host.at(place.path().join("target"))).run_to(1);
-    ran.says(&["throwaway", "versions 99 to 99", "what to do: ", "--version"]);
+    let target = place.path().join("target");
+    let ran = alone(&own).to(&host).arg(&source).arg(host.at(&target)).run_to(1);
+    ran.says(&[
+        "agreeing on a protocol version with throwaway: no common protocol version",
+        "bring hakobu up to date",
+    ]);
+    assert!(!target.exists());
+
+    // Who can upload itself does.
+    let uploading = place.path().join("hakobu");
+    install(static_program(), &uploading);
+    let copy = Copy::by(Command::new(&uploading)).to(&host).arg("--why").arg(&source).arg(host.at(&target));
+    copy.run_to(0).says(&["uploaded, as the one there is of another version"]);
+    assert_same(&source, &target);
 }
 
 #[test]
 fn an_agent_at_a_path() {
     let (bin, place) = (bin(), place());
     fs::rename(bin.path().join("hakobu"), bin.path().join("odd 'name'")).unwrap();
-    let host = Host::with(SshdOptions::default());
+    let host = Host::with(&SshdOptions::default());
     let source = file(&place.path().join("source"), 1000);
     let target = place.path().join("target");
-    let copy = |agent: PathBuf| Copy::new().to(&host).arg("--agent").arg(agent).arg(&source).arg(host.at(&target));
+    let copy =
+        |agent: PathBuf| Copy::new().to(&host).arg("--agent").arg(agent).arg(&source).arg(host.at(&target));
     copy(bin.path().join("odd 'name'")).run_to(0);
     assert_same(&source, &target);
     fs::write(bin.path().join("plain"), "text").unwrap();
-    copy(bin.path().join("plain")).run_to(1).says(&["is there, but cannot be run", "what to do: "]);
+    copy(bin.path().join("plain")).run_to(1).says(&["is there, but cannot be run", "--agent PATH"]);
 }
 
 /// Copies on a terminal, typing `answers` line by line when a password is asked for. Gives the exit code and what
 /// was shown.
 fn on_a_terminal(host: &Host, arguments: &[&std::ffi::OsStr], answers: &str) -> (Option<i32>, String) {
-    let mut line = format!("exec {HAKOBU} copy");
-    for argument in arguments {
-        line.push_str(&format!(" '{}'", argument.to_str().unwrap()));
-    }
-    // The terminal is script's; it passes on what is typed.
-    let mut child = Command::new("script")
-        .args(["--quiet", "--return", "--echo", "never", "--command", &line, "/dev/null"])
-        .env("HAKOBU_SSH", host.sshd.ssh_command())
-        .env("TERM", "dumb")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = terminal(host, HAKOBU, arguments).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut output = child.stdout.take().unwrap();
     let (mut shown, mut asked) = (String::new(), 0);
@@ -146,10 +164,13 @@ fn on_a_terminal(host: &Host, arguments: &[&std::ffi::OsStr], answers: &str) -> 
 
 #[test]
 fn sudo_with_a_password() {
+    if no_root() {
+        return;
+    }
     let password = "s3cret 'of' mine";
     let user = User::create(Shell::Bash, &Sudo::Password(password.to_owned())).unwrap();
     let (bin, place) = (bin(), place());
-    let host = Host::with(SshdOptions {
+    let host = Host::with(&SshdOptions {
         login: Some(user.name().to_owned()),
         path_dirs: vec![bin.path().to_owned()],
         ..SshdOptions::default()
@@ -179,7 +200,7 @@ fn sudo_with_a_password() {
     let mut alone = Command::new("setsid");
     alone.arg("--wait").arg(HAKOBU);
     let ran = Copy::by(alone).to(&host).args(arguments).run_to(1);
-    ran.says(&["sudo on throwaway wants a password", "what to do: "]);
+    ran.says(&["sudo on throwaway wants a password", "on a terminal"]);
 
     let (code, shown) = on_a_terminal(&host, &arguments, "");
     assert!(matches!(code, Some(130)), "{code:?} {shown}");
@@ -190,34 +211,135 @@ fn sudo_with_a_password() {
 fn left_behind(user: &User) -> Vec<PathBuf> {
     let places = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
     let uid = uid_of(user.name());
-    let entries = places.iter().chain([&user.home().to_owned()]).filter_map(|place| fs::read_dir(place).ok());
+    let home = user.home().to_owned();
+    let entries = places.iter().chain([&home]).filter_map(|place| fs::read_dir(place).ok());
     entries
         .flatten()
         .flatten()
         .filter(|entry| {
-            let owned = entry.metadata().is_ok_and(|found| std::os::unix::fs::MetadataExt::uid(&found) == uid);
+            let owned =
+                entry.metadata().is_ok_and(|found| std::os::unix::fs::MetadataExt::uid(&found) == uid);
             owned && entry.file_name().to_string_lossy().starts_with("hakobu.")
         })
         .map(|entry| entry.path())
         .collect()
 }
 
-/// Where this program is, so is what it uploads: for the test the same program under the name of a static build.
-/// Its libraries are on the host as well, as that is this machine.
-fn uploading() -> tempfile::TempDir {
-    let bin = bin();
-    let name = format!("hakobu-static-{}", std::env::consts::ARCH);
-    make_static_looking(&bin.path().join("hakobu"), &bin.path().join(name));
-    bin
+/// A program that can upload itself: this very program, linked statically. Cargo has built all else
+/// of it already.
+fn static_program() -> PathBuf {
+    static LINKED: OnceLock<PathBuf> = OnceLock::new();
+    let link = || {
+        let profile_dir = Path::new(HAKOBU).parent().unwrap();
+        let profile = match profile_dir.file_name().unwrap().to_str().unwrap() {
+            "debug" => "dev",
+            other => other,
+        };
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args([
+            "rustc",
+            "--quiet",
+            "--package",
+            "hakobu",
+            "--example",
+            "static_hakobu",
+            "--profile",
+            profile,
+        ]);
+        cargo.arg("--target-dir").arg(profile_dir.parent().unwrap());
+        cargo.args(["--", "-C", "target-feature=+crt-static"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        assert!(cargo.status().unwrap().success());
+        profile_dir.join("examples/static_hakobu")
+    };
+    LINKED.get_or_init(link).clone()
 }
 
-/// The real static build where there is one, else this program, started by its loader.
-fn make_static_looking(program: &Path, to: &Path) {
-    let _ = (program, to);
-    todo!("see below")
+/// Directories, besides their homes, that users may put things into.
+const RUN_PLACES: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
+#[test]
+fn where_hakobu_is_not_installed_it_uploads_itself_and_leaves_nothing() {
+    if no_root() {
+        return;
+    }
+    let user = User::create(Shell::Sh, &Sudo::Refused).unwrap();
+    let (bin, place) = (place(), place());
+    let program = bin.path().join("hakobu");
+    install(static_program(), &program);
+    let host = Host::with(&SshdOptions { login: Some(user.name().to_owned()), ..SshdOptions::default() });
+    let source = tree(&place.path().join("source"));
+    let before = left_behind(&user);
+    let copy = || {
+        Copy::by(Command::new(&program)).to(&host).arg("--why").arg(contents(&source)).arg(host.at("copy"))
+    };
+    let ran = copy().run_to(0);
+    ran.says(&["why: agent on throwaway: uploaded, as none was found there"]);
+    assert_eq!(fs::read(source.join("large")).unwrap(), fs::read(user.home().join("copy/large")).unwrap());
+    host.wait_for_no_agent();
+    assert_eq!(left_behind(&user), before);
+
+    // Killed before its work is done, it leaves as little.
+    let running = copy().options("--retry-for 0s").start();
+    wait_until("an agent runs", Duration::from_secs(20), || !host.agents().is_empty());
+    for agent in host.agents() {
+        let _ = kill_process(agent, Signal::KILL);
+    }
+    let _ = running.end();
+    host.wait_for_no_agent();
+    assert_eq!(left_behind(&user), before);
 }
 
 #[test]
-fn kill_of_an_uploaded_agent_leaves_nothing() {
-    let _ = (Signal::KILL, kill_process, left_behind, uploading);
+fn homes_that_forbid_execution_and_hosts_without_room() {
+    if no_root() {
+        return;
+    }
+    let user = User::create(Shell::Sh, &Sudo::Refused).unwrap();
+    let (bin, place) = (place(), place());
+    let program = bin.path().join("hakobu");
+    install(static_program(), &program);
+    let source = file(&place.path().join("source"), 1000);
+    let all = || RUN_PLACES.map(PathBuf::from).into_iter().chain([user.home().to_owned()]);
+    let with = |noexec: Vec<PathBuf>, small: Vec<(PathBuf, u64)>| {
+        Host::with(&SshdOptions {
+            login: Some(user.name().to_owned()),
+            noexec,
+            small,
+            ..SshdOptions::default()
+        })
+    };
+    let copy =
+        |host: &Host| Copy::by(Command::new(&program)).to(host).arg(&source).arg(host.at("copy")).run();
+
+    // Some of the places are enough.
+    let host = with(vec![PathBuf::from("/tmp"), user.home().to_owned()], Vec::new());
+    let ran = copy(&host);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(fs::read(&source).unwrap(), fs::read(user.home().join("copy")).unwrap());
+
+    let host = with(all().collect(), Vec::new());
+    let ran = copy(&host);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    ran.says(&["throwaway has no directory", "/tmp (forbids execution)", "install hakobu there"]);
+
+    let without_one = all().filter(|path| !path.ends_with("var/tmp")).collect();
+    let host = with(without_one, vec![("/var/tmp".into(), 100_000)]);
+    let ran = copy(&host);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    ran.says(&["throwaway has no directory", "/var/tmp (no room)", "--agent PATH"]);
+}
+
+#[test]
+fn where_nothing_can_be_uploaded_that_is_said() {
+    let place = place();
+    let host = Host::with(&SshdOptions::default());
+    let source = file(&place.path().join("source"), 1000);
+    // This build is not static, and none is beside it.
+    let bin = bin();
+    let ran = Copy::by(Command::new(bin.path().join("hakobu")))
+        .to(&host)
+        .arg(&source)
+        .arg(host.at(place.path().join("target")))
+        .run_to(1);
+    ran.says(&["hakobu is not on the PATH of throwaway", "install hakobu on throwaway", "--agent PATH"]);
 }

@@ -11,11 +11,14 @@ use std::time::Duration;
 
 use hakobu_testkit::link::{Link, LinkSettings};
 
+use hakobu_testkit::sshd::no_root;
+
 use crate::program::*;
 
 /// Slow enough to interfere: about 12 MB/s.
 pub fn slow_link() -> Link {
-    Link::up(LinkSettings { rate_bits_per_second: Some(100_000_000), mtu: 9000, ..LinkSettings::default() }).unwrap()
+    Link::up(LinkSettings { rate_bits_per_second: Some(100_000_000), mtu: 9000, ..LinkSettings::default() })
+        .unwrap()
 }
 
 /// Does something again and again while a copy runs.
@@ -79,6 +82,9 @@ fn a_file_that_is_overwritten_while_it_is_read() {
 
 #[test]
 fn small_and_large_files_that_vanish() {
+    if no_root() {
+        return;
+    }
     let link = slow_link();
     let (place, host) = (place(), Host::behind(&link));
     let source = place.path().join("source");
@@ -91,8 +97,12 @@ fn small_and_large_files_that_vanish() {
         file(&source.join(format!("small/{index}")), 60_000);
     }
     let target = place.path().join("target");
-    let mut running =
-        Copy::across(&link).to(&host).options("--lanes 2").arg(contents(&source)).arg(host.at(&target)).start();
+    let mut running = Copy::across(&link)
+        .to(&host)
+        .options("--lanes 2")
+        .arg(contents(&source))
+        .arg(host.at(&target))
+        .start();
     running.wait_until_under_way();
     // Whatever the order is, these have not all been read after a second or two.
     let gone: Vec<PathBuf> = (0..8).map(|index| source.join(format!("large {index}"))).collect();
@@ -103,7 +113,9 @@ fn small_and_large_files_that_vanish() {
     running.assert_unfinished();
     let ran = running.end();
     assert_eq!(ran.code, Some(5), "{}", ran.err);
-    assert!(ran.failures().iter().all(|(_, error)| error.contains("vanished")), "{:#}", ran.report);
+    // One that is open already has changed: it has a name less.
+    let told = |error: &str| error.contains("vanished") || error.contains("changed");
+    assert!(ran.failures().iter().all(|(_, error)| told(error)), "{:#}", ran.report);
     ran.says(&["it has vanished since it was listed"]);
     let arrived = fs::read_dir(&target).unwrap().flatten().filter(|entry| entry.path().is_file()).count();
     assert!(arrived < 8);
@@ -131,6 +143,9 @@ impl Drop for Small {
 
 #[test]
 fn a_file_for_which_there_is_no_room_is_refused_beforehand() {
+    if no_root() {
+        return;
+    }
     let (place, host) = (place(), Host::up());
     let source = file(&place.path().join("source"), 30_000_000);
     let small = Small::mount(&place.path().join("small"), "size=8m");
@@ -146,6 +161,9 @@ fn a_file_for_which_there_is_no_room_is_refused_beforehand() {
 
 #[test]
 fn a_target_that_fills_up_ends_the_copy_cleanly() {
+    if no_root() {
+        return;
+    }
     let (place, host) = (place(), Host::up());
     let source = place.path().join("source");
     fs::create_dir(&source).unwrap();
@@ -176,6 +194,9 @@ fn a_target_that_fills_up_ends_the_copy_cleanly() {
 
 #[test]
 fn a_target_that_runs_out_of_inodes() {
+    if no_root() {
+        return;
+    }
     let (place, host) = (place(), Host::up());
     let source = place.path().join("source");
     fs::create_dir(&source).unwrap();
@@ -194,6 +215,9 @@ fn a_target_that_runs_out_of_inodes() {
 
 #[test]
 fn a_target_that_is_mounted_for_reading_only() {
+    if no_root() {
+        return;
+    }
     let place = place();
     let source = file(&place.path().join("source"), 30_000);
     let small = Small::mount(&place.path().join("small"), "size=8m,ro");

@@ -5,8 +5,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod agents;
+mod changes;
 mod directions;
+mod kills;
 mod kinds;
+mod network;
 mod options;
 mod program;
 mod refusals;

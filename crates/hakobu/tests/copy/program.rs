@@ -86,7 +86,7 @@ pub fn drafts(below: &Path) -> Vec<PathBuf> {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => open.push(entry.path()),
                 _ if entry.file_name().as_encoded_bytes().starts_with(b".hakobu.") => {
-                    found.push(entry.path())
+                    found.push(entry.path());
                 }
                 _ => {}
             }
@@ -113,12 +113,12 @@ pub struct Host {
 impl Host {
     /// On loopback, with hakobu on the PATH.
     pub fn up() -> Self {
-        Self::with(SshdOptions { path_dirs: vec![program_dir()], ..SshdOptions::default() })
+        Self::with(&SshdOptions { path_dirs: vec![program_dir()], ..SshdOptions::default() })
     }
 
     /// As wished; nothing is on the PATH by itself.
-    pub fn with(options: SshdOptions) -> Self {
-        let sshd = Sshd::start(&options).unwrap();
+    pub fn with(options: &SshdOptions) -> Self {
+        let sshd = Sshd::start(options).unwrap();
         let config = std::fs::read_to_string(sshd.client_config()).unwrap();
         let both = config.replace("Host throwaway\n", "Host throwaway another\n");
         std::fs::write(sshd.client_config(), both).unwrap();
@@ -127,7 +127,7 @@ impl Host {
 
     /// At the far end of a link, with hakobu on the PATH.
     pub fn behind(link: &Link) -> Self {
-        Self::with(SshdOptions {
+        Self::with(&SshdOptions {
             path_dirs: vec![program_dir()],
             netns: Some(link.far().name().to_owned()),
             address: IpAddr::V4(link.far().address()),
@@ -276,6 +276,24 @@ impl Copy {
     }
 }
 
+/// `hakobu copy` on a terminal. What is written to the command's standard input is typed there, what is shown comes out
+/// of its standard output.
+pub fn terminal(host: &Host, program: &str, arguments: &[&OsStr]) -> Command {
+    let mut line = format!("exec {program} copy");
+    for argument in arguments {
+        line.push_str(&format!(" '{}'", argument.to_str().unwrap()));
+    }
+    let mut script = Command::new("script");
+    script
+        .args(["--quiet", "--return", "--echo", "never", "--command", &line, "/dev/null"])
+        .env("HAKOBU_SSH", host.sshd.ssh_command())
+        .env("TERM", "dumb")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    script
+}
+
 /// A copy under way.
 pub struct Running {
     child: Child,
@@ -312,14 +330,6 @@ impl Running {
             sleep(LOOK_EVERY);
         }
         self.assert_unfinished();
-    }
-
-    /// Waits until an event of this name comes.
-    #[track_caller]
-    pub fn wait_for_event(&self, name: &str) -> Value {
-        let find = || self.events().into_iter().find(|event| event["event"] == name);
-        wait_until(name, RUN_LIMIT, || find().is_some());
-        find().unwrap()
     }
 
     #[track_caller]

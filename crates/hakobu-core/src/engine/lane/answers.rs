@@ -4,6 +4,10 @@ use super::*;
 
 impl Worker<'_> {
     pub(super) fn answer(&mut self, completion: Completion) -> Result<()> {
+        if completion.ticket == ASKED {
+            self.asked = Some(completion.result);
+            return Ok(());
+        }
         let Some(pending) = self.under_way.remove(&completion.ticket) else {
             // A piece in the middle of a chunk: its draft remembers the error.
             return match completion.result {
@@ -22,10 +26,16 @@ impl Worker<'_> {
                 self.shared.record.losses(losses);
                 self.stored((node, picks, packed, content_bytes), failures)
             }
-            (Pending::Applied { changes, node }, Ok(Outcome::Stored { failures, losses })) => {
-                check_indices(&failures, changes.len())?;
+            (Pending::Applied { sources, node }, Ok(Outcome::Stored { failures, losses })) => {
+                check_indices(&failures, sources.len())?;
                 self.shared.record.losses(losses);
-                self.applied(&changes, node.as_ref(), failures);
+                self.applied(&sources, &node, failures);
+                Ok(())
+            }
+            (Pending::Settled { nodes }, Ok(Outcome::Stored { failures, losses })) => {
+                check_indices(&failures, nodes.len())?;
+                self.shared.record.losses(losses);
+                self.settled(&nodes, failures);
                 Ok(())
             }
             (Pending::Begun(file), Ok(Outcome::Done)) => {
@@ -53,6 +63,10 @@ impl Worker<'_> {
                 self.finished(&file);
                 Ok(())
             }
+            (Pending::Abandoned(file), Ok(Outcome::Done)) => {
+                self.abandoned(&file);
+                Ok(())
+            }
             (_, Ok(_)) => Err(unexpected()),
             (pending, Err(error)) => self.failed(pending, error),
         }
@@ -64,8 +78,7 @@ impl Worker<'_> {
             Pending::Listing { tasks } => {
                 let count = tasks.len() as u64;
                 for (task, _) in tasks {
-                    fail(self.shared, self.counters, failure(&task.node.target, error.clone()));
-                    self.shared.queue.release(&task.node);
+                    self.fail_directory(&task.node, error.clone());
                 }
                 self.directories_done(count);
             }
@@ -75,9 +88,13 @@ impl Worker<'_> {
                 }
                 self.task_done(&node);
             }
-            Pending::Applied { changes, node } => {
-                let failures = (0..changes.len() as u32).map(|index| (index, error.clone())).collect();
-                self.applied(&changes, node.as_ref(), failures);
+            Pending::Applied { sources, node } => {
+                let failures = (0..sources.len() as u32).map(|index| (index, error.clone())).collect();
+                self.applied(&sources, &node, failures);
+            }
+            Pending::Settled { nodes } => {
+                let failures = (0..nodes.len() as u32).map(|index| (index, error.clone())).collect();
+                self.settled(&nodes, failures);
             }
             Pending::Begun(file)
             | Pending::BegunAlone(file)
@@ -85,28 +102,34 @@ impl Worker<'_> {
             | Pending::Cloned(file) => return self.fail_file(&file, error, 0),
             Pending::Chunk { file, .. } => return self.fail_file(&file, error, 1),
             Pending::Finished(file) => {
-                fail(self.shared, self.counters, failure(&file.source.path, error));
+                self.fail_file(&file, error, 0)?;
                 return self.end_file(file, Progress::Abandon);
             }
+            Pending::Abandoned(file) => self.abandoned(&file),
             Pending::Ignored => {}
         }
         Ok(())
     }
 
-    pub(super) fn applied(
-        &mut self,
-        changes: &[Change],
-        node: Option<&Arc<Node>>,
-        failures: Vec<(u32, Error)>,
-    ) {
+    fn applied(&mut self, sources: &[EntryPath], node: &Arc<Node>, failures: Vec<(u32, Error)>) {
+        self.counters.entries_attributes_only.add((sources.len() - failures.len()) as u64);
         for (index, error) in failures {
-            if let Some(change) = changes.get(index as usize) {
-                fail(self.shared, self.counters, failure(change.path(), error));
+            if let Some(source) = sources.get(index as usize) {
+                fail(self.shared, self.counters, failure(source, error));
             }
         }
-        if let Some(node) = node {
-            changes.iter().for_each(|_| self.shared.queue.release(node));
+        sources.iter().for_each(|_| self.shared.queue.release(node));
+        self.shared.queue.complete(sources.len() as u64);
+    }
+
+    fn settled(&mut self, nodes: &[Arc<Node>], failures: Vec<(u32, Error)>) {
+        for (index, error) in failures {
+            if let Some(node) = nodes.get(index as usize)
+                && node.fail()
+            {
+                fail(self.shared, self.counters, failure(&node.source, error));
+            }
         }
-        self.shared.queue.complete(changes.len() as u64);
+        self.shared.queue.complete(nodes.len() as u64);
     }
 }

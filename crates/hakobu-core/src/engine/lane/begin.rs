@@ -16,7 +16,12 @@ impl Worker<'_> {
             }
         }
         for item in &job.items {
-            self.begin_item(item)?;
+            match self.begin_item(item) {
+                Err(error) if error.is_fatal() => return Err(error),
+                // The others can be copied all the same.
+                Err(error) => fail(self.shared, self.counters, failure(&item.source, error)),
+                Ok(()) => {}
+            }
         }
         self.shared.queue.start();
         if self.shared.queue.scan_done() {
@@ -47,8 +52,8 @@ impl Worker<'_> {
         let node = Node::new((item.root, source_parent, target_parent), None, None, false);
         let found = {
             let mut drafts = draft_numbers(&mut self.next_draft);
-            let mut nothing = HashMap::new();
-            let mut join = Join::new(self.shared, self.counters, &node, &mut nothing, &mut drafts);
+            let nothing = Prefetched::default();
+            let mut join = Join::new(self.shared, self.counters, &node, &nothing, &mut drafts);
             join.target_name = Some(target_name);
             join.entry(&listing, 0, there.as_ref());
             join.close_pack(&listing);

@@ -5,11 +5,11 @@ use super::*;
 impl Worker<'_> {
     pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
         if let Some(listing) = self.scan(&task.node)? {
-            let target = match task.target {
-                TargetState::Listed(target) => Some(target),
-                _ => None,
+            let (target, prefetched) = match task.target {
+                TargetState::Listed(target, prefetched) => (Some(target), prefetched),
+                _ => (None, Prefetched::default()),
             };
-            self.join(&task.node, &listing, target.as_ref(), &mut HashMap::new())?;
+            self.join(&task.node, &listing, target.as_ref(), &prefetched)?;
         }
         self.directories_done(1);
         Ok(())
@@ -36,17 +36,29 @@ impl Worker<'_> {
     pub(super) fn scan(&mut self, node: &Arc<Node>) -> Result<Option<Arc<Listing>>> {
         self.enter(Stage::Scan);
         let list = Operation::List { root: node.root, directories: vec![node.source.clone()], budget: 0 };
-        let outcome = self.ask_source(list)?;
+        let outcome = self.ask_source(list);
         self.leave(Stage::Scan);
-        let Outcome::Listed(mut listed) = outcome else { return Err(unexpected()) };
-        match listed.pop().ok_or_else(unexpected)?.result {
+        let listed = match outcome {
+            Ok(Outcome::Listed(mut listed)) => listed.pop().ok_or_else(unexpected)?.result,
+            Ok(_) => return Err(unexpected()),
+            Err(error) if error.is_fatal() => return Err(error),
+            Err(error) => Err(error),
+        };
+        match listed {
             Ok(listing) => Ok(Some(Arc::new(listing))),
             Err(error) => {
-                fail(self.shared, self.counters, failure(&node.source, error));
-                self.shared.queue.release(node);
+                self.fail_directory(node, error);
                 Ok(None)
             }
         }
+    }
+
+    /// A directory could not be listed, on either side: nothing of what it holds is copied.
+    pub(super) fn fail_directory(&mut self, node: &Arc<Node>, error: Error) {
+        if node.fail() {
+            fail(self.shared, self.counters, failure(&node.source, error));
+        }
+        self.shared.queue.release(node);
     }
 
     pub(super) fn listed(
@@ -59,21 +71,18 @@ impl Worker<'_> {
         if asked.len() != tasks.len() {
             return Err(unexpected());
         }
-        let mut prefetched: HashMap<EntryPath, Listing> =
-            listings.filter_map(|listing| Some((listing.path, listing.result.ok()?))).collect();
+        let prefetched = Prefetched::new(listings);
         let count = tasks.len() as u64;
         for ((task, listing), target) in tasks.into_iter().zip(asked) {
             match target.result {
-                Ok(target) => self.join(&task.node, &listing, Some(&target), &mut prefetched)?,
+                Ok(target) => self.join(&task.node, &listing, Some(&target), &prefetched)?,
                 // It went away after its parent was listed.
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     task.node.touch();
-                    self.join(&task.node, &listing, None, &mut prefetched)?;
+                    task.node.parent.iter().for_each(|parent| parent.touch());
+                    self.join(&task.node, &listing, None, &prefetched)?;
                 }
-                Err(error) => {
-                    fail(self.shared, self.counters, failure(&task.node.target, error));
-                    self.shared.queue.release(&task.node);
-                }
+                Err(error) => self.fail_directory(&task.node, error),
             }
         }
         self.directories_done(count);
@@ -85,7 +94,7 @@ impl Worker<'_> {
         node: &Arc<Node>,
         listing: &Arc<Listing>,
         target: Option<&Listing>,
-        prefetched: &mut HashMap<EntryPath, Listing>,
+        prefetched: &Prefetched,
     ) -> Result<()> {
         self.enter(Stage::Scan);
         let found = {
@@ -103,9 +112,8 @@ impl Worker<'_> {
         self.shared.queue.add(directories, packs, files);
         self.shared.queue.hold(changes.len() as u64);
         for changes in changes.chunks(CHANGES_AT_ONCE) {
-            let changes = changes.to_vec();
-            let apply = Operation::Apply { changes: changes.clone() };
-            self.submit(apply, Pending::Applied { changes, node: Some(node.clone()) })?;
+            let (sources, changes) = changes.iter().cloned().unzip();
+            self.submit(Operation::Apply { changes }, Pending::Applied { sources, node: node.clone() })?;
         }
         Ok(())
     }
@@ -134,8 +142,7 @@ impl Worker<'_> {
                     Some(Change::Directory { path: node.target.clone(), attributes })
                 })
                 .collect();
-            let apply = Operation::Apply { changes: changes.clone() };
-            self.submit(apply, Pending::Applied { changes, node: None })?;
+            self.submit(Operation::Apply { changes }, Pending::Settled { nodes: nodes.to_vec() })?;
         }
         Ok(())
     }

@@ -48,8 +48,8 @@ impl Worker<'_> {
                 self.fail_file(file, error, 1)?;
             }
             self.answers()?;
-            while self.under_way.len() >= UNDER_WAY_MAX {
-                self.wait_for_answer(Duration::from_millis(100))?;
+            while self.under_way.len() >= UNDER_WAY_MAX && !self.shared.queue.is_stopped() {
+                self.wait_for_answer(FULL_WAIT)?;
             }
             if self.shared.queue.is_stopped() {
                 return Ok(());
@@ -68,6 +68,11 @@ impl Worker<'_> {
             let outcome = self.ask_source(read)?;
             self.leave(Stage::Read);
             let Outcome::Read(buffer) = outcome else { return Err(unexpected()) };
+            if buffer.filled().len() as u64 != piece.length {
+                self.target.recycle(buffer);
+                let error = Error::new(ErrorKind::SourceChanged, "reading", "it ends before its size");
+                return Err(error.at(&file.source.path));
+            }
             self.counters.source_read_bytes.add(piece.length);
             let mut check = Check::default();
             if self.wants.1 {
@@ -117,8 +122,7 @@ impl Worker<'_> {
             Progress::Finish => {
                 match self.ask_source(Operation::Confirm { file: file.source.clone() }) {
                     Err(error) => {
-                        file.fail();
-                        fail(self.shared, self.counters, failure(&file.source.path, error));
+                        self.fail_file(&file, error, 0)?;
                         return self.end_file(file, Progress::Abandon);
                     }
                     Ok(Outcome::Stored { losses, .. }) if !file.device => self.shared.record.losses(losses),
@@ -132,10 +136,15 @@ impl Worker<'_> {
                 self.submit(finish, Pending::Finished(file))
             }
             Progress::Abandon => {
-                self.task_done(&file.node);
-                self.submit(Operation::Abandon { draft: file.draft }, Pending::Ignored)
+                self.submit(Operation::Abandon { draft: file.draft }, Pending::Abandoned(file))
             }
         }
+    }
+
+    /// A file that failed is done only now: the draft's removal changed the directory's time.
+    pub(super) fn abandoned(&mut self, file: &LargeFile) {
+        self.shared.queue.draft_done();
+        self.task_done(&file.node);
     }
 
     pub(super) fn finished(&mut self, file: &Arc<LargeFile>) {
@@ -148,6 +157,7 @@ impl Worker<'_> {
         {
             self.shared.record.digest(digest);
         }
+        self.shared.queue.draft_done();
         self.task_done(&file.node);
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::Shared;
 use super::join::{Found, Join, fail};
 use super::large::{LargeFile, Progress, SINGLE_LANE_CHUNKS};
-use super::node::{DirectoryTask, Node, TargetState};
+use super::node::{DirectoryTask, Node, Prefetched, TargetState};
 use super::queue::{PackTask, Taken, Task};
 use crate::checksum::crc64;
 use crate::counters::{LaneCounters, Stage};
@@ -43,17 +43,41 @@ const LIST_BUDGET: u32 = 2 * 1024;
 /// How many directories get their attributes with one operation.
 const CHANGES_AT_ONCE: usize = 256;
 
+/// How long a lane waits for answers at a time before it looks whether the run was stopped.
+const FULL_WAIT: Duration = Duration::from_millis(100);
+/// The ticket of what [`Worker::ask_target`] asks; those of [`Worker::submit`] begin at 1.
+const ASKED: Ticket = 0;
+
 /// What an operation under way was for.
 enum Pending {
-    Listing { tasks: Vec<(DirectoryTask, Arc<Listing>)> },
-    Stored { node: Arc<Node>, picks: Arc<Picks>, packed: Vec<u32>, content_bytes: u64 },
+    Listing {
+        tasks: Vec<(DirectoryTask, Arc<Listing>)>,
+    },
+    Stored {
+        node: Arc<Node>,
+        picks: Arc<Picks>,
+        packed: Vec<u32>,
+        content_bytes: u64,
+    },
     Begun(Arc<LargeFile>),
     BegunAlone(Arc<LargeFile>),
     BegunToClone(Arc<LargeFile>),
     Cloned(Arc<LargeFile>),
-    Chunk { file: Arc<LargeFile>, extent: Extent },
+    Chunk {
+        file: Arc<LargeFile>,
+        extent: Extent,
+    },
     Finished(Arc<LargeFile>),
-    Applied { changes: Vec<Change>, node: Option<Arc<Node>> },
+    Abandoned(Arc<LargeFile>),
+    /// Attributes of entries in a directory, with the entries' paths at the source.
+    Applied {
+        sources: Vec<EntryPath>,
+        node: Arc<Node>,
+    },
+    /// Attributes of directories that are complete.
+    Settled {
+        nodes: Vec<Arc<Node>>,
+    },
     Ignored,
 }
 
@@ -65,6 +89,8 @@ pub(super) struct Worker<'a> {
     target: Box<dyn Lane>,
     counters: &'a LaneCounters,
     under_way: HashMap<Ticket, Pending>,
+    /// The answer to [`ASKED`].
+    asked: Option<Result<Outcome>>,
     next_ticket: Ticket,
     next_draft: DraftId,
     /// When the current stage began.
@@ -84,6 +110,7 @@ impl<'a> Worker<'a> {
             target,
             counters: &shared.record.lanes[index],
             under_way: HashMap::new(),
+            asked: None,
             next_ticket: 0,
             // Lanes give out numbers from ranges of their own.
             next_draft: (index as DraftId) << 48,
@@ -100,7 +127,10 @@ impl<'a> Worker<'a> {
                 self.finish_directories()?;
             }
             if self.under_way.len() >= UNDER_WAY_MAX {
-                self.wait_for_answer(Duration::from_millis(100))?;
+                self.wait_for_answer(FULL_WAIT)?;
+                if self.shared.queue.is_stopped() {
+                    break;
+                }
                 continue;
             }
             match self.shared.queue.take(self.index) {
@@ -155,10 +185,7 @@ impl<'a> Worker<'a> {
                 Err(back) => operation = back,
             }
             self.leave(Stage::Send);
-            self.wait_for_answer(Duration::from_millis(100))?;
-            if self.shared.queue.is_stopped() {
-                return Err(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
-            }
+            self.wait_while_full()?;
             self.enter(Stage::Send);
         }
         self.leave(Stage::Send);
@@ -184,14 +211,33 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Waits for an answer of a target that takes nothing more.
+    fn wait_while_full(&mut self) -> Result<()> {
+        self.wait_for_answer(FULL_WAIT)?;
+        if self.shared.queue.is_stopped() {
+            return Err(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
+        }
+        Ok(())
+    }
+
     fn ask_source(&mut self, operation: Operation) -> Result<Outcome> {
         ask(&mut *self.source, operation)
     }
 
-    /// Asks the target one thing and waits for it; only where nothing else is under way.
-    fn ask_target(&mut self, operation: Operation) -> Result<Outcome> {
-        debug_assert!(self.under_way.is_empty());
-        ask(&mut *self.target, operation)
+    /// Asks the target one thing and waits for it. Other answers that come first are dealt with.
+    fn ask_target(&mut self, mut operation: Operation) -> Result<Outcome> {
+        while let Err(back) = self.target.submit(ASKED, operation) {
+            operation = back;
+            self.wait_while_full()?;
+        }
+        self.target.flush();
+        loop {
+            let completion = self.target.reap(Wait::Forever).ok_or_else(unexpected)?;
+            self.answer(completion)?;
+            if let Some(result) = self.asked.take() {
+                return result;
+            }
+        }
     }
 
     fn enter(&mut self, _stage: Stage) {

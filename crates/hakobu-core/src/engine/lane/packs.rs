@@ -12,10 +12,22 @@ impl Worker<'_> {
             target: task.node.target.clone(),
             picks: task.picks.clone(),
             buffer,
-        })?;
+        });
         self.leave(Stage::Read);
-        let Outcome::Fetched(fetched) = fetched else { return Err(unexpected()) };
+        let fetched = match fetched {
+            Ok(Outcome::Fetched(fetched)) => fetched,
+            Ok(_) => return Err(unexpected()),
+            Err(error) if error.is_fatal() => return Err(error),
+            Err(error) => {
+                let all = 0..task.picks.entries.len() as u32;
+                Fetched { failures: all.map(|pick| (pick, error.clone())).collect(), ..Fetched::default() }
+            }
+        };
         let Fetched { pack, packed, failures, losses, content_bytes } = fetched;
+        // What is neither packed nor failed would be lost without a word.
+        if packed.len() + failures.len() != task.picks.entries.len() {
+            return Err(unexpected());
+        }
         for (pick, error) in failures {
             self.fail_pick(&task.node, &task.picks, pick, error);
         }
@@ -43,7 +55,7 @@ impl Worker<'_> {
         failures: Vec<(u32, Error)>,
     ) -> Result<()> {
         check_indices(&failures, packed.len())?;
-        let mut counts = [0u64; 2];
+        let (mut counts, mut stored_bytes) = ([0u64; 2], content_bytes);
         for pick in &packed {
             let replaces = picks.entries.get(*pick as usize).is_some_and(|pick| pick.replaces);
             counts[usize::from(replaces)] += 1;
@@ -52,12 +64,13 @@ impl Worker<'_> {
             if let Some(&pick) = packed.get(record as usize) {
                 let replaces = picks.entries.get(pick as usize).is_some_and(|pick| pick.replaces);
                 counts[usize::from(replaces)] -= 1;
+                stored_bytes = stored_bytes.saturating_sub(content_of(&picks, pick));
                 self.fail_pick(&node, &picks, pick, error);
             }
         }
         self.counters.entries_created.add(counts[0]);
         self.counters.entries_updated.add(counts[1]);
-        self.counters.target_written_bytes.add(content_bytes);
+        self.counters.target_written_bytes.add(stored_bytes);
         self.task_done(&node);
         Ok(())
     }
@@ -67,4 +80,10 @@ impl Worker<'_> {
         self.shared.queue.release(node);
         self.shared.queue.complete(1);
     }
+}
+
+/// How many bytes of content an entry brings into a pack: the text of a link does not count.
+fn content_of(picks: &Picks, pick: u32) -> u64 {
+    let metadata = picks.entries.get(pick as usize).map(|pick| picks.listing.metadata(pick.index as usize));
+    metadata.filter(|metadata| metadata.kind == Kind::File).map_or(0, |metadata| metadata.size_bytes)
 }

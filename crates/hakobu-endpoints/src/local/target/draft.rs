@@ -75,7 +75,7 @@ impl Draft {
             _ => {}
         }
         check_room(directory, size_bytes, outstanding_bytes)?;
-        let draft_name = DraftName::new(&shared.options.job, 0, directory.path.as_bytes(), name);
+        let draft_name = shared.draft_name(0, &directory.path, name);
         let file = create_draft(directory.fd.as_fd(), &draft_name)?;
         let owner = directory.owner_of_new(&file, 0o600).map_err(|errno| fault("making the file", errno))?;
         // From here on the draft removes its file when it is dropped.

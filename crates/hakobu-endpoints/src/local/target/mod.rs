@@ -16,6 +16,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -24,9 +25,11 @@ use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, Lane};
 use hakobu_core::grant::Grant;
+use hakobu_core::path::EntryPath;
 use rustix::fs::{StatVfs, fstatvfs};
 
 use super::beneath::Root;
+use super::draft_name::DraftName;
 use attributes::Policy;
 use devices::Devices;
 pub use draft::Draft;
@@ -54,6 +57,8 @@ pub struct LocalTarget {
 #[derive(Debug)]
 pub(crate) struct Shared {
     root: Root,
+    /// The root's whole path, which the names of drafts are made from.
+    root_path: Vec<u8>,
     grant: Grant,
     options: TargetOptions,
     policy: Policy,
@@ -73,7 +78,7 @@ impl LocalTarget {
     /// # Errors
     /// When it is missing, is no directory or cannot be entered.
     pub fn open(root: &Path, grant: Grant, options: TargetOptions) -> Result<Self> {
-        let root = Root::open(root)?;
+        let (root_path, root) = (whole_path(root), Root::open(root)?);
         let policy = Policy::new(&grant);
         let mut capabilities = Capabilities::posix(policy.may_chown);
         capabilities.clones = true;
@@ -83,7 +88,8 @@ impl LocalTarget {
         }
         let devices = Devices::new();
         let (drafts, bytes, lanes) = (Drafts::default(), AtomicU64::new(0), AtomicU32::new(0));
-        let shared = Shared { root, grant, options, policy, drafts, devices, bytes, lanes, nameless: true };
+        let shared =
+            Shared { root, root_path, grant, options, policy, drafts, devices, bytes, lanes, nameless: true };
         Ok(Self { shared: Arc::new(shared), capabilities })
     }
 
@@ -96,6 +102,12 @@ impl LocalTarget {
             shared.root.walk_only();
         }
         Ok(target)
+    }
+
+    /// Removes the drafts that are unfinished and takes no more, as when it is dropped: for a process
+    /// that may end before the last of those who share it let go.
+    pub fn close(&self) {
+        self.shared.drafts.close();
     }
 
     /// A lane of the concrete type, which also offers [`LocalTargetLane::draft_writer`].
@@ -121,6 +133,17 @@ impl Drop for LocalTarget {
 }
 
 impl Shared {
+    /// The name of a draft beside `name` in `directory`. `lane` is 0 for drafts that all lanes share.
+    fn draft_name(&self, lane: u32, directory: &EntryPath, name: &[u8]) -> DraftName {
+        // By the whole path: what an interrupted run left below a root that it had made is found by
+        // the next run, whose root is the directory that is there now.
+        let directory = match directory.is_root() {
+            true => Cow::Borrowed(&self.root_path),
+            false => Cow::Owned([&self.root_path, b"/".as_slice(), directory.as_bytes()].concat()),
+        };
+        DraftName::new(&self.options.job, lane, &directory, name)
+    }
+
     /// Takes content bytes from the grant.
     fn take_bytes(&self, bytes: u64) -> Result<()> {
         if self.grant.bytes_max.is_none() {
@@ -143,6 +166,12 @@ impl Shared {
             self.bytes.fetch_sub(bytes, Relaxed);
         }
     }
+}
+
+/// A path from the file system's root, links resolved; as it is where that cannot be had.
+fn whole_path(path: &Path) -> Vec<u8> {
+    let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    whole.into_os_string().into_encoded_bytes()
 }
 
 /// The bytes that this user may still write, where the file system counts its blocks.

@@ -77,7 +77,7 @@ impl Maker {
     /// The name of a draft of this lane: two lanes that are asked for the same path must not write
     /// into one file.
     fn draft_name(&self, shared: &Shared, directory: &Directory, name: &[u8]) -> DraftName {
-        DraftName::new(&shared.options.job, self.lane, directory.path.as_bytes(), name)
+        shared.draft_name(self.lane, &directory.path, name)
     }
 
     /// Content, then attributes.

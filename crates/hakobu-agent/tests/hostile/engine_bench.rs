@@ -1,0 +1,239 @@
+//! The engine with a small source, and a target on the other end of the wire that answers whatever
+//! the test wants.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use hakobu_agent::connection::{Cipher, Connection, Identity, Incoming, Wait};
+use hakobu_agent::near::RemoteTarget;
+use hakobu_agent::side::SystemClock;
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::checksum::crc64;
+use hakobu_core::engine::{self, Setup, Summary};
+use hakobu_core::entry::{Kind, Metadata, Time};
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::event::NoObserver;
+use hakobu_core::job::{Item, Job};
+use hakobu_core::path::EntryPath;
+use hakobu_endpoints::local::{LocalSource, SourceRoot};
+use hakobu_proto::data::{self, Stored, kind};
+use hakobu_proto::listings;
+use serde::Serialize;
+
+use crate::bench::PATIENCE;
+
+/// A run must have ended by now, whatever the target does.
+const RUN_LIMIT: Duration = Duration::from_secs(60);
+
+/// What a hostile target does with one frame.
+pub enum Does {
+    /// Answers as a target would that has everything asked of it done at once.
+    Right,
+    /// Has dealt with it.
+    Wrong,
+    /// Hangs up.
+    HangsUp,
+    /// Does not read any more, and holds the line.
+    Stops,
+}
+
+/// The serving end of a connection, by hand.
+pub struct Target {
+    connection: Connection,
+}
+
+impl Target {
+    pub fn answer(
+        &mut self,
+        kind: u8,
+        flags: u8,
+        request: u32,
+        meta: &impl Serialize,
+        payload: &[u8],
+    ) -> Does {
+        let mut encoded = Vec::new();
+        data::encode(meta, &mut encoded).unwrap();
+        self.answer_bytes(kind, flags, request, &encoded, payload)
+    }
+
+    /// Sends an answer; an engine that has hung up does not matter.
+    pub fn answer_bytes(&mut self, kind: u8, flags: u8, request: u32, meta: &[u8], payload: &[u8]) -> Does {
+        let crc = if payload.is_empty() { 0 } else { crc64(payload) };
+        let sent = self.connection.send(kind, flags, request, meta, payload, crc, None);
+        match sent.and_then(|()| self.connection.flush()) {
+            Ok(()) => Does::Wrong,
+            Err(_) => Does::HangsUp,
+        }
+    }
+
+    /// Payload of a LISTED with one part.
+    pub fn part(path: &[u8], tag: u8, entries: &[u8]) -> Vec<u8> {
+        [&(path.len() as u16).to_le_bytes()[..], path, &[tag], entries].concat()
+    }
+
+    fn right(&mut self, frame: &Incoming, meta: &[u8], payload: &[u8]) -> Does {
+        let request = frame.request;
+        match frame.kind {
+            kind::INSPECT => {
+                let path: EntryPath = data::decode(meta).unwrap();
+                let found = (path.as_bytes() == b"there").then(directory);
+                self.answer(kind::INSPECTED, 0, request, &found, &[])
+            }
+            kind::LIST => {
+                let directories: data::Directories = data::decode(payload).unwrap();
+                let missing = |path| hakobu_core::listing::DirectoryListing {
+                    path,
+                    result: Err(Error::new(ErrorKind::NotFound, "listing", "there is none")),
+                };
+                let listed: Vec<_> = directories.into_iter().map(missing).collect();
+                let mut whole = Vec::new();
+                listings::encode(&listed, &mut Vec::new(), |bytes, _| {
+                    whole.extend_from_slice(bytes);
+                    Ok::<_, Error>(())
+                })
+                .unwrap();
+                self.answer_bytes(kind::LISTED, 0, request, &[], &whole)
+            }
+            kind::STORE | kind::APPLY => self.stored(request, &Stored::default()),
+            kind::HELLO => Does::Wrong,
+            kind::WRITE if frame.flags & data::FLAG_ACKNOWLEDGE == 0 => Does::Wrong,
+            _ => self.answer_bytes(kind::DONE, 0, request, &[], &[]),
+        }
+    }
+
+    pub fn stored(&mut self, request: u32, stored: &Stored) -> Does {
+        let mut payload = Vec::new();
+        data::encode(stored, &mut payload).unwrap();
+        self.answer_bytes(kind::STORED, 0, request, &[], &payload)
+    }
+}
+
+/// A directory as the target describes it, older than any source.
+pub fn directory() -> Metadata {
+    let time = Time { seconds: 1, nanoseconds: 0 };
+    Metadata {
+        kind: Kind::Directory,
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+        size_bytes: 0,
+        mtime: time,
+        ctime: time,
+        links: 2,
+        sparse: false,
+    }
+}
+
+/// Copies a directory (three small files, one of several chunks, a directory with one more file,
+/// and a link that leads out) to `there`, which the target says it has. `target` sees every frame
+/// of every lane first, with the lane's number and how many frames came before on it.
+pub fn run(
+    lanes: u16,
+    capabilities: Capabilities,
+    does: impl Fn(&mut Target, (u16, usize), &Incoming, &[u8]) -> Does + Clone + Send + 'static,
+) -> Summary {
+    let base = tempfile::tempdir().unwrap();
+    make_source(base.path());
+    let connections = (0..lanes).map(|lane| connect(lane, does.clone())).collect();
+    let target = RemoteTarget::new(capabilities, connections).unwrap();
+    let source = LocalSource::open(&[SourceRoot { path: base.path().join("source") }]).unwrap();
+    let item = Item { root: 0, source: EntryPath::root(), target: EntryPath::new("there").unwrap() };
+    let job = Job {
+        items: vec![item],
+        make_directory: None,
+        device: false,
+        lanes,
+        digest: true,
+        clone: false,
+        durable: true,
+        dry_run: false,
+        require: Vec::new(),
+    };
+    let (ended, end) = channel();
+    std::thread::spawn(move || {
+        let summary = engine::run(&Setup {
+            source: &source,
+            target: &target,
+            job: &job,
+            observer: &NoObserver,
+            clock: &SystemClock::new(),
+            cancel: &AtomicBool::new(false),
+        });
+        ended.send(summary).unwrap();
+    });
+    let summary = end.recv_timeout(RUN_LIMIT).expect("the run neither hangs nor panics");
+    assert_eq!(fs::read(base.path().join("outside")).unwrap(), b"nobody's business");
+    summary
+}
+
+/// A run of one lane that has to end with this error.
+pub fn fails(
+    kind: ErrorKind,
+    does: impl Fn(&mut Target, &Incoming, &[u8]) -> Does + Clone + Send + 'static,
+) -> Error {
+    let summary =
+        run(1, Capabilities::posix(true), move |target, _, frame, payload| does(target, frame, payload));
+    let error = summary.fatal.expect("the run fails");
+    assert_eq!(error.kind, kind, "{error}");
+    error
+}
+
+fn make_source(base: &Path) {
+    let source = base.join("source");
+    fs::create_dir_all(source.join("below")).unwrap();
+    for name in ["a", "b", "c", "below/d"] {
+        fs::write(source.join(name), name).unwrap();
+    }
+    // More than all buffers on the way can hold.
+    fs::File::create(source.join("large")).unwrap().set_len(40 << 20).unwrap();
+    fs::write(base.join("outside"), "nobody's business").unwrap();
+    std::os::unix::fs::symlink("../outside", source.join("link")).unwrap();
+}
+
+fn connect(
+    lane: u16,
+    does: impl Fn(&mut Target, (u16, usize), &Incoming, &[u8]) -> Does + Send + 'static,
+) -> Connection {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near_socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let far_socket = listener.accept().unwrap().0;
+    let (near, far) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let (near_print, far_print) = (near.fingerprint(), far.fingerprint());
+    std::thread::spawn(move || {
+        let connection =
+            Connection::server(far_socket, &far, near_print, Cipher::Aes128Gcm, PATIENCE).unwrap();
+        serve(Target { connection }, |target, count, frame, payload| {
+            does(target, (lane, count), frame, payload)
+        });
+    });
+    Connection::client(near_socket, &near, far_print, Cipher::Aes128Gcm, PATIENCE).unwrap()
+}
+
+fn serve(mut target: Target, does: impl Fn(&mut Target, usize, &Incoming, &[u8]) -> Does) {
+    let mut payload = Vec::new();
+    for count in 0.. {
+        let Ok(Some(frame)) = target.connection.receive(Wait::Forever) else { return };
+        payload.clear();
+        if target.connection.read_payload_into(&mut payload).is_err() {
+            return;
+        }
+        let meta = target.connection.meta().to_vec();
+        let done = match does(&mut target, count, &frame, &payload) {
+            Does::Right => target.right(&frame, &meta, &payload),
+            other => other,
+        };
+        match done {
+            Does::Right | Does::Wrong => {}
+            Does::HangsUp => return,
+            Does::Stops => {
+                // Longer than any run; the test's end ends this thread.
+                std::thread::sleep(2 * RUN_LIMIT);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! A place with a source and a target, and runs between them that cannot hang unnoticed.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use hakobu_core::engine::{Clock, Setup, Summary, run};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::grant::Grant;
+use hakobu_core::job::{Item, Job};
+use hakobu_core::path::EntryPath;
+use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
+use hakobu_testkit::faults::{Faulty, Logged, OperationKind, Plan};
+use tempfile::TempDir;
+
+use crate::view::{View, drafts};
+
+/// No run of these tests takes anywhere near as long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A source and a target directory of their own.
+pub struct Place {
+    base: TempDir,
+}
+
+/// A run to be made.
+#[derive(Clone)]
+pub struct Order {
+    pub job: Job,
+    pub source: Plan,
+    pub target: Plan,
+    /// Whether the target says that it is on another machine.
+    pub remote: bool,
+    pub cancel: Arc<AtomicBool>,
+}
+
+/// A run that was made.
+pub struct Made {
+    pub summary: Summary,
+    pub source_log: Vec<Logged>,
+    pub target_log: Vec<Logged>,
+    pub events: Vec<Event>,
+    pub interrupted: bool,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() {
+            tempfile::tempdir_in(memory).unwrap()
+        } else {
+            tempfile::tempdir().unwrap()
+        };
+        let place = Self { base };
+        std::fs::create_dir(place.source()).unwrap();
+        std::fs::create_dir(place.target()).unwrap();
+        place
+    }
+
+    pub fn source(&self) -> PathBuf {
+        self.base.path().join("source")
+    }
+
+    pub fn target(&self) -> PathBuf {
+        self.base.path().join("target")
+    }
+
+    /// Makes a run. Whatever came of it, no draft may be left.
+    pub fn run(&self, order: &Order) -> Made {
+        self.run_from(&self.source(), order)
+    }
+
+    /// Makes a run from another source.
+    pub fn run_from(&self, source: &Path, order: &Order) -> Made {
+        let made = run_between(source, &self.target(), order);
+        assert_eq!(drafts(&self.target()), Vec::<PathBuf>::new(), "drafts were left");
+        made
+    }
+
+    /// Makes a run whose target is below a directory of the system.
+    pub fn run_device(&self, target: &Path, order: &Order) -> Made {
+        run_between(&self.source(), target, order)
+    }
+
+    pub fn source_view(&self) -> View {
+        View::of(&self.source())
+    }
+
+    pub fn target_view(&self) -> View {
+        View::of(&self.target())
+    }
+}
+
+fn run_between(source: &Path, target: &Path, order: &Order) -> Made {
+    let _watchdog = Watchdog::new();
+    let roots = vec![SourceRoot { path: source.to_path_buf() }; 3];
+    let local = LocalSource::open(&roots).unwrap();
+    let source = Faulty::new(local, order.source.clone());
+    let options = TargetOptions { job: [5; 32], durable: order.job.durable };
+    let local = LocalTarget::open(target, Grant::everything(), options).unwrap();
+    let faulty = Faulty::new(local, order.target.clone()).showing(|able| able.remote |= order.remote);
+    let events = Events::default();
+    let setup = Setup {
+        source: &source,
+        target: &faulty,
+        job: &order.job,
+        observer: &events,
+        clock: &Counter::default(),
+        cancel: &order.cancel,
+    };
+    let summary = run(&setup);
+    Made {
+        summary,
+        source_log: source.log(),
+        target_log: faulty.log(),
+        events: events.0.into_inner().unwrap(),
+        interrupted: faulty.was_interrupted(),
+    }
+}
+
+impl Order {
+    /// The contents of the source go into the target.
+    pub fn contents(lanes: u16) -> Self {
+        Self::items(lanes, &[("", "")])
+    }
+
+    /// Entries of the source go to names in the target.
+    pub fn items(lanes: u16, items: &[(&str, &str)]) -> Self {
+        let path = |text: &str| EntryPath::new(text).unwrap();
+        let item = |(index, (source, target)): (usize, &(&str, &str))| Item {
+            root: index as u16 % 3,
+            source: path(source),
+            target: path(target),
+        };
+        let job = Job {
+            items: items.iter().enumerate().map(item).collect(),
+            make_directory: None,
+            device: false,
+            lanes,
+            digest: true,
+            clone: true,
+            durable: false,
+            dry_run: false,
+            require: Vec::new(),
+        };
+        Self {
+            job,
+            source: Plan::new(1),
+            target: Plan::new(2),
+            remote: false,
+            cancel: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    pub fn source(mut self, plan: Plan) -> Self {
+        self.source = plan;
+        self
+    }
+
+    pub fn target(mut self, plan: Plan) -> Self {
+        self.target = plan;
+        self
+    }
+
+    pub fn remote(mut self) -> Self {
+        self.remote = true;
+        self
+    }
+
+    pub fn job(mut self, change: impl FnOnce(&mut Job)) -> Self {
+        change(&mut self.job);
+        self
+    }
+}
+
+impl Made {
+    /// The operations that changed, or would have changed, the target.
+    pub fn writes(&self) -> Vec<&Logged> {
+        self.target_log.iter().filter(|logged| logged.kind.writes()).collect()
+    }
+
+    pub fn count(&self, kind: OperationKind) -> usize {
+        let logs = self.source_log.iter().chain(&self.target_log);
+        logs.filter(|logged| logged.kind == kind).count()
+    }
+
+    /// The failed paths, of which none may occur twice.
+    pub fn failed_paths(&self) -> Vec<Vec<u8>> {
+        let mut paths: Vec<_> = self.summary.failures.iter().map(|failure| failure.path.clone()).collect();
+        paths.sort();
+        for pair in paths.windows(2) {
+            let twice = String::from_utf8_lossy(&pair[0]);
+            assert!(pair[0] != pair[1], "{twice} failed twice: {:?}", self.summary.failures);
+        }
+        let failed = self.summary.counters.entries_failed;
+        assert_eq!(paths.len() as u64, failed, "failures counted and failures told");
+        let told = self.events.iter().filter(|event| matches!(event, Event::Failure(_))).count();
+        assert_eq!(told as u64, failed, "failures counted and failures that the observer saw");
+        paths
+    }
+}
+
+/// A clock that goes forward whenever it is looked at.
+#[derive(Default)]
+struct Counter(AtomicU64);
+
+impl Clock for Counter {
+    fn now_ns(&self) -> u64 {
+        self.0.fetch_add(1000, Relaxed)
+    }
+}
+
+#[derive(Default)]
+struct Events(Mutex<Vec<Event>>);
+
+impl Observer for Events {
+    fn event(&self, event: Event) {
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+/// Ends the whole test program when a run does not end: there is no other way out of a deadlock.
+struct Watchdog(Option<mpsc::Sender<()>>);
+
+impl Watchdog {
+    fn new() -> Self {
+        let (alive, ended) = mpsc::channel::<()>();
+        let name = std::thread::current().name().unwrap_or("a test").to_owned();
+        std::thread::spawn(move || {
+            if ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("{name}: a run did not end");
+                std::process::abort();
+            }
+        });
+        Self(Some(alive))
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.0.take();
+    }
+}

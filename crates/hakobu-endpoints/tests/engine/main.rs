@@ -1,0 +1,13 @@
+//! The engine from a local source to a local target, whole and with faults on the way.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "tests")]
+
+mod bench;
+mod cases;
+mod chance;
+mod failures;
+mod fatal;
+mod plain;
+mod remote;
+mod tree;
+mod view;

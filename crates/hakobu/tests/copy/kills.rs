@@ -1,0 +1,333 @@
+//! Runs that are stopped, killed or cut off. Each is first seen to be under way.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hakobu_testkit::link::Link;
+use rustix::process::{Signal, kill_process};
+use tempfile::TempDir;
+
+use hakobu_testkit::sshd::no_root;
+
+use crate::changes::slow_link;
+use crate::program::*;
+
+const SIZE_BYTES: u64 = 60_000_000;
+
+/// A host behind a slow line, a tree with a large file on one side and nothing on the other.
+struct Line {
+    // The host's processes end before their network goes.
+    host: Host,
+    link: Link,
+    place: TempDir,
+    source: PathBuf,
+    target: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Push,
+    Pull,
+}
+
+/// Both ways at the same time: most of what is tested here is waiting.
+fn both_ways(test: impl Fn(Way) + Sync) {
+    std::thread::scope(|scope| {
+        for way in [Way::Push, Way::Pull] {
+            let test = &test;
+            scope.spawn(move || test(way));
+        }
+    });
+}
+
+impl Line {
+    fn new() -> Self {
+        let link = slow_link();
+        let (place, host) = (place(), Host::behind(&link));
+        let (source, target) = (place.path().join("source"), place.path().join("target"));
+        fs::create_dir(&source).unwrap();
+        file(&source.join("large"), SIZE_BYTES);
+        for index in 0..200 {
+            file(&source.join(format!("small {index}")), 5000);
+        }
+        Self { host, link, place, source, target }
+    }
+
+    fn copy(&self, way: Way) -> Copy {
+        let (source, target) = (contents(&self.source), self.target.clone().into_os_string());
+        let copy = Copy::across(&self.link).to(&self.host);
+        match way {
+            Way::Push => copy.arg(source).arg(self.host.at(target)),
+            Way::Pull => copy.arg(self.host.at(source)).arg(target),
+        }
+    }
+
+    /// Nothing that is not whole has a name of its own.
+    #[track_caller]
+    fn assert_nothing_partial(&self) {
+        for entry in fs::read_dir(&self.target).unwrap().flatten() {
+            if !entry.file_name().as_encoded_bytes().starts_with(b".hakobu.") {
+                assert_same(&self.source.join(entry.file_name()), &entry.path());
+            }
+        }
+        assert!(!self.target.join("large").exists());
+    }
+
+    /// The same command again, at full speed, ends well and leaves nothing.
+    #[track_caller]
+    fn assert_goes_on(&self, way: Way) {
+        self.link.change(hakobu_testkit::link::LinkSettings { mtu: 9000, ..Default::default() }).unwrap();
+        let ran = self.copy(way).run_to(0);
+        assert!(ran.entries("unchanged") > 0, "{:#}", ran.report);
+        assert_same(&self.source, &self.target);
+        assert!(drafts(self.place.path()).is_empty());
+        self.host.wait_for_no_agent();
+    }
+}
+
+#[test]
+fn ctrl_c_in_the_middle_of_a_push_and_of_a_pull() {
+    if no_root() {
+        return;
+    }
+    both_ways(|way| {
+        let line = Line::new();
+        let mut running = line.copy(way).start();
+        running.wait_until_under_way();
+        assert!(!drafts(&line.target).is_empty());
+        running.signal(Signal::INT);
+        let ran = running.end();
+        assert_eq!(ran.code, Some(130), "{way:?} {}", ran.err);
+        assert_eq!(ran.report["outcome"], "interrupted");
+        ran.says(&["interrupted: ", "to go on: ", line.target.to_str().unwrap()]);
+        line.assert_nothing_partial();
+        line.host.wait_for_no_agent();
+        assert!(drafts(&line.target).is_empty(), "{way:?}");
+        line.assert_goes_on(way);
+    });
+}
+
+/// On a terminal ssh gets the signal as well.
+#[test]
+fn ctrl_c_on_a_terminal() {
+    if no_root() {
+        return;
+    }
+    let line = Line::new();
+    let program = format!("ip netns exec {} {HAKOBU}", line.link.near().name());
+    let (from, to) = (contents(&line.source), line.host.at(&line.target));
+    let mut child = terminal(&line.host, &program, &[&from, &to]).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    wait_until_written(line.place.path(), 5_000_000);
+    input.write_all(b"\x03").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{shown}");
+    assert!(shown.contains("interrupted: ") && shown.contains("to go on: "), "{shown}");
+    assert!(!shown.contains("connection lost"), "{shown}");
+    line.assert_nothing_partial();
+    line.host.wait_for_no_agent();
+    assert!(drafts(&line.target).is_empty());
+    drop(input);
+}
+
+#[test]
+fn ctrl_c_here() {
+    let place = place();
+    let (source, target) = (file(&place.path().join("source"), 2 << 30), place.path().join("target"));
+    let copy = || Copy::new().options("--verify wire").arg(&source).arg(&target);
+    let running = copy().start();
+    wait_until_written(place.path(), 10_000_000);
+    running.signal(Signal::INT);
+    let ran = running.end();
+    assert_eq!(ran.code, Some(130), "{}", ran.err);
+    ran.says(&["to go on: "]);
+    assert!(!target.exists() && drafts(place.path()).is_empty());
+}
+
+/// Waits until there is a draft of at least this size.
+fn wait_until_written(below: &Path, bytes: u64) {
+    wait_until("a draft grows", Duration::from_secs(20), || {
+        use std::os::unix::fs::MetadataExt;
+        let found = drafts(below);
+        found.iter().filter_map(|path| fs::metadata(path).ok()).any(|found| found.blocks() * 512 > bytes)
+    });
+}
+
+#[test]
+fn a_kill_of_this_side_in_the_middle_of_a_push() {
+    if no_root() {
+        return;
+    }
+    let line = Line::new();
+    let mut running = line.copy(Way::Push).start();
+    running.wait_until_under_way();
+    running.signal(Signal::KILL);
+    assert_eq!(running.end().code, None);
+    line.assert_nothing_partial();
+    // The far side finds out and takes its drafts along.
+    line.host.wait_for_no_agent();
+    assert!(drafts(&line.target).is_empty());
+    line.assert_goes_on(Way::Push);
+}
+
+/// Who holds the target is killed, so the draft of the large file stays; the next run takes its place.
+#[test]
+fn a_kill_of_this_side_in_the_middle_of_a_pull() {
+    if no_root() {
+        return;
+    }
+    let line = Line::new();
+    let mut running = line.copy(Way::Pull).start();
+    running.wait_until_under_way();
+    running.signal(Signal::KILL);
+    assert_eq!(running.end().code, None);
+    line.assert_nothing_partial();
+    line.host.wait_for_no_agent();
+    assert_eq!(drafts(&line.target).len(), 1);
+    line.assert_goes_on(Way::Pull);
+}
+
+#[test]
+fn a_kill_on_one_machine() {
+    let place = place();
+    let (source, target) = (file(&place.path().join("source"), 2 << 30), place.path().join("target"));
+    let copy = || Copy::new().options("--verify wire").arg(&source).arg(&target);
+    let running = copy().start();
+    wait_until_written(place.path(), 10_000_000);
+    running.signal(Signal::KILL);
+    assert_eq!(running.end().code, None);
+    assert!(!target.exists() && drafts(place.path()).len() == 1);
+    copy().run_to(0);
+    assert_same(&source, &target);
+    assert!(drafts(place.path()).is_empty());
+}
+
+#[test]
+fn a_killed_agent_is_started_again() {
+    if no_root() {
+        return;
+    }
+    both_ways(|way| {
+        let line = Line::new();
+        let mut running = line.copy(way).start();
+        running.wait_until_under_way();
+        let agents = line.host.agents();
+        assert_eq!(agents.len(), 1);
+        kill_process(agents[0], Signal::KILL).unwrap();
+        let ran = running.end();
+        assert_eq!(ran.code, Some(0), "{way:?} {}", ran.err);
+        ran.says(&["connection lost", "trying again"]);
+        assert_same(&line.source, &line.target);
+        assert!(drafts(&line.target).is_empty());
+        line.host.wait_for_no_agent();
+    });
+}
+
+#[test]
+fn a_killed_agent_ends_the_run_where_it_may_not_be_tried_again() {
+    if no_root() {
+        return;
+    }
+    both_ways(|way| {
+        let line = Line::new();
+        let mut running = line.copy(way).options("--retry-for 0s").start();
+        running.wait_until_under_way();
+        kill_process(line.host.agents()[0], Signal::KILL).unwrap();
+        let ran = running.end();
+        assert_eq!(ran.code, Some(1), "{way:?} {}", ran.err);
+        ran.says(&["throwaway", "what to do: check the network", "to go on: "]);
+        line.assert_nothing_partial();
+        line.assert_goes_on(way);
+    });
+}
+
+#[test]
+fn the_same_job_twice_at_once() {
+    if no_root() {
+        return;
+    }
+    both_ways(|way| {
+        let line = Line::new();
+        let mut running = line.copy(way).start();
+        running.wait_until_under_way();
+        let ran = line.copy(way).run_to(6);
+        ran.says(&["the same copy is already running", "what to do: wait for the other run"]);
+        running.assert_unfinished();
+        // Another job into the same directory may run beside.
+        let other = file(&line.place.path().join("other"), 1000);
+        let target = if way == Way::Push { line.host.at(&line.target) } else { line.target.clone().into() };
+        let typed = if way == Way::Push { other.clone().into() } else { line.host.at(&other) };
+        Copy::across(&line.link).to(&line.host).arg(typed).arg(target).run_to(0);
+        assert_same(&other, &line.target.join("other"));
+        running.assert_unfinished();
+        assert_eq!(running.end().code, Some(0));
+        fs::remove_file(line.target.join("other")).unwrap();
+        std::fs::File::open(&line.target)
+            .unwrap()
+            .set_modified(fs::metadata(&line.source).unwrap().modified().unwrap())
+            .unwrap();
+        assert_same(&line.source, &line.target);
+    });
+}
+
+#[test]
+fn a_line_that_is_cut_for_good() {
+    if no_root() {
+        return;
+    }
+    both_ways(|way| {
+        let line = Line::new();
+        let mut running = line.copy(way).options("--retry-for 3s").start();
+        running.wait_until_under_way();
+        line.link.cut();
+        let ran = running.end();
+        assert_eq!(ran.code, Some(1), "{way:?} {}", ran.err);
+        ran.says(&["throwaway", "what to do: ", "to go on: "]);
+        line.assert_nothing_partial();
+    });
+}
+
+#[test]
+fn a_line_that_is_cut_and_mended() {
+    if no_root() {
+        return;
+    }
+    both_ways(|way| {
+        let line = Line::new();
+        let mut running = line.copy(way).options("--retry-for 5m").start();
+        running.wait_until_under_way();
+        line.link.cut();
+        // Long enough for both sides to give the connection up.
+        let noticed = || running.events().iter().any(|event| event["event"] == "notice");
+        wait_until("the loss is noticed", Duration::from_secs(60), noticed);
+        line.link.mend();
+        let ran = running.end();
+        assert_eq!(ran.code, Some(0), "{way:?} {}", ran.err);
+        ran.says(&["connection lost", "trying again"]);
+        assert_same(&line.source, &line.target);
+        line.host.wait_for_no_agent();
+        assert!(drafts(&line.target).is_empty());
+    });
+}
+
+/// A short break is nothing that anybody has to hear of.
+#[test]
+fn a_line_that_is_cut_for_a_moment() {
+    if no_root() {
+        return;
+    }
+    let line = Line::new();
+    let mut running = line.copy(Way::Push).start();
+    running.wait_until_under_way();
+    line.link.cut();
+    std::thread::sleep(Duration::from_secs(1));
+    running.assert_unfinished();
+    line.link.mend();
+    let ran = running.end();
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(!ran.err.contains("connection lost"), "{}", ran.err);
+    assert_same(&line.source, &line.target);
+}
