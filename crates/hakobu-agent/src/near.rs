@@ -197,6 +197,7 @@ impl RemoteLane {
             Operation::Fetch { .. }
             | Operation::Read { .. }
             | Operation::Open { .. }
+            | Operation::Losses { .. }
             | Operation::Clone { .. }
             | Operation::Confirm { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "copying", "it cannot be done across machines"))

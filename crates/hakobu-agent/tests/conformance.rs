@@ -1,5 +1,7 @@
 //! A target that an agent serves passes the conformance suite, over real connections.
 
+#![allow(clippy::unwrap_used)]
+
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};

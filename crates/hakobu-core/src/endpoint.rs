@@ -236,6 +236,13 @@ pub enum Operation {
         /// Where the bytes go.
         buffer: PieceBuffer,
     },
+    /// Say what a directory has that is not copied: answered with [`Outcome::Stored`]. Source.
+    Losses {
+        /// Which root.
+        root: u16,
+        /// The directory.
+        path: EntryPath,
+    },
     /// Open a file for [`Operation::Clone`]. Source.
     Open {
         /// The file.

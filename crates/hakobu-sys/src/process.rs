@@ -95,6 +95,7 @@ fn duration(value: &TimeValue) -> Duration {
 }
 
 #[cfg(test)]
+#[allow(clippy::zombie_processes)] // waited for by what is tested
 mod tests {
     use super::*;
     use std::process::Command;

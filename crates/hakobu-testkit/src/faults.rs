@@ -27,6 +27,7 @@ pub enum OperationKind {
     Fetch,
     Read,
     Open,
+    Losses,
     Confirm,
     Store,
     Begin,
@@ -47,6 +48,7 @@ impl OperationKind {
             Operation::Fetch { .. } => Self::Fetch,
             Operation::Read { .. } => Self::Read,
             Operation::Open { .. } => Self::Open,
+            Operation::Losses { .. } => Self::Losses,
             Operation::Confirm { .. } => Self::Confirm,
             Operation::Store { .. } => Self::Store,
             Operation::Begin { .. } => Self::Begin,
@@ -322,7 +324,9 @@ impl State {
         let kind = OperationKind::of(operation);
         let mut of_draft = None;
         let paths = match operation {
-            Operation::Inspect { path, .. } => vec![path.as_bytes().to_vec()],
+            Operation::Inspect { path, .. } | Operation::Losses { path, .. } => {
+                vec![path.as_bytes().to_vec()]
+            }
             Operation::List { directories, .. } => {
                 directories.iter().map(|path| path.as_bytes().to_vec()).collect()
             }

@@ -61,7 +61,7 @@ Examples:
   hakobu copy data ssh://me@host:2222/data   another user, another port
   hakobu copy -n data host:/backup           only say what would be done
 
-Interrupted? Run the same command again: what is done is not sent again.
+Interrupted? Run the same command again: complete files are not sent again.
 
 Exit codes: 0 done and stable at the target, 1 failed, 2 wrong usage, 3 partly done (some entries
 failed, each is listed), 5 a source changed while it was read, 6 refused (it would destroy, another

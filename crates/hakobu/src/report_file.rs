@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use hakobu_core::error::Error;
@@ -15,6 +16,8 @@ use crate::render::json;
 pub struct ReportFile {
     path: PathBuf,
     file: File,
+    /// Whether it takes the place of what the file held.
+    replaces: bool,
 }
 
 impl ReportFile {
@@ -22,10 +25,17 @@ impl ReportFile {
     ///
     /// # Errors
     /// As the system says, with the path.
+    ///
+    /// `-` is standard output.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        if path == Path::new("-") {
+            let file = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
+            let file = file.map_err(|error| Self::error("opening the report", path, &error))?;
+            return Ok(Self { path: path.to_owned(), file, replaces: false });
+        }
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| Self::error("opening the report", path, &error))?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file, replaces: true })
     }
 
     /// Writes the report and brings it to stable storage.
@@ -38,7 +48,7 @@ impl ReportFile {
 
     fn fill(&mut self, report: &Report) -> io::Result<()> {
         let text = json::pretty(report)?;
-        let is_file = self.file.metadata()?.is_file();
+        let is_file = self.replaces && self.file.metadata()?.is_file();
         if is_file {
             self.file.set_len(0)?;
         }

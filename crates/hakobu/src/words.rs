@@ -53,7 +53,7 @@ fn with_next_step(words: &str, kind: &str) -> String {
 fn next_step(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "connection_lost" | "timed_out" => {
-            "check the network, then run the same command again: what is done is not sent again; \
+            "check the network, then run the same command again: complete files are not sent again; \
              --retry-for 10m keeps trying"
         }
         "corrupt" => "run the same command again; if it happens again, check memory, disks and network cards",

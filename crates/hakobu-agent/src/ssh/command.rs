@@ -8,8 +8,17 @@ use super::{SshError, SshSettings, script};
 
 /// Given to OpenSSH besides the user's own settings. Only what would stand in the way of a plain pipe: a remote
 /// command of the user's, forwarded ports that are already taken. Nothing about host keys or authentication.
-const PLAIN_PIPE: [&str; 6] =
-    ["-o", "RemoteCommand=none", "-o", "ClearAllForwardings=yes", "-o", "ForwardX11=no"];
+const PLAIN_PIPE: [&str; 8] = [
+    "-o",
+    "RemoteCommand=none",
+    "-o",
+    "ClearAllForwardings=yes",
+    "-o",
+    "ForwardX11=no",
+    // No host gets the use of the user's keys from us.
+    "-o",
+    "ForwardAgent=no",
+];
 
 /// Builds the command, its standard input and output as pipes, its standard error ours, so that ssh's words and
 /// questions reach the user as they are.

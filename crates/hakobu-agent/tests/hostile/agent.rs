@@ -63,7 +63,7 @@ impl Controller {
     }
 
     /// The agent refuses, and ends with an error.
-    fn is_refused(mut self, first: Option<Answer>) {
+    fn refused(mut self, first: Option<Answer>) {
         let answer = first.or_else(|| self.hear());
         let Some(Answer::Refused(error)) = answer else { panic!("not refused: {answer:?}") };
         assert_eq!(error.kind, ErrorKind::Protocol);
@@ -89,7 +89,7 @@ fn lengths_and_garbage() {
     for bytes in [&too_long[..], &[0xff; 8], &[0; 4], &[1, 0, 0, 0, 0x7f], &list] {
         let mut controller = Controller::greeted();
         controller.raw(bytes);
-        controller.is_refused(None);
+        controller.refused(None);
     }
 }
 
@@ -97,7 +97,7 @@ fn lengths_and_garbage() {
 fn something_behind_a_message() {
     let mut controller = Controller::greeted();
     controller.raw(&[2, 0, 0, 0, 10, 10]);
-    controller.is_refused(None);
+    controller.refused(None);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn paths_that_lead_elsewhere() {
         let mut controller = Controller::greeted();
         controller.raw(&(message.len() as u32).to_le_bytes());
         controller.raw(&message);
-        controller.is_refused(None);
+        controller.refused(None);
     }
 }
 
@@ -156,11 +156,11 @@ fn anything_before_hello_and_hello_twice() {
     {
         let mut controller = Controller::new();
         let answer = controller.ask(&request);
-        controller.is_refused(answer);
+        controller.refused(answer);
     }
     let mut controller = Controller::greeted();
     let answer = controller.ask(&hello);
-    controller.is_refused(answer);
+    controller.refused(answer);
 }
 
 #[test]

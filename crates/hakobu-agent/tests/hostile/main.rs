@@ -3,6 +3,8 @@
 //! tested beside the connection (`src/connection/tests/hostile.rs`), hostile agents on the control
 //! connection beside its reader (`src/far/tests.rs`).
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod agent;
 mod bench;
 mod engine;

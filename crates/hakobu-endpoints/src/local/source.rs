@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{
-    Completion, Endpoint, Lane, LossKind, Operation, Outcome, PieceBuffer, Ticket, Wait,
+    Completion, Endpoint, Lane, Loss, LossKind, Operation, Outcome, PieceBuffer, Ticket, Wait,
 };
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -19,6 +19,7 @@ use super::buffers::Buffers;
 use super::fault::source_fault;
 use super::fetch::Fetcher;
 use super::list::Lister;
+use super::losses::{check_required, lost_attributes};
 use super::metadata;
 use super::recent::Recent;
 use super::source_files::SourceFiles;
@@ -217,6 +218,10 @@ impl LocalSourceLane {
                     }
                 }
             }
+            Operation::Losses { root, path } => {
+                let losses = directory_losses(&self.reader, root, &path).map_err(|error| error.at(&path))?;
+                Ok(Outcome::Stored { failures: Vec::new(), losses })
+            }
             Operation::Open { file } => {
                 let opened = self.files.open_for_clone(&mut self.reader, &file);
                 opened.map(Outcome::Opened).map_err(|error| error.at(&file.path))
@@ -232,6 +237,17 @@ impl LocalSourceLane {
             _ => Err(Error::new(ErrorKind::Unsupported, "working on the source", "it is only read")),
         }
     }
+}
+
+/// What a directory has that a copy of it lacks.
+fn directory_losses(reader: &Reader, root: u16, path: &EntryPath) -> Result<Vec<Loss>> {
+    let opened = reader.root(root)?.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC);
+    let opened = opened.map_err(|errno| source_fault("opening the directory", errno))?;
+    let mut lost = Vec::new();
+    lost_attributes(&opened, &mut lost);
+    check_required(&reader.require, &lost)?;
+    let loss = |what| Loss { what, count: 1, example: path.as_bytes().to_vec() };
+    Ok(lost.into_iter().map(loss).collect())
 }
 
 impl Lane for LocalSourceLane {

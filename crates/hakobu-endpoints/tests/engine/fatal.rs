@@ -39,7 +39,7 @@ fn what_would_fail_for_all_ends_the_run() {
     let on_target = [Inspect, List, Store, Begin, Write, Clone, Finish, Apply, Barrier];
     let all = on_source.map(|kind| (true, kind)).into_iter().chain(on_target.map(|kind| (false, kind)));
     for (number, (source_side, operation)) in all.enumerate() {
-        for lanes in [1, 2, 5] {
+        for lanes in [1, 4] {
             let place = Place::new();
             small(&place.source(), 70);
             for nth in [1, 2, 7] {
@@ -73,8 +73,8 @@ fn an_entry_that_fails_fatally_ends_the_run() {
 
 #[test]
 fn a_lane_that_dies_ends_the_run() {
-    for lanes in [1, 2, 5] {
-        for nth in [1, 2, 5, 20, 60] {
+    for lanes in [1, 5] {
+        for nth in [1, 5, 20, 60] {
             for source_side in [false, true] {
                 let place = Place::new();
                 small(&place.source(), 72);
@@ -136,7 +136,7 @@ fn cancelled_at(lanes: u16, operation: OperationKind, nth: u64, remote: bool) {
 
 #[test]
 fn a_run_that_is_stopped_leaves_nothing_partial() {
-    for lanes in [1, 2, 5] {
+    for lanes in [1, 5] {
         cancelled_at(lanes, Read, 5, false);
         cancelled_at(lanes, Write, 9, true);
         cancelled_at(lanes, Store, 1, false);

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn at(seconds: u64, written: u64, scan_done: bool) -> (Duration, Snapshot) {
-        let mut snapshot = Snapshot { scan_done, ..Snapshot::default() };
+        let mut snapshot = Snapshot { scan_done, remote: true, ..Snapshot::default() };
         snapshot.bytes_scanned = 10_000_000_000;
         snapshot.bytes_unchanged = 1_000_000_000;
         snapshot.target_written_bytes = written;

@@ -273,44 +273,44 @@ fn the_same_job_twice_at_once() {
     });
 }
 
+/// Four lines at the same time, as nearly all of it is waiting until a silent peer is given up.
 #[test]
-fn a_line_that_is_cut_for_good() {
+fn a_line_that_is_cut() {
     if no_root() {
         return;
     }
-    both_ways(|way| {
-        let line = Line::new();
-        let mut running = line.copy(way).options("--retry-for 3s").start();
-        running.wait_until_under_way();
-        line.link.cut();
-        let ran = running.end();
-        assert_eq!(ran.code, Some(1), "{way:?} {}", ran.err);
-        ran.says(&["throwaway", "what to do: ", "to go on: "]);
-        line.assert_nothing_partial();
+    std::thread::scope(|scope| {
+        scope.spawn(|| both_ways(cut_for_good));
+        scope.spawn(|| both_ways(cut_and_mended));
     });
 }
 
-#[test]
-fn a_line_that_is_cut_and_mended() {
-    if no_root() {
-        return;
-    }
-    both_ways(|way| {
-        let line = Line::new();
-        let mut running = line.copy(way).options("--retry-for 5m").start();
-        running.wait_until_under_way();
-        line.link.cut();
-        // Long enough for both sides to give the connection up.
-        let noticed = || running.events().iter().any(|event| event["event"] == "notice");
-        wait_until("the loss is noticed", Duration::from_secs(60), noticed);
-        line.link.mend();
-        let ran = running.end();
-        assert_eq!(ran.code, Some(0), "{way:?} {}", ran.err);
-        ran.says(&["connection lost", "trying again"]);
-        assert_same(&line.source, &line.target);
-        line.host.wait_for_no_agent();
-        assert!(drafts(&line.target).is_empty());
-    });
+fn cut_for_good(way: Way) {
+    let line = Line::new();
+    let mut running = line.copy(way).options("--retry-for 3s").start();
+    running.wait_until_under_way();
+    line.link.cut();
+    let ran = running.end();
+    assert_eq!(ran.code, Some(1), "{way:?} {}", ran.err);
+    ran.says(&["throwaway", "connection lost", "what to do: check the network", "to go on: "]);
+    line.assert_nothing_partial();
+}
+
+fn cut_and_mended(way: Way) {
+    let line = Line::new();
+    let mut running = line.copy(way).options("--retry-for 5m").start();
+    running.wait_until_under_way();
+    line.link.cut();
+    // Long enough for this side to give the connection up.
+    let noticed = || running.events().iter().any(|event| event["event"] == "notice");
+    wait_until("the loss is noticed", Duration::from_secs(60), noticed);
+    line.link.mend();
+    let ran = running.end();
+    assert_eq!(ran.code, Some(0), "{way:?} {}", ran.err);
+    ran.says(&["connection lost", "trying again"]);
+    assert_same(&line.source, &line.target);
+    line.host.wait_for_no_agent();
+    assert!(drafts(&line.target).is_empty());
 }
 
 /// A short break is nothing that anybody has to hear of.

@@ -192,6 +192,20 @@ fn what_is_not_kept_is_counted_and_is_no_failure() {
 }
 
 #[test]
+fn what_a_directory_lacks_is_counted_when_it_is_made() {
+    let place = tempfile::tempdir().unwrap();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    fs::create_dir_all(source.join("inside")).unwrap();
+    setxattr(source.join("inside"), "user.colour", b"blue", XattrFlags::empty()).unwrap();
+    let ran = Copy::new().arg(contents(&source)).arg(&target).run_to(0);
+    assert_eq!(ran.lost("xattr"), 1, "{:#}", ran.report);
+    let ran = Copy::new().arg(contents(&source)).arg(&target).run_to(0);
+    assert_eq!(ran.lost("xattr"), 0, "{:#}", ran.report);
+    let other = place.path().join("other");
+    Copy::new().arg("--require").arg("xattr").arg(contents(&source)).arg(&other).run_to(6);
+}
+
+#[test]
 fn what_must_not_be_lost_is_refused() {
     let (place, host) = (tree_with_losses(), Host::up());
     let source = place.path().join("source");

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
@@ -108,6 +109,8 @@ pub fn wait_until(what: &str, limit: Duration, holds: impl Fn() -> bool) {
 /// A host with a real OpenSSH server. It goes by two names, `throwaway` and `another`.
 pub struct Host {
     pub sshd: Sshd,
+    /// In the environment of what it runs.
+    mark: String,
 }
 
 impl Host {
@@ -118,11 +121,16 @@ impl Host {
 
     /// As wished; nothing is on the PATH by itself.
     pub fn with(options: &SshdOptions) -> Self {
-        let sshd = Sshd::start(options).unwrap();
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let (name, number) = ("HAKOBU_TEST_HOST", NUMBER.fetch_add(1, Relaxed));
+        let value = format!("{}-{number}", std::process::id());
+        let mut options = options.clone();
+        options.set_env.push((name.to_owned(), value.clone()));
+        let sshd = Sshd::start(&options).unwrap();
         let config = std::fs::read_to_string(sshd.client_config()).unwrap();
         let both = config.replace("Host throwaway\n", "Host throwaway another\n");
         std::fs::write(sshd.client_config(), both).unwrap();
-        Self { sshd }
+        Self { sshd, mark: format!("{name}={value}") }
     }
 
     /// At the far end of a link, with hakobu on the PATH.
@@ -145,14 +153,21 @@ impl Host {
         remote("another", path)
     }
 
-    /// The agents that it runs: the process and its command.
+    /// The agents that it runs, also those that have lost their login.
     pub fn agents(&self) -> Vec<Pid> {
+        let ours = self.sshd.processes();
         let is_agent = |id: &u32| {
-            let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-            words.ends_with(b"\0agent\0") && !words.starts_with(b"sh\0") && !words.starts_with(b"sudo\0")
+            let read = |what: &str| std::fs::read(format!("/proc/{id}/{what}")).unwrap_or_default();
+            let words = read("cmdline");
+            let agent =
+                words.ends_with(b"\0agent\0") && !words.starts_with(b"sh\0") && !words.starts_with(b"sudo\0");
+            let marked =
+                || read("environ").split(|&byte| byte == 0).any(|variable| variable == self.mark.as_bytes());
+            agent && (ours.contains(id) || marked())
         };
-        let processes = self.sshd.processes();
-        processes.into_iter().filter(is_agent).filter_map(|id| Pid::from_raw(id as i32)).collect()
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let ids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        ids.filter(is_agent).filter_map(|id| Pid::from_raw(id as i32)).collect()
     }
 
     /// Waits until no agent is left.

@@ -5,6 +5,10 @@ use super::*;
 impl Worker<'_> {
     pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
         if let Some(listing) = self.scan(&task.node)? {
+            if matches!(task.target, TargetState::Absent) && !self.count_losses(&task.node)? {
+                self.directories_done(1);
+                return Ok(());
+            }
             let (target, prefetched) = match task.target {
                 TargetState::Listed(target, prefetched) => (Some(target), prefetched),
                 _ => (None, Prefetched::default()),
@@ -30,6 +34,22 @@ impl Worker<'_> {
         let budget = if self.shared.setup.target.capabilities().remote { LIST_BUDGET } else { 0 };
         let list = Operation::List { root: 0, directories, budget };
         self.submit(list, Pending::Listing { tasks: scanned })
+    }
+
+    /// Counts what a new directory will lack. Whether it may be copied all the same.
+    fn count_losses(&mut self, node: &Arc<Node>) -> Result<bool> {
+        match self.ask_source(Operation::Losses { root: node.root, path: node.source.clone() }) {
+            Ok(Outcome::Stored { losses, .. }) => {
+                self.shared.record.losses(losses);
+                Ok(true)
+            }
+            Ok(_) => Err(unexpected()),
+            Err(error) if error.is_fatal() => Err(error),
+            Err(error) => {
+                self.fail_directory(node, error);
+                Ok(false)
+            }
+        }
     }
 
     /// Lists a directory of the source. `None`: it failed, which has been recorded.

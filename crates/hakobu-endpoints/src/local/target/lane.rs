@@ -100,6 +100,7 @@ impl LocalTargetLane {
             Operation::Fetch { .. }
             | Operation::Read { .. }
             | Operation::Open { .. }
+            | Operation::Losses { .. }
             | Operation::Confirm { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "working on the target", "it is never read"))
             }

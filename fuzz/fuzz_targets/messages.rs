@@ -1,0 +1,58 @@
+//! The messages on data connections. What decodes can be encoded, and means the same again; no path
+//! in it leads out of the root.
+
+#![no_main]
+
+use hakobu_core::endpoint::DraftId;
+use hakobu_core::error::Error;
+use hakobu_core::path::EntryPath;
+use hakobu_proto::data::{
+    Begin, Changes, Directories, Finish, Hello, Inspected, Stored, Write, bounded, decode, encode,
+};
+use libfuzzer_sys::fuzz_target;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+fn message<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
+    let message: T = decode(bytes).ok()?;
+    let mut encoded = Vec::new();
+    encode(&message, &mut encoded).unwrap();
+    assert_eq!(decode::<T>(&encoded).unwrap(), message);
+    Some(message)
+}
+
+fn check(path: &EntryPath) {
+    assert_eq!(&EntryPath::new(path.as_bytes()).unwrap(), path);
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((which, bytes)) = bytes.split_first() else { return };
+    match which % 12 {
+        0 => drop(message::<Hello>(bytes)),
+        1 => message::<EntryPath>(bytes).iter().for_each(check),
+        2 => message::<Begin>(bytes).iter().for_each(|begin| check(&begin.path)),
+        3 => drop(message::<Write>(bytes)),
+        4 => drop(message::<Finish>(bytes)),
+        5 => drop(message::<DraftId>(bytes)),
+        6 => message::<Changes>(bytes).iter().flatten().for_each(|change| check(change.path())),
+        7 => message::<Directories>(bytes).iter().flatten().for_each(check),
+        8 => drop(message::<Inspected>(bytes)),
+        9 => {
+            if let Some(stored) = message::<Stored>(bytes) {
+                let mut encoded = Vec::new();
+                if stored.clone().encode_bounded(&mut encoded).is_ok() {
+                    let read: Stored = decode(&encoded).unwrap();
+                    assert_eq!(read.failures.len(), stored.failures.len());
+                }
+            }
+        }
+        10 => {
+            if let Some(error) = message::<Error>(bytes) {
+                let once = bounded(error);
+                assert_eq!(bounded(once.clone()), once);
+                let _ = once.to_string();
+            }
+        }
+        _ => drop(message::<u32>(bytes)),
+    }
+});

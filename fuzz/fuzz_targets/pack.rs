@@ -1,0 +1,42 @@
+//! Packs. Every name and path of a record that is read is one, and the records can be packed again.
+
+#![no_main]
+
+use hakobu_core::pack::{PACK_RECORDS_MAX, PackBuilder, PackReader, Record};
+use hakobu_core::path::{EntryPath, check_name};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut reader = PackReader::new(bytes);
+    let mut builder = PackBuilder::default();
+    let mut records = Vec::new();
+    while let Ok(Some(record)) = reader.read() {
+        match &record {
+            Record::Directory { path } => {
+                assert_eq!(&EntryPath::new(path.as_bytes()).unwrap(), path);
+                builder.directory(path);
+            }
+            Record::File { name, attributes, replaces, content } => {
+                check_name(name).unwrap();
+                let put = |space: &mut [u8]| {
+                    space.copy_from_slice(content);
+                    Ok::<_, ()>(true)
+                };
+                builder.file(name, attributes, *replaces, content.len(), put).unwrap();
+            }
+            Record::Symlink { name, attributes, replaces, text } => {
+                check_name(name).unwrap();
+                assert!(!text.is_empty() && !text.contains(&0));
+                builder.symlink(name, attributes, *replaces, text);
+            }
+        }
+        records.push(record);
+    }
+    assert!(builder.records() <= PACK_RECORDS_MAX);
+    let again = builder.finish();
+    let mut reader = PackReader::new(&again);
+    for record in &records {
+        assert_eq!(reader.read().unwrap().as_ref(), Some(record));
+    }
+    assert_eq!(reader.read().unwrap(), None);
+});
