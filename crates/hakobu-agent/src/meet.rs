@@ -161,6 +161,11 @@ impl Meeting<'_> {
             let words = format!("neither host reaches the other, so {choice}: {}", tried.join("; "));
             self.observer.event(Event::Notice { words });
         }
+        if let Some(address) = self.data_address.filter(|_| !tried.is_empty()) {
+            let words =
+                format!("the data does not go to {address}, as asked, but {choice}: {}", tried.join("; "));
+            self.observer.event(Event::Notice { words });
+        }
         let reason = if tried.is_empty() { "it is tried first".to_owned() } else { tried.join("; ") };
         self.observer.event(Event::Decision { choice: format!("data connections: {choice}"), reason });
     }

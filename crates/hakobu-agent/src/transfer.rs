@@ -202,7 +202,7 @@ impl Attempt<'_, '_> {
         transfer.target = Some(parties.target().name_of(&target.resolved));
         self.surroundings.observer.event(Event::Located {
             sources: transfer.sources.clone(),
-            target: parties.target().name_of(&landed(&root, &places)),
+            target: parties.target().name_of(&landed(&root, &places, &landing)),
         });
         let identity = self.identity(transfer);
         transfer.job = Some(identity.iter().map(|byte| format!("{byte:02x}")).collect());
@@ -222,7 +222,18 @@ impl Attempt<'_, '_> {
             transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes);
         }
         transfer.summary = ran.summary;
+        self.check_required(&mut transfer.summary);
         Ok(())
+    }
+
+    /// What only the target finds out, such as an owner that it may not set, is known at the end.
+    fn check_required(&self, summary: &mut Summary) {
+        let lost = summary.losses.iter().find(|loss| self.request.require.contains(&loss.what));
+        if let (Some(loss), None) = (lost, &summary.fatal) {
+            let words = format!("--require {} is not met: the target could not keep it", loss.what.name());
+            let error = Error::new(ErrorKind::Requirement, "copying", words);
+            summary.fatal = Some(error.at(&loss.example));
+        }
     }
 
     /// Runs a job whose ends are on different machines.
@@ -326,6 +337,10 @@ impl Attempt<'_, '_> {
             Way::Uploaded if settings.always_upload => "uploaded, as the one there is of another version",
             Way::Uploaded => "uploaded, as none was found there",
         };
+        if let (Some(path), Way::Uploaded, false) = (&request.agent, far.way, settings.always_upload) {
+            let words = format!("{} is not on {name}; the program was uploaded instead", path.display());
+            self.surroundings.observer.event(Event::Notice { words });
+        }
         self.decided(
             format!("agent on {name}: {found}"),
             format!("version {}, {}", far.hello.program, far.hello.machine.system),
@@ -493,11 +508,13 @@ fn root_and_places(landing: &Landing, target: &TargetLook) -> Result<(Vec<u8>, V
 }
 
 /// The place where a single source lands, or the directory in which several do.
-fn landed(root: &[u8], places: &[EntryPath]) -> Vec<u8> {
+fn landed(root: &[u8], places: &[EntryPath], landing: &Landing) -> Vec<u8> {
     let mut landed = root.to_vec();
-    if let [place] = places
-        && !place.is_root()
-    {
+    let place = match places {
+        [place] => Some(place),
+        _ => landing.create_target_directory.as_ref(),
+    };
+    if let Some(place) = place.filter(|place| !place.is_root()) {
         if landed != b"/" {
             landed.push(b'/');
         }

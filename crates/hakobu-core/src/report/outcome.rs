@@ -65,7 +65,10 @@ pub struct OutcomeFacts<'a> {
 /// changed. An interruption comes before a failure because it often causes one.
 pub fn outcome(facts: &OutcomeFacts<'_>) -> Outcome {
     use ErrorKind as Kind;
-    if facts.refused || matches!(facts.fatal, Some(Kind::Refused | Kind::Locked | Kind::Requirement)) {
+    if facts.refused
+        || matches!(facts.fatal, Some(Kind::Refused | Kind::Locked | Kind::Requirement))
+        || facts.failures.contains(&Kind::Requirement)
+    {
         return Outcome::Refused;
     }
     if facts.interrupted || facts.fatal == Some(Kind::Cancelled) {
@@ -88,7 +91,6 @@ pub fn outcome(facts: &OutcomeFacts<'_>) -> Outcome {
     }
     match (failed, only_source_changes) {
         (false, _) => Outcome::Done,
-        (true, false) if facts.failures.contains(&Kind::Requirement) => Outcome::Refused,
         (true, false) => Outcome::Partial,
         (true, true) => Outcome::SourceChanged,
     }

@@ -104,6 +104,7 @@ fn the_worst_that_holds_decides_the_outcome() {
         (&[], Some(Locked), false, false, false, Outcome::Refused),
         (&[], Some(Requirement), false, false, false, Outcome::Refused),
         (&[Requirement], None, false, false, true, Outcome::Refused),
+        (&[Requirement], None, false, false, false, Outcome::Refused),
         (&[], Some(ConnectionLost), true, false, true, Outcome::Interrupted),
         (&[], Some(Cancelled), false, false, true, Outcome::Interrupted),
         (&[], Some(Usage), false, false, false, Outcome::WrongUsage),

@@ -37,7 +37,7 @@ const fn valued(words: &'static str, fix: Fix) -> Foreign {
 const ARCHIVE: Foreign =
     flag("not needed: trees, links, modes, times and, as root, owners are always copied", Fix::Drop);
 const PROGRESS: Foreign = flag(
-    "not needed: progress is shown on a terminal, and an interrupted copy goes on where it stopped",
+    "not needed: progress is shown on a terminal, and run again an interrupted copy leaves alone what is complete",
     Fix::Drop,
 );
 const COMPRESS: Foreign =

@@ -47,7 +47,7 @@ fn outcome_words(report: &Report) -> &'static str {
         Outcome::Refused => "refused",
         Outcome::Interrupted => "interrupted",
         Outcome::Differences => "differences found",
-        Outcome::SourceChanged => "done, but the source changed while it was read",
+        Outcome::SourceChanged => "not all done: the source changed while it was read",
     }
 }
 
@@ -71,13 +71,18 @@ fn entries(report: &Report) -> String {
 }
 
 fn speed(report: &Report) -> String {
-    let duration = Duration::try_from_secs_f64(report.seconds.total).unwrap_or_default();
-    let mut line = format!("{} in {}", format_bytes(report.bytes.target_written), format_duration(duration));
+    let words = |seconds: f64| format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    // The time that the rate is of: logging in is no part of it.
+    let moving = if report.seconds.transfer > 0.0 { report.seconds.transfer } else { report.seconds.total };
+    let mut line = format!("{} in {}", format_bytes(report.bytes.target_written), words(moving));
     if report.throughput_bytes_per_second > 0 {
         line.push_str(&format!(": {}", format_rate(report.throughput_bytes_per_second as f64)));
     }
     if let Some(limit) = report.bottleneck.as_ref().filter(|_| report.bytes.target_written > 0) {
         line.push_str(&format!(", limited by: {}", limit.words()));
+    }
+    if report.seconds.total > moving {
+        line.push_str(&format!("; {} in all", words(report.seconds.total)));
     }
     line
 }
@@ -159,7 +164,7 @@ mod tests {
     fn a_good_end_is_two_lines() {
         let expected = [
             "done: 3 created, 2 updated, 1 000 unchanged",
-            "1.07 GB in 2.90 s: 382 MB/s, limited by: source read 61 %",
+            "1.07 GB in 2.80 s: 382 MB/s, limited by: source read 61 %; 2.90 s in all",
         ];
         assert_eq!(lines(&report(), false), expected);
         assert!(!can_go_on(&report()));

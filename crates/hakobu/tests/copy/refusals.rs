@@ -225,3 +225,15 @@ fn names_that_begin_alike_are_apart() {
 fn nothing_else(place: &Path) {
     assert!(drafts(place).is_empty());
 }
+
+#[test]
+fn a_bit_that_a_stranger_may_not_set_when_it_must_be_kept() {
+    let (place, host) = (place(), Host::up());
+    let source = file(&place.path().join("source"), 10);
+    fs::set_permissions(&source, Permissions::from_mode(0o4755)).unwrap();
+    let pull = |name: &str, options: &str, code| {
+        Copy::new().to(&host).options(options).arg(host.at(&source)).arg(place.path().join(name)).run_to(code)
+    };
+    assert_eq!(pull("kept out", "", 0).lost("setid"), 1);
+    pull("required", "--require setid", 6).says(&["--require setid is not met"]);
+}
