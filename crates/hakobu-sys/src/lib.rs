@@ -1,4 +1,5 @@
-//! placeholder
+//! System calls that need `unsafe`, each behind a safe function. Nothing is decided here.
+
 pub mod netns;
 pub mod process;
 pub mod tcp_info;
