@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use hakobu_core::endpoint::{DraftKind, Earlier};
 use hakobu_core::engine::Summary;
 use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::{Grant, GrantedPlace};
-use hakobu_core::job::{Item, Job, LANES_MAX};
-use hakobu_core::landing::{Landing, LandingRoot, SourceFound, land, relation};
+use hakobu_core::job::{Item, Job, LANES_MAX, Mode};
+use hakobu_core::landing::{Landing, LandingRoot, SourceFound, TargetFound, land, relation};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{
@@ -206,7 +207,7 @@ impl Attempt<'_, '_> {
         });
         let identity = self.identity(transfer);
         transfer.job = Some(identity.iter().map(|byte| format!("{byte:02x}")).collect());
-        let job = self.job(&mut parties, &sources, &landing, &places);
+        let job = self.job(&mut parties, &sources, (&landing, target.found), &places);
         let grant = grant(&sources, &places, &landing, &parties);
         transfer.verified = job.digest && !job.dry_run;
         let roots = sources.iter().map(|source| PathBytes(source.root.clone())).collect();
@@ -386,12 +387,6 @@ impl Attempt<'_, '_> {
             .zip(sources)
             .map(|(location, look)| SourceFound { location, kind: look.kind })
             .collect();
-        if let Some(device) =
-            sources.iter().zip(&self.request.sources).find(|(look, _)| look.kind == Kind::BlockDevice)
-        {
-            let words = "copying a block device comes with a later version";
-            return Err(Error::new(ErrorKind::Usage, "looking at the source", words).at(device.1.as_typed()));
-        }
         land(&found, &self.request.target, target.found)
     }
 
@@ -416,11 +411,23 @@ impl Attempt<'_, '_> {
 
     // The job
 
+    /// What a source's content is written to.
+    fn place(&self, landing: &Landing, source: &SourceLook, found: TargetFound) -> DraftKind {
+        let content = matches!(source.kind, Kind::File | Kind::BlockDevice);
+        match (landing.root, self.request.mode) {
+            (LandingRoot::Discard, _) => DraftKind::Sink,
+            (_, Mode::Compare) => DraftKind::Compare,
+            (LandingRoot::Device, _) => DraftKind::Device,
+            (LandingRoot::Parent, Mode::Delta) if content && found == TargetFound::File => DraftKind::InPlace,
+            _ => DraftKind::File,
+        }
+    }
+
     fn job(
         &self,
         parties: &mut Parties,
         sources: &[SourceLook],
-        landing: &Landing,
+        (landing, found): (&Landing, TargetFound),
         places: &[EntryPath],
     ) -> Job {
         let items = sources
@@ -431,6 +438,7 @@ impl Attempt<'_, '_> {
                 root: root as u16,
                 source: source.entry.clone(),
                 target: place.clone(),
+                place: self.place(landing, source, found),
             })
             .collect();
         let replaced = |path: &EntryPath| {
@@ -439,13 +447,16 @@ impl Attempt<'_, '_> {
         Job {
             items,
             make_directory: landing.create_target_directory.clone().filter(|path| !replaced(path)),
-            device: landing.root == LandingRoot::Discard,
             lanes: self.lanes(parties),
             digest: self.request.verify != Verify::None,
-            clone: self.request.verify != Verify::Wire,
+            clone: !matches!(self.request.verify, Verify::Wire | Verify::Medium),
             durable: self.request.durable == Durable::Yes,
             dry_run: self.request.dry_run,
             require: self.request.require.iter().copied().collect(),
+            mode: self.request.mode,
+            earlier: if self.request.restart { Earlier::Forget } else { Earlier::Refuse },
+            verify_medium: self.request.verify == Verify::Medium,
+            skip_unreadable: self.request.skip_unreadable,
         }
     }
 
@@ -503,7 +514,9 @@ fn root_and_places(landing: &Landing, target: &TargetLook) -> Result<(Vec<u8>, V
     Ok(match landing.root {
         LandingRoot::Target => (target.resolved.clone(), landing.places.clone()),
         LandingRoot::Parent => (target.parent.clone(), landing.places.clone()),
-        LandingRoot::Discard => (target.parent.clone(), vec![EntryPath::new(target.name.clone())?]),
+        LandingRoot::Discard | LandingRoot::Device => {
+            (target.parent.clone(), vec![EntryPath::new(target.name.clone())?])
+        }
     })
 }
 
@@ -533,9 +546,9 @@ fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, partie
     if let Some(directory) = &landing.create_target_directory {
         granted.entry(directory.clone()).or_default();
     }
-    let files_only = sources.iter().all(|source| source.kind == Kind::File);
+    let files_only = sources.iter().all(|source| matches!(source.kind, Kind::File | Kind::BlockDevice));
     Grant {
-        places: granted.into_iter().map(|(path, tree)| GrantedPlace { path, tree }).collect(),
+        places: granted.into_iter().map(|(path, tree)| GrantedPlace::new(path, tree)).collect(),
         may_chown: true,
         may_set_id: trusted,
         bytes_max: files_only

@@ -2,4 +2,5 @@
 //!
 //! An endpoint knows no command line and no peer. [`local`] is the file system of this machine.
 
+pub mod block;
 pub mod local;

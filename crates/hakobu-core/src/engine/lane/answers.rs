@@ -1,6 +1,10 @@
 //! The target's answers, and what each leads to.
 
 use super::*;
+use crate::extent::chunk_count;
+
+/// How often a chunk that the medium did not keep is written again.
+const REPAIRS_MAX: u8 = 2;
 
 impl Worker<'_> {
     pub(super) fn answer(&mut self, completion: Completion) -> Result<()> {
@@ -18,6 +22,14 @@ impl Worker<'_> {
         match (pending, completion.result) {
             (_, Err(error)) if error.is_fatal() => Err(error),
             (Pending::Ignored, _) => Ok(()),
+            (Pending::Signed, Ok(Outcome::Signed(values))) => {
+                self.signatures.insert(completion.ticket, Ok(values));
+                Ok(())
+            }
+            (Pending::Signed, Err(error)) => {
+                self.signatures.insert(completion.ticket, Err(error));
+                Ok(())
+            }
             (Pending::Listing { tasks }, Ok(Outcome::Listed(listings))) => self.listed(tasks, listings),
             (
                 Pending::Stored { node, picks, packed, content_bytes },
@@ -38,20 +50,24 @@ impl Worker<'_> {
                 self.settled(&nodes, failures);
                 Ok(())
             }
-            (Pending::Begun(file), Ok(Outcome::Done)) => {
-                self.shared.queue.activate(file);
-                Ok(())
-            }
+            (Pending::Begun(file), Ok(Outcome::Done)) => self.begun(file),
+            (Pending::Begun(file), Ok(Outcome::Begun(begun))) => self.begun_again(file, *begun),
             (Pending::BegunAlone(_), Ok(Outcome::Done)) => Ok(()),
             (Pending::BegunToClone(file), Ok(Outcome::Done)) => self.clone_file(file),
             (Pending::Cloned(file), Ok(Outcome::Done)) => self.cloned(file),
             (Pending::Cloned(file), Err(error)) if error.kind == ErrorKind::Unsupported => {
                 self.not_cloned(file)
             }
-            (Pending::Chunk { file, extent }, Ok(Outcome::Done)) => {
-                self.counters.target_written_bytes.add(extent.length);
-                let progress = file.count_done(1);
+            (Pending::Chunk { file, extent, written_bytes, .. }, Ok(Outcome::Done)) => {
+                self.counters.target_written_bytes.add(written_bytes);
+                self.counters.bytes_kept.add(extent.length - written_bytes);
+                let progress = file.count_done(chunk_count(extent.length));
                 self.end_file(file, progress)
+            }
+            (Pending::Chunk { file, extent, attempt, .. }, Err(error))
+                if error.kind == ErrorKind::Corrupt && file.completes() && attempt < REPAIRS_MAX =>
+            {
+                self.repair(&file, extent, attempt + 1)
             }
             (Pending::Finished(file), Ok(Outcome::Done)) => {
                 self.finished(&file);
@@ -100,13 +116,15 @@ impl Worker<'_> {
             | Pending::BegunAlone(file)
             | Pending::BegunToClone(file)
             | Pending::Cloned(file) => return self.fail_file(&file, error, 0),
-            Pending::Chunk { file, .. } => return self.fail_file(&file, error, 1),
+            Pending::Chunk { file, extent, .. } => {
+                return self.fail_file(&file, error, chunk_count(extent.length));
+            }
             Pending::Finished(file) => {
                 self.fail_file(&file, error, 0)?;
                 return self.end_file(file, Progress::Abandon);
             }
             Pending::Abandoned(file) => self.abandoned(&file),
-            Pending::Ignored => {}
+            Pending::Ignored | Pending::Signed => {}
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ impl Worker<'_> {
         let directories = scanned.iter().map(|(task, _)| task.node.target.clone()).collect();
         let budget = if self.shared.setup.target.capabilities().remote { LIST_BUDGET } else { 0 };
         let list = Operation::List { root: 0, directories, budget };
-        self.submit(list, Pending::Listing { tasks: scanned })
+        self.submit(list, Pending::Listing { tasks: scanned }).map(drop)
     }
 
     /// Counts what a new directory will lack. Whether it may be copied all the same.

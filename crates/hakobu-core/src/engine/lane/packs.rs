@@ -39,7 +39,7 @@ impl Worker<'_> {
         }
         let pending =
             Pending::Stored { node: task.node.clone(), picks: task.picks.clone(), packed, content_bytes };
-        self.submit(Operation::Store { pack }, pending)
+        self.submit(Operation::Store { pack }, pending).map(drop)
     }
 
     pub(super) fn fail_pick(&self, node: &Node, picks: &Picks, pick: u32, error: Error) {
