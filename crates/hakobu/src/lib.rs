@@ -10,6 +10,7 @@ pub mod copy;
 pub mod exit;
 pub mod foreign;
 pub mod later;
+pub mod manual;
 pub mod output;
 pub mod prompts;
 pub mod render;
@@ -51,7 +52,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::Agent }) => agent_command::agent(),
         Ok(Cli { verb: Verb::Completions { shell } }) => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "hakobu", &mut script);
+            clap_complete::generate(shell, &mut cli::offered(&Cli::command()), "hakobu", &mut script);
             output::print(&script)
         }
         Ok(Cli { verb: Verb::Man { verb } }) => man_page(verb.as_deref()),
@@ -70,19 +71,10 @@ fn no_such_verb(arguments: &[OsString]) -> Vec<String> {
 
 /// The manual page of the program, or that of one verb.
 fn man_page(verb: Option<&str>) -> u8 {
-    let mut program = Cli::command();
-    program.build();
-    let command = match verb {
-        None => Some(program),
-        Some(verb) => program.find_subcommand(verb).cloned(),
-    };
-    let Some(command) = command else {
-        return exit::wrong_usage(&["hakobu: there is no manual page of that name".to_owned()]);
-    };
-    let mut page = Vec::new();
-    match clap_mangen::Man::new(command).render(&mut page) {
-        Ok(()) => output::print(&page),
-        Err(_) => exit::FAILED,
+    match manual::page(verb) {
+        Some(Ok(page)) => output::print(&page),
+        Some(Err(_)) => exit::FAILED,
+        None => exit::wrong_usage(&["hakobu: there is no manual page of that name".to_owned()]),
     }
 }
 

@@ -136,6 +136,48 @@ fn help_completions_and_manual_go_to_standard_output() {
     assert_eq!(hakobu::<&str>(&[]).status.code(), Some(2));
 }
 
+/// Nothing that is refused is offered.
+#[test]
+fn completions_offer_what_works_now() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = said(&format!("completions {shell}")).1;
+        for offered in ["verify", "wire", "data-address", "chacha20-poly1305"] {
+            assert!(script.contains(offered), "{shell} lacks {offered}");
+        }
+        for hidden in [
+            "compress",
+            "bwlimit",
+            "memory",
+            "transport",
+            "medium",
+            "sftp",
+            "hakobu,man",
+            "(man)",
+            "-a \"man\"",
+        ] {
+            assert!(!script.contains(hidden), "{shell} offers {hidden}");
+        }
+    }
+}
+
+#[test]
+fn the_manual_shows_how_to_type_it_line_by_line() {
+    let page = said("man copy").1;
+    let lines: Vec<&str> = page.lines().collect();
+    let after = |line: &str| {
+        let at = lines.iter().position(|found| *found == line);
+        lines.get(at.unwrap_or_else(|| panic!("no {line}: {page}")) + 1..).expect("more follows")
+    };
+    assert_eq!(after(".SH SYNOPSIS")[0], r"\fBhakobu copy\fR [OPTION]... SOURCE... TARGET");
+    let examples = after(".SH EXAMPLES");
+    assert_eq!(examples[0], ".nf");
+    let end = examples.iter().position(|line| *line == ".fi").expect("the examples end");
+    assert_eq!(end, 7, "{examples:#?}");
+    assert!(examples[1..end].iter().all(|line| line.starts_with("hakobu copy ")), "{examples:#?}");
+    assert!(after(r#".SH "EXIT STATUS""#)[0].starts_with("0 done"), "{page}");
+    assert!(!page.contains("compress") && !page.contains("medium"), "{page}");
+}
+
 #[test]
 fn a_closed_pipe_is_no_panic() {
     for line in ["copy --help", "completions bash", "copy --json /nonexistent/a /nonexistent/b"] {
