@@ -17,16 +17,19 @@ pub fn report_error(error: &ReportError) -> String {
 
 /// One entry that failed, in one line.
 pub fn failure(path: &[u8], error: &Error) -> String {
-    failed_line(&lossy(path), &error.during, &error.detail)
+    failed_line(&lossy(path), &error.during, &lossy(&error.at), &error.detail)
 }
 
 /// One entry that failed, from a report.
 pub fn report_failure(failure: &ReportFailure) -> String {
-    failed_line(&lossy(failure.path.as_bytes()), &failure.during, &failure.error)
+    let at = failure.at.as_deref().unwrap_or_default();
+    failed_line(&lossy(failure.path.as_bytes()), &failure.during, &lossy(at.as_bytes()), &failure.error)
 }
 
-fn failed_line(path: &str, during: &str, detail: &str) -> String {
-    format!("failed: {path}: {}: {}", lossy(during.as_bytes()), lossy(detail.as_bytes()))
+/// `at` is the place at the target; empty if it failed at the source.
+fn failed_line(path: &str, during: &str, at: &str, detail: &str) -> String {
+    let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
+    format!("failed: {path}: {}{at}: {}", lossy(during.as_bytes()), lossy(detail.as_bytes()))
 }
 
 fn plain(during: &str, place: &str, detail: &str) -> String {
@@ -78,6 +81,7 @@ pub fn escaped_lines(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use hakobu_core::ErrorKind;
+    use hakobu_core::event::Failure;
 
     use super::*;
 
@@ -94,5 +98,17 @@ mod tests {
         let told = Error::new(ErrorKind::Io, "starting ssh", "Host key changed!\n\x1b[31mbeware\r");
         assert_eq!(error(&told), "hakobu: starting ssh: Host key changed!\n  \\u{1b}[31mbeware\\r");
         assert_eq!(failure(b"a\nb", &told).lines().count(), 1);
+    }
+
+    #[test]
+    fn a_failure_at_the_target_names_the_place_there() {
+        let failed = |at: &str| {
+            let error = Error::new(ErrorKind::Io, "making the file", "no").at(at);
+            let failed = Failure { path: b"x".to_vec(), error };
+            assert_eq!(failure(&failed.path, &failed.error), report_failure(&ReportFailure::from(&failed)));
+            failure(&failed.path, &failed.error)
+        };
+        assert_eq!(failed("h:/t\x07/x"), "failed: x: making the file at h:/t\\u{7}/x: no");
+        assert_eq!(failed(""), "failed: x: making the file: no");
     }
 }

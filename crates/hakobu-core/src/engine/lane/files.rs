@@ -45,7 +45,7 @@ impl Worker<'_> {
                 if error.is_fatal() {
                     return Err(error);
                 }
-                self.fail_file(file, error, 1)?;
+                self.fail_file(file, at_source(error), 1)?;
             }
             self.answers()?;
             while self.under_way.len() >= UNDER_WAY_MAX && !self.shared.queue.is_stopped() {
@@ -122,7 +122,7 @@ impl Worker<'_> {
             Progress::Finish => {
                 match self.ask_source(Operation::Confirm { file: file.source.clone() }) {
                     Err(error) => {
-                        self.fail_file(&file, error, 0)?;
+                        self.fail_file(&file, at_source(error), 0)?;
                         return self.end_file(file, Progress::Abandon);
                     }
                     Ok(Outcome::Stored { losses, .. }) if !file.device => self.shared.record.losses(losses),
