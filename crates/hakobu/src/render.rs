@@ -14,7 +14,7 @@ use hakobu_core::report::{Outcome, Report};
 use hakobu_core::units::format_bytes;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::words;
+use crate::words::{self, Machines};
 
 pub mod json;
 pub mod progress;
@@ -48,6 +48,7 @@ pub struct RenderSettings {
 /// Shows a run. Lanes and the ticker may call it at the same time.
 pub struct Renderer {
     settings: RenderSettings,
+    machines: Machines,
     began: Instant,
     bar: Option<ProgressBar>,
     state: Mutex<State>,
@@ -78,7 +79,13 @@ impl Renderer {
         let state =
             State { results, remarks, located: false, failures_seen: 0, progress, json_progress_at: 0.0 };
         let bar = settings.progress.then(progress_bar);
-        Self { settings, began: Instant::now(), bar, state: Mutex::new(state) }
+        let machines = Machines::default();
+        Self { settings, machines, began: Instant::now(), bar, state: Mutex::new(state) }
+    }
+
+    /// The same for a run that has to do with these machines.
+    pub fn with_machines(self, machines: Machines) -> Self {
+        Self { machines, ..self }
     }
 
     /// Says in full what goes where, once both ends are resolved: `copying /data to h:/b/data`.
@@ -116,7 +123,7 @@ impl Renderer {
         if let Some(error) = &report.error
             && report.outcome != Outcome::Interrupted
         {
-            self.remark(&words::report_error(error));
+            self.remark(&words::report_error(error, &self.machines));
         }
         if !self.settings.quiet {
             for line in summary::lines(report, self.settings.verbose) {

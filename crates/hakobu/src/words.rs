@@ -2,17 +2,47 @@
 
 use hakobu_core::error::Error;
 use hakobu_core::path::lossy;
-use hakobu_core::report::{ReportError, ReportFailure, kind_name};
+use hakobu_core::report::{ReportError, ReportFailure};
 
-/// An error that ends the program: what happened, and what to do.
+/// The machines that a run has to do with, as far as advice depends on them.
+#[derive(Clone, Debug, Default)]
+pub struct Machines {
+    /// The far ones, as they were typed: places there begin with one of these and a colon.
+    pub far: Vec<String>,
+    /// Whether the far side is run under sudo already.
+    pub sudo: bool,
+}
+
+/// An error that ends the program: what happened, and what to do. It has to do with this machine.
 pub fn error(error: &Error) -> String {
-    with_next_step(&plain(&error.during, &lossy(&error.at), &error.detail), &kind_name(error.kind))
+    report_error(&ReportError::from(error), &Machines::default())
 }
 
 /// The error that ended a run.
-pub fn report_error(error: &ReportError) -> String {
-    let place = lossy(error.at.as_bytes());
-    with_next_step(&plain(&error.during, &place, &error.error), &error.kind)
+pub fn report_error(error: &ReportError, machines: &Machines) -> String {
+    let words = plain(&error.during, &lossy(error.at.as_bytes()), &error.error);
+    let step = match error.kind.as_str() {
+        "permission_denied" => machines.permission(&error.at),
+        kind => next_step(kind),
+    };
+    match step {
+        Some(step) => format!("{words}\n  what to do: {step}"),
+        None => words,
+    }
+}
+
+impl Machines {
+    /// What to do where access was refused. sudo is of use on the far side only, and only once.
+    fn permission(&self, at: &str) -> Option<&'static str> {
+        let is_far = |host: &String| at.strip_prefix(host).is_some_and(|rest| rest.starts_with(':'));
+        match (self.far.iter().any(is_far), self.sudo) {
+            (true, false) => {
+                Some("log in as a user who may, or give the far side the rights of root with --sudo")
+            }
+            (true, true) => None,
+            (false, _) => Some("run hakobu as a user who may"),
+        }
+    }
 }
 
 /// One entry that failed, in one line.
@@ -45,13 +75,6 @@ fn plain(during: &str, place: &str, detail: &str) -> String {
     words
 }
 
-fn with_next_step(words: &str, kind: &str) -> String {
-    match next_step(kind) {
-        Some(step) => format!("{words}\n  what to do: {step}"),
-        None => words.to_owned(),
-    }
-}
-
 /// What the user can do about an error of this kind, where the error's own words do not say.
 fn next_step(kind: &str) -> Option<&'static str> {
     Some(match kind {
@@ -63,7 +86,6 @@ fn next_step(kind: &str) -> Option<&'static str> {
         "locked" => "wait for the other run, or end it",
         "no_inodes" => "free inodes at the target (many small files use them up), then run it again",
         "no_space" => "free space at the target or raise the quota, then run the same command again",
-        "permission_denied" => "run it as a user who may; --sudo gives the far side the rights of root",
         "protocol" => "see that both sides run the same version: hakobu --version",
         "read_only" => "mount the target's file system for writing",
         "requirement" => "leave --require out to accept the loss; it is counted at the end",
@@ -90,7 +112,19 @@ mod tests {
         let lost = Error::new(ErrorKind::ConnectionLost, "sending to", "broken pipe").at("h\x1b[2J");
         let words = error(&lost);
         assert!(words.starts_with("hakobu: sending to h\\u{1b}[2J: broken pipe\n  what to do: "), "{words}");
-        assert_eq!(words, report_error(&ReportError::from(&lost)));
+        assert_eq!(words, report_error(&ReportError::from(&lost), &Machines::default()));
+    }
+
+    #[test]
+    fn sudo_is_advised_for_the_far_side_only_and_once() {
+        let said = |at: &str, sudo| {
+            let error = Error::new(ErrorKind::PermissionDenied, "looking at the source", "no").at(at);
+            report_error(&ReportError::from(&error), &Machines { far: vec!["h".into(), "me@i".into()], sudo })
+        };
+        assert!(said("h:/x", false).contains("--sudo") && said("me@i:x", false).contains("--sudo"));
+        assert!(said("/x", false).ends_with("what to do: run hakobu as a user who may"));
+        assert!(!said("hx:/x", false).contains("--sudo"));
+        assert!(!said("h:/x", true).contains("what to do"));
     }
 
     #[test]
