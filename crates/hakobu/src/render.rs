@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use hakobu_core::event::{Event, Failure, Observer};
 use hakobu_core::path::lossy;
-use hakobu_core::report::{Outcome, Report};
-use hakobu_core::units::format_bytes;
+use hakobu_core::report::{Outcome, Report, ReportEntries};
+use hakobu_core::units::{format_bytes, format_count};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::words::{self, Machines};
@@ -125,6 +125,7 @@ impl Renderer {
         {
             self.remark(&words::report_error(error, &self.machines));
         }
+        self.left_alone(&report.entries);
         if !self.settings.quiet {
             for line in summary::lines(report, self.settings.verbose) {
                 self.result_line(&line);
@@ -135,6 +136,38 @@ impl Renderer {
         }
         if self.settings.json {
             self.json(&JsonEvent::finished(report));
+        }
+    }
+
+    /// The rule behind what was not copied, once for all entries: one line for each would be too many.
+    fn left_alone(&self, entries: &ReportEntries) {
+        let count = |count, what| format!("{} {what}", format_count(count));
+        let rules = [
+            (
+                count(entries.unchanged, "unchanged"),
+                entries.unchanged,
+                "unchanged means equal size and modification time, and the same permissions and owner where they \
+                 can be set; a directory is unchanged when it is there",
+            ),
+            (
+                count(entries.attributes_only, "with new attributes only"),
+                entries.attributes_only,
+                "size and modification time are equal, permissions or owner were not",
+            ),
+        ];
+        for (choice, count, reason) in rules {
+            if count == 0 {
+                continue;
+            }
+            let reason = reason.to_owned();
+            if self.settings.why {
+                self.remark(&format!("why: {choice}: {reason}"));
+            }
+            if let Some(event) = JsonEvent::of(&Event::Decision { choice, reason })
+                && self.settings.json
+            {
+                self.json(&event);
+            }
         }
     }
 
