@@ -178,7 +178,9 @@ pub struct ReportLoss {
     pub what: String,
     /// Of how many entries.
     pub count: u64,
-    /// One of them.
+    /// Where `example` is: `source` or `target`, whichever noticed the loss.
+    pub side: String,
+    /// One of them, below the root of that side.
     pub example: String,
     /// The same in base64, where it is not UTF-8.
     pub example_base64: Option<String>,
@@ -187,7 +189,8 @@ pub struct ReportLoss {
 impl From<&Loss> for ReportLoss {
     fn from(loss: &Loss) -> Self {
         let (example, example_base64) = text_and_base64(&loss.example);
-        Self { what: loss.what.name().to_owned(), count: loss.count, example, example_base64 }
+        let (what, side) = (loss.what.name().to_owned(), loss.what.side().to_owned());
+        Self { what, count: loss.count, side, example, example_base64 }
     }
 }
 

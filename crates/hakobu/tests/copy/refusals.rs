@@ -247,6 +247,8 @@ fn a_bit_that_a_stranger_may_not_set_when_it_must_be_kept() {
     let pull = |name: &str, options: &str, code| {
         Copy::new().to(&host).options(options).arg(host.at(&source)).arg(place.path().join(name)).run_to(code)
     };
-    assert_eq!(pull("kept out", "", 0).lost("setid"), 1);
+    let ran = pull("kept out", "", 0);
+    assert_eq!(ran.lost("setid"), 1);
+    ran.says(&["not kept: setid of 1 entry, such as kept out at the target"]);
     pull("required", "--require setid", 6).says(&["--require setid is not met"]);
 }
