@@ -7,6 +7,7 @@ pub mod far;
 pub mod look;
 pub mod near;
 pub mod party;
+mod places;
 pub mod request;
 pub mod serve;
 pub mod side;

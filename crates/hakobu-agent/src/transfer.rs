@@ -23,6 +23,7 @@ use hakobu_proto::control::{
 use crate::far::{FarSide, STARTING};
 use crate::meet::{Meeting, Met};
 use crate::party::Party;
+use crate::places::{self, AtTarget};
 use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Verify};
 use crate::side::{Side, Stop};
 use crate::ssh::{Prompts, SshSettings, Way, find_uploads};
@@ -195,7 +196,7 @@ impl Attempt<'_, '_> {
     fn run(mut self, transfer: &mut Transfer) -> Result<()> {
         let mut parties = self.parties()?;
         let sources = self.look_at_sources(&mut parties.source)?;
-        let target = parties.target().look_at_target(self.request.target.path())?;
+        let target = self.look_at_target(parties.target())?;
         let landing = self.landing(&sources, &target)?;
         let (root, places) = root_and_places(&landing, &target)?;
         self.refuse_nesting(&mut parties, &sources, &root, &places)?;
@@ -211,14 +212,22 @@ impl Attempt<'_, '_> {
         let grant = grant(&sources, &places, &landing, &parties);
         transfer.verified = job.digest && !job.dry_run;
         let roots = sources.iter().map(|source| PathBytes(source.root.clone())).collect();
-        let ran = match parties.target {
+        let named_root = parties.target().name_of(&root);
+        let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
+        let mut ran = match parties.target {
             None => {
                 transfer.connect = self.began.elapsed();
                 let request = RunHereRequest { job, identity, roots, root, grant };
-                parties.source.run_here(request, self.surroundings.observer, &self.surroundings.cancel)?
+                parties.source.run_here(request, &observer, &self.surroundings.cancel)?
             }
-            Some(_) => self.run_apart(&mut parties, transfer, (job, identity, roots, root, grant))?,
+            Some(_) => {
+                self.run_apart(&mut parties, transfer, &observer, (job, identity, roots, root, grant))?
+            }
         };
+        ran.summary.failures.iter_mut().for_each(|failure| places::name_failure(failure, &named_root));
+        if let Some(fatal) = &mut ran.summary.fatal {
+            places::name_fatal(fatal, &parties.source, &named_root);
+        }
         if transfer.transport == "local" {
             transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes);
         }
@@ -242,6 +251,7 @@ impl Attempt<'_, '_> {
         &mut self,
         parties: &mut Parties,
         transfer: &mut Transfer,
+        observer: &dyn Observer,
         (job, identity, roots, root, grant): (Job, [u8; 16], Vec<PathBytes>, Vec<u8>, Grant),
     ) -> Result<Ran> {
         let Parties { source: engine, target: Some(target) } = parties else {
@@ -258,12 +268,13 @@ impl Attempt<'_, '_> {
             data_port: self.request.data_port,
             observer: self.surroundings.observer,
         };
-        let Met { capabilities, relay } = meeting.meet(engine, target)?;
+        let met = meeting.meet(engine, target);
+        let Met { capabilities, relay } = met.map_err(|error| places::on(target, &root, error))?;
         transfer.transport = if relay.is_some() { "agent, relayed" } else { "agent" };
         transfer.cipher = Some(cipher_name(cipher));
         transfer.connect = self.began.elapsed();
         let request = RunRequest { job, roots, capabilities };
-        let ran = engine.run(request, self.surroundings.observer, &self.surroundings.cancel);
+        let ran = engine.run(request, observer, &self.surroundings.cancel);
         let cut = match &ran {
             Ok(ran) => ran.summary.fatal.as_ref().is_some_and(Error::may_retry),
             Err(error) => error.may_retry(),
@@ -376,7 +387,13 @@ impl Attempt<'_, '_> {
         if looks.len() != self.request.sources.len() {
             return Err(Error::new(ErrorKind::Protocol, "looking at the sources", "an answer is missing"));
         }
-        looks.into_iter().collect()
+        let looks = looks.into_iter().zip(&self.request.sources);
+        looks.map(|(look, source)| look.map_err(|error| places::on(party, source.path(), error))).collect()
+    }
+
+    fn look_at_target(&self, party: &mut Party) -> Result<TargetLook> {
+        let path = self.request.target.path();
+        party.look_at_target(path).map_err(|error| places::on(party, path, error))
     }
 
     fn landing(&self, sources: &[SourceLook], target: &TargetLook) -> Result<Landing> {
@@ -398,7 +415,8 @@ impl Attempt<'_, '_> {
         root: &[u8],
         places: &[EntryPath],
     ) -> Result<()> {
-        let there = parties.target().look_at_places(root, places)?;
+        let target = parties.target();
+        let there = target.look_at_places(root, places).map_err(|error| places::on(target, root, error))?;
         if there.len() != places.len() {
             return Err(Error::new(ErrorKind::Protocol, "looking at the target", "an answer is missing"));
         }

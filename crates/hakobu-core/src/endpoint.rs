@@ -510,6 +510,14 @@ impl LossKind {
             LossKind::SetId => "setid",
         }
     }
+
+    /// The side that notices it, `source` or `target`: an example is a path there.
+    pub fn side(self) -> &'static str {
+        match self {
+            LossKind::Acl | LossKind::Xattr | LossKind::HardLinks | LossKind::Holes => "source",
+            LossKind::Owner | LossKind::SetId => "target",
+        }
+    }
 }
 
 /// A failure at a path, for outcomes that name paths.

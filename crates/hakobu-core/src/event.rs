@@ -54,7 +54,8 @@ pub struct Failure {
     /// The path, below the source's root or as the user typed it.
     #[serde(with = "serde_bytes_vec")]
     pub path: Vec<u8>,
-    /// What went wrong.
+    /// What went wrong. Its place is the path below the target's root if that is where it went wrong
+    /// (`.` for the root itself), and empty if it was at the source.
     pub error: Error,
 }
 

@@ -178,7 +178,9 @@ pub struct ReportLoss {
     pub what: String,
     /// Of how many entries.
     pub count: u64,
-    /// One of them.
+    /// Where `example` is: `source` or `target`, whichever noticed the loss.
+    pub side: String,
+    /// One of them, below the root of that side.
     pub example: String,
     /// The same in base64, where it is not UTF-8.
     pub example_base64: Option<String>,
@@ -187,7 +189,8 @@ pub struct ReportLoss {
 impl From<&Loss> for ReportLoss {
     fn from(loss: &Loss) -> Self {
         let (example, example_base64) = text_and_base64(&loss.example);
-        Self { what: loss.what.name().to_owned(), count: loss.count, example, example_base64 }
+        let (what, side) = (loss.what.name().to_owned(), loss.what.side().to_owned());
+        Self { what, count: loss.count, side, example, example_base64 }
     }
 }
 
@@ -200,6 +203,10 @@ pub struct ReportFailure {
     pub path_base64: Option<String>,
     /// The step that failed.
     pub during: String,
+    /// The path at the target, with its host, if that is where it failed; null if at the source.
+    pub at: Option<String>,
+    /// The same in base64, where it is not UTF-8.
+    pub at_base64: Option<String>,
     /// What went wrong, in words.
     pub error: String,
     /// The kind of error, for programs: `permission_denied`…
@@ -209,8 +216,16 @@ pub struct ReportFailure {
 impl From<&Failure> for ReportFailure {
     fn from(failure: &Failure) -> Self {
         let (path, path_base64) = text_and_base64(&failure.path);
-        let Error { kind, during, detail, .. } = &failure.error;
-        Self { path, path_base64, during: during.to_string(), error: detail.clone(), kind: kind_name(*kind) }
+        let Error { kind, during, at, detail } = &failure.error;
+        let (at, at_base64) = match &at[..] {
+            b"" => (None, None),
+            at => {
+                let (text, base64) = text_and_base64(at);
+                (Some(text), base64)
+            }
+        };
+        let (during, error) = (during.to_string(), detail.clone());
+        Self { path, path_base64, during, at, at_base64, error, kind: kind_name(*kind) }
     }
 }
 

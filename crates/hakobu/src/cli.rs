@@ -5,8 +5,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, Subcommand};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, Command, Parser, Subcommand};
 
 /// Moves files and trees between machines, as fast as the hardware allows.
 #[derive(Debug, Parser)]
@@ -85,7 +85,7 @@ pub struct CopyArguments {
 
     /// wire: check local copies too, by reading; none: check nothing [default: check what travels]
     #[arg(long, value_name = "HOW", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(["none", "wire", "medium"]))]
+        value_parser = PossibleValuesParser::new(now_and_later(&["none", "wire"], &["medium"])))]
     pub verify: Option<String>,
 
     /// Fail rather than lose: xattr, acl, hardlinks, holes, owner, setid
@@ -135,7 +135,8 @@ pub struct CopyArguments {
 
     /// auto, agent
     #[arg(long, value_name = "WAY", default_value = "auto", help_heading = "The way there",
-        hide = true, value_parser = PossibleValuesParser::new(["auto", "agent", "ssh", "sftp", "rsync"]))]
+        hide = true, value_parser = PossibleValuesParser::new(
+            now_and_later(&["auto", "agent"], &["ssh", "sftp", "rsync"])))]
     pub transport: String,
 
     /// Write a report, one JSON object, to this file
@@ -169,4 +170,24 @@ pub struct CopyArguments {
     /// Not in this version
     #[arg(long, value_name = "SIZE", hide = true)]
     pub memory: Option<String>,
+}
+
+/// The values of an option: those that work, and those of later versions, which are refused by name
+/// and offered nowhere.
+fn now_and_later(now: &[&'static str], later: &[&'static str]) -> Vec<PossibleValue> {
+    let hidden = later.iter().map(|name| PossibleValue::new(*name).hide(true));
+    now.iter().copied().map(PossibleValue::new).chain(hidden).collect()
+}
+
+/// The same command without what is hidden: what completions may offer.
+pub fn offered(command: &Command) -> Command {
+    let shown = Command::new(command.get_name().to_owned())
+        .args(command.get_arguments().filter(|argument| !argument.is_hide_set()))
+        .subcommands(command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(offered))
+        .disable_help_subcommand(true);
+    match (command.get_about().cloned(), command.get_version().map(str::to_owned)) {
+        (Some(about), Some(version)) => shown.about(about).version(version),
+        (Some(about), None) => shown.about(about),
+        _ => shown,
+    }
 }

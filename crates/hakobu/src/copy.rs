@@ -13,6 +13,7 @@ use jiff::{Timestamp, Unit};
 use crate::cli::CopyArguments;
 use crate::render::{RenderSettings, Renderer};
 use crate::report_file::ReportFile;
+use crate::words::Machines;
 use crate::{exit, run, settings, shell, signals};
 
 /// Copies; returns the exit code. `arguments` are those of the whole program, for the report.
@@ -31,7 +32,7 @@ pub fn copy(typed: &CopyArguments, arguments: &[OsString]) -> u8 {
         Ok(cancel) => cancel,
         Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
     };
-    let renderer = Renderer::new(render_settings(typed));
+    let renderer = Renderer::new(render_settings(typed)).with_machines(machines(&request));
     let base = Report { started_at, ..base_report(&request, arguments) };
     let mut report = run::copy(&request, &renderer, cancel);
     complete(&mut report, base, began.elapsed());
@@ -56,6 +57,12 @@ fn render_settings(typed: &CopyArguments) -> RenderSettings {
         dry_run: typed.dry_run,
         progress: !typed.quiet && !dumb && std::io::stderr().is_terminal(),
     }
+}
+
+fn machines(request: &CopyRequest) -> Machines {
+    let ends = request.sources.iter().chain([&request.target]);
+    let far = ends.filter_map(Location::ssh_host).map(|host| host.destination()).collect();
+    Machines { far, sudo: request.sudo }
 }
 
 /// What only the program knows of a run.

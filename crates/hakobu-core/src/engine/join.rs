@@ -105,7 +105,11 @@ impl<'a> Join<'a> {
         let able = self.shared.setup.target.capabilities();
         let action = decide(metadata, target, able);
         if let Some(error) = self.refusal(metadata, action, target) {
-            return self.fail(source.name(index), error);
+            let name = source.name(index);
+            return match self.node.target.join(self.target_name.unwrap_or(name)) {
+                Ok(place) if action == Action::Conflict => self.fail(name, at_target(error, &place)),
+                _ => self.fail(name, error),
+            };
         }
         if metadata.kind == Kind::Directory {
             return self.directory(source, index, target, action);
@@ -287,9 +291,22 @@ impl<'a> Join<'a> {
 /// Records that one entry could not be copied; ends the run if all others would fail as well.
 pub(super) fn fail(shared: &Shared<'_>, counters: &LaneCounters, failure: Failure) {
     if failure.error.is_fatal() {
-        return shared.stop(failure.error);
+        return shared.stop(failure.error.at(&failure.path));
     }
     counters.entries_failed.add(1);
     shared.record.failure(&failure);
     shared.setup.observer.event(Event::Failure(failure));
+}
+
+/// An error of the source. The failure names the path there, so the error names none.
+pub(super) fn at_source(mut error: Error) -> Error {
+    if !error.is_fatal() {
+        error.at.clear();
+    }
+    error
+}
+
+/// An error of the target, with the place there.
+pub(super) fn at_target(error: Error, place: &EntryPath) -> Error {
+    error.at(if place.is_root() { b"." } else { place.as_bytes() })
 }

@@ -91,7 +91,8 @@ fn losses(report: &Report) -> impl Iterator<Item = String> {
     report.losses.iter().map(|loss| {
         let (what, example) = (lossy(loss.what.as_bytes()), lossy(loss.example.as_bytes()));
         let entries = if loss.count == 1 { "entry" } else { "entries" };
-        format!("not kept: {what} of {} {entries}, such as {example}", format_count(loss.count))
+        let (count, side) = (format_count(loss.count), lossy(loss.side.as_bytes()));
+        format!("not kept: {what} of {count} {entries}, such as {example} at the {side}")
     })
 }
 
@@ -175,10 +176,16 @@ mod tests {
         let mut report = report();
         report.digest_blake3 = Some("ab12".into());
         let (example, example_base64) = ("a\x1b[2J".to_owned(), None);
-        report.losses = vec![ReportLoss { what: "xattr".into(), count: 1, example, example_base64 }];
+        report.losses = vec![ReportLoss {
+            what: "xattr".into(),
+            count: 1,
+            side: "source".into(),
+            example,
+            example_base64,
+        }];
         let said = lines(&report, true).join("\n");
         assert!(said.contains("\nblake3 ab12\n"), "{said}");
-        assert!(said.contains("\nnot kept: xattr of 1 entry, such as a\\u{1b}[2J\n"), "{said}");
+        assert!(said.contains("\nnot kept: xattr of 1 entry, such as a\\u{1b}[2J at the source\n"), "{said}");
         assert!(said.contains("lanes: source read 61 %, hash 39 %"), "{said}");
     }
 

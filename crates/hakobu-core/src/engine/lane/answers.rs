@@ -38,10 +38,10 @@ impl Worker<'_> {
                 self.shared.record.losses(losses);
                 self.stored((node, picks, packed, content_bytes), failures)
             }
-            (Pending::Applied { sources, node }, Ok(Outcome::Stored { failures, losses })) => {
-                check_indices(&failures, sources.len())?;
+            (Pending::Applied { entries, node }, Ok(Outcome::Stored { failures, losses })) => {
+                check_indices(&failures, entries.len())?;
                 self.shared.record.losses(losses);
-                self.applied(&sources, &node, failures);
+                self.applied(&entries, &node, failures);
                 Ok(())
             }
             (Pending::Settled { nodes }, Ok(Outcome::Stored { failures, losses })) => {
@@ -94,19 +94,19 @@ impl Worker<'_> {
             Pending::Listing { tasks } => {
                 let count = tasks.len() as u64;
                 for (task, _) in tasks {
-                    self.fail_directory(&task.node, error.clone());
+                    self.fail_directory(&task.node, at_target(error.clone(), &task.node.target));
                 }
                 self.directories_done(count);
             }
             Pending::Stored { node, picks, packed, .. } => {
                 for pick in packed {
-                    self.fail_pick(&node, &picks, pick, error.clone());
+                    self.fail_stored(&node, &picks, pick, error.clone());
                 }
                 self.task_done(&node);
             }
-            Pending::Applied { sources, node } => {
-                let failures = (0..sources.len() as u32).map(|index| (index, error.clone())).collect();
-                self.applied(&sources, &node, failures);
+            Pending::Applied { entries, node } => {
+                let failures = (0..entries.len() as u32).map(|index| (index, error.clone())).collect();
+                self.applied(&entries, &node, failures);
             }
             Pending::Settled { nodes } => {
                 let failures = (0..nodes.len() as u32).map(|index| (index, error.clone())).collect();
@@ -115,12 +115,12 @@ impl Worker<'_> {
             Pending::Begun(file)
             | Pending::BegunAlone(file)
             | Pending::BegunToClone(file)
-            | Pending::Cloned(file) => return self.fail_file(&file, error, 0),
+            | Pending::Cloned(file) => return self.fail_file(&file, at_target(error, &file.target), 0),
             Pending::Chunk { file, extent, .. } => {
-                return self.fail_file(&file, error, chunk_count(extent.length));
+                return self.fail_file(&file, at_target(error, &file.target), chunk_count(extent.length));
             }
             Pending::Finished(file) => {
-                self.fail_file(&file, error, 0)?;
+                self.fail_file(&file, at_target(error, &file.target), 0)?;
                 return self.end_file(file, Progress::Abandon);
             }
             Pending::Abandoned(file) => self.abandoned(&file),
@@ -129,15 +129,15 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn applied(&mut self, sources: &[EntryPath], node: &Arc<Node>, failures: Vec<(u32, Error)>) {
-        self.counters.entries_attributes_only.add((sources.len() - failures.len()) as u64);
+    fn applied(&mut self, entries: &[(EntryPath, EntryPath)], node: &Arc<Node>, failures: Vec<(u32, Error)>) {
+        self.counters.entries_attributes_only.add((entries.len() - failures.len()) as u64);
         for (index, error) in failures {
-            if let Some(source) = sources.get(index as usize) {
-                fail(self.shared, self.counters, failure(source, error));
+            if let Some((source, target)) = entries.get(index as usize) {
+                fail(self.shared, self.counters, failure(source, at_target(error, target)));
             }
         }
-        sources.iter().for_each(|_| self.shared.queue.release(node));
-        self.shared.queue.complete(sources.len() as u64);
+        entries.iter().for_each(|_| self.shared.queue.release(node));
+        self.shared.queue.complete(entries.len() as u64);
     }
 
     fn settled(&mut self, nodes: &[Arc<Node>], failures: Vec<(u32, Error)>) {
@@ -145,7 +145,7 @@ impl Worker<'_> {
             if let Some(node) = nodes.get(index as usize)
                 && node.fail()
             {
-                fail(self.shared, self.counters, failure(&node.source, error));
+                fail(self.shared, self.counters, failure(&node.source, at_target(error, &node.target)));
             }
         }
         self.shared.queue.complete(nodes.len() as u64);

@@ -32,14 +32,15 @@ impl Worker<'_> {
 
     fn begin_item(&mut self, item: &Item) -> Result<()> {
         let inspect = Operation::Inspect { root: item.root, path: item.source.clone() };
-        let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else {
+        let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
             let error = Error::new(ErrorKind::NotFound, "reading", "there is no such file or directory");
             fail(self.shared, self.counters, failure(&item.source, error));
             return Ok(());
         };
-        let there = match self.ask_target(Operation::Inspect { root: 0, path: item.target.clone() })? {
-            Outcome::Inspected(there) => there,
-            _ => return Err(unexpected()),
+        let there = match self.ask_target(Operation::Inspect { root: 0, path: item.target.clone() }) {
+            Ok(Outcome::Inspected(there)) => there,
+            Ok(_) => return Err(unexpected()),
+            Err(error) => return Err(at_target(error, &item.target)),
         };
         if item.place != DraftKind::File || metadata.kind == Kind::BlockDevice {
             return self.begin_content(item, metadata, there.as_ref());
@@ -115,7 +116,7 @@ impl Worker<'_> {
             Some(Kind::Symlink) | None => (TargetState::Absent, true),
             Some(kind) => {
                 let words = format!("{} is in the place of the directory", kind.words());
-                return Err(Error::new(ErrorKind::Conflict, "copying to", words).at(&item.target));
+                return Err(at_target(Error::new(ErrorKind::Conflict, "copying", words), &item.target));
             }
         };
         let counter =

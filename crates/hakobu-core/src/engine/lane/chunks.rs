@@ -56,7 +56,7 @@ impl Worker<'_> {
                 if error.is_fatal() {
                     return Err(error);
                 }
-                self.fail_file(file, error, 1)?;
+                self.fail_file(file, at_source(error), 1)?;
             }
             if !self.go_on()? {
                 return Ok(());
@@ -82,7 +82,7 @@ impl Worker<'_> {
         );
         self.shared.setup.observer.event(Event::Notice { words });
         match self.chunk(file, extent, attempt) {
-            Err(error) if !error.is_fatal() => self.fail_file(file, error, 1),
+            Err(error) if !error.is_fatal() => self.fail_file(file, at_source(error), 1),
             other => other,
         }
     }

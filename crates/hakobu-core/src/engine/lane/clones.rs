@@ -19,7 +19,7 @@ impl Worker<'_> {
                 self.submit(Operation::Clone { draft: file.draft, from }, Pending::Cloned(file)).map(drop)
             }
             Ok(_) => Err(unexpected()),
-            Err(error) => self.fail_file(&file, error, 0),
+            Err(error) => self.fail_file(&file, at_source(error), 0),
         }
     }
 

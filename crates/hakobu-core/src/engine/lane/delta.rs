@@ -25,8 +25,8 @@ impl Worker<'_> {
             let Some(theirs) = self.signature(ticket)? else { return Ok(()) };
             let compared = match theirs {
                 _ if file.has_failed() => Err(Error::new(ErrorKind::Cancelled, "comparing", "it failed")),
-                Ok(theirs) => self.compare(file, extent, &theirs),
-                Err(error) => Err(error),
+                Ok(theirs) => self.compare(file, extent, &theirs).map_err(at_source),
+                Err(error) => Err(at_target(error, &file.target)),
             };
             match compared {
                 Ok(()) => {}

@@ -60,7 +60,7 @@ impl Worker<'_> {
     pub(super) fn begun_again(&mut self, file: Arc<LargeFile>, begun: Begun) -> Result<()> {
         let samples = begun.samples.clone();
         if let Err(error) = self.check_samples(&file, &samples) {
-            return if error.is_fatal() { Err(error) } else { self.fail_file(&file, error, 0) };
+            return if error.is_fatal() { Err(error) } else { self.fail_file(&file, at_source(error), 0) };
         }
         let done_bytes = begun.done.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.length));
         let progress = file.begun(begun)?;
@@ -140,7 +140,7 @@ impl Worker<'_> {
             Progress::Finish => {
                 match self.ask_source(Operation::Confirm { file: file.source.clone() }) {
                     Err(error) => {
-                        self.fail_file(&file, error, 0)?;
+                        self.fail_file(&file, at_source(error), 0)?;
                         return self.end_file(file, Progress::Abandon);
                     }
                     Ok(Outcome::Stored { losses, .. }) if file.kind == DraftKind::File => {

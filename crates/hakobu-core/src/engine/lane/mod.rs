@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::Shared;
-use super::join::{Found, Join, fail};
+use super::join::{Found, Join, at_source, at_target, fail};
 use super::large::{How, LargeFile, Progress, SINGLE_LANE_CHUNKS};
 use super::node::{DirectoryTask, Node, Prefetched, TargetState};
 use super::queue::{PackTask, Taken, Task};
@@ -78,9 +78,9 @@ enum Pending {
     Signed,
     Finished(Arc<LargeFile>),
     Abandoned(Arc<LargeFile>),
-    /// Attributes of entries in a directory, with the entries' paths at the source.
+    /// Attributes of entries in a directory, with the entries' paths at the source and the target.
     Applied {
-        sources: Vec<EntryPath>,
+        entries: Vec<(EntryPath, EntryPath)>,
         node: Arc<Node>,
     },
     /// Attributes of directories that are complete.
