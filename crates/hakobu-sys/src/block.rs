@@ -60,7 +60,8 @@ pub fn is_read_only(device: impl AsFd) -> io::Result<bool> {
 /// `EBUSY` when a partition is in use; `EINVAL` on a device that has no partitions.
 pub fn reread_partitions(device: impl AsFd) -> io::Result<()> {
     // SAFETY: BLKRRPART takes no argument.
-    Ok(unsafe { ioctl(device, NoArg::<BLKRRPART>::new())? })
+    unsafe { ioctl(device, NoArg::<BLKRRPART>::new())? };
+    Ok(())
 }
 
 /// Writes out what the kernel holds for the device in memory, and forgets it.
@@ -69,7 +70,8 @@ pub fn reread_partitions(device: impl AsFd) -> io::Result<()> {
 /// What the kernel answers; it takes `CAP_SYS_ADMIN`.
 pub fn flush_buffers(device: impl AsFd) -> io::Result<()> {
     // SAFETY: BLKFLSBUF takes no argument.
-    Ok(unsafe { ioctl(device, NoArg::<BLKFLSBUF>::new())? })
+    unsafe { ioctl(device, NoArg::<BLKFLSBUF>::new())? };
+    Ok(())
 }
 
 /// Tells the device that a range is not needed any more. What is read there afterwards depends on
@@ -80,7 +82,8 @@ pub fn flush_buffers(device: impl AsFd) -> io::Result<()> {
 /// device, `EOPNOTSUPP` when the device cannot do it.
 pub fn discard(device: impl AsFd, offset_bytes: u64, length_bytes: u64) -> io::Result<()> {
     // SAFETY: BLKDISCARD reads two `u64`, which the setter owns for the length of the call.
-    Ok(unsafe { ioctl(device, Setter::<BLKDISCARD, _>::new([offset_bytes, length_bytes]))? })
+    unsafe { ioctl(device, Setter::<BLKDISCARD, _>::new([offset_bytes, length_bytes]))? };
+    Ok(())
 }
 
 /// Makes a range read as zeros, by whatever means the device has for it; the kernel writes zeros
@@ -91,7 +94,8 @@ pub fn discard(device: impl AsFd, offset_bytes: u64, length_bytes: u64) -> io::R
 /// device.
 pub fn zero_out(device: impl AsFd, offset_bytes: u64, length_bytes: u64) -> io::Result<()> {
     // SAFETY: BLKZEROOUT reads two `u64`, which the setter owns for the length of the call.
-    Ok(unsafe { ioctl(device, Setter::<BLKZEROOUT, _>::new([offset_bytes, length_bytes]))? })
+    unsafe { ioctl(device, Setter::<BLKZEROOUT, _>::new([offset_bytes, length_bytes]))? };
+    Ok(())
 }
 
 #[cfg(test)]

@@ -59,6 +59,8 @@ kinds! {
     Xfs "xfs",
     /// Btrfs.
     Btrfs "btrfs",
+    /// A device of bcachefs.
+    Bcachefs "bcachefs",
     /// F2FS.
     F2fs "f2fs",
     /// Swap space.
