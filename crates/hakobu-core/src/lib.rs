@@ -9,6 +9,7 @@ pub mod capabilities;
 pub mod checksum;
 pub mod counters;
 pub mod digest;
+pub mod disk;
 pub mod endpoint;
 pub mod engine;
 pub mod entry;
