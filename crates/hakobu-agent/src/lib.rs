@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod connection;
+pub mod devices;
 pub mod far;
 pub mod look;
 pub mod near;

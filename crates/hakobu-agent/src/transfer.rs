@@ -20,6 +20,7 @@ use hakobu_proto::control::{
     Cipher, Machine, PathBytes, Ran, RunHereRequest, RunRequest, SourceAsk, SourceLook, TargetLook,
 };
 
+use crate::devices::{self, Agreed};
 use crate::far::{FarSide, STARTING};
 use crate::meet::{Meeting, Met};
 use crate::party::Party;
@@ -79,6 +80,7 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
     let mut earlier: Option<Summary> = None;
     let mut pause = Duration::from_millis(500);
     let mut lost_at = None;
+    let mut agreed = Agreed::default();
     // Why the connection was lost, for when nothing better is known in the end.
     let mut lost_by: Option<Error> = None;
     loop {
@@ -86,7 +88,8 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
         let login_limit = lost_at.map(|lost: Instant| {
             request.retry_for.saturating_sub(lost.elapsed()).clamp(LOGIN_AGAIN_MIN, LOGIN_AGAIN_MAX)
         });
-        let attempt = Attempt { request, surroundings: &mut *surroundings, began, login_limit };
+        let agreed = &mut agreed;
+        let attempt = Attempt { request, surroundings: &mut *surroundings, began, login_limit, agreed };
         if let Err(error) = attempt.run(&mut transfer) {
             transfer.summary.fatal.get_or_insert(error);
         }
@@ -190,6 +193,7 @@ struct Attempt<'a, 'b> {
     began: Instant,
     /// How long a login may take, if it is not the first.
     login_limit: Option<Duration>,
+    agreed: &'a mut Agreed,
 }
 
 impl Attempt<'_, '_> {
@@ -198,6 +202,13 @@ impl Attempt<'_, '_> {
         let sources = self.look_at_sources(&mut parties.source)?;
         let target = self.look_at_target(parties.target())?;
         let landing = self.landing(&sources, &target)?;
+        let disk = devices::check(
+            self.request,
+            (&sources, &target),
+            self.agreed,
+            self.surroundings.prompts,
+            self.surroundings.observer,
+        )?;
         let (root, places) = root_and_places(&landing, &target)?;
         self.refuse_nesting(&mut parties, &sources, &root, &places)?;
         transfer.sources = sources.iter().map(|source| parties.source.name_of(&source.resolved)).collect();
@@ -209,7 +220,8 @@ impl Attempt<'_, '_> {
         let identity = self.identity(transfer);
         transfer.job = Some(identity.iter().map(|byte| format!("{byte:02x}")).collect());
         let job = self.job(&mut parties, &sources, (&landing, target.found), &places);
-        let grant = grant(&sources, &places, &landing, &parties);
+        let mut grant = grant(&sources, &places, &landing, &parties);
+        grant.places.iter_mut().for_each(|place| place.device.clone_from(&disk));
         transfer.verified = job.digest && !job.dry_run;
         let roots = sources.iter().map(|source| PathBytes(source.root.clone())).collect();
         let named_root = parties.target().name_of(&root);

@@ -31,7 +31,6 @@ mod stray;
 mod uses;
 mod writers;
 
-
 pub use medium::Medium;
 pub use places::Places;
 pub use stray::is_stray;

@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hakobu_core::disk::DeviceIdentity;
 use hakobu_core::endpoint::{Begun, DraftKind};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -38,6 +39,8 @@ pub struct Draft {
     pub(super) file: OwnedFd,
     /// The same past the page cache, where large steps pay: a device.
     pub(super) direct: Option<OwnedFd>,
+    /// Which disk it is, if it is one.
+    pub(super) disk: Option<DeviceIdentity>,
     pub(super) owner: Owner,
     pub(super) size_bytes: u64,
     pub(super) written_bytes: AtomicU64,
@@ -83,6 +86,7 @@ impl Draft {
             pending: AtomicBool::new(false),
             file,
             direct: None,
+            disk: None,
             owner,
             size_bytes,
             written_bytes: AtomicU64::new(0),

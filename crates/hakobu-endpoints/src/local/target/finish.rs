@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::entry::Attributes;
 use hakobu_core::{Error, ErrorKind, Result};
+use hakobu_sys::block::reread_partitions;
 use rustix::fd::AsFd;
 use rustix::fs::{fsync, ftruncate, renameat};
 
 use super::Shared;
 use super::attributes::Lost;
 use super::draft::Draft;
-use crate::block;
 use crate::local::fault::{creation_fault, fault};
 
 impl Draft {
@@ -25,7 +25,7 @@ impl Draft {
             DraftKind::Sink | DraftKind::Compare => Ok(()),
         });
         match &done {
-            Ok(()) => self.forget_journal(),
+            Ok(()) => self.forget_journal(shared),
             Err(_) => self.discard(false),
         }
         done
@@ -69,7 +69,8 @@ impl Draft {
     /// The end of a device: everything is on it, and the kernel looks at its partitions anew.
     fn release(&self, shared: &Shared) -> Result<()> {
         self.flush_all(shared)?;
-        block::read_partitions_again(&self.file);
+        // A partition has none, and a partition in use keeps its old borders: no reason to fail.
+        let _ = reread_partitions(&self.file);
         Ok(())
     }
 
@@ -81,13 +82,16 @@ impl Draft {
     }
 
     /// What is complete needs no journal, unless some of it is to be tried again.
-    fn forget_journal(&self) {
-        let Some(journal) = self.journal() else { return };
+    fn forget_journal(&self, shared: &Shared) {
         if self.kind == DraftKind::Device && self.gaps.load(Ordering::Acquire) {
-            drop(journal);
             self.keep();
             return;
         }
-        journal.remove();
+        if let Some(journal) = self.journal() {
+            journal.remove();
+        }
+        if let (Some(disk), Some(state)) = (&self.disk, &shared.options.state) {
+            state.end(disk);
+        }
     }
 }

@@ -10,8 +10,8 @@ use hakobu_core::extent::{CHUNK_BYTES, Extent};
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, fallocate, flock, fstat, fstatfs, fstatvfs,
-    major, minor, openat, seek,
+    FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, fstatfs, fstatvfs, major, minor,
+    openat,
 };
 use rustix::io::Errno;
 
@@ -22,7 +22,7 @@ use super::journal::{Journal, Subject, is_ours, remove, told};
 use super::new_file::create_draft;
 use super::store::keep_device;
 use super::{Shared, free_bytes};
-use crate::block;
+use crate::block::inspect::identity_of;
 use crate::local::aligned::{AlignedBuffer, open_direct};
 use crate::local::draft_name::DraftName;
 use crate::local::fault::fault;
@@ -167,12 +167,13 @@ impl Draft {
         // The rule of systemd: whoever holds this lock keeps udev away.
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| refused("another program holds its lock; wait until it has ended"))?;
-        let id = block::stable_id(&file)?;
+        let identity = identity_of(file.as_fd())?;
+        let id = &identity.place_id;
         if id != granted {
             let words = format!("it is not the disk that was agreed on: {id} is there now, not {granted}");
             return Err(Error::new(ErrorKind::Refused, during, words));
         }
-        let size_bytes = seek(&file, SeekFrom::End(0)).map_err(|errno| fault(during, errno))?;
+        let size_bytes = identity.size_bytes;
         if size_bytes < begin.size_bytes {
             let words = format!("it has {size_bytes} bytes, and {} are to be written", begin.size_bytes);
             return Err(refused(&words));
@@ -182,8 +183,10 @@ impl Draft {
             Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
         draft.stale = true;
         draft.direct = open_direct(&draft.file, OFlags::RDWR);
+        draft.disk = Some(identity.clone());
         if let (Some(version), Some(state)) = (begin.version, &shared.options.state) {
             let journals = state.open()?;
+            state.begin(&identity)?;
             let journal_name = DraftName::new(&shared.options.job, JOURNAL, b"device", id.as_bytes());
             let place = *blake3::hash(id.as_bytes()).as_bytes();
             let subject = Subject { version, size_bytes: begin.size_bytes, place };

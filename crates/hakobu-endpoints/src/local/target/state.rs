@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hakobu_core::Result;
+use hakobu_core::disk::{DeviceIdentity, ID_BYTES_MAX};
+use hakobu_core::{Error, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
@@ -49,6 +50,37 @@ impl StateDirectory {
     }
 }
 
+impl StateDirectory {
+    /// The ID that a disk had when a run that did not finish began to write to it. IDs that are
+    /// made of the partition table change with what is written.
+    pub fn unfinished(&self, identity: &DeviceIdentity) -> Option<String> {
+        let id = std::fs::read_to_string(self.0.join(unfinished_name(identity))).ok()?;
+        (id.len() <= ID_BYTES_MAX).then_some(id)
+    }
+
+    /// Remembers that a disk is being written to.
+    pub(crate) fn begin(&self, identity: &DeviceIdentity) -> Result<()> {
+        self.open()?;
+        if self.unfinished(identity).is_some() {
+            return Ok(());
+        }
+        let path = self.0.join(unfinished_name(identity));
+        std::fs::write(&path, &identity.id).map_err(|error| {
+            Error::io("remembering the disk", &error).at(path.as_os_str().as_encoded_bytes())
+        })
+    }
+
+    /// A disk is complete.
+    pub(crate) fn end(&self, identity: &DeviceIdentity) {
+        let _ = std::fs::remove_file(self.0.join(unfinished_name(identity)));
+    }
+}
+
+fn unfinished_name(identity: &DeviceIdentity) -> String {
+    let hash = blake3::hash(identity.place_id.as_bytes());
+    format!("unfinished.{}", &hash.to_hex()[..24])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +93,23 @@ mod tests {
         assert_eq!(custom(false, path("/home/a"), None).unwrap(), Path::new("/home/a/.local/state/hakobu"));
         assert_eq!(custom(false, path("/home/a"), path("/s")).unwrap(), Path::new("/s/hakobu"));
         assert_eq!(custom(false, path("relative"), None), None);
+    }
+
+    #[test]
+    fn a_disk_is_known_by_the_id_it_had_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDirectory::new(folder.path().join("state"));
+        let identity = |id: &str| DeviceIdentity {
+            id: id.to_owned(),
+            place_id: "made.here".to_owned(),
+            ..DeviceIdentity::default()
+        };
+        assert_eq!(state.unfinished(&identity("made.1")), None);
+        state.begin(&identity("made.1")).unwrap();
+        state.begin(&identity("made.2")).unwrap();
+        assert_eq!(state.unfinished(&identity("made.2")).unwrap(), "made.1");
+        state.end(&identity("made.2"));
+        assert_eq!(state.unfinished(&identity("made.1")), None);
     }
 
     #[test]
