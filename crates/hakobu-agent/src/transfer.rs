@@ -416,6 +416,26 @@ impl Attempt<'_, '_> {
             .zip(sources)
             .map(|(location, look)| SourceFound { location, kind: look.kind })
             .collect();
+        if self.request.mode != Mode::Copy {
+            if let Some(tree) = found.iter().find(|source| source.kind == Kind::Directory) {
+                let words =
+                    "sync and verify are for one file or disk in this version; hakobu copy brings over trees";
+                let error = Error::new(ErrorKind::Usage, "looking at the source", words);
+                return Err(error.at(tree.location.as_typed()));
+            }
+            if self.request.mode == Mode::Compare && matches!(target.found, TargetFound::Absent { .. }) {
+                let words = "there is nothing to compare with";
+                let error = Error::new(ErrorKind::NotFound, "looking at the target", words);
+                return Err(error.at(self.request.target.as_typed()));
+            }
+        }
+        if self.request.verify == Verify::Medium
+            && let Some(tree) = found.iter().find(|source| source.kind == Kind::Directory)
+        {
+            let words = "--verify medium is for single files and disks in this version";
+            let error = Error::new(ErrorKind::Usage, "looking at the source", words);
+            return Err(error.at(tree.location.as_typed()));
+        }
         land(&found, &self.request.target, target.found)
     }
 

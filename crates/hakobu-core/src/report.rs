@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::counters::Snapshot;
 use crate::endpoint::Loss;
 use crate::error::{Error, ErrorKind};
-use crate::event::Failure;
+use crate::event::{Difference, Failure};
+use crate::extent::Extent;
 
 mod bottleneck;
 mod outcome;
@@ -78,10 +79,17 @@ pub struct Report {
     pub losses: Vec<ReportLoss>,
     /// The entries that failed, each of them.
     pub failures: Vec<ReportFailure>,
+    /// The ranges in which the target differs, of a run that compares: the first 10 000.
+    pub differences: Vec<ReportDifference>,
+    /// The bytes of all pieces that differ.
+    pub differing_bytes: u64,
     /// Whether it went on where an earlier run had stopped.
     pub resumed: bool,
     /// The most memory of each side.
     pub peak_memory_bytes: PeakMemory,
+    /// Bytes of content that were dealt with: written, made zero or found equal. The rate is of
+    /// these.
+    pub bytes_done: u64,
 }
 
 /// One end of a run.
@@ -229,6 +237,27 @@ impl From<&Failure> for ReportFailure {
     }
 }
 
+/// A range in which the target differs from the source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportDifference {
+    /// The path below the target's root.
+    pub path: String,
+    /// The same in base64, where it is not UTF-8.
+    pub path_base64: Option<String>,
+    /// Where it begins.
+    pub offset_bytes: u64,
+    /// How long it is: whole pieces of 256 KiB.
+    pub length_bytes: u64,
+}
+
+impl From<&Difference> for ReportDifference {
+    fn from(difference: &Difference) -> Self {
+        let (path, path_base64) = text_and_base64(&difference.path);
+        let Extent { offset, length } = difference.extent;
+        Self { path, path_base64, offset_bytes: offset, length_bytes: length }
+    }
+}
+
 /// What ended a run before its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportError {
@@ -298,8 +327,11 @@ impl Default for Report {
             verified: Verified::None,
             losses: Vec::new(),
             failures: Vec::new(),
+            differences: Vec::new(),
+            differing_bytes: 0,
             resumed: false,
             peak_memory_bytes: PeakMemory::default(),
+            bytes_done: 0,
         }
     }
 }
@@ -320,6 +352,9 @@ impl Report {
         };
         self.bytes.source_read = sum.source_read_bytes;
         self.bytes.target_written = sum.target_written_bytes;
+        self.bytes.target_read = sum.target_read_bytes;
+        self.bytes.zeros_skipped = sum.zeros_skipped_bytes;
+        self.bytes_done = sum.target_written_bytes.saturating_add(sum.bytes_kept);
         self.bottleneck = Bottleneck::of(sum);
     }
 
@@ -333,6 +368,7 @@ impl Report {
             failures: &kinds,
             fatal: fatal.map(|error| error.kind),
             interrupted,
+            differences: !self.differences.is_empty(),
             something_done: self.something_done(),
             ..OutcomeFacts::default()
         });
@@ -341,7 +377,7 @@ impl Report {
         let seconds = &self.seconds;
         let span = if seconds.transfer > 0.0 { seconds.transfer } else { seconds.total };
         if span > 0.0 {
-            self.throughput_bytes_per_second = (self.bytes.target_written as f64 / span) as u64;
+            self.throughput_bytes_per_second = (self.bytes_done as f64 / span) as u64;
         }
     }
 

@@ -1,4 +1,4 @@
-//! The verb `copy`, from the arguments to the exit code.
+//! The verbs `copy`, `sync` and `verify`, from the arguments to the exit code.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_agent::request::CopyRequest;
 use hakobu_core::error::Error;
+use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
 use hakobu_core::report::{Report, ReportEnd};
 use jiff::{Timestamp, Unit};
@@ -16,11 +17,11 @@ use crate::report_file::ReportFile;
 use crate::words::Machines;
 use crate::{exit, run, settings, shell, signals};
 
-/// Copies; returns the exit code. `arguments` are those of the whole program, for the report.
-pub fn copy(typed: &CopyArguments, arguments: &[OsString]) -> u8 {
+/// Copies, synchronises or compares; returns the exit code. `arguments` are those of the whole program, for the report.
+pub fn copy(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
     let began = Instant::now();
     let started_at = now();
-    let request = match settings::request(typed, std::env::var_os("HAKOBU_SSH")) {
+    let request = match settings::request(typed, mode, std::env::var_os("HAKOBU_SSH")) {
         Ok(request) => request,
         Err(errors) => return exit::errors(&errors),
     };

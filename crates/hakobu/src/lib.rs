@@ -27,6 +27,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
+use hakobu_core::job::Mode;
 
 use crate::cli::{Cli, Verb};
 
@@ -50,7 +51,9 @@ fn dispatch(arguments: &[OsString]) -> u8 {
             exit::wrong_usage(&first_word::no_such_verb(arguments))
         }
         Err(error) => exit::clap_error(&error),
-        Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, arguments),
+        Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, Mode::Copy, arguments),
+        Ok(Cli { verb: Verb::Sync(options) }) => copy::copy(&options, Mode::Delta, arguments),
+        Ok(Cli { verb: Verb::Verify(options) }) => copy::copy(&options, Mode::Compare, arguments),
         Ok(Cli { verb: Verb::Agent }) => agent_command::agent(),
         Ok(Cli { verb: Verb::Completions { shell } }) => {
             let mut script = Vec::new();
