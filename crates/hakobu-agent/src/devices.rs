@@ -100,8 +100,9 @@ fn ask(
     let during = "writing to the device";
     let words = described(request, facts, consent);
     if request.dry_run {
-        let words = format!("{words}\nbefore it is overwritten its ID is asked for");
-        observer.event(Event::Notice { words });
+        for words in words.lines().chain(["before it is overwritten its ID is asked for"]) {
+            observer.event(Event::Notice { words: words.trim().to_owned() });
+        }
         return Ok(());
     }
     let refusal = || Error::new(ErrorKind::Refused, during, consent.refusal.words.clone());
@@ -116,7 +117,7 @@ fn described(request: &CopyRequest, facts: &DeviceFacts, consent: &ConsentNeeded
     let model = hakobu_core::path::lossy(&facts.model);
     let holds: Vec<_> = consent.holds.iter().map(|line| format!("  holds {line}")).collect();
     format!(
-        "{} will be overwritten:\n  {}  {}  {model}\n{}",
+        "{} will be overwritten:\n  {}  {} {model}\n{}",
         request.target,
         consent.id,
         format_bytes(facts.size_bytes),

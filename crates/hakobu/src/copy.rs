@@ -33,7 +33,7 @@ pub fn copy(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
         Ok(cancel) => cancel,
         Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
     };
-    let renderer = Renderer::new(render_settings(typed)).with_machines(machines(&request));
+    let renderer = Renderer::new(render_settings(typed, mode)).with_machines(machines(&request));
     let base = Report { started_at, ..base_report(&request, arguments) };
     let mut report = run::copy(&request, &renderer, cancel);
     complete(&mut report, base, began.elapsed());
@@ -48,7 +48,7 @@ pub fn copy(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
     }
 }
 
-fn render_settings(typed: &CopyArguments) -> RenderSettings {
+fn render_settings(typed: &CopyArguments, mode: Mode) -> RenderSettings {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     RenderSettings {
         json: typed.json,
@@ -56,6 +56,7 @@ fn render_settings(typed: &CopyArguments) -> RenderSettings {
         verbose: typed.verbose,
         why: typed.why,
         dry_run: typed.dry_run,
+        mode,
         progress: !typed.quiet && !dumb && std::io::stderr().is_terminal(),
     }
 }

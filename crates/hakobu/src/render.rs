@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use hakobu_core::event::{Event, Failure, Observer};
+use hakobu_core::job::Mode;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{Outcome, Report, ReportEntries};
 use hakobu_core::units::{format_bytes, format_count};
@@ -41,6 +42,8 @@ pub struct RenderSettings {
     pub why: bool,
     /// Nothing is copied: the words say so.
     pub dry_run: bool,
+    /// What is done with content: the words follow it.
+    pub mode: Mode,
     /// A line of progress on standard error, which must be a terminal.
     pub progress: bool,
 }
@@ -97,7 +100,12 @@ impl Renderer {
         if self.settings.quiet {
             return;
         }
-        let doing = if self.settings.dry_run { "would copy" } else { "copying" };
+        let (doing, to) = match (self.settings.mode, self.settings.dry_run) {
+            (Mode::Compare, _) => ("comparing", "with"),
+            (_, true) => ("would copy", "to"),
+            (Mode::Copy, false) => ("copying", "to"),
+            (Mode::Delta, false) => ("synchronising", "to"),
+        };
         let names: Vec<String> = sources.iter().map(|source| lossy(source.as_ref())).collect();
         let sources = match names.as_slice() {
             [one] => one.clone(),
@@ -105,7 +113,7 @@ impl Renderer {
             [one, two, more @ ..] => format!("{one}, {two} and {} more", more.len()),
             [] => "nothing".to_owned(),
         };
-        self.result_line(&format!("{doing} {sources} to {}", lossy(target)));
+        self.result_line(&format!("{doing} {sources} {to} {}", lossy(target)));
     }
 
     /// Ends progress and says how the run ended.

@@ -78,6 +78,7 @@ impl Worker<'_> {
         }
         file.add_values(extent.offset, values.all());
         if only_compare {
+            self.counters.bytes_kept.add(extent.length);
             let progress = file.count_done(1);
             return self.end_file(file.clone(), progress);
         }

@@ -94,7 +94,10 @@ impl Draft {
             }
         }
         remove(&directory.fd, journal_name);
-        check_room(directory, begin.size_bytes, outstanding_bytes)?;
+        // How much of a file with holes is data cannot be known beforehand.
+        if !begin.sparse {
+            check_room(directory, begin.size_bytes, outstanding_bytes)?;
+        }
         let file = create_draft(directory.fd.as_fd(), &draft_name)?;
         let owner = directory.owner_of_new(&file, 0o600).map_err(|errno| fault("making the file", errno))?;
         // From here on the draft removes its file when it is dropped.
