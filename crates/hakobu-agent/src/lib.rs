@@ -8,6 +8,7 @@ pub mod far;
 pub mod look;
 pub mod near;
 pub mod party;
+pub mod passes;
 mod places;
 pub mod request;
 pub mod serve;

@@ -24,6 +24,7 @@ use crate::devices::{self, Agreed};
 use crate::far::{FarSide, STARTING};
 use crate::meet::{Meeting, Met};
 use crate::party::Party;
+use crate::passes::Pass;
 use crate::places::{self, AtTarget};
 use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Verify};
 use crate::side::{Side, Stop};
@@ -72,15 +73,28 @@ pub struct Transfer {
     pub peak_memory_bytes: (Option<u64>, Option<u64>),
     /// Whether data was checked as it was written.
     pub verified: bool,
+    /// The passes over a source in use, if there were any.
+    pub passes: Vec<Pass>,
 }
 
 /// Copies. Everything that went wrong is in the result.
 pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {
+    match &request.passes {
+        Some(passes) => crate::passes::run(request, passes, surroundings),
+        None => copy_agreed(request, surroundings, &mut Agreed::default()),
+    }
+}
+
+/// Copies once, where the disk to overwrite may have been agreed on before.
+pub fn copy_agreed(
+    request: &CopyRequest,
+    surroundings: &mut Surroundings<'_>,
+    agreed: &mut Agreed,
+) -> Transfer {
     let began = Instant::now();
     let mut earlier: Option<Summary> = None;
     let mut pause = Duration::from_millis(500);
     let mut lost_at = None;
-    let mut agreed = Agreed::default();
     // Why the connection was lost, for when nothing better is known in the end.
     let mut lost_by: Option<Error> = None;
     loop {
@@ -88,7 +102,7 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
         let login_limit = lost_at.map(|lost: Instant| {
             request.retry_for.saturating_sub(lost.elapsed()).clamp(LOGIN_AGAIN_MIN, LOGIN_AGAIN_MAX)
         });
-        let agreed = &mut agreed;
+        let agreed = &mut *agreed;
         let attempt = Attempt { request, surroundings: &mut *surroundings, began, login_limit, agreed };
         if let Err(error) = attempt.run(&mut transfer) {
             transfer.summary.fatal.get_or_insert(error);

@@ -129,6 +129,23 @@ pub struct CopyArguments {
     #[arg(long, help_heading = "Disks")]
     pub live: bool,
 
+    /// This many passes over a disk in use, the last one after --before-last-pass (sync)
+    #[arg(long, value_name = "N", help_heading = "Disks",
+        value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub passes: Option<u32>,
+
+    /// Passes until the last one will be shorter than this (sync)
+    #[arg(long, value_name = "DURATION", help_heading = "Disks")]
+    pub until_under: Option<String>,
+
+    /// Run this here before the last pass, to hold the source still: 'fsfreeze -f /data'
+    #[arg(long, value_name = "COMMAND", help_heading = "Disks")]
+    pub before_last_pass: Option<String>,
+
+    /// Run this here after the last pass, however it ended: 'fsfreeze -u /data'
+    #[arg(long, value_name = "COMMAND", help_heading = "Disks")]
+    pub after_last_pass: Option<String>,
+
     /// stop, or skip: go on behind what cannot be read, with zeros in its place, and list it
     #[arg(long, value_name = "HOW", default_value = "stop", help_heading = "Disks",
         hide_possible_values = true, value_parser = PossibleValuesParser::new(["stop", "skip"]))]

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use hakobu_agent::passes::Pass;
 use hakobu_agent::request::{CopyRequest, Verify};
 use hakobu_agent::transfer::{self, Surroundings, Transfer};
 use hakobu_core::digest::hex;
 use hakobu_core::error::ErrorKind;
-use hakobu_core::report::{Report, ReportDifference, ReportEnd, ReportLoss, Verified};
+use hakobu_core::report::{Report, ReportDifference, ReportEnd, ReportLoss, ReportPass, Verified};
 
 use crate::prompts::Terminal;
 use crate::render::Renderer;
@@ -50,6 +51,8 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.resumed = summary.counters.bytes_resumed > 0;
     report.differences = summary.differences.iter().map(ReportDifference::from).collect();
     report.differing_bytes = summary.differing_bytes;
+    let pass = |pass: &Pass| ReportPass { seconds: pass.seconds, written_bytes: pass.written_bytes };
+    report.passes = transfer.passes.iter().map(pass).collect();
     report.digest_blake3 = summary.digest.as_ref().map(hex);
     if report.digest_blake3.is_none() {
         report.digest_blake3_reason =

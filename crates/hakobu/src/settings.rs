@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
+use hakobu_agent::passes::Passes;
 use hakobu_agent::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::error::{Error, ErrorKind};
@@ -38,6 +39,9 @@ pub fn request(
         found.usage("SOURCE", "there is one source in this version");
     }
     (request.restart, request.live) = (typed.restart, typed.live);
+    request.passes = passes(typed, mode, &mut found);
+    // That is what passes are for.
+    request.live |= request.passes.is_some();
     request.confirmed.clone_from(&typed.confirm);
     request.skip_unreadable = typed.on_read_error == "skip";
     request.lanes = found.keep(lanes(&typed.lanes)).unwrap_or_default();
@@ -99,6 +103,31 @@ impl Findings {
 
 fn usage(option: &str, detail: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, "option", detail).at(option)
+}
+
+/// Passes over a source in use, if any of their options was given.
+fn passes(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Passes> {
+    let until_under = typed.until_under.as_deref().map(parse_duration).transpose();
+    let until_under = until_under.unwrap_or_else(|error| {
+        found.usage("--until-under", error.to_string());
+        None
+    });
+    let passes = Passes {
+        count: typed.passes,
+        until_under,
+        before_last: typed.before_last_pass.clone(),
+        after_last: typed.after_last_pass.clone(),
+    };
+    if passes == Passes::default() {
+        return None;
+    }
+    if mode != Mode::Delta {
+        found.usage("--passes", "passes belong to hakobu sync, which brings over only what changed");
+    }
+    if passes.count.is_none() && passes.until_under.is_none() {
+        return Some(Passes { count: Some(1), ..passes });
+    }
+    Some(passes)
 }
 
 fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
