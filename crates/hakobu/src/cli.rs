@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Args, Command, Parser, Subcommand};
+use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 
 /// Moves files and trees between machines, as fast as the hardware allows.
 #[derive(Debug, Parser)]
@@ -70,7 +70,8 @@ Examples:
   hakobu copy /dev/sdb host:/dev/sdc         a disk onto a disk: shows it, and asks for its ID
   hakobu copy /dev/sdb host:/images/sdb.img  a disk into an image; zeros become holes
 
-Interrupted? Run the same command again: complete files are not sent again.
+Interrupted? Run the same command again: complete files are not sent again, and files from 64 MiB and
+disks go on where they were.
 
 Exit codes: 0 done and stable at the target, 1 failed, 2 wrong usage, 3 partly done (some entries
 failed, each is listed), 5 a source changed while it was read, 6 refused (it would destroy, another
@@ -118,7 +119,7 @@ pub struct CopyArguments {
     /// wire: check local copies too, by reading; medium: read back from the disk what was written, of one
     /// disk or file; none: check nothing [default: check what travels]
     #[arg(long, value_name = "HOW", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(now_and_later(&["none", "wire"], &["medium"])))]
+        value_parser = PossibleValuesParser::new(["none", "wire", "medium"]))]
     pub verify: Option<String>,
 
     /// The disk to overwrite, by its ID: no question is asked (see hakobu disks)
@@ -244,6 +245,24 @@ pub struct CopyArguments {
 fn now_and_later(now: &[&'static str], later: &[&'static str]) -> Vec<PossibleValue> {
     let hidden = later.iter().map(|name| PossibleValue::new(*name).hide(true));
     now.iter().copied().map(PossibleValue::new).chain(hidden).collect()
+}
+
+/// Options that make sense for `sync` only.
+const OF_SYNC: [&str; 4] = ["passes", "until_under", "before_last_pass", "after_last_pass"];
+/// Options that make no sense where nothing is written.
+const OF_WRITING: [&str; 6] = ["confirm", "restart", "verify", "durable", "require", "on_read_error"];
+
+/// All that can be typed. The verbs share their arguments; each shows those that are for it.
+pub fn command() -> Command {
+    let without = |options: &'static [&'static str]| {
+        move |verb: Command| {
+            options.iter().fold(verb, |verb, name| verb.mut_arg(name, |option| option.hide(true)))
+        }
+    };
+    Cli::command()
+        .mut_subcommand("copy", without(&OF_SYNC))
+        .mut_subcommand("verify", without(&OF_SYNC))
+        .mut_subcommand("verify", without(&OF_WRITING))
 }
 
 /// The same command without what is hidden: what completions may offer.
