@@ -70,8 +70,8 @@ Examples:
   hakobu copy /dev/sdb host:/dev/sdc         a disk onto a disk: shows it, and asks for its ID
   hakobu copy /dev/sdb host:/images/sdb.img  a disk into an image; zeros become holes
 
-Interrupted? Run the same command again: complete files are not sent again, and files from 64 MiB and
-disks go on where they were.
+Interrupted? Run the same command again: complete files are not sent again, and disks and files from
+64 MiB on go on where they were.
 
 Exit codes: 0 done and stable at the target, 1 failed, 2 wrong usage, 3 partly done (some entries
 failed, each is listed), 5 a source changed while it was read, 6 refused (it would destroy, another
