@@ -1,16 +1,18 @@
 //! Comparing the two sides of one directory: a merge of two sorted listings into tasks.
 
+mod merge;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::Shared;
 use super::large::LargeFile;
-use super::node::{DirectoryTask, Node, Prefetched, TargetState};
+use super::node::{DirectoryTask, Node, Origin, Part, Prefetched, TargetState};
 use super::queue::PackTask;
 use crate::counters::LaneCounters;
 use crate::endpoint::{Change, DraftId, LossKind, Pick, Picks, SourceFile, failure};
 use crate::entry::{Kind, Metadata};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Failure};
 use crate::listing::Listing;
 use crate::pack::{PACK_BYTES_TARGET, PACK_RECORDS_MAX, PACKED_FILE_BYTES_MAX};
@@ -37,9 +39,13 @@ pub(super) struct Join<'a> {
     pub prefetched: &'a Prefetched,
     /// Gives numbers to drafts.
     pub next_draft: &'a mut dyn FnMut() -> DraftId,
-    /// The target name of the only entry, if it is not the source's.
-    pub target_name: Option<&'a [u8]>,
     pub found: Found,
+    /// The origin whose entries are decided: its number, its root and its path.
+    origin: usize,
+    root: u16,
+    below: &'a EntryPath,
+    /// The target name of the origin's only entry.
+    target_name: Option<&'a [u8]>,
     picks: Vec<Pick>,
     picked_bytes: u64,
 }
@@ -58,54 +64,83 @@ impl<'a> Join<'a> {
             node,
             prefetched,
             next_draft,
-            target_name: None,
             found: Found::default(),
+            origin: 0,
+            root: 0,
+            below: node.source(),
+            target_name: None,
             picks: Vec::new(),
             picked_bytes: 0,
         }
     }
 
-    /// Compares all entries. Without a target listing everything is new.
-    pub fn run(mut self, source: &Arc<Listing>, target: Option<&Listing>) -> Found {
+    /// Compares all entries of all parts. Without a target listing everything is new.
+    pub fn run(mut self, parts: &[Part], target: Option<&Listing>) -> Found {
         let empty = Listing::default();
         let target = target.unwrap_or(&empty);
-        let (mut at, mut matched) = (0, 0u64);
-        for index in 0..source.len() {
-            while at < target.len() && target.compare(at, source, index) == Ordering::Less {
-                at += 1;
-            }
-            let metadata = source.metadata(index);
-            let beside = if at < target.len() && target.compare(at, source, index) == Ordering::Equal {
-                at += 1;
-                Some(at - 1)
-            } else if target.is_empty() {
-                None
-            } else {
-                // The same name of another kind sorts elsewhere.
-                target.find(source.name(index), metadata.kind != Kind::Directory)
-            };
-            matched += u64::from(beside.is_some());
-            self.entry(source, index, beside.map(|index| target.metadata(index)));
+        let mut matched = 0;
+        for (number, part) in parts.iter().enumerate() {
+            let Some(origin) = self.node.origins.get(part.origin) else { continue };
+            (self.origin, self.root, self.below) = (part.origin, origin.root, &origin.path);
+            self.target_name = origin.only.as_ref().map(|only| &only.target_name[..]);
+            matched += self.part(parts, number, target);
+            self.close_pack(&part.listing);
         }
         self.counters.entries_only_in_target.add((target.len() as u64).saturating_sub(matched));
-        self.close_pack(source);
         self.found
     }
 
-    /// Decides for one entry.
-    pub fn entry(&mut self, source: &Arc<Listing>, index: usize, target: Option<&Metadata>) {
-        let metadata = source.metadata(index);
+    /// Compares the entries of one part. How many of the target's entries are among them.
+    fn part(&mut self, parts: &[Part], number: usize, target: &Listing) -> u64 {
+        let source = &parts[number].listing;
+        let (mut at, mut matched) = (0, 0);
+        for index in 0..source.len() {
+            let (mut name, directory) = (source.name(index), source.metadata(index).kind == Kind::Directory);
+            let beside = if let Some(target_name) = self.target_name {
+                name = target_name;
+                target.find(name, directory)
+            } else {
+                while at < target.len() && target.compare(at, source, index) == Ordering::Less {
+                    at += 1;
+                }
+                (at < target.len() && target.compare(at, source, index) == Ordering::Equal).then(|| {
+                    at += 1;
+                    at - 1
+                })
+            };
+            // The same name of another kind sorts elsewhere.
+            let beside = beside.or_else(|| match target.is_empty() {
+                true => None,
+                false => target.find(name, !directory),
+            });
+            if parts.len() > 1 && !self.comes_first(parts, number, index) {
+                continue;
+            }
+            matched += u64::from(beside.is_some());
+            self.entry(parts, number, index, beside.map(|index| target.metadata(index)));
+        }
+        matched
+    }
+
+    fn scanned(&self, metadata: &Metadata) {
         self.counters.entries_scanned.add(1);
         if metadata.kind == Kind::File {
             self.counters.bytes_scanned.add(metadata.size_bytes);
         }
+    }
+
+    /// Decides for one entry of a part.
+    fn entry(&mut self, parts: &[Part], number: usize, index: usize, target: Option<&Metadata>) {
+        let source = &parts[number].listing;
+        let metadata = source.metadata(index);
+        self.scanned(metadata);
         let able = self.shared.setup.target.capabilities();
         let action = decide(metadata, target, able);
         if let Some(error) = self.refusal(metadata, action, target) {
             return self.fail(source.name(index), error);
         }
         if metadata.kind == Kind::Directory {
-            return self.directory(source, index, target, action);
+            return self.directory(&parts[number..], index, target, action);
         }
         match action {
             Action::Create | Action::Replace => self.content(source, index, action == Action::Replace),
@@ -154,11 +189,14 @@ impl<'a> Join<'a> {
         Some(Error::new(ErrorKind::Requirement, "copying", words))
     }
 
-    fn directory(&mut self, source: &Arc<Listing>, index: usize, target: Option<&Metadata>, action: Action) {
+    /// Takes note of a directory: an entry of the first of these parts.
+    fn directory(&mut self, parts: &[Part], index: usize, target: Option<&Metadata>, action: Action) {
+        let source = &parts[0].listing;
         let (name, metadata) = (source.name(index), source.metadata(index));
-        let (source_path, target_path) =
-            match (self.node.source.join(name), self.node.target.join(self.target_name.unwrap_or(name))) {
-                (Ok(source), Ok(target)) => (source, target),
+        let target_name = self.target_name.unwrap_or(name);
+        let (origins, target_path) =
+            match (self.origins(parts, target_name), self.node.target.join(target_name)) {
+                (Ok(origins), Ok(target)) => (origins, target),
                 (Err(error), _) | (_, Err(error)) => return self.fail(name, error),
             };
         let is_new = matches!(action, Action::Create | Action::Replace);
@@ -182,7 +220,7 @@ impl<'a> Join<'a> {
             let listed = |listing| TargetState::Listed(listing, self.prefetched.clone());
             self.prefetched.take(&target_path).map_or(TargetState::Unknown, listed)
         };
-        let place = (self.node.root, source_path, target_path);
+        let place = (origins, target_path);
         let node = Node::new(place, Some(metadata.attributes()), Some(self.node.clone()), touched);
         self.found.directories.push(DirectoryTask { node, target: state });
     }
@@ -216,12 +254,12 @@ impl<'a> Join<'a> {
 
     fn large(&mut self, name: &[u8], metadata: &Metadata, replaces: bool) {
         let job = self.shared.setup.job;
-        let paths = (self.node.source.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
+        let paths = (self.below.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
         let (path, target) = match paths {
             (Ok(path), Ok(target)) => (path, target),
             (Err(error), _) | (_, Err(error)) => return self.fail(name, error),
         };
-        let source = SourceFile { root: self.node.root, path, metadata: *metadata };
+        let source = SourceFile { root: self.root, path, metadata: *metadata };
         let draft = (self.next_draft)();
         let how = (job.device, replaces, job.digest);
         self.node.hold(1);
@@ -231,7 +269,7 @@ impl<'a> Join<'a> {
 
     fn attributes(&mut self, source: &Arc<Listing>, index: usize) {
         let (name, metadata) = (source.name(index), source.metadata(index));
-        let paths = (self.node.source.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
+        let paths = (self.below.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
         match paths {
             (_, Ok(path)) if self.shared.setup.job.dry_run => {
                 self.counters.entries_attributes_only.add(1);
@@ -247,7 +285,7 @@ impl<'a> Join<'a> {
     }
 
     /// Ends the pack that is being picked, if any.
-    pub fn close_pack(&mut self, source: &Arc<Listing>) {
+    fn close_pack(&mut self, source: &Arc<Listing>) {
         if self.picks.is_empty() {
             return;
         }
@@ -257,7 +295,7 @@ impl<'a> Join<'a> {
         let picks = Arc::new(Picks { listing: source.clone(), entries, target_name });
         self.node.hold(1);
         self.node.touch();
-        self.found.packs.push(PackTask { node: self.node.clone(), picks });
+        self.found.packs.push(PackTask { node: self.node.clone(), origin: self.origin, picks });
     }
 
     fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
@@ -268,7 +306,7 @@ impl<'a> Join<'a> {
     }
 
     fn fail(&self, name: &[u8], error: Error) {
-        let path = self.node.source.join(name).unwrap_or_else(|_| self.node.source.clone());
+        let path = self.below.join(name).unwrap_or_else(|_| self.below.clone());
         fail(self.shared, self.counters, failure(path, error));
     }
 }

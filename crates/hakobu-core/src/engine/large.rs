@@ -144,7 +144,7 @@ mod tests {
             links: 1,
             sparse: false,
         };
-        let node = Node::new((0, EntryPath::root(), EntryPath::root()), None, None, false);
+        let node = Node::new((Vec::new(), EntryPath::root()), None, None, false);
         let source = SourceFile { root: 0, path: path.clone(), metadata };
         LargeFile::new(node, source, path, 1, (false, false, false))
     }

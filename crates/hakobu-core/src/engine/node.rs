@@ -8,13 +8,45 @@ use crate::entry::Attributes;
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
 
+/// A directory at the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// Which of the source's roots.
+    pub root: u16,
+    /// The directory.
+    pub path: EntryPath,
+    /// The only entry of it that is meant, for what the user named by itself.
+    pub only: Option<Only>,
+}
+
+/// One entry of a directory, and the name it gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Only {
+    /// Its name at the source.
+    pub name: Vec<u8>,
+    /// Its name at the target.
+    pub target_name: Vec<u8>,
+}
+
+impl Origin {
+    /// A whole directory.
+    pub fn whole(root: u16, path: EntryPath) -> Self {
+        Self { root, path, only: None }
+    }
+
+    /// What is meant, for people: the directory or its only entry.
+    pub fn named(&self) -> EntryPath {
+        let named = self.only.as_ref().and_then(|only| self.path.join(&only.name).ok());
+        named.unwrap_or_else(|| self.path.clone())
+    }
+}
+
 /// A directory on both sides, kept until everything below it is done.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Which of the source's roots.
-    pub root: u16,
-    /// The directory at the source.
-    pub source: EntryPath,
+    /// The directory at the source. There are several where sources land on one place: they become
+    /// one directory, and of two entries of one name the first origin's counts.
+    pub origins: Vec<Origin>,
     /// The directory at the target.
     pub target: EntryPath,
     /// What it gets in the end; `None` for a place that is not itself copied.
@@ -32,7 +64,7 @@ pub(super) struct Node {
 impl Node {
     /// A directory whose scan is pending.
     pub fn new(
-        (root, source, target): (u16, EntryPath, EntryPath),
+        (origins, target): (Vec<Origin>, EntryPath),
         attributes: Option<Attributes>,
         parent: Option<Arc<Node>>,
         touched: bool,
@@ -41,8 +73,7 @@ impl Node {
             parent.hold(1);
         }
         Arc::new(Self {
-            root,
-            source,
+            origins,
             target,
             attributes,
             parent,
@@ -50,6 +81,16 @@ impl Node {
             touched: AtomicBool::new(touched),
             failed: AtomicBool::new(false),
         })
+    }
+
+    /// The directory at the source, of several the first.
+    pub fn first(&self) -> Option<&Origin> {
+        self.origins.iter().find(|origin| origin.only.is_none()).or(self.origins.first())
+    }
+
+    /// The path at the source that failures are told of.
+    pub fn source(&self) -> &EntryPath {
+        self.first().map_or(&self.target, |origin| &origin.path)
     }
 
     /// Something was put into it.
@@ -104,6 +145,15 @@ impl Prefetched {
     pub fn take(&self, path: &EntryPath) -> Option<Listing> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(path)
     }
+}
+
+/// What one origin of a directory holds.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// Which of the node's origins.
+    pub origin: usize,
+    /// Its entries.
+    pub listing: Arc<Listing>,
 }
 
 /// A directory to scan and compare.

@@ -27,7 +27,9 @@ const LISTED_AT_ONCE: usize = 32;
 pub(super) struct PackTask {
     /// The directory.
     pub node: Arc<Node>,
-    /// Which of its entries.
+    /// Which of its origins has the entries.
+    pub origin: usize,
+    /// Which of the entries.
     pub picks: Arc<Picks>,
 }
 
@@ -260,6 +262,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use super::super::node::Origin;
     use super::*;
     use crate::entry::{Attributes, Time};
     use crate::path::EntryPath;
@@ -268,7 +271,7 @@ mod tests {
         let path = EntryPath::new(name).unwrap();
         let mtime = Time::default();
         let attributes = Attributes { mode: 0o755, uid: 0, gid: 0, mtime };
-        Node::new((0, path.clone(), path), Some(attributes), parent, true)
+        Node::new((vec![Origin::whole(0, path.clone())], path), Some(attributes), parent, true)
     }
 
     #[test]

@@ -19,12 +19,9 @@ impl Worker<'_> {
             (_, Err(error)) if error.is_fatal() => Err(error),
             (Pending::Ignored, _) => Ok(()),
             (Pending::Listing { tasks }, Ok(Outcome::Listed(listings))) => self.listed(tasks, listings),
-            (
-                Pending::Stored { node, picks, packed, content_bytes },
-                Ok(Outcome::Stored { failures, losses }),
-            ) => {
+            (Pending::Stored { task, packed, content_bytes }, Ok(Outcome::Stored { failures, losses })) => {
                 self.shared.record.losses(losses);
-                self.stored((node, picks, packed, content_bytes), failures)
+                self.stored((task, packed, content_bytes), failures)
             }
             (Pending::Applied { sources, node }, Ok(Outcome::Stored { failures, losses })) => {
                 check_indices(&failures, sources.len())?;
@@ -82,11 +79,12 @@ impl Worker<'_> {
                 }
                 self.directories_done(count);
             }
-            Pending::Stored { node, picks, packed, .. } => {
+            Pending::Stored { task, packed, .. } => {
+                let directory = &task.node.origins.get(task.origin).ok_or_else(unexpected)?.path;
                 for pick in packed {
-                    self.fail_pick(&node, &picks, pick, error.clone());
+                    self.fail_pick(directory, &task.picks, pick, error.clone());
                 }
-                self.task_done(&node);
+                self.task_done(&task.node);
             }
             Pending::Applied { sources, node } => {
                 let failures = (0..sources.len() as u32).map(|index| (index, error.clone())).collect();
@@ -127,7 +125,7 @@ impl Worker<'_> {
             if let Some(node) = nodes.get(index as usize)
                 && node.fail()
             {
-                fail(self.shared, self.counters, failure(&node.source, error));
+                fail(self.shared, self.counters, failure(node.source(), error));
             }
         }
         self.shared.queue.complete(nodes.len() as u64);

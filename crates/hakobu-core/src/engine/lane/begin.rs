@@ -1,5 +1,7 @@
 //! The beginning of a run: what the user named becomes the first tasks.
 
+use std::collections::HashSet;
+
 use super::*;
 
 impl Worker<'_> {
@@ -15,12 +17,17 @@ impl Worker<'_> {
                 return Err(error);
             }
         }
+        let mut found = Vec::with_capacity(job.items.len());
         for item in &job.items {
-            match self.begin_item(item) {
-                Err(error) if error.is_fatal() => return Err(error),
-                // The others can be copied all the same.
-                Err(error) => fail(self.shared, self.counters, failure(&item.source, error)),
-                Ok(()) => {}
+            match self.look_at(item) {
+                Ok(metadata) => found.push((item, metadata)),
+                Err(error) => self.fail_item(item, error)?,
+            }
+        }
+        for group in together(&found) {
+            let Some((first, _)) = group.first() else { continue };
+            if let Err(error) = self.begin_group(&group) {
+                self.fail_item(first, error)?;
             }
         }
         self.shared.queue.start();
@@ -30,44 +37,70 @@ impl Worker<'_> {
         Ok(())
     }
 
-    pub(super) fn begin_item(&mut self, item: &Item) -> Result<()> {
-        let inspect = Operation::Inspect { root: item.root, path: item.source.clone() };
-        let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else {
-            let error = Error::new(ErrorKind::NotFound, "reading", "there is no such file or directory");
-            fail(self.shared, self.counters, failure(&item.source, error));
-            return Ok(());
-        };
-        let there = match self.ask_target(Operation::Inspect { root: 0, path: item.target.clone() })? {
-            Outcome::Inspected(there) => there.filter(|_| !self.shared.setup.job.device),
-            _ => return Err(unexpected()),
-        };
-        if metadata.kind == Kind::Directory && item.source.is_root() {
-            return self.begin_contents(item, &metadata, there.as_ref());
+    /// One item cannot be copied. The others can all the same, unless the error is fatal.
+    fn fail_item(&self, item: &Item, error: Error) -> Result<()> {
+        if error.is_fatal() {
+            return Err(error);
         }
-        let (source_parent, name) = item.source.split_last().ok_or_else(unexpected)?;
-        let (target_parent, target_name) = item.target.split_last().ok_or_else(unexpected)?;
-        let mut listing = Listing::with_capacity(1);
-        listing.push(name, metadata)?;
-        let listing = Arc::new(listing);
-        let node = Node::new((item.root, source_parent, target_parent), None, None, false);
-        let found = {
-            let mut drafts = draft_numbers(&mut self.next_draft);
-            let nothing = Prefetched::default();
-            let mut join = Join::new(self.shared, self.counters, &node, &nothing, &mut drafts);
-            join.target_name = Some(target_name);
-            join.entry(&listing, 0, there.as_ref());
-            join.close_pack(&listing);
-            join.found
-        };
-        self.add(&node, found)?;
-        self.shared.queue.release(&node);
+        fail(self.shared, self.counters, failure(&item.source, error));
         Ok(())
     }
 
+    /// Begins items that become one entry of the target.
+    fn begin_group(&mut self, group: &[(&Item, Metadata)]) -> Result<()> {
+        let mut origins = Vec::with_capacity(group.len());
+        for (item, _) in group {
+            origins.push(if item.source.is_root() {
+                Origin::whole(item.root, item.source.clone())
+            } else {
+                named(item)?
+            });
+        }
+        if let Some((item, metadata)) = group.iter().find(|(item, _)| item.source.is_root()) {
+            if metadata.kind != Kind::Directory {
+                return Err(unexpected());
+            }
+            let there = self.look_at_target(&item.target)?;
+            return self.begin_contents((origins, item.target.clone()), metadata, there.as_ref());
+        }
+        let Some((first, _)) = group.first() else { return Ok(()) };
+        let there = self.look_at_target(&first.target)?;
+        let (parent, _) = first.target.split_last().ok_or_else(unexpected)?;
+        let listing = |name: Option<&Vec<u8>>, metadata: Option<Metadata>| -> Result<Listing> {
+            let mut listing = Listing::with_capacity(1);
+            if let (Some(name), Some(metadata)) = (name, metadata) {
+                listing.push(name, metadata)?;
+            }
+            Ok(listing)
+        };
+        let mut parts = Vec::with_capacity(group.len());
+        for (index, (origin, (_, metadata))) in origins.iter().zip(group).enumerate() {
+            let name = origin.only.as_ref().map(|only| &only.name);
+            parts.push(Part { origin: index, listing: Arc::new(listing(name, Some(*metadata))?) });
+        }
+        let name = origins.first().and_then(|origin| origin.only.as_ref()).map(|only| &only.target_name);
+        let target = listing(name, there)?;
+        let node = Node::new((origins, parent), None, None, false);
+        self.join(&node, &parts, Some(&target), &Prefetched::default())
+    }
+
+    fn look_at(&mut self, item: &Item) -> Result<Metadata> {
+        let inspect = Operation::Inspect { root: item.root, path: item.source.clone() };
+        let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else { return Err(not_there()) };
+        Ok(metadata)
+    }
+
+    fn look_at_target(&mut self, path: &EntryPath) -> Result<Option<Metadata>> {
+        match self.ask_target(Operation::Inspect { root: 0, path: path.clone() })? {
+            Outcome::Inspected(there) => Ok(there.filter(|_| !self.shared.setup.job.device)),
+            _ => Err(unexpected()),
+        }
+    }
+
     /// The contents of a directory go into another one.
-    pub(super) fn begin_contents(
+    fn begin_contents(
         &mut self,
-        item: &Item,
+        place: (Vec<Origin>, EntryPath),
         metadata: &Metadata,
         there: Option<&Metadata>,
     ) -> Result<()> {
@@ -79,15 +112,45 @@ impl Worker<'_> {
             Some(Kind::Symlink) | None => (TargetState::Absent, true),
             Some(kind) => {
                 let words = format!("{} is in the place of the directory", kind.words());
-                return Err(Error::new(ErrorKind::Conflict, "copying to", words).at(&item.target));
+                return Err(Error::new(ErrorKind::Conflict, "copying to", words).at(&place.1));
             }
         };
         let counter =
             if there.is_none() { &self.counters.entries_created } else { &self.counters.entries_unchanged };
         counter.add(1);
-        let place = (item.root, item.source.clone(), item.target.clone());
         let node = Node::new(place, Some(metadata.attributes()), None, touched);
         self.shared.queue.add(vec![DirectoryTask { node, target: state }], Vec::new(), Vec::new());
         Ok(())
     }
+}
+
+/// An item that the user named by itself.
+fn named(item: &Item) -> Result<Origin> {
+    let (path, name) = item.source.split_last().ok_or_else(unexpected)?;
+    let (_, target_name) = item.target.split_last().ok_or_else(unexpected)?;
+    let only = Only { name: name.to_vec(), target_name: target_name.to_vec() };
+    Ok(Origin { root: item.root, path, only: Some(only) })
+}
+
+/// The items in groups, in their order. Those are in one group that become one entry of the
+/// target: several for one name, and several for the contents of a directory, named ones among
+/// them. So no two groups ever write to one name.
+fn together<'a>(items: &[(&'a Item, Metadata)]) -> Vec<Vec<(&'a Item, Metadata)>> {
+    let contents: HashSet<&EntryPath> =
+        items.iter().filter(|(item, _)| item.source.is_root()).map(|(item, _)| &item.target).collect();
+    let mut groups: Vec<Vec<(&Item, Metadata)>> = Vec::new();
+    let mut by_place = HashMap::new();
+    for (item, metadata) in items {
+        let within = item.target.split_last().map(|(parent, _)| parent);
+        let place = match within.filter(|parent| contents.contains(parent)) {
+            Some(parent) if !item.source.is_root() => (true, parent),
+            _ => (item.source.is_root(), item.target.clone()),
+        };
+        let group = *by_place.entry(place).or_insert(groups.len());
+        match groups.get_mut(group) {
+            Some(group) => group.push((item, *metadata)),
+            None => groups.push(vec![(item, *metadata)]),
+        }
+    }
+    groups
 }

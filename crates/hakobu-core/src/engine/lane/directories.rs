@@ -4,7 +4,8 @@ use super::*;
 
 impl Worker<'_> {
     pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
-        if let Some(listing) = self.scan(&task.node)? {
+        let parts = self.scan(&task.node)?;
+        if !parts.is_empty() {
             if matches!(task.target, TargetState::Absent) && !self.count_losses(&task.node)? {
                 self.directories_done(1);
                 return Ok(());
@@ -13,7 +14,7 @@ impl Worker<'_> {
                 TargetState::Listed(target, prefetched) => (Some(target), prefetched),
                 _ => (None, Prefetched::default()),
             };
-            self.join(&task.node, &listing, target.as_ref(), &prefetched)?;
+            self.join(&task.node, &parts, target.as_ref(), &prefetched)?;
         }
         self.directories_done(1);
         Ok(())
@@ -22,9 +23,11 @@ impl Worker<'_> {
     pub(super) fn directories(&mut self, tasks: Vec<DirectoryTask>) -> Result<()> {
         let mut scanned = Vec::with_capacity(tasks.len());
         for task in tasks {
-            match self.scan(&task.node)? {
-                Some(listing) => scanned.push((task, listing)),
-                None => self.directories_done(1),
+            let parts = self.scan(&task.node)?;
+            if parts.is_empty() {
+                self.directories_done(1);
+            } else {
+                scanned.push((task, parts));
             }
         }
         if scanned.is_empty() {
@@ -38,7 +41,8 @@ impl Worker<'_> {
 
     /// Counts what a new directory will lack. Whether it may be copied all the same.
     fn count_losses(&mut self, node: &Arc<Node>) -> Result<bool> {
-        match self.ask_source(Operation::Losses { root: node.root, path: node.source.clone() }) {
+        let Some(origin) = node.first() else { return Ok(true) };
+        match self.ask_source(Operation::Losses { root: origin.root, path: origin.path.clone() }) {
             Ok(Outcome::Stored { losses, .. }) => {
                 self.shared.record.losses(losses);
                 Ok(true)
@@ -52,38 +56,57 @@ impl Worker<'_> {
         }
     }
 
-    /// Lists a directory of the source. `None`: it failed, which has been recorded.
-    pub(super) fn scan(&mut self, node: &Arc<Node>) -> Result<Option<Arc<Listing>>> {
+    /// Lists a directory of the source, each of its origins. What fails is recorded; if nothing is
+    /// left, the directory is done.
+    pub(super) fn scan(&mut self, node: &Arc<Node>) -> Result<Vec<Part>> {
+        let mut parts = Vec::with_capacity(node.origins.len());
         self.enter(Stage::Scan);
-        let list = Operation::List { root: node.root, directories: vec![node.source.clone()], budget: 0 };
-        let outcome = self.ask_source(list);
-        self.leave(Stage::Scan);
-        let listed = match outcome {
-            Ok(Outcome::Listed(mut listed)) => listed.pop().ok_or_else(unexpected)?.result,
-            Ok(_) => return Err(unexpected()),
-            Err(error) if error.is_fatal() => return Err(error),
-            Err(error) => Err(error),
-        };
-        match listed {
-            Ok(listing) => Ok(Some(Arc::new(listing))),
-            Err(error) => {
-                self.fail_directory(node, error);
-                Ok(None)
+        for (index, origin) in node.origins.iter().enumerate() {
+            match self.scan_origin(origin) {
+                Ok(listing) => parts.push(Part { origin: index, listing: Arc::new(listing) }),
+                Err(error) if error.is_fatal() => return Err(error),
+                Err(error) => {
+                    node.fail();
+                    fail(self.shared, self.counters, failure(origin.named(), error));
+                }
             }
+        }
+        self.leave(Stage::Scan);
+        if parts.is_empty() {
+            self.shared.queue.release(node);
+        }
+        Ok(parts)
+    }
+
+    fn scan_origin(&mut self, origin: &Origin) -> Result<Listing> {
+        if let Some(only) = &origin.only {
+            let mut listing = Listing::with_capacity(1);
+            let inspect = Operation::Inspect { root: origin.root, path: origin.path.join(&only.name)? };
+            let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else {
+                return Err(not_there());
+            };
+            listing.push(&only.name, metadata)?;
+            return Ok(listing);
+        }
+        let list = Operation::List { root: origin.root, directories: vec![origin.path.clone()], budget: 0 };
+        match self.ask_source(list)? {
+            Outcome::Listed(mut listed) => listed.pop().ok_or_else(unexpected)?.result,
+            _ => Err(unexpected()),
         }
     }
 
     /// A directory could not be listed, on either side: nothing of what it holds is copied.
     pub(super) fn fail_directory(&mut self, node: &Arc<Node>, error: Error) {
-        if node.fail() {
-            fail(self.shared, self.counters, failure(&node.source, error));
+        // Of several origins one may have been told already, but not the others.
+        if node.fail() || node.origins.len() > 1 {
+            fail(self.shared, self.counters, failure(node.source(), error));
         }
         self.shared.queue.release(node);
     }
 
     pub(super) fn listed(
         &mut self,
-        tasks: Vec<(DirectoryTask, Arc<Listing>)>,
+        tasks: Vec<(DirectoryTask, Vec<Part>)>,
         listings: Vec<DirectoryListing>,
     ) -> Result<()> {
         let mut listings = listings.into_iter();
@@ -93,14 +116,14 @@ impl Worker<'_> {
         }
         let prefetched = Prefetched::new(listings);
         let count = tasks.len() as u64;
-        for ((task, listing), target) in tasks.into_iter().zip(asked) {
+        for ((task, parts), target) in tasks.into_iter().zip(asked) {
             match target.result {
-                Ok(target) => self.join(&task.node, &listing, Some(&target), &prefetched)?,
+                Ok(target) => self.join(&task.node, &parts, Some(&target), &prefetched)?,
                 // It went away after its parent was listed.
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     task.node.touch();
                     task.node.parent.iter().for_each(|parent| parent.touch());
-                    self.join(&task.node, &listing, None, &prefetched)?;
+                    self.join(&task.node, &parts, None, &prefetched)?;
                 }
                 Err(error) => self.fail_directory(&task.node, error),
             }
@@ -112,14 +135,14 @@ impl Worker<'_> {
     pub(super) fn join(
         &mut self,
         node: &Arc<Node>,
-        listing: &Arc<Listing>,
+        parts: &[Part],
         target: Option<&Listing>,
         prefetched: &Prefetched,
     ) -> Result<()> {
         self.enter(Stage::Scan);
         let found = {
             let mut drafts = draft_numbers(&mut self.next_draft);
-            Join::new(self.shared, self.counters, node, prefetched, &mut drafts).run(listing, target)
+            Join::new(self.shared, self.counters, node, prefetched, &mut drafts).run(parts, target)
         };
         self.leave(Stage::Scan);
         self.add(node, found)?;

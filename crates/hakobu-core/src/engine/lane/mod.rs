@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::Shared;
 use super::join::{Found, Join, fail};
 use super::large::{LargeFile, Progress, SINGLE_LANE_CHUNKS};
-use super::node::{DirectoryTask, Node, Prefetched, TargetState};
+use super::node::{DirectoryTask, Node, Only, Origin, Part, Prefetched, TargetState};
 use super::queue::{PackTask, Taken, Task};
 use crate::checksum::crc64;
 use crate::counters::{LaneCounters, Stage};
@@ -51,11 +51,10 @@ const ASKED: Ticket = 0;
 /// What an operation under way was for.
 enum Pending {
     Listing {
-        tasks: Vec<(DirectoryTask, Arc<Listing>)>,
+        tasks: Vec<(DirectoryTask, Vec<Part>)>,
     },
     Stored {
-        node: Arc<Node>,
-        picks: Arc<Picks>,
+        task: PackTask,
         packed: Vec<u32>,
         content_bytes: u64,
     },
@@ -280,6 +279,10 @@ fn draft_numbers(next: &mut DraftId) -> impl FnMut() -> DraftId + '_ {
         *next += 1;
         *next
     }
+}
+
+fn not_there() -> Error {
+    Error::new(ErrorKind::NotFound, "reading", "there is no such file or directory")
 }
 
 fn unexpected() -> Error {
