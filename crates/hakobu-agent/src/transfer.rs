@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use hakobu_core::endpoint::LossKind;
 use hakobu_core::engine::Summary;
 use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -163,6 +164,10 @@ fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     add(&mut summary.transfer_ns, earlier.transfer_ns);
     for loss in &earlier.losses {
         match summary.losses.iter_mut().find(|known| known.what == loss.what) {
+            // These are counted of what was found equal as well.
+            Some(known) if matches!(loss.what, LossKind::HardLinks | LossKind::Holes | LossKind::Owner) => {
+                known.count = known.count.max(loss.count);
+            }
             Some(known) => add(&mut known.count, loss.count),
             None => summary.losses.push(loss.clone()),
         }

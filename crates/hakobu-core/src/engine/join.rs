@@ -15,6 +15,7 @@ use crate::entry::{Kind, Metadata};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Failure};
 use crate::listing::Listing;
+use crate::losses::Losses;
 use crate::pack::{PACK_BYTES_TARGET, PACK_RECORDS_MAX, PACKED_FILE_BYTES_MAX};
 use crate::path::EntryPath;
 use crate::planner::{Action, decide, same_attributes};
@@ -39,7 +40,10 @@ pub(super) struct Join<'a> {
     pub prefetched: &'a Prefetched,
     /// Gives numbers to drafts.
     pub next_draft: &'a mut dyn FnMut() -> DraftId,
+    /// Looks at an entry's extended attributes; fails if it has some that must not be lost.
+    pub examine: &'a mut dyn FnMut(u16, &EntryPath) -> Result<()>,
     pub found: Found,
+    losses: Losses,
     /// The origin whose entries are decided: its number, its root and its path.
     origin: usize,
     root: u16,
@@ -57,6 +61,7 @@ impl<'a> Join<'a> {
         node: &'a Arc<Node>,
         prefetched: &'a Prefetched,
         next_draft: &'a mut dyn FnMut() -> DraftId,
+        examine: &'a mut dyn FnMut(u16, &EntryPath) -> Result<()>,
     ) -> Self {
         Self {
             shared,
@@ -64,7 +69,9 @@ impl<'a> Join<'a> {
             node,
             prefetched,
             next_draft,
+            examine,
             found: Found::default(),
+            losses: Losses::default(),
             origin: 0,
             root: 0,
             below: node.source(),
@@ -87,6 +94,7 @@ impl<'a> Join<'a> {
             self.close_pack(&part.listing);
         }
         self.counters.entries_only_in_target.add((target.len() as u64).saturating_sub(matched));
+        self.shared.record.losses(self.losses.finish());
         self.found
     }
 
@@ -136,8 +144,21 @@ impl<'a> Join<'a> {
         self.scanned(metadata);
         let able = self.shared.setup.target.capabilities();
         let action = decide(metadata, target, able);
-        if let Some(error) = self.refusal(metadata, action, target) {
-            return self.fail(source.name(index), error);
+        let stays = matches!(action, Action::Leave | Action::SetAttributes);
+        let lost = self.known_losses(metadata, target.filter(|_| stays));
+        let name = source.name(index);
+        let sound = match self.refusal(metadata, action, target, &lost) {
+            Some(error) => Err(error),
+            None if stays => self.examine(name, metadata.kind),
+            None => Ok(()),
+        };
+        if let Err(error) = sound {
+            return self.fail(name, error);
+        }
+        if stays {
+            // Of what is brought over they are counted when it is read.
+            let below = self.below;
+            self.losses.merge(&lost, || below.join(name).unwrap_or_default().as_bytes().to_vec());
         }
         if metadata.kind == Kind::Directory {
             return self.directory(&parts[number..], index, target, action);
@@ -158,7 +179,13 @@ impl<'a> Join<'a> {
     }
 
     /// Why this entry cannot be copied, if it cannot.
-    fn refusal(&self, source: &Metadata, action: Action, target: Option<&Metadata>) -> Option<Error> {
+    fn refusal(
+        &self,
+        source: &Metadata,
+        action: Action,
+        target: Option<&Metadata>,
+        lost: &[LossKind],
+    ) -> Option<Error> {
         match action {
             Action::Conflict => {
                 let there = target.map_or("something else", |target| target.kind.words());
@@ -172,21 +199,47 @@ impl<'a> Join<'a> {
                 let words = format!("{} is not copied by this version", source.kind.words());
                 Some(Error::new(ErrorKind::Unsupported, "copying", words))
             }
-            Action::Create | Action::Replace => self.forbidden_loss(source),
-            _ => None,
+            Action::Create | Action::Replace | Action::SetAttributes | Action::Leave => {
+                let require = &self.shared.setup.job.require;
+                // Whether an owner can be kept is the target's affair, and known in the end.
+                let kind = lost.iter().find(|kind| **kind != LossKind::Owner && require.contains(kind))?;
+                let words = format!("--require {} cannot be met: this version does not keep it", kind.name());
+                Some(Error::new(ErrorKind::Requirement, "copying", words))
+            }
+            Action::Skip => None,
         }
     }
 
-    /// An error if this entry would lose something that `--require` asks to keep.
-    fn forbidden_loss(&self, source: &Metadata) -> Option<Error> {
-        let require = &self.shared.setup.job.require;
-        if source.kind != Kind::File || require.is_empty() {
-            return None;
+    /// What the listings show to be lost, of an entry that is `there` in an equal version as well.
+    /// Names of one inode, and holes, that are there too were brought by something else.
+    fn known_losses(&self, source: &Metadata, there: Option<&Metadata>) -> Vec<LossKind> {
+        let setup = self.shared.setup;
+        let mut lost = Vec::new();
+        if source.kind == Kind::File {
+            if source.links > 1 && there.is_none_or(|there| there.links <= 1) {
+                lost.push(LossKind::HardLinks);
+            }
+            // Fewer blocks can also come from compression, so small files are asked when they are read.
+            let counts =
+                source.size_bytes > PACKED_FILE_BYTES_MAX || setup.job.require.contains(&LossKind::Holes);
+            if source.sparse && counts && there.is_none_or(|there| !there.sparse) {
+                lost.push(LossKind::Holes);
+            }
         }
-        let lost = [(LossKind::HardLinks, source.links > 1), (LossKind::Holes, source.sparse)];
-        let (kind, _) = lost.into_iter().find(|(kind, loses)| *loses && require.contains(kind))?;
-        let words = format!("--require {} cannot be met: this version does not keep it", kind.name());
-        Some(Error::new(ErrorKind::Requirement, "copying", words))
+        let owned = there.is_none_or(|there| source.uid == there.uid && source.gid == there.gid);
+        if !owned && !setup.target.capabilities().owners {
+            lost.push(LossKind::Owner);
+        }
+        lost
+    }
+
+    /// Looks at the extended attributes of a file that is left at the target: they are not in the
+    /// listings, so this is done only if they must not be lost.
+    fn examine(&mut self, name: &[u8], kind: Kind) -> Result<()> {
+        if kind != Kind::File || !self.shared.must_examine() {
+            return Ok(());
+        }
+        (self.examine)(self.root, &self.below.join(name)?)
     }
 
     /// Takes note of a directory: an entry of the first of these parts.

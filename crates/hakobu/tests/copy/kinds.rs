@@ -191,6 +191,47 @@ fn what_is_not_kept_is_counted_and_is_no_failure() {
     ]);
 }
 
+/// A second run finds everything equal, and says all the same what the first one could not keep.
+#[test]
+fn what_an_earlier_run_lost_is_told_again() {
+    let (place, host) = (tree_with_losses(), Host::up());
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    setxattr(&source, "user.colour", b"blue", XattrFlags::empty()).unwrap();
+    let copy = |require: &[&str]| {
+        let typed = [contents(&source), host.at(&target)];
+        Copy::new().to(&host).args(require.iter().map(OsString::from)).args(typed)
+    };
+    copy(&[]).run_to(0);
+    let ran = copy(&[]).run_to(0);
+    assert_eq!(ran.entries("unchanged"), ran.entries("scanned"));
+    // Attributes would cost a look at each entry; the others are in the listing.
+    let lost = |ran: &Ran| (ran.lost("xattr"), ran.lost("acl"), ran.lost("hardlinks"), ran.lost("holes"));
+    assert_eq!(lost(&ran), (0, 0, 4, 2), "{:#}", ran.report);
+
+    for (what, failing) in [("acl", 1), ("hardlinks", 4), ("holes", 2), ("acl,hardlinks,holes", 7)] {
+        let ran = copy(&["--require", what]).run_to(6);
+        assert_eq!(ran.failures().len(), failing, "{what}: {:#}", ran.report);
+        assert_eq!(ran.entries("scanned"), ran.entries("unchanged") + ran.entries("failed"), "{what}");
+    }
+    // Nothing is copied of a directory that must not lose what it has.
+    let ran = copy(&["--require", "xattr"]).run_to(6);
+    assert_eq!(ran.failures().len(), 1, "{:#}", ran.report);
+    rustix::fs::removexattr(&source, "user.colour").unwrap();
+    let ran = copy(&["--require", "xattr"]).run_to(6);
+    assert_eq!(ran.failures(), [("attribute".to_owned(), ran.failures()[0].1.clone())]);
+    assert_eq!(lost(&ran), (0, 1, 4, 2), "{:#}", ran.report);
+
+    // What something else brought to the target is there.
+    fs::remove_file(target.join("linked twice")).unwrap();
+    fs::hard_link(target.join("linked"), target.join("linked twice")).unwrap();
+    let sparse = File::options().write(true).open(target.join("large holes")).unwrap();
+    sparse.set_len(0).unwrap();
+    sparse.set_len(30_000_000).unwrap();
+    sparse.set_modified(fs::metadata(source.join("large holes")).unwrap().modified().unwrap()).unwrap();
+    let ran = copy(&[]).run_to(0);
+    assert_eq!(lost(&ran), (0, 0, 2, 1), "{:#}", ran.report);
+}
+
 #[test]
 fn what_a_directory_lacks_is_counted_when_it_is_made() {
     let place = tempfile::tempdir().unwrap();

@@ -4,12 +4,8 @@ use super::*;
 
 impl Worker<'_> {
     pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
-        let parts = self.scan(&task.node)?;
+        let parts = self.scan_sound(&task)?;
         if !parts.is_empty() {
-            if matches!(task.target, TargetState::Absent) && !self.count_losses(&task.node)? {
-                self.directories_done(1);
-                return Ok(());
-            }
             let (target, prefetched) = match task.target {
                 TargetState::Listed(target, prefetched) => (Some(target), prefetched),
                 _ => (None, Prefetched::default()),
@@ -23,7 +19,7 @@ impl Worker<'_> {
     pub(super) fn directories(&mut self, tasks: Vec<DirectoryTask>) -> Result<()> {
         let mut scanned = Vec::with_capacity(tasks.len());
         for task in tasks {
-            let parts = self.scan(&task.node)?;
+            let parts = self.scan_sound(&task)?;
             if parts.is_empty() {
                 self.directories_done(1);
             } else {
@@ -39,15 +35,22 @@ impl Worker<'_> {
         self.submit(list, Pending::Listing { tasks: scanned })
     }
 
-    /// Counts what a new directory will lack. Whether it may be copied all the same.
+    /// Lists a directory of the source if it may be copied. Nothing: it failed, which has been
+    /// recorded.
+    fn scan_sound(&mut self, task: &DirectoryTask) -> Result<Vec<Part>> {
+        let parts = self.scan(&task.node)?;
+        let is_new = matches!(task.target, TargetState::Absent);
+        if !parts.is_empty() && (is_new || self.shared.must_examine()) && !self.count_losses(&task.node)? {
+            return Ok(Vec::new());
+        }
+        Ok(parts)
+    }
+
+    /// Counts what a directory lacks at the target. Whether it may be copied all the same.
     fn count_losses(&mut self, node: &Arc<Node>) -> Result<bool> {
         let Some(origin) = node.first() else { return Ok(true) };
-        match self.ask_source(Operation::Losses { root: origin.root, path: origin.path.clone() }) {
-            Ok(Outcome::Stored { losses, .. }) => {
-                self.shared.record.losses(losses);
-                Ok(true)
-            }
-            Ok(_) => Err(unexpected()),
+        match examine(self.shared, &mut *self.source, origin.root, &origin.path) {
+            Ok(()) => Ok(true),
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
                 self.fail_directory(node, error);
@@ -142,7 +145,9 @@ impl Worker<'_> {
         self.enter(Stage::Scan);
         let found = {
             let mut drafts = draft_numbers(&mut self.next_draft);
-            Join::new(self.shared, self.counters, node, prefetched, &mut drafts).run(parts, target)
+            let (shared, source) = (self.shared, &mut *self.source);
+            let mut examine = |root: u16, path: &EntryPath| examine(shared, source, root, path);
+            Join::new(shared, self.counters, node, prefetched, &mut drafts, &mut examine).run(parts, target)
         };
         self.leave(Stage::Scan);
         self.add(node, found)?;
@@ -188,5 +193,16 @@ impl Worker<'_> {
             self.submit(Operation::Apply { changes }, Pending::Settled { nodes: nodes.to_vec() })?;
         }
         Ok(())
+    }
+}
+
+/// Counts the extended attributes of an entry that are lost; fails if they must not be.
+pub(super) fn examine(shared: &Shared<'_>, source: &mut dyn Lane, root: u16, path: &EntryPath) -> Result<()> {
+    match ask(source, Operation::Losses { root, path: path.clone() })? {
+        Outcome::Stored { losses, .. } => {
+            shared.record.losses(losses);
+            Ok(())
+        }
+        _ => Err(unexpected()),
     }
 }
