@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Shared;
 use super::large::LargeFile;
-use super::node::{DirectoryTask, Node, Origin, Part, Prefetched, TargetState};
+use super::node::{Counted, DirectoryTask, Node, Origin, Part, Prefetched, TargetState};
 use super::queue::PackTask;
 use crate::counters::LaneCounters;
 use crate::endpoint::{Change, DraftId, LossKind, Pick, Picks, SourceFile, failure};
@@ -254,14 +254,14 @@ impl<'a> Join<'a> {
             };
         let is_new = matches!(action, Action::Create | Action::Replace);
         let able = self.shared.setup.target.capabilities();
-        match (action, target) {
-            (Action::Create, _) => self.counters.entries_created.add(1),
-            (Action::Replace, _) => self.counters.entries_updated.add(1),
+        let counted = match (action, target) {
+            (Action::Create, _) => Counted::Created,
+            (Action::Replace, _) => Counted::Updated,
             (Action::SetAttributes, Some(target)) if !same_attributes(metadata, target, able) => {
-                self.counters.entries_attributes_only.add(1);
+                Counted::AttributesOnly
             }
-            _ => self.counters.entries_unchanged.add(1),
-        }
+            _ => Counted::Unchanged,
+        };
         if is_new {
             self.planned("directory", &target_path, 0);
             self.node.touch();
@@ -274,7 +274,7 @@ impl<'a> Join<'a> {
             self.prefetched.take(&target_path).map_or(TargetState::Unknown, listed)
         };
         let place = (origins, target_path);
-        let node = Node::new(place, Some(metadata.attributes()), Some(self.node.clone()), touched);
+        let node = Node::new(place, (Some(metadata.attributes()), counted), Some(self.node.clone()), touched);
         self.found.directories.push(DirectoryTask { node, target: state });
     }
 

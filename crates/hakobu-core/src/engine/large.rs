@@ -126,6 +126,7 @@ impl LargeFile {
 
 #[cfg(test)]
 mod tests {
+    use super::super::node::Counted;
     use super::*;
     use crate::entry::{Kind, Metadata, Time};
     use crate::extent::CHUNK_BYTES;
@@ -144,7 +145,7 @@ mod tests {
             links: 1,
             sparse: false,
         };
-        let node = Node::new((Vec::new(), EntryPath::root()), None, None, false);
+        let node = Node::new((Vec::new(), EntryPath::root()), (None, Counted::Not), None, false);
         let source = SourceFile { root: 0, path: path.clone(), metadata };
         LargeFile::new(node, source, path, 1, (false, false, false))
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::counters::LaneCounters;
 use crate::entry::Attributes;
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
@@ -41,6 +42,21 @@ impl Origin {
     }
 }
 
+/// What is counted of a directory once it is as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// The target lacked it.
+    Created,
+    /// It took the place of something else.
+    Updated,
+    /// Its attributes differed.
+    AttributesOnly,
+    /// It was equal; something may have been put into it.
+    Unchanged,
+    /// Nothing: it only leads to what is copied.
+    Not,
+}
+
 /// A directory on both sides, kept until everything below it is done.
 #[derive(Debug)]
 pub(super) struct Node {
@@ -51,6 +67,8 @@ pub(super) struct Node {
     pub target: EntryPath,
     /// What it gets in the end; `None` for a place that is not itself copied.
     pub attributes: Option<Attributes>,
+    /// What it counts as in the end.
+    counted: Counted,
     /// The directory that holds it, if that is copied as well.
     pub parent: Option<Arc<Node>>,
     /// How many things below it are not done, its own scan among them.
@@ -65,7 +83,7 @@ impl Node {
     /// A directory whose scan is pending.
     pub fn new(
         (origins, target): (Vec<Origin>, EntryPath),
-        attributes: Option<Attributes>,
+        (attributes, counted): (Option<Attributes>, Counted),
         parent: Option<Arc<Node>>,
         touched: bool,
     ) -> Arc<Self> {
@@ -76,6 +94,7 @@ impl Node {
             origins,
             target,
             attributes,
+            counted,
             parent,
             pending: AtomicU64::new(1),
             touched: AtomicBool::new(touched),
@@ -101,6 +120,19 @@ impl Node {
     /// It could not be listed, or its attributes could not be set. Whether that is news.
     pub fn fail(&self) -> bool {
         !self.failed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Counts it, unless it is among the failures. To be called once, when all is done.
+    pub fn count(&self, counters: &LaneCounters) {
+        let counter = match self.counted {
+            _ if self.failed.load(Ordering::Relaxed) => return,
+            Counted::Created => &counters.entries_created,
+            Counted::Updated => &counters.entries_updated,
+            Counted::AttributesOnly => &counters.entries_attributes_only,
+            Counted::Unchanged => &counters.entries_unchanged,
+            Counted::Not => return,
+        };
+        counter.add(1);
     }
 
     /// `count` more things are pending.

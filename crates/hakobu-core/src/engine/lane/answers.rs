@@ -116,7 +116,7 @@ impl Worker<'_> {
                 fail(self.shared, self.counters, failure(source, error));
             }
         }
-        sources.iter().for_each(|_| self.shared.queue.release(node));
+        sources.iter().for_each(|_| self.shared.queue.release(node, self.counters));
         self.shared.queue.complete(sources.len() as u64);
     }
 
@@ -128,6 +128,8 @@ impl Worker<'_> {
                 fail(self.shared, self.counters, failure(node.source(), error));
             }
         }
+        // What failed does not count.
+        nodes.iter().for_each(|node| node.count(self.counters));
         self.shared.queue.complete(nodes.len() as u64);
     }
 }

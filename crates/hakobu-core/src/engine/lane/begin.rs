@@ -80,7 +80,7 @@ impl Worker<'_> {
         }
         let name = origins.first().and_then(|origin| origin.only.as_ref()).map(|only| &only.target_name);
         let target = listing(name, there)?;
-        let node = Node::new((origins, parent), None, None, false);
+        let node = Node::new((origins, parent), (None, Counted::Not), None, false);
         self.join(&node, &parts, Some(&target), &Prefetched::default())
     }
 
@@ -105,20 +105,19 @@ impl Worker<'_> {
         there: Option<&Metadata>,
     ) -> Result<()> {
         self.counters.entries_scanned.add(1);
-        let (state, touched) = match there.map(|there| there.kind) {
+        let (state, counted, touched) = match there.map(|there| there.kind) {
             Some(Kind::Directory) => {
-                (TargetState::Unknown, there.map(Metadata::attributes) != Some(metadata.attributes()))
+                let touched = there.map(Metadata::attributes) != Some(metadata.attributes());
+                (TargetState::Unknown, Counted::Unchanged, touched)
             }
-            Some(Kind::Symlink) | None => (TargetState::Absent, true),
+            Some(Kind::Symlink) => (TargetState::Absent, Counted::Updated, true),
+            None => (TargetState::Absent, Counted::Created, true),
             Some(kind) => {
                 let words = format!("{} is in the place of the directory", kind.words());
                 return Err(Error::new(ErrorKind::Conflict, "copying to", words).at(&place.1));
             }
         };
-        let counter =
-            if there.is_none() { &self.counters.entries_created } else { &self.counters.entries_unchanged };
-        counter.add(1);
-        let node = Node::new(place, Some(metadata.attributes()), None, touched);
+        let node = Node::new(place, (Some(metadata.attributes()), counted), None, touched);
         self.shared.queue.add(vec![DirectoryTask { node, target: state }], Vec::new(), Vec::new());
         Ok(())
     }

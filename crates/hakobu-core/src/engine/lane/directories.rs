@@ -76,7 +76,7 @@ impl Worker<'_> {
         }
         self.leave(Stage::Scan);
         if parts.is_empty() {
-            self.shared.queue.release(node);
+            self.shared.queue.release(node, self.counters);
         }
         Ok(parts)
     }
@@ -104,7 +104,7 @@ impl Worker<'_> {
         if node.fail() || node.origins.len() > 1 {
             fail(self.shared, self.counters, failure(node.source(), error));
         }
-        self.shared.queue.release(node);
+        self.shared.queue.release(node, self.counters);
     }
 
     pub(super) fn listed(
@@ -151,7 +151,7 @@ impl Worker<'_> {
         };
         self.leave(Stage::Scan);
         self.add(node, found)?;
-        self.shared.queue.release(node);
+        self.shared.queue.release(node, self.counters);
         Ok(())
     }
 
@@ -179,6 +179,7 @@ impl Worker<'_> {
     pub(super) fn finish_directories(&mut self) -> Result<()> {
         let finished = self.shared.queue.take_finished();
         if self.shared.setup.job.dry_run {
+            finished.iter().for_each(|node| node.count(self.counters));
             self.shared.queue.complete(finished.len() as u64);
             return Ok(());
         }

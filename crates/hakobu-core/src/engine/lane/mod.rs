@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::Shared;
 use super::join::{Found, Join, fail};
 use super::large::{LargeFile, Progress, SINGLE_LANE_CHUNKS};
-use super::node::{DirectoryTask, Node, Only, Origin, Part, Prefetched, TargetState};
+use super::node::{Counted, DirectoryTask, Node, Only, Origin, Part, Prefetched, TargetState};
 use super::queue::{PackTask, Taken, Task};
 use crate::checksum::crc64;
 use crate::counters::{LaneCounters, Stage};

@@ -80,7 +80,7 @@ impl Worker<'_> {
 
     /// A pack or big file is done, one way or the other.
     pub(super) fn task_done(&self, node: &Arc<Node>) {
-        self.shared.queue.release(node);
+        self.shared.queue.release(node, self.counters);
         self.shared.queue.complete(1);
     }
 }
