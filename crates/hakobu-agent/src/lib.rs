@@ -21,3 +21,4 @@ mod machine;
 mod meet;
 mod relay;
 mod strangers;
+mod told;
