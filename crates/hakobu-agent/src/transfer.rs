@@ -284,11 +284,15 @@ impl Attempt<'_, '_> {
         transfer.transport = if relay.is_some() { "agent, relayed" } else { "agent" };
         transfer.cipher = Some(cipher_name(cipher));
         transfer.connect = self.began.elapsed();
+        engine.depend_on(target)?;
         let told = Told::new(self.surroundings.observer, job.lanes);
         let request = RunRequest { job, roots, capabilities };
         let ran = engine.run(request, &told, &self.surroundings.cancel);
         let lost = ran.is_err();
+        // Whoever asked for a stop does not want to wait for a farewell either.
+        let stopped = self.surroundings.cancel.load(Relaxed);
         let cut = match &ran {
+            _ if stopped => true,
             Ok(ran) => ran.summary.fatal.as_ref().is_some_and(Error::may_retry),
             Err(error) => error.may_retry(),
         };

@@ -29,7 +29,7 @@ use crate::job::{Job, LANES_MAX};
 /// How often the observer is told the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// For so many of these intervals the lanes of a run that was stopped may take to end by themselves.
-const STOP_INTERVALS: u32 = 25;
+const STOP_INTERVALS: u32 = 10;
 
 /// A clock that only ever goes forward.
 pub trait Clock: Send + Sync {

@@ -141,6 +141,38 @@ fn a_signal_to_the_whole_process_group() {
     });
 }
 
+/// An agent that does nothing any more, not even end, and whose machine still answers for it, so that
+/// the data connections show nothing.
+#[test]
+fn a_run_does_not_outlive_its_control_connection() {
+    if no_root() {
+        return;
+    }
+    for by_signal in [false, true] {
+        let line = Line::new();
+        let mut running = line.copy(Way::Push).options("--retry-for 0s").start_group();
+        running.wait_until_under_way();
+        let agents = line.host.agents();
+        assert_eq!(agents.len(), 1);
+        kill_process(agents[0], Signal::STOP).unwrap();
+        if by_signal {
+            rustix::process::kill_process_group(running.id(), Signal::INT).unwrap();
+        } else {
+            let id = running.id().as_raw_nonzero();
+            let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+            let ssh = children.split_whitespace().next().unwrap().parse().unwrap();
+            kill_process(rustix::process::Pid::from_raw(ssh).unwrap(), Signal::KILL).unwrap();
+        }
+        let ran = running.end();
+        kill_process(agents[0], Signal::CONT).unwrap();
+        assert_eq!(ran.code, Some(if by_signal { 130 } else { 1 }), "{}", ran.err);
+        ran.says(&["to go on: "]);
+        assert_tells_what_was_written(&ran);
+        line.host.wait_for_no_agent();
+        line.assert_nothing_partial();
+    }
+}
+
 /// On a terminal ssh gets the signal as well.
 #[test]
 fn ctrl_c_on_a_terminal() {
