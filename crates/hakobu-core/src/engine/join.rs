@@ -1,5 +1,6 @@
 //! Comparing the two sides of one directory: a merge of two sorted listings into tasks.
 
+mod losses;
 mod merge;
 
 use std::cmp::Ordering;
@@ -144,24 +145,14 @@ impl<'a> Join<'a> {
         self.scanned(metadata);
         let able = self.shared.setup.target.capabilities();
         let action = decide(metadata, target, able);
-        let stays = matches!(action, Action::Leave | Action::SetAttributes);
-        let lost = self.known_losses(metadata, target.filter(|_| stays));
-        let name = source.name(index);
-        let sound = match self.refusal(metadata, action, target, &lost) {
-            Some(error) => Err(error),
-            None if stays => self.examine(name, metadata.kind),
-            None => Ok(()),
-        };
-        if let Err(error) = sound {
-            return self.fail(name, error);
-        }
-        if stays {
-            // Of what is brought over they are counted when it is read.
-            let below = self.below;
-            self.losses.merge(&lost, || below.join(name).unwrap_or_default().as_bytes().to_vec());
+        if let Err(error) = self.check_losses(source.name(index), metadata, action, target) {
+            return self.fail(source.name(index), error);
         }
         if metadata.kind == Kind::Directory {
             return self.directory(&parts[number..], index, target, action);
+        }
+        if self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace) {
+            self.plan_room(metadata, target);
         }
         match action {
             Action::Create | Action::Replace => self.content(source, index, action == Action::Replace),
@@ -176,70 +167,6 @@ impl<'a> Join<'a> {
             // Refusals were dealt with above.
             Action::Conflict | Action::Unsupported => {}
         }
-    }
-
-    /// Why this entry cannot be copied, if it cannot.
-    fn refusal(
-        &self,
-        source: &Metadata,
-        action: Action,
-        target: Option<&Metadata>,
-        lost: &[LossKind],
-    ) -> Option<Error> {
-        match action {
-            Action::Conflict => {
-                let there = target.map_or("something else", |target| target.kind.words());
-                let words = format!(
-                    "the target has {there} where the source has {}; remove or rename one of them",
-                    source.kind.words()
-                );
-                Some(Error::new(ErrorKind::Conflict, "copying", words))
-            }
-            Action::Unsupported => {
-                let words = format!("{} is not copied by this version", source.kind.words());
-                Some(Error::new(ErrorKind::Unsupported, "copying", words))
-            }
-            Action::Create | Action::Replace | Action::SetAttributes | Action::Leave => {
-                let require = &self.shared.setup.job.require;
-                // Whether an owner can be kept is the target's affair, and known in the end.
-                let kind = lost.iter().find(|kind| **kind != LossKind::Owner && require.contains(kind))?;
-                let words = format!("--require {} cannot be met: this version does not keep it", kind.name());
-                Some(Error::new(ErrorKind::Requirement, "copying", words))
-            }
-            Action::Skip => None,
-        }
-    }
-
-    /// What the listings show to be lost, of an entry that is `there` in an equal version as well.
-    /// Names of one inode, and holes, that are there too were brought by something else.
-    fn known_losses(&self, source: &Metadata, there: Option<&Metadata>) -> Vec<LossKind> {
-        let setup = self.shared.setup;
-        let mut lost = Vec::new();
-        if source.kind == Kind::File {
-            if source.links > 1 && there.is_none_or(|there| there.links <= 1) {
-                lost.push(LossKind::HardLinks);
-            }
-            // Fewer blocks can also come from compression, so small files are asked when they are read.
-            let counts =
-                source.size_bytes > PACKED_FILE_BYTES_MAX || setup.job.require.contains(&LossKind::Holes);
-            if source.sparse && counts && there.is_none_or(|there| !there.sparse) {
-                lost.push(LossKind::Holes);
-            }
-        }
-        let owned = there.is_none_or(|there| source.uid == there.uid && source.gid == there.gid);
-        if !owned && !setup.target.capabilities().owners {
-            lost.push(LossKind::Owner);
-        }
-        lost
-    }
-
-    /// Looks at the extended attributes of a file that is left at the target: they are not in the
-    /// listings, so this is done only if they must not be lost.
-    fn examine(&mut self, name: &[u8], kind: Kind) -> Result<()> {
-        if kind != Kind::File || !self.shared.must_examine() {
-            return Ok(());
-        }
-        (self.examine)(self.root, &self.below.join(name)?)
     }
 
     /// Takes note of a directory: an entry of the first of these parts.
@@ -318,6 +245,21 @@ impl<'a> Join<'a> {
         self.node.hold(1);
         self.node.touch();
         self.found.files.push(Arc::new(LargeFile::new(self.node.clone(), source, target, draft, how)));
+    }
+
+    /// Counts the room that a file will take, less that of the one it replaces.
+    fn plan_room(&self, source: &Metadata, target: Option<&Metadata>) {
+        if source.kind != Kind::File {
+            return;
+        }
+        let bytes = |metadata: &Metadata| i64::try_from(metadata.size_bytes).unwrap_or(i64::MAX);
+        let freed = target.filter(|target| target.kind == Kind::File).map_or(0, bytes);
+        let setup = self.shared.setup;
+        let shared = setup.job.clone
+            && setup.source.capabilities().clones
+            && setup.target.capabilities().clones
+            && source.size_bytes > PACKED_FILE_BYTES_MAX;
+        self.shared.record.plan(bytes(source).saturating_sub(freed), shared);
     }
 
     fn attributes(&mut self, source: &Arc<Listing>, index: usize) {

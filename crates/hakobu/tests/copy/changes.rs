@@ -123,10 +123,10 @@ fn small_and_large_files_that_vanish() {
 }
 
 /// A small file system, mounted for the time of a test.
-struct Small(PathBuf);
+pub struct Small(pub PathBuf);
 
 impl Small {
-    fn mount(at: &Path, options: &str) -> Self {
+    pub fn mount(at: &Path, options: &str) -> Self {
         fs::create_dir_all(at).unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", options, "none"]).arg(at);

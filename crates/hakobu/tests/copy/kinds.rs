@@ -177,7 +177,12 @@ fn tree_with_losses() -> tempfile::TempDir {
 fn what_is_not_kept_is_counted_and_is_no_failure() {
     let (place, host) = (tree_with_losses(), Host::up());
     let (source, target) = (place.path().join("source"), place.path().join("target"));
-    let ran = Copy::new().to(&host).arg(contents(&source)).arg(host.at(&target)).run_to(0);
+    let copy = || Copy::new().to(&host).arg(contents(&source)).arg(host.at(&target));
+    let planned = copy().arg("--dry-run").run_to(0);
+    let ran = copy().run_to(0);
+    for what in ["xattr", "acl", "hardlinks", "holes"] {
+        assert_eq!(planned.lost(what), ran.lost(what), "{what}: {:#}", planned.report);
+    }
     let lost = |what| ran.lost(what);
     assert_eq!(
         (lost("xattr"), lost("acl"), lost("hardlinks"), lost("holes")),
@@ -256,8 +261,11 @@ fn what_must_not_be_lost_is_refused() {
         for remote in [false, true] {
             let target = place.path().join(format!("{what} {remote}"));
             let typed = if remote { host.at(&target) } else { target.clone().into_os_string() };
-            let ran =
-                Copy::new().to(&host).arg("--require").arg(what).arg(contents(&source)).arg(typed).run_to(6);
+            let copy = || Copy::new().to(&host).arg("--require").arg(what).arg(contents(&source)).arg(&typed);
+            // A dry run foresees it.
+            let planned = copy().arg("-n").run_to(6);
+            assert!(planned.failures().len() == failing && !target.exists(), "{:#}", planned.report);
+            let ran = copy().run_to(6);
             assert_eq!(ran.failures().len(), failing, "{what} {remote}: {:#}", ran.report);
             ran.says(&["--require", "cannot be met"]);
             assert_same(&source.join("plain"), &target.join("plain"));

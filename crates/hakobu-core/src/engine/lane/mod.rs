@@ -26,6 +26,7 @@ use crate::endpoint::{
 };
 use crate::entry::{Kind, Metadata};
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
 use crate::extent::{Extent, PIECES_PER_CHUNK};
 use crate::job::Item;
 use crate::listing::{DirectoryListing, Listing};
@@ -147,15 +148,40 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Brings the target to stable storage: the last thing of a run that was not stopped.
+    /// Brings the target to stable storage: the last thing of a run that was not stopped. A plan is
+    /// compared with the room instead.
     pub fn settle(&mut self) -> Result<()> {
         let job = self.shared.setup.job;
+        if job.dry_run && !job.device && !self.shared.queue.is_stopped() {
+            return self.foresee_room();
+        }
         if self.shared.queue.is_stopped() || job.dry_run || !job.durable || job.device {
             return Ok(());
         }
         self.enter(Stage::Sync);
         let Outcome::Done = self.ask_target(Operation::Barrier)? else { return Err(unexpected()) };
         self.leave(Stage::Sync);
+        Ok(())
+    }
+
+    /// Says, at the end of a dry run, whether the target has room for all of it.
+    fn foresee_room(&self) -> Result<()> {
+        let setup = self.shared.setup;
+        let Some(free_bytes) = setup.target.capabilities().free_bytes else { return Ok(()) };
+        let (needed, shared) = self.shared.record.planned();
+        let lacks = |bytes: i64| u64::try_from(bytes).is_ok_and(|bytes| bytes > free_bytes);
+        if lacks(needed) {
+            let words = format!("{needed} bytes are needed, {free_bytes} are free");
+            return Err(Error::new(ErrorKind::NoSpace, "planning", words));
+        }
+        let all = needed.saturating_add(shared);
+        if lacks(all) {
+            let words = format!(
+                "{all} bytes are needed and {free_bytes} are free; there is room only if large files can share \
+                 their blocks with the source"
+            );
+            setup.observer.event(Event::Notice { words });
+        }
         Ok(())
     }
 
