@@ -9,6 +9,7 @@ pub mod capabilities;
 pub mod checksum;
 pub mod counters;
 pub mod digest;
+pub mod disk;
 pub mod endpoint;
 pub mod engine;
 pub mod entry;
@@ -26,5 +27,6 @@ pub mod path;
 pub mod planner;
 pub mod report;
 pub mod units;
+pub mod zeros;
 
 pub use error::{Error, ErrorKind, Result};

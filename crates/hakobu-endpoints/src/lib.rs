@@ -1,5 +1,7 @@
 //! Places that can hold data: what the engine reads from and writes to.
 //!
-//! An endpoint knows no command line and no peer. [`local`] is the file system of this machine.
+//! An endpoint knows no command line and no peer. [`local`] is the file system of this machine, [`block`]
+//! its block devices.
 
+pub mod block;
 pub mod local;

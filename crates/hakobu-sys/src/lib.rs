@@ -1,5 +1,6 @@
 //! System calls that need `unsafe`, each behind a safe function. Nothing is decided here.
 
+pub mod block;
 pub mod netns;
 pub mod process;
 pub mod tcp_info;

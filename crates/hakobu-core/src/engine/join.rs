@@ -7,11 +7,11 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::Shared;
-use super::large::LargeFile;
+use super::large::{How, LargeFile};
 use super::node::{Counted, DirectoryTask, Node, Origin, Part, Prefetched, TargetState};
 use super::queue::PackTask;
 use crate::counters::LaneCounters;
-use crate::endpoint::{Change, DraftId, LossKind, Pick, Picks, SourceFile, failure};
+use crate::endpoint::{Change, DraftId, DraftKind, LossKind, Pick, Picks, SourceFile, failure};
 use crate::entry::{Kind, Metadata};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Failure};
@@ -133,7 +133,7 @@ impl<'a> Join<'a> {
 
     fn scanned(&self, metadata: &Metadata) {
         self.counters.entries_scanned.add(1);
-        if metadata.kind == Kind::File {
+        if metadata.kind == Kind::File || self.is_large(metadata) {
             self.counters.bytes_scanned.add(metadata.size_bytes);
         }
     }
@@ -144,9 +144,16 @@ impl<'a> Join<'a> {
         let metadata = source.metadata(index);
         self.scanned(metadata);
         let able = self.shared.setup.target.capabilities();
-        let action = decide(metadata, target, able);
+        let action = match metadata.kind {
+            Kind::BlockDevice if self.is_large(metadata) => as_content(target),
+            _ => decide(metadata, target, able),
+        };
         if let Err(error) = self.check_losses(source.name(index), metadata, action, target) {
-            return self.fail(source.name(index), error);
+            let name = source.name(index);
+            return match self.node.target.join(self.target_name.unwrap_or(name)) {
+                Ok(place) if action == Action::Conflict => self.fail(name, at_target(error, &place)),
+                _ => self.fail(name, error),
+            };
         }
         if metadata.kind == Kind::Directory {
             return self.directory(&parts[number..], index, target, action);
@@ -217,8 +224,7 @@ impl<'a> Join<'a> {
             }
             return;
         }
-        let single = self.target_name.is_some();
-        if metadata.kind == Kind::File && (single || metadata.size_bytes > PACKED_FILE_BYTES_MAX) {
+        if self.is_large(metadata) {
             return self.large(name, metadata, replaces);
         }
         let bytes = metadata.size_bytes + name.len() as u64;
@@ -232,6 +238,17 @@ impl<'a> Join<'a> {
         self.picked_bytes += bytes;
     }
 
+    /// Whether a file travels by itself, and keeps its holes: it is too big for a pack, or was named.
+    /// Of a device that was named the content travels as one of a file.
+    fn is_large(&self, metadata: &Metadata) -> bool {
+        let named = self.target_name.is_some();
+        match metadata.kind {
+            Kind::File => named || metadata.size_bytes > PACKED_FILE_BYTES_MAX,
+            Kind::BlockDevice => named,
+            _ => false,
+        }
+    }
+
     fn large(&mut self, name: &[u8], metadata: &Metadata, replaces: bool) {
         let job = self.shared.setup.job;
         let paths = (self.below.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
@@ -239,9 +256,11 @@ impl<'a> Join<'a> {
             (Ok(path), Ok(target)) => (path, target),
             (Err(error), _) | (_, Err(error)) => return self.fail(name, error),
         };
-        let source = SourceFile { root: self.root, path, metadata: *metadata };
+        let tolerant = job.skip_unreadable;
+        let source = SourceFile { root: self.root, path, metadata: *metadata, tolerant };
         let draft = (self.next_draft)();
-        let how = (job.device, replaces, job.digest);
+        let named = self.target_name.is_some();
+        let how = How { kind: DraftKind::File, replaces, named, digest: job.digest };
         self.node.hold(1);
         self.node.touch();
         self.found.files.push(Arc::new(LargeFile::new(self.node.clone(), source, target, draft, how)));
@@ -249,7 +268,8 @@ impl<'a> Join<'a> {
 
     /// Counts the room that a file will take, less that of the one it replaces.
     fn plan_room(&self, source: &Metadata, target: Option<&Metadata>) {
-        if source.kind != Kind::File {
+        // How much there is between the holes of a sparse file is not known before it is read.
+        if source.kind != Kind::File || (source.sparse && self.is_large(source)) {
             return;
         }
         let bytes = |metadata: &Metadata| i64::try_from(metadata.size_bytes).unwrap_or(i64::MAX);
@@ -309,9 +329,31 @@ impl<'a> Join<'a> {
 /// Records that one entry could not be copied; ends the run if all others would fail as well.
 pub(super) fn fail(shared: &Shared<'_>, counters: &LaneCounters, failure: Failure) {
     if failure.error.is_fatal() {
-        return shared.stop(failure.error);
+        return shared.stop(failure.error.at(&failure.path));
     }
     counters.entries_failed.add(1);
     shared.record.failure(&failure);
     shared.setup.observer.event(Event::Failure(failure));
+}
+
+/// What is decided for the content of a device: whatever its time is, it is brought over.
+fn as_content(target: Option<&Metadata>) -> Action {
+    match target.map(|target| target.kind) {
+        None => Action::Create,
+        Some(Kind::Directory) => Action::Conflict,
+        Some(_) => Action::Replace,
+    }
+}
+
+/// An error of the source. The failure names the path there, so the error names none.
+pub(super) fn at_source(mut error: Error) -> Error {
+    if !error.is_fatal() {
+        error.at.clear();
+    }
+    error
+}
+
+/// An error of the target, with the place there.
+pub(super) fn at_target(error: Error, place: &EntryPath) -> Error {
+    error.at(if place.is_root() { b"." } else { place.as_bytes() })
 }

@@ -21,11 +21,18 @@ impl Join<'_> {
             self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace);
         // It costs a look at each, which what is left alone is spared if nobody asks for it.
         if only_planned || (stays && self.shared.must_examine()) {
-            self.examine(name, source.kind)?;
+            self.examine(name, source.kind).map_err(at_source)?;
         }
         if only_planned || stays {
-            let below = self.below;
-            self.losses.merge(&lost, || below.join(name).unwrap_or_default().as_bytes().to_vec());
+            let (below, above) = (self.below, &self.node.target);
+            let target_name = self.target_name.unwrap_or(name);
+            for what in lost {
+                self.losses.add(what, || {
+                    let of_target = what.side() == "target";
+                    let example = if of_target { above.join(target_name) } else { below.join(name) };
+                    example.unwrap_or_default().as_bytes().to_vec()
+                });
+            }
         }
         Ok(())
     }
@@ -71,10 +78,10 @@ impl Join<'_> {
             if source.links > 1 && there.is_none_or(|there| there.links <= 1) {
                 lost.push(LossKind::HardLinks);
             }
-            // Fewer blocks can also come from compression, so small files are asked when they are read.
-            let counts =
-                source.size_bytes > PACKED_FILE_BYTES_MAX || setup.job.require.contains(&LossKind::Holes);
-            if source.sparse && counts && there.is_none_or(|there| !there.sparse) {
+            // Large files keep them. Fewer blocks can also come from compression, so small files are
+            // asked when they are read, unless it matters before.
+            let filled = !self.is_large(source) && setup.job.require.contains(&LossKind::Holes);
+            if source.sparse && filled && there.is_none_or(|there| !there.sparse) {
                 lost.push(LossKind::Holes);
             }
         }

@@ -19,9 +19,15 @@ impl Worker<'_> {
         }
         let mut found = Vec::with_capacity(job.items.len());
         for item in &job.items {
-            match self.look_at(item) {
-                Ok(metadata) => found.push((item, metadata)),
-                Err(error) => self.fail_item(item, error)?,
+            let begun = self.look_at(item).and_then(|metadata| {
+                if item.place != DraftKind::File {
+                    return self.begin_content(item, metadata);
+                }
+                found.push((item, metadata));
+                Ok(())
+            });
+            if let Err(error) = begun {
+                self.fail_item(item, error)?;
             }
         }
         for group in together(&found) {
@@ -61,7 +67,7 @@ impl Worker<'_> {
                 return Err(unexpected());
             }
             let there = self.look_at_target(&item.target)?;
-            return self.begin_contents((origins, item.target.clone()), metadata, there.as_ref());
+            return self.begin_directory((origins, item.target.clone()), metadata, there.as_ref());
         }
         let Some((first, _)) = group.first() else { return Ok(()) };
         let there = self.look_at_target(&first.target)?;
@@ -86,19 +92,63 @@ impl Worker<'_> {
 
     fn look_at(&mut self, item: &Item) -> Result<Metadata> {
         let inspect = Operation::Inspect { root: item.root, path: item.source.clone() };
-        let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else { return Err(not_there()) };
+        let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
+            return Err(not_there());
+        };
         Ok(metadata)
     }
 
     fn look_at_target(&mut self, path: &EntryPath) -> Result<Option<Metadata>> {
-        match self.ask_target(Operation::Inspect { root: 0, path: path.clone() })? {
-            Outcome::Inspected(there) => Ok(there.filter(|_| !self.shared.setup.job.device)),
-            _ => Err(unexpected()),
+        match self.ask_target(Operation::Inspect { root: 0, path: path.clone() }) {
+            Ok(Outcome::Inspected(there)) => Ok(there),
+            Ok(_) => Err(unexpected()),
+            Err(error) => Err(at_target(error, path)),
         }
     }
 
+    /// The content of one file or device goes to one place that is there already, whatever its time
+    /// is.
+    fn begin_content(&mut self, item: &Item, metadata: Metadata) -> Result<()> {
+        let job = self.shared.setup.job;
+        if !matches!(metadata.kind, Kind::File | Kind::BlockDevice) {
+            let words = format!("{} has no content of a known size", metadata.kind.words());
+            return Err(Error::new(ErrorKind::Unsupported, "copying", words));
+        }
+        let replaces = self.look_at_target(&item.target)?.is_some();
+        self.counters.entries_scanned.add(1);
+        self.counters.bytes_scanned.add(metadata.size_bytes);
+        let tolerant = job.skip_unreadable;
+        let source = SourceFile { root: item.root, path: item.source.clone(), metadata, tolerant };
+        if job.dry_run {
+            return self.plan_content(item, source, replaces);
+        }
+        let (target_parent, _) = item.target.split_last().ok_or_else(unexpected)?;
+        let node = Node::new((vec![named(item)?], target_parent), (None, Counted::Not), None, false);
+        node.hold(1);
+        let draft = draft_numbers(&mut self.next_draft)();
+        let how = How { kind: item.place, replaces, named: true, digest: job.digest };
+        let file = LargeFile::new(node.clone(), source, item.target.clone(), draft, how);
+        self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
+        self.shared.queue.release(&node, self.counters);
+        Ok(())
+    }
+
+    /// Says what would become of content, if it can be read at all.
+    fn plan_content(&mut self, item: &Item, source: SourceFile, replaces: bool) -> Result<()> {
+        let size_bytes = source.metadata.size_bytes;
+        self.ask_source(Operation::Open { file: Arc::new(source) }).map_err(at_source)?;
+        let (counter, action) = match replaces {
+            true => (&self.counters.entries_updated, "update"),
+            false => (&self.counters.entries_created, "create"),
+        };
+        counter.add(1);
+        let path = item.target.as_bytes().to_vec();
+        self.shared.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
+        Ok(())
+    }
+
     /// The contents of a directory go into another one.
-    fn begin_contents(
+    fn begin_directory(
         &mut self,
         place: (Vec<Origin>, EntryPath),
         metadata: &Metadata,
@@ -114,7 +164,7 @@ impl Worker<'_> {
             None => (TargetState::Absent, Counted::Created, true),
             Some(kind) => {
                 let words = format!("{} is in the place of the directory", kind.words());
-                return Err(Error::new(ErrorKind::Conflict, "copying to", words).at(&place.1));
+                return Err(at_target(Error::new(ErrorKind::Conflict, "copying", words), &place.1));
             }
         };
         let node = Node::new(place, (Some(metadata.attributes()), counted), None, touched);

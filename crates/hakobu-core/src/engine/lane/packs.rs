@@ -30,7 +30,7 @@ impl Worker<'_> {
             return Err(unexpected());
         }
         for (pick, error) in failures {
-            self.fail_pick(&origin.path, &task.picks, pick, error);
+            self.fail_pick(&origin.path, &task.picks, pick, at_source(error));
         }
         self.shared.record.losses(losses);
         self.counters.source_read_bytes.add(content_bytes);
@@ -40,12 +40,27 @@ impl Worker<'_> {
         }
         let task = PackTask { node: task.node.clone(), origin: task.origin, picks: task.picks.clone() };
         let pending = Pending::Stored { task, packed, content_bytes };
-        self.submit(Operation::Store { pack }, pending)
+        self.submit(Operation::Store { pack }, pending).map(drop)
+    }
+
+    /// An entry of a pack could not be stored at the target.
+    pub(super) fn fail_stored(
+        &self,
+        (node, directory): (&Node, &EntryPath),
+        picks: &Picks,
+        pick: u32,
+        error: Error,
+    ) {
+        let name = picks.target_name.as_deref().unwrap_or_else(|| name_of(picks, pick));
+        let error = match node.target.join(name) {
+            Ok(target) => at_target(error, &target),
+            Err(_) => error,
+        };
+        self.fail_pick(directory, picks, pick, error);
     }
 
     pub(super) fn fail_pick(&self, directory: &EntryPath, picks: &Picks, pick: u32, error: Error) {
-        let name =
-            picks.entries.get(pick as usize).map_or(&b""[..], |pick| picks.listing.name(pick.index as usize));
+        let name = name_of(picks, pick);
         let path = directory.join(name).unwrap_or_else(|_| directory.clone());
         fail(self.shared, self.counters, failure(path, error));
     }
@@ -68,7 +83,7 @@ impl Worker<'_> {
                 let replaces = picks.entries.get(pick as usize).is_some_and(|pick| pick.replaces);
                 counts[usize::from(replaces)] -= 1;
                 stored_bytes = stored_bytes.saturating_sub(content_of(&picks, pick));
-                self.fail_pick(directory, &picks, pick, error);
+                self.fail_stored((&node, directory), &picks, pick, error);
             }
         }
         self.counters.entries_created.add(counts[0]);
@@ -83,6 +98,11 @@ impl Worker<'_> {
         self.shared.queue.release(node, self.counters);
         self.shared.queue.complete(1);
     }
+}
+
+/// The name of an entry at the source.
+fn name_of(picks: &Picks, pick: u32) -> &[u8] {
+    picks.entries.get(pick as usize).map_or(&b""[..], |pick| picks.listing.name(pick.index as usize))
 }
 
 /// How many bytes of content an entry brings into a pack: the text of a link does not count.

@@ -1,0 +1,184 @@
+//! Block devices as facts: what one is, what is on it and what uses it.
+//!
+//! Facts are gathered on the machine that has the device and judged where the user is, so they
+//! cross the wire. All of it was written by others (firmware, whoever formatted the disk, a peer):
+//! lists and texts have limits, which hold when facts are made and again when they are decoded.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+mod identity;
+mod limits;
+mod signature;
+mod uses;
+
+pub use identity::{DeviceIdentity, DeviceNumber, FileNumber, IdKind, Relation, relation};
+pub use limits::{
+    BoundedBytes, DISKS_MAX, ID_BYTES_MAX, NOTES_MAX, PARTITIONS_MAX, PATH_BYTES_MAX, SIGNATURES_MAX,
+    TEXT_BYTES_MAX, USES_MAX, bounded_list, bounded_text, bounded_texts, shortened,
+};
+pub use signature::{BackupTable, PartitionTable, Signature, SignatureKind, TableFault, TableKind};
+pub use uses::{HolderKind, Use, UseKind};
+
+/// Everything that is known of one block device, be it a whole disk, a partition or a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceFacts {
+    /// The kernel's name: `sda`, `nvme0n1p2`.
+    #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
+    pub name: Vec<u8>,
+    /// The path by which it was opened, or `/dev/` and the name.
+    #[serde(with = "BoundedBytes::<PATH_BYTES_MAX>")]
+    pub path: Vec<u8>,
+    /// Which device it is.
+    pub identity: DeviceIdentity,
+    /// The size in bytes; 0 when there is no medium.
+    pub size_bytes: u64,
+    /// The unit of direct I/O and of the partition table.
+    pub logical_sector_bytes: u32,
+    /// What the device writes without reading first.
+    pub physical_sector_bytes: u32,
+    /// Whether the kernel refuses writes.
+    pub read_only: bool,
+    /// Whether the medium, or the device, is made to be taken out.
+    pub removable: bool,
+    /// Whether it has a head that moves.
+    pub rotational: bool,
+    /// The model as the firmware says it, or empty.
+    #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
+    pub model: Vec<u8>,
+    /// The serial number as the firmware says it, or empty.
+    #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
+    pub serial: Vec<u8>,
+    /// The world-wide name as the firmware says it, or empty.
+    #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
+    pub wwn: Vec<u8>,
+    /// The partition table on the device itself.
+    pub table: Option<PartitionTable>,
+    /// The partitions that the table has, in its order.
+    #[serde(deserialize_with = "bounded_list::<_, _, PARTITIONS_MAX>")]
+    pub partitions: Vec<Partition>,
+    /// What is on the device itself, partition tables included.
+    #[serde(deserialize_with = "bounded_list::<_, _, SIGNATURES_MAX>")]
+    pub contents: Vec<Signature>,
+    /// What uses the device or a part of it.
+    #[serde(deserialize_with = "bounded_list::<_, _, USES_MAX>")]
+    pub uses: Vec<Use>,
+    /// What could start from it.
+    pub boot: Boot,
+    /// What could not be found out, and why.
+    #[serde(deserialize_with = "bounded_texts::<_, NOTES_MAX>")]
+    pub notes: Vec<String>,
+}
+
+impl DeviceFacts {
+    /// Whether it is a partition.
+    pub fn is_partition(&self) -> bool {
+        self.identity.whole.is_some()
+    }
+
+    /// All that is known to be on it, with the partition's number where it is in one.
+    pub fn all_contents(&self) -> impl Iterator<Item = (Option<u32>, &Signature)> {
+        let inside = |partition: &'_ Partition| Some(partition.number);
+        let own = self.contents.iter().map(|signature| (None, signature));
+        own.chain(self.partitions.iter().flat_map(move |partition| {
+            partition.contents.iter().map(move |signature| (inside(partition), signature))
+        }))
+    }
+
+    /// Notes what could not be found out.
+    pub fn note(&mut self, words: impl Into<String>) {
+        let words = shortened(words.into());
+        if self.notes.len() < NOTES_MAX && !self.notes.contains(&words) {
+            self.notes.push(words);
+        }
+    }
+}
+
+/// A partition, as the table on the device has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partition {
+    /// Its number, from 1.
+    pub number: u32,
+    /// The kernel's name for it; empty if the kernel does not know it.
+    #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
+    pub name: Vec<u8>,
+    /// Where it begins.
+    pub start_bytes: u64,
+    /// How long it is.
+    pub size_bytes: u64,
+    /// What it is for: a GUID, or `0x` and two digits.
+    #[serde(deserialize_with = "bounded_text::<_, TEXT_BYTES_MAX>")]
+    pub type_id: String,
+    /// Its own identity in the table, or empty.
+    #[serde(deserialize_with = "bounded_text::<_, TEXT_BYTES_MAX>")]
+    pub uuid: String,
+    /// The name that its table gives it, or empty.
+    #[serde(deserialize_with = "bounded_text::<_, TEXT_BYTES_MAX>")]
+    pub label: String,
+    /// What is in it.
+    #[serde(deserialize_with = "bounded_list::<_, _, SIGNATURES_MAX>")]
+    pub contents: Vec<Signature>,
+}
+
+/// What could start from a disk, and what would keep it from starting elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Boot {
+    /// There is an EFI system partition.
+    pub efi: bool,
+    /// There is code in the first sector.
+    pub bios: bool,
+    /// There is a partition for the second part of a boot loader, as GRUB needs it on GPT.
+    pub bios_partition: bool,
+    /// What would keep it from starting, here or in another machine.
+    #[serde(deserialize_with = "bounded_list::<_, _, NOTES_MAX>")]
+    pub obstacles: Vec<Obstacle>,
+}
+
+/// What would keep a disk from starting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Obstacle {
+    /// The table counts in other sectors than the device.
+    SectorSize {
+        /// The table's unit.
+        table_bytes: u32,
+        /// The device's unit.
+        device_bytes: u32,
+    },
+    /// The second copy of the table is not at the end, as after a copy to a larger disk.
+    BackupNotAtEnd,
+    /// One of the two copies of the table is damaged or missing.
+    TableDamaged,
+    /// Another disk of this machine has something with the same identity, so that it is chance
+    /// which one is used.
+    SameUuid {
+        /// The identity.
+        #[serde(deserialize_with = "bounded_text::<_, TEXT_BYTES_MAX>")]
+        uuid: String,
+        /// The kernel's name of the other disk.
+        #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
+        disk: Vec<u8>,
+    },
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SectorSize { table_bytes, device_bytes } => write!(
+                f,
+                "its partition table counts in sectors of {table_bytes} bytes, the device has {device_bytes}"
+            ),
+            Self::BackupNotAtEnd => {
+                f.write_str("the second copy of the GPT is not at the end of the disk (sgdisk -e mends it)")
+            }
+            Self::TableDamaged => f.write_str("one copy of the partition table is damaged or missing"),
+            Self::SameUuid { uuid, disk } => {
+                let disk = crate::path::lossy(disk);
+                write!(f, "{} is on {disk} as well", crate::path::lossy(uuid.as_bytes()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

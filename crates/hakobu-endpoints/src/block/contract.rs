@@ -1,0 +1,340 @@
+//! What must hold before a device is written, and before one is read: decided from facts alone.
+//!
+//! A copy onto a device destroys what was there, so every reason against it is found before the
+//! first byte, and each has words of its own: what is the matter, where, and what to do next.
+//! Nothing here looks at the machine; facts come from [`super::inspect`], maybe of another one.
+
+use hakobu_core::disk::{DeviceFacts, DeviceIdentity, HolderKind, Relation, Signature, UseKind, relation};
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::path::lossy;
+use hakobu_core::units::format_bytes;
+
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+/// What a copy onto a device needs to know of its source and of the user's consent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// How much will be written.
+    pub source_bytes: u64,
+    /// The source's logical sector, if it is a device.
+    pub source_logical_sector_bytes: Option<u32>,
+    /// Whether the source has a partition table, which counts in such sectors.
+    pub source_has_partition_table: bool,
+    /// Which device the source is, if it is one.
+    pub source_identity: Option<DeviceIdentity>,
+    /// The ID that the user typed to confirm that this device may be overwritten.
+    pub confirmed: Option<String>,
+}
+
+/// Whether a device may be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Why not. Nothing the user says changes these.
+    pub refusals: Vec<Refusal>,
+    /// What the user should know.
+    pub notices: Vec<String>,
+    /// What the user has to agree to first.
+    pub consent: Option<ConsentNeeded>,
+}
+
+/// One reason not to use a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which reason.
+    pub kind: RefusalKind,
+    /// In words: what, where, and what to do next.
+    pub words: String,
+}
+
+/// The reasons not to use a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RefusalKind {
+    /// It, a partition of it or a volume on it is mounted.
+    Mounted,
+    /// It is swap space in use.
+    Swap,
+    /// It belongs to a running software RAID.
+    Md,
+    /// An active logical volume lies on it.
+    Lvm,
+    /// It is open as an encrypted volume.
+    Crypt,
+    /// It is one of the paths of a multipath device.
+    Multipath,
+    /// Another volume of device mapper lies on it.
+    DeviceMapper,
+    /// It belongs to a running bcache.
+    Bcache,
+    /// Something else in the kernel is made of it.
+    OtherHolder,
+    /// It belongs to a ZFS pool that is imported, or may be.
+    Zfs,
+    /// It is behind a loop device.
+    Loop,
+    /// A process has it open for writing.
+    OpenForWriting,
+    /// The kernel holds it for something that cannot be seen.
+    Claimed,
+    /// It takes no writes.
+    ReadOnly,
+    /// There is no medium in it.
+    NoMedium,
+    /// It is smaller than the source.
+    TooSmall,
+    /// It is the source itself.
+    IsSource,
+    /// It is a part of the source.
+    PartOfSource,
+    /// The source is a part of it.
+    HoldsSource,
+    /// Its sectors have another size than those in which the source's table counts.
+    SectorSize,
+    /// The user confirmed another device.
+    OtherConfirmed,
+    /// It holds something, and the user did not agree.
+    NoConsent,
+    /// It is a path where devices are, but no device.
+    NoDevice,
+}
+
+/// What is on a device that would be destroyed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsentNeeded {
+    /// What the user types to agree.
+    pub id: String,
+    /// What is there, one line each.
+    pub holds: Vec<String>,
+    /// All of it as a refusal, for when nobody can be asked.
+    pub refusal: Refusal,
+}
+
+impl Verdict {
+    /// The error that ends the copy, if there is a reason; consent that is needed is one.
+    pub fn error(&self, during: &'static str) -> Option<Error> {
+        let consent = self.consent.as_ref().map(|consent| &consent.refusal);
+        let words: Vec<_> =
+            self.refusals.iter().chain(consent).map(|refusal| refusal.words.as_str()).collect();
+        (!words.is_empty()).then(|| Error::new(ErrorKind::Refused, during, words.join("\n")))
+    }
+
+    fn refuse(&mut self, kind: RefusalKind, words: String) {
+        let refusal = Refusal { kind, words };
+        if !self.refusals.contains(&refusal) {
+            self.refusals.push(refusal);
+        }
+    }
+}
+
+/// Whether a device may be overwritten.
+pub fn target_verdict(facts: &DeviceFacts, wanted: &Wanted) -> Verdict {
+    let mut verdict = Verdict::default();
+    if let Some(source) = &wanted.source_identity {
+        refuse_source(&mut verdict, facts, source);
+    }
+    refuse_uses(&mut verdict, facts);
+    refuse_shape(&mut verdict, facts, wanted);
+    match &wanted.confirmed {
+        Some(id) if *id == facts.identity.id => {}
+        Some(id) => {
+            let (place, own) = (words::device(facts), &facts.identity.id);
+            let typed = lossy(id.as_bytes());
+            let words = format!(
+                "the confirmed device is {typed}, but {place} is {own}: see with `hakobu disks` which one is meant"
+            );
+            verdict.refuse(RefusalKind::OtherConfirmed, words);
+        }
+        None => verdict.consent = consent(facts),
+    }
+    let spare_bytes = facts.size_bytes.saturating_sub(wanted.source_bytes);
+    if spare_bytes > 0 && wanted.source_has_partition_table {
+        verdict.notices.push(format!(
+            "{} is {} larger than the source: if the source has a GPT, its second copy will not be at the \
+             end of the disk; `sgdisk -e {}` moves it there",
+            words::device(facts),
+            format_bytes(spare_bytes),
+            words::path(facts)
+        ));
+    }
+    verdict.notices.extend(facts.notes.iter().map(|note| format!("{}: {note}", words::path(facts))));
+    verdict
+}
+
+/// Whether a device may be read as the source of an exact copy. With `live`, what is written
+/// meanwhile is only a notice.
+pub fn source_verdict(facts: &DeviceFacts, live: bool) -> Verdict {
+    let mut verdict = Verdict::default();
+    for (device, places) in words::mounts(facts, |read_only| !read_only) {
+        let words = format!("{device} is mounted for writing at {}", words::list(&places));
+        verdict.refuse(RefusalKind::Mounted, words);
+    }
+    for used in &facts.uses {
+        let device = words::used(facts, &used.device);
+        match &used.kind {
+            UseKind::Swap => verdict.refuse(RefusalKind::Swap, format!("{device} is swap space in use")),
+            UseKind::OpenForWriting { pid, command } => verdict.refuse(
+                RefusalKind::OpenForWriting,
+                format!("{device} is open for writing by process {pid} ({})", lossy(command)),
+            ),
+            UseKind::Zfs { pool, imported } if *imported != Some(false) => verdict
+                .refuse(RefusalKind::Zfs, format!("{device} belongs to the ZFS pool {}", words::pool(pool))),
+            UseKind::Claimed => verdict.refuse(
+                RefusalKind::Claimed,
+                format!("{device} is held by the kernel, it cannot be seen for what"),
+            ),
+            _ => {}
+        }
+    }
+    if facts.size_bytes == 0 {
+        let words = format!("{}: there is no medium in it, or it is not set up", words::device(facts));
+        return Verdict { refusals: vec![Refusal { kind: RefusalKind::NoMedium, words }], ..verdict };
+    }
+    if live {
+        let changes = std::mem::take(&mut verdict.refusals).into_iter();
+        verdict
+            .notices
+            .extend(changes.map(|refusal| format!("{}: the copy may mix old and new", refusal.words)));
+    }
+    for refusal in &mut verdict.refusals {
+        refusal.words += ", and may change while it is read: stop that first (unmount it, or mount it \
+                          read-only), or say --live to copy it all the same";
+    }
+    verdict.notices.extend(facts.notes.iter().map(|note| format!("{}: {note}", words::path(facts))));
+    verdict
+}
+
+/// The refusal of a target among the devices that is none, as
+/// [`is_stray`](super::inspect::is_stray) finds it.
+pub fn stray_refusal(path: &[u8]) -> Refusal {
+    let words = format!(
+        "{} is no device, and what is written there would be a file in memory: look for the right name \
+         (hakobu disks), or name a path outside of /dev",
+        lossy(path)
+    );
+    Refusal { kind: RefusalKind::NoDevice, words }
+}
+
+fn refuse_source(verdict: &mut Verdict, facts: &DeviceFacts, source: &DeviceIdentity) {
+    let (place, id) = (words::device(facts), &source.id);
+    match relation(&facts.identity, source) {
+        Relation::Same => verdict.refuse(
+            RefusalKind::IsSource,
+            format!("{place} is the source itself ({id}), maybe by another name: name another target"),
+        ),
+        Relation::PartOf => verdict.refuse(
+            RefusalKind::PartOfSource,
+            format!("{place} is a part of the source ({id}), or lies on it: name another target"),
+        ),
+        Relation::WholeOf => verdict.refuse(
+            RefusalKind::HoldsSource,
+            format!("{place} is the disk on which the source ({id}) lies: name another target"),
+        ),
+        Relation::Unrelated => {}
+    }
+}
+
+fn refuse_uses(verdict: &mut Verdict, facts: &DeviceFacts) {
+    for (device, places) in words::mounts(facts, |_| true) {
+        verdict.refuse(RefusalKind::Mounted, words::mounted(&device, &places));
+    }
+    for used in &facts.uses {
+        let device = words::used(facts, &used.device);
+        match &used.kind {
+            UseKind::Mounted { .. } => {}
+            UseKind::Swap => verdict.refuse(
+                RefusalKind::Swap,
+                format!(
+                    "{device} is swap space in use: end that first (swapoff {}), or name another target",
+                    words::node(&used.device)
+                ),
+            ),
+            UseKind::Holder { name, label, kind } => {
+                let (kind, words) = words::holder(&device, name, label, *kind);
+                verdict.refuse(kind, words);
+            }
+            UseKind::Loop { name } => verdict.refuse(
+                RefusalKind::Loop,
+                format!(
+                    "{device} is behind the loop device {0}: detach that first (losetup -d {0})",
+                    words::node(name)
+                ),
+            ),
+            UseKind::Zfs { imported: Some(false), .. } => {}
+            UseKind::Zfs { pool, imported } => {
+                verdict.refuse(RefusalKind::Zfs, words::zfs(&device, pool, imported.is_some()));
+            }
+            UseKind::OpenForWriting { pid, command } => verdict.refuse(
+                RefusalKind::OpenForWriting,
+                format!(
+                    "{device} is open for writing by process {pid} ({}): end that first, or name another target",
+                    lossy(command)
+                ),
+            ),
+            UseKind::Claimed => verdict.refuse(
+                RefusalKind::Claimed,
+                format!(
+                    "{device} is held by the kernel for something that cannot be seen from here, such as a mount \
+                     in a container or a volume: end that first, or name another target"
+                ),
+            ),
+        }
+    }
+}
+
+fn refuse_shape(verdict: &mut Verdict, facts: &DeviceFacts, wanted: &Wanted) {
+    let place = words::device(facts);
+    if facts.size_bytes == 0 {
+        let words = format!("{place}: there is no medium in it, or it is not set up: put one in");
+        return verdict.refuse(RefusalKind::NoMedium, words);
+    }
+    if facts.read_only {
+        let words = format!(
+            "{place} takes no writes: look for a lock on it, or allow them (blockdev --setrw {})",
+            words::path(facts)
+        );
+        verdict.refuse(RefusalKind::ReadOnly, words);
+    }
+    if facts.size_bytes < wanted.source_bytes {
+        let words = format!(
+            "{place} has {} bytes, which is {} less than the {} of the source: take a larger one",
+            facts.size_bytes,
+            format_bytes(wanted.source_bytes - facts.size_bytes),
+            wanted.source_bytes
+        );
+        verdict.refuse(RefusalKind::TooSmall, words);
+    }
+    match wanted.source_logical_sector_bytes {
+        Some(source) if wanted.source_has_partition_table && source != facts.logical_sector_bytes => {
+            let words = format!(
+                "{place} has sectors of {} bytes, the source has {source}, and its partition table counts in \
+                 them, so that no partition would be found: take a disk with sectors of {source} bytes (some \
+                 NVMe disks can be changed: nvme format --lbaf), or copy the partitions one by one",
+                facts.logical_sector_bytes
+            );
+            verdict.refuse(RefusalKind::SectorSize, words);
+        }
+        _ => {}
+    }
+}
+
+/// What the user has to agree to lose.
+fn consent(facts: &DeviceFacts) -> Option<ConsentNeeded> {
+    let holds: Vec<_> =
+        facts.all_contents().map(|(partition, signature)| words::content(partition, signature)).collect();
+    if holds.is_empty() {
+        return None;
+    }
+    let id = facts.identity.id.clone();
+    let mut shown: Vec<_> = holds.iter().take(words::SHOWN_MAX).cloned().collect();
+    if holds.len() > shown.len() {
+        shown.push(format!("{} more", holds.len() - shown.len()));
+    }
+    let words = format!(
+        "{} holds data: {}. All of it would be lost. If that is meant, say so: --confirm {id}",
+        words::device(facts),
+        shown.join(", ")
+    );
+    Some(ConsentNeeded { id, holds, refusal: Refusal { kind: RefusalKind::NoConsent, words } })
+}

@@ -1,0 +1,92 @@
+//! What could start from a disk, and what would keep it from starting in another machine.
+
+use std::collections::BTreeMap;
+
+use hakobu_core::disk::{
+    Boot, DeviceFacts, NOTES_MAX, Obstacle, Relation, SignatureKind, TableFault, TableKind, relation,
+};
+
+/// The type of an EFI system partition on GPT.
+const EFI_TYPE: &str = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b";
+/// The type of an EFI system partition on MBR.
+const EFI_MBR_TYPE: &str = "0xef";
+/// The type of the partition that GRUB needs on GPT to start from a BIOS.
+const BIOS_TYPE: &str = "21686148-6449-6e6f-744e-656564454649";
+
+/// So many disks with one identity are compared with each other.
+const TWINS_MAX: usize = 16;
+
+/// What one disk says by itself.
+pub fn of(facts: &DeviceFacts, has_code: bool) -> Boot {
+    let has_type = |wanted: &str| facts.partitions.iter().any(|partition| partition.type_id == wanted);
+    let mut obstacles = Vec::new();
+    if let Some(table) = facts.table.as_ref().filter(|table| table.kind == TableKind::Gpt) {
+        if table.sector_bytes != facts.logical_sector_bytes {
+            let (table_bytes, device_bytes) = (table.sector_bytes, facts.logical_sector_bytes);
+            obstacles.push(Obstacle::SectorSize { table_bytes, device_bytes });
+        }
+        if table.backup.is_some_and(|backup| !backup.at_end) {
+            obstacles.push(Obstacle::BackupNotAtEnd);
+        }
+        let damaged = [TableFault::PrimaryDamaged, TableFault::BackupDamaged];
+        if damaged.iter().any(|fault| table.faults.contains(fault)) {
+            obstacles.push(Obstacle::TableDamaged);
+        }
+    }
+    Boot {
+        efi: has_type(EFI_TYPE) || has_type(EFI_MBR_TYPE),
+        bios: has_code,
+        bios_partition: has_type(BIOS_TYPE),
+        obstacles,
+    }
+}
+
+/// Finds what two disks of one machine have in common and should not.
+pub fn find_doubles(disks: &mut [DeviceFacts]) {
+    let mut owners: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (index, disk) in disks.iter().enumerate() {
+        for uuid in own_uuids(disk) {
+            let owners = owners.entry(uuid).or_default();
+            if owners.last() != Some(&index) && owners.len() < TWINS_MAX {
+                owners.push(index);
+            }
+        }
+    }
+    let mut doubles = Vec::new();
+    for (uuid, owners) in &owners {
+        for (&one, &other) in owners.iter().flat_map(|one| owners.iter().map(move |other| (one, other))) {
+            let strangers = relation(&disks[one].identity, &disks[other].identity) == Relation::Unrelated;
+            if one != other && strangers {
+                doubles
+                    .push((one, Obstacle::SameUuid { uuid: uuid.clone(), disk: disks[other].name.clone() }));
+            }
+        }
+    }
+    for (index, obstacle) in doubles {
+        let obstacles = &mut disks[index].boot.obstacles;
+        if obstacles.len() < NOTES_MAX {
+            obstacles.push(obstacle);
+        }
+    }
+}
+
+/// The identities that only one disk should have. Members of one RAID, pool or Btrfs share theirs,
+/// and mirrored ones even those of what is on them.
+fn own_uuids(disk: &DeviceFacts) -> Vec<String> {
+    use SignatureKind::{Bcache, Bcachefs, Btrfs, Md, Zfs};
+    let shared = |kind: SignatureKind| matches!(kind, Md | Zfs | Bcache | Bcachefs | Btrfs);
+    if disk.contents.iter().any(|signature| shared(signature.kind)) {
+        return Vec::new();
+    }
+    let mut uuids: Vec<_> = disk.table.iter().map(|table| table.uuid.clone()).collect();
+    uuids.extend(disk.contents.iter().map(|signature| signature.uuid.clone()));
+    for partition in &disk.partitions {
+        uuids.push(partition.uuid.clone());
+        if !partition.contents.iter().any(|signature| shared(signature.kind)) {
+            uuids.extend(partition.contents.iter().map(|signature| signature.uuid.clone()));
+        }
+    }
+    // A FAT that nobody gave a serial number is no twin of another one.
+    uuids.retain(|uuid| uuid.bytes().any(|byte| byte.is_ascii_hexdigit() && byte != b'0'));
+    uuids
+}

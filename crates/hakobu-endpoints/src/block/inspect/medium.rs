@@ -1,0 +1,200 @@
+//! Bounded reading of what is on a device.
+
+use std::cell::Cell;
+use std::os::fd::BorrowedFd;
+
+/// What is probed at the beginning of a device is read at once.
+const HEAD_BYTES: u64 = 256 * 1024;
+/// More than this is never read at once.
+pub const READ_BYTES_MAX: usize = 1 << 20;
+
+/// Something that can be read at any place.
+pub trait Medium {
+    /// Its size.
+    fn size_bytes(&self) -> u64;
+    /// Fills `into` from `offset_bytes` on; whether that was possible.
+    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> bool;
+}
+
+/// An open device.
+pub struct OpenMedium<'a> {
+    descriptor: BorrowedFd<'a>,
+    size_bytes: u64,
+    unreadable: Cell<bool>,
+}
+
+impl<'a> OpenMedium<'a> {
+    /// Reads through a descriptor, whose position stays where it is.
+    pub fn new(descriptor: BorrowedFd<'a>, size_bytes: u64) -> Self {
+        Self { descriptor, size_bytes, unreadable: Cell::new(false) }
+    }
+
+    /// Whether something within the device could not be read.
+    pub fn was_unreadable(&self) -> bool {
+        self.unreadable.get()
+    }
+}
+
+impl Medium for OpenMedium<'_> {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> bool {
+        let mut filled = 0;
+        while filled < into.len() {
+            match rustix::io::pread(self.descriptor, &mut into[filled..], offset_bytes + filled as u64) {
+                Ok(0) => return false,
+                Ok(count) => filled += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => {
+                    self.unreadable.set(true);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Medium for [u8] {
+    fn size_bytes(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> bool {
+        let from = usize::try_from(offset_bytes).ok().and_then(|offset| self.get(offset..));
+        match from.and_then(|rest| rest.get(..into.len())) {
+            Some(bytes) => {
+                into.copy_from_slice(bytes);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// A device or one partition of it, with its beginning at hand.
+pub struct View<'a> {
+    medium: &'a dyn Medium,
+    start_bytes: u64,
+    size_bytes: u64,
+    head: Vec<u8>,
+}
+
+impl<'a> View<'a> {
+    /// The whole of it.
+    pub fn whole(medium: &'a dyn Medium) -> Self {
+        Self::new(medium, 0, medium.size_bytes())
+    }
+
+    /// A part of it, as far as it lies within.
+    pub fn part(medium: &'a dyn Medium, start_bytes: u64, size_bytes: u64) -> Self {
+        let start_bytes = start_bytes.min(medium.size_bytes());
+        Self::new(medium, start_bytes, size_bytes.min(medium.size_bytes() - start_bytes))
+    }
+
+    fn new(medium: &'a dyn Medium, start_bytes: u64, size_bytes: u64) -> Self {
+        let mut head = vec![0; size_bytes.min(HEAD_BYTES) as usize];
+        if !medium.read(start_bytes, &mut head) {
+            // One bad sector there must not hide what the others say.
+            head = Vec::new();
+        }
+        Self { medium, start_bytes, size_bytes, head }
+    }
+
+    /// Its size.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Some bytes of it, if they can be read and are not too many.
+    pub fn bytes(&self, offset_bytes: u64, length: usize) -> Option<Vec<u8>> {
+        let end_bytes = offset_bytes.checked_add(length as u64)?;
+        if end_bytes > self.size_bytes || length > READ_BYTES_MAX {
+            return None;
+        }
+        if end_bytes <= self.head.len() as u64 {
+            return self.head.get(offset_bytes as usize..end_bytes as usize).map(<[u8]>::to_vec);
+        }
+        let mut bytes = vec![0; length];
+        self.medium.read(self.start_bytes.checked_add(offset_bytes)?, &mut bytes).then_some(bytes)
+    }
+
+    /// Whether these bytes are there.
+    pub fn has(&self, offset_bytes: u64, expected: &[u8]) -> bool {
+        self.bytes(offset_bytes, expected.len()).is_some_and(|bytes| bytes == expected)
+    }
+}
+
+/// Two bytes, the lower first; 0 beyond the end.
+pub fn le_u16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(array(bytes, at))
+}
+
+/// Four bytes, the lowest first; 0 beyond the end.
+pub fn le_u32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(array(bytes, at))
+}
+
+/// Eight bytes, the lowest first; 0 beyond the end.
+pub fn le_u64(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(array(bytes, at))
+}
+
+/// Two bytes, the higher first; 0 beyond the end.
+pub fn be_u16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes(array(bytes, at))
+}
+
+/// Four bytes, the highest first; 0 beyond the end.
+pub fn be_u32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(array(bytes, at))
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+}
+
+/// Text in a field that is filled up with zeros or spaces.
+pub fn text(field: &[u8]) -> Vec<u8> {
+    let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
+    field[..end].trim_ascii().to_vec()
+}
+
+/// Text of two-byte characters in a field that is filled up with zeros.
+pub fn utf16_text(field: &[u8]) -> String {
+    let (units, _) = field.as_chunks::<2>();
+    let units = units.iter().map(|unit| u16::from_le_bytes(*unit)).take_while(|unit| *unit != 0);
+    char::decode_utf16(units).map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+}
+
+/// Sixteen bytes as a UUID in their order; empty if there are fewer or all are 0.
+pub fn uuid(bytes: &[u8]) -> String {
+    match bytes.first_chunk::<16>() {
+        Some(bytes) if bytes != &[0; 16] => grouped(*bytes),
+        _ => String::new(),
+    }
+}
+
+/// Sixteen bytes as a GUID, whose first three fields have the lowest byte first.
+pub fn guid(bytes: &[u8]) -> String {
+    let Some(&[a, b, c, d, e, f, g, h, rest @ ..]) = bytes.first_chunk::<16>() else {
+        return String::new();
+    };
+    let mut ordered = [0; 16];
+    ordered[..8].copy_from_slice(&[d, c, b, a, f, e, h, g]);
+    ordered[8..].copy_from_slice(&rest);
+    grouped(ordered)
+}
+
+fn grouped(bytes: [u8; 16]) -> String {
+    let mut words = String::with_capacity(36);
+    for (index, byte) in bytes.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            words.push('-');
+        }
+        words += &format!("{byte:02x}");
+    }
+    words
+}

@@ -1,0 +1,290 @@
+//! What a block device is, what is on it, and what uses it.
+//!
+//! Facts come from three places: the open descriptor (size, sectors, contents), so that they are
+//! about the very device that is read or written; sysfs (model, serial number, partitions,
+//! volumes); and procfs (mounts, swap, processes). Nothing is written, and all reading has limits.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use hakobu_core::disk::{
+    DISKS_MAX, DeviceFacts, DeviceIdentity, DeviceNumber, PATH_BYTES_MAX, SIGNATURES_MAX, Signature,
+    SignatureKind, Use, UseKind,
+};
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_sys::block;
+use rustix::fs::OFlags;
+
+mod boot;
+mod gpt;
+mod identity;
+mod mbr;
+mod medium;
+mod mounts;
+mod node;
+mod places;
+mod signatures;
+mod stray;
+mod uses;
+mod writers;
+
+pub use medium::Medium;
+pub use places::Places;
+pub use stray::is_stray;
+
+use identity::Firmware;
+use medium::{OpenMedium, View};
+use node::Node;
+use uses::Machine;
+
+const INSPECTING: &str = "inspecting the device";
+/// Floppy drives: opening one without a disk takes seconds.
+const FLOPPY_MAJOR: u32 = 2;
+
+/// Inspects the device at a path; links are followed. Besides what [`inspect_open`] finds it asks
+/// the kernel whether anything holds the device that cannot be seen.
+///
+/// # Errors
+/// `NotFound`, `PermissionDenied` and other errors of opening it; `Unsupported` when it is no
+/// block device.
+pub fn inspect_device(path: &Path) -> Result<DeviceFacts> {
+    let place = path.as_os_str().as_bytes();
+    let fail = |error: std::io::Error| Error::io(INSPECTING, &error).at(place);
+    let metadata = std::fs::metadata(path).map_err(fail)?;
+    if !metadata.file_type().is_block_device() {
+        return Err(no_device().at(place));
+    }
+    let device = open(path, OFlags::empty()).map_err(fail)?;
+    let mut facts = inspect_open(&Places::default(), device.as_fd(), path)?;
+    let visible = facts.uses.iter().any(|used| !matches!(used.kind, UseKind::OpenForWriting { .. }));
+    if !visible && is_claimed(device.as_fd()) {
+        facts.uses.push(Use { device: facts.name.clone(), kind: UseKind::Claimed });
+    }
+    Ok(facts)
+}
+
+/// Inspects an open device. `path` is what it is called in messages. The descriptor's position
+/// stays where it is, and this process does not count among those that use the device.
+///
+/// # Errors
+/// `Unsupported` when it is no block device; errors of the system.
+pub fn inspect_open(places: &Places, device: BorrowedFd<'_>, path: &Path) -> Result<DeviceFacts> {
+    let place = path.as_os_str().as_bytes();
+    let number = number_of(device).map_err(|error| error.at(place))?;
+    let node = Node::of_number(places, number);
+    let mut facts = facts_of(places, number, node.as_ref(), Some(device)).map_err(|error| error.at(place))?;
+    facts.path = place.to_vec();
+    facts.path.truncate(PATH_BYTES_MAX);
+    match &node {
+        Some(node) => Machine::look(places).uses_of(node, &mut facts),
+        None => facts.note("sysfs does not show it, so that what uses it cannot be seen"),
+    }
+    Ok(facts)
+}
+
+/// Which device an open descriptor leads to, without looking at what uses it.
+///
+/// # Errors
+/// As [`inspect_open`].
+pub fn identity_of(device: BorrowedFd<'_>) -> Result<DeviceIdentity> {
+    let places = Places::default();
+    let number = number_of(device)?;
+    let node = Node::of_number(&places, number);
+    Ok(facts_of(&places, number, node.as_ref(), Some(device))?.identity)
+}
+
+/// All disks of this machine, as far as there is a medium in them: no memory disks, and loop
+/// devices only where they are in use.
+///
+/// # Errors
+/// `NotFound` when sysfs is not mounted.
+pub fn all_disks(places: &Places) -> Result<Vec<DeviceFacts>> {
+    let directory = places.sys.join("block");
+    if !directory.is_dir() {
+        let words = "sysfs is not mounted there: mount -t sysfs sysfs /sys";
+        let place = directory.as_os_str().as_bytes();
+        return Err(Error::new(ErrorKind::NotFound, "listing the disks in", words).at(place));
+    }
+    let nodes = places::entries(&directory).into_iter().filter_map(|path| Node::at(&path));
+    let mut nodes: Vec<_> = nodes.filter(is_listed).take(DISKS_MAX).collect();
+    // The order of drivers, and sdz before sdaa.
+    nodes.sort_by_key(|node| (node.name.get(..2).map(<[u8]>::to_vec), node.name.len(), node.name.clone()));
+    let machine = Machine::look(places);
+    let mut disks = Vec::new();
+    for node in &nodes {
+        let mut facts = disk(places, node)?;
+        machine.uses_of(node, &mut facts);
+        disks.push(facts);
+    }
+    boot::find_doubles(&mut disks);
+    Ok(disks)
+}
+
+fn is_listed(node: &Node) -> bool {
+    let is_ram_disk = node.name.strip_prefix(b"ram").is_some_and(|rest| rest.iter().all(u8::is_ascii_digit));
+    let is_idle_loop = node.name.starts_with(b"loop") && node.backing_path().is_none();
+    let is_hidden = node.value("hidden") == Some(1);
+    !is_ram_disk && !is_idle_loop && !is_hidden && node.size_bytes() > 0
+}
+
+/// The facts about one disk of the list. One that cannot be opened is listed all the same.
+fn disk(places: &Places, node: &Node) -> Result<DeviceFacts> {
+    // In names of sysfs an exclamation mark stands for a slash.
+    let name = String::from_utf8_lossy(&node.name).replace('!', "/");
+    let opened = match node.number.major {
+        FLOPPY_MAJOR => Err("it is a floppy drive, which is left alone".to_owned()),
+        _ => open_numbered(&places.dev.join(&name), node.number),
+    };
+    let mut facts = match &opened {
+        Ok(device) => facts_of(places, node.number, Some(node), Some(device.as_fd()))?,
+        Err(_) => facts_of(places, node.number, Some(node), None)?,
+    };
+    if let Err(words) = opened {
+        facts.note(format!("what is on it cannot be seen: {words}"));
+    }
+    facts.path = format!("/dev/{name}").into_bytes();
+    Ok(facts)
+}
+
+/// Opens a node, if it leads to the device with this number.
+fn open_numbered(path: &Path, number: DeviceNumber) -> Result<File, String> {
+    let words = |error: std::io::Error| Error::io("opening", &error).detail;
+    let device = open(path, OFlags::empty()).map_err(words)?;
+    match number_of(device.as_fd()) {
+        Ok(own) if own == number => Ok(device),
+        _ => Err(format!("the node is another device than {number}")),
+    }
+}
+
+fn open(path: &Path, more: OFlags) -> std::io::Result<File> {
+    // Without blocking: a drive without a medium is no reason to wait.
+    let flags = (OFlags::NONBLOCK | more).bits().cast_signed();
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+fn number_of(device: BorrowedFd<'_>) -> Result<DeviceNumber> {
+    let fail = |error: std::io::Error| Error::io(INSPECTING, &error);
+    let file = File::from(device.try_clone_to_owned().map_err(fail)?);
+    let metadata = file.metadata().map_err(fail)?;
+    match metadata.file_type().is_block_device() {
+        true => Ok(places::from_raw(metadata.rdev())),
+        false => Err(no_device()),
+    }
+}
+
+fn no_device() -> Error {
+    Error::new(ErrorKind::Unsupported, INSPECTING, "it is no block device")
+}
+
+/// Whether the kernel holds the device for a mount, a volume or the like.
+fn is_claimed(device: BorrowedFd<'_>) -> bool {
+    use std::os::fd::AsRawFd;
+    let again = format!("/proc/self/fd/{}", device.as_raw_fd());
+    let opened = open(Path::new(&again), OFlags::EXCL);
+    opened.is_err_and(|error| error.kind() == std::io::ErrorKind::ResourceBusy)
+}
+
+/// All but what uses the device.
+fn facts_of(
+    places: &Places,
+    number: DeviceNumber,
+    node: Option<&Node>,
+    device: Option<BorrowedFd<'_>>,
+) -> Result<DeviceFacts> {
+    let mut facts = DeviceFacts::default();
+    if let Some(node) = node {
+        of_sysfs(node, &mut facts);
+    }
+    if let Some(device) = device {
+        let fail = |error: std::io::Error| Error::io(INSPECTING, &error);
+        facts.size_bytes = block::size_bytes(device).map_err(fail)?;
+        facts.logical_sector_bytes = block::logical_sector_bytes(device).map_err(fail)?;
+        facts.physical_sector_bytes = block::physical_sector_bytes(device).map_err(fail)?;
+        facts.read_only = block::is_read_only(device).map_err(fail)?;
+        let medium = OpenMedium::new(device, facts.size_bytes);
+        of_contents(&medium, &mut facts);
+        if medium.was_unreadable() {
+            facts.note("some of what is looked at on it cannot be read");
+        }
+    }
+    if let Some(node) = node {
+        name_partitions(node, &mut facts);
+        let firmware =
+            Firmware { model: facts.model.clone(), serial: facts.serial.clone(), wwn: facts.wwn.clone() };
+        let table = facts.table.as_ref().map(|table| table.uuid.clone()).unwrap_or_default();
+        facts.identity = identity::identity(places, node, &firmware, facts.size_bytes, &table);
+    }
+    facts.identity.number = number;
+    facts.identity.boot_id = places.boot_id();
+    facts.identity.size_bytes = facts.size_bytes;
+    Ok(facts)
+}
+
+/// What sysfs says.
+fn of_sysfs(node: &Node, facts: &mut DeviceFacts) {
+    let whole = node.whole();
+    let disk = whole.as_ref().unwrap_or(node);
+    let sector_bytes =
+        |name: &str| disk.value(name).and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(512);
+    let firmware = Firmware::of(disk);
+    facts.name.clone_from(&node.name);
+    facts.size_bytes = node.size_bytes();
+    facts.logical_sector_bytes = sector_bytes("queue/logical_block_size");
+    facts.physical_sector_bytes = sector_bytes("queue/physical_block_size");
+    facts.read_only = node.value("ro") == Some(1);
+    facts.removable = disk.value("removable") == Some(1);
+    facts.rotational = disk.value("queue/rotational") == Some(1);
+    (facts.model, facts.serial, facts.wwn) = (firmware.model, firmware.serial, firmware.wwn);
+}
+
+/// What is on the device: its table, its partitions, and what is in them.
+pub fn of_contents(medium: &dyn Medium, facts: &mut DeviceFacts) {
+    let view = View::whole(medium);
+    let sector_bytes = facts.logical_sector_bytes;
+    let mut contents = signatures::probe(&view);
+    let is_file_system = contents.iter().any(signatures::has_boot_sector);
+    let mbr = mbr::read(&view, sector_bytes, is_file_system);
+    let gpt = gpt::read(&view, sector_bytes);
+    let mut add_table = |kind: SignatureKind, offset_bytes: u64, uuid: &str| {
+        contents.insert(0, Signature { kind, offset_bytes, uuid: uuid.to_owned(), label: Vec::new() });
+    };
+    let has_code = mbr.as_ref().is_some_and(|mbr| mbr.has_code);
+    // A protective MBR is part of its GPT, and without one the GPT is a remainder.
+    match (mbr, gpt) {
+        (Some(mbr), Some((table, partitions))) if mbr.protective => {
+            add_table(SignatureKind::Gpt, u64::from(table.sector_bytes), &table.uuid);
+            (facts.table, facts.partitions) = (Some(table), partitions);
+        }
+        (mbr, gpt) => {
+            if let Some((table, _)) = gpt {
+                add_table(SignatureKind::Gpt, u64::from(table.sector_bytes), &table.uuid);
+            }
+            if let Some(mbr) = mbr {
+                add_table(SignatureKind::Mbr, 510, &mbr.table.uuid);
+                (facts.table, facts.partitions) = (Some(mbr.table), mbr.partitions);
+            }
+        }
+    }
+    contents.truncate(SIGNATURES_MAX);
+    facts.contents = contents;
+    for partition in &mut facts.partitions {
+        if !mbr::is_container(&partition.type_id) {
+            partition.contents =
+                signatures::probe(&View::part(medium, partition.start_bytes, partition.size_bytes));
+        }
+    }
+    facts.boot = boot::of(facts, has_code);
+}
+
+/// Gives partitions the names by which the kernel knows them.
+fn name_partitions(node: &Node, facts: &mut DeviceFacts) {
+    for known in node.partitions() {
+        let Some(number) = known.partition_number() else { continue };
+        if let Some(partition) = facts.partitions.iter_mut().find(|partition| partition.number == number) {
+            partition.name = known.name;
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What uses a device: the device itself, a partition of it, or a volume that lies on it.
+
+use std::os::unix::ffi::OsStrExt;
+
+use hakobu_core::disk::{DeviceFacts, DeviceNumber, SignatureKind, TEXT_BYTES_MAX, USES_MAX, Use, UseKind};
+
+use super::mounts::{Mount, mounts, swaps};
+use super::node::Node;
+use super::places::{Places, block_device_at, entries};
+use super::writers::{Writer, writers};
+
+/// What is in use on this machine, taken once for all devices.
+pub struct Machine {
+    mounts: Vec<Mount>,
+    swaps: Vec<DeviceNumber>,
+    writers: Vec<Writer>,
+    all_writers_seen: bool,
+    /// Loop devices, each with the device behind it.
+    loops: Vec<(Node, DeviceNumber)>,
+    /// The imported pools, if the kernel has ZFS.
+    pools: Option<Vec<Vec<u8>>>,
+}
+
+impl Machine {
+    /// Looks at the machine.
+    pub fn look(places: &Places) -> Self {
+        let mounts = mounts(places);
+        let (writers, all_writers_seen) = writers(places);
+        let loops = entries(&places.sys.join("block")).into_iter().filter_map(|path| {
+            let node = Node::at(&path).filter(|node| node.name.starts_with(b"loop"))?;
+            let behind = block_device_at(&node.backing_path()?)?;
+            Some((node, behind))
+        });
+        Self {
+            swaps: swaps(places),
+            writers,
+            all_writers_seen,
+            loops: loops.collect(),
+            pools: pools(places, &mounts),
+            mounts,
+        }
+    }
+
+    /// What uses the device, and what lies on it.
+    pub fn uses_of(&self, node: &Node, facts: &mut DeviceFacts) {
+        if !self.all_writers_seen {
+            facts.note("without root, processes of others that have it open for writing cannot be seen");
+        }
+        let mut uses = Uses { machine: self, found: Vec::new(), members: Vec::new() };
+        uses.add(node.clone());
+        uses.follow(0, None);
+        if let Some(whole) = node.whole() {
+            // What uses the whole disk uses the partition, but not what uses the others.
+            let first = uses.members.len();
+            uses.add(whole.clone());
+            uses.follow(first, Some(whole.number));
+        }
+        uses.zfs(facts);
+        facts.uses = uses.found;
+    }
+}
+
+/// The pools that the kernel's ZFS knows, if it has one.
+fn pools(places: &Places, mounts: &[Mount]) -> Option<Vec<Vec<u8>>> {
+    let kernel = places.proc.join("spl/kstat/zfs");
+    if !kernel.is_dir() {
+        return None;
+    }
+    let directories = entries(&kernel).into_iter().filter(|path| path.is_dir());
+    let mut pools: Vec<_> =
+        directories.filter_map(|path| Some(path.file_name()?.as_bytes().to_vec())).collect();
+    let mounted = mounts.iter().filter(|mount| mount.file_system == "zfs");
+    pools.extend(mounted.filter_map(|mount| Some(mount.source.split(|&byte| byte == b'/').next()?.to_vec())));
+    Some(pools)
+}
+
+struct Uses<'a> {
+    machine: &'a Machine,
+    found: Vec<Use>,
+    /// The devices of which the uses count.
+    members: Vec<Node>,
+}
+
+impl Uses<'_> {
+    fn add(&mut self, node: Node) {
+        if self.members.len() < USES_MAX && !self.members.iter().any(|member| member.number == node.number) {
+            self.members.push(node);
+        }
+    }
+
+    /// The uses of the members from this one on, and of all that lies on them; but the partitions
+    /// of one of them are left out.
+    fn follow(&mut self, first: usize, without_partitions: Option<DeviceNumber>) {
+        let mut next = first;
+        while let Some(node) = self.members.get(next).cloned() {
+            next += 1;
+            self.direct(&node);
+            if without_partitions != Some(node.number) {
+                node.partitions().into_iter().for_each(|partition| self.add(partition));
+            }
+            self.volumes(&node).into_iter().for_each(|volume| self.add(volume));
+        }
+    }
+
+    fn push(&mut self, node: &Node, kind: UseKind) {
+        if self.found.len() < USES_MAX {
+            self.found.push(Use { device: node.name.clone(), kind });
+        }
+    }
+
+    /// Mounts, swap and processes that write.
+    fn direct(&mut self, node: &Node) {
+        let machine = self.machine;
+        for mount in machine.mounts.iter().filter(|mount| mount.devices.contains(&node.number)) {
+            let (path, file_system) = (mount.path.clone(), mount.file_system.clone());
+            self.push(node, UseKind::Mounted { path, file_system, read_only: mount.read_only });
+        }
+        if machine.swaps.contains(&node.number) {
+            self.push(node, UseKind::Swap);
+        }
+        for writer in machine.writers.iter().filter(|writer| writer.device == node.number) {
+            let (pid, command) = (writer.pid, writer.command.clone());
+            self.push(node, UseKind::OpenForWriting { pid, command });
+        }
+    }
+
+    /// The volumes that are made of a device.
+    fn volumes(&mut self, node: &Node) -> Vec<Node> {
+        let mut volumes = node.holders();
+        for holder in &volumes {
+            let (kind, mut label) = holder.as_holder();
+            label.truncate(TEXT_BYTES_MAX);
+            self.push(node, UseKind::Holder { name: holder.name.clone(), label, kind });
+        }
+        let machine = self.machine;
+        for (loop_device, _) in machine.loops.iter().filter(|(_, behind)| *behind == node.number) {
+            self.push(node, UseKind::Loop { name: loop_device.name.clone() });
+            volumes.push(loop_device.clone());
+        }
+        volumes
+    }
+
+    /// Members of pools. The kernel does not tell which devices an imported pool has.
+    fn zfs(&mut self, facts: &DeviceFacts) {
+        let Some(pools) = &self.machine.pools else { return };
+        for (partition, signature) in facts.all_contents() {
+            if signature.kind != SignatureKind::Zfs || self.found.len() >= USES_MAX {
+                continue;
+            }
+            let mut partitions = facts.partitions.iter().filter(|one| !one.name.is_empty());
+            let named = partitions.find(|one| Some(one.number) == partition);
+            let imported = match signature.label.is_empty() {
+                true if !pools.is_empty() => None,
+                _ => Some(pools.contains(&signature.label)),
+            };
+            let kind = UseKind::Zfs { pool: signature.label.clone(), imported };
+            self.found.push(Use { device: named.map_or(&facts.name, |one| &one.name).clone(), kind });
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Which processes have block devices open for writing.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use hakobu_core::disk::{DeviceNumber, TEXT_BYTES_MAX};
+
+use super::mounts::processes;
+use super::places::{Places, attribute, block_device_at, entries};
+
+/// A process that has a device open for writing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// The device.
+    pub device: DeviceNumber,
+    /// The process.
+    pub pid: u32,
+    /// Its command's name.
+    pub command: Vec<u8>,
+}
+
+/// Looks through the descriptors of all other processes; and whether all could be seen.
+pub fn writers(places: &Places) -> (Vec<Writer>, bool) {
+    let (mut writers, mut all_seen) = (Vec::new(), true);
+    for (pid, process) in processes(places) {
+        if pid == std::process::id() {
+            continue;
+        }
+        let descriptors = process.join("fd");
+        match std::fs::read_dir(&descriptors) {
+            Ok(_) => find(pid, &process, &mut writers),
+            Err(error) => all_seen &= error.kind() != ErrorKind::PermissionDenied,
+        }
+    }
+    (writers, all_seen)
+}
+
+fn find(pid: u32, process: &Path, writers: &mut Vec<Writer>) {
+    for descriptor in entries(&process.join("fd")) {
+        let Some(device) = block_device_at(&descriptor) else { continue };
+        let known = writers.iter().any(|writer| (writer.device, writer.pid) == (device, pid));
+        if known || !is_for_writing(process, &descriptor) {
+            continue;
+        }
+        let mut command = attribute(&process.join("comm")).unwrap_or_default();
+        command.truncate(TEXT_BYTES_MAX);
+        writers.push(Writer { device, pid, command });
+    }
+}
+
+/// Whether a descriptor was opened for writing.
+fn is_for_writing(process: &Path, descriptor: &Path) -> bool {
+    let Some(number) = descriptor.file_name() else { return false };
+    let Some(info) = attribute(&process.join("fdinfo").join(number)) else { return false };
+    flags(&info).is_some_and(|flags| matches!(flags & 3, 1 | 2))
+}
+
+/// The flags of `open` in a file of `fdinfo`, where they are octal.
+fn flags(info: &[u8]) -> Option<u32> {
+    let line = info.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"flags:"))?;
+    u32::from_str_radix(std::str::from_utf8(line).ok()?.trim(), 8).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::flags;
+
+    #[test]
+    fn flags_are_octal() {
+        assert_eq!(flags(b"pos:\t0\nflags:\t0100002\nmnt_id:\t9"), Some(0o100_002));
+        assert_eq!(flags(b"pos:\t0"), None);
+        assert_eq!(flags(b"flags:\t9"), None);
+    }
+}
