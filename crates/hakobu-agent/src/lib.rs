@@ -24,3 +24,4 @@ mod machine;
 mod meet;
 mod relay;
 mod strangers;
+mod told;

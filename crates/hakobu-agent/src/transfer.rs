@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use hakobu_core::endpoint::{DraftKind, Earlier};
+use hakobu_core::endpoint::{DraftKind, Earlier, LossKind};
 use hakobu_core::engine::Summary;
 use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -29,6 +29,7 @@ use crate::places::{self, AtTarget};
 use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Verify};
 use crate::side::{Side, Stop};
 use crate::ssh::{Prompts, SshSettings, Way, find_uploads};
+use crate::told::Told;
 
 /// From this round trip on, connections are limited by their windows rather than by the processor.
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
@@ -67,7 +68,8 @@ pub struct Transfer {
     pub target: Option<Vec<u8>>,
     /// From the start until both ends were ready.
     pub connect: Duration,
-    /// Bytes sent and received by the engine's side; none where no connection was made.
+    /// Bytes sent and received by the engine's side, of all attempts; none where no connection was
+    /// made, or where the engine's machine was lost before it could tell.
     pub wire_bytes: Option<(u64, u64)>,
     /// The most memory of the process at the source and of the one at the target.
     pub peak_memory_bytes: (Option<u64>, Option<u64>),
@@ -93,6 +95,7 @@ pub fn copy_agreed(
 ) -> Transfer {
     let began = Instant::now();
     let mut earlier: Option<Summary> = None;
+    let mut earlier_wire_bytes = None;
     let mut pause = Duration::from_millis(500);
     let mut lost_at = None;
     // Why the connection was lost, for when nothing better is known in the end.
@@ -114,6 +117,7 @@ pub fn copy_agreed(
         if let Some(earlier) = &earlier {
             add_earlier(&mut transfer.summary, earlier);
         }
+        transfer.wire_bytes = sum(transfer.wire_bytes, earlier_wire_bytes);
         let may_retry = |error: &Error| error.may_retry() || (earlier.is_some() && is_of_the_line(error));
         let Some(error) = transfer.summary.fatal.clone().filter(may_retry) else { return transfer };
         // The time counts from the moment the connection was lost, anew whenever something moved.
@@ -143,7 +147,18 @@ pub fn copy_agreed(
             return transfer;
         }
         pause = (pause * 2).min(PAUSE_MAX);
+        earlier_wire_bytes = transfer.wire_bytes;
         earlier = Some(transfer.summary);
+    }
+}
+
+/// What both attempts had on the wire, as far as it is known.
+fn sum(now: Option<(u64, u64)>, earlier: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (now, earlier) {
+        (Some(now), Some(earlier)) => {
+            Some((now.0.saturating_add(earlier.0), now.1.saturating_add(earlier.1)))
+        }
+        (known, None) | (None, known) => known,
     }
 }
 
@@ -165,7 +180,8 @@ fn sleep(time: Duration, cancel: &AtomicBool) -> bool {
     true
 }
 
-/// Adds what earlier attempts did: what they brought over is unchanged for the later ones.
+/// Adds what earlier attempts did: what they brought over is unchanged for the later ones. Bytes
+/// that were sent again are counted again, as is the time that they took.
 fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     let (now, before) = (&mut summary.counters, &earlier.counters);
     // The figures come from another machine, so the sums may be anything.
@@ -182,6 +198,10 @@ fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     add(&mut summary.transfer_ns, earlier.transfer_ns);
     for loss in &earlier.losses {
         match summary.losses.iter_mut().find(|known| known.what == loss.what) {
+            // These are counted of what was found equal as well.
+            Some(known) if matches!(loss.what, LossKind::HardLinks | LossKind::Holes | LossKind::Owner) => {
+                known.count = known.count.max(loss.count);
+            }
             Some(known) => add(&mut known.count, loss.count),
             None => summary.losses.push(loss.clone()),
         }
@@ -243,8 +263,10 @@ impl Attempt<'_, '_> {
         let mut ran = match parties.target {
             None => {
                 transfer.connect = self.began.elapsed();
+                let told = Told::new(&observer, job.lanes);
                 let request = RunHereRequest { job, identity, roots, root, grant };
-                parties.source.run_here(request, &observer, &self.surroundings.cancel)?
+                let ran = parties.source.run_here(request, &told, &self.surroundings.cancel);
+                ran.or_else(|error| told.ran(error))?
             }
             Some(_) => {
                 self.run_apart(&mut parties, transfer, &observer, (job, identity, roots, root, grant))?
@@ -299,16 +321,24 @@ impl Attempt<'_, '_> {
         transfer.transport = if relay.is_some() { "agent, relayed" } else { "agent" };
         transfer.cipher = Some(cipher_name(cipher));
         transfer.connect = self.began.elapsed();
+        engine.depend_on(target)?;
+        let told = Told::new(observer, job.lanes);
         let request = RunRequest { job, roots, capabilities };
-        let ran = engine.run(request, observer, &self.surroundings.cancel);
+        let ran = engine.run(request, &told, &self.surroundings.cancel);
+        let lost = ran.is_err();
+        // Whoever asked for a stop does not want to wait for a farewell either.
+        let stopped = self.surroundings.cancel.load(Relaxed);
         let cut = match &ran {
+            _ if stopped => true,
             Ok(ran) => ran.summary.fatal.as_ref().is_some_and(Error::may_retry),
             Err(error) => error.may_retry(),
         };
         let served = target.end_serving(cut);
-        let mut ran = ran?;
-        transfer.wire_bytes = Some((ran.wire_sent_bytes, ran.wire_received_bytes));
+        let mut ran = ran.or_else(|error| told.ran(error))?;
+        transfer.wire_bytes = (!lost).then_some((ran.wire_sent_bytes, ran.wire_received_bytes));
         match served {
+            // Why the engine's machine was lost is known.
+            _ if lost => {}
             Ok(served) => {
                 transfer.peak_memory_bytes = (ran.peak_memory_bytes, served.peak_memory_bytes);
                 explain(&mut ran.summary, served.error);

@@ -1,7 +1,7 @@
 //! What a run has to say in the end: counters, failures, losses, and what stopped it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,7 @@ pub(super) struct Record {
     fatal: OnceLock<Error>,
     losses: Mutex<BTreeMap<LossKind, Loss>>,
     digest: OnceLock<Digest>,
+    planned_bytes: [AtomicI64; 2],
     differences: Mutex<Vec<Difference>>,
     differing_bytes: AtomicU64,
     lanes_open: AtomicU64,
@@ -73,6 +74,7 @@ impl Record {
             fatal: OnceLock::new(),
             losses: Mutex::default(),
             digest: OnceLock::new(),
+            planned_bytes: Default::default(),
             differences: Mutex::default(),
             differing_bytes: AtomicU64::new(0),
             lanes_open: AtomicU64::new(0),
@@ -92,6 +94,18 @@ impl Record {
 
     pub fn scan_ended(&self, now_ns: u64) {
         self.scan_ended_ns.get_or_init(|| now_ns);
+    }
+
+    /// A dry run found that so many bytes more will be needed, some of which may be `shared` with
+    /// the source.
+    pub fn plan(&self, bytes: i64, shared: bool) {
+        self.planned_bytes[usize::from(shared)].fetch_add(bytes, Relaxed);
+    }
+
+    /// The bytes that will be needed in any case, and those that may be shared.
+    pub fn planned(&self) -> (i64, i64) {
+        let [needed, shared] = &self.planned_bytes;
+        (needed.load(Relaxed), shared.load(Relaxed))
     }
 
     pub fn digest(&self, digest: Digest) {

@@ -177,7 +177,12 @@ fn tree_with_losses() -> tempfile::TempDir {
 fn what_is_not_kept_is_counted_and_is_no_failure() {
     let (place, host) = (tree_with_losses(), Host::up());
     let (source, target) = (place.path().join("source"), place.path().join("target"));
-    let ran = Copy::new().to(&host).arg(contents(&source)).arg(host.at(&target)).run_to(0);
+    let copy = || Copy::new().to(&host).arg(contents(&source)).arg(host.at(&target));
+    let planned = copy().arg("--dry-run").run_to(0);
+    let ran = copy().run_to(0);
+    for what in ["xattr", "acl", "hardlinks", "holes"] {
+        assert_eq!(planned.lost(what), ran.lost(what), "{what}: {:#}", planned.report);
+    }
     let lost = |what| ran.lost(what);
     assert_eq!(
         (lost("xattr"), lost("acl"), lost("hardlinks"), lost("holes")),
@@ -189,6 +194,47 @@ fn what_is_not_kept_is_counted_and_is_no_failure() {
         "not kept: hardlinks of 4 entries, such as ",
         "not kept: xattr of 1 entry, such as attribute at the source",
     ]);
+}
+
+/// A second run finds everything equal, and says all the same what the first one could not keep.
+#[test]
+fn what_an_earlier_run_lost_is_told_again() {
+    let (place, host) = (tree_with_losses(), Host::up());
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    setxattr(&source, "user.colour", b"blue", XattrFlags::empty()).unwrap();
+    let copy = |require: &[&str]| {
+        let typed = [contents(&source), host.at(&target)];
+        Copy::new().to(&host).args(require.iter().map(OsString::from)).args(typed)
+    };
+    copy(&[]).run_to(0);
+    let ran = copy(&[]).run_to(0);
+    assert_eq!(ran.entries("unchanged"), ran.entries("scanned"));
+    // Attributes would cost a look at each entry; the others are in the listing.
+    let lost = |ran: &Ran| (ran.lost("xattr"), ran.lost("acl"), ran.lost("hardlinks"), ran.lost("holes"));
+    assert_eq!(lost(&ran), (0, 0, 4, 2), "{:#}", ran.report);
+
+    for (what, failing) in [("acl", 1), ("hardlinks", 4), ("holes", 2), ("acl,hardlinks,holes", 7)] {
+        let ran = copy(&["--require", what]).run_to(6);
+        assert_eq!(ran.failures().len(), failing, "{what}: {:#}", ran.report);
+        assert_eq!(ran.entries("scanned"), ran.entries("unchanged") + ran.entries("failed"), "{what}");
+    }
+    // Nothing is copied of a directory that must not lose what it has.
+    let ran = copy(&["--require", "xattr"]).run_to(6);
+    assert_eq!(ran.failures().len(), 1, "{:#}", ran.report);
+    rustix::fs::removexattr(&source, "user.colour").unwrap();
+    let ran = copy(&["--require", "xattr"]).run_to(6);
+    assert_eq!(ran.failures(), [("attribute".to_owned(), ran.failures()[0].1.clone())]);
+    assert_eq!(lost(&ran), (0, 1, 4, 2), "{:#}", ran.report);
+
+    // What something else brought to the target is there.
+    fs::remove_file(target.join("linked twice")).unwrap();
+    fs::hard_link(target.join("linked"), target.join("linked twice")).unwrap();
+    let sparse = File::options().write(true).open(target.join("large holes")).unwrap();
+    sparse.set_len(0).unwrap();
+    sparse.set_len(30_000_000).unwrap();
+    sparse.set_modified(fs::metadata(source.join("large holes")).unwrap().modified().unwrap()).unwrap();
+    let ran = copy(&[]).run_to(0);
+    assert_eq!(lost(&ran), (0, 0, 2, 1), "{:#}", ran.report);
 }
 
 #[test]
@@ -215,8 +261,11 @@ fn what_must_not_be_lost_is_refused() {
         for remote in [false, true] {
             let target = place.path().join(format!("{what} {remote}"));
             let typed = if remote { host.at(&target) } else { target.clone().into_os_string() };
-            let ran =
-                Copy::new().to(&host).arg("--require").arg(what).arg(contents(&source)).arg(typed).run_to(6);
+            let copy = || Copy::new().to(&host).arg("--require").arg(what).arg(contents(&source)).arg(&typed);
+            // A dry run foresees it.
+            let planned = copy().arg("-n").run_to(6);
+            assert!(planned.failures().len() == failing && !target.exists(), "{:#}", planned.report);
+            let ran = copy().run_to(6);
             assert_eq!(ran.failures().len(), failing, "{what} {remote}: {:#}", ran.report);
             ran.says(&["--require", "cannot be met"]);
             assert_same(&source.join("plain"), &target.join("plain"));

@@ -144,7 +144,7 @@ impl Worker<'_> {
                         return self.end_file(file, Progress::Abandon);
                     }
                     Ok(Outcome::Stored { losses, .. }) if file.kind == DraftKind::File => {
-                        self.shared.record.losses(losses)
+                        self.shared.record.losses(losses);
                     }
                     Ok(_) => {}
                 }
