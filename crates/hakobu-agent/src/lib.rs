@@ -22,6 +22,7 @@ mod gather;
 mod lock;
 mod machine;
 mod meet;
+mod plan;
 mod relay;
 mod strangers;
 mod told;

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Args, Command, CommandFactory, Parser, Subcommand};
+use clap::{ArgAction, Args, Command, CommandFactory, Parser, Subcommand};
 
 /// Moves files and trees between machines, as fast as the hardware allows.
 #[derive(Debug, Parser)]
@@ -109,8 +109,8 @@ pub struct CopyArguments {
     pub sources: Vec<OsString>,
 
     /// Where it goes: a path, host:path or ssh://host:port/path
-    #[arg(value_name = "TARGET")]
-    pub target: OsString,
+    #[arg(required = true, value_name = "TARGET")]
+    pub target: Option<OsString>,
 
     /// Only say what would be done
     #[arg(short = 'n', long)]
@@ -129,6 +129,10 @@ pub struct CopyArguments {
     /// Read a disk that is in use; what is written meanwhile may be copied half
     #[arg(long, help_heading = "Disks")]
     pub live: bool,
+
+    /// Several disks or files at once: a file with SOURCE and TARGET on each line
+    #[arg(long, value_name = "FILE", help_heading = "Disks", conflicts_with_all = ["sources", "target"])]
+    pub pairs: Option<PathBuf>,
 
     /// This many passes over a disk in use, the last one after --before-last-pass (sync)
     #[arg(long, value_name = "N", help_heading = "Disks",
@@ -263,6 +267,21 @@ pub fn command() -> Command {
         .mut_subcommand("copy", without(&OF_SYNC))
         .mut_subcommand("verify", without(&OF_SYNC))
         .mut_subcommand("verify", without(&OF_WRITING))
+}
+
+/// As [`command`], for a command line on which `--pairs` names all sources and targets.
+pub fn command_for(arguments: &[OsString]) -> Command {
+    let is_pairs = |argument: &OsString| argument.as_encoded_bytes().starts_with(b"--pairs");
+    if !arguments.iter().take_while(|argument| *argument != "--").any(is_pairs) {
+        return command();
+    }
+    let without_places = |verb: Command| {
+        verb.mut_arg("sources", |sources| sources.required(false).num_args(1).action(ArgAction::Set))
+            .mut_arg("target", |target| target.required(false))
+    };
+    ["copy", "sync", "verify"]
+        .into_iter()
+        .fold(command(), |all, verb| all.mut_subcommand(verb, without_places))
 }
 
 /// The same command without what is hidden: what completions may offer.

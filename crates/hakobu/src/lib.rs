@@ -13,6 +13,7 @@ pub mod foreign;
 pub mod later;
 pub mod manual;
 pub mod output;
+pub mod pairs;
 pub mod prompts;
 pub mod render;
 pub mod report_file;
@@ -44,8 +45,9 @@ fn dispatch(arguments: &[OsString]) -> u8 {
     if let Some(words) = wrong.or_else(|| foreign::check(arguments)) {
         return exit::wrong_usage(&words);
     }
-    let parsed =
-        cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = cli::command_for(arguments)
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Cli::from_arg_matches(&matches));
     match parsed {
         Err(error) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {
             exit::wrong_usage(&first_word::no_such_verb(arguments))

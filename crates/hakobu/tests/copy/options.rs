@@ -222,3 +222,32 @@ fn without_a_terminal_there_are_a_first_line_and_a_summary() {
         assert!(err.contains(words), "{err}");
     }
 }
+
+#[test]
+fn pairs_go_to_their_own_targets_and_have_their_own_digests() {
+    let (place, host) = (place(), Host::up());
+    let (one, two) = (place.path().join("one"), place.path().join("two words"));
+    file(&one, 9_000_000);
+    file(&two, 70_000);
+    fs::create_dir(place.path().join("in")).unwrap();
+    let at = |name: &str| host.at(&place.path().join(name)).to_string_lossy().into_owned();
+    let list = place.path().join("pairs");
+    let lines = format!(
+        "# what goes where\n{} {}\n'{}' {}\n",
+        one.display(),
+        at("target"),
+        two.display(),
+        at("in/")
+    );
+    fs::write(&list, lines).unwrap();
+    let ran = Copy::new().to(&host).options("--pairs").arg(&list).run_to(0);
+    for (source, target, index) in [(&one, "target", 0), (&two, "in/two words", 1)] {
+        let bytes = fs::read(source).unwrap();
+        assert!(bytes == fs::read(place.path().join(target)).unwrap(), "{target}");
+        let digest = blake3::hash(&bytes).to_hex().to_string();
+        assert_eq!(ran.report["pairs"][index]["digest_blake3"], digest.as_str());
+    }
+    fs::write(&list, format!("{} {}\n{} {}\n", one.display(), at("x"), two.display(), at("x"))).unwrap();
+    let ran = Copy::new().to(&host).options("--pairs").arg(&list).run_to(2);
+    assert!(ran.err.contains("another pair has the same target"), "{}", ran.err);
+}
