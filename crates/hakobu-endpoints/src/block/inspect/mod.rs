@@ -31,6 +31,8 @@ mod stray;
 mod uses;
 mod writers;
 
+#[cfg(test)]
+mod tests;
 
 pub use medium::Medium;
 pub use places::Places;
