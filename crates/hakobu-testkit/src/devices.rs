@@ -5,8 +5,11 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
+
+static ATTACHING: Mutex<()> = Mutex::new(());
 
 /// A loop device over a file, both gone when it is dropped.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ impl LoopDevice {
     /// # Errors
     /// As [`LoopDevice::new`].
     pub fn over(file: &Path, options: &[&str]) -> io::Result<Self> {
+        // losetup opens a free device to set it up, which must not be one that a test just got.
+        let _one = ATTACHING.lock().unwrap_or_else(PoisonError::into_inner);
         let output = Command::new("losetup").args(["--find", "--show"]).args(options).arg(file).output()?;
         let path = PathBuf::from(stdout("losetup", &output)?.trim());
         Ok(Self { path, file: file.to_path_buf(), _directory: None })
@@ -52,6 +57,20 @@ impl LoopDevice {
     /// The device's node.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Makes the kernel know the partitions that are on it, also a kernel that reads no tables by
+    /// itself. The device has to be made with `--partscan`.
+    ///
+    /// # Errors
+    /// When partx fails; its words are in the error.
+    pub fn update_partitions(&self) -> io::Result<()> {
+        run("partx", &["--update"], &self.path).map(drop)
+    }
+
+    /// The node of a partition.
+    pub fn partition(&self, number: u32) -> PathBuf {
+        self.path.with_file_name(format!("{}p{number}", self.name()))
     }
 
     /// The kernel's name.

@@ -48,7 +48,7 @@ fn a_gpt_is_read_with_its_partitions() {
 
 #[test]
 fn what_is_in_partitions_is_found_where_they_are() {
-    let image = image(&gpt(512)).with((9 << 20) + 0, b"XFSB").with(60 << 20, b"XFSB");
+    let image = image(&gpt(512)).with(9 << 20, b"XFSB").with(60 << 20, b"XFSB");
     let facts = found_on(&image);
     assert_eq!(facts.partitions[0].contents, []);
     assert_eq!(facts.partitions[1].contents[0].kind, SignatureKind::Xfs);
