@@ -3,10 +3,13 @@
 
 pub mod agent;
 pub mod connection;
+pub mod devices;
 pub mod far;
 pub mod look;
 pub mod near;
 pub mod party;
+pub mod passes;
+mod places;
 pub mod request;
 pub mod serve;
 pub mod side;

@@ -26,7 +26,7 @@ impl JobLock {
         match socket {
             Ok(socket) => Ok(Self { _socket: socket }),
             Err(error) if error.kind() == IoKind::AddrInUse => {
-                let words = "the same copy is already running; wait for it, or stop it first";
+                let words = "the same copy is already running";
                 Err(Error::new(ErrorKind::Locked, "locking the job", words))
             }
             Err(error) => Err(Error::io("locking the job", &error)),

@@ -10,7 +10,10 @@ use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::landing::{Ancestry, Identity, TargetFound};
 use hakobu_core::path::EntryPath;
+use hakobu_endpoints::block::inspect::{Places, inspect_device, is_stray};
 use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
+
+use crate::machine::state_directory;
 
 /// The device number of `/dev/null` on Linux.
 const DEV_NULL: u64 = 0x103;
@@ -34,9 +37,12 @@ pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
     if !entry.is_root() {
         resolved.push(OsStr::from_bytes(entry.as_bytes()));
     }
+    let kind = kind_of(&metadata);
+    let device = if kind == Kind::BlockDevice { Some(Box::new(inspect_device(&typed)?)) } else { None };
     Ok(SourceLook {
-        kind: kind_of(&metadata),
-        size_bytes: metadata.len(),
+        kind,
+        size_bytes: device.as_ref().map_or(metadata.len(), |device| device.size_bytes),
+        device,
         ancestry: ancestry(&resolved).map_err(fail)?,
         root: root.into_os_string().into_vec(),
         entry,
@@ -80,11 +86,21 @@ pub fn target(typed: &[u8]) -> Result<TargetLook> {
         None => parent_and_name(&path).unwrap_or_else(|_| (path.clone(), Vec::new())),
     };
     let resolved = followed.unwrap_or_else(|| parent.join(OsStr::from_bytes(&name)));
+    let device = match found {
+        TargetFound::BlockDevice => Some(Box::new(inspect_device(&resolved)?)),
+        _ => None,
+    };
+    let state = device.as_ref().and(state_directory());
+    let unfinished =
+        device.as_ref().zip(state).and_then(|(device, state)| state.unfinished(&device.identity));
     Ok(TargetLook {
         found,
         resolved: resolved.into_os_string().into_vec(),
         parent: parent.into_os_string().into_vec(),
         name,
+        device,
+        unfinished,
+        stray: is_stray(&Places::default(), &path).unwrap_or(false),
     })
 }
 

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use hakobu_endpoints::local::StateDirectory;
 use hakobu_proto::control::Machine;
 
 /// How far up the processes this one comes from are asked.
@@ -122,4 +123,11 @@ mod tests {
         assert!(peak_memory_bytes().unwrap() > 100_000);
         assert!(facts().processors > 0);
     }
+}
+
+/// Where this machine keeps the journals of devices.
+pub fn state_directory() -> Option<StateDirectory> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let is_root = rustix::process::geteuid().is_root();
+    StateDirectory::by_custom(is_root, variable("HOME").as_deref(), variable("XDG_STATE_HOME").as_deref())
 }

@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::checksum::crc64;
+use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::extent::PIECES_PER_CHUNK;
 use hakobu_core::listing::ENTRIES_MAX;
 use hakobu_proto::data::{self, kind};
 use hakobu_proto::listings::Assembler;
@@ -155,9 +157,26 @@ impl RemoteLane {
                 }
                 sent
             }
-            Operation::Begin { draft, path, size_bytes, device } => {
+            Operation::Begin { draft, begin } => {
                 self.expect(ticket, None);
-                self.message(kind::BEGIN, request, &data::Begin { draft, path, size_bytes, device })
+                self.message(kind::BEGIN, request, &data::Begin { draft, begin })
+            }
+            Operation::Sign { draft, extent } => {
+                self.expect(ticket, None);
+                self.message(kind::SIGN, request, &data::Sign { draft, extent })
+            }
+            Operation::Zero { draft, extent, acknowledge } => {
+                if acknowledge {
+                    self.expect(ticket, None);
+                }
+                self.meta.clear();
+                data::encode(&data::Zero { draft, extent }, &mut self.meta)?;
+                let flags = if acknowledge { data::FLAG_ACKNOWLEDGE } else { 0 };
+                self.connection.send(kind::ZERO, flags, request, &self.meta, &[], 0, None).map_err(lost)
+            }
+            Operation::Complete { draft, extent, value, kept } => {
+                self.expect(ticket, None);
+                self.message(kind::COMPLETE, request, &data::Complete { draft, extent, value, kept })
             }
             Operation::Write { draft, offset, buffer, check, acknowledge } => {
                 if acknowledge {
@@ -182,9 +201,9 @@ impl RemoteLane {
                 self.expect(ticket, None);
                 self.message(kind::FINISH, request, &data::Finish { draft, attributes, digest })
             }
-            Operation::Abandon { draft } => {
+            Operation::Abandon { draft, keep } => {
                 self.expect(ticket, None);
-                self.message(kind::ABANDON, request, &draft)
+                self.message(kind::ABANDON, request, &data::Abandon { draft, keep })
             }
             Operation::Apply { changes } => {
                 self.expect(ticket, None);
@@ -274,6 +293,8 @@ impl RemoteLane {
                 listings.finish()?
             }
             (kind::DONE, None) => Outcome::Done,
+            (kind::BEGUN, None) => Outcome::Begun(Box::new(data::decode(&self.payload)?)),
+            (kind::SIGNED, None) => Outcome::Signed(values(&self.payload)?),
             (kind::INSPECTED, None) => Outcome::Inspected(data::decode(self.connection.meta())?),
             (kind::STORED, None) => {
                 let data::Stored { failures, losses } =
@@ -376,6 +397,15 @@ impl Drop for RemoteLane {
         self.wire.sent.fetch_add(self.connection.wire_sent_bytes(), Relaxed);
         self.wire.received.fetch_add(self.connection.wire_received_bytes(), Relaxed);
     }
+}
+
+/// The values in a signature.
+fn values(payload: &[u8]) -> Result<Vec<Digest>> {
+    let (values, rest) = payload.as_chunks::<32>();
+    if !rest.is_empty() || values.len() as u64 > PIECES_PER_CHUNK {
+        return Err(Error::new(ErrorKind::Protocol, "reading an answer", "a signature that is none"));
+    }
+    Ok(values.to_vec())
 }
 
 /// Sends a frame with the checks that the connection wants for its payload.

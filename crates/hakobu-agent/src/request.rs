@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hakobu_core::endpoint::LossKind;
+use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
+
+use crate::passes::Passes;
 
 /// How long a lost connection is tried again unless the user says otherwise.
 pub const RETRY_FOR_DEFAULT: Duration = Duration::from_secs(30);
@@ -44,6 +47,18 @@ pub struct CopyRequest {
     pub data_port: Option<u16>,
     /// Only say what would be done.
     pub dry_run: bool,
+    /// What is done with content.
+    pub mode: Mode,
+    /// Forget what an interrupted run has left, and begin anew.
+    pub restart: bool,
+    /// The identities of disks that may be overwritten although something is on them.
+    pub confirmed: Vec<String>,
+    /// Read a source that is in use: mounted, or open for writing.
+    pub live: bool,
+    /// Several passes over a source that is in use.
+    pub passes: Option<Passes>,
+    /// Go on where the source cannot be read, with zeros in the place of that.
+    pub skip_unreadable: bool,
 }
 
 impl Default for CopyRequest {
@@ -65,6 +80,12 @@ impl Default for CopyRequest {
             data_address: None,
             data_port: None,
             dry_run: false,
+            mode: Mode::Copy,
+            restart: false,
+            confirmed: Vec::new(),
+            live: false,
+            passes: None,
+            skip_unreadable: false,
         }
     }
 }
@@ -137,6 +158,8 @@ pub enum Verify {
     None,
     /// On the wire, and every byte is read for it.
     Wire,
+    /// As `Wire`, and everything is read back from the medium as it is written.
+    Medium,
 }
 
 /// What is certain when the run ends well.

@@ -5,16 +5,14 @@
 //! be done by the grant, inside the local endpoint. A peer that breaks the protocol loses its
 //! connection; an operation that fails is answered.
 
-use std::sync::Arc;
-
 use hakobu_core::checksum::Crc64;
 use hakobu_core::digest::PieceHasher;
 use hakobu_core::endpoint::{Lane, Operation, Outcome, Wait};
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::extent::PIECE_BYTES;
+use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::job::LANES_MAX;
 use hakobu_core::pack::PACK_BYTES_MAX;
-use hakobu_endpoints::local::{Draft, LocalTarget, LocalTargetLane};
+use hakobu_endpoints::local::{DraftWriter, LocalTarget, LocalTargetLane};
 use hakobu_proto::data::{self, kind};
 use hakobu_proto::listings;
 
@@ -72,6 +70,9 @@ impl Session {
     }
 
     fn handle(&mut self, frame: &Incoming) -> Result<()> {
+        if frame.kind == kind::ZERO {
+            return self.zero(frame);
+        }
         if frame.kind == kind::WRITE {
             return match sound_write(frame, self.connection.meta()) {
                 Ok(write) => self.write(frame, write),
@@ -99,8 +100,16 @@ impl Session {
         let decoded = match frame.kind {
             kind::INSPECT => Operation::Inspect { root: 0, path: data::decode(meta)? },
             kind::BEGIN => {
-                let data::Begin { draft, path, size_bytes, device } = data::decode(meta)?;
-                Operation::Begin { draft, path, size_bytes, device }
+                let data::Begin { draft, begin } = data::decode(meta)?;
+                Operation::Begin { draft, begin }
+            }
+            kind::SIGN => {
+                let data::Sign { draft, extent } = data::decode(meta)?;
+                Operation::Sign { draft, extent: sound_extent(extent)? }
+            }
+            kind::COMPLETE => {
+                let data::Complete { draft, extent, value, kept } = data::decode(meta)?;
+                Operation::Complete { draft, extent: sound_extent(extent)?, value, kept }
             }
             kind::FINISH => {
                 let data::Finish { draft, attributes, digest } = data::decode(meta)?;
@@ -109,7 +118,10 @@ impl Session {
                 }
                 Operation::Finish { draft, attributes, digest }
             }
-            kind::ABANDON => Operation::Abandon { draft: data::decode(meta)? },
+            kind::ABANDON => {
+                let data::Abandon { draft, keep } = data::decode(meta)?;
+                Operation::Abandon { draft, keep }
+            }
             kind::BARRIER => Operation::Barrier,
             kind::LIST => {
                 let budget = data::decode::<u32>(meta)?.min(data::LIST_BUDGET_MAX);
@@ -156,17 +168,45 @@ impl Session {
     /// Writes a piece as it arrives, without waiting for the whole of it, and checks it in the end:
     /// a draft is not visible, and one that got a bad piece can no longer be finished.
     fn write(&mut self, frame: &Incoming, write: data::Write) -> Result<()> {
+        let acknowledge = frame.flags & data::FLAG_ACKNOWLEDGE != 0;
         let result = match self.lane.draft_writer(write.draft) {
-            Ok(draft) => {
-                let written = receive_piece(&mut self.connection, frame, &draft, write.offset)?;
+            Ok(writer) => {
+                let mut written = receive_piece(&mut self.connection, frame, writer, write.offset)?;
+                if acknowledge {
+                    written = written.and_then(|()| writer.flush());
+                }
                 if let Err(error) = &written {
-                    draft.fail(error.clone());
+                    writer.draft().fail(error.clone());
                 }
                 // An earlier piece of this draft may have failed without having been answered.
-                written.and_then(|()| draft.check())
+                written.and_then(|()| writer.draft().check())
             }
             Err(error) => Err(error),
         };
+        if !acknowledge {
+            return Ok(());
+        }
+        self.answer(frame.request, result.map(|()| Outcome::Done))
+    }
+
+    /// As a write whose content need not travel.
+    fn zero(&mut self, frame: &Incoming) -> Result<()> {
+        let decoded = data::decode::<data::Zero>(self.connection.meta());
+        let decoded = decoded.and_then(|zero| match frame.payload_bytes {
+            0 => Ok((zero.draft, sound_extent(zero.extent)?)),
+            _ => Err(breach("a payload where none belongs")),
+        });
+        let (draft, extent) = match decoded {
+            Ok(decoded) => decoded,
+            Err(error) => return self.cut_off(frame, error),
+        };
+        let result = self.lane.draft_writer(draft).and_then(|writer| {
+            let zeroed = writer.zero(extent);
+            if let Err(error) = &zeroed {
+                writer.draft().fail(error.clone());
+            }
+            zeroed.and_then(|()| writer.draft().check())
+        });
         if frame.flags & data::FLAG_ACKNOWLEDGE == 0 {
             return Ok(());
         }
@@ -199,7 +239,19 @@ impl Session {
                 data::Stored { failures, losses }.encode_bounded(&mut self.payload)?;
                 send_checked(connection, kind::STORED, 0, request, &[], &self.payload)?;
             }
-            Outcome::Fetched(_) | Outcome::Read(_) | Outcome::Opened(_) => {
+            Outcome::Begun(begun) => {
+                self.payload.clear();
+                data::encode(&*begun, &mut self.payload)?;
+                send_checked(connection, kind::BEGUN, 0, request, &[], &self.payload)?;
+            }
+            Outcome::Signed(values) => {
+                send_checked(connection, kind::SIGNED, 0, request, &[], values.as_flattened())?;
+            }
+            Outcome::Fetched(_)
+            | Outcome::Read(_)
+            | Outcome::Hole { .. }
+            | Outcome::ReadPartly { .. }
+            | Outcome::Opened(_) => {
                 return Err(breach("an operation that reads"));
             }
         }
@@ -209,7 +261,8 @@ impl Session {
     /// The peer broke the protocol: it learns why, if it asked for an answer, and loses the
     /// connection.
     fn cut_off(&mut self, frame: &Incoming, error: Error) -> Result<()> {
-        if frame.kind != kind::WRITE || frame.flags & data::FLAG_ACKNOWLEDGE != 0 {
+        let may_be_silent = matches!(frame.kind, kind::WRITE | kind::ZERO);
+        if !may_be_silent || frame.flags & data::FLAG_ACKNOWLEDGE != 0 {
             self.answer_failure(frame.request, error.clone())?;
         }
         Err(error)
@@ -235,23 +288,33 @@ fn sound_write(frame: &Incoming, meta: &[u8]) -> Result<data::Write> {
     Ok(write)
 }
 
+/// A range that can be one of a file's.
+fn sound_extent(extent: Extent) -> Result<Extent> {
+    let end = extent.offset.checked_add(extent.length).filter(|end| i64::try_from(*end).is_ok());
+    if extent.length == 0 || end.is_none() || !extent.offset.is_multiple_of(PIECE_BYTES) {
+        return Err(breach("a range that is none"));
+    }
+    Ok(extent)
+}
+
 /// Takes a piece from the connection into the draft. The outer result is the connection's, the
 /// inner one the draft's; after a failure of the draft the rest of the piece is skipped.
 fn receive_piece(
     connection: &mut Connection,
     frame: &Incoming,
-    draft: &Arc<Draft>,
+    writer: &mut DraftWriter,
     begin: u64,
 ) -> Result<Result<()>> {
     let mut crc = Crc64::default();
-    let mut hasher = frame.digest.map(|digest| (PieceHasher::new(draft.size_bytes(), begin), digest));
+    let mut hasher =
+        frame.digest.map(|digest| (PieceHasher::new(writer.draft().size_bytes(), begin), digest));
     let mut offset = begin;
     while let Some(bytes) = connection.payload_piece(WRITE_STEP_BYTES).map_err(lost)? {
         match &mut hasher {
             Some((hasher, _)) => hasher.update(bytes),
             None => crc.update(bytes),
         }
-        if let Err(error) = draft.write_all_at(offset, &[bytes]) {
+        if let Err(error) = writer.write(offset, bytes) {
             return Ok(Err(error));
         }
         offset += bytes.len() as u64;

@@ -432,7 +432,7 @@ fn open_source(roots: &[PathBytes], job: &Job) -> Result<LocalSource> {
 fn target_options(job: &[u8; 16]) -> TargetOptions {
     let mut key = [0; 32];
     key[..16].copy_from_slice(job);
-    TargetOptions { job: key, durable: true }
+    TargetOptions { job: key, durable: true, state: machine::state_directory() }
 }
 
 fn failed(error: Error) -> Ran {

@@ -6,22 +6,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use hakobu_core::endpoint::{DraftKind, Earlier};
 use hakobu_core::engine::Summary;
 use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::{Grant, GrantedPlace};
-use hakobu_core::job::{Item, Job, LANES_MAX};
-use hakobu_core::landing::{Landing, LandingRoot, SourceFound, land, relation};
+use hakobu_core::job::{Item, Job, LANES_MAX, Mode};
+use hakobu_core::landing::{Landing, LandingRoot, SourceFound, TargetFound, land, relation};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{
     Cipher, Machine, PathBytes, Ran, RunHereRequest, RunRequest, SourceAsk, SourceLook, TargetLook,
 };
 
+use crate::devices::{self, Agreed};
 use crate::far::{FarSide, STARTING};
 use crate::meet::{Meeting, Met};
 use crate::party::Party;
+use crate::passes::Pass;
+use crate::places::{self, AtTarget};
 use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Verify};
 use crate::side::{Side, Stop};
 use crate::ssh::{Prompts, SshSettings, Way, find_uploads};
@@ -69,10 +73,24 @@ pub struct Transfer {
     pub peak_memory_bytes: (Option<u64>, Option<u64>),
     /// Whether data was checked as it was written.
     pub verified: bool,
+    /// The passes over a source in use, if there were any.
+    pub passes: Vec<Pass>,
 }
 
 /// Copies. Everything that went wrong is in the result.
 pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {
+    match &request.passes {
+        Some(passes) => crate::passes::run(request, passes, surroundings),
+        None => copy_agreed(request, surroundings, &mut Agreed::default()),
+    }
+}
+
+/// Copies once, where the disk to overwrite may have been agreed on before.
+pub fn copy_agreed(
+    request: &CopyRequest,
+    surroundings: &mut Surroundings<'_>,
+    agreed: &mut Agreed,
+) -> Transfer {
     let began = Instant::now();
     let mut earlier: Option<Summary> = None;
     let mut pause = Duration::from_millis(500);
@@ -84,7 +102,8 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
         let login_limit = lost_at.map(|lost: Instant| {
             request.retry_for.saturating_sub(lost.elapsed()).clamp(LOGIN_AGAIN_MIN, LOGIN_AGAIN_MAX)
         });
-        let attempt = Attempt { request, surroundings: &mut *surroundings, began, login_limit };
+        let agreed = &mut *agreed;
+        let attempt = Attempt { request, surroundings: &mut *surroundings, began, login_limit, agreed };
         if let Err(error) = attempt.run(&mut transfer) {
             transfer.summary.fatal.get_or_insert(error);
         }
@@ -188,14 +207,22 @@ struct Attempt<'a, 'b> {
     began: Instant,
     /// How long a login may take, if it is not the first.
     login_limit: Option<Duration>,
+    agreed: &'a mut Agreed,
 }
 
 impl Attempt<'_, '_> {
     fn run(mut self, transfer: &mut Transfer) -> Result<()> {
         let mut parties = self.parties()?;
         let sources = self.look_at_sources(&mut parties.source)?;
-        let target = parties.target().look_at_target(self.request.target.path())?;
+        let target = self.look_at_target(parties.target())?;
         let landing = self.landing(&sources, &target)?;
+        let disk = devices::check(
+            self.request,
+            (&sources, &target),
+            self.agreed,
+            self.surroundings.prompts,
+            self.surroundings.observer,
+        )?;
         let (root, places) = root_and_places(&landing, &target)?;
         self.refuse_nesting(&mut parties, &sources, &root, &places)?;
         transfer.sources = sources.iter().map(|source| parties.source.name_of(&source.resolved)).collect();
@@ -206,18 +233,27 @@ impl Attempt<'_, '_> {
         });
         let identity = self.identity(transfer);
         transfer.job = Some(identity.iter().map(|byte| format!("{byte:02x}")).collect());
-        let job = self.job(&mut parties, &sources, &landing, &places);
-        let grant = grant(&sources, &places, &landing, &parties);
+        let job = self.job(&mut parties, &sources, (&landing, target.found), &places);
+        let mut grant = grant(&sources, &places, &landing, &parties);
+        grant.places.iter_mut().for_each(|place| place.device.clone_from(&disk));
         transfer.verified = job.digest && !job.dry_run;
         let roots = sources.iter().map(|source| PathBytes(source.root.clone())).collect();
-        let ran = match parties.target {
+        let named_root = parties.target().name_of(&root);
+        let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
+        let mut ran = match parties.target {
             None => {
                 transfer.connect = self.began.elapsed();
                 let request = RunHereRequest { job, identity, roots, root, grant };
-                parties.source.run_here(request, self.surroundings.observer, &self.surroundings.cancel)?
+                parties.source.run_here(request, &observer, &self.surroundings.cancel)?
             }
-            Some(_) => self.run_apart(&mut parties, transfer, (job, identity, roots, root, grant))?,
+            Some(_) => {
+                self.run_apart(&mut parties, transfer, &observer, (job, identity, roots, root, grant))?
+            }
         };
+        ran.summary.failures.iter_mut().for_each(|failure| places::name_failure(failure, &named_root));
+        if let Some(fatal) = &mut ran.summary.fatal {
+            places::name_fatal(fatal, &parties.source, &named_root);
+        }
         if transfer.transport == "local" {
             transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes);
         }
@@ -241,6 +277,7 @@ impl Attempt<'_, '_> {
         &mut self,
         parties: &mut Parties,
         transfer: &mut Transfer,
+        observer: &dyn Observer,
         (job, identity, roots, root, grant): (Job, [u8; 16], Vec<PathBytes>, Vec<u8>, Grant),
     ) -> Result<Ran> {
         let Parties { source: engine, target: Some(target) } = parties else {
@@ -257,12 +294,13 @@ impl Attempt<'_, '_> {
             data_port: self.request.data_port,
             observer: self.surroundings.observer,
         };
-        let Met { capabilities, relay } = meeting.meet(engine, target)?;
+        let met = meeting.meet(engine, target);
+        let Met { capabilities, relay } = met.map_err(|error| places::on(target, &root, error))?;
         transfer.transport = if relay.is_some() { "agent, relayed" } else { "agent" };
         transfer.cipher = Some(cipher_name(cipher));
         transfer.connect = self.began.elapsed();
         let request = RunRequest { job, roots, capabilities };
-        let ran = engine.run(request, self.surroundings.observer, &self.surroundings.cancel);
+        let ran = engine.run(request, observer, &self.surroundings.cancel);
         let cut = match &ran {
             Ok(ran) => ran.summary.fatal.as_ref().is_some_and(Error::may_retry),
             Err(error) => error.may_retry(),
@@ -375,7 +413,13 @@ impl Attempt<'_, '_> {
         if looks.len() != self.request.sources.len() {
             return Err(Error::new(ErrorKind::Protocol, "looking at the sources", "an answer is missing"));
         }
-        looks.into_iter().collect()
+        let looks = looks.into_iter().zip(&self.request.sources);
+        looks.map(|(look, source)| look.map_err(|error| places::on(party, source.path(), error))).collect()
+    }
+
+    fn look_at_target(&self, party: &mut Party) -> Result<TargetLook> {
+        let path = self.request.target.path();
+        party.look_at_target(path).map_err(|error| places::on(party, path, error))
     }
 
     fn landing(&self, sources: &[SourceLook], target: &TargetLook) -> Result<Landing> {
@@ -386,11 +430,25 @@ impl Attempt<'_, '_> {
             .zip(sources)
             .map(|(location, look)| SourceFound { location, kind: look.kind })
             .collect();
-        if let Some(device) =
-            sources.iter().zip(&self.request.sources).find(|(look, _)| look.kind == Kind::BlockDevice)
+        if self.request.mode != Mode::Copy {
+            if let Some(tree) = found.iter().find(|source| source.kind == Kind::Directory) {
+                let words =
+                    "sync and verify are for one file or disk in this version; hakobu copy brings over trees";
+                let error = Error::new(ErrorKind::Usage, "looking at the source", words);
+                return Err(error.at(tree.location.as_typed()));
+            }
+            if self.request.mode == Mode::Compare && matches!(target.found, TargetFound::Absent { .. }) {
+                let words = "there is nothing to compare with";
+                let error = Error::new(ErrorKind::NotFound, "looking at the target", words);
+                return Err(error.at(self.request.target.as_typed()));
+            }
+        }
+        if self.request.verify == Verify::Medium
+            && let Some(tree) = found.iter().find(|source| source.kind == Kind::Directory)
         {
-            let words = "copying a block device comes with a later version";
-            return Err(Error::new(ErrorKind::Usage, "looking at the source", words).at(device.1.as_typed()));
+            let words = "--verify medium is for single files and disks in this version";
+            let error = Error::new(ErrorKind::Usage, "looking at the source", words);
+            return Err(error.at(tree.location.as_typed()));
         }
         land(&found, &self.request.target, target.found)
     }
@@ -403,7 +461,8 @@ impl Attempt<'_, '_> {
         root: &[u8],
         places: &[EntryPath],
     ) -> Result<()> {
-        let there = parties.target().look_at_places(root, places)?;
+        let target = parties.target();
+        let there = target.look_at_places(root, places).map_err(|error| places::on(target, root, error))?;
         if there.len() != places.len() {
             return Err(Error::new(ErrorKind::Protocol, "looking at the target", "an answer is missing"));
         }
@@ -416,11 +475,23 @@ impl Attempt<'_, '_> {
 
     // The job
 
+    /// What a source's content is written to.
+    fn place(&self, landing: &Landing, source: &SourceLook, found: TargetFound) -> DraftKind {
+        let content = matches!(source.kind, Kind::File | Kind::BlockDevice);
+        match (landing.root, self.request.mode) {
+            (LandingRoot::Discard, _) => DraftKind::Sink,
+            (_, Mode::Compare) => DraftKind::Compare,
+            (LandingRoot::Device, _) => DraftKind::Device,
+            (LandingRoot::Parent, Mode::Delta) if content && found == TargetFound::File => DraftKind::InPlace,
+            _ => DraftKind::File,
+        }
+    }
+
     fn job(
         &self,
         parties: &mut Parties,
         sources: &[SourceLook],
-        landing: &Landing,
+        (landing, found): (&Landing, TargetFound),
         places: &[EntryPath],
     ) -> Job {
         let items = sources
@@ -431,6 +502,7 @@ impl Attempt<'_, '_> {
                 root: root as u16,
                 source: source.entry.clone(),
                 target: place.clone(),
+                place: self.place(landing, source, found),
             })
             .collect();
         let replaced = |path: &EntryPath| {
@@ -439,13 +511,16 @@ impl Attempt<'_, '_> {
         Job {
             items,
             make_directory: landing.create_target_directory.clone().filter(|path| !replaced(path)),
-            device: landing.root == LandingRoot::Discard,
             lanes: self.lanes(parties),
             digest: self.request.verify != Verify::None,
-            clone: self.request.verify != Verify::Wire,
+            clone: !matches!(self.request.verify, Verify::Wire | Verify::Medium),
             durable: self.request.durable == Durable::Yes,
             dry_run: self.request.dry_run,
             require: self.request.require.iter().copied().collect(),
+            mode: self.request.mode,
+            earlier: if self.request.restart { Earlier::Forget } else { Earlier::Refuse },
+            verify_medium: self.request.verify == Verify::Medium,
+            skip_unreadable: self.request.skip_unreadable,
         }
     }
 
@@ -503,7 +578,9 @@ fn root_and_places(landing: &Landing, target: &TargetLook) -> Result<(Vec<u8>, V
     Ok(match landing.root {
         LandingRoot::Target => (target.resolved.clone(), landing.places.clone()),
         LandingRoot::Parent => (target.parent.clone(), landing.places.clone()),
-        LandingRoot::Discard => (target.parent.clone(), vec![EntryPath::new(target.name.clone())?]),
+        LandingRoot::Discard | LandingRoot::Device => {
+            (target.parent.clone(), vec![EntryPath::new(target.name.clone())?])
+        }
     })
 }
 
@@ -533,9 +610,9 @@ fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, partie
     if let Some(directory) = &landing.create_target_directory {
         granted.entry(directory.clone()).or_default();
     }
-    let files_only = sources.iter().all(|source| source.kind == Kind::File);
+    let files_only = sources.iter().all(|source| matches!(source.kind, Kind::File | Kind::BlockDevice));
     Grant {
-        places: granted.into_iter().map(|(path, tree)| GrantedPlace { path, tree }).collect(),
+        places: granted.into_iter().map(|(path, tree)| GrantedPlace::new(path, tree)).collect(),
         may_chown: true,
         may_set_id: trusted,
         bytes_max: files_only

@@ -77,6 +77,14 @@ counters! {
     target_written_bytes,
     /// Bytes of files that share their blocks with the source.
     cloned_bytes,
+    /// Bytes of zeros and holes that did not travel.
+    zeros_skipped_bytes,
+    /// Bytes read back from the target, to be compared.
+    target_read_bytes,
+    /// Bytes of acknowledged chunks that were zeros, or that the target had.
+    bytes_kept,
+    /// Bytes that an earlier, interrupted run had brought over.
+    bytes_resumed,
 }
 
 /// One counter with one writer and any number of readers.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
-use crate::extent::PIECE_BYTES;
+use crate::extent::{PIECE_BYTES, PIECES_PER_CHUNK};
 
 /// A BLAKE3 digest of 32 bytes.
 pub type Digest = [u8; 32];
@@ -52,6 +52,34 @@ impl PieceHasher {
     }
 }
 
+/// A complete subtree of one file's BLAKE3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Subtree {
+    /// It covers `1 << level` pieces.
+    pub level: u32,
+    /// It begins at piece `position << level`.
+    pub position: u64,
+    /// Its chaining value.
+    pub value: Digest,
+}
+
+/// The level of a whole chunk's subtree.
+pub const CHUNK_LEVEL: u32 = PIECES_PER_CHUNK.trailing_zeros();
+
+/// The value of a whole chunk from those of its pieces, or `None` for a part of a chunk. The file
+/// has to be longer than the chunk.
+pub fn chunk_value(pieces: &[Digest]) -> Option<Digest> {
+    let mut values: [Digest; PIECES_PER_CHUNK as usize] = pieces.try_into().ok()?;
+    let mut count = values.len();
+    while count > 1 {
+        for index in 0..count / 2 {
+            values[index] = merge_subtrees_non_root(&values[2 * index], &values[2 * index + 1], Mode::Hash);
+        }
+        count /= 2;
+    }
+    Some(values[0])
+}
+
 /// Subtrees of one file's BLAKE3, joined as their neighbours arrive.
 #[derive(Debug)]
 pub struct Forest {
@@ -70,9 +98,21 @@ impl Forest {
 
     /// Adds the value of piece number `index`, as [`piece_value`] gave it. Each piece once.
     pub fn add(&mut self, index: u64, value: Digest) {
-        debug_assert!(index < self.pieces);
-        self.joined += 1;
-        let (mut level, mut position, mut value) = (0, index, value);
+        self.add_subtree(Subtree { level: 0, position: index, value });
+    }
+
+    /// Adds a subtree that does not cover the whole file. Each piece once.
+    ///
+    /// `false`: it does not fit, or overlaps one that is there, and was not added.
+    pub fn add_subtree(&mut self, subtree: Subtree) -> bool {
+        let Subtree { mut level, mut position, mut value } = subtree;
+        let pieces = 1u64.checked_shl(level).unwrap_or(0);
+        let end = position.checked_add(1).and_then(|next| next.checked_mul(pieces));
+        let fits = pieces > 0 && end.is_some_and(|end| end <= self.pieces);
+        if !fits || self.subtrees.contains_key(&(level, position)) {
+            return false;
+        }
+        self.joined += pieces;
         // The top of the tree is merged by `digest`, as BLAKE3 marks the root.
         while !self.is_top(level + 1, position >> 1) {
             match self.subtrees.remove(&(level, position ^ 1)) {
@@ -86,6 +126,17 @@ impl Forest {
             }
         }
         self.subtrees.insert((level, position), value);
+        true
+    }
+
+    /// The subtrees held at the moment, in order.
+    pub fn subtrees(&self) -> Vec<Subtree> {
+        let held = self.subtrees.iter();
+        let mut held: Vec<_> = held
+            .map(|((level, position), value)| Subtree { level: *level, position: *position, value: *value })
+            .collect();
+        held.sort_by_key(|subtree| subtree.position << subtree.level);
+        held
     }
 
     /// Whether the subtree at `level` and `position` would cover the whole file.
@@ -133,6 +184,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::extent::CHUNK_BYTES;
 
     fn data(length: usize) -> Vec<u8> {
         (0..length).map(|index| (index * 31 + index / 251) as u8).collect()
@@ -174,6 +226,38 @@ mod tests {
         let data = data(64 * PIECE_BYTES as usize);
         let (_, most) = forest_digest(&data, &(0..64).collect::<Vec<_>>());
         assert!(most <= 7, "{most} subtrees");
+    }
+
+    #[test]
+    fn chunks_kept_by_an_earlier_run_give_the_standard_digest() {
+        let data = data(5 * CHUNK_BYTES as usize + 700);
+        let size = data.len() as u64;
+        let values = |chunk: usize| {
+            let begin = chunk * CHUNK_BYTES as usize;
+            let bytes = &data[begin..data.len().min(begin + CHUNK_BYTES as usize)];
+            let pieces =
+                bytes.chunks(PIECE_BYTES as usize).zip((begin as u64..).step_by(PIECE_BYTES as usize));
+            pieces.map(|(piece, offset)| piece_value(size, offset, piece)).collect::<Vec<_>>()
+        };
+        let mut kept = Forest::new(size);
+        for chunk in [3, 0, 1] {
+            let value = chunk_value(&values(chunk)).unwrap();
+            let subtree = Subtree { level: CHUNK_LEVEL, position: chunk as u64, value };
+            assert!(kept.add_subtree(subtree));
+        }
+        assert_eq!(chunk_value(&values(5)), None);
+        let mut forest = Forest::new(size);
+        for subtree in kept.subtrees() {
+            assert!(forest.add_subtree(subtree) && !forest.add_subtree(subtree));
+        }
+        assert!(!forest.add_subtree(Subtree { level: 64, position: 0, value: [0; 32] }));
+        assert!(!forest.add_subtree(Subtree { level: 0, position: u64::MAX, value: [0; 32] }));
+        for chunk in [4, 2, 5] {
+            (chunk as u64 * PIECES_PER_CHUNK..)
+                .zip(values(chunk))
+                .for_each(|(index, value)| forest.add(index, value));
+        }
+        assert_eq!(forest.digest().unwrap(), *blake3::hash(&data).as_bytes());
     }
 
     proptest! {

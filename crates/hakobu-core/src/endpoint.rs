@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::capabilities::Capabilities;
-use crate::digest::Digest;
+use crate::digest::{Digest, Subtree};
 use crate::entry::{Attributes, Metadata};
 use crate::error::{Error, Result};
 use crate::event::Failure;
@@ -123,6 +123,8 @@ pub struct SourceFile {
     pub path: EntryPath,
     /// What the scan said.
     pub metadata: Metadata,
+    /// Whether ranges that cannot be read are read as zeros and named, instead of failing.
+    pub tolerant: bool,
 }
 
 /// Entries of one directory that travel in one pack.
@@ -147,6 +149,73 @@ pub struct Pick {
 
 /// The number of a draft within a session, chosen by the engine.
 pub type DraftId = u64;
+
+/// What a draft writes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum DraftKind {
+    /// A new file, which becomes visible when it is finished.
+    #[default]
+    File,
+    /// An existing character device that swallows what it is given, such as `/dev/null`.
+    Sink,
+    /// An existing block device.
+    Device,
+    /// An existing regular file, changed where it lies.
+    InPlace,
+    /// An existing file or block device that is only compared, never written.
+    Compare,
+}
+
+/// What to do about an earlier run's journal of the same draft.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Earlier {
+    /// Go on where it ended; begin anew if it was for another version of the source.
+    #[default]
+    Continue,
+    /// Go on where it ended; fail with `SourceChanged` if it was for another version.
+    Refuse,
+    /// Forget it.
+    Forget,
+}
+
+/// How a draft begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Begin {
+    /// Where it will be visible once it is finished, or where it is.
+    pub path: EntryPath,
+    /// How many bytes it will have.
+    pub size_bytes: u64,
+    /// What it writes to.
+    pub kind: DraftKind,
+    /// What stands for the version of the source. With it the target may keep a journal, so that
+    /// a later run need not begin anew.
+    pub version: Option<Digest>,
+    /// What to do about an earlier run's journal.
+    pub earlier: Earlier,
+    /// The source has holes: no room is taken for all of it beforehand.
+    pub sparse: bool,
+    /// Read everything back from the medium, and check it, before it counts as written.
+    pub verify_medium: bool,
+}
+
+impl Begin {
+    /// A new file without a journal.
+    pub fn file(path: EntryPath, size_bytes: u64) -> Self {
+        Self { path, size_bytes, ..Self::default() }
+    }
+}
+
+/// What an earlier run has done of a draft that keeps a journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Begun {
+    /// Ranges that are complete: whole chunks, in order, none touching another.
+    pub done: Vec<Extent>,
+    /// BLAKE3 subtrees of these, as [`crate::digest::Forest`] has them; empty where no digest was
+    /// taken.
+    pub subtrees: Vec<Subtree>,
+    /// The values of some of the chunks, to find out whether the source is still the same.
+    pub samples: Vec<(Extent, Digest)>,
+}
 
 /// How the target checks a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -258,16 +327,41 @@ pub enum Operation {
         /// The pack, as [`crate::pack::PackBuilder`] made it.
         pack: Vec<u8>,
     },
-    /// Begin a draft. Target.
+    /// Begin a draft: answered with [`Outcome::Begun`] when it keeps a journal. Target.
     Begin {
         /// Its number from now on.
         draft: DraftId,
-        /// Where it will be visible once it is finished.
-        path: EntryPath,
-        /// How many bytes it will have.
-        size_bytes: u64,
-        /// Write into the existing character device of this name instead of making a file.
-        device: bool,
+        /// What it is.
+        begin: Begin,
+    },
+    /// Tell the values of the pieces that the target has in this range of a draft: answered with
+    /// [`Outcome::Signed`]. Target.
+    Sign {
+        /// The draft, which is in place or only compared.
+        draft: DraftId,
+        /// The range: at most a chunk.
+        extent: Extent,
+    },
+    /// Make a range of a draft read as zeros. Answered as [`Operation::Write`] is. Target.
+    Zero {
+        /// The draft.
+        draft: DraftId,
+        /// The range.
+        extent: Extent,
+        /// Whether to answer when it succeeds.
+        acknowledge: bool,
+    },
+    /// Everything in a range has been written by this lane, made zero, or is to be kept as the
+    /// target has it. Always answered; a journal remembers it. Target.
+    Complete {
+        /// The draft.
+        draft: DraftId,
+        /// The range: one chunk, or several that are zeros.
+        extent: Extent,
+        /// The BLAKE3 value of the whole chunk, where it was taken.
+        value: Option<Digest>,
+        /// Whether a journal may remember it. If not, a later run does it again.
+        kept: bool,
     },
     /// Write a piece of a draft. A completion comes with `acknowledge` or on failure; it covers all
     /// earlier writes of this lane to the draft. Target.
@@ -305,6 +399,8 @@ pub enum Operation {
     Abandon {
         /// The draft.
         draft: DraftId,
+        /// Leave what a later run can use.
+        keep: bool,
     },
     /// Make changes in order. Target.
     Apply {
@@ -326,10 +422,28 @@ pub enum Outcome {
     Fetched(Fetched),
     /// The piece. It is shorter than the extent only if the file has been cut short: an error.
     Read(PieceBuffer),
+    /// The piece lies in a hole of the file. Nothing was read.
+    Hole {
+        /// The buffer, unused.
+        buffer: PieceBuffer,
+        /// Where the hole ends: not before the end of the piece.
+        end: u64,
+    },
+    /// The piece, of which some ranges could not be read and are zeros.
+    ReadPartly {
+        /// The bytes.
+        buffer: PieceBuffer,
+        /// What could not be read.
+        unreadable: Vec<Extent>,
+    },
     /// The file is open.
     Opened(Arc<OwnedFd>),
     /// Confirmed, written, cloned, begun, finished, abandoned, or brought to stable storage.
     Done,
+    /// A draft that keeps a journal has been begun.
+    Begun(Box<Begun>),
+    /// The values of the pieces in a range, in order ([`crate::digest::piece_value`]).
+    Signed(Vec<Digest>),
     /// Stored, applied or finished, except for these.
     Stored {
         /// The entries that failed: their index among the pack's entries or the changes.
@@ -394,6 +508,14 @@ impl LossKind {
             LossKind::Holes => "holes",
             LossKind::Owner => "owner",
             LossKind::SetId => "setid",
+        }
+    }
+
+    /// The side that notices it, `source` or `target`: an example is a path there.
+    pub fn side(self) -> &'static str {
+        match self {
+            LossKind::Acl | LossKind::Xattr | LossKind::HardLinks | LossKind::Holes => "source",
+            LossKind::Owner | LossKind::SetId => "target",
         }
     }
 }

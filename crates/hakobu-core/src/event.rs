@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::Snapshot;
 use crate::error::Error;
+use crate::extent::Extent;
 use crate::path::serde_bytes_vec;
 
 /// Something that happened in a run. Never one per file or chunk, except for failures and the
@@ -53,8 +54,19 @@ pub struct Failure {
     /// The path, below the source's root or as the user typed it.
     #[serde(with = "serde_bytes_vec")]
     pub path: Vec<u8>,
-    /// What went wrong.
+    /// What went wrong. Its place is the path below the target's root if that is where it went wrong
+    /// (`.` for the root itself), and empty if it was at the source.
     pub error: Error,
+}
+
+/// A range in which the target differs from the source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// The path below the target's root.
+    #[serde(with = "serde_bytes_vec")]
+    pub path: Vec<u8>,
+    /// The range.
+    pub extent: Extent,
 }
 
 /// Whoever watches a run. Called from the lanes, so it must be quick and must not block for long.

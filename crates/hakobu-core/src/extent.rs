@@ -10,8 +10,11 @@ pub const PIECES_PER_CHUNK: u64 = 16;
 /// The bytes of a whole chunk.
 pub const CHUNK_BYTES: u64 = PIECE_BYTES * PIECES_PER_CHUNK;
 
+/// Drafts of at least this size keep a journal: so much may have to be done again without one.
+pub const JOURNALED_FROM_BYTES: u64 = 64 << 20;
+
 /// A range of bytes in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Extent {
     /// Where it begins.
     pub offset: u64,

@@ -27,13 +27,22 @@ pub struct GrantedPlace {
     pub path: EntryPath,
     /// Whether everything below it is open as well.
     pub tree: bool,
+    /// The identity of the block device that it is and that may be written to.
+    pub device: Option<String>,
+}
+
+impl GrantedPlace {
+    /// A name, or with `tree` all below it as well.
+    pub fn new(path: EntryPath, tree: bool) -> Self {
+        Self { path, tree, device: None }
+    }
 }
 
 impl Grant {
     /// A grant for everything below the root.
     pub fn everything() -> Self {
         Self {
-            places: vec![GrantedPlace { path: EntryPath::root(), tree: true }],
+            places: vec![GrantedPlace::new(EntryPath::root(), true)],
             may_chown: true,
             may_set_id: true,
             bytes_max: None,
@@ -55,6 +64,17 @@ impl Grant {
     /// Whether `path` lies in a place that is open with everything below it.
     pub fn is_in_tree(&self, path: &EntryPath) -> bool {
         self.places.iter().any(|place| place.tree && path.is_within(&place.path))
+    }
+
+    /// The identity of the block device at `path` that may be written to.
+    ///
+    /// # Errors
+    /// `BeyondGrant`, naming the path, if none may be.
+    pub fn device(&self, path: &EntryPath) -> Result<&str> {
+        let granted = self.places.iter().find(|place| place.path == *path);
+        granted
+            .and_then(|place| place.device.as_deref())
+            .ok_or_else(|| beyond("writing to a device").at(path))
     }
 
     /// Whether directory `path` may be listed or entered: it lies in a granted tree, or it leads
@@ -95,7 +115,7 @@ mod tests {
     use super::*;
 
     fn grant(path: &str, tree: bool) -> Grant {
-        let place = GrantedPlace { path: EntryPath::new(path).unwrap(), tree };
+        let place = GrantedPlace::new(EntryPath::new(path).unwrap(), tree);
         Grant { places: vec![place], may_chown: false, may_set_id: false, bytes_max: Some(10) }
     }
 

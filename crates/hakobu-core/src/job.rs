@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::endpoint::{DraftKind, Earlier, LossKind};
 use crate::path::EntryPath;
 
 /// One thing to copy.
@@ -13,17 +14,30 @@ pub struct Item {
     pub source: EntryPath,
     /// Where it lands below the target's root; the root itself for contents that go into it.
     pub target: EntryPath,
+    /// What is written to. Anything but [`DraftKind::File`] takes the content of one file or
+    /// device, and nothing else.
+    pub place: DraftKind,
+}
+
+/// What a run does with the content of large files and devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Write all of it.
+    #[default]
+    Copy,
+    /// Compare what is in place with the source, and write what differs.
+    Delta,
+    /// Compare, and write nothing.
+    Compare,
 }
 
 /// A run: everything the engine needs besides the two endpoints.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// What to copy.
     pub items: Vec<Item>,
     /// A directory at the target to make first, with ordinary permissions.
     pub make_directory: Option<EntryPath>,
-    /// The target is a character device such as `/dev/null`, which takes content only.
-    pub device: bool,
     /// How many lanes to use, 1 to [`LANES_MAX`].
     pub lanes: u16,
     /// Whether to take digests.
@@ -35,7 +49,15 @@ pub struct Job {
     /// Only say what would be done.
     pub dry_run: bool,
     /// Kinds of loss that must not happen: an entry that would lose one of them fails.
-    pub require: Vec<crate::endpoint::LossKind>,
+    pub require: Vec<LossKind>,
+    /// What is done with content.
+    pub mode: Mode,
+    /// What to do about what an earlier run has left of what the user named.
+    pub earlier: Earlier,
+    /// Read everything back from the medium before it counts as written.
+    pub verify_medium: bool,
+    /// Read ranges of bad sectors as zeros, and name them, instead of failing.
+    pub skip_unreadable: bool,
 }
 
 /// The most lanes of one run.

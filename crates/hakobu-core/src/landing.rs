@@ -55,6 +55,8 @@ pub enum LandingRoot {
     Parent,
     /// `/dev/null`: content is read, checked and dropped.
     Discard,
+    /// A block device: it is written to.
+    Device,
 }
 
 /// Where everything lands.
@@ -99,18 +101,26 @@ pub fn land(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) 
         TargetFound::File | TargetFound::Symlink if single && !target.names_a_directory() => {
             Ok(as_target(LandingRoot::Parent, place_of(target)?))
         }
-        TargetFound::CharacterDevice { null: true } if single && sources[0].kind == Kind::File => {
+        TargetFound::CharacterDevice { null: true } if single && has_content(sources[0].kind) => {
             Ok(as_target(LandingRoot::Discard, EntryPath::root()))
+        }
+        TargetFound::BlockDevice if single && has_content(sources[0].kind) => {
+            Ok(as_target(LandingRoot::Device, EntryPath::root()))
         }
         _ => Err(why_not_onto(sources, target, found)),
     }
+}
+
+/// Whether something that was named is content of a known size, and not a link, pipe or socket.
+fn has_content(kind: Kind) -> bool {
+    matches!(kind, Kind::File | Kind::BlockDevice)
 }
 
 /// Why the sources cannot take the place of what is there, which is no directory.
 fn why_not_onto(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) -> Error {
     let (kind, detail) = match found {
         TargetFound::BlockDevice => {
-            (ErrorKind::Usage, "writing to a block device comes with a later version")
+            (ErrorKind::Usage, "a block device takes the content of one file or one device")
         }
         TargetFound::CharacterDevice { null: true } => {
             (ErrorKind::Usage, "it takes the content of one file at a time")

@@ -80,7 +80,7 @@ fn carry_out(root: &Path, sources: &[Location], target: &Location) -> Result<()>
     let base = match landing.root {
         LandingRoot::Target => target.path().to_vec(),
         LandingRoot::Parent => target.parent_path().unwrap(),
-        LandingRoot::Discard => unreachable!(),
+        LandingRoot::Discard | LandingRoot::Device => unreachable!(),
     };
     let base = root.join(std::ffi::OsStr::from_bytes(&base));
     assert!(base.is_dir(), "the root must be there already");
@@ -232,7 +232,7 @@ fn errors_say_what_is_wrong() {
         (&[file], "t/x", orphan, NotFound),
         (&[directory], "t", TargetFound::File, Conflict),
         (&[file, directory], "t", TargetFound::File, Usage),
-        (&[file], "/dev/sda", TargetFound::BlockDevice, Usage),
+        (&[directory], "/dev/sda", TargetFound::BlockDevice, Usage),
         (&[file], "/dev/tty", TargetFound::CharacterDevice { null: false }, Usage),
         (&[file], "fifo", TargetFound::Special, Usage),
         (&[directory], "/dev/null", null, Usage),

@@ -26,5 +26,6 @@ pub mod path;
 pub mod planner;
 pub mod report;
 pub mod units;
+pub mod zeros;
 
 pub use error::{Error, ErrorKind, Result};

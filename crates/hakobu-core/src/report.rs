@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::counters::Snapshot;
 use crate::endpoint::Loss;
 use crate::error::{Error, ErrorKind};
-use crate::event::Failure;
+use crate::event::{Difference, Failure};
+use crate::extent::Extent;
 
 mod bottleneck;
 mod outcome;
@@ -78,10 +79,19 @@ pub struct Report {
     pub losses: Vec<ReportLoss>,
     /// The entries that failed, each of them.
     pub failures: Vec<ReportFailure>,
+    /// The ranges in which the target differs, of a run that compares: the first 10 000.
+    pub differences: Vec<ReportDifference>,
+    /// The bytes of all pieces that differ.
+    pub differing_bytes: u64,
+    /// The passes over a source in use; the other figures are those of the last one.
+    pub passes: Vec<ReportPass>,
     /// Whether it went on where an earlier run had stopped.
     pub resumed: bool,
     /// The most memory of each side.
     pub peak_memory_bytes: PeakMemory,
+    /// Bytes of content that were dealt with: written, made zero or found equal. The rate is of
+    /// these.
+    pub bytes_done: u64,
 }
 
 /// One end of a run.
@@ -178,7 +188,9 @@ pub struct ReportLoss {
     pub what: String,
     /// Of how many entries.
     pub count: u64,
-    /// One of them.
+    /// Where `example` is: `source` or `target`, whichever noticed the loss.
+    pub side: String,
+    /// One of them, below the root of that side.
     pub example: String,
     /// The same in base64, where it is not UTF-8.
     pub example_base64: Option<String>,
@@ -187,7 +199,8 @@ pub struct ReportLoss {
 impl From<&Loss> for ReportLoss {
     fn from(loss: &Loss) -> Self {
         let (example, example_base64) = text_and_base64(&loss.example);
-        Self { what: loss.what.name().to_owned(), count: loss.count, example, example_base64 }
+        let (what, side) = (loss.what.name().to_owned(), loss.what.side().to_owned());
+        Self { what, count: loss.count, side, example, example_base64 }
     }
 }
 
@@ -200,6 +213,10 @@ pub struct ReportFailure {
     pub path_base64: Option<String>,
     /// The step that failed.
     pub during: String,
+    /// The path at the target, with its host, if that is where it failed; null if at the source.
+    pub at: Option<String>,
+    /// The same in base64, where it is not UTF-8.
+    pub at_base64: Option<String>,
     /// What went wrong, in words.
     pub error: String,
     /// The kind of error, for programs: `permission_denied`…
@@ -209,8 +226,46 @@ pub struct ReportFailure {
 impl From<&Failure> for ReportFailure {
     fn from(failure: &Failure) -> Self {
         let (path, path_base64) = text_and_base64(&failure.path);
-        let Error { kind, during, detail, .. } = &failure.error;
-        Self { path, path_base64, during: during.to_string(), error: detail.clone(), kind: kind_name(*kind) }
+        let Error { kind, during, at, detail } = &failure.error;
+        let (at, at_base64) = match &at[..] {
+            b"" => (None, None),
+            at => {
+                let (text, base64) = text_and_base64(at);
+                (Some(text), base64)
+            }
+        };
+        let (during, error) = (during.to_string(), detail.clone());
+        Self { path, path_base64, during, at, at_base64, error, kind: kind_name(*kind) }
+    }
+}
+
+/// One pass over a source in use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReportPass {
+    /// How long it took, login included.
+    pub seconds: f64,
+    /// Bytes that differed and were written.
+    pub written_bytes: u64,
+}
+
+/// A range in which the target differs from the source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportDifference {
+    /// The path below the target's root.
+    pub path: String,
+    /// The same in base64, where it is not UTF-8.
+    pub path_base64: Option<String>,
+    /// Where it begins.
+    pub offset_bytes: u64,
+    /// How long it is: whole pieces of 256 KiB.
+    pub length_bytes: u64,
+}
+
+impl From<&Difference> for ReportDifference {
+    fn from(difference: &Difference) -> Self {
+        let (path, path_base64) = text_and_base64(&difference.path);
+        let Extent { offset, length } = difference.extent;
+        Self { path, path_base64, offset_bytes: offset, length_bytes: length }
     }
 }
 
@@ -283,8 +338,12 @@ impl Default for Report {
             verified: Verified::None,
             losses: Vec::new(),
             failures: Vec::new(),
+            differences: Vec::new(),
+            differing_bytes: 0,
+            passes: Vec::new(),
             resumed: false,
             peak_memory_bytes: PeakMemory::default(),
+            bytes_done: 0,
         }
     }
 }
@@ -305,6 +364,9 @@ impl Report {
         };
         self.bytes.source_read = sum.source_read_bytes;
         self.bytes.target_written = sum.target_written_bytes;
+        self.bytes.target_read = sum.target_read_bytes;
+        self.bytes.zeros_skipped = sum.zeros_skipped_bytes;
+        self.bytes_done = sum.target_written_bytes.saturating_add(sum.bytes_kept);
         self.bottleneck = Bottleneck::of(sum);
     }
 
@@ -318,6 +380,7 @@ impl Report {
             failures: &kinds,
             fatal: fatal.map(|error| error.kind),
             interrupted,
+            differences: !self.differences.is_empty(),
             something_done: self.something_done(),
             ..OutcomeFacts::default()
         });
@@ -326,7 +389,7 @@ impl Report {
         let seconds = &self.seconds;
         let span = if seconds.transfer > 0.0 { seconds.transfer } else { seconds.total };
         if span > 0.0 {
-            self.throughput_bytes_per_second = (self.bytes.target_written as f64 / span) as u64;
+            self.throughput_bytes_per_second = (self.bytes_done as f64 / span) as u64;
         }
     }
 

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
+use hakobu_core::disk::DeviceFacts;
 use hakobu_core::engine::Summary;
 use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -170,6 +171,8 @@ pub struct SourceLook {
     pub resolved: Vec<u8>,
     /// Its identity and those of the directories above.
     pub ancestry: Ancestry,
+    /// What it is, if it is a block device.
+    pub device: Option<Box<DeviceFacts>>,
 }
 
 /// What a target is.
@@ -186,6 +189,12 @@ pub struct TargetLook {
     /// The name in that directory.
     #[serde(with = "serde_bytes_vec")]
     pub name: Vec<u8>,
+    /// What it is, if it is a block device.
+    pub device: Option<Box<DeviceFacts>>,
+    /// The ID that the device had when a run that did not finish began to write to it.
+    pub unfinished: Option<String>,
+    /// Whether it is where devices are, and is none.
+    pub stray: bool,
 }
 
 /// A port for data connections.

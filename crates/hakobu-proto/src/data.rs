@@ -5,9 +5,10 @@
 //! message: operations towards the target, answers back.
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Change, DraftId, Loss};
+use hakobu_core::endpoint::{self, Change, DraftId, Loss};
 use hakobu_core::entry::{Attributes, Metadata};
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::extent::Extent;
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -30,12 +31,18 @@ pub mod kind {
     pub const WRITE: u8 = 6;
     /// [`Finish`](super::Finish) a draft.
     pub const FINISH: u8 = 7;
-    /// Abandon a draft; meta: its number.
+    /// [`Abandon`](super::Abandon) a draft.
     pub const ABANDON: u8 = 8;
     /// Apply changes; payload: the changes.
     pub const APPLY: u8 = 9;
     /// Bring everything to stable storage.
     pub const BARRIER: u8 = 10;
+    /// Make a range [`Zero`](super::Zero).
+    pub const ZERO: u8 = 11;
+    /// [`Sign`](super::Sign) a range: tell the values of its pieces.
+    pub const SIGN: u8 = 12;
+    /// A range is [`Complete`](super::Complete).
+    pub const COMPLETE: u8 = 13;
 
     /// It is done.
     pub const DONE: u8 = 64;
@@ -47,9 +54,13 @@ pub mod kind {
     pub const STORED: u8 = 67;
     /// The operation failed as a whole; meta: the error.
     pub const FAILED: u8 = 68;
+    /// A draft has been begun that keeps a journal; payload: `Begun`.
+    pub const BEGUN: u8 = 69;
+    /// The values of the pieces of a range; payload: 32 bytes each.
+    pub const SIGNED: u8 = 70;
 }
 
-/// Flag of a [`kind::WRITE`]: answer when this and all earlier writes have succeeded.
+/// Flag of a [`kind::WRITE`] or [`kind::ZERO`]: answer when this and all earlier writes have succeeded.
 pub const FLAG_ACKNOWLEDGE: u8 = 1;
 /// Flag of a [`kind::LISTED`]: more frames of the same answer follow.
 pub const FLAG_MORE: u8 = 1;
@@ -77,12 +88,48 @@ pub struct Hello {
 pub struct Begin {
     /// Its number from now on, on all connections of the session.
     pub draft: DraftId,
-    /// Where it will be visible.
-    pub path: EntryPath,
-    /// How many bytes it will have.
-    pub size_bytes: u64,
-    /// Whether the place is a character device that takes content only.
-    pub device: bool,
+    /// What it is.
+    pub begin: endpoint::Begin,
+}
+
+/// Makes a range of a draft read as zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Zero {
+    /// The draft.
+    pub draft: DraftId,
+    /// The range.
+    pub extent: Extent,
+}
+
+/// Asks for the values of the pieces in a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sign {
+    /// The draft.
+    pub draft: DraftId,
+    /// The range: at most a chunk, beginning at a multiple of the piece size.
+    pub extent: Extent,
+}
+
+/// Says that a range is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Complete {
+    /// The draft.
+    pub draft: DraftId,
+    /// The range.
+    pub extent: Extent,
+    /// The BLAKE3 value of the chunk that it is, where it was taken.
+    pub value: Option<Digest>,
+    /// Whether a journal may remember it.
+    pub kept: bool,
+}
+
+/// Abandons a draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Abandon {
+    /// The draft.
+    pub draft: DraftId,
+    /// Whether to leave what a later run can use.
+    pub keep: bool,
 }
 
 /// Writes a piece of a draft.
@@ -200,7 +247,8 @@ mod tests {
     #[test]
     fn a_path_that_leaves_the_root_does_not_decode() {
         let mut bytes = Vec::new();
-        let begin = Begin { draft: 1, path: EntryPath::new("ab/cd").unwrap(), size_bytes: 9, device: false };
+        let path = EntryPath::new("ab/cd").unwrap();
+        let begin = Begin { draft: 1, begin: endpoint::Begin { path, ..endpoint::Begin::default() } };
         encode(&begin, &mut bytes).unwrap();
         assert_eq!(decode::<Begin>(&bytes).unwrap(), begin);
         let at = bytes.windows(5).position(|window| window == b"ab/cd").unwrap();
@@ -248,6 +296,7 @@ mod tests {
             let _ = decode::<Finish>(&bytes);
             let _ = decode::<Changes>(&bytes);
             let _ = decode::<Stored>(&bytes);
+            let _ = decode::<endpoint::Begun>(&bytes);
             let _ = decode::<Directories>(&bytes);
             let _ = decode::<Error>(&bytes);
         }

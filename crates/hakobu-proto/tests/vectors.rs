@@ -11,15 +11,16 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use hakobu_core::checksum::crc64;
-use hakobu_core::endpoint::{Change, Loss, LossKind, Outcome};
+use hakobu_core::endpoint::{self, Change, Loss, LossKind, Outcome};
 use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
 use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::extent::Extent;
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::pack::{PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{Answer, Cipher, ConnectRequest, Listening, Request, ServeRequest, Way};
-use hakobu_proto::data::{self, Begin, Finish, Hello, Stored, Write};
+use hakobu_proto::data::{self, Abandon, Begin, Complete, Finish, Hello, Sign, Stored, Write, Zero};
 use hakobu_proto::frame::{HEADER_BYTES, Header, Opener, SEAL_BYTES, Seal, SealKey, Sealer};
 use hakobu_proto::listings::{self, Assembler};
 use serde::Serialize;
@@ -132,13 +133,18 @@ fn messages_on_data_connections() {
     vectors.message("inspect", &path("a/b"));
     vectors.message("list, meta", &1024_u32);
     vectors.message("list, payload", &vec![EntryPath::root(), path("a/b")]);
-    let begin = Begin { draft: 1 << 48, path: path("a/b"), size_bytes: 5_000_000_000, device: false };
+    let begin = Begin { draft: 1 << 48, begin: endpoint::Begin::file(path("a/b"), 5_000_000_000) };
     vectors.message("begin", &begin);
+    vectors.message("zero", &Zero { draft: 1 << 48, extent: Extent { offset: 262_144, length: 4 << 20 } });
+    let extent = Extent { offset: 4 << 20, length: 262_144 };
+    vectors.message("sign", &Sign { draft: 1 << 48, extent });
+    let complete = Complete { draft: 1 << 48, extent, value: Some([0xab; 32]), kept: true };
+    vectors.message("complete", &complete);
     vectors.message("write", &Write { draft: 1 << 48, offset: 262_144 });
     let finish = Finish { draft: 1 << 48, attributes: attributes(), digest: None };
     vectors.message("finish", &finish);
     vectors.message("finish with digest", &Finish { digest: Some([0xab; 32]), ..finish });
-    vectors.message("abandon", &(1_u64 << 48));
+    vectors.message("abandon", &Abandon { draft: 1 << 48, keep: true });
     let changes = vec![
         Change::MakeDirectory { path: path("a"), mode: 0o755 },
         Change::Directory { path: path("a/b"), attributes: attributes() },
@@ -208,7 +214,7 @@ fn control_messages() {
     vectors.message("request hello", &hello);
     let listen = Request::Listen { address: None, port: Some(5000) };
     vectors.message("request listen", &listen);
-    let place = GrantedPlace { path: path("data"), tree: true };
+    let place = GrantedPlace::new(path("data"), true);
     let grant = Grant { places: vec![place], may_chown: true, may_set_id: false, bytes_max: Some(1 << 30) };
     let serve = ServeRequest {
         job: [0x11; 16],

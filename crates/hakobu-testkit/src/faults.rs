@@ -37,6 +37,9 @@ pub enum OperationKind {
     Abandon,
     Apply,
     Barrier,
+    Sign,
+    Zero,
+    Complete,
 }
 
 impl OperationKind {
@@ -58,6 +61,9 @@ impl OperationKind {
             Operation::Abandon { .. } => Self::Abandon,
             Operation::Apply { .. } => Self::Apply,
             Operation::Barrier => Self::Barrier,
+            Operation::Sign { .. } => Self::Sign,
+            Operation::Zero { .. } => Self::Zero,
+            Operation::Complete { .. } => Self::Complete,
         }
     }
 
@@ -71,6 +77,7 @@ impl OperationKind {
                 | Self::Read
                 | Self::Open
                 | Self::Confirm
+                | Self::Sign
                 | Self::Barrier
         )
     }
@@ -335,15 +342,19 @@ impl State {
                 vec![file.path.as_bytes().to_vec()]
             }
             Operation::Store { pack } => directories_of(pack),
-            Operation::Begin { draft, path, .. } => {
-                lock(&self.drafts).insert(*draft, path.as_bytes().to_vec());
+            Operation::Begin { draft, begin } => {
+                let path = begin.path.as_bytes().to_vec();
+                lock(&self.drafts).insert(*draft, path.clone());
                 of_draft = Some(*draft);
-                vec![path.as_bytes().to_vec()]
+                vec![path]
             }
             Operation::Write { draft, .. }
+            | Operation::Sign { draft, .. }
+            | Operation::Zero { draft, .. }
+            | Operation::Complete { draft, .. }
             | Operation::Clone { draft, .. }
             | Operation::Finish { draft, .. }
-            | Operation::Abandon { draft } => {
+            | Operation::Abandon { draft, .. } => {
                 of_draft = Some(*draft);
                 lock(&self.drafts).get(draft).cloned().into_iter().collect()
             }

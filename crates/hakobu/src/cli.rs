@@ -5,8 +5,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, Subcommand};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, Command, Parser, Subcommand};
 
 /// Moves files and trees between machines, as fast as the hardware allows.
 #[derive(Debug, Parser)]
@@ -29,7 +29,14 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Bring over what is missing or different; never deletes
+    #[command(after_help = COPY_HELP)]
     Copy(Box<CopyArguments>),
+    /// Make TARGET equal to SOURCE, sending only what differs (one disk or file in this version)
+    #[command(after_help = SYNC_HELP)]
+    Sync(Box<CopyArguments>),
+    /// Compare both sides, read where they are, and list what differs; writes nothing (one disk or file)
+    #[command(after_help = VERIFY_HELP)]
+    Verify(Box<CopyArguments>),
     /// Serve the other side (started over ssh)
     #[command(hide = true)]
     Agent,
@@ -60,6 +67,8 @@ Examples:
   hakobu copy one:/data two:/data            from host to host, not through this machine
   hakobu copy data ssh://me@host:2222/data   another user, another port
   hakobu copy -n data host:/backup           only say what would be done
+  hakobu copy /dev/sdb host:/dev/sdc         a disk onto a disk: shows it, and asks for its ID
+  hakobu copy /dev/sdb host:/images/sdb.img  a disk into an image; zeros become holes
 
 Interrupted? Run the same command again: complete files are not sent again.
 
@@ -67,9 +76,32 @@ Exit codes: 0 done and stable at the target, 1 failed, 2 wrong usage, 3 partly d
 failed, each is listed), 5 a source changed while it was read, 6 refused (it would destroy, another
 run is under way, or --require cannot be met), 130 interrupted.";
 
-/// The arguments of `copy`.
+const SYNC_HELP: &str = "\
+Both sides read their own data and compare digests of pieces of 256 KiB; only pieces that differ
+travel and are written. Each side is read once. A disk or file that is there is changed in place: if
+the run is interrupted it is a mixture of old and new until the same command has ended well. What is not
+there yet is made as `hakobu copy` makes it. Trees come with a later version.
+
+Examples:
+  hakobu sync /dev/sdb host:/dev/sdc         make the disk on host equal to this one
+  hakobu sync /dev/vg0/data host:/img/data   keep an image of a volume up to date
+  hakobu sync disk.img host:/dev/sdc --confirm ID
+
+Exit codes are those of hakobu copy.";
+
+const VERIFY_HELP: &str = "\
+Both sides read their own data; only digests travel. TARGET may be larger than SOURCE if it is a disk: as
+many bytes as SOURCE has are compared. Trees come with a later version.
+
+Examples:
+  hakobu verify /dev/sdb host:/dev/sdc
+  hakobu verify disk.img host:/images/disk.img
+
+Exit codes: 0 equal, 1 failed, 2 wrong usage, 4 there are differences (listed), 5 the source changed
+while it was read, 6 refused, 130 interrupted.";
+
+/// The arguments of `copy`, `sync` and `verify`.
 #[derive(Debug, Args)]
-#[command(after_help = COPY_HELP)]
 pub struct CopyArguments {
     /// A path, host:path or ssh://host:port/path; several are possible
     #[arg(required = true, value_name = "SOURCE")]
@@ -83,10 +115,45 @@ pub struct CopyArguments {
     #[arg(short = 'n', long)]
     pub dry_run: bool,
 
-    /// wire: check local copies too, by reading; none: check nothing [default: check what travels]
+    /// wire: check local copies too, by reading; medium: read back from the disk what was written, of one
+    /// disk or file; none: check nothing [default: check what travels]
     #[arg(long, value_name = "HOW", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(["none", "wire", "medium"]))]
+        value_parser = PossibleValuesParser::new(now_and_later(&["none", "wire"], &["medium"])))]
     pub verify: Option<String>,
+
+    /// The disk to overwrite, by its ID: no question is asked (see hakobu disks)
+    #[arg(long, value_name = "ID", help_heading = "Disks")]
+    pub confirm: Vec<String>,
+
+    /// Read a disk that is in use; what is written meanwhile may be copied half
+    #[arg(long, help_heading = "Disks")]
+    pub live: bool,
+
+    /// This many passes over a disk in use, the last one after --before-last-pass (sync)
+    #[arg(long, value_name = "N", help_heading = "Disks",
+        value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub passes: Option<u32>,
+
+    /// Passes until the last one will be shorter than this (sync)
+    #[arg(long, value_name = "DURATION", help_heading = "Disks")]
+    pub until_under: Option<String>,
+
+    /// Run this here before the last pass, to hold the source still: 'fsfreeze -f /data'
+    #[arg(long, value_name = "COMMAND", help_heading = "Disks")]
+    pub before_last_pass: Option<String>,
+
+    /// Run this here after the last pass, however it ended: 'fsfreeze -u /data'
+    #[arg(long, value_name = "COMMAND", help_heading = "Disks")]
+    pub after_last_pass: Option<String>,
+
+    /// stop, or skip: go on behind what cannot be read, with zeros in its place, and list it
+    #[arg(long, value_name = "HOW", default_value = "stop", help_heading = "Disks",
+        hide_possible_values = true, value_parser = PossibleValuesParser::new(["stop", "skip"]))]
+    pub on_read_error: String,
+
+    /// Forget what an interrupted run has brought over, and begin anew
+    #[arg(long)]
+    pub restart: bool,
 
     /// Fail rather than lose: xattr, acl, hardlinks, holes, owner, setid
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -135,7 +202,8 @@ pub struct CopyArguments {
 
     /// auto, agent
     #[arg(long, value_name = "WAY", default_value = "auto", help_heading = "The way there",
-        hide = true, value_parser = PossibleValuesParser::new(["auto", "agent", "ssh", "sftp", "rsync"]))]
+        hide = true, value_parser = PossibleValuesParser::new(
+            now_and_later(&["auto", "agent"], &["ssh", "sftp", "rsync"])))]
     pub transport: String,
 
     /// Write a report, one JSON object, to this file
@@ -169,4 +237,24 @@ pub struct CopyArguments {
     /// Not in this version
     #[arg(long, value_name = "SIZE", hide = true)]
     pub memory: Option<String>,
+}
+
+/// The values of an option: those that work, and those of later versions, which are refused by name
+/// and offered nowhere.
+fn now_and_later(now: &[&'static str], later: &[&'static str]) -> Vec<PossibleValue> {
+    let hidden = later.iter().map(|name| PossibleValue::new(*name).hide(true));
+    now.iter().copied().map(PossibleValue::new).chain(hidden).collect()
+}
+
+/// The same command without what is hidden: what completions may offer.
+pub fn offered(command: &Command) -> Command {
+    let shown = Command::new(command.get_name().to_owned())
+        .args(command.get_arguments().filter(|argument| !argument.is_hide_set()))
+        .subcommands(command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(offered))
+        .disable_help_subcommand(true);
+    match (command.get_about().cloned(), command.get_version().map(str::to_owned)) {
+        (Some(about), Some(version)) => shown.about(about).version(version),
+        (Some(about), None) => shown.about(about),
+        _ => shown,
+    }
 }

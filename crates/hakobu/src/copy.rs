@@ -1,4 +1,4 @@
-//! The verb `copy`, from the arguments to the exit code.
+//! The verbs `copy`, `sync` and `verify`, from the arguments to the exit code.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_agent::request::CopyRequest;
 use hakobu_core::error::Error;
+use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
 use hakobu_core::report::{Report, ReportEnd};
 use jiff::{Timestamp, Unit};
@@ -13,13 +14,14 @@ use jiff::{Timestamp, Unit};
 use crate::cli::CopyArguments;
 use crate::render::{RenderSettings, Renderer};
 use crate::report_file::ReportFile;
+use crate::words::Machines;
 use crate::{exit, run, settings, shell, signals};
 
-/// Copies; returns the exit code. `arguments` are those of the whole program, for the report.
-pub fn copy(typed: &CopyArguments, arguments: &[OsString]) -> u8 {
+/// Copies, synchronises or compares; returns the exit code. `arguments` are those of the whole program, for the report.
+pub fn copy(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
     let began = Instant::now();
     let started_at = now();
-    let request = match settings::request(typed, std::env::var_os("HAKOBU_SSH")) {
+    let request = match settings::request(typed, mode, std::env::var_os("HAKOBU_SSH")) {
         Ok(request) => request,
         Err(errors) => return exit::errors(&errors),
     };
@@ -31,7 +33,7 @@ pub fn copy(typed: &CopyArguments, arguments: &[OsString]) -> u8 {
         Ok(cancel) => cancel,
         Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
     };
-    let renderer = Renderer::new(render_settings(typed));
+    let renderer = Renderer::new(render_settings(typed, mode)).with_machines(machines(&request));
     let base = Report { started_at, ..base_report(&request, arguments) };
     let mut report = run::copy(&request, &renderer, cancel);
     complete(&mut report, base, began.elapsed());
@@ -46,7 +48,7 @@ pub fn copy(typed: &CopyArguments, arguments: &[OsString]) -> u8 {
     }
 }
 
-fn render_settings(typed: &CopyArguments) -> RenderSettings {
+fn render_settings(typed: &CopyArguments, mode: Mode) -> RenderSettings {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     RenderSettings {
         json: typed.json,
@@ -54,8 +56,15 @@ fn render_settings(typed: &CopyArguments) -> RenderSettings {
         verbose: typed.verbose,
         why: typed.why,
         dry_run: typed.dry_run,
+        mode,
         progress: !typed.quiet && !dumb && std::io::stderr().is_terminal(),
     }
+}
+
+fn machines(request: &CopyRequest) -> Machines {
+    let ends = request.sources.iter().chain([&request.target]);
+    let far = ends.filter_map(Location::ssh_host).map(|host| host.destination()).collect();
+    Machines { far, sudo: request.sudo }
 }
 
 /// What only the program knows of a run.

@@ -13,7 +13,11 @@ mod table;
 
 use table::{Fix, find_long, find_short};
 
-/// The lines to print if `hakobu copy` was given flags that other tools have and it has not.
+/// An option of ours that comes with a later version.
+const COMPRESS: &str = "--compress";
+
+/// The lines to print if `hakobu copy` was given flags that other tools have and it has not,
+/// or `--compress`.
 /// `arguments` begin with the program's name.
 pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
     if arguments.get(1).map(OsString::as_os_str) != Some(OsStr::new("copy")) {
@@ -85,10 +89,16 @@ impl Scan {
             Some((name, value)) => (name, Some(value)),
             None => (text, None),
         };
+        let next = next.and_then(OsStr::to_str);
+        if name == COMPRESS && value.or(next) != Some("none") {
+            // Only what can be its value is: it must not swallow a source.
+            let value_follows = value.is_none() && next.is_some_and(is_compression);
+            self.answer(name, None, table::COMPRESS_WORDS, Fix::Drop);
+            return if value_follows { Taken::Foreign } else { Taken::Nothing };
+        }
         if self.own(name).is_none()
             && let Some(foreign) = find_long(name)
         {
-            let next = next.and_then(OsStr::to_str);
             let wants_next = foreign.takes_value && value.is_none();
             self.answer(name, value.or(next.filter(|_| wants_next)), foreign.words, foreign.fix);
             return if wants_next { Taken::Foreign } else { Taken::Nothing };
@@ -172,6 +182,12 @@ impl Scan {
         }
         Some(self.lines)
     }
+}
+
+/// Whether this can be meant as a value of `--compress`: a name, and a level after a colon.
+fn is_compression(value: &str) -> bool {
+    let name = value.split_once(':').map_or(value, |(name, _)| name);
+    ["auto", "zstd", "lz4", "gzip", "zlib", "xz"].contains(&name)
 }
 
 /// Our name for the cipher that ssh calls `name`.

@@ -3,9 +3,7 @@
 use std::ffi::OsString;
 
 /// The verbs, and what serves in their place until they are there.
-const LATER_VERBS: [(&str, &str); 18] = [
-    ("sync", "hakobu copy brings over what is missing or different, and deletes nothing"),
-    ("verify", "hakobu copy --verify wire checks what it copies; --report keeps the digest"),
+const LATER_VERBS: [(&str, &str); 16] = [
     ("digest", "b3sum prints the same digest"),
     ("scan", "hakobu copy --dry-run lists what differs"),
     ("disks", "lsblk lists the disks of a machine"),

@@ -8,8 +8,10 @@ pub mod agent_command;
 pub mod cli;
 pub mod copy;
 pub mod exit;
+pub mod first_word;
 pub mod foreign;
 pub mod later;
+pub mod manual;
 pub mod output;
 pub mod prompts;
 pub mod render;
@@ -25,6 +27,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
+use hakobu_core::job::Mode;
 
 use crate::cli::{Cli, Verb};
 
@@ -34,55 +37,39 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
 }
 
 fn dispatch(arguments: &[OsString]) -> u8 {
-    if let Some(words) = later::check_verb(arguments) {
-        return exit::wrong_usage(&words);
+    if let Some(same) = first_word::help(arguments) {
+        return dispatch(&same);
     }
-    if let Some(words) = foreign::check(arguments) {
+    let wrong = later::check_verb(arguments).or_else(|| first_word::check(arguments));
+    if let Some(words) = wrong.or_else(|| foreign::check(arguments)) {
         return exit::wrong_usage(&words);
     }
     let parsed =
         Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
     match parsed {
         Err(error) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {
-            exit::wrong_usage(&no_such_verb(arguments))
+            exit::wrong_usage(&first_word::no_such_verb(arguments))
         }
         Err(error) => exit::clap_error(&error),
-        Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, arguments),
+        Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, Mode::Copy, arguments),
+        Ok(Cli { verb: Verb::Sync(options) }) => copy::copy(&options, Mode::Delta, arguments),
+        Ok(Cli { verb: Verb::Verify(options) }) => copy::copy(&options, Mode::Compare, arguments),
         Ok(Cli { verb: Verb::Agent }) => agent_command::agent(),
         Ok(Cli { verb: Verb::Completions { shell } }) => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "hakobu", &mut script);
+            clap_complete::generate(shell, &mut cli::offered(&Cli::command()), "hakobu", &mut script);
             output::print(&script)
         }
         Ok(Cli { verb: Verb::Man { verb } }) => man_page(verb.as_deref()),
     }
 }
 
-/// A verb that is none may be a forgotten `copy`.
-fn no_such_verb(arguments: &[OsString]) -> Vec<String> {
-    let typed = arguments.get(1).cloned().unwrap_or_default();
-    let mut lines = vec![format!("hakobu: there is no verb {}; see hakobu --help", shell::quote(&typed))];
-    if arguments.len() > 2 {
-        lines.push(format!("to copy: hakobu copy {}", shell::quote_all(&arguments[1..])));
-    }
-    lines
-}
-
 /// The manual page of the program, or that of one verb.
 fn man_page(verb: Option<&str>) -> u8 {
-    let mut program = Cli::command();
-    program.build();
-    let command = match verb {
-        None => Some(program),
-        Some(verb) => program.find_subcommand(verb).cloned(),
-    };
-    let Some(command) = command else {
-        return exit::wrong_usage(&["hakobu: there is no manual page of that name".to_owned()]);
-    };
-    let mut page = Vec::new();
-    match clap_mangen::Man::new(command).render(&mut page) {
-        Ok(()) => output::print(&page),
-        Err(_) => exit::FAILED,
+    match manual::page(verb) {
+        Some(Ok(page)) => output::print(&page),
+        Some(Err(_)) => exit::FAILED,
+        None => exit::wrong_usage(&["hakobu: there is no manual page of that name".to_owned()]),
     }
 }
 

@@ -28,6 +28,14 @@ impl Prompts for Terminal {
         let _ = writeln!(terminal);
         Secret::new(answer?)
     }
+
+    fn disk_id(&mut self, words: &str) -> Option<String> {
+        let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+        let words = crate::words::escaped_lines(words);
+        write!(terminal, "{words}\ntype its ID to go on: ").ok()?;
+        let answer = read_line(&mut terminal, &self.cancel)?;
+        String::from_utf8(answer).ok()
+    }
 }
 
 /// Reads a line without showing it. Whatever happens, the terminal shows again what is typed.
@@ -36,6 +44,13 @@ fn read_hidden(terminal: &mut File, cancel: &AtomicBool) -> Option<Vec<u8>> {
     let mut hidden = shown.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&*terminal, OptionalActions::Flush, &hidden).ok()?;
+    let answer = read_line(terminal, cancel);
+    let _ = tcsetattr(&*terminal, OptionalActions::Flush, &shown);
+    answer
+}
+
+/// Reads a line, unless it is interrupted.
+fn read_line(terminal: &mut File, cancel: &AtomicBool) -> Option<Vec<u8>> {
     let mut answer = Vec::new();
     let mut byte = [0];
     let whole = loop {
@@ -52,6 +67,5 @@ fn read_hidden(terminal: &mut File, cancel: &AtomicBool) -> Option<Vec<u8>> {
             _ => break false,
         }
     };
-    let _ = tcsetattr(&*terminal, OptionalActions::Flush, &shown);
     whole.then_some(answer)
 }

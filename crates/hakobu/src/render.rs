@@ -9,12 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use hakobu_core::event::{Event, Failure, Observer};
+use hakobu_core::job::Mode;
 use hakobu_core::path::lossy;
-use hakobu_core::report::{Outcome, Report};
-use hakobu_core::units::format_bytes;
+use hakobu_core::report::{Outcome, Report, ReportEntries};
+use hakobu_core::units::{format_bytes, format_count};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::words;
+use crate::words::{self, Machines};
 
 pub mod json;
 pub mod progress;
@@ -41,6 +42,8 @@ pub struct RenderSettings {
     pub why: bool,
     /// Nothing is copied: the words say so.
     pub dry_run: bool,
+    /// What is done with content: the words follow it.
+    pub mode: Mode,
     /// A line of progress on standard error, which must be a terminal.
     pub progress: bool,
 }
@@ -48,6 +51,7 @@ pub struct RenderSettings {
 /// Shows a run. Lanes and the ticker may call it at the same time.
 pub struct Renderer {
     settings: RenderSettings,
+    machines: Machines,
     began: Instant,
     bar: Option<ProgressBar>,
     state: Mutex<State>,
@@ -78,7 +82,13 @@ impl Renderer {
         let state =
             State { results, remarks, located: false, failures_seen: 0, progress, json_progress_at: 0.0 };
         let bar = settings.progress.then(progress_bar);
-        Self { settings, began: Instant::now(), bar, state: Mutex::new(state) }
+        let machines = Machines::default();
+        Self { settings, machines, began: Instant::now(), bar, state: Mutex::new(state) }
+    }
+
+    /// The same for a run that has to do with these machines.
+    pub fn with_machines(self, machines: Machines) -> Self {
+        Self { machines, ..self }
     }
 
     /// Says in full what goes where, once both ends are resolved: `copying /data to h:/b/data`.
@@ -90,7 +100,12 @@ impl Renderer {
         if self.settings.quiet {
             return;
         }
-        let doing = if self.settings.dry_run { "would copy" } else { "copying" };
+        let (doing, to) = match (self.settings.mode, self.settings.dry_run) {
+            (Mode::Compare, _) => ("comparing", "with"),
+            (_, true) => ("would copy", "to"),
+            (Mode::Copy, false) => ("copying", "to"),
+            (Mode::Delta, false) => ("synchronising", "to"),
+        };
         let names: Vec<String> = sources.iter().map(|source| lossy(source.as_ref())).collect();
         let sources = match names.as_slice() {
             [one] => one.clone(),
@@ -98,7 +113,7 @@ impl Renderer {
             [one, two, more @ ..] => format!("{one}, {two} and {} more", more.len()),
             [] => "nothing".to_owned(),
         };
-        self.result_line(&format!("{doing} {sources} to {}", lossy(target)));
+        self.result_line(&format!("{doing} {sources} {to} {}", lossy(target)));
     }
 
     /// Ends progress and says how the run ended.
@@ -116,8 +131,9 @@ impl Renderer {
         if let Some(error) = &report.error
             && report.outcome != Outcome::Interrupted
         {
-            self.remark(&words::report_error(error));
+            self.remark(&words::report_error(error, &self.machines));
         }
+        self.left_alone(&report.entries);
         if !self.settings.quiet {
             for line in summary::lines(report, self.settings.verbose) {
                 self.result_line(&line);
@@ -128,6 +144,38 @@ impl Renderer {
         }
         if self.settings.json {
             self.json(&JsonEvent::finished(report));
+        }
+    }
+
+    /// The rule behind what was not copied, once for all entries: one line for each would be too many.
+    fn left_alone(&self, entries: &ReportEntries) {
+        let count = |count, what| format!("{} {what}", format_count(count));
+        let rules = [
+            (
+                count(entries.unchanged, "unchanged"),
+                entries.unchanged,
+                "unchanged means equal size and modification time, and the same permissions and owner where they \
+                 can be set; a directory is unchanged when it is there",
+            ),
+            (
+                count(entries.attributes_only, "with new attributes only"),
+                entries.attributes_only,
+                "size and modification time are equal, permissions or owner were not",
+            ),
+        ];
+        for (choice, count, reason) in rules {
+            if count == 0 {
+                continue;
+            }
+            let reason = reason.to_owned();
+            if self.settings.why {
+                self.remark(&format!("why: {choice}: {reason}"));
+            }
+            if let Some(event) = JsonEvent::of(&Event::Decision { choice, reason })
+                && self.settings.json
+            {
+                self.json(&event);
+            }
         }
     }
 

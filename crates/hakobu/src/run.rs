@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hakobu_agent::request::CopyRequest;
+use hakobu_agent::passes::Pass;
+use hakobu_agent::request::{CopyRequest, Verify};
 use hakobu_agent::transfer::{self, Surroundings, Transfer};
 use hakobu_core::digest::hex;
 use hakobu_core::error::ErrorKind;
-use hakobu_core::report::{Report, ReportEnd, ReportLoss, Verified};
+use hakobu_core::report::{Report, ReportDifference, ReportEnd, ReportLoss, ReportPass, Verified};
 
 use crate::prompts::Terminal;
 use crate::render::Renderer;
@@ -42,7 +43,16 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.seconds.transfer = Duration::from_nanos(summary.transfer_ns).as_secs_f64();
     // Shared blocks were not read, so nothing was checked.
     let all_cloned = summary.counters.cloned_bytes > 0 && summary.counters.source_read_bytes == 0;
-    report.verified = if transfer.verified && !all_cloned { Verified::Wire } else { Verified::None };
+    report.verified = match transfer.verified && !all_cloned {
+        true if request.verify == Verify::Medium => Verified::Medium,
+        true => Verified::Wire,
+        false => Verified::None,
+    };
+    report.resumed = summary.counters.bytes_resumed > 0;
+    report.differences = summary.differences.iter().map(ReportDifference::from).collect();
+    report.differing_bytes = summary.differing_bytes;
+    let pass = |pass: &Pass| ReportPass { seconds: pass.seconds, written_bytes: pass.written_bytes };
+    report.passes = transfer.passes.iter().map(pass).collect();
     report.digest_blake3 = summary.digest.as_ref().map(hex);
     if report.digest_blake3.is_none() {
         report.digest_blake3_reason =
@@ -62,13 +72,14 @@ fn resolved(place: &[u8]) -> ReportEnd {
 
 /// Why there is no digest of the whole.
 fn no_digest(request: &CopyRequest, report: &Report, cloned: bool) -> &'static str {
-    use hakobu_agent::request::Verify;
     if request.dry_run {
         "nothing was read"
     } else if request.verify == Verify::None {
         "not asked for"
     } else if cloned {
         "its blocks are shared with the source (reflink), so no byte was read; --verify wire reads"
+    } else if report.bytes.zeros_skipped >= 1 << 30 {
+        "it has holes of 1 GiB or more, of which none was taken"
     } else if report.entries.created + report.entries.updated == 0 {
         "no file was copied"
     } else {

@@ -4,10 +4,11 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
+use hakobu_agent::passes::Passes;
 use hakobu_agent::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::error::{Error, ErrorKind};
-use hakobu_core::job::LANES_MAX;
+use hakobu_core::job::{LANES_MAX, Mode};
 use hakobu_core::location::Location;
 use hakobu_core::units::{format_rate_and_bits, parse_bytes, parse_duration};
 
@@ -23,13 +24,26 @@ const REQUIREMENTS: [LossKind; 6] =
 /// # Errors
 /// `Usage` for each value that is wrong or of a later version; `Requirement` for what `--require`
 /// asks for and no target of this version has.
-pub fn request(typed: &CopyArguments, environment_ssh: Option<OsString>) -> Result<CopyRequest, Vec<Error>> {
+pub fn request(
+    typed: &CopyArguments,
+    mode: Mode,
+    environment_ssh: Option<OsString>,
+) -> Result<CopyRequest, Vec<Error>> {
     let mut found = Findings::default();
     refuse_later(typed, &mut found);
     let sources = typed.sources.iter().map(|source| Location::parse(source.as_bytes()));
     let sources = sources.filter_map(|source| found.keep(source)).collect();
     let target = found.keep(Location::parse(typed.target.as_bytes())).unwrap_or_default();
-    let mut request = CopyRequest { sources, target, ..CopyRequest::default() };
+    let mut request = CopyRequest { sources, target, mode, ..CopyRequest::default() };
+    if mode != Mode::Copy && typed.sources.len() > 1 {
+        found.usage("SOURCE", "there is one source in this version");
+    }
+    (request.restart, request.live) = (typed.restart, typed.live);
+    request.passes = passes(typed, mode, &mut found);
+    // That is what passes are for.
+    request.live |= request.passes.is_some();
+    request.confirmed.clone_from(&typed.confirm);
+    request.skip_unreadable = typed.on_read_error == "skip";
     request.lanes = found.keep(lanes(&typed.lanes)).unwrap_or_default();
     request.cipher = CipherChoice::from_name(&typed.cipher).unwrap_or_default();
     request.transport = match typed.transport.as_str() {
@@ -39,6 +53,7 @@ pub fn request(typed: &CopyArguments, environment_ssh: Option<OsString>) -> Resu
     request.verify = match typed.verify.as_deref() {
         Some("none") => Verify::None,
         Some("wire") => Verify::Wire,
+        Some("medium") => Verify::Medium,
         _ => Verify::Auto,
     };
     request.durable = if typed.durable.is_some() { Durable::None } else { Durable::Yes };
@@ -90,6 +105,31 @@ fn usage(option: &str, detail: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, "option", detail).at(option)
 }
 
+/// Passes over a source in use, if any of their options was given.
+fn passes(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Passes> {
+    let until_under = typed.until_under.as_deref().map(parse_duration).transpose();
+    let until_under = until_under.unwrap_or_else(|error| {
+        found.usage("--until-under", error.to_string());
+        None
+    });
+    let passes = Passes {
+        count: typed.passes,
+        until_under,
+        before_last: typed.before_last_pass.clone(),
+        after_last: typed.after_last_pass.clone(),
+    };
+    if passes == Passes::default() {
+        return None;
+    }
+    if mode != Mode::Delta {
+        found.usage("--passes", "passes belong to hakobu sync, which brings over only what changed");
+    }
+    if passes.count.is_none() && passes.until_under.is_none() {
+        return Some(Passes { count: Some(1), ..passes });
+    }
+    Some(passes)
+}
+
 fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
     match typed.compress.as_deref() {
         None | Some("none") => {}
@@ -113,9 +153,6 @@ fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
     if !matches!(typed.transport.as_str(), "auto" | "agent") {
         let detail = format!("{} is not in this version; auto and agent are", typed.transport);
         found.usage("--transport", detail);
-    }
-    if typed.verify.as_deref() == Some("medium") {
-        found.usage("--verify", "medium is not in this version; none and wire are");
     }
 }
 

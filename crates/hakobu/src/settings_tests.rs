@@ -14,7 +14,7 @@ fn arguments(line: &[&str]) -> CopyArguments {
 }
 
 fn parse(line: &[&str]) -> Result<CopyRequest, Vec<Error>> {
-    request(&arguments(line), None)
+    request(&arguments(line), Mode::Copy, None)
 }
 
 #[test]
@@ -77,10 +77,10 @@ fn every_option_reaches_the_request() {
 #[test]
 fn the_environment_names_ssh_only_where_no_option_does() {
     let environment = || Some(OsString::from("myssh -4"));
-    let with = |line: &[&str]| request(&arguments(line), environment()).unwrap().ssh;
+    let with = |line: &[&str]| request(&arguments(line), Mode::Copy, environment()).unwrap().ssh;
     assert_eq!(with(&["a", "b"]), ["myssh", "-4"]);
     assert_eq!(with(&["a", "b", "--ssh", "ssh"]), ["ssh"]);
-    assert_eq!(request(&arguments(&["a", "b"]), Some(OsString::new())).unwrap().ssh, ["ssh"]);
+    assert_eq!(request(&arguments(&["a", "b"]), Mode::Copy, Some(OsString::new())).unwrap().ssh, ["ssh"]);
 }
 
 #[test]

@@ -2,31 +2,64 @@
 
 use hakobu_core::error::Error;
 use hakobu_core::path::lossy;
-use hakobu_core::report::{ReportError, ReportFailure, kind_name};
+use hakobu_core::report::{ReportError, ReportFailure};
 
-/// An error that ends the program: what happened, and what to do.
+/// The machines that a run has to do with, as far as advice depends on them.
+#[derive(Clone, Debug, Default)]
+pub struct Machines {
+    /// The far ones, as they were typed: places there begin with one of these and a colon.
+    pub far: Vec<String>,
+    /// Whether the far side is run under sudo already.
+    pub sudo: bool,
+}
+
+/// An error that ends the program: what happened, and what to do. It has to do with this machine.
 pub fn error(error: &Error) -> String {
-    with_next_step(&plain(&error.during, &lossy(&error.at), &error.detail), &kind_name(error.kind))
+    report_error(&ReportError::from(error), &Machines::default())
 }
 
 /// The error that ended a run.
-pub fn report_error(error: &ReportError) -> String {
-    let place = lossy(error.at.as_bytes());
-    with_next_step(&plain(&error.during, &place, &error.error), &error.kind)
+pub fn report_error(error: &ReportError, machines: &Machines) -> String {
+    let words = plain(&error.during, &lossy(error.at.as_bytes()), &error.error);
+    let step = match error.kind.as_str() {
+        "permission_denied" => machines.permission(&error.at),
+        kind => next_step(kind),
+    };
+    match step {
+        Some(step) => format!("{words}\n  what to do: {step}"),
+        None => words,
+    }
+}
+
+impl Machines {
+    /// What to do where access was refused. sudo is of use on the far side only, and only once.
+    fn permission(&self, at: &str) -> Option<&'static str> {
+        let is_far = |host: &String| at.strip_prefix(host).is_some_and(|rest| rest.starts_with(':'));
+        match (self.far.iter().any(is_far), self.sudo) {
+            (true, false) => {
+                Some("log in as a user who may, or give the far side the rights of root with --sudo")
+            }
+            (true, true) => None,
+            (false, _) => Some("run hakobu as a user who may"),
+        }
+    }
 }
 
 /// One entry that failed, in one line.
 pub fn failure(path: &[u8], error: &Error) -> String {
-    failed_line(&lossy(path), &error.during, &error.detail)
+    failed_line(&lossy(path), &error.during, &lossy(&error.at), &error.detail)
 }
 
 /// One entry that failed, from a report.
 pub fn report_failure(failure: &ReportFailure) -> String {
-    failed_line(&lossy(failure.path.as_bytes()), &failure.during, &failure.error)
+    let at = failure.at.as_deref().unwrap_or_default();
+    failed_line(&lossy(failure.path.as_bytes()), &failure.during, &lossy(at.as_bytes()), &failure.error)
 }
 
-fn failed_line(path: &str, during: &str, detail: &str) -> String {
-    format!("failed: {path}: {}: {}", lossy(during.as_bytes()), lossy(detail.as_bytes()))
+/// `at` is the place at the target; empty if it failed at the source.
+fn failed_line(path: &str, during: &str, at: &str, detail: &str) -> String {
+    let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
+    format!("failed: {path}: {}{at}: {}", lossy(during.as_bytes()), lossy(detail.as_bytes()))
 }
 
 fn plain(during: &str, place: &str, detail: &str) -> String {
@@ -42,13 +75,6 @@ fn plain(during: &str, place: &str, detail: &str) -> String {
     words
 }
 
-fn with_next_step(words: &str, kind: &str) -> String {
-    match next_step(kind) {
-        Some(step) => format!("{words}\n  what to do: {step}"),
-        None => words.to_owned(),
-    }
-}
-
 /// What the user can do about an error of this kind, where the error's own words do not say.
 fn next_step(kind: &str) -> Option<&'static str> {
     Some(match kind {
@@ -60,7 +86,6 @@ fn next_step(kind: &str) -> Option<&'static str> {
         "locked" => "wait for the other run, or end it",
         "no_inodes" => "free inodes at the target (many small files use them up), then run it again",
         "no_space" => "free space at the target or raise the quota, then run the same command again",
-        "permission_denied" => "run it as a user who may; --sudo gives the far side the rights of root",
         "protocol" => "see that both sides run the same version: hakobu --version",
         "read_only" => "mount the target's file system for writing",
         "requirement" => "leave --require out to accept the loss; it is counted at the end",
@@ -78,6 +103,7 @@ pub fn escaped_lines(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use hakobu_core::ErrorKind;
+    use hakobu_core::event::Failure;
 
     use super::*;
 
@@ -86,7 +112,19 @@ mod tests {
         let lost = Error::new(ErrorKind::ConnectionLost, "sending to", "broken pipe").at("h\x1b[2J");
         let words = error(&lost);
         assert!(words.starts_with("hakobu: sending to h\\u{1b}[2J: broken pipe\n  what to do: "), "{words}");
-        assert_eq!(words, report_error(&ReportError::from(&lost)));
+        assert_eq!(words, report_error(&ReportError::from(&lost), &Machines::default()));
+    }
+
+    #[test]
+    fn sudo_is_advised_for_the_far_side_only_and_once() {
+        let said = |at: &str, sudo| {
+            let error = Error::new(ErrorKind::PermissionDenied, "looking at the source", "no").at(at);
+            report_error(&ReportError::from(&error), &Machines { far: vec!["h".into(), "me@i".into()], sudo })
+        };
+        assert!(said("h:/x", false).contains("--sudo") && said("me@i:x", false).contains("--sudo"));
+        assert!(said("/x", false).ends_with("what to do: run hakobu as a user who may"));
+        assert!(!said("hx:/x", false).contains("--sudo"));
+        assert!(!said("h:/x", true).contains("what to do"));
     }
 
     #[test]
@@ -94,5 +132,17 @@ mod tests {
         let told = Error::new(ErrorKind::Io, "starting ssh", "Host key changed!\n\x1b[31mbeware\r");
         assert_eq!(error(&told), "hakobu: starting ssh: Host key changed!\n  \\u{1b}[31mbeware\\r");
         assert_eq!(failure(b"a\nb", &told).lines().count(), 1);
+    }
+
+    #[test]
+    fn a_failure_at_the_target_names_the_place_there() {
+        let failed = |at: &str| {
+            let error = Error::new(ErrorKind::Io, "making the file", "no").at(at);
+            let failed = Failure { path: b"x".to_vec(), error };
+            assert_eq!(failure(&failed.path, &failed.error), report_failure(&ReportFailure::from(&failed)));
+            failure(&failed.path, &failed.error)
+        };
+        assert_eq!(failed("h:/t\x07/x"), "failed: x: making the file at h:/t\\u{7}/x: no");
+        assert_eq!(failed(""), "failed: x: making the file: no");
     }
 }

@@ -31,7 +31,21 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy -P 22 d h:/b", "try: hakobu copy --ssh 'ssh -p 22' d h:/b"),
         ("copy -az --delete d h:/b", "copy never deletes"),
         ("copy --frob a b", "'--frob'"),
-        ("copy --compress zstd a b", "--compress: compression is not in this version"),
+        (
+            "copy --compress zstd a b",
+            "--compress: compression is not in this version; leave it out\ntry: hakobu copy a b",
+        ),
+        ("copy --compress zstd:3 a b", "try: hakobu copy a b"),
+        (
+            "copy --compress=zstd a b",
+            "--compress: compression is not in this version; leave it out\ntry: hakobu copy a b",
+        ),
+        (
+            "copy --compress a b",
+            "--compress: compression is not in this version; leave it out\ntry: hakobu copy a b",
+        ),
+        ("copy --compress", "--compress: compression is not in this version; leave it out"),
+        ("copy a b --compress", "try: hakobu copy a b"),
         ("copy --bwlimit 20M a b", "20.0 MB/s = 160 Mbit/s"),
         ("copy --memory 1G a b", "--memory: it is not in this version"),
         ("copy --transport sftp a b", "--transport: sftp is not in this version"),
@@ -43,7 +57,17 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy a s3://bucket/key", "s3:// is not in this version"),
         ("copy -- -oProxyCommand=x:y b", "a host cannot begin with -"),
         ("copy - b", "./-"),
-        ("data host:/backup", "to copy: hakobu copy data host:/backup"),
+        ("data host:/backup", "did you mean: hakobu copy data host:/backup"),
+        ("-avz data host:/backup", "did you mean: hakobu copy -v data host:/backup"),
+        ("-n data host:/backup", "did you mean: hakobu copy -n data host:/backup"),
+        ("--report r a b", "the verb comes first"),
+        ("cp -r a b", "did you mean: hakobu copy a b"),
+        ("scp -P 22 a h:b", "did you mean: hakobu copy --ssh 'ssh -p 22' a h:b"),
+        ("rsync -av --delete a h:b", "copy never deletes"),
+        ("mv a b", "hakobu never deletes the source"),
+        ("mv a b", "did you mean: hakobu copy a b"),
+        ("cp", "the verb is copy"),
+        ("help frob", "there is no verb frob"),
         ("frob", "there is no verb frob"),
         ("man frob", "no manual page"),
     ] {
@@ -134,6 +158,57 @@ fn help_completions_and_manual_go_to_standard_output() {
         assert!(out.contains(words), "{line}: {out}");
     }
     assert_eq!(hakobu::<&str>(&[]).status.code(), Some(2));
+}
+
+#[test]
+fn help_as_a_verb_is_the_option() {
+    for (verb, option) in [("help", "--help"), ("help copy", "copy --help")] {
+        let (code, out, err) = said(verb);
+        assert_eq!((code, err.as_str()), (0, ""), "{verb}");
+        assert_eq!(out, said(option).1, "{verb}");
+    }
+}
+
+/// Nothing that is refused is offered.
+#[test]
+fn completions_offer_what_works_now() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = said(&format!("completions {shell}")).1;
+        for offered in ["verify", "wire", "data-address", "chacha20-poly1305"] {
+            assert!(script.contains(offered), "{shell} lacks {offered}");
+        }
+        for hidden in [
+            "compress",
+            "bwlimit",
+            "memory",
+            "transport",
+            "medium",
+            "sftp",
+            "hakobu,man",
+            "(man)",
+            "-a \"man\"",
+        ] {
+            assert!(!script.contains(hidden), "{shell} offers {hidden}");
+        }
+    }
+}
+
+#[test]
+fn the_manual_shows_how_to_type_it_line_by_line() {
+    let page = said("man copy").1;
+    let lines: Vec<&str> = page.lines().collect();
+    let after = |line: &str| {
+        let at = lines.iter().position(|found| *found == line);
+        lines.get(at.unwrap_or_else(|| panic!("no {line}: {page}")) + 1..).expect("more follows")
+    };
+    assert_eq!(after(".SH SYNOPSIS")[0], r"\fBhakobu copy\fR [OPTION]... SOURCE... TARGET");
+    let examples = after(".SH EXAMPLES");
+    assert_eq!(examples[0], ".nf");
+    let end = examples.iter().position(|line| *line == ".fi").expect("the examples end");
+    assert_eq!(end, 7, "{examples:#?}");
+    assert!(examples[1..end].iter().all(|line| line.starts_with("hakobu copy ")), "{examples:#?}");
+    assert!(after(r#".SH "EXIT STATUS""#)[0].starts_with("0 done"), "{page}");
+    assert!(!page.contains("compress") && !page.contains("medium"), "{page}");
 }
 
 #[test]

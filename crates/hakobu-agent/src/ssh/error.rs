@@ -19,7 +19,11 @@ pub enum SshError {
     },
     /// The ssh command itself could not be started.
     #[error(
-        "cannot run the ssh command {command:?}: {error}; install it, or name another with --ssh COMMAND"
+        "cannot run the ssh command {command:?}: {error}; {}",
+        match .command.as_str() {
+            "ssh" => "install it, or name another with --ssh COMMAND",
+            _ => "see what --ssh or HAKOBU_SSH names",
+        }
     )]
     Spawn {
         /// Its first word.
@@ -35,14 +39,20 @@ pub enum SshError {
     },
     /// Something else than an agent answered.
     #[error(
-        "what runs on {host} is not a hakobu agent: {}; install hakobu there, or name it with --agent PATH",
-        spoken(.first_line)
+        "what runs on {host} is not a hakobu agent: {}; {}",
+        spoken(.first_line),
+        match .agent {
+            Some(path) => format!("--agent names {path:?}, and it has to be hakobu"),
+            None => "install hakobu there, or name it with --agent PATH".to_owned(),
+        }
     )]
     NotAnAgent {
         /// The far side.
         host: String,
         /// The first line that came, printable and cut to 200 characters; empty when nothing came.
         first_line: String,
+        /// What `--agent` named, made printable.
+        agent: Option<String>,
     },
     /// It ended before it spoke.
     #[error(
@@ -65,20 +75,26 @@ pub enum SshError {
     },
     /// Not on the far PATH and there is nothing to upload.
     #[error(
-        "hakobu is not on the PATH of {host}, and this build cannot upload itself, because it is not static; \
-         install hakobu on {host}, or name it with --agent PATH, \
-         or put a static build beside this program as {wanted}"
+        "{}, and this build cannot upload itself, because it is not static; {}, \
+         or put a static build beside this program as {wanted}",
+        match .agent {
+            Some(path) => format!("{path:?}, which --agent names, is not on {host}"),
+            None => format!("hakobu is not on the PATH of {host}"),
+        },
+        installing(.host, .agent)
     )]
     NothingToUpload {
         /// The far side.
         host: String,
         /// The file name that would be found.
         wanted: String,
+        /// What `--agent` named, made printable.
+        agent: Option<String>,
     },
     /// The far machine is of another kind than every program that could be uploaded.
     #[error(
-        "another architecture: {host} is {far}, this program is {near}; \
-         install hakobu there and name it with --agent PATH"
+        "another architecture: {host} is {far}, this program is {near}; {}",
+        installing(.host, .agent)
     )]
     Architecture {
         /// The far side.
@@ -87,6 +103,8 @@ pub enum SshError {
         far: String,
         /// Those that could be uploaded.
         near: String,
+        /// What `--agent` named, made printable.
+        agent: Option<String>,
     },
     /// The far system is not Linux.
     #[error("{host} runs {system}; the agent needs Linux")]
@@ -108,14 +126,16 @@ pub enum SshError {
     },
     /// No directory over there takes the program and lets it run.
     #[error(
-        "{host} has no directory that has room for the program and allows execution (tried:{tried}); \
-         install hakobu there and name it with --agent PATH"
+        "{host} has no directory that has room for the program and allows execution (tried:{tried}); {}",
+        installing(.host, .agent)
     )]
     NoPlace {
         /// The far side.
         host: String,
         /// The directories, each with its reason.
         tried: String,
+        /// What `--agent` named, made printable.
+        agent: Option<String>,
     },
     /// The far directory filled up during the upload.
     #[error("no room for the program in {place} on {host}; free some, or install hakobu there")]
@@ -183,4 +203,12 @@ pub enum SshError {
 /// What came, or that nothing came.
 fn spoken(line: &str) -> String {
     if line.is_empty() { "it said nothing".to_owned() } else { format!("it says {line:?}") }
+}
+
+/// The advice where no program could be found or sent. Who gave `--agent` is not told to give it.
+fn installing(host: &str, agent: &Option<String>) -> String {
+    match agent {
+        Some(path) => format!("install hakobu on {host}, or correct --agent: nothing is at {path:?}"),
+        None => format!("install hakobu on {host}, or name it with --agent PATH"),
+    }
 }

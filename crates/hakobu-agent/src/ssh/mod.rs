@@ -221,12 +221,14 @@ impl Starter<'_> {
             return Err(SshError::NothingToUpload {
                 host: self.host.clone(),
                 wanted: static_name(&far.machine),
+                agent: self.agent(),
             });
         }
         Err(SshError::Architecture {
             host: self.host.clone(),
             far: far.machine.clone(),
             near: machines.join(", "),
+            agent: self.agent(),
         })
     }
 
@@ -258,20 +260,24 @@ impl Starter<'_> {
         match reason {
             "no-sudo" => SshError::NoSudo { host },
             "no-place" => {
-                SshError::NoPlace { host, tried: format!(" {}", detail.trim().trim_end_matches(',')) }
+                let tried = format!(" {}", detail.trim().trim_end_matches(','));
+                SshError::NoPlace { host, tried, agent: self.agent() }
             }
             "no-room" => SshError::NoRoom { host, place: detail },
             "digest" | "short" => SshError::Damaged { host },
-            "not-executable" => SshError::NotExecutable {
-                host,
-                path: printable(self.settings.agent_path.as_deref().unwrap_or_default()),
-            },
+            "not-executable" => SshError::NotExecutable { host, path: self.agent().unwrap_or_default() },
             _ => self.no_agent(),
         }
     }
 
     fn no_agent(&self) -> SshError {
-        SshError::NotAnAgent { host: self.host.clone(), first_line: self.answers.first_line().to_owned() }
+        let first_line = self.answers.first_line().to_owned();
+        SshError::NotAnAgent { host: self.host.clone(), first_line, agent: self.agent() }
+    }
+
+    /// What `--agent` named. A program that is sent all the same was not looked for there.
+    fn agent(&self) -> Option<String> {
+        self.settings.agent_path.as_deref().filter(|_| !self.settings.always_upload).map(printable)
     }
 
     fn late(&mut self) -> SshError {

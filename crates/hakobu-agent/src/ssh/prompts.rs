@@ -7,6 +7,13 @@ pub trait Prompts {
     /// The password that sudo on `host` wants; `attempt` counts from 1, and a second attempt means that the first
     /// answer was wrong. `None` when there is nobody to ask or no answer; it is not asked again then.
     fn sudo_password(&mut self, host: &str, attempt: u32) -> Option<Secret>;
+
+    /// What the user types when shown `words` about a disk that would be overwritten. `None` when
+    /// there is nobody to ask or no answer.
+    fn disk_id(&mut self, words: &str) -> Option<String> {
+        let _nobody_reads_it = words;
+        None
+    }
 }
 
 /// Nobody can be asked: every question is answered with `None`.

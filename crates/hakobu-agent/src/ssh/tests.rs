@@ -163,11 +163,17 @@ fn a_path_that_cannot_be_run_is_an_error() {
 
 #[test]
 fn nothing_to_upload_says_what_to_do() {
-    for_each_shell(|far| {
+    for_each_shell(|mut far| {
         let error = far.start().unwrap_err();
         assert!(matches!(error, SshError::NothingToUpload { .. }), "{error}");
         let text = error.to_string();
-        assert!(text.contains("not on the PATH of far") && text.contains("--agent"));
+        assert!(text.contains("not on the PATH of far") && text.contains("--agent PATH"));
+
+        // Who has named one is told of that one.
+        far.settings.agent_path = Some(b"/nowhere/hakobu".to_vec());
+        let text = far.start().unwrap_err().to_string();
+        assert!(text.contains("\"/nowhere/hakobu\", which --agent names, is not on far"), "{text}");
+        assert!(!text.contains("--agent PATH") && !text.contains("on the PATH"), "{text}");
         assert!(far.run_dir_is_empty());
     });
 }

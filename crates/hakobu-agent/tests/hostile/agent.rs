@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use hakobu_agent::agent::agent;
 use hakobu_agent::ssh::PREAMBLE;
 use hakobu_core::capabilities::Capabilities;
+use hakobu_core::endpoint::DraftKind;
 use hakobu_core::error::{ErrorKind, Result};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Item, Job};
@@ -126,17 +127,22 @@ fn connect(way: Way) -> Request {
 }
 
 fn run() -> Request {
-    let item = Item { root: 9, source: EntryPath::new("x").unwrap(), target: EntryPath::new("x").unwrap() };
+    let item = Item {
+        root: 9,
+        source: EntryPath::new("x").unwrap(),
+        target: EntryPath::new("x").unwrap(),
+        place: DraftKind::File,
+    };
     let job = Job {
         items: vec![item],
         make_directory: None,
-        device: false,
         lanes: u16::MAX,
         digest: true,
         clone: false,
         durable: true,
         dry_run: false,
         require: Vec::new(),
+        ..Job::default()
     };
     let roots = vec![PathBytes(b"/nowhere".to_vec())];
     Request::Run(RunRequest { job, roots, capabilities: Capabilities::posix(true) })

@@ -13,6 +13,7 @@ use hakobu_agent::connection::{self, Connection, ConnectionError, Fingerprint, I
 use hakobu_agent::side::{Side, Stop};
 use hakobu_core::checksum::crc64;
 use hakobu_core::digest::piece_value;
+use hakobu_core::endpoint::Begin;
 use hakobu_core::entry::{Attributes, Time};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::grant::{Grant, GrantedPlace};
@@ -197,7 +198,7 @@ fn look_at_all(base: &Path) -> Tree {
 
 /// What a session grants unless a test wants something else.
 pub fn grant() -> Grant {
-    let place = |path: &str, tree| GrantedPlace { path: EntryPath::new(path).unwrap(), tree };
+    let place = |path: &str, tree| GrantedPlace::new(EntryPath::new(path).unwrap(), tree);
     Grant {
         places: vec![place("tree", true), place("name", false)],
         may_chown: false,
@@ -325,7 +326,7 @@ impl Peer {
 
     pub fn begin(&mut self, draft: u64, at: &str, size_bytes: u64) -> Result<(), Error> {
         let path = EntryPath::new(at).unwrap();
-        self.send(kind::BEGIN, 0, &data::Begin { draft, path, size_bytes, device: false }, &[]);
+        self.send(kind::BEGIN, 0, &data::Begin { draft, begin: Begin::file(path, size_bytes) }, &[]);
         self.plain()
     }
 
@@ -349,7 +350,7 @@ impl Peer {
     }
 
     pub fn abandon(&mut self, draft: u64) {
-        self.send(kind::ABANDON, 0, &draft, &[]);
+        self.send(kind::ABANDON, 0, &data::Abandon { draft, keep: false }, &[]);
         self.plain().unwrap();
     }
 

@@ -13,6 +13,7 @@ use hakobu_agent::near::RemoteTarget;
 use hakobu_agent::side::SystemClock;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::checksum::crc64;
+use hakobu_core::endpoint::DraftKind;
 use hakobu_core::engine::{self, Setup, Summary};
 use hakobu_core::entry::{Kind, Metadata, Time};
 use hakobu_core::error::{Error, ErrorKind};
@@ -141,17 +142,22 @@ pub fn run(
     let connections = (0..lanes).map(|lane| connect(lane, does.clone())).collect();
     let target = RemoteTarget::new(capabilities, connections).unwrap();
     let source = LocalSource::open(&[SourceRoot { path: base.path().join("source") }]).unwrap();
-    let item = Item { root: 0, source: EntryPath::root(), target: EntryPath::new("there").unwrap() };
+    let item = Item {
+        root: 0,
+        source: EntryPath::root(),
+        target: EntryPath::new("there").unwrap(),
+        place: DraftKind::File,
+    };
     let job = Job {
         items: vec![item],
         make_directory: None,
-        device: false,
         lanes,
         digest: true,
         clone: false,
         durable: true,
         dry_run: false,
         require: Vec::new(),
+        ..Job::default()
     };
     let (ended, end) = channel();
     std::thread::spawn(move || {
@@ -189,7 +195,7 @@ fn make_source(base: &Path) {
         fs::write(source.join(name), name).unwrap();
     }
     // More than all buffers on the way can hold.
-    fs::File::create(source.join("large")).unwrap().set_len(40 << 20).unwrap();
+    fs::write(source.join("large"), vec![0x5a; 40 << 20]).unwrap();
     fs::write(base.join("outside"), "nobody's business").unwrap();
     std::os::unix::fs::symlink("../outside", source.join("link")).unwrap();
 }

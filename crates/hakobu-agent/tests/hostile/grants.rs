@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use hakobu_core::endpoint::Change;
+use hakobu_core::endpoint::{Begin, Change, DraftKind};
 use hakobu_core::entry::Attributes;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::grant::{Grant, GrantedPlace};
@@ -228,7 +228,7 @@ fn a_device_is_not_replaced() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let places = vec![GrantedPlace { path: path("null"), tree: false }, grant().places[0].clone()];
+    let places = vec![GrantedPlace::new(path("null"), false), grant().places[0].clone()];
     let session = Session::with(Grant { places, ..grant() }, Cipher::Aes128Gcm, |root, _| {
         let mode = Mode::from_raw_mode(0o666);
         mknodat(CWD, root.join("null"), FileType::CharacterDevice, mode, makedev(1, 3)).unwrap();
@@ -249,7 +249,7 @@ fn a_device_is_not_replaced() {
     peer.send(
         kind::BEGIN,
         0,
-        &data::Begin { draft: 1, path: path("null"), size_bytes: 4, device: true },
+        &data::Begin { draft: 1, begin: Begin { kind: DraftKind::Sink, ..Begin::file(path("null"), 4) } },
         &[],
     );
     assert_eq!(peer.answer().kind, kind::DONE);

@@ -1,5 +1,6 @@
 //! Lengths beyond their limits. What is announced is never believed.
 
+use hakobu_core::endpoint::Begin;
 use hakobu_core::pack::{PACK_BYTES_MAX, PACK_RECORDS_MAX};
 use hakobu_proto::control::Cipher;
 use hakobu_proto::data::{self, CHANGES_MAX, LIST_DIRECTORIES_MAX, kind};
@@ -117,7 +118,7 @@ fn metas_that_end_early_or_go_on() {
     let session = Session::new();
     let mut begin = Vec::new();
     let path = hakobu_core::path::EntryPath::new("tree/file").unwrap();
-    data::encode(&data::Begin { draft: 300, path, size_bytes: 5, device: false }, &mut begin).unwrap();
+    data::encode(&data::Begin { draft: 300, begin: Begin::file(path, 5) }, &mut begin).unwrap();
     for end in 0..begin.len() {
         session.peer().breaks("a meta that ends early", kind::BEGIN, &begin[..end], &[]);
     }

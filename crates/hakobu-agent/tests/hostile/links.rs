@@ -141,7 +141,7 @@ fn descendants_are_not_sought_behind_links() {
 /// A link on the way to the granted place is not the peer's to replace, nor to follow.
 #[test]
 fn a_link_on_the_way_to_the_granted_place() {
-    let places = vec![GrantedPlace { path: path("way/in"), tree: true }, grant().places[0].clone()];
+    let places = vec![GrantedPlace::new(path("way/in"), true), grant().places[0].clone()];
     let grant = Grant { places, ..grant() };
     let session = Session::with(grant, Cipher::Aes128Gcm, |root, outside| {
         symlink(outside, root.join("way")).unwrap();

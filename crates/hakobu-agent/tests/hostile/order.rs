@@ -4,6 +4,7 @@ use std::fs;
 
 use hakobu_core::checksum::crc64;
 use hakobu_core::digest::piece_value;
+use hakobu_core::endpoint::Begin;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::path::EntryPath;
@@ -24,7 +25,7 @@ fn encoded(message: &impl Serialize) -> Vec<u8> {
 /// A whole and sound frame of each operation: kind, meta, payload.
 fn operations() -> Vec<(u8, Vec<u8>, Vec<u8>)> {
     let path = EntryPath::new("tree/file").unwrap();
-    let begin = data::Begin { draft: 1, path: path.clone(), size_bytes: 4, device: false };
+    let begin = data::Begin { draft: 1, begin: Begin::file(path.clone(), 4) };
     let finish = data::Finish { draft: 1, attributes: attributes(0o600), digest: None };
     vec![
         (kind::INSPECT, encoded(&path), Vec::new()),
@@ -33,7 +34,7 @@ fn operations() -> Vec<(u8, Vec<u8>, Vec<u8>)> {
         (kind::BEGIN, encoded(&begin), Vec::new()),
         (kind::WRITE, encoded(&data::Write { draft: 1, offset: 0 }), b"mine".to_vec()),
         (kind::FINISH, encoded(&finish), Vec::new()),
-        (kind::ABANDON, encoded(&1u64), Vec::new()),
+        (kind::ABANDON, encoded(&data::Abandon { draft: 1, keep: false }), Vec::new()),
         (kind::APPLY, Vec::new(), encoded(&vec![(0u8, "tree/made", 0o755u32)])),
         (kind::BARRIER, Vec::new(), Vec::new()),
     ]

@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::Shared;
-use super::large::LargeFile;
+use super::large::{How, LargeFile};
 use super::node::{DirectoryTask, Node, Prefetched, TargetState};
 use super::queue::PackTask;
 use crate::counters::LaneCounters;
-use crate::endpoint::{Change, DraftId, LossKind, Pick, Picks, SourceFile, failure};
+use crate::endpoint::{Change, DraftId, DraftKind, LossKind, Pick, Picks, SourceFile, failure};
 use crate::entry::{Kind, Metadata};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, Failure};
@@ -39,6 +39,8 @@ pub(super) struct Join<'a> {
     pub next_draft: &'a mut dyn FnMut() -> DraftId,
     /// The target name of the only entry, if it is not the source's.
     pub target_name: Option<&'a [u8]>,
+    /// What that one is written to.
+    pub place: DraftKind,
     pub found: Found,
     picks: Vec<Pick>,
     picked_bytes: u64,
@@ -59,6 +61,7 @@ impl<'a> Join<'a> {
             prefetched,
             next_draft,
             target_name: None,
+            place: DraftKind::File,
             found: Found::default(),
             picks: Vec::new(),
             picked_bytes: 0,
@@ -102,7 +105,11 @@ impl<'a> Join<'a> {
         let able = self.shared.setup.target.capabilities();
         let action = decide(metadata, target, able);
         if let Some(error) = self.refusal(metadata, action, target) {
-            return self.fail(source.name(index), error);
+            let name = source.name(index);
+            return match self.node.target.join(self.target_name.unwrap_or(name)) {
+                Ok(place) if action == Action::Conflict => self.fail(name, at_target(error, &place)),
+                _ => self.fail(name, error),
+            };
         }
         if metadata.kind == Kind::Directory {
             return self.directory(source, index, target, action);
@@ -148,7 +155,8 @@ impl<'a> Join<'a> {
         if source.kind != Kind::File || require.is_empty() {
             return None;
         }
-        let lost = [(LossKind::HardLinks, source.links > 1), (LossKind::Holes, source.sparse)];
+        let holes = source.sparse && !self.is_large(source);
+        let lost = [(LossKind::HardLinks, source.links > 1), (LossKind::Holes, holes)];
         let (kind, _) = lost.into_iter().find(|(kind, loses)| *loses && require.contains(kind))?;
         let words = format!("--require {} cannot be met: this version does not keep it", kind.name());
         Some(Error::new(ErrorKind::Requirement, "copying", words))
@@ -199,8 +207,7 @@ impl<'a> Join<'a> {
             }
             return;
         }
-        let single = self.target_name.is_some();
-        if metadata.kind == Kind::File && (single || metadata.size_bytes > PACKED_FILE_BYTES_MAX) {
+        if self.is_large(metadata) {
             return self.large(name, metadata, replaces);
         }
         let bytes = metadata.size_bytes + name.len() as u64;
@@ -214,6 +221,12 @@ impl<'a> Join<'a> {
         self.picked_bytes += bytes;
     }
 
+    /// Whether a file travels by itself: it is too big for a pack, or the only one.
+    fn is_large(&self, metadata: &Metadata) -> bool {
+        let single = self.target_name.is_some();
+        metadata.kind == Kind::File && (single || metadata.size_bytes > PACKED_FILE_BYTES_MAX)
+    }
+
     fn large(&mut self, name: &[u8], metadata: &Metadata, replaces: bool) {
         let job = self.shared.setup.job;
         let paths = (self.node.source.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
@@ -221,9 +234,11 @@ impl<'a> Join<'a> {
             (Ok(path), Ok(target)) => (path, target),
             (Err(error), _) | (_, Err(error)) => return self.fail(name, error),
         };
-        let source = SourceFile { root: self.node.root, path, metadata: *metadata };
+        let tolerant = job.skip_unreadable;
+        let source = SourceFile { root: self.node.root, path, metadata: *metadata, tolerant };
         let draft = (self.next_draft)();
-        let how = (job.device, replaces, job.digest);
+        let named = self.target_name.is_some();
+        let how = How { kind: self.place, replaces, named, digest: job.digest };
         self.node.hold(1);
         self.node.touch();
         self.found.files.push(Arc::new(LargeFile::new(self.node.clone(), source, target, draft, how)));
@@ -276,9 +291,22 @@ impl<'a> Join<'a> {
 /// Records that one entry could not be copied; ends the run if all others would fail as well.
 pub(super) fn fail(shared: &Shared<'_>, counters: &LaneCounters, failure: Failure) {
     if failure.error.is_fatal() {
-        return shared.stop(failure.error);
+        return shared.stop(failure.error.at(&failure.path));
     }
     counters.entries_failed.add(1);
     shared.record.failure(&failure);
     shared.setup.observer.event(Event::Failure(failure));
+}
+
+/// An error of the source. The failure names the path there, so the error names none.
+pub(super) fn at_source(mut error: Error) -> Error {
+    if !error.is_fatal() {
+        error.at.clear();
+    }
+    error
+}
+
+/// An error of the target, with the place there.
+pub(super) fn at_target(error: Error, place: &EntryPath) -> Error {
+    error.at(if place.is_root() { b"." } else { place.as_bytes() })
 }

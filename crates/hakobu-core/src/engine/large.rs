@@ -1,12 +1,13 @@
 //! A file too big for a pack: its chunks are shared by the lanes through one counter.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::node::Node;
 use crate::digest::{Digest, Forest};
-use crate::endpoint::{DraftId, SourceFile};
-use crate::extent::{Extent, PIECE_BYTES, chunk, chunk_count};
+use crate::endpoint::{Begun, DraftId, DraftKind, SourceFile};
+use crate::error::{Error, ErrorKind, Result};
+use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, chunk, chunk_count};
 use crate::path::EntryPath;
 
 /// Files of at most so many chunks are moved by one lane without waiting for any answer.
@@ -25,14 +26,34 @@ pub(super) struct LargeFile {
     pub target: EntryPath,
     /// The draft's number.
     pub draft: DraftId,
-    /// Whether the target is a character device, which takes content only.
-    pub device: bool,
+    /// What is written to.
+    pub kind: DraftKind,
     /// Whether the target has an entry of this name.
     pub replaces: bool,
+    /// Whether it is what the user named, and not met in a tree.
+    pub named: bool,
+    /// Whether the target keeps a journal, or compares: each chunk is completed by an operation.
+    completes: AtomicBool,
+    /// What an earlier run has done.
+    resumed: OnceLock<Vec<Extent>>,
     next: AtomicU64,
     done: AtomicU64,
     failed: AtomicBool,
+    of_no_use: AtomicBool,
     forest: Mutex<Option<Forest>>,
+}
+
+/// What a big file is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// What is written to.
+    pub kind: DraftKind,
+    /// Whether the target has an entry of this name.
+    pub replaces: bool,
+    /// Whether it is what the user named.
+    pub named: bool,
+    /// Whether a digest is taken.
+    pub digest: bool,
 }
 
 /// What counting some chunks as done led to.
@@ -52,7 +73,7 @@ impl LargeFile {
         source: SourceFile,
         target: EntryPath,
         draft: DraftId,
-        (device, replaces, digest): (bool, bool, bool),
+        How { kind, replaces, named, digest }: How,
     ) -> Self {
         let forest = digest.then(|| Forest::new(source.metadata.size_bytes));
         Self {
@@ -60,11 +81,15 @@ impl LargeFile {
             source: Arc::new(source),
             target,
             draft,
-            device,
+            kind,
             replaces,
+            named,
+            completes: AtomicBool::new(false),
+            resumed: OnceLock::new(),
             next: AtomicU64::new(0),
             done: AtomicU64::new(0),
             failed: AtomicBool::new(false),
+            of_no_use: AtomicBool::new(false),
             forest: Mutex::new(forest),
         }
     }
@@ -83,10 +108,80 @@ impl LargeFile {
 
     /// The next chunk, or `None` when all have been taken.
     pub fn take_chunk(&self) -> Option<Extent> {
-        if !self.has_chunks_left() {
+        while self.has_chunks_left() {
+            let extent = chunk(self.size_bytes(), self.next.fetch_add(1, Ordering::Relaxed))?;
+            if !self.was_done(extent) {
+                return Some(extent);
+            }
+        }
+        None
+    }
+
+    /// Takes all chunks at once that lie wholly before `end`, beginning with the next one.
+    pub fn take_chunks_until(&self, end: u64) -> Option<Extent> {
+        if self.resumed.get().is_some() {
             return None;
         }
-        chunk(self.size_bytes(), self.next.fetch_add(1, Ordering::Relaxed))
+        // The last chunk may be shorter, and is left to whoever takes it.
+        let last = (end / CHUNK_BYTES).min(self.size_bytes() / CHUNK_BYTES);
+        let first = self.next.fetch_max(last, Ordering::Relaxed);
+        let offset = first * CHUNK_BYTES;
+        (first < last).then(|| Extent { offset, length: last * CHUNK_BYTES - offset })
+    }
+
+    fn was_done(&self, chunk: Extent) -> bool {
+        let Some(done) = self.resumed.get() else { return false };
+        let after = done.partition_point(|extent| extent.offset <= chunk.offset);
+        after > 0 && done[after - 1].end() >= chunk.end()
+    }
+
+    /// The draft has been begun, and what an earlier run has done of it is known.
+    ///
+    /// # Errors
+    /// `Protocol` when that cannot be.
+    pub fn begun(&self, begun: Begun) -> Result<Progress> {
+        self.completes.store(true, Ordering::Release);
+        let Begun { done, subtrees, .. } = begun;
+        let whole_chunks = |extent: &Extent| {
+            let end = extent.offset.checked_add(extent.length);
+            extent.length > 0
+                && extent.offset.is_multiple_of(CHUNK_BYTES)
+                && extent.length.is_multiple_of(CHUNK_BYTES)
+                && end.is_some_and(|end| end <= self.size_bytes())
+        };
+        let sound =
+            done.iter().all(whole_chunks) && done.windows(2).all(|pair| pair[0].end() < pair[1].offset);
+        if !sound {
+            let words = "the target says that it has what it cannot have";
+            return Err(Error::new(ErrorKind::Protocol, "going on with an earlier run", words));
+        }
+        let chunks = done.iter().map(|extent| extent.length / CHUNK_BYTES).sum::<u64>();
+        if chunks == 0 {
+            return Ok(Progress::More);
+        }
+        if let Some(forest) = self.forest.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            // Where they do not fit there will be no digest; the content is checked all the same.
+            for subtree in subtrees {
+                forest.add_subtree(subtree);
+            }
+        }
+        let _once = self.resumed.set(done);
+        Ok(self.count_done(chunks))
+    }
+
+    /// Whether the draft was begun by an earlier run.
+    pub fn is_resumed(&self) -> bool {
+        self.resumed.get().is_some()
+    }
+
+    /// Whether each chunk has to be completed by an operation.
+    pub fn completes(&self) -> bool {
+        self.completes.load(Ordering::Acquire)
+    }
+
+    /// No digest of the whole can be had.
+    pub fn forget_digest(&self) {
+        *self.forest.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// `count` chunks have been acknowledged or given up.
@@ -97,13 +192,20 @@ impl LargeFile {
         if self.has_failed() { Progress::Abandon } else { Progress::Finish }
     }
 
+    /// Whether not even a later run can use what was brought over.
+    pub fn is_of_no_use(&self) -> bool {
+        self.of_no_use.load(Ordering::Acquire)
+    }
+
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 
     /// The file cannot be copied: no further chunk is handed out. Whether this was the first
     /// failure, and how many chunks were not handed out; these still have to be counted as done.
-    pub fn fail(&self) -> (bool, u64) {
+    /// `of_no_use`: not even a later run can use what was brought over.
+    pub fn fail(&self, of_no_use: bool) -> (bool, u64) {
+        self.of_no_use.fetch_or(of_no_use, Ordering::AcqRel);
         let first = !self.failed.swap(true, Ordering::AcqRel);
         let taken = self.next.swap(NO_CHUNK, Ordering::AcqRel).min(self.chunks());
         (first, self.chunks() - taken)
@@ -128,7 +230,6 @@ impl LargeFile {
 mod tests {
     use super::*;
     use crate::entry::{Kind, Metadata, Time};
-    use crate::extent::CHUNK_BYTES;
 
     fn file(chunks: u64) -> LargeFile {
         let path = EntryPath::new("f").unwrap();
@@ -145,8 +246,9 @@ mod tests {
             sparse: false,
         };
         let node = Node::new((0, EntryPath::root(), EntryPath::root()), None, None, false);
-        let source = SourceFile { root: 0, path: path.clone(), metadata };
-        LargeFile::new(node, source, path, 1, (false, false, false))
+        let source = SourceFile { root: 0, path: path.clone(), metadata, tolerant: false };
+        let how = How { kind: DraftKind::File, replaces: false, named: true, digest: false };
+        LargeFile::new(node, source, path, 1, how)
     }
 
     #[test]
@@ -163,11 +265,46 @@ mod tests {
         let file = file(9);
         file.take_chunk();
         file.take_chunk();
-        let (first, given_up) = file.fail();
+        let (first, given_up) = file.fail(false);
         assert!(first && given_up == 7);
         assert_eq!(file.count_done(given_up), Progress::More);
-        assert_eq!(file.fail(), (false, 0));
+        assert_eq!(file.fail(false), (false, 0));
         assert_eq!(file.count_done(2), Progress::Abandon);
         assert!(file.take_chunk().is_none());
+    }
+
+    #[test]
+    fn what_an_earlier_run_has_done_is_not_taken_again() {
+        let file = file(5);
+        let done = |offset, length| Extent { offset: offset * CHUNK_BYTES, length: length * CHUNK_BYTES };
+        let begun = Begun { done: vec![done(0, 1), done(3, 1)], ..Begun::default() };
+        assert_eq!(file.begun(begun).unwrap(), Progress::More);
+        let taken: Vec<_> = std::iter::from_fn(|| file.take_chunk()).map(|extent| extent.offset).collect();
+        assert_eq!(taken, [CHUNK_BYTES, 2 * CHUNK_BYTES, 4 * CHUNK_BYTES]);
+        assert_eq!(file.count_done(3), Progress::Finish);
+    }
+
+    #[test]
+    fn what_an_earlier_run_cannot_have_done_is_refused() {
+        let (half, chunk) = (CHUNK_BYTES / 2, CHUNK_BYTES);
+        for done in [
+            vec![(0, half)],
+            vec![(4 * chunk, 2 * chunk)],
+            vec![(chunk, chunk), (0, chunk)],
+            vec![(u64::MAX - chunk + 1, chunk)],
+        ] {
+            let done = done.into_iter().map(|(offset, length)| Extent { offset, length }).collect();
+            assert!(file(5).begun(Begun { done, ..Begun::default() }).is_err());
+        }
+    }
+
+    #[test]
+    fn a_hole_is_taken_at_once() {
+        let file = file(9);
+        file.take_chunk();
+        let hole = file.take_chunks_until(5 * CHUNK_BYTES + 1).unwrap();
+        assert_eq!((hole.offset, hole.end()), (CHUNK_BYTES, 5 * CHUNK_BYTES));
+        assert_eq!(file.take_chunks_until(5 * CHUNK_BYTES), None);
+        assert_eq!(file.take_chunk().unwrap().offset, 5 * CHUNK_BYTES);
     }
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
-pub use self::record::{FAILURES_KEPT_MAX, Summary};
+pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, Summary};
 
 use self::lane::Worker;
 use self::queue::Queue;

@@ -10,10 +10,14 @@ use crate::counters::{LaneCounters, Snapshot};
 use crate::digest::Digest;
 use crate::endpoint::{Loss, LossKind};
 use crate::error::Error;
-use crate::event::Failure;
+use crate::event::{Difference, Failure};
+use crate::job::LANES_MAX;
 
 /// So many failures are kept for the report; all of them are counted and told to the observer.
 pub const FAILURES_KEPT_MAX: usize = 10_000;
+
+/// So many ranges that differ are kept for the report; the bytes of all are counted.
+pub const DIFFERENCES_KEPT_MAX: usize = 10_000;
 
 /// What came of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -30,6 +34,10 @@ pub struct Summary {
     pub losses: Vec<Loss>,
     /// The BLAKE3 digest, if a single file was copied and read.
     pub digest: Option<Digest>,
+    /// The first [`DIFFERENCES_KEPT_MAX`] ranges that differ, in order, of a run that compares.
+    pub differences: Vec<Difference>,
+    /// How many bytes lie in pieces that differ.
+    pub differing_bytes: u64,
     /// How many lanes worked.
     pub lanes: u16,
     /// Nanoseconds from the first task to the end of the scan.
@@ -48,6 +56,8 @@ pub(super) struct Record {
     fatal: OnceLock<Error>,
     losses: Mutex<BTreeMap<LossKind, Loss>>,
     digest: OnceLock<Digest>,
+    differences: Mutex<Vec<Difference>>,
+    differing_bytes: AtomicU64,
     lanes_open: AtomicU64,
     started_ns: OnceLock<u64>,
     scan_ended_ns: OnceLock<u64>,
@@ -63,6 +73,8 @@ impl Record {
             fatal: OnceLock::new(),
             losses: Mutex::default(),
             digest: OnceLock::new(),
+            differences: Mutex::default(),
+            differing_bytes: AtomicU64::new(0),
             lanes_open: AtomicU64::new(0),
             started_ns: OnceLock::new(),
             scan_ended_ns: OnceLock::new(),
@@ -84,6 +96,20 @@ impl Record {
 
     pub fn digest(&self, digest: Digest) {
         let _only_one = self.digest.set(digest);
+    }
+
+    /// A piece differs. Pieces of a chunk come in order, so neighbours become one range.
+    pub fn difference(&self, difference: Difference) {
+        self.differing_bytes.fetch_add(difference.extent.length, Relaxed);
+        let mut differences = self.differences.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |known: &&mut Difference| {
+            known.path == difference.path && known.extent.end() == difference.extent.offset
+        };
+        if let Some(known) = differences.iter_mut().rev().take(LANES_MAX.into()).find(same) {
+            known.extent.length += difference.extent.length;
+        } else if differences.len() < DIFFERENCES_KEPT_MAX {
+            differences.push(difference);
+        }
     }
 
     pub fn failure(&self, failure: &Failure) {
@@ -127,9 +153,24 @@ impl Record {
             fatal: self.fatal.into_inner(),
             losses: self.losses.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect(),
             digest: self.digest.into_inner(),
+            differences: in_order(self.differences.into_inner().unwrap_or_else(PoisonError::into_inner)),
+            differing_bytes: self.differing_bytes.into_inner(),
             lanes: self.lanes_open.into_inner() as u16,
             scan_ns: scan_ended.saturating_sub(started),
             transfer_ns: now_ns.saturating_sub(started),
         }
     }
+}
+
+/// Ranges in order, those that touch joined.
+fn in_order(mut ranges: Vec<Difference>) -> Vec<Difference> {
+    ranges.sort_by(|one, other| (&one.path, one.extent.offset).cmp(&(&other.path, other.extent.offset)));
+    ranges.dedup_by(|next, before| {
+        let touch = next.path == before.path && before.extent.end() == next.extent.offset;
+        if touch {
+            before.extent.length += next.extent.length;
+        }
+        touch
+    });
+    ranges
 }

@@ -2,7 +2,7 @@
 
 use hakobu_core::entry::{Kind, Metadata, Time};
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp, fstat, statx};
+use rustix::fs::{AtFlags, FileType, SeekFrom, StatxFlags, StatxTimestamp, fstat, seek, statx};
 use rustix::io::Errno;
 
 /// Describes `name` in `directory` without following a link.
@@ -50,6 +50,15 @@ pub(crate) fn of_file(file: impl AsFd) -> Result<Metadata, Errno> {
             u64::try_from(found.st_size).unwrap_or(0),
         ),
     })
+}
+
+/// As [`of_file`], and a block device has the size of its content.
+pub(crate) fn of_content(file: impl AsFd) -> Result<Metadata, Errno> {
+    let mut found = of_file(&file)?;
+    if found.kind == Kind::BlockDevice {
+        found.size_bytes = seek(&file, SeekFrom::End(0))?;
+    }
+    Ok(found)
 }
 
 fn is_sparse(mode: u32, blocks: u64, size_bytes: u64) -> bool {

@@ -4,11 +4,13 @@
 //! Every path is resolved beneath its root without following a link, at the source as well: root
 //! reads other users' trees. Lanes complete each operation inside `submit`.
 
+mod aligned;
 mod beneath;
 mod buffers;
 mod draft_name;
 mod fault;
 mod fetch;
+mod holes;
 mod list;
 mod losses;
 mod metadata;
@@ -18,6 +20,7 @@ mod source_files;
 mod target;
 #[cfg(test)]
 mod tests;
+mod unreadable;
 
 pub use source::{LocalSource, LocalSourceLane, SourceRoot};
-pub use target::{Draft, LocalTarget, LocalTargetLane, TargetOptions};
+pub use target::{Draft, DraftWriter, LocalTarget, LocalTargetLane, StateDirectory, TargetOptions};

@@ -8,6 +8,7 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{
     Completion, Endpoint, Lane, Loss, LossKind, Operation, Outcome, PieceBuffer, Ticket, Wait,
 };
+use hakobu_core::entry::Kind;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
@@ -199,7 +200,7 @@ pub struct LocalSourceLane {
 impl LocalSourceLane {
     fn perform(&mut self, operation: Operation) -> Result<Outcome> {
         match operation {
-            Operation::Inspect { root, path } => inspect(self.reader.root(root)?, &path),
+            Operation::Inspect { root, path } => inspect_content(self.reader.root(root)?, &path),
             Operation::List { root, directories, budget } => {
                 let root = self.reader.root(root)?;
                 Ok(self.lister.list_all(root, directories, budget, |_| Ok(()), source_fault))
@@ -209,10 +210,10 @@ impl LocalSourceLane {
                     self.fetcher.fetch(&mut self.reader, root, &directory, &target, &picks, buffer)?;
                 Ok(Outcome::Fetched(fetched))
             }
-            Operation::Read { file, extent, mut buffer } => {
-                match self.files.read(&mut self.reader, &file, extent, &mut buffer) {
-                    Ok(()) => Ok(Outcome::Read(buffer)),
-                    Err(error) => {
+            Operation::Read { file, extent, buffer } => {
+                match self.files.read(&mut self.reader, &file, extent, buffer) {
+                    Ok(outcome) => Ok(outcome),
+                    Err((error, buffer)) => {
                         self.buffers.return_piece(buffer);
                         Err(error.at(&file.path))
                     }
@@ -275,6 +276,19 @@ impl Lane for LocalSourceLane {
     fn recycle(&mut self, buffer: PieceBuffer) {
         self.buffers.return_piece(buffer);
     }
+}
+
+/// Describes one entry. A block device has the size of its content: it was named.
+fn inspect_content(root: &Root, path: &EntryPath) -> Result<Outcome> {
+    let found = inspect(root, path)?;
+    let Outcome::Inspected(Some(metadata)) = &found else { return Ok(found) };
+    if metadata.kind != Kind::BlockDevice {
+        return Ok(found);
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let content = root.open_beneath(path, flags).and_then(metadata::of_content);
+    let content = content.map_err(|errno| super::fault::fault("opening the device", errno).at(path))?;
+    Ok(Outcome::Inspected(Some(content)))
 }
 
 /// Describes one entry. Something that is no directory in the middle of the path means that there

@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
-use hakobu_core::endpoint::{Loss, LossKind, PieceBuffer, SourceFile};
-use hakobu_core::extent::Extent;
+use hakobu_core::endpoint::{Loss, LossKind, Outcome, PieceBuffer, SourceFile};
+use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::extent::{CHUNK_BYTES, Extent};
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
-use rustix::fs::{Advice, fadvise};
-use rustix::io::{pread, retry_on_intr};
+use rustix::fs::{Advice, FlockOperation, OFlags, fadvise, flock};
+use rustix::io::{Errno, pread, retry_on_intr};
 
+use super::aligned::{ALIGNMENT, AlignedBuffer, STEP_BYTES, open_direct};
 use super::fault::{changed, fault, source_fault};
+use super::holes::Holes;
 use super::losses::{check_required, lost_attributes};
 use super::metadata;
 use super::recent::Recent;
 use super::source::Reader;
+use super::unreadable::read_around;
 
 /// How many files a lane keeps open.
 const FILES_KEPT: usize = 4;
@@ -21,7 +25,26 @@ const FILES_KEPT: usize = 4;
 /// The big files that a lane has open. The key keeps its allocation, so an address stands for one
 /// file as long as it is here.
 #[derive(Debug)]
-pub(crate) struct SourceFiles(Recent<Arc<SourceFile>, OwnedFd>);
+pub(crate) struct SourceFiles(Recent<Arc<SourceFile>, OpenFile>);
+
+/// One file that is read.
+#[derive(Debug)]
+struct OpenFile {
+    file: OwnedFd,
+    /// Where the file has holes, if it has.
+    holes: Option<Holes>,
+    /// A device past the page cache, read in large steps.
+    direct: Option<Steps>,
+}
+
+/// The last step that was read.
+#[derive(Debug)]
+struct Steps {
+    file: OwnedFd,
+    buffer: Box<AlignedBuffer>,
+    begin: u64,
+    filled: usize,
+}
 
 impl SourceFiles {
     /// None open.
@@ -29,32 +52,48 @@ impl SourceFiles {
         Self(Recent::new(FILES_KEPT))
     }
 
-    /// Reads one piece.
+    /// Reads one piece. The buffer comes back with an error.
     pub(crate) fn read(
         &mut self,
         reader: &mut Reader,
         file: &Arc<SourceFile>,
         extent: Extent,
-        buffer: &mut PieceBuffer,
-    ) -> Result<()> {
+        mut buffer: PieceBuffer,
+    ) -> std::result::Result<Outcome, (Error, PieceBuffer)> {
         let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
         buffer.set_filled(0);
-        let Some(mut room) = buffer.room().get_mut(..length) else {
-            return Err(Error::new(ErrorKind::Usage, "reading", "an extent that is larger than a piece"));
+        if buffer.room().len() < length {
+            let error = Error::new(ErrorKind::Usage, "reading", "an extent that is larger than a piece");
+            return Err((error, buffer));
+        }
+        let open = match self.open(reader, file) {
+            Ok(open) => open,
+            Err(error) => return Err((error, buffer)),
         };
-        let open = self.open(reader, file)?;
-        let mut offset = extent.offset;
-        while !room.is_empty() {
-            let read = retry_on_intr(|| pread(&*open, &mut *room, offset))
-                .map_err(|errno| fault("reading", errno))?;
-            if read == 0 {
-                return Err(changed("reading"));
+        if let Some(holes) = &mut open.holes
+            && let Some(end) = holes.hole_around(&open.file, extent, file.metadata.size_bytes)
+        {
+            return Ok(Outcome::Hole { buffer, end });
+        }
+        let mut unreadable = Vec::new();
+        match open.read(extent.offset, &mut buffer.room()[..length]) {
+            Ok(()) => {}
+            Err(Errno::IO | Errno::NODATA | Errno::ILSEQ) if file.tolerant => {
+                let room = &mut buffer.room()[..length];
+                match read_around(&open.file, extent.offset, room) {
+                    Ok(ranges) => unreadable = ranges,
+                    Err(errno) => return Err((fault("reading", errno), buffer)),
+                }
             }
-            offset += read as u64;
-            room = &mut room[read..];
+            Err(Errno::NODATA) => return Err((read_error(Errno::IO), buffer)),
+            Err(Errno::PIPE) => return Err((changed("reading"), buffer)),
+            Err(errno) => return Err((read_error(errno), buffer)),
         }
         buffer.set_filled(length);
-        Ok(())
+        if unreadable.is_empty() {
+            return Ok(Outcome::Read(buffer));
+        }
+        Ok(Outcome::ReadPartly { buffer, unreadable })
     }
 
     /// Opens a file whose blocks are to be shared.
@@ -65,25 +104,104 @@ impl SourceFiles {
     /// Checks that the file is still what was listed, and closes it: this is the last that is
     /// asked of it. Gives the extended attributes that the copy lacks.
     pub(crate) fn confirm(&mut self, reader: &mut Reader, file: &Arc<SourceFile>) -> Result<Vec<Loss>> {
-        let open = self.open(reader, file)?;
-        let now = metadata::of_file(&*open).map_err(|errno| fault("looking at", errno))?;
+        let open = &self.open(reader, file)?.file;
+        let now = metadata::of_content(open).map_err(|errno| fault("looking at", errno))?;
         let mut lost = Vec::new();
-        lost_attributes(&*open, &mut lost);
+        if now.kind == Kind::File {
+            lost_attributes(open, &mut lost);
+        }
         self.0.forget(|key| Arc::ptr_eq(key, file));
-        if !file.metadata.same_version(&now) {
+        if !is_same(&file.metadata, &now) {
             return Err(changed("reading"));
         }
         let loss = |what| Loss { what, count: 1, example: file.path.as_bytes().to_vec() };
         Ok(lost.into_iter().map(loss).collect())
     }
 
-    fn open(&mut self, reader: &mut Reader, file: &Arc<SourceFile>) -> Result<&mut OwnedFd> {
+    fn open(&mut self, reader: &mut Reader, file: &Arc<SourceFile>) -> Result<&mut OpenFile> {
         if self.0.find(|key| Arc::ptr_eq(key, file)).is_none() {
             let opened = open_checked(reader, file)?;
-            self.0.insert(Arc::clone(file), opened);
+            let is_device = file.metadata.kind == Kind::BlockDevice;
+            let direct = is_device.then(|| open_direct(&opened, OFlags::RDONLY)).flatten();
+            let direct = direct.map(|file| Steps {
+                file,
+                buffer: Box::new(AlignedBuffer::new()),
+                begin: 0,
+                filled: 0,
+            });
+            let holes = file.metadata.sparse.then(Holes::default);
+            self.0.insert(Arc::clone(file), OpenFile { file: opened, holes, direct });
         }
         let missing = || Error::new(ErrorKind::Io, "opening", "");
         self.0.find(|key| Arc::ptr_eq(key, file)).ok_or_else(missing)
+    }
+}
+
+impl OpenFile {
+    /// Fills `room` from `offset` on. `EPIPE`, which no file gives: it ends before.
+    fn read(&mut self, offset: u64, room: &mut [u8]) -> Result<(), Errno> {
+        let Some(steps) = &mut self.direct else { return read_all(&self.file, offset, room) };
+        if !steps.holds(offset, room.len()) {
+            match steps.take(offset) {
+                Ok(()) if steps.holds(offset, room.len()) => {}
+                // The end of a device whose size is no multiple of the alignment, or a bad sector.
+                _ => return read_all(&self.file, offset, room),
+            }
+        }
+        let at = (offset - steps.begin) as usize;
+        room.copy_from_slice(&steps.buffer.bytes()[at..at + room.len()]);
+        Ok(())
+    }
+}
+
+impl Steps {
+    fn holds(&self, offset: u64, length: usize) -> bool {
+        offset >= self.begin && offset - self.begin + length as u64 <= self.filled as u64
+    }
+
+    /// Reads the step that begins at `offset`.
+    fn take(&mut self, offset: u64) -> Result<(), Errno> {
+        self.filled = 0;
+        self.begin = offset;
+        if !offset.is_multiple_of(ALIGNMENT as u64) {
+            return Err(Errno::INVAL);
+        }
+        // Within the chunk that the lane has taken: what is behind it is another lane's.
+        let rest = CHUNK_BYTES - offset % CHUNK_BYTES;
+        let length = rest.min(STEP_BYTES as u64) as usize;
+        self.filled = retry_on_intr(|| pread(&self.file, &mut self.buffer.bytes_mut()[..length], offset))?;
+        Ok(())
+    }
+}
+
+fn read_all(file: &OwnedFd, mut offset: u64, mut room: &mut [u8]) -> Result<(), Errno> {
+    while !room.is_empty() {
+        match retry_on_intr(|| pread(file, &mut *room, offset))? {
+            0 => return Err(Errno::PIPE),
+            read => {
+                offset += read as u64;
+                room = &mut room[read..];
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_error(errno: Errno) -> Error {
+    let mut error = fault("reading", errno);
+    if errno == Errno::IO {
+        error
+            .detail
+            .push_str("; --on-read-error skip goes on with zeros in the place of what cannot be read");
+    }
+    error
+}
+
+/// Whether it still is the version that was listed. A device has no time that would tell.
+fn is_same(listed: &Metadata, now: &Metadata) -> bool {
+    match listed.kind {
+        Kind::BlockDevice => now.kind == Kind::BlockDevice && now.size_bytes == listed.size_bytes,
+        _ => listed.same_version(now),
     }
 }
 
@@ -92,9 +210,14 @@ fn open_checked(reader: &mut Reader, file: &SourceFile) -> Result<OwnedFd> {
     let (root, noatime) = reader.root_for_reading(file.root)?;
     let opened = noatime.open(file.metadata.uid, |flags| root.open_beneath(&file.path, flags));
     let opened = opened.map_err(|errno| source_fault("opening", errno))?;
-    let now = metadata::of_file(&opened).map_err(|errno| fault("looking at", errno))?;
-    if !file.metadata.same_version(&now) {
+    let now = metadata::of_content(&opened).map_err(|errno| fault("looking at", errno))?;
+    if !is_same(&file.metadata, &now) {
         return Err(changed("opening"));
+    }
+    if now.kind == Kind::BlockDevice {
+        // Whoever writes to it by the rule of systemd waits; refusing to read would help nobody.
+        let _ = flock(&opened, FlockOperation::NonBlockingLockShared);
+        return Ok(opened);
     }
     let require = reader.require();
     if require.iter().any(|kind| matches!(kind, LossKind::Acl | LossKind::Xattr)) {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use hakobu_core::endpoint::DraftKind;
 use hakobu_core::engine::{Clock, Setup, Summary, run};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
@@ -97,7 +98,7 @@ fn run_between(source: &Path, target: &Path, order: &Order) -> Made {
     let roots = vec![SourceRoot { path: source.to_path_buf() }; 3];
     let local = LocalSource::open(&roots).unwrap();
     let source = Faulty::new(local, order.source.clone());
-    let options = TargetOptions { job: [5; 32], durable: order.job.durable };
+    let options = TargetOptions { job: [5; 32], durable: order.job.durable, state: None };
     let local = LocalTarget::open(target, Grant::everything(), options).unwrap();
     let faulty = Faulty::new(local, order.target.clone()).showing(|able| able.remote |= order.remote);
     let events = Events::default();
@@ -132,17 +133,18 @@ impl Order {
             root: index as u16 % 3,
             source: path(source),
             target: path(target),
+            place: DraftKind::File,
         };
         let job = Job {
             items: items.iter().enumerate().map(item).collect(),
             make_directory: None,
-            device: false,
             lanes,
             digest: true,
             clone: true,
             durable: false,
             dry_run: false,
             require: Vec::new(),
+            ..Job::default()
         };
         Self {
             job,

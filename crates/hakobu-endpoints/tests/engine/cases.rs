@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use hakobu_core::endpoint::DraftKind;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::Event;
 use hakobu_core::path::EntryPath;
@@ -176,7 +177,7 @@ fn content_goes_to_a_device_and_is_digested() {
         let bytes = crate::tree::content(&mut Numbers(size as u64), size);
         fs::write(place.source().join("file"), &bytes).unwrap();
         let order = Order::items(lanes, &[("file", "null")]).job(|job| {
-            job.device = true;
+            job.items[0].place = DraftKind::Sink;
             job.durable = true;
         });
         // Nothing is looked for in `/dev`: other programs work there.
@@ -189,7 +190,8 @@ fn content_goes_to_a_device_and_is_digested() {
     }
     // What is no such device is left alone.
     fs::write(place.target().join("file"), "kept").unwrap();
-    let made = place.run(&Order::items(2, &[("file", "file")]).job(|job| job.device = true));
+    let made =
+        place.run(&Order::items(2, &[("file", "file")]).job(|job| job.items[0].place = DraftKind::Sink));
     assert_eq!(failures(&made), [("file".to_owned(), ErrorKind::Refused)]);
     assert_eq!(fs::read(place.target().join("file")).unwrap(), b"kept");
 }

@@ -60,6 +60,15 @@ fn one_failed_operation_is_one_failure() {
                     let planned = |failure: &Failure| failure.error.detail == "a planned fault";
                     let told = made.summary.failures.iter().any(planned);
                     assert_eq!(told, struck, "{kind:?} {nth} {:?}", made.summary.failures);
+                    // The place of the error is the one at the target, if it was there.
+                    for failure in made.summary.failures.iter().filter(|failure| planned(failure)) {
+                        let at = match &failure.path[..] {
+                            _ if source_side => b"",
+                            b"" => &b"."[..],
+                            path => path,
+                        };
+                        assert_eq!(failure.error.at, at, "{kind:?} {failure:?}");
+                    }
                 }
             }
         }

@@ -12,7 +12,7 @@ use hakobu_core::Result;
 use hakobu_core::checksum::crc64;
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::{
-    Check, Completion, DraftId, Endpoint, Lane, Loss, Operation, Outcome, Ticket, Wait,
+    Begin, Check, Completion, DraftId, Endpoint, Lane, Loss, Operation, Outcome, Ticket, Wait,
 };
 use hakobu_core::entry::{Attributes, Metadata, Time};
 use hakobu_core::error::{Error, ErrorKind};
@@ -178,7 +178,7 @@ pub fn store_all(lane: &mut dyn Lane, pack: PackBuilder) {
 /// # Errors
 /// Those of the lane.
 pub fn begin(lane: &mut dyn Lane, draft: DraftId, at: &str, size_bytes: u64) -> Result<()> {
-    done(&ask(lane, Operation::Begin { draft, path: path(at), size_bytes, device: false })?)
+    done(&ask(lane, Operation::Begin { draft, begin: Begin::file(path(at), size_bytes) })?)
 }
 
 /// Writes one piece of a file of `size_bytes` and waits until it is there.

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use hakobu_core::endpoint::Operation;
+use hakobu_core::endpoint::{Begin, DraftKind, Operation};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::Grant;
@@ -55,7 +55,7 @@ fn abandoned(bench: &Bench<'_>) {
     let mut lane = lane(&target);
     begin(&mut *lane, 1, "file", 3).unwrap();
     write(&mut *lane, 1, 3, 0, b"new").unwrap();
-    done(&ask(&mut *lane, Operation::Abandon { draft: 1 }).unwrap()).unwrap();
+    done(&ask(&mut *lane, Operation::Abandon { draft: 1, keep: false }).unwrap()).unwrap();
     settles_to(&target.root, &[]);
     assert!(finish(&mut *lane, 1, attributes(0o644)).is_err());
     // The path and the number are free again.
@@ -164,7 +164,8 @@ fn devices(bench: &Bench<'_>) {
     let open = |name: &str| {
         let target = bench.target_at(Path::new("/dev"), Grant::everything());
         let mut lane = lane(&target);
-        let begin = Operation::Begin { draft: 1, path: path(name), size_bytes: PIECE_BYTES, device: true };
+        let begin = Begin { kind: DraftKind::Sink, ..Begin::file(path(name), PIECE_BYTES) };
+        let begin = Operation::Begin { draft: 1, begin };
         ask(&mut *lane, begin)?;
         write(&mut *lane, 1, PIECE_BYTES, 0, &content(PIECE_BYTES))?;
         finish(&mut *lane, 1, attributes(0o644))

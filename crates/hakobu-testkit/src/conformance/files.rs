@@ -155,7 +155,7 @@ fn directory_conflict(bench: &Bench<'_>) {
         finish(&mut *lane, 1, attributes(0o644))
     });
     assert_eq!(kind(begun), ErrorKind::Conflict);
-    let _ = ask(&mut *lane, Operation::Abandon { draft: 1 });
+    let _ = ask(&mut *lane, Operation::Abandon { draft: 1, keep: false });
     settles_to(&target.root, &[b"first", b"last", b"taken"]);
     assert!(target.root.join("taken/inside").is_dir());
 }

@@ -24,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn grant(place: &str, tree: bool) -> Grant {
-    let places = vec![GrantedPlace { path: path(place), tree }];
+    let places = vec![GrantedPlace::new(path(place), tree)];
     Grant { places, may_chown: false, may_set_id: false, bytes_max: None }
 }
 

@@ -185,7 +185,12 @@ fn planted(bench: &Bench<'_>) {
     let fetched = fetch(&mut *lane, "d", &listing, None);
     assert_eq!(fetched.failures.len(), 1);
     assert!(fetched.failures[0].1.is_source_change());
-    let file = Arc::new(SourceFile { root: 0, path: path("d/file"), metadata: *listing.metadata(0) });
+    let file = Arc::new(SourceFile {
+        root: 0,
+        path: path("d/file"),
+        metadata: *listing.metadata(0),
+        tolerant: false,
+    });
     assert!(read(&mut *lane, &file, 0, 6).unwrap_err().is_source_change());
 }
 
@@ -212,7 +217,7 @@ fn big_file(bench: &Bench<'_>, bytes: &[u8]) -> Option<(Target, Box<dyn Lane>, A
     let metadata = inspect(&mut *lane, "big").unwrap().unwrap();
     // As above: a tick has to pass before a change can be seen.
     std::thread::sleep(std::time::Duration::from_millis(20));
-    Some((source, lane, Arc::new(SourceFile { root: 0, path: path("big"), metadata })))
+    Some((source, lane, Arc::new(SourceFile { root: 0, path: path("big"), metadata, tolerant: false })))
 }
 
 fn pieces(bench: &Bench<'_>) {

@@ -83,7 +83,7 @@ fn full_draft(bench: &Bench<'_>) {
         .try_for_each(|index| write(&mut *lane, 1, size_bytes, index * PIECE_BYTES, &content(PIECE_BYTES)));
     assert_eq!(kind(written), ErrorKind::NoSpace);
     assert!(finish(&mut *lane, 1, attributes(0o644)).is_err());
-    let _ = lane.submit(1, Operation::Abandon { draft: 1 });
+    let _ = lane.submit(1, Operation::Abandon { draft: 1, keep: false });
     drop(lane);
     drop(target);
     settles_to(small.path(), &[b"other"]);

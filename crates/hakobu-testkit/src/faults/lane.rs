@@ -70,7 +70,7 @@ impl FaultyLane {
                 lock(&self.state.spoiled).entry(draft).or_insert_with(|| error.clone());
             }
             // A draft that could not be finished is gone.
-            Operation::Finish { draft, .. } => drop(self.ask(Operation::Abandon { draft })),
+            Operation::Finish { draft, .. } => drop(self.ask(Operation::Abandon { draft, keep: false })),
             _ => {}
         }
         self.hold(ticket, Err(error));
@@ -79,9 +79,10 @@ impl FaultyLane {
     /// Why a draft can take nothing more.
     fn spoiled(&self, operation: &Operation) -> Option<Error> {
         match operation {
-            Operation::Write { draft, .. } | Operation::Finish { draft, .. } => {
-                lock(&self.state.spoiled).get(draft).cloned()
-            }
+            Operation::Write { draft, .. }
+            | Operation::Zero { draft, .. }
+            | Operation::Complete { draft, .. }
+            | Operation::Finish { draft, .. } => lock(&self.state.spoiled).get(draft).cloned(),
             _ => None,
         }
     }

@@ -42,6 +42,8 @@ const PROGRESS: Foreign = flag(
 );
 const COMPRESS: Foreign =
     flag("compression is not in this version (it will be --compress); leave it out", Fix::Drop);
+/// The answer to our own option, until it is there.
+pub const COMPRESS_WORDS: &str = "compression is not in this version; leave it out";
 const CHECKSUM: Foreign = flag(
     "comparing by content is not in this version; what is copied is always checked on the way",
     Fix::None,

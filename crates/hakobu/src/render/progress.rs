@@ -52,7 +52,7 @@ impl Progress {
         while self.seen.len() > 1 && self.seen.get(1).is_some_and(|next| next.at + WINDOW <= at) {
             self.seen.pop_front();
         }
-        let written_bytes = snapshot.target_written_bytes;
+        let written_bytes = snapshot.target_written_bytes.saturating_add(snapshot.bytes_kept);
         let now = Sample { at, written_bytes, stage_ns: snapshot.stage_ns };
         let first = Sample { at: Duration::ZERO, written_bytes: 0, stage_ns: [0; Stage::COUNT] };
         let before = self.seen.front().unwrap_or(&first);
@@ -64,7 +64,8 @@ impl Progress {
             *lately = now.saturating_sub(before);
         }
         self.seen.push_back(now);
-        let bytes_done = written_bytes.saturating_add(snapshot.bytes_unchanged);
+        let bytes_done =
+            written_bytes.saturating_add(snapshot.bytes_unchanged).saturating_add(snapshot.bytes_resumed);
         let bytes_left = snapshot.bytes_scanned.saturating_sub(bytes_done) as f64;
         let known = snapshot.scan_done && bytes_per_second > 0.0;
         let left = known.then(|| Duration::try_from_secs_f64(bytes_left / bytes_per_second).ok());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hakobu_core::path::lossy;
-use hakobu_core::report::{Outcome, Report, Verified};
+use hakobu_core::report::{Outcome, Report, ReportDifference, Verified};
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
 
 use super::FAILURES_SHOWN_MAX;
@@ -22,6 +22,7 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
     } else if verbose && let Some(reason) = &report.digest_blake3_reason {
         lines.push(format!("no digest: {}", lossy(reason.as_bytes())));
     }
+    lines.extend(differences(report));
     lines.extend(losses(report));
     lines.extend(failures(report));
     if verbose {
@@ -74,11 +75,14 @@ fn speed(report: &Report) -> String {
     let words = |seconds: f64| format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     // The time that the rate is of: logging in is no part of it.
     let moving = if report.seconds.transfer > 0.0 { report.seconds.transfer } else { report.seconds.total };
-    let mut line = format!("{} in {}", format_bytes(report.bytes.target_written), words(moving));
+    let mut line = format!("{} in {}", format_bytes(report.bytes_done), words(moving));
+    if report.bytes_done > report.bytes.target_written {
+        line.push_str(&format!(" ({} written)", format_bytes(report.bytes.target_written)));
+    }
     if report.throughput_bytes_per_second > 0 {
         line.push_str(&format!(": {}", format_rate(report.throughput_bytes_per_second as f64)));
     }
-    if let Some(limit) = report.bottleneck.as_ref().filter(|_| report.bytes.target_written > 0) {
+    if let Some(limit) = report.bottleneck.as_ref().filter(|_| report.bytes_done > 0) {
         line.push_str(&format!(", limited by: {}", limit.words()));
     }
     if report.seconds.total > moving {
@@ -87,11 +91,27 @@ fn speed(report: &Report) -> String {
     line
 }
 
+/// The first ranges that differ, and how much that is in all.
+fn differences(report: &Report) -> Vec<String> {
+    let range = |range: &ReportDifference| {
+        let (path, end) = (lossy(range.path.as_bytes()), range.offset_bytes + range.length_bytes);
+        format!("differs: {path}: bytes {} to {end}", range.offset_bytes)
+    };
+    let mut lines: Vec<_> = report.differences.iter().take(FAILURES_SHOWN_MAX as usize).map(range).collect();
+    if !lines.is_empty() {
+        let (count, bytes) =
+            (format_count(report.differences.len() as u64), format_bytes(report.differing_bytes));
+        lines.push(format!("{bytes} in {count} ranges differ; all are in the report (--report FILE)"));
+    }
+    lines
+}
+
 fn losses(report: &Report) -> impl Iterator<Item = String> {
     report.losses.iter().map(|loss| {
         let (what, example) = (lossy(loss.what.as_bytes()), lossy(loss.example.as_bytes()));
         let entries = if loss.count == 1 { "entry" } else { "entries" };
-        format!("not kept: {what} of {} {entries}, such as {example}", format_count(loss.count))
+        let (count, side) = (format_count(loss.count), lossy(loss.side.as_bytes()));
+        format!("not kept: {what} of {count} {entries}, such as {example} at the {side}")
     })
 }
 
@@ -175,10 +195,16 @@ mod tests {
         let mut report = report();
         report.digest_blake3 = Some("ab12".into());
         let (example, example_base64) = ("a\x1b[2J".to_owned(), None);
-        report.losses = vec![ReportLoss { what: "xattr".into(), count: 1, example, example_base64 }];
+        report.losses = vec![ReportLoss {
+            what: "xattr".into(),
+            count: 1,
+            side: "source".into(),
+            example,
+            example_base64,
+        }];
         let said = lines(&report, true).join("\n");
         assert!(said.contains("\nblake3 ab12\n"), "{said}");
-        assert!(said.contains("\nnot kept: xattr of 1 entry, such as a\\u{1b}[2J\n"), "{said}");
+        assert!(said.contains("\nnot kept: xattr of 1 entry, such as a\\u{1b}[2J at the source\n"), "{said}");
         assert!(said.contains("lanes: source read 61 %, hash 39 %"), "{said}");
     }
 

@@ -144,6 +144,20 @@ fn an_interrupted_run_ends_with_the_command_to_go_on() {
     assert_eq!(remarks.text(), "to go on: hakobu copy 'a b' t\n");
 }
 
+#[test]
+fn why_says_the_rule_for_what_was_left_alone_once() {
+    for (why, unchanged, times) in [(true, 1200, 1), (true, 0, 0), (false, 1200, 0)] {
+        let (renderer, _, remarks) = renderer(RenderSettings { why, ..RenderSettings::default() });
+        let mut report = Report::default();
+        (report.entries.scanned, report.entries.unchanged) = (1200, unchanged);
+        report.conclude(&[], None, false);
+        renderer.finish(&report);
+        let said = "why: 1 200 unchanged: unchanged means equal size and modification time";
+        assert_eq!(remarks.text().matches(said).count(), times, "{}", remarks.text());
+        assert!(!remarks.text().contains("with new attributes"), "there are none: {}", remarks.text());
+    }
+}
+
 /// A reader that has gone away.
 struct Gone;
 

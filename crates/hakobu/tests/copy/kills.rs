@@ -255,6 +255,7 @@ fn the_same_job_twice_at_once() {
         running.wait_until_under_way();
         let ran = line.copy(way).run_to(6);
         ran.says(&["the same copy is already running", "what to do: wait for the other run"]);
+        assert_eq!(ran.err.matches("wait").count(), 1, "{}", ran.err);
         running.assert_unfinished();
         // Another job into the same directory may run beside.
         let other = file(&line.place.path().join("other"), 1000);

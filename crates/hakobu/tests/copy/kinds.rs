@@ -187,7 +187,7 @@ fn what_is_not_kept_is_counted_and_is_no_failure() {
     );
     ran.says(&[
         "not kept: hardlinks of 4 entries, such as ",
-        "not kept: xattr of 1 entry, such as attribute",
+        "not kept: xattr of 1 entry, such as attribute at the source",
     ]);
 }
 

@@ -39,7 +39,7 @@ fn ssh_has_its_own_words_for_logins_that_fail() {
     copy().arg(host.at(&target)).run_to(1).says(&["HOST IDENTIFICATION HAS CHANGED", "ssh could not log in"]);
 
     let ran = Copy::new().options("--ssh no-such-program").arg(&source).arg("host:/x").run_to(1);
-    ran.says(&["no-such-program", "--ssh COMMAND"]);
+    ran.says(&["no-such-program", "see what --ssh or HAKOBU_SSH names"]);
     assert!(!target.exists());
 }
 

@@ -1,6 +1,10 @@
 //! The target's answers, and what each leads to.
 
 use super::*;
+use crate::extent::chunk_count;
+
+/// How often a chunk that the medium did not keep is written again.
+const REPAIRS_MAX: u8 = 2;
 
 impl Worker<'_> {
     pub(super) fn answer(&mut self, completion: Completion) -> Result<()> {
@@ -18,6 +22,14 @@ impl Worker<'_> {
         match (pending, completion.result) {
             (_, Err(error)) if error.is_fatal() => Err(error),
             (Pending::Ignored, _) => Ok(()),
+            (Pending::Signed, Ok(Outcome::Signed(values))) => {
+                self.signatures.insert(completion.ticket, Ok(values));
+                Ok(())
+            }
+            (Pending::Signed, Err(error)) => {
+                self.signatures.insert(completion.ticket, Err(error));
+                Ok(())
+            }
             (Pending::Listing { tasks }, Ok(Outcome::Listed(listings))) => self.listed(tasks, listings),
             (
                 Pending::Stored { node, picks, packed, content_bytes },
@@ -26,10 +38,10 @@ impl Worker<'_> {
                 self.shared.record.losses(losses);
                 self.stored((node, picks, packed, content_bytes), failures)
             }
-            (Pending::Applied { sources, node }, Ok(Outcome::Stored { failures, losses })) => {
-                check_indices(&failures, sources.len())?;
+            (Pending::Applied { entries, node }, Ok(Outcome::Stored { failures, losses })) => {
+                check_indices(&failures, entries.len())?;
                 self.shared.record.losses(losses);
-                self.applied(&sources, &node, failures);
+                self.applied(&entries, &node, failures);
                 Ok(())
             }
             (Pending::Settled { nodes }, Ok(Outcome::Stored { failures, losses })) => {
@@ -38,20 +50,24 @@ impl Worker<'_> {
                 self.settled(&nodes, failures);
                 Ok(())
             }
-            (Pending::Begun(file), Ok(Outcome::Done)) => {
-                self.shared.queue.activate(file);
-                Ok(())
-            }
+            (Pending::Begun(file), Ok(Outcome::Done)) => self.begun(file),
+            (Pending::Begun(file), Ok(Outcome::Begun(begun))) => self.begun_again(file, *begun),
             (Pending::BegunAlone(_), Ok(Outcome::Done)) => Ok(()),
             (Pending::BegunToClone(file), Ok(Outcome::Done)) => self.clone_file(file),
             (Pending::Cloned(file), Ok(Outcome::Done)) => self.cloned(file),
             (Pending::Cloned(file), Err(error)) if error.kind == ErrorKind::Unsupported => {
                 self.not_cloned(file)
             }
-            (Pending::Chunk { file, extent }, Ok(Outcome::Done)) => {
-                self.counters.target_written_bytes.add(extent.length);
-                let progress = file.count_done(1);
+            (Pending::Chunk { file, extent, written_bytes, .. }, Ok(Outcome::Done)) => {
+                self.counters.target_written_bytes.add(written_bytes);
+                self.counters.bytes_kept.add(extent.length - written_bytes);
+                let progress = file.count_done(chunk_count(extent.length));
                 self.end_file(file, progress)
+            }
+            (Pending::Chunk { file, extent, attempt, .. }, Err(error))
+                if error.kind == ErrorKind::Corrupt && file.completes() && attempt < REPAIRS_MAX =>
+            {
+                self.repair(&file, extent, attempt + 1)
             }
             (Pending::Finished(file), Ok(Outcome::Done)) => {
                 self.finished(&file);
@@ -78,19 +94,19 @@ impl Worker<'_> {
             Pending::Listing { tasks } => {
                 let count = tasks.len() as u64;
                 for (task, _) in tasks {
-                    self.fail_directory(&task.node, error.clone());
+                    self.fail_directory(&task.node, at_target(error.clone(), &task.node.target));
                 }
                 self.directories_done(count);
             }
             Pending::Stored { node, picks, packed, .. } => {
                 for pick in packed {
-                    self.fail_pick(&node, &picks, pick, error.clone());
+                    self.fail_stored(&node, &picks, pick, error.clone());
                 }
                 self.task_done(&node);
             }
-            Pending::Applied { sources, node } => {
-                let failures = (0..sources.len() as u32).map(|index| (index, error.clone())).collect();
-                self.applied(&sources, &node, failures);
+            Pending::Applied { entries, node } => {
+                let failures = (0..entries.len() as u32).map(|index| (index, error.clone())).collect();
+                self.applied(&entries, &node, failures);
             }
             Pending::Settled { nodes } => {
                 let failures = (0..nodes.len() as u32).map(|index| (index, error.clone())).collect();
@@ -99,27 +115,29 @@ impl Worker<'_> {
             Pending::Begun(file)
             | Pending::BegunAlone(file)
             | Pending::BegunToClone(file)
-            | Pending::Cloned(file) => return self.fail_file(&file, error, 0),
-            Pending::Chunk { file, .. } => return self.fail_file(&file, error, 1),
+            | Pending::Cloned(file) => return self.fail_file(&file, at_target(error, &file.target), 0),
+            Pending::Chunk { file, extent, .. } => {
+                return self.fail_file(&file, at_target(error, &file.target), chunk_count(extent.length));
+            }
             Pending::Finished(file) => {
-                self.fail_file(&file, error, 0)?;
+                self.fail_file(&file, at_target(error, &file.target), 0)?;
                 return self.end_file(file, Progress::Abandon);
             }
             Pending::Abandoned(file) => self.abandoned(&file),
-            Pending::Ignored => {}
+            Pending::Ignored | Pending::Signed => {}
         }
         Ok(())
     }
 
-    fn applied(&mut self, sources: &[EntryPath], node: &Arc<Node>, failures: Vec<(u32, Error)>) {
-        self.counters.entries_attributes_only.add((sources.len() - failures.len()) as u64);
+    fn applied(&mut self, entries: &[(EntryPath, EntryPath)], node: &Arc<Node>, failures: Vec<(u32, Error)>) {
+        self.counters.entries_attributes_only.add((entries.len() - failures.len()) as u64);
         for (index, error) in failures {
-            if let Some(source) = sources.get(index as usize) {
-                fail(self.shared, self.counters, failure(source, error));
+            if let Some((source, target)) = entries.get(index as usize) {
+                fail(self.shared, self.counters, failure(source, at_target(error, target)));
             }
         }
-        sources.iter().for_each(|_| self.shared.queue.release(node));
-        self.shared.queue.complete(sources.len() as u64);
+        entries.iter().for_each(|_| self.shared.queue.release(node));
+        self.shared.queue.complete(entries.len() as u64);
     }
 
     fn settled(&mut self, nodes: &[Arc<Node>], failures: Vec<(u32, Error)>) {
@@ -127,7 +145,7 @@ impl Worker<'_> {
             if let Some(node) = nodes.get(index as usize)
                 && node.fail()
             {
-                fail(self.shared, self.counters, failure(&node.source, error));
+                fail(self.shared, self.counters, failure(&node.source, at_target(error, &node.target)));
             }
         }
         self.shared.queue.complete(nodes.len() as u64);

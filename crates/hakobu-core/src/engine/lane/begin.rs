@@ -30,19 +30,23 @@ impl Worker<'_> {
         Ok(())
     }
 
-    pub(super) fn begin_item(&mut self, item: &Item) -> Result<()> {
+    fn begin_item(&mut self, item: &Item) -> Result<()> {
         let inspect = Operation::Inspect { root: item.root, path: item.source.clone() };
-        let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else {
+        let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
             let error = Error::new(ErrorKind::NotFound, "reading", "there is no such file or directory");
             fail(self.shared, self.counters, failure(&item.source, error));
             return Ok(());
         };
-        let there = match self.ask_target(Operation::Inspect { root: 0, path: item.target.clone() })? {
-            Outcome::Inspected(there) => there.filter(|_| !self.shared.setup.job.device),
-            _ => return Err(unexpected()),
+        let there = match self.ask_target(Operation::Inspect { root: 0, path: item.target.clone() }) {
+            Ok(Outcome::Inspected(there)) => there,
+            Ok(_) => return Err(unexpected()),
+            Err(error) => return Err(at_target(error, &item.target)),
         };
+        if item.place != DraftKind::File || metadata.kind == Kind::BlockDevice {
+            return self.begin_content(item, metadata, there.as_ref());
+        }
         if metadata.kind == Kind::Directory && item.source.is_root() {
-            return self.begin_contents(item, &metadata, there.as_ref());
+            return self.begin_directory(item, &metadata, there.as_ref());
         }
         let (source_parent, name) = item.source.split_last().ok_or_else(unexpected)?;
         let (target_parent, target_name) = item.target.split_last().ok_or_else(unexpected)?;
@@ -55,6 +59,7 @@ impl Worker<'_> {
             let nothing = Prefetched::default();
             let mut join = Join::new(self.shared, self.counters, &node, &nothing, &mut drafts);
             join.target_name = Some(target_name);
+            join.place = item.place;
             join.entry(&listing, 0, there.as_ref());
             join.close_pack(&listing);
             join.found
@@ -64,13 +69,45 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// The content of one file or device goes to one place, whatever its time is.
+    fn begin_content(&mut self, item: &Item, metadata: Metadata, there: Option<&Metadata>) -> Result<()> {
+        let job = self.shared.setup.job;
+        if !matches!(metadata.kind, Kind::File | Kind::BlockDevice) {
+            let words = format!("{} has no content of a known size", metadata.kind.words());
+            return Err(Error::new(ErrorKind::Unsupported, "copying", words));
+        }
+        self.counters.entries_scanned.add(1);
+        self.counters.bytes_scanned.add(metadata.size_bytes);
+        let replaces = there.is_some();
+        if job.dry_run {
+            let counter =
+                if replaces { &self.counters.entries_updated } else { &self.counters.entries_created };
+            counter.add(1);
+            let path = item.target.as_bytes().to_vec();
+            let action = if replaces { "update" } else { "create" }.into();
+            self.shared.setup.observer.event(Event::Planned {
+                action,
+                path,
+                size_bytes: metadata.size_bytes,
+            });
+            return Ok(());
+        }
+        let (source_parent, _) = item.source.split_last().ok_or_else(unexpected)?;
+        let (target_parent, _) = item.target.split_last().ok_or_else(unexpected)?;
+        let node = Node::new((item.root, source_parent, target_parent), None, None, false);
+        node.hold(1);
+        let tolerant = job.skip_unreadable;
+        let source = SourceFile { root: item.root, path: item.source.clone(), metadata, tolerant };
+        let draft = draft_numbers(&mut self.next_draft)();
+        let how = How { kind: item.place, replaces, named: true, digest: job.digest };
+        let file = LargeFile::new(node.clone(), source, item.target.clone(), draft, how);
+        self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
+        self.shared.queue.release(&node);
+        Ok(())
+    }
+
     /// The contents of a directory go into another one.
-    pub(super) fn begin_contents(
-        &mut self,
-        item: &Item,
-        metadata: &Metadata,
-        there: Option<&Metadata>,
-    ) -> Result<()> {
+    fn begin_directory(&mut self, item: &Item, metadata: &Metadata, there: Option<&Metadata>) -> Result<()> {
         self.counters.entries_scanned.add(1);
         let (state, touched) = match there.map(|there| there.kind) {
             Some(Kind::Directory) => {
@@ -79,7 +116,7 @@ impl Worker<'_> {
             Some(Kind::Symlink) | None => (TargetState::Absent, true),
             Some(kind) => {
                 let words = format!("{} is in the place of the directory", kind.words());
-                return Err(Error::new(ErrorKind::Conflict, "copying to", words).at(&item.target));
+                return Err(at_target(Error::new(ErrorKind::Conflict, "copying", words), &item.target));
             }
         };
         let counter =

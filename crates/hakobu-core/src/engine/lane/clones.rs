@@ -9,17 +9,17 @@ impl Worker<'_> {
             && setup.target.capabilities().clones
             && setup.source.capabilities().clones
             && file.chunks() > 0
-            && !file.device
+            && file.kind == DraftKind::File
             && !self.shared.cannot_clone.load(Relaxed)
     }
 
     pub(super) fn clone_file(&mut self, file: Arc<LargeFile>) -> Result<()> {
         match self.ask_source(Operation::Open { file: file.source.clone() }) {
             Ok(Outcome::Opened(from)) => {
-                self.submit(Operation::Clone { draft: file.draft, from }, Pending::Cloned(file))
+                self.submit(Operation::Clone { draft: file.draft, from }, Pending::Cloned(file)).map(drop)
             }
             Ok(_) => Err(unexpected()),
-            Err(error) => self.fail_file(&file, error, 0),
+            Err(error) => self.fail_file(&file, at_source(error), 0),
         }
     }
 

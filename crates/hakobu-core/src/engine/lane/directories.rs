@@ -33,7 +33,7 @@ impl Worker<'_> {
         let directories = scanned.iter().map(|(task, _)| task.node.target.clone()).collect();
         let budget = if self.shared.setup.target.capabilities().remote { LIST_BUDGET } else { 0 };
         let list = Operation::List { root: 0, directories, budget };
-        self.submit(list, Pending::Listing { tasks: scanned })
+        self.submit(list, Pending::Listing { tasks: scanned }).map(drop)
     }
 
     /// Counts what a new directory will lack. Whether it may be copied all the same.
@@ -46,7 +46,7 @@ impl Worker<'_> {
             Ok(_) => Err(unexpected()),
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
-                self.fail_directory(node, error);
+                self.fail_directory(node, at_source(error));
                 Ok(false)
             }
         }
@@ -67,7 +67,7 @@ impl Worker<'_> {
         match listed {
             Ok(listing) => Ok(Some(Arc::new(listing))),
             Err(error) => {
-                self.fail_directory(node, error);
+                self.fail_directory(node, at_source(error));
                 Ok(None)
             }
         }
@@ -102,7 +102,7 @@ impl Worker<'_> {
                     task.node.parent.iter().for_each(|parent| parent.touch());
                     self.join(&task.node, &listing, None, &prefetched)?;
                 }
-                Err(error) => self.fail_directory(&task.node, error),
+                Err(error) => self.fail_directory(&task.node, at_target(error, &task.node.target)),
             }
         }
         self.directories_done(count);
@@ -132,8 +132,10 @@ impl Worker<'_> {
         self.shared.queue.add(directories, packs, files);
         self.shared.queue.hold(changes.len() as u64);
         for changes in changes.chunks(CHANGES_AT_ONCE) {
-            let (sources, changes) = changes.iter().cloned().unzip();
-            self.submit(Operation::Apply { changes }, Pending::Applied { sources, node: node.clone() })?;
+            let entries = changes.iter().map(|(source, change)| (source.clone(), change.path().clone()));
+            let pending = Pending::Applied { entries: entries.collect(), node: node.clone() };
+            let changes = changes.iter().map(|(_, change)| change.clone()).collect();
+            self.submit(Operation::Apply { changes }, pending)?;
         }
         Ok(())
     }

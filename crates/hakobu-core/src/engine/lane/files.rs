@@ -1,24 +1,104 @@
 //! Big files: drafts begun, chunks moved, files finished or given up.
 
 use super::*;
+use crate::extent::JOURNALED_FROM_BYTES;
+
+/// How many chunks of an earlier run are read once more.
+const SAMPLES_MAX: usize = 16;
+
+/// What stands for the version of a file; of a device, which has no time, for its size only.
+fn version(metadata: &Metadata) -> Digest {
+    let mut hasher = blake3::Hasher::new_derive_key("hakobu source version 1");
+    hasher.update(&[metadata.kind as u8]);
+    hasher.update(&metadata.size_bytes.to_le_bytes());
+    if metadata.kind == Kind::File {
+        hasher.update(&metadata.mtime.seconds.to_le_bytes());
+        hasher.update(&metadata.mtime.nanoseconds.to_le_bytes());
+    }
+    *hasher.finalize().as_bytes()
+}
 
 impl Worker<'_> {
     pub(super) fn begin_file(&mut self, file: Arc<LargeFile>) -> Result<()> {
-        let begin = Operation::Begin {
-            draft: file.draft,
+        let job = self.shared.setup.job;
+        let metadata = &file.source.metadata;
+        let clone = self.may_clone(&file);
+        let keeps = !clone && file.kind != DraftKind::Sink;
+        let journaled = keeps && file.size_bytes() >= JOURNALED_FROM_BYTES;
+        let begin = Begin {
             path: file.target.clone(),
             size_bytes: file.size_bytes(),
-            device: file.device,
+            kind: file.kind,
+            version: journaled.then(|| version(metadata)),
+            earlier: if file.named { job.earlier } else { Earlier::Continue },
+            sparse: metadata.sparse || metadata.kind == Kind::BlockDevice,
+            verify_medium: job.verify_medium,
         };
+        let begin = Operation::Begin { draft: file.draft, begin };
         self.file_losses(&file);
-        if self.may_clone(&file) {
-            return self.submit(begin, Pending::BegunToClone(file));
+        if clone {
+            return self.submit(begin, Pending::BegunToClone(file)).map(drop);
         }
-        if file.chunks() > SINGLE_LANE_CHUNKS {
-            return self.submit(begin, Pending::Begun(file));
+        let in_place = matches!(file.kind, DraftKind::Device | DraftKind::InPlace | DraftKind::Compare);
+        if file.chunks() > SINGLE_LANE_CHUNKS || in_place || job.verify_medium {
+            return self.submit(begin, Pending::Begun(file)).map(drop);
         }
         self.submit(begin, Pending::BegunAlone(file.clone()))?;
         self.move_alone(file)
+    }
+
+    /// A draft has been begun that keeps no journal.
+    pub(super) fn begun(&mut self, file: Arc<LargeFile>) -> Result<()> {
+        if file.chunks() == 0 {
+            return self.end_file(file, Progress::Finish);
+        }
+        self.shared.queue.activate(file);
+        Ok(())
+    }
+
+    /// A draft has been begun that keeps a journal, in which there may be something.
+    pub(super) fn begun_again(&mut self, file: Arc<LargeFile>, begun: Begun) -> Result<()> {
+        let samples = begun.samples.clone();
+        if let Err(error) = self.check_samples(&file, &samples) {
+            return if error.is_fatal() { Err(error) } else { self.fail_file(&file, at_source(error), 0) };
+        }
+        let done_bytes = begun.done.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.length));
+        let progress = file.begun(begun)?;
+        if !file.is_resumed() {
+            return self.begun(file);
+        }
+        self.counters.bytes_resumed.add(done_bytes);
+        match progress {
+            Progress::More => self.begun(file),
+            ended => self.end_file(file, ended),
+        }
+    }
+
+    /// Reads some of what an earlier run has done once more: a device has no time by which to tell
+    /// that it changed.
+    fn check_samples(&mut self, file: &Arc<LargeFile>, samples: &[(Extent, Digest)]) -> Result<()> {
+        if file.source.metadata.kind != Kind::BlockDevice {
+            return Ok(());
+        }
+        for (extent, value) in samples.iter().take(SAMPLES_MAX) {
+            if extent.length != CHUNK_BYTES
+                || extent.offset.checked_add(CHUNK_BYTES).is_none_or(|end| end > file.size_bytes())
+            {
+                return Err(unexpected());
+            }
+            let mut values = Vec::with_capacity(PIECES_PER_CHUNK as usize);
+            for piece in extent.pieces() {
+                let (buffer, _) = self.read_piece(file, piece)?;
+                values.push(piece_value(file.size_bytes(), piece.offset, buffer.bytes()));
+                self.recycle(buffer);
+            }
+            if chunk_value(&values) != Some(*value) {
+                let words = "it changed since the run that was interrupted; add --restart to begin anew";
+                let error = Error::new(ErrorKind::SourceChanged, "going on with an earlier run", words);
+                return Err(error.at(&file.source.path));
+            }
+        }
+        Ok(())
     }
 
     /// Moves a file of which this lane has begun the draft, without waiting for any answer.
@@ -26,86 +106,20 @@ impl Worker<'_> {
         if file.chunks() == 0 {
             return self.end_file(file, Progress::Finish);
         }
-        self.chunks(&file)
+        self.move_chunks(&file)
     }
 
     pub(super) fn file_losses(&self, file: &LargeFile) {
         let metadata = &file.source.metadata;
-        let lost = [(LossKind::HardLinks, metadata.links > 1), (LossKind::Holes, metadata.sparse)];
-        let example = file.source.path.as_bytes();
-        let losses = lost.into_iter().filter(|(_, loses)| *loses && !file.device);
-        let loss = |(what, _)| Loss { what, count: 1, example: example.to_vec() };
-        self.shared.record.losses(losses.map(loss).collect());
-    }
-
-    /// Moves chunks until none is left for this lane.
-    pub(super) fn chunks(&mut self, file: &Arc<LargeFile>) -> Result<()> {
-        while let Some(extent) = file.take_chunk() {
-            if let Err(error) = self.chunk(file, extent) {
-                if error.is_fatal() {
-                    return Err(error);
-                }
-                self.fail_file(file, error, 1)?;
-            }
-            self.answers()?;
-            while self.under_way.len() >= UNDER_WAY_MAX && !self.shared.queue.is_stopped() {
-                self.wait_for_answer(FULL_WAIT)?;
-            }
-            if self.shared.queue.is_stopped() {
-                return Ok(());
-            }
+        if metadata.links > 1 && metadata.kind == Kind::File && file.kind == DraftKind::File {
+            let example = file.source.path.as_bytes().to_vec();
+            self.shared.record.losses(vec![Loss { what: LossKind::HardLinks, count: 1, example }]);
         }
-        Ok(())
-    }
-
-    pub(super) fn chunk(&mut self, file: &Arc<LargeFile>, extent: Extent) -> Result<()> {
-        let mut values = [Digest::default(); PIECES_PER_CHUNK as usize];
-        let mut count = 0;
-        for piece in extent.pieces() {
-            let buffer = self.target.piece_buffer();
-            self.enter(Stage::Read);
-            let read = Operation::Read { file: file.source.clone(), extent: piece, buffer };
-            let outcome = self.ask_source(read)?;
-            self.leave(Stage::Read);
-            let Outcome::Read(buffer) = outcome else { return Err(unexpected()) };
-            if buffer.filled().len() as u64 != piece.length {
-                self.target.recycle(buffer);
-                let error = Error::new(ErrorKind::SourceChanged, "reading", "it ends before its size");
-                return Err(error.at(&file.source.path));
-            }
-            self.counters.source_read_bytes.add(piece.length);
-            let mut check = Check::default();
-            if self.wants.1 {
-                let value = piece_value(file.size_bytes(), piece.offset, buffer.filled());
-                values[count] = value;
-                check.value = Some(value);
-            }
-            if self.wants.0 {
-                check.crc = crc64(buffer.filled());
-            }
-            count += 1;
-            self.leave(Stage::Hash);
-            let last = piece.end() == extent.end();
-            let pending = if last { Pending::Chunk { file: file.clone(), extent } } else { Pending::Ignored };
-            let write = Operation::Write {
-                draft: file.draft,
-                offset: piece.offset,
-                buffer,
-                check,
-                acknowledge: last,
-            };
-            // Only the last piece is answered; an error of an earlier one is remembered by the draft.
-            self.submit(write, pending)?;
-        }
-        if self.wants.1 {
-            file.add_values(extent.offset, &values[..count]);
-        }
-        Ok(())
     }
 
     /// A big file cannot be copied; `chunks` of those it handed out are given up here.
     pub(super) fn fail_file(&mut self, file: &Arc<LargeFile>, error: Error, chunks: u64) -> Result<()> {
-        let (first, given_up) = file.fail();
+        let (first, given_up) = file.fail(error.is_source_change());
         if first {
             fail(self.shared, self.counters, failure(&file.source.path, error));
         }
@@ -119,13 +133,19 @@ impl Worker<'_> {
     pub(super) fn end_file(&mut self, file: Arc<LargeFile>, progress: Progress) -> Result<()> {
         match progress {
             Progress::More => Ok(()),
+            // Nothing was written that would have to be finished.
+            Progress::Finish if file.kind == DraftKind::Compare => self
+                .submit(Operation::Abandon { draft: file.draft, keep: false }, Pending::Finished(file))
+                .map(drop),
             Progress::Finish => {
                 match self.ask_source(Operation::Confirm { file: file.source.clone() }) {
                     Err(error) => {
-                        self.fail_file(&file, error, 0)?;
+                        self.fail_file(&file, at_source(error), 0)?;
                         return self.end_file(file, Progress::Abandon);
                     }
-                    Ok(Outcome::Stored { losses, .. }) if !file.device => self.shared.record.losses(losses),
+                    Ok(Outcome::Stored { losses, .. }) if file.kind == DraftKind::File => {
+                        self.shared.record.losses(losses)
+                    }
                     Ok(_) => {}
                 }
                 let finish = Operation::Finish {
@@ -133,10 +153,12 @@ impl Worker<'_> {
                     attributes: file.source.metadata.attributes(),
                     digest: file.digest(),
                 };
-                self.submit(finish, Pending::Finished(file))
+                self.submit(finish, Pending::Finished(file)).map(drop)
             }
             Progress::Abandon => {
-                self.submit(Operation::Abandon { draft: file.draft }, Pending::Abandoned(file))
+                let keep = !file.is_of_no_use();
+                self.submit(Operation::Abandon { draft: file.draft, keep }, Pending::Abandoned(file))
+                    .map(drop)
             }
         }
     }
@@ -148,12 +170,17 @@ impl Worker<'_> {
     }
 
     pub(super) fn finished(&mut self, file: &Arc<LargeFile>) {
-        let counter =
-            if file.replaces { &self.counters.entries_updated } else { &self.counters.entries_created };
+        let written = self.counters.target_written_bytes.get() > 0;
+        let counter = match self.shared.setup.job.mode {
+            Mode::Copy | Mode::Delta if !file.replaces => &self.counters.entries_created,
+            Mode::Copy => &self.counters.entries_updated,
+            Mode::Delta if written => &self.counters.entries_updated,
+            Mode::Delta | Mode::Compare => &self.counters.entries_unchanged,
+        };
         counter.add(1);
         // A digest stands for what the user named, not for some large file in it.
-        if let (Some(digest), [only]) = (file.digest(), &self.shared.setup.job.items[..])
-            && only.source == file.source.path
+        if let (Some(digest), [_]) = (file.digest(), &self.shared.setup.job.items[..])
+            && file.named
         {
             self.shared.record.digest(digest);
         }

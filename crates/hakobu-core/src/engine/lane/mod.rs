@@ -2,32 +2,35 @@
 
 mod answers;
 mod begin;
+mod chunks;
 mod clones;
+mod delta;
 mod directories;
 mod files;
 mod packs;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::Shared;
-use super::join::{Found, Join, fail};
-use super::large::{LargeFile, Progress, SINGLE_LANE_CHUNKS};
+use super::join::{Found, Join, at_source, at_target, fail};
+use super::large::{How, LargeFile, Progress, SINGLE_LANE_CHUNKS};
 use super::node::{DirectoryTask, Node, Prefetched, TargetState};
 use super::queue::{PackTask, Taken, Task};
 use crate::checksum::crc64;
 use crate::counters::{LaneCounters, Stage};
-use crate::digest::{Digest, piece_value};
+use crate::digest::{Digest, chunk_value, piece_value};
 use crate::endpoint::{
-    Change, Check, Completion, DraftId, Fetched, Lane, Loss, LossKind, Operation, Outcome, Picks, Ticket,
-    Wait, failure,
+    Begin, Begun, Change, Check, Completion, DraftId, DraftKind, Earlier, Fetched, Lane, Loss, LossKind,
+    Operation, Outcome, Picks, PieceBuffer, SourceFile, Ticket, Wait, failure,
 };
 use crate::entry::{Kind, Metadata};
 use crate::error::{Error, ErrorKind, Result};
-use crate::extent::{Extent, PIECES_PER_CHUNK};
-use crate::job::Item;
+use crate::event::Event;
+use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK};
+use crate::job::{Item, Mode};
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
 
@@ -66,12 +69,18 @@ enum Pending {
     Chunk {
         file: Arc<LargeFile>,
         extent: Extent,
+        /// How many of its bytes were written, and not zeros or kept.
+        written_bytes: u64,
+        /// How often it was moved before.
+        attempt: u8,
     },
+    /// The target's values of a chunk, which [`Worker::delta`] waits for.
+    Signed,
     Finished(Arc<LargeFile>),
     Abandoned(Arc<LargeFile>),
-    /// Attributes of entries in a directory, with the entries' paths at the source.
+    /// Attributes of entries in a directory, with the entries' paths at the source and the target.
     Applied {
-        sources: Vec<EntryPath>,
+        entries: Vec<(EntryPath, EntryPath)>,
         node: Arc<Node>,
     },
     /// Attributes of directories that are complete.
@@ -91,6 +100,8 @@ pub(super) struct Worker<'a> {
     under_way: HashMap<Ticket, Pending>,
     /// The answer to [`ASKED`].
     asked: Option<Result<Outcome>>,
+    /// The target's values of chunks, by what they were asked with.
+    signatures: HashMap<Ticket, Result<Vec<Digest>>>,
     next_ticket: Ticket,
     next_draft: DraftId,
     /// When the current stage began.
@@ -111,6 +122,7 @@ impl<'a> Worker<'a> {
             counters: &shared.record.lanes[index],
             under_way: HashMap::new(),
             asked: None,
+            signatures: HashMap::new(),
             next_ticket: 0,
             // Lanes give out numbers from ranges of their own.
             next_draft: (index as DraftId) << 48,
@@ -151,7 +163,9 @@ impl<'a> Worker<'a> {
     /// Brings the target to stable storage: the last thing of a run that was not stopped.
     pub fn settle(&mut self) -> Result<()> {
         let job = self.shared.setup.job;
-        if self.shared.queue.is_stopped() || job.dry_run || !job.durable || job.device {
+        // Other places than new files are flushed when they are finished.
+        let only_content = job.items.iter().all(|item| item.place != DraftKind::File);
+        if self.shared.queue.is_stopped() || job.dry_run || !job.durable || only_content {
             return Ok(());
         }
         self.enter(Stage::Sync);
@@ -166,12 +180,12 @@ impl<'a> Worker<'a> {
             Task::Directories(tasks) => self.directories(tasks),
             Task::Pack(task) => self.pack(&task),
             Task::Begin(file) => self.begin_file(file),
-            Task::Chunks(file) => self.chunks(&file),
+            Task::Chunks(file) => self.move_chunks(&file),
         }
     }
 
     /// Hands an operation to the target, waiting for answers while its queue is full.
-    fn submit(&mut self, operation: Operation, pending: Pending) -> Result<()> {
+    fn submit(&mut self, operation: Operation, pending: Pending) -> Result<Ticket> {
         self.next_ticket += 1;
         let ticket = self.next_ticket;
         if !matches!(pending, Pending::Ignored) {
@@ -189,7 +203,7 @@ impl<'a> Worker<'a> {
             self.enter(Stage::Send);
         }
         self.leave(Stage::Send);
-        Ok(())
+        Ok(ticket)
     }
 
     /// Deals with the answers that are there.

@@ -29,7 +29,7 @@ impl Worker<'_> {
             return Err(unexpected());
         }
         for (pick, error) in failures {
-            self.fail_pick(&task.node, &task.picks, pick, error);
+            self.fail_pick(&task.node, &task.picks, pick, at_source(error));
         }
         self.shared.record.losses(losses);
         self.counters.source_read_bytes.add(content_bytes);
@@ -39,12 +39,21 @@ impl Worker<'_> {
         }
         let pending =
             Pending::Stored { node: task.node.clone(), picks: task.picks.clone(), packed, content_bytes };
-        self.submit(Operation::Store { pack }, pending)
+        self.submit(Operation::Store { pack }, pending).map(drop)
+    }
+
+    /// An entry of a pack could not be stored at the target.
+    pub(super) fn fail_stored(&self, node: &Node, picks: &Picks, pick: u32, error: Error) {
+        let name = picks.target_name.as_deref().unwrap_or_else(|| name_of(picks, pick));
+        let error = match node.target.join(name) {
+            Ok(target) => at_target(error, &target),
+            Err(_) => error,
+        };
+        self.fail_pick(node, picks, pick, error);
     }
 
     pub(super) fn fail_pick(&self, node: &Node, picks: &Picks, pick: u32, error: Error) {
-        let name =
-            picks.entries.get(pick as usize).map_or(&b""[..], |pick| picks.listing.name(pick.index as usize));
+        let name = name_of(picks, pick);
         let path = node.source.join(name).unwrap_or_else(|_| node.source.clone());
         fail(self.shared, self.counters, failure(path, error));
     }
@@ -65,7 +74,7 @@ impl Worker<'_> {
                 let replaces = picks.entries.get(pick as usize).is_some_and(|pick| pick.replaces);
                 counts[usize::from(replaces)] -= 1;
                 stored_bytes = stored_bytes.saturating_sub(content_of(&picks, pick));
-                self.fail_pick(&node, &picks, pick, error);
+                self.fail_stored(&node, &picks, pick, error);
             }
         }
         self.counters.entries_created.add(counts[0]);
@@ -80,6 +89,11 @@ impl Worker<'_> {
         self.shared.queue.release(node);
         self.shared.queue.complete(1);
     }
+}
+
+/// The name of an entry at the source.
+fn name_of(picks: &Picks, pick: u32) -> &[u8] {
+    picks.entries.get(pick as usize).map_or(&b""[..], |pick| picks.listing.name(pick.index as usize))
 }
 
 /// How many bytes of content an entry brings into a pack: the text of a link does not count.

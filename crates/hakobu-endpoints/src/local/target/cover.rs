@@ -30,6 +30,23 @@ impl Cover {
         true
     }
 
+    /// Adds what is missing of a range, and says how many bytes that is.
+    pub(crate) fn fill(&mut self, begin: u64, end: u64) -> u64 {
+        let mut missing = Vec::new();
+        let mut at = begin;
+        let first = self.0.partition_point(|range| range.1 <= begin);
+        for range in self.0[first..].iter().take_while(|range| range.0 < end) {
+            if at < range.0 {
+                missing.push((at, range.0));
+            }
+            at = at.max(range.1);
+        }
+        if at < end {
+            missing.push((at, end));
+        }
+        missing.into_iter().filter(|gap| self.take(gap.0, gap.1)).map(|gap| gap.1 - gap.0).sum()
+    }
+
     /// Removes a range that lies within one that is there, or gives `false`.
     pub(crate) fn give_back(&mut self, begin: u64, end: u64) -> bool {
         let index = self.0.partition_point(|range| range.1 <= begin);
@@ -58,6 +75,15 @@ mod tests {
             assert!(!cover.take(begin, end), "{begin}..{end}");
         }
         assert!(cover.take(40, 41));
+    }
+
+    #[test]
+    fn gaps_are_filled_and_counted() {
+        let mut cover = Cover::default();
+        assert!(cover.take(10, 20) && cover.take(30, 40));
+        assert_eq!(cover.fill(0, 35), 20);
+        assert_eq!(cover.0, [(0, 40)]);
+        assert_eq!((cover.fill(5, 40), cover.fill(5, 5), cover.fill(100, 101)), (0, 0, 1));
     }
 
     #[test]

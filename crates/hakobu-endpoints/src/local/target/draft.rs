@@ -1,32 +1,24 @@
-//! One draft: a big file being written by several lanes, not yet visible.
+//! One draft: a big file being written by several lanes, not yet visible; or a device or file that
+//! is written where it lies.
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hakobu_core::entry::{Attributes, Kind};
-use hakobu_core::extent::CHUNK_BYTES;
+use hakobu_core::disk::DeviceIdentity;
+use hakobu_core::endpoint::{Begun, DraftKind};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, OFlags, fallocate, fstat, fstatfs, fstatvfs, ioctl_ficlone, major, minor,
-    openat, renameat, unlinkat,
-};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, fstat, ioctl_ficlone, unlinkat};
 use rustix::io::{Errno, pwritev, retry_on_intr};
 
-use super::attributes::{Lost, Owner};
+use super::attributes::Owner;
 use super::cover::Cover;
-use super::directories::Directory;
-use super::new_file::create_draft;
-use super::store::keep_device;
-use super::{Shared, free_bytes};
+use super::journal::Journal;
 use crate::local::draft_name::DraftName;
-use crate::local::fault::{creation_fault, fault};
-use crate::local::metadata;
+use crate::local::fault::fault;
 
-/// The devices that take content without keeping it: null, zero and full.
-const SINKS: [(u32, u32); 3] = [(1, 3), (1, 5), (1, 7)];
 /// How many slices go into one system call.
 const SLICES: usize = 16;
 
@@ -34,101 +26,52 @@ const SLICES: usize = 16;
 /// write to it at the same time, each byte once.
 #[derive(Debug)]
 pub struct Draft {
-    path: EntryPath,
-    name: Vec<u8>,
-    directory: Arc<OwnedFd>,
-    /// The name it has until it is finished; none for a device.
-    draft_name: Option<DraftName>,
+    pub(super) path: EntryPath,
+    pub(super) name: Vec<u8>,
+    pub(super) kind: DraftKind,
+    pub(super) directory: Arc<OwnedFd>,
+    /// The name it has until it is finished; none for what is written where it lies.
+    pub(super) draft_name: Option<DraftName>,
     /// Whether the room for all of it has been taken.
-    allocated: bool,
+    pub(super) allocated: bool,
     /// Whether there still is a file of that name to remove.
-    pending: AtomicBool,
-    file: OwnedFd,
-    owner: Owner,
-    size_bytes: u64,
-    written_bytes: AtomicU64,
-    progress: Mutex<Progress>,
+    pub(super) pending: AtomicBool,
+    pub(super) file: OwnedFd,
+    /// The same past the page cache, where large steps pay: a device.
+    pub(super) direct: Option<OwnedFd>,
+    /// Which disk it is, if it is one.
+    pub(super) disk: Option<DeviceIdentity>,
+    pub(super) owner: Owner,
+    pub(super) size_bytes: u64,
+    pub(super) written_bytes: AtomicU64,
+    pub(super) verify_medium: bool,
+    /// Whether something is there that is not part of the content: zeros have to be made.
+    pub(super) stale: bool,
+    /// Whether its present content was asked for, so that some of it may be kept.
+    pub(super) signed: AtomicBool,
+    /// Whether zeros were left out, so that its length has to be set.
+    pub(super) holes: AtomicBool,
+    /// Whether a chunk is not as it should be, and a later run has to try again.
+    pub(super) gaps: AtomicBool,
+    pub(super) journal: Option<Mutex<Journal>>,
+    /// What an earlier run has done, until the engine is told.
+    pub(super) begun: Mutex<Option<Begun>>,
+    pub(super) progress: Mutex<Progress>,
 }
 
 #[derive(Debug)]
-struct Progress {
-    taken: Cover,
-    open: bool,
-    failed: Option<Error>,
+pub(super) struct Progress {
+    pub(super) taken: Cover,
+    pub(super) open: bool,
+    pub(super) failed: Option<Error>,
 }
 
 impl Draft {
-    /// Begins a file. `outstanding_bytes` is what other drafts of this target still have to write.
-    pub(crate) fn file(
-        shared: &Shared,
-        directory: &mut Directory,
-        path: &EntryPath,
-        name: &[u8],
-        size_bytes: u64,
-        outstanding_bytes: u64,
-    ) -> Result<Self> {
-        match metadata::of_name(&directory.fd, name) {
-            Ok(found) if found.kind == Kind::Directory => {
-                return Err(fault("making the file", Errno::ISDIR));
-            }
-            Ok(found) if !shared.grant.is_in_tree(path) => keep_device(found.kind)?,
-            _ => {}
-        }
-        check_room(directory, size_bytes, outstanding_bytes)?;
-        let draft_name = shared.draft_name(0, &directory.path, name);
-        let file = create_draft(directory.fd.as_fd(), &draft_name)?;
-        let owner = directory.owner_of_new(&file, 0o600).map_err(|errno| fault("making the file", errno))?;
-        // From here on the draft removes its file when it is dropped.
-        let mut draft = Self::new(path, name, &directory.fd, Some(draft_name), file, owner, size_bytes);
-        draft.allocated = draft.preallocate()?;
-        Ok(draft)
-    }
-
-    /// Takes the room for the whole file where that is known to pay: on ext4 writing then costs
-    /// 40 % less CPU; tmpfs gains nothing and others were not measured.
-    fn preallocate(&self) -> Result<bool> {
-        const EXT4: u64 = 0xef53;
-        if self.size_bytes < CHUNK_BYTES
-            || !matches!(fstatfs(&self.file), Ok(found) if found.f_type as u64 == EXT4)
-        {
-            return Ok(false);
-        }
-        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, self.size_bytes) {
-            Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(fault("making the file", errno)),
-            allocated => Ok(allocated.is_ok()),
-        }
-    }
-
-    /// Opens a device that swallows what is written to it. No other device is ever written to.
-    pub(crate) fn device(
-        directory: &Directory,
-        path: &EntryPath,
-        name: &[u8],
-        size_bytes: u64,
-    ) -> Result<Self> {
-        let during = "opening the device";
-        let failed = |errno| fault(during, errno);
-        let refused = || Error::new(ErrorKind::Refused, during, "only null, zero and full are written to");
-        let found = metadata::of_name(&directory.fd, name).map_err(failed)?;
-        if found.kind != Kind::CharDevice {
-            return Err(refused());
-        }
-        // Opening a device may do something to it, so its number is looked at first.
-        let entry =
-            openat(&directory.fd, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
-        check_sink(&entry.map_err(failed)?).map_err(failed)?.then_some(()).ok_or_else(refused)?;
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = openat(&directory.fd, name, flags, Mode::empty()).map_err(failed)?;
-        check_sink(&file).map_err(failed)?.then_some(()).ok_or_else(refused)?;
-        let owner = Owner { uid: found.uid, gid: found.gid };
-        Ok(Self::new(path, name, &directory.fd, None, file, owner, size_bytes))
-    }
-
-    fn new(
-        path: &EntryPath,
-        name: &[u8],
+    /// A draft of an open file, with nothing taken yet.
+    pub(super) fn new(
+        (path, name): (&EntryPath, &[u8]),
+        kind: DraftKind,
         directory: &Arc<OwnedFd>,
-        draft_name: Option<DraftName>,
         file: OwnedFd,
         owner: Owner,
         size_bytes: u64,
@@ -136,14 +79,24 @@ impl Draft {
         Self {
             path: path.clone(),
             name: name.to_vec(),
+            kind,
             directory: Arc::clone(directory),
-            draft_name,
+            draft_name: None,
             allocated: false,
-            pending: AtomicBool::new(draft_name.is_some()),
+            pending: AtomicBool::new(false),
             file,
+            direct: None,
+            disk: None,
             owner,
             size_bytes,
             written_bytes: AtomicU64::new(0),
+            verify_medium: false,
+            stale: false,
+            signed: AtomicBool::new(false),
+            holes: AtomicBool::new(false),
+            gaps: AtomicBool::new(false),
+            journal: None,
+            begun: Mutex::new(None),
             progress: Mutex::new(Progress { taken: Cover::default(), open: true, failed: None }),
         }
     }
@@ -184,8 +137,13 @@ impl Draft {
         if length == 0 {
             return Ok(());
         }
-        self.take(offset, length).map_err(|error| error.at(&self.path))?;
-        match self.write(offset, slices) {
+        self.take(offset, length)?;
+        self.wrote(length, self.write(offset, slices))
+    }
+
+    /// Counts what was written, or remembers why it could not be.
+    pub(super) fn wrote(&self, length: u64, done: Result<(), Errno>) -> Result<()> {
+        match done {
             Ok(()) => {
                 self.written_bytes.fetch_add(length, Ordering::AcqRel);
                 Ok(())
@@ -203,13 +161,13 @@ impl Draft {
     /// # Errors
     /// `Unsupported` where the file systems cannot do that; nothing was written then.
     pub(crate) fn share_blocks(&self, from: &OwnedFd) -> Result<()> {
-        self.take(0, self.size_bytes).map_err(|error| error.at(&self.path))?;
+        self.take(0, self.size_bytes)?;
         let undo = |kind, words: &str| {
             self.progress().taken.give_back(0, self.size_bytes);
             Err(Error::new(kind, "sharing blocks", words).at(&self.path))
         };
-        if self.draft_name.is_none() {
-            return undo(ErrorKind::Unsupported, "it is a device");
+        if self.kind != DraftKind::File {
+            return undo(ErrorKind::Unsupported, "it is no new file");
         }
         match ioctl_ficlone(&self.file, from) {
             Ok(()) => {}
@@ -257,23 +215,27 @@ impl Draft {
         }
     }
 
-    fn take(&self, offset: u64, length: u64) -> Result<()> {
+    /// Takes a range to be written, each byte once.
+    pub(super) fn take(&self, offset: u64, length: u64) -> Result<()> {
         let end = offset.checked_add(length).filter(|end| *end <= self.size_bytes);
-        let Some(end) = end else { return Err(refusal("bytes beyond the file's size")) };
+        let Some(end) = end else { return Err(refusal("bytes beyond the file's size").at(&self.path)) };
+        if self.kind == DraftKind::Compare {
+            return Err(refusal("bytes for something that is only compared").at(&self.path));
+        }
         let mut progress = self.progress();
         if !progress.open {
-            return Err(closed());
+            return Err(closed().at(&self.path));
         }
         if let Some(error) = &progress.failed {
             return Err(error.clone());
         }
         if !progress.taken.take(offset, end) {
-            return Err(refusal("bytes that were written before"));
+            return Err(refusal("bytes that were written before").at(&self.path));
         }
         Ok(())
     }
 
-    fn write(&self, mut offset: u64, slices: &[&[u8]]) -> Result<(), Errno> {
+    pub(super) fn write(&self, mut offset: u64, slices: &[&[u8]]) -> Result<(), Errno> {
         for some in slices.chunks(SLICES) {
             let mut vectors = [IoSlice::new(&[]); SLICES];
             vectors.iter_mut().zip(some).for_each(|(vector, slice)| *vector = IoSlice::new(slice));
@@ -292,48 +254,29 @@ impl Draft {
         Ok(())
     }
 
-    /// Checks that it is complete, sets its attributes and makes it visible. It has to be closed.
-    /// An error that a write met before comes out here.
-    pub(crate) fn finish(&self, shared: &Shared, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
-        let done = self.check().and_then(|()| self.publish(shared, attributes, lost));
-        if done.is_err() {
-            self.discard();
-        }
-        done
-    }
-
-    fn publish(&self, shared: &Shared, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
-        let missing_bytes = self.missing_bytes();
-        if missing_bytes > 0 {
-            let words = format!("{missing_bytes} of {} bytes were not written", self.size_bytes);
-            return Err(Error::new(ErrorKind::Protocol, "finishing", words));
-        }
-        let Some(draft_name) = &self.draft_name else { return Ok(()) };
-        shared
-            .policy
-            .settle_file(self.file.as_fd(), self.owner, false, attributes, lost)
-            .map_err(|errno| fault("setting the attributes", errno))?;
-        renameat(&self.directory, draft_name.as_bytes(), &self.directory, &*self.name)
-            .map_err(|errno| creation_fault("renaming into place", errno, &self.directory))?;
-        self.pending.store(false, Ordering::Release);
-        Ok(())
-    }
-
     /// Takes no more writes. `false`: it took none before.
     pub(crate) fn close(&self) -> bool {
         std::mem::replace(&mut self.progress().open, false)
     }
 
-    /// Throws it away, unless someone else has closed it.
-    pub(crate) fn abandon(&self) -> bool {
+    /// Throws it away, unless someone else has closed it. With `keep`, what a later run can use
+    /// stays.
+    pub(crate) fn abandon(&self, keep: bool) -> bool {
         let open = self.close();
         if open {
-            self.discard();
+            self.discard(keep);
         }
         open
     }
 
-    fn discard(&self) {
+    /// Throws away what is not finished. What a later run can use is kept.
+    pub(super) fn discard(&self, keep: bool) {
+        if keep && self.keep() {
+            return;
+        }
+        if let Some(journal) = self.journal() {
+            journal.remove();
+        }
         if let Some(name) = &self.draft_name
             && self.pending.swap(false, Ordering::AcqRel)
         {
@@ -341,40 +284,27 @@ impl Draft {
         }
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn journal(&self) -> Option<MutexGuard<'_, Journal>> {
+        self.journal.as_ref().map(|journal| journal.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        self.discard();
+        if self.close() || self.pending.load(Ordering::Acquire) {
+            self.discard(true);
+        }
     }
-}
-
-/// Says beforehand that a file will not fit, where that can be known.
-fn check_room(directory: &Directory, size_bytes: u64, outstanding_bytes: u64) -> Result<()> {
-    let Some(free_bytes) = fstatvfs(&directory.fd).ok().as_ref().and_then(free_bytes) else { return Ok(()) };
-    if size_bytes.saturating_add(outstanding_bytes) <= free_bytes {
-        return Ok(());
-    }
-    let words =
-        format!("{size_bytes} bytes are needed, {} are free", free_bytes.saturating_sub(outstanding_bytes));
-    Err(Error::new(ErrorKind::NoSpace, "making the file", words))
-}
-
-/// Whether an open file is one of the [`SINKS`].
-fn check_sink(file: &OwnedFd) -> Result<bool, Errno> {
-    let found = fstat(file)?;
-    let number = (major(found.st_rdev), minor(found.st_rdev));
-    let character = rustix::fs::FileType::from_raw_mode(found.st_mode).is_char_device();
-    Ok(character && SINKS.contains(&number))
 }
 
 fn closed() -> Error {
     Error::new(ErrorKind::NotFound, "writing", "the draft is closed")
 }
 
-fn refusal(words: &str) -> Error {
+pub(super) fn refusal(words: &str) -> Error {
     Error::new(ErrorKind::Protocol, "writing", words)
 }

@@ -60,7 +60,7 @@ impl Drafts {
             Some(slot) => slot.draft = Some(draft),
             // The target was closed meanwhile.
             None => {
-                draft.abandon();
+                draft.abandon(true);
             }
         }
     }
@@ -78,13 +78,13 @@ impl Drafts {
         self.table().slots.remove(&id).is_some()
     }
 
-    /// Throws all away, and takes no more.
+    /// Throws all away but what a later run can use, and takes no more.
     pub(crate) fn close(&self) {
         let mut table = self.table();
         table.closed = true;
         for slot in std::mem::take(&mut table.slots).into_values() {
             if let Some(draft) = slot.draft {
-                draft.abandon();
+                draft.abandon(true);
             }
         }
     }

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use hakobu_core::endpoint::{Completion, DraftId, Lane, Loss, Operation, Outcome, PieceBuffer, Ticket, Wait};
+use hakobu_core::endpoint::{
+    Begin, Completion, DraftId, Lane, Loss, Operation, Outcome, PieceBuffer, Ticket, Wait,
+};
 use hakobu_core::entry::Attributes;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -16,6 +18,7 @@ use super::directories::Directories;
 use super::draft::Draft;
 use super::new_file::Maker;
 use super::store::store;
+use super::writer::DraftWriter;
 use crate::local::buffers::Buffers;
 use crate::local::fault::fault;
 use crate::local::list::Lister;
@@ -30,7 +33,7 @@ pub struct LocalTargetLane {
     lister: Lister,
     buffers: Buffers,
     /// The draft written to last, so that the shared table is not asked for every piece.
-    last: Option<(DraftId, Arc<Draft>)>,
+    last: Option<(DraftId, DraftWriter)>,
     completions: VecDeque<Completion>,
 }
 
@@ -48,29 +51,39 @@ impl LocalTargetLane {
         }
     }
 
-    /// The open draft of that number, to write to it without a [`PieceBuffer`]. It may be kept and
-    /// written to until it is finished or abandoned.
+    /// The open draft of that number, to write to it without a [`PieceBuffer`].
     ///
     /// # Errors
     /// `NotFound` when there is none, or it is finished or abandoned.
-    pub fn draft_writer(&mut self, draft: DraftId) -> Result<Arc<Draft>> {
-        if let Some((id, last)) = &self.last
-            && *id == draft
-            && last.is_open()
-        {
-            return Ok(Arc::clone(last));
+    pub fn draft_writer(&mut self, draft: DraftId) -> Result<&mut DraftWriter> {
+        let known = matches!(&self.last, Some((id, last)) if *id == draft && last.draft().is_open());
+        if !known {
+            self.leave_draft();
+            let found = self.shared.drafts.find(draft)?;
+            self.last = Some((draft, DraftWriter::new(found)));
         }
-        let found = self.shared.drafts.find(draft)?;
-        self.last = Some((draft, Arc::clone(&found)));
-        Ok(found)
+        match &mut self.last {
+            Some((_, writer)) => Ok(writer),
+            None => Err(Error::new(ErrorKind::NotFound, "writing", "there is no draft of this number")),
+        }
+    }
+
+    /// Another draft is written to: what was held back of this one is written, and an error is
+    /// remembered by the draft.
+    fn leave_draft(&mut self) {
+        if let Some((_, mut writer)) = self.last.take() {
+            let _ = writer.flush();
+        }
     }
 
     /// `None` when there is nothing to answer.
     fn perform(&mut self, operation: Operation) -> Option<Result<Outcome>> {
         let done = match operation {
             Operation::Write { draft, offset, buffer, check: _, acknowledge } => {
-                let written =
-                    self.draft_writer(draft).and_then(|draft| draft.write_all_at(offset, &[buffer.filled()]));
+                let written = self.draft_writer(draft).and_then(|writer| {
+                    writer.write(offset, buffer.filled())?;
+                    if acknowledge { writer.flush() } else { Ok(()) }
+                });
                 self.buffers.return_piece(buffer);
                 if written.is_ok() && !acknowledge {
                     return None;
@@ -84,15 +97,28 @@ impl LocalTargetLane {
             }
             Operation::Inspect { root, path } => self.inspect(root, &path),
             Operation::List { root, directories, budget } => self.list(root, directories, budget),
-            Operation::Begin { draft, path, size_bytes, device } => {
-                self.begin(draft, &path, size_bytes, device)
+            Operation::Begin { draft, begin } => self.begin(draft, &begin),
+            Operation::Zero { draft, extent, acknowledge } => {
+                let zeroed = self.draft_writer(draft).and_then(|writer| writer.zero(extent));
+                if zeroed.is_ok() && !acknowledge {
+                    return None;
+                }
+                zeroed.map(|()| Outcome::Done)
             }
+            Operation::Sign { draft, extent } => {
+                self.draft_writer(draft).and_then(|writer| writer.sign(extent)).map(Outcome::Signed)
+            }
+            Operation::Complete { draft, extent, value, kept } => self
+                .draft_writer(draft)
+                .and_then(|writer| writer.complete(extent, value, kept))
+                .map(|()| Outcome::Done),
             Operation::Clone { draft, from } => {
-                self.draft_writer(draft).and_then(|draft| draft.share_blocks(&from)).map(|()| Outcome::Done)
+                let shared = self.draft_writer(draft).and_then(|writer| writer.draft().share_blocks(&from));
+                shared.map(|()| Outcome::Done)
             }
             Operation::Finish { draft, attributes, digest: _ } => self.finish(draft, &attributes),
-            Operation::Abandon { draft } => {
-                self.abandon(draft);
+            Operation::Abandon { draft, keep } => {
+                self.abandon(draft, keep);
                 Ok(Outcome::Done)
             }
             Operation::Apply { changes } => apply(&self.shared, &mut self.directories, &changes),
@@ -121,8 +147,10 @@ impl LocalTargetLane {
         Ok(self.lister.list_all(&shared.root, directories, budget, enter, fault))
     }
 
-    fn begin(&mut self, id: DraftId, path: &EntryPath, size_bytes: u64, device: bool) -> Result<Outcome> {
+    fn begin(&mut self, id: DraftId, begin: &Begin) -> Result<Outcome> {
         let shared = Arc::clone(&self.shared);
+        let Begin { path, size_bytes, .. } = begin;
+        let size_bytes = *size_bytes;
         shared.grant.check_write(path)?;
         let Some((parent, name)) = path.split_last() else {
             return Err(Error::new(
@@ -136,16 +164,18 @@ impl LocalTargetLane {
         }
         let outstanding_bytes = shared.drafts.reserve(id, path, size_bytes)?;
         let begun = shared.take_bytes(size_bytes).and_then(|()| {
-            let draft = self.directories.enter(&shared, &parent).and_then(|directory| match device {
-                true => Draft::device(directory, path, name, size_bytes),
-                false => Draft::file(&shared, directory, path, name, size_bytes, outstanding_bytes),
+            let draft = self.directories.enter(&shared, &parent).and_then(|directory| {
+                let mut draft = Draft::begin(&shared, directory, name, begin, outstanding_bytes)?;
+                draft.journal_in_place(&shared, directory, begin)?;
+                Ok(draft)
             });
             draft.inspect_err(|_| shared.return_bytes(size_bytes))
         });
         match begun {
             Ok(draft) => {
+                let begun = draft.begun();
                 shared.drafts.fill(id, Arc::new(draft));
-                Ok(Outcome::Done)
+                Ok(begun.map_or(Outcome::Done, |begun| Outcome::Begun(Box::new(begun))))
             }
             Err(error) => {
                 shared.drafts.remove(id);
@@ -155,7 +185,9 @@ impl LocalTargetLane {
     }
 
     fn finish(&mut self, id: DraftId, attributes: &Attributes) -> Result<Outcome> {
-        let draft = self.draft_writer(id)?;
+        let writer = self.draft_writer(id)?;
+        writer.flush()?;
+        let draft = Arc::clone(writer.draft());
         // Whoever closes it ends it: another lane may be about to finish or abandon it as well.
         if !draft.close() {
             return Err(Error::new(ErrorKind::NotFound, "finishing", "the draft is closed").at(draft.path()));
@@ -180,12 +212,12 @@ impl LocalTargetLane {
     }
 
     /// A draft that is not there is as good as abandoned.
-    fn abandon(&mut self, id: DraftId) {
-        if let Ok(draft) = self.draft_writer(id)
-            && draft.abandon()
-            && self.shared.drafts.remove(id)
-        {
-            self.shared.return_bytes(draft.size_bytes());
+    fn abandon(&mut self, id: DraftId, keep: bool) {
+        if let Ok(writer) = self.draft_writer(id) {
+            let draft = Arc::clone(writer.draft());
+            if draft.abandon(keep) && self.shared.drafts.remove(id) {
+                self.shared.return_bytes(draft.size_bytes());
+            }
         }
         self.last = None;
     }

@@ -10,11 +10,17 @@ mod devices;
 mod directories;
 mod draft;
 mod drafts;
+mod finish;
+mod in_place;
+mod journal;
 mod lane;
 mod new_file;
+mod open;
+mod state;
 mod store;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -31,10 +37,13 @@ use rustix::fs::{StatVfs, fstatvfs};
 use super::beneath::Root;
 use super::draft_name::DraftName;
 use attributes::Policy;
+pub(crate) use attributes::proc_path;
 use devices::Devices;
 pub use draft::Draft;
 use drafts::Drafts;
 pub use lane::LocalTargetLane;
+pub use state::StateDirectory;
+pub use writer::DraftWriter;
 
 /// What a target is told about the run.
 #[derive(Clone, Debug)]
@@ -43,6 +52,8 @@ pub struct TargetOptions {
     pub job: [u8; 32],
     /// Whether `Barrier` brings everything to stable storage; otherwise it does nothing.
     pub durable: bool,
+    /// Where journals of devices are kept; without it they have none.
+    pub state: Option<StateDirectory>,
 }
 
 /// A directory of this machine, opened to be written within a grant. Drafts that are unfinished
@@ -104,7 +115,7 @@ impl LocalTarget {
         Ok(target)
     }
 
-    /// Removes the drafts that are unfinished and takes no more, as when it is dropped: for a process
+    /// Removes the drafts that are unfinished, except for what a later run can use, and takes no more, as when it is dropped: for a process
     /// that may end before the last of those who share it let go.
     pub fn close(&self) {
         self.shared.drafts.close();

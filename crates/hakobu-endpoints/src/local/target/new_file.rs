@@ -200,7 +200,8 @@ impl Maker {
 
 /// Creates a draft that only we can open. One of the same name is left from an earlier run.
 pub(crate) fn create_draft(directory: rustix::fd::BorrowedFd<'_>, name: &DraftName) -> Result<OwnedFd> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Reading it is for the check of what the medium kept.
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o600);
     let mut created = openat(directory, name.as_bytes(), flags, mode);
     if matches!(created, Err(Errno::EXIST)) {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use hakobu_core::ErrorKind;
-use hakobu_core::endpoint::{Lane, Operation, Outcome, Wait};
+use hakobu_core::endpoint::{Begin, DraftKind, Lane, Operation, Outcome, Wait};
 use hakobu_core::entry::{Attributes, Time};
 use hakobu_core::grant::Grant;
 use hakobu_core::pack::PackBuilder;
@@ -13,7 +13,7 @@ use hakobu_core::path::EntryPath;
 use super::*;
 
 fn target(root: &Path, plain: bool) -> LocalTarget {
-    let options = TargetOptions { job: [3; 32], durable: true };
+    let options = TargetOptions { job: [3; 32], durable: true, state: None };
     let open = if plain { LocalTarget::open_plain } else { LocalTarget::open };
     open(root, Grant::everything(), options).unwrap()
 }
@@ -29,7 +29,7 @@ fn ask(lane: &mut LocalTargetLane, operation: Operation) -> Result<Outcome> {
 }
 
 fn begin(lane: &mut LocalTargetLane, draft: u64, name: &str, size_bytes: u64) -> Result<Outcome> {
-    ask(lane, Operation::Begin { draft, path: EntryPath::new(name).unwrap(), size_bytes, device: false })
+    ask(lane, Operation::Begin { draft, begin: Begin::file(EntryPath::new(name).unwrap(), size_bytes) })
 }
 
 fn finish(lane: &mut LocalTargetLane, draft: u64) -> Result<Outcome> {
@@ -59,7 +59,7 @@ fn many_fragments_are_written_as_one() {
     let mut lane = target.lane();
     let bytes: Vec<u8> = (0..1000u32).map(|index| (index % 251) as u8).collect();
     begin(&mut lane, 1, "file", 1000).unwrap();
-    let draft = lane.draft_writer(1).unwrap();
+    let draft = Arc::clone(lane.draft_writer(1).unwrap().draft());
     let fragments: Vec<&[u8]> = bytes[500..].chunks(7).collect();
     draft.write_all_at(500, &fragments).unwrap();
     draft.write_all_at(0, &[&bytes[..500], &[]]).unwrap();
@@ -76,7 +76,7 @@ fn bytes_that_failed_their_check_are_written_again() {
     let target = target(root.path(), false);
     let mut lane = target.lane();
     begin(&mut lane, 1, "file", 8).unwrap();
-    let draft = lane.draft_writer(1).unwrap();
+    let draft = Arc::clone(lane.draft_writer(1).unwrap().draft());
     draft.write_all_at(0, &[b"abcdWRNG"]).unwrap();
     assert_eq!(draft.write_all_at(4, &[b"efgh"]).unwrap_err().kind, ErrorKind::Protocol);
     draft.write_again(4, 4).unwrap();
@@ -98,8 +98,9 @@ fn a_write_that_failed_is_remembered() {
     let target = target.unwrap();
     let mut lane = target.lane();
     let full = EntryPath::new("full").unwrap();
-    ask(&mut lane, Operation::Begin { draft: 1, path: full, size_bytes: 9, device: true }).unwrap();
-    let draft = lane.draft_writer(1).unwrap();
+    let begin = Begin { kind: DraftKind::Sink, ..Begin::file(full, 9) };
+    ask(&mut lane, Operation::Begin { draft: 1, begin }).unwrap();
+    let draft = Arc::clone(lane.draft_writer(1).unwrap().draft());
     for _ in 0..2 {
         assert_eq!(draft.write_all_at(0, &[b"x"]).unwrap_err().kind, ErrorKind::NoSpace);
     }

@@ -1,0 +1,94 @@
+//! Where something went wrong, in full: with its host, and with the root that the target's own
+//! paths are below. Whoever works there knows neither; the controller knows both.
+
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::event::{Event, Failure, Observer};
+
+use crate::party::Party;
+
+/// Passes events on, and names places at the target in full.
+pub(crate) struct AtTarget<'a> {
+    /// Who hears of the events.
+    pub observer: &'a dyn Observer,
+    /// The target's root, with its host.
+    pub root: Vec<u8>,
+}
+
+impl Observer for AtTarget<'_> {
+    fn event(&self, mut event: Event) {
+        if let Event::Failure(failure) = &mut event {
+            name_failure(failure, &self.root);
+        }
+        self.observer.event(event);
+    }
+}
+
+/// Names the place of a failure at the target in full; `root` is the target's root with its host.
+pub(crate) fn name_failure(failure: &mut Failure, root: &[u8]) {
+    if !failure.error.at.is_empty() {
+        failure.error.at = below(root, &failure.error.at);
+    }
+}
+
+/// Names the place of an error that ended a run. An absolute path is one of `engine`'s machine.
+pub(crate) fn name_fatal(error: &mut Error, engine: &Party, root: &[u8]) {
+    use ErrorKind::{NoInodes, NoSpace, PermissionDenied, ReadOnly};
+    if error.at.starts_with(b"/") {
+        error.at = engine.name_of(&error.at);
+    } else if !error.at.is_empty()
+        // These come of writing, and only the target is written to.
+        && matches!(error.kind, NoInodes | NoSpace | PermissionDenied | ReadOnly)
+    {
+        error.at = below(root, &error.at);
+    }
+}
+
+/// An error of `party`, with its host before the path if it is the one that was asked about.
+pub(crate) fn on(party: &Party, asked: &[u8], mut error: Error) -> Error {
+    let below = asked.starts_with(b"/") && error.at.starts_with(asked);
+    if error.at == asked || below {
+        error.at = party.name_of(&error.at);
+    }
+    error
+}
+
+fn below(root: &[u8], path: &[u8]) -> Vec<u8> {
+    match path {
+        b"." => root.to_vec(),
+        _ if root.ends_with(b"/") => [root, path].concat(),
+        _ => [root, b"/", path].concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_at_the_target_are_named_in_full() {
+        for (root, at, full) in [
+            (&b"h:/b"[..], &b"d/x"[..], &b"h:/b/d/x"[..]),
+            (b"h:/b", b".", b"h:/b"),
+            (b"/", b"x", b"/x"),
+            (b"/b", b"", b""),
+        ] {
+            let error = Error::new(ErrorKind::Io, "writing", "").at(at);
+            let mut failure = Failure { path: b"x".to_vec(), error };
+            name_failure(&mut failure, root);
+            assert_eq!(failure.error.at, full);
+        }
+    }
+
+    #[test]
+    fn an_error_that_ended_a_run_names_its_place_where_it_is_known() {
+        let fatal = |kind, at: &str| {
+            let mut error = Error::new(kind, "writing", "").at(at);
+            name_fatal(&mut error, &Party::here(), b"h:/b");
+            error.at
+        };
+        assert_eq!(fatal(ErrorKind::NoSpace, "x"), b"h:/b/x");
+        assert_eq!(fatal(ErrorKind::PermissionDenied, "/s"), b"/s");
+        assert_eq!(fatal(ErrorKind::ConnectionLost, "h"), b"h");
+        assert_eq!(fatal(ErrorKind::NoSpace, ""), b"");
+    }
+}

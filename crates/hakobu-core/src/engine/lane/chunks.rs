@@ -1,0 +1,275 @@
+//! Chunks of big files: read, hashed, and handed to the target. Zeros never travel.
+
+use super::*;
+use crate::zeros::{ZEROS, is_zero};
+
+/// A hole of this length is not hashed, so there is no digest of the whole: the digest of zeros
+/// would cost more than everything else.
+const HOLE_WITHOUT_DIGEST_BYTES: u64 = 1 << 30;
+
+/// What a piece holds.
+pub(super) enum Piece {
+    /// Bytes that were read.
+    Bytes(PieceBuffer),
+    /// A hole, and how much of it the piece is.
+    Hole(usize),
+}
+
+impl Piece {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Piece::Bytes(buffer) => buffer.filled(),
+            Piece::Hole(length) => &ZEROS[..*length],
+        }
+    }
+}
+
+/// The values of the pieces of one chunk.
+pub(super) struct Values {
+    values: [Digest; PIECES_PER_CHUNK as usize],
+    count: usize,
+}
+
+impl Values {
+    pub fn new() -> Self {
+        Self { values: [Digest::default(); PIECES_PER_CHUNK as usize], count: 0 }
+    }
+
+    pub fn push(&mut self, value: Digest) {
+        self.values[self.count] = value;
+        self.count += 1;
+    }
+
+    pub fn all(&self) -> &[Digest] {
+        &self.values[..self.count]
+    }
+}
+
+impl Worker<'_> {
+    /// Moves chunks until none is left for this lane.
+    pub(super) fn move_chunks(&mut self, file: &Arc<LargeFile>) -> Result<()> {
+        if self.shared.setup.job.mode != Mode::Copy && file.completes() {
+            return self.delta(file);
+        }
+        while let Some(extent) = file.take_chunk() {
+            if let Err(error) = self.chunk(file, extent, 0) {
+                if error.is_fatal() {
+                    return Err(error);
+                }
+                self.fail_file(file, at_source(error), 1)?;
+            }
+            if !self.go_on()? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Deals with answers, and waits for some where too many are due. Whether to go on.
+    pub(super) fn go_on(&mut self) -> Result<bool> {
+        self.answers()?;
+        while self.under_way.len() >= UNDER_WAY_MAX && !self.shared.queue.is_stopped() {
+            self.wait_for_answer(FULL_WAIT)?;
+        }
+        Ok(!self.shared.queue.is_stopped())
+    }
+
+    /// Moves a chunk again that the medium did not keep.
+    pub(super) fn repair(&mut self, file: &Arc<LargeFile>, extent: Extent, attempt: u8) -> Result<()> {
+        let words = format!(
+            "{}: the medium did not keep {} bytes from {} on; writing them again",
+            file.target, extent.length, extent.offset
+        );
+        self.shared.setup.observer.event(Event::Notice { words });
+        match self.chunk(file, extent, attempt) {
+            Err(error) if !error.is_fatal() => self.fail_file(file, at_source(error), 1),
+            other => other,
+        }
+    }
+
+    fn chunk(&mut self, file: &Arc<LargeFile>, extent: Extent, attempt: u8) -> Result<()> {
+        let mut values = Values::new();
+        let (mut zeros, mut unreadable) = (None, false);
+        let mut pending = Chunk { file, extent, written_bytes: 0, attempt, completes: file.completes() };
+        for piece in extent.pieces() {
+            let (content, end) = self.read_piece(file, piece)?;
+            if piece.offset == extent.offset && end >= extent.end() && self.skip_hole(&pending, end)? {
+                return Ok(());
+            }
+            unreadable |= end == UNREADABLE;
+            let check = self.check(file, piece, &content, &mut values);
+            match content {
+                Piece::Bytes(buffer) if !is_zero(buffer.filled()) => {
+                    if let Some(zeros) = zeros.take() {
+                        self.zero(&pending, zeros, false)?;
+                    }
+                    pending.written_bytes += piece.length;
+                    self.write(&pending, piece, buffer, check, piece.end() == extent.end())?;
+                }
+                content => {
+                    self.recycle(content);
+                    let begin = zeros.map_or(piece.offset, |zeros: Extent| zeros.offset);
+                    zeros = Some(Extent { offset: begin, length: piece.end() - begin });
+                }
+            }
+        }
+        if let Some(zeros) = zeros {
+            self.zero(&pending, zeros, true)?;
+        }
+        if self.wants.1 {
+            file.add_values(extent.offset, values.all());
+        }
+        if pending.completes {
+            self.complete(&pending, &values, unreadable)?;
+        }
+        Ok(())
+    }
+
+    /// Reads one piece. With it comes where the hole ends that it lies in, 0 if in none, and
+    /// [`UNREADABLE`] if some of it could not be read, which has been recorded.
+    pub(super) fn read_piece(&mut self, file: &Arc<LargeFile>, piece: Extent) -> Result<(Piece, u64)> {
+        let buffer = self.target.piece_buffer();
+        self.enter(Stage::Read);
+        let read = Operation::Read { file: file.source.clone(), extent: piece, buffer };
+        let outcome = self.ask_source(read)?;
+        self.leave(Stage::Read);
+        let (buffer, end) = match outcome {
+            Outcome::Read(buffer) => (buffer, 0),
+            Outcome::Hole { buffer, end } if end >= piece.end() => {
+                self.target.recycle(buffer);
+                return Ok((Piece::Hole(piece.length as usize), end.min(UNREADABLE - 1)));
+            }
+            Outcome::ReadPartly { buffer, unreadable } => {
+                self.unreadable(file, &unreadable);
+                (buffer, UNREADABLE)
+            }
+            _ => return Err(unexpected()),
+        };
+        if buffer.filled().len() as u64 != piece.length {
+            self.target.recycle(buffer);
+            let error = Error::new(ErrorKind::SourceChanged, "reading", "it ends before its size");
+            return Err(error.at(&file.source.path));
+        }
+        self.counters.source_read_bytes.add(piece.length);
+        Ok((Piece::Bytes(buffer), end))
+    }
+
+    fn unreadable(&mut self, file: &LargeFile, ranges: &[Extent]) {
+        for range in ranges {
+            let words = format!(
+                "{} bytes from {} on cannot be read; zeros are in their place",
+                range.length, range.offset
+            );
+            let error = Error::new(ErrorKind::Io, "reading", words).at(&file.source.path);
+            fail(self.shared, self.counters, failure(&file.source.path, error));
+        }
+    }
+
+    pub(super) fn recycle(&mut self, content: Piece) {
+        if let Piece::Bytes(buffer) = content {
+            self.target.recycle(buffer);
+        }
+    }
+
+    /// Takes what the target checks a piece by.
+    pub(super) fn check(
+        &mut self,
+        file: &LargeFile,
+        piece: Extent,
+        content: &Piece,
+        values: &mut Values,
+    ) -> Check {
+        let mut check = Check::default();
+        if self.wants.1 {
+            let value = piece_value(file.size_bytes(), piece.offset, content.bytes());
+            values.push(value);
+            check.value = Some(value);
+        }
+        if self.wants.0 && matches!(content, Piece::Bytes(_)) {
+            check.crc = crc64(content.bytes());
+        }
+        self.leave(Stage::Hash);
+        check
+    }
+
+    /// Skips a hole that a whole chunk lies in, and as much of it as is left, where nobody wants a
+    /// digest of it. Whether it did.
+    fn skip_hole(&mut self, pending: &Chunk<'_>, end: u64) -> Result<bool> {
+        let Chunk { file, extent, .. } = *pending;
+        if end == UNREADABLE {
+            return Ok(false);
+        }
+        if self.wants.1 {
+            if end - extent.offset < HOLE_WITHOUT_DIGEST_BYTES {
+                return Ok(false);
+            }
+            file.forget_digest();
+        }
+        let more = file.take_chunks_until(end.min(file.size_bytes()));
+        for extent in [Some(extent), more].into_iter().flatten() {
+            let chunk = Chunk { extent, ..*pending };
+            self.zero(&chunk, extent, true)?;
+            if chunk.completes {
+                self.complete(&chunk, &Values::new(), false)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// `last`: nothing of the chunk comes behind it.
+    pub(super) fn write(
+        &mut self,
+        chunk: &Chunk<'_>,
+        piece: Extent,
+        buffer: PieceBuffer,
+        check: Check,
+        last: bool,
+    ) -> Result<()> {
+        let acknowledge = last && !chunk.completes;
+        let draft = chunk.file.draft;
+        let write = Operation::Write { draft, offset: piece.offset, buffer, check, acknowledge };
+        // Only the last piece is answered; an error of an earlier one is remembered by the draft.
+        let pending = if acknowledge { chunk.pending() } else { Pending::Ignored };
+        self.submit(write, pending).map(drop)
+    }
+
+    pub(super) fn zero(&mut self, chunk: &Chunk<'_>, extent: Extent, last: bool) -> Result<()> {
+        let acknowledge = last && !chunk.completes;
+        self.counters.zeros_skipped_bytes.add(extent.length);
+        let zero = Operation::Zero { draft: chunk.file.draft, extent, acknowledge };
+        let pending = if acknowledge { chunk.pending() } else { Pending::Ignored };
+        self.submit(zero, pending).map(drop)
+    }
+
+    /// Says that a chunk is complete. One with ranges that could not be read is not: a later run
+    /// tries them again.
+    pub(super) fn complete(&mut self, chunk: &Chunk<'_>, values: &Values, unreadable: bool) -> Result<()> {
+        let value = chunk_value(values.all());
+        let kept = !unreadable;
+        let complete = Operation::Complete { draft: chunk.file.draft, extent: chunk.extent, value, kept };
+        self.submit(complete, chunk.pending()).map(drop)
+    }
+}
+
+/// In the place of a hole's end: some of the piece could not be read.
+const UNREADABLE: u64 = u64::MAX;
+
+/// A chunk on its way.
+pub(super) struct Chunk<'a> {
+    pub file: &'a Arc<LargeFile>,
+    pub extent: Extent,
+    pub written_bytes: u64,
+    pub attempt: u8,
+    pub completes: bool,
+}
+
+impl Chunk<'_> {
+    fn pending(&self) -> Pending {
+        Pending::Chunk {
+            file: self.file.clone(),
+            extent: self.extent,
+            written_bytes: self.written_bytes,
+            attempt: self.attempt,
+        }
+    }
+}

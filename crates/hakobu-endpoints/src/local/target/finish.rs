@@ -1,0 +1,97 @@
+//! How drafts end: made visible, flushed where they lie, or thrown away.
+
+use std::sync::atomic::Ordering;
+
+use hakobu_core::endpoint::DraftKind;
+use hakobu_core::entry::Attributes;
+use hakobu_core::{Error, ErrorKind, Result};
+use hakobu_sys::block::reread_partitions;
+use rustix::fd::AsFd;
+use rustix::fs::{fsync, ftruncate, renameat};
+
+use super::Shared;
+use super::attributes::Lost;
+use super::draft::Draft;
+use crate::local::fault::{creation_fault, fault};
+
+impl Draft {
+    /// Checks that it is complete, sets its attributes and makes it visible. It has to be closed.
+    /// An error that a write met before comes out here.
+    pub(crate) fn finish(&self, shared: &Shared, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
+        let done = self.check().and_then(|()| self.check_complete()).and_then(|()| match self.kind {
+            DraftKind::File => self.publish(shared, attributes, lost),
+            DraftKind::InPlace => self.settle(shared, attributes, lost),
+            DraftKind::Device => self.release(shared),
+            DraftKind::Sink | DraftKind::Compare => Ok(()),
+        });
+        match &done {
+            Ok(()) => self.forget_journal(shared),
+            Err(_) => self.discard(false),
+        }
+        done
+    }
+
+    fn check_complete(&self) -> Result<()> {
+        let missing_bytes = self.missing_bytes();
+        if missing_bytes == 0 {
+            return Ok(());
+        }
+        let words = format!("{missing_bytes} of {} bytes were not written", self.size_bytes);
+        Err(Error::new(ErrorKind::Protocol, "finishing", words))
+    }
+
+    fn publish(&self, shared: &Shared, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
+        let Some(draft_name) = &self.draft_name else { return Ok(()) };
+        if self.holes.load(Ordering::Acquire) || self.stale {
+            ftruncate(&self.file, self.size_bytes).map_err(|errno| fault("setting the length", errno))?;
+        }
+        shared
+            .policy
+            .settle_file(self.file.as_fd(), self.owner, false, attributes, lost)
+            .map_err(|errno| fault("setting the attributes", errno))?;
+        renameat(&self.directory, draft_name.as_bytes(), &self.directory, &*self.name)
+            .map_err(|errno| creation_fault("renaming into place", errno, &self.directory))?;
+        self.pending.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// The end of a file that was changed where it lies.
+    fn settle(&self, shared: &Shared, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
+        ftruncate(&self.file, self.size_bytes).map_err(|errno| fault("setting the length", errno))?;
+        self.flush_all(shared)?;
+        shared
+            .policy
+            .settle_file(self.file.as_fd(), self.owner, false, attributes, lost)
+            .map_err(|errno| fault("setting the attributes", errno))?;
+        self.flush_all(shared)
+    }
+
+    /// The end of a device: everything is on it, and the kernel looks at its partitions anew.
+    fn release(&self, shared: &Shared) -> Result<()> {
+        self.flush_all(shared)?;
+        // A partition has none, and a partition in use keeps its old borders: no reason to fail.
+        let _ = reread_partitions(&self.file);
+        Ok(())
+    }
+
+    fn flush_all(&self, shared: &Shared) -> Result<()> {
+        if shared.options.durable {
+            fsync(&self.file).map_err(|errno| fault("flushing to stable storage", errno))?;
+        }
+        Ok(())
+    }
+
+    /// What is complete needs no journal, unless some of it is to be tried again.
+    fn forget_journal(&self, shared: &Shared) {
+        if self.kind == DraftKind::Device && self.gaps.load(Ordering::Acquire) {
+            self.keep();
+            return;
+        }
+        if let Some(journal) = self.journal() {
+            journal.remove();
+        }
+        if let (Some(disk), Some(state)) = (&self.disk, &shared.options.state) {
+            state.end(disk);
+        }
+    }
+}

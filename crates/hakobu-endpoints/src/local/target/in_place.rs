@@ -1,0 +1,195 @@
+//! Drafts as their lanes use them beyond plain writing: steps past the page cache, zeros, what is
+//! kept, and what the journal remembers.
+
+use std::io::IoSliceMut;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use hakobu_core::Result;
+use hakobu_core::digest::Digest;
+use hakobu_core::endpoint::{Begun, DraftKind};
+use hakobu_core::extent::{CHUNK_BYTES, Extent};
+use hakobu_core::zeros::ZEROS;
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
+use rustix::io::{Errno, preadv, pwrite, retry_on_intr};
+
+use super::draft::{Draft, refusal};
+use crate::local::aligned::{ALIGNMENT, AlignedBuffer};
+use crate::local::fault::fault;
+
+impl Draft {
+    /// What the engine has to know, where each chunk is to be completed by an operation.
+    pub(crate) fn begun(&self) -> Option<Begun> {
+        let earlier = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let in_place = matches!(self.kind, DraftKind::Device | DraftKind::InPlace | DraftKind::Compare);
+        let completes = in_place || self.journal.is_some() || self.verify_medium;
+        earlier.or_else(|| completes.then(Begun::default))
+    }
+
+    /// Whether lanes write in large aligned steps past the page cache.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
+    /// Whether everything is read back from the medium.
+    pub(crate) fn verifies_medium(&self) -> bool {
+        self.verify_medium
+    }
+
+    /// Writes bytes that have been taken, out of an aligned buffer.
+    pub(crate) fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let whole = match &self.direct {
+            Some(_) if offset.is_multiple_of(ALIGNMENT as u64) => bytes.len() / ALIGNMENT * ALIGNMENT,
+            _ => 0,
+        };
+        let done = self.put_direct(offset, &bytes[..whole]).and_then(|()| match &bytes[whole..] {
+            [] => Ok(()),
+            // The last bytes of an image need not fill a sector.
+            rest => self.write(offset + whole as u64, &[rest]),
+        });
+        self.wrote(bytes.len() as u64, done)
+    }
+
+    fn put_direct(&self, mut offset: u64, mut bytes: &[u8]) -> Result<(), Errno> {
+        let Some(direct) = &self.direct else { return Ok(()) };
+        while !bytes.is_empty() {
+            match retry_on_intr(|| pwrite(direct, bytes, offset)) {
+                Ok(0) => return Err(Errno::NOSPC),
+                Ok(written) => {
+                    offset += written as u64;
+                    bytes = &bytes[written..];
+                }
+                // Not every file system that opens files so also writes so.
+                Err(Errno::INVAL) => return self.write(offset, &[bytes]),
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads as much of `length` bytes as there is.
+    pub(crate) fn read_at<'a>(
+        &self,
+        offset: u64,
+        length: usize,
+        buffer: &'a mut AlignedBuffer,
+    ) -> Result<&'a [u8]> {
+        let file = self.direct.as_ref().unwrap_or(&self.file);
+        let asked = length.next_multiple_of(ALIGNMENT).min(buffer.bytes().len());
+        let mut filled = 0;
+        while filled < asked {
+            let room = &mut buffer.bytes_mut()[filled..asked];
+            let read = retry_on_intr(|| preadv(file, &mut [IoSliceMut::new(room)], offset + filled as u64));
+            match read.map_err(|errno| fault("reading the target", errno).at(&self.path))? {
+                0 => break,
+                read => filled += read,
+            }
+            // A short read may end off the alignment: that is the end of the file.
+            if !filled.is_multiple_of(ALIGNMENT) {
+                break;
+            }
+        }
+        Ok(&buffer.bytes()[..filled.min(length)])
+    }
+
+    /// Sees that what was written is on the medium, and that reading does not come from memory.
+    pub(crate) fn drop_cache(&self, extent: Extent) -> Result<()> {
+        if self.direct.is_none() {
+            fdatasync(&self.file).map_err(|errno| fault("flushing", errno).at(&self.path))?;
+            let length = std::num::NonZeroU64::new(extent.length);
+            // Where the system keeps it all the same, the check is still one of what it holds.
+            let _ = fadvise(&self.file, extent.offset, length, Advice::DontNeed);
+        }
+        Ok(())
+    }
+
+    /// Makes a range read as zeros that has been taken.
+    pub(crate) fn make_zero(&self, extent: Extent) -> Result<()> {
+        self.holes.store(true, Ordering::Release);
+        let done = match self.kind {
+            DraftKind::Sink => Ok(()),
+            DraftKind::File if !self.stale => Ok(()),
+            _ => self.punch(extent),
+        };
+        self.wrote(extent.length, done)
+    }
+
+    /// A hole where reading zeros from it is guaranteed, else zeros written by the device, else by
+    /// us. On a block device the kernel itself sees to that, see fallocate(2) and
+    /// `BLKZEROOUT`: discarding alone, which guarantees nothing, is never used.
+    fn punch(&self, extent: Extent) -> Result<(), Errno> {
+        let Extent { offset, length } = extent;
+        for flags in [FallocateFlags::PUNCH_HOLE, FallocateFlags::ZERO_RANGE] {
+            match fallocate(&self.file, flags | FallocateFlags::KEEP_SIZE, offset, length) {
+                Ok(()) => return Ok(()),
+                Err(Errno::NOSPC | Errno::IO) => break,
+                Err(_) => {}
+            }
+        }
+        let mut at = offset;
+        while at < extent.end() {
+            let step = (extent.end() - at).min(ZEROS.len() as u64);
+            self.write(at, &[&ZEROS[..step as usize]])?;
+            at += step;
+        }
+        Ok(())
+    }
+
+    /// The present content is asked for: from now on ranges that were not written may be kept.
+    pub(crate) fn begin_signing(&self) -> Result<()> {
+        match self.kind {
+            DraftKind::Device | DraftKind::InPlace | DraftKind::Compare => {
+                self.signed.store(true, Ordering::Release);
+                Ok(())
+            }
+            _ => Err(refusal("a draft was not there before").at(&self.path)),
+        }
+    }
+
+    /// Counts all of a range as done: what was not written is kept, where that may be.
+    pub(crate) fn cover(&self, extent: Extent) -> Result<()> {
+        let end = extent.offset.checked_add(extent.length).filter(|end| *end <= self.size_bytes);
+        let end = end.ok_or_else(|| refusal("bytes beyond the file's size").at(&self.path))?;
+        let kept = self.progress().taken.fill(extent.offset, end);
+        if kept > 0 && !self.signed.load(Ordering::Acquire) {
+            return Err(refusal("a range that was not written").at(&self.path));
+        }
+        self.written_bytes.fetch_add(kept, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Remembers a range in the journal, if there is one, once it is on stable storage.
+    pub(crate) fn remember(&self, extent: Extent, value: Option<Digest>) -> Result<()> {
+        let whole = extent.offset.is_multiple_of(CHUNK_BYTES) && extent.length.is_multiple_of(CHUNK_BYTES);
+        let Some(mut journal) = self.journal().filter(|_| whole) else { return Ok(()) };
+        let written = journal.wrote(extent, value);
+        if written.is_empty() {
+            return Ok(());
+        }
+        // Other lanes go on meanwhile.
+        drop(journal);
+        self.flush_data()?;
+        self.journal().map_or(Ok(()), |mut journal| journal.record(&written))
+    }
+
+    /// A range is not as it should be: a later run has to try it again.
+    pub(crate) fn leave_gap(&self) -> Result<()> {
+        self.gaps.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    pub(super) fn flush_data(&self) -> Result<()> {
+        fdatasync(&self.file).map_err(|errno| fault("flushing", errno).at(&self.path))
+    }
+
+    /// Keeps what a later run can use. Whether there is anything.
+    pub(super) fn keep(&self) -> bool {
+        let Some(mut journal) = self.journal() else { return false };
+        let written = journal.take_waiting();
+        if !written.is_empty() && self.flush_data().is_ok() {
+            let _ = journal.record(&written);
+        }
+        journal.flush();
+        journal.is_used()
+    }
+}

@@ -1,0 +1,360 @@
+//! The journal of a large draft: which chunks are on stable storage, so that a later run of the
+//! same job goes on where this one was cut off.
+//!
+//! A record is written after its data has been flushed, so a lost tail only repeats work. The file
+//! is a header and records of 64 bytes, each with a CRC-64; reading ends at the first that is not
+//! whole.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hakobu_core::checksum::crc64;
+use hakobu_core::digest::{CHUNK_LEVEL, Digest, Forest, Subtree};
+use hakobu_core::endpoint::Begun;
+use hakobu_core::extent::{CHUNK_BYTES, Extent};
+use hakobu_core::{Error, ErrorKind, Result};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags, fdatasync, fstat, openat, unlinkat};
+use rustix::io::Errno;
+
+use crate::local::draft_name::DraftName;
+use crate::local::fault::fault;
+
+const MAGIC: &[u8; 16] = b"hakobu journal 1";
+const HEADER_BYTES: usize = 128;
+const RECORD_BYTES: usize = 64;
+/// How often data is flushed and remembered: so much work is repeated at most.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// How many ranges are told to the engine; what lies in further ones is done again.
+const RANGES_TOLD_MAX: usize = 4096;
+/// How many chunks are named to find out whether the source is still the same.
+const SAMPLES_MAX: u64 = 16;
+
+/// What a journal is about. Another one of the same name is of no use if any of it differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    /// The version of the source.
+    pub version: Digest,
+    /// How many bytes the draft will have.
+    pub size_bytes: u64,
+    /// What stands for the place that is written to: a disk's identity, or the draft's inode.
+    pub place: Digest,
+}
+
+/// Chunks that are complete, by their offset, with their values.
+pub(crate) type Chunks = BTreeMap<u64, Option<Digest>>;
+
+/// A journal being written.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    directory: Arc<OwnedFd>,
+    name: DraftName,
+    file: File,
+    waiting: Vec<(Extent, Option<Digest>)>,
+    flushed: Instant,
+    /// Whether there is something in it that a later run can use.
+    used: bool,
+}
+
+impl Journal {
+    /// Begins an empty journal in the place of whatever has its name.
+    pub(crate) fn begin(directory: &Arc<OwnedFd>, name: DraftName, subject: &Subject) -> Result<Self> {
+        remove(directory, name);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = openat(&**directory, name.as_bytes(), flags, mode)
+            .map_err(|errno| fault("making the journal", errno))?;
+        let mut journal = Self::new(directory, name, file.into());
+        journal.append(&header(subject))?;
+        Ok(journal)
+    }
+
+    /// Goes on with the journal of that name, if it is about the same.
+    ///
+    /// # Errors
+    /// `SourceChanged` when it is about another version of the source.
+    pub(crate) fn go_on(
+        directory: &Arc<OwnedFd>,
+        name: DraftName,
+        subject: &Subject,
+    ) -> Result<Option<(Self, Chunks)>> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match openat(&**directory, name.as_bytes(), flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
+            Err(errno) => return Err(fault("opening the journal", errno)),
+        };
+        if !is_ours(&file) {
+            return Ok(None);
+        }
+        let mut file = File::from(file);
+        let Some(found) = read(&mut file, subject)? else { return Ok(None) };
+        let mut journal = Self::new(directory, name, file);
+        // A torn record at the end would hide all that come behind it.
+        let length = (HEADER_BYTES + found.records * RECORD_BYTES) as u64;
+        journal.file.set_len(length).map_err(|error| Error::io("cutting the journal", &error))?;
+        std::io::Seek::seek(&mut journal.file, std::io::SeekFrom::Start(length))
+            .map_err(|error| Error::io("cutting the journal", &error))?;
+        journal.used = !found.chunks.is_empty();
+        Ok(Some((journal, found.chunks)))
+    }
+
+    fn new(directory: &Arc<OwnedFd>, name: DraftName, file: File) -> Self {
+        let directory = Arc::clone(directory);
+        Self { directory, name, file, waiting: Vec::new(), flushed: Instant::now(), used: false }
+    }
+
+    /// Remembers a range that has been written. Gives what has to be flushed now, from time to
+    /// time: [`Journal::record`] takes it back when it has been.
+    pub(crate) fn wrote(&mut self, extent: Extent, value: Option<Digest>) -> Vec<(Extent, Option<Digest>)> {
+        self.waiting.push((extent, value));
+        if self.flushed.elapsed() < FLUSH_INTERVAL {
+            return Vec::new();
+        }
+        self.flushed = Instant::now();
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// What has been written and not been recorded.
+    pub(crate) fn take_waiting(&mut self) -> Vec<(Extent, Option<Digest>)> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Records ranges that are on stable storage.
+    pub(crate) fn record(&mut self, flushed: &[(Extent, Option<Digest>)]) -> Result<()> {
+        let mut bytes = Vec::with_capacity(flushed.len() * RECORD_BYTES);
+        for (extent, value) in flushed {
+            bytes.extend_from_slice(&record(*extent, value.as_ref()));
+        }
+        self.used |= !flushed.is_empty();
+        self.append(&bytes)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| Error::io("writing the journal", &error))
+    }
+
+    /// Whether a later run can use it.
+    pub(crate) fn is_used(&self) -> bool {
+        self.used
+    }
+
+    /// Brings the journal itself to stable storage.
+    pub(crate) fn flush(&self) {
+        // What is lost of it is only done again.
+        let _ = fdatasync(&self.file);
+    }
+
+    /// Removes it: the draft is finished, or of no use.
+    pub(crate) fn remove(&self) {
+        remove(&self.directory, self.name);
+    }
+}
+
+/// Removes the journal of that name, if there is one.
+pub(crate) fn remove(directory: &OwnedFd, name: DraftName) {
+    let _ = unlinkat(directory, name.as_bytes(), AtFlags::empty());
+}
+
+/// Whether nobody else can have put a file there or written to it.
+pub(crate) fn is_ours(file: &OwnedFd) -> bool {
+    let Ok(found) = fstat(file) else { return false };
+    let regular = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
+    let own = found.st_uid == rustix::process::geteuid().as_raw();
+    regular && own && found.st_mode & 0o077 == 0 && found.st_nlink == 1
+}
+
+/// What an earlier run has done, for the engine.
+pub(crate) fn told(size_bytes: u64, chunks: &Chunks) -> Begun {
+    let mut begun = Begun::default();
+    let mut forest = Forest::new(size_bytes);
+    let step = (chunks.len() as u64).div_ceil(SAMPLES_MAX).max(1);
+    for (number, (&offset, value)) in chunks.iter().enumerate() {
+        if let Some(last) = begun.done.last_mut().filter(|last| last.end() == offset) {
+            last.length += CHUNK_BYTES;
+        } else if begun.done.len() < RANGES_TOLD_MAX {
+            begun.done.push(Extent { offset, length: CHUNK_BYTES });
+        } else {
+            break;
+        }
+        let Some(value) = *value else { continue };
+        forest.add_subtree(Subtree { level: CHUNK_LEVEL, position: offset / CHUNK_BYTES, value });
+        if (number as u64).is_multiple_of(step) {
+            begun.samples.push((Extent { offset, length: CHUNK_BYTES }, value));
+        }
+    }
+    begun.subtrees = forest.subtrees();
+    begun
+}
+
+struct Found {
+    chunks: Chunks,
+    records: usize,
+}
+
+fn read(file: &mut File, subject: &Subject) -> Result<Option<Found>> {
+    // Each chunk may have been recorded by several runs, but not by many.
+    let limit = HEADER_BYTES as u64 + (subject.size_bytes / CHUNK_BYTES + 1) * 4 * RECORD_BYTES as u64;
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes).map_err(|error| Error::io("reading the journal", &error))?;
+    let Some((head, records)) = bytes.split_at_checked(HEADER_BYTES) else { return Ok(None) };
+    let wanted = header(subject);
+    if head != wanted {
+        return if is_other_version(head, &wanted) { Err(other_version()) } else { Ok(None) };
+    }
+    let mut found = Found { chunks: Chunks::new(), records: 0 };
+    for bytes in records.chunks_exact(RECORD_BYTES) {
+        let Some((extent, value)) = parse(bytes, subject.size_bytes) else { break };
+        found.records += 1;
+        let whole = extent.length / CHUNK_BYTES;
+        for index in 0..whole {
+            found.chunks.insert(extent.offset + index * CHUNK_BYTES, value.filter(|_| whole == 1));
+        }
+    }
+    Ok(Some(found))
+}
+
+/// Whether it is a sound header about the same place and another version of the source.
+fn is_other_version(head: &[u8], wanted: &[u8]) -> bool {
+    let sum = HEADER_BYTES - 8;
+    let sound = head[..16] == *MAGIC && crc64(&head[..sum]).to_le_bytes() == head[sum..];
+    sound && head[56..88] == wanted[56..88]
+}
+
+fn other_version() -> Error {
+    let words = "an earlier run brought over part of another version of the source; \
+                 add --restart to begin anew";
+    Error::new(ErrorKind::SourceChanged, "going on with an earlier run", words)
+}
+
+fn header(subject: &Subject) -> [u8; HEADER_BYTES] {
+    let mut bytes = [0; HEADER_BYTES];
+    bytes[..16].copy_from_slice(MAGIC);
+    bytes[16..48].copy_from_slice(&subject.version);
+    bytes[48..56].copy_from_slice(&subject.size_bytes.to_le_bytes());
+    bytes[56..88].copy_from_slice(&subject.place);
+    let sum = crc64(&bytes[..HEADER_BYTES - 8]);
+    bytes[HEADER_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+fn record(extent: Extent, value: Option<&Digest>) -> [u8; RECORD_BYTES] {
+    let mut bytes = [0; RECORD_BYTES];
+    bytes[..8].copy_from_slice(&extent.offset.to_le_bytes());
+    bytes[8..16].copy_from_slice(&extent.length.to_le_bytes());
+    bytes[16] = 1 + u8::from(value.is_some());
+    if let Some(value) = value {
+        bytes[24..56].copy_from_slice(value);
+    }
+    let sum = crc64(&bytes[..56]);
+    bytes[56..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+fn parse(bytes: &[u8], size_bytes: u64) -> Option<(Extent, Option<Digest>)> {
+    let number = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+    let extent = Extent { offset: number(0)?, length: number(8)? };
+    let whole = extent.offset.is_multiple_of(CHUNK_BYTES) && extent.length.is_multiple_of(CHUNK_BYTES);
+    let fits = extent.offset.checked_add(extent.length).is_some_and(|end| end <= size_bytes);
+    if number(56)? != crc64(&bytes[..56]) || !whole || !fits || extent.length == 0 {
+        return None;
+    }
+    match bytes[16] {
+        1 => Some((extent, None)),
+        2 => Some((extent, Some(bytes[24..56].try_into().ok()?))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(version: u8) -> Subject {
+        Subject { version: [version; 32], size_bytes: 9 * CHUNK_BYTES + 5, place: [7; 32] }
+    }
+
+    fn chunk(index: u64) -> Extent {
+        Extent { offset: index * CHUNK_BYTES, length: CHUNK_BYTES }
+    }
+
+    struct Bench {
+        folder: tempfile::TempDir,
+        directory: Arc<OwnedFd>,
+        name: DraftName,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let directory = Arc::new(File::open(folder.path()).unwrap().into());
+            Self { folder, directory, name: DraftName::new(&[1; 32], 0, b"", b"x") }
+        }
+
+        fn begin(&self) -> Journal {
+            Journal::begin(&self.directory, self.name, &subject(1)).unwrap()
+        }
+
+        fn go_on(&self, version: u8) -> Result<Option<(Journal, Chunks)>> {
+            Journal::go_on(&self.directory, self.name, &subject(version))
+        }
+
+        fn path(&self) -> std::path::PathBuf {
+            self.folder.path().join(std::str::from_utf8(self.name.as_bytes()).unwrap())
+        }
+    }
+
+    #[test]
+    fn what_was_recorded_is_found_and_a_torn_tail_is_not() {
+        let bench = Bench::new();
+        let mut journal = bench.begin();
+        journal.record(&[(chunk(0), Some([1; 32])), (chunk(1), Some([2; 32])), (chunk(4), None)]).unwrap();
+        drop(journal);
+        let whole = std::fs::read(bench.path()).unwrap();
+        for cut in [1, 63] {
+            std::fs::write(bench.path(), &whole[..whole.len() - cut]).unwrap();
+            let (mut journal, chunks) = bench.go_on(1).unwrap().unwrap();
+            assert_eq!(chunks.keys().copied().collect::<Vec<_>>(), [0, CHUNK_BYTES]);
+            journal.record(&[(chunk(6), Some([3; 32]))]).unwrap();
+            let (_, chunks) = bench.go_on(1).unwrap().unwrap();
+            assert_eq!(chunks.len(), 3);
+        }
+        let begun = told(subject(1).size_bytes, &bench.go_on(1).unwrap().unwrap().1);
+        assert_eq!(begun.done, [Extent { offset: 0, length: 2 * CHUNK_BYTES }, chunk(6)]);
+        assert_eq!((begun.subtrees.len(), begun.samples.len()), (2, 3));
+    }
+
+    #[test]
+    fn another_version_of_the_source_is_told_apart_from_rubbish() {
+        let bench = Bench::new();
+        assert!(bench.go_on(1).unwrap().is_none());
+        drop(bench.begin());
+        assert_eq!(bench.go_on(2).unwrap_err().kind, ErrorKind::SourceChanged);
+        let mut bytes = std::fs::read(bench.path()).unwrap();
+        bytes[20] ^= 1;
+        std::fs::write(bench.path(), &bytes).unwrap();
+        assert!(bench.go_on(1).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_file_that_others_could_write_is_not_trusted() {
+        use std::os::unix::fs::PermissionsExt;
+        let bench = Bench::new();
+        drop(bench.begin());
+        std::fs::set_permissions(bench.path(), std::fs::Permissions::from_mode(0o620)).unwrap();
+        assert!(bench.go_on(1).unwrap().is_none());
+    }
+
+    #[test]
+    fn records_that_cannot_be_are_the_end() {
+        let size = subject(1).size_bytes;
+        assert!(parse(&record(chunk(8), None), size).is_some());
+        for (offset, length) in [(9 * CHUNK_BYTES, CHUNK_BYTES), (1, CHUNK_BYTES), (0, 0), (u64::MAX - 5, 6)]
+        {
+            assert!(parse(&record(Extent { offset, length }, None), size).is_none());
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! One lane's way of writing to a draft: straight into files, and in large steps past the page
+//! cache on devices.
+
+use std::sync::Arc;
+
+use hakobu_core::checksum::Crc64;
+use hakobu_core::digest::{Digest, piece_value};
+use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES};
+use hakobu_core::zeros::is_zero;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::draft::Draft;
+use crate::local::aligned::{AlignedBuffer, STEP_BYTES};
+
+/// What one lane has in hand of a draft.
+#[derive(Debug)]
+pub struct DraftWriter {
+    draft: Arc<Draft>,
+    step: Step,
+    /// What was written since the last chunk was completed, to be read back from the medium.
+    written: Vec<Written>,
+}
+
+/// Bytes that wait to be written in one step.
+#[derive(Debug, Default)]
+struct Step {
+    buffer: Option<Box<AlignedBuffer>>,
+    begin: u64,
+    filled: usize,
+}
+
+/// At most a piece, or zeros.
+#[derive(Debug)]
+struct Written {
+    extent: Extent,
+    /// `None`: zeros.
+    crc: Option<Crc64>,
+}
+
+impl DraftWriter {
+    pub(crate) fn new(draft: Arc<Draft>) -> Self {
+        Self { draft, step: Step::default(), written: Vec::new() }
+    }
+
+    /// The draft.
+    pub fn draft(&self) -> &Arc<Draft> {
+        &self.draft
+    }
+
+    /// Writes bytes that have not been written before. What is held back to be written with more
+    /// is written by [`DraftWriter::flush`] at the latest.
+    ///
+    /// # Errors
+    /// Those of [`Draft::write_all_at`].
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.draft.verifies_medium() {
+            self.remember(offset, bytes);
+        }
+        if !self.draft.is_direct() {
+            return self.draft.write_all_at(offset, &[bytes]);
+        }
+        self.draft.take(offset, bytes.len() as u64)?;
+        let (mut offset, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            if self.step.filled == STEP_BYTES || self.step.begin + self.step.filled as u64 != offset {
+                self.flush()?;
+                self.step.begin = offset;
+            }
+            let buffer = self.step.buffer.get_or_insert_with(|| Box::new(AlignedBuffer::new()));
+            let room = &mut buffer.bytes_mut()[self.step.filled..];
+            let length = room.len().min(rest.len());
+            room[..length].copy_from_slice(&rest[..length]);
+            self.step.filled += length;
+            offset += length as u64;
+            rest = &rest[length..];
+        }
+        Ok(())
+    }
+
+    /// Remembers bytes to be read back. What arrives in many slices becomes one piece.
+    fn remember(&mut self, offset: u64, bytes: &[u8]) {
+        let length = bytes.len() as u64;
+        if let Some(Written { extent, crc: Some(crc) }) = self.written.last_mut()
+            && extent.end() == offset
+            && !offset.is_multiple_of(PIECE_BYTES)
+        {
+            crc.update(bytes);
+            extent.length += length;
+            return;
+        }
+        let mut crc = Crc64::default();
+        crc.update(bytes);
+        self.written.push(Written { extent: Extent { offset, length }, crc: Some(crc) });
+    }
+
+    /// Writes what was held back.
+    ///
+    /// # Errors
+    /// Those of the system. The draft can no longer be finished then.
+    pub fn flush(&mut self) -> Result<()> {
+        let filled = std::mem::take(&mut self.step.filled);
+        match &self.step.buffer {
+            Some(buffer) if filled > 0 => self.draft.put(self.step.begin, &buffer.bytes()[..filled]),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a range read as zeros.
+    ///
+    /// # Errors
+    /// As [`DraftWriter::write`].
+    pub fn zero(&mut self, extent: Extent) -> Result<()> {
+        self.flush()?;
+        self.draft.take(extent.offset, extent.length)?;
+        if self.draft.verifies_medium() {
+            self.written.push(Written { extent, crc: None });
+        }
+        self.draft.make_zero(extent)
+    }
+
+    /// The values of the pieces in a range as they are now. A piece that is not there has a value
+    /// that no content has.
+    ///
+    /// # Errors
+    /// `Protocol` for a range that is none, or a draft that was not there before; those of the
+    /// system.
+    pub fn sign(&mut self, extent: Extent) -> Result<Vec<Digest>> {
+        let end = extent.offset.checked_add(extent.length).filter(|end| *end <= self.draft.size_bytes());
+        if end.is_none() || !extent.offset.is_multiple_of(PIECE_BYTES) || extent.length > CHUNK_BYTES {
+            return Err(Error::new(ErrorKind::Protocol, "reading the target", "a range that is none"));
+        }
+        self.draft.begin_signing()?;
+        self.flush()?;
+        let size_bytes = self.draft.size_bytes();
+        let mut values = Vec::with_capacity(extent.length.div_ceil(PIECE_BYTES) as usize);
+        self.read(extent, PIECE_BYTES, |piece, bytes| {
+            let whole = bytes.len() as u64 == piece.length;
+            values.push(if whole { piece_value(size_bytes, piece.offset, bytes) } else { [0; 32] });
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
+    /// A range is complete: it was written, made zero, or is kept.
+    ///
+    /// # Errors
+    /// `Corrupt` when the medium does not give back what was written: it is to be written again.
+    pub fn complete(&mut self, extent: Extent, value: Option<Digest>, kept: bool) -> Result<()> {
+        self.flush()?;
+        let written = std::mem::take(&mut self.written);
+        self.draft.check()?;
+        self.draft.cover(extent)?;
+        if self.draft.verifies_medium()
+            && let Err(error) = self.read_back(&written)
+        {
+            self.draft.write_again(extent.offset, extent.length)?;
+            return Err(error);
+        }
+        if kept { self.draft.remember(extent, value) } else { self.draft.leave_gap() }
+    }
+
+    fn read_back(&mut self, written: &[Written]) -> Result<()> {
+        let Some((first, last)) = written.first().zip(written.last()) else { return Ok(()) };
+        self.draft.drop_cache(Extent {
+            offset: first.extent.offset,
+            length: last.extent.end().saturating_sub(first.extent.offset),
+        })?;
+        for Written { extent, crc } in written {
+            let mut read = Crc64::default();
+            let (mut length, mut zeros) = (0, true);
+            self.read(*extent, STEP_BYTES as u64, |_, bytes| {
+                length += bytes.len() as u64;
+                match crc {
+                    Some(_) => read.update(bytes),
+                    None => zeros &= is_zero(bytes),
+                }
+                Ok(())
+            })?;
+            let right = crc.as_ref().map_or(zeros, |crc| crc.value() == read.value());
+            if length != extent.length || !right {
+                let words = format!(
+                    "the medium gave back something else than was written, in {} bytes from {} on",
+                    extent.length, extent.offset
+                );
+                let error = Error::new(ErrorKind::Corrupt, "reading back", words);
+                return Err(error.at(self.draft.path()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a range in steps that `each` gets in parts of at most `part`, the last of which may
+    /// be short where the file ends.
+    fn read(
+        &mut self,
+        extent: Extent,
+        part: u64,
+        mut each: impl FnMut(Extent, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let buffer = self.step.buffer.get_or_insert_with(|| Box::new(AlignedBuffer::new()));
+        let mut offset = extent.offset;
+        while offset < extent.end() {
+            let length = (extent.end() - offset).min(STEP_BYTES as u64);
+            let bytes = self.draft.read_at(offset, length as usize, buffer)?;
+            let mut at = 0;
+            while at < length {
+                let piece = Extent { offset: offset + at, length: part.min(length - at) };
+                let begin = bytes.len().min(at as usize);
+                let end = bytes.len().min((at + piece.length) as usize);
+                each(piece, &bytes[begin..end])?;
+                at += piece.length;
+            }
+            offset += length;
+        }
+        Ok(())
+    }
+}
