@@ -247,7 +247,7 @@ fn pairs_go_to_their_own_targets_and_have_their_own_digests() {
         let digest = blake3::hash(&bytes).to_hex().to_string();
         assert_eq!(ran.report["pairs"][index]["digest_blake3"], digest.as_str());
     }
-    fs::write(&list, format!("{} {}\n{} {}\n", one.display(), at("x"), two.display(), at("x"))).unwrap();
+    fs::write(&list, format!("{} {}\n'{}' {}\n", one.display(), at("x"), two.display(), at("x"))).unwrap();
     let ran = Copy::new().to(&host).options("--pairs").arg(&list).run_to(2);
     assert!(ran.err.contains("another pair has the same target"), "{}", ran.err);
 }
