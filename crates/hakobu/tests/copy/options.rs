@@ -232,13 +232,8 @@ fn pairs_go_to_their_own_targets_and_have_their_own_digests() {
     fs::create_dir(place.path().join("in")).unwrap();
     let at = |name: &str| host.at(&place.path().join(name)).to_string_lossy().into_owned();
     let list = place.path().join("pairs");
-    let lines = format!(
-        "# what goes where\n{} {}\n'{}' {}\n",
-        one.display(),
-        at("target"),
-        two.display(),
-        at("in/")
-    );
+    let lines =
+        format!("# what goes where\n{} {}\n'{}' {}\n", one.display(), at("target"), two.display(), at("in/"));
     fs::write(&list, lines).unwrap();
     let ran = Copy::new().to(&host).options("--pairs").arg(&list).run_to(0);
     for (source, target, index) in [(&one, "target", 0), (&two, "in/two words", 1)] {
