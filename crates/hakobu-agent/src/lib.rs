@@ -24,5 +24,7 @@ mod lock;
 mod login;
 mod machine;
 mod meet;
+mod plan;
 mod relay;
 mod strangers;
+mod told;

@@ -137,8 +137,8 @@ impl Party {
         }
     }
 
-    /// Makes it let go of the target. `cut` says that the line to it may be cut, so that there is
-    /// little point in waiting for an answer.
+    /// Makes it let go of the target. `cut` says that the line to it may be cut, or that a stop was
+    /// asked for, so that there is little point in waiting for an answer.
     pub fn end_serving(&mut self, cut: bool) -> Result<Served> {
         let limit = if cut { Duration::from_secs(5) } else { Duration::from_secs(60) };
         match self {
@@ -148,6 +148,19 @@ impl Party {
                 _ => Err(far.unexpected()),
             },
         }
+    }
+
+    /// Makes it give up a run on this machine when the control connection to `other` is gone: the
+    /// agent there ends then, and its connections may not tell. An engine elsewhere has a control
+    /// connection of its own.
+    ///
+    /// # Errors
+    /// `Io` when no file descriptor is left.
+    pub fn depend_on(&mut self, other: &Party) -> Result<()> {
+        if let (Party::Here(side), Party::There(far)) = (self, other) {
+            side.depend_on(far.control()?);
+        }
+        Ok(())
     }
 
     /// Makes it connect as the engine's side.

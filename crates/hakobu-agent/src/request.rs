@@ -21,6 +21,8 @@ pub struct CopyRequest {
     pub sources: Vec<Location>,
     /// Where to.
     pub target: Location,
+    /// Files and disks with a target each, in the place of sources and target.
+    pub pairs: Vec<(Location, Location)>,
     /// How many lanes.
     pub lanes: Lanes,
     /// The cipher of the data connections.
@@ -67,6 +69,7 @@ impl Default for CopyRequest {
         Self {
             sources: Vec::new(),
             target: Location::default(),
+            pairs: Vec::new(),
             lanes: Lanes::default(),
             cipher: CipherChoice::default(),
             transport: Transport::default(),

@@ -305,11 +305,12 @@ pub enum Operation {
         /// Where the bytes go.
         buffer: PieceBuffer,
     },
-    /// Say what a directory has that is not copied: answered with [`Outcome::Stored`]. Source.
+    /// Say which extended attributes a directory or file has that are not copied: answered with
+    /// [`Outcome::Stored`]. Fails if one of them must not be lost. Source.
     Losses {
         /// Which root.
         root: u16,
-        /// The directory.
+        /// The entry.
         path: EntryPath,
     },
     /// Open a file for [`Operation::Clone`]. Source.

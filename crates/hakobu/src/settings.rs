@@ -15,7 +15,7 @@ use hakobu_core::location::{Location, SshHost};
 use hakobu_core::units::{format_rate_and_bits, parse_bytes, parse_duration};
 
 use crate::cli::{CopyArguments, DisksArguments};
-use crate::shell;
+use crate::{pairs, shell};
 
 /// The kinds that `--require` knows.
 const REQUIREMENTS: [LossKind; 6] =
@@ -35,8 +35,12 @@ pub fn request(
     refuse_later(typed, &mut found);
     let sources = typed.sources.iter().map(|source| Location::parse(source.as_bytes()));
     let sources = sources.filter_map(|source| found.keep(source)).collect();
-    let target = found.keep(Location::parse(typed.target.as_bytes())).unwrap_or_default();
+    let target = typed.target.as_ref().map(|target| Location::parse(target.as_bytes()));
+    let target = target.and_then(|target| found.keep(target)).unwrap_or_default();
     let mut request = CopyRequest { sources, target, mode, ..CopyRequest::default() };
+    if let Some(file) = &typed.pairs {
+        request.pairs = found.keep(pairs::read(file)).unwrap_or_default();
+    }
     if mode != Mode::Copy && typed.sources.len() > 1 {
         found.usage("SOURCE", "there is one source in this version");
     }

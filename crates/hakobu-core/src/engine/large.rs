@@ -228,6 +228,7 @@ impl LargeFile {
 
 #[cfg(test)]
 mod tests {
+    use super::super::node::Counted;
     use super::*;
     use crate::entry::{Kind, Metadata, Time};
 
@@ -245,7 +246,7 @@ mod tests {
             links: 1,
             sparse: false,
         };
-        let node = Node::new((0, EntryPath::root(), EntryPath::root()), None, None, false);
+        let node = Node::new((Vec::new(), EntryPath::root()), (None, Counted::Not), None, false);
         let source = SourceFile { root: 0, path: path.clone(), metadata, tolerant: false };
         let how = How { kind: DraftKind::File, replaces: false, named: true, digest: false };
         LargeFile::new(node, source, path, 1, how)
