@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod connection;
 pub mod devices;
+pub mod disks;
 pub mod far;
 pub mod look;
 pub mod near;
@@ -20,6 +21,7 @@ mod channel;
 mod data_path;
 mod gather;
 mod lock;
+mod login;
 mod machine;
 mod meet;
 mod plan;

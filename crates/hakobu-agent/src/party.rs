@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
+use hakobu_core::disk::DiskList;
 use hakobu_core::error::Result;
 use hakobu_core::event::Observer;
 use hakobu_core::landing::Ancestry;
@@ -104,6 +105,14 @@ impl Party {
                 let request = Request::LookAtPlaces { root: root.to_vec(), places: places.to_vec() };
                 ask!(far, request, Places)
             }
+        }
+    }
+
+    /// Lists its disks.
+    pub fn disks(&mut self) -> Result<DiskList> {
+        match self {
+            Party::Here(_) => look::disks(),
+            Party::There(far) => ask!(far, Request::Disks, Disks),
         }
     }
 

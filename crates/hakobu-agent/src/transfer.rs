@@ -15,7 +15,8 @@ use hakobu_core::location::SshHost;
 use hakobu_proto::control::{Cipher, Machine, PathBytes, Ran, RunHereRequest, RunRequest};
 
 use crate::devices::Agreed;
-use crate::far::{FarSide, STARTING};
+use crate::far::STARTING;
+use crate::login::Login;
 use crate::meet::{Meeting, Met};
 use crate::party::Party;
 use crate::passes::Pass;
@@ -23,7 +24,7 @@ use crate::places::{self, AtTarget};
 use crate::plan::{self, Plan, Planner};
 use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Verify};
 use crate::side::{Side, Stop};
-use crate::ssh::{Prompts, SshSettings, Way, find_uploads};
+use crate::ssh::Prompts;
 use crate::told::Told;
 
 /// From this round trip on, connections are limited by their windows rather than by the processor.
@@ -370,39 +371,14 @@ impl Attempt<'_, '_> {
             return Ok(Party::Here(Box::new(Side::with_identity(self.stop())?)));
         };
         let request = self.request;
-        let mut settings = SshSettings::new(host.host.clone().into_bytes());
-        settings.ssh_command =
-            request.ssh.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ");
-        settings.user = host.user.clone().map(String::into_bytes);
-        settings.port = host.port;
-        settings.time_limit = self.login_limit.unwrap_or(settings.time_limit);
-        settings.agent_path = request.agent.as_ref().map(|path| path.as_os_str().as_encoded_bytes().to_vec());
-        settings.sudo = request.sudo;
-        settings.uploads = std::env::current_exe().map(|program| find_uploads(&program)).unwrap_or_default();
-        let name = host.destination();
-        let mut far = FarSide::start(&settings, &name, self.surroundings.prompts);
-        // A program of another version is no obstacle where ours can be sent.
-        if far.as_ref().is_err_and(|error| error.kind == ErrorKind::Unsupported)
-            && !settings.uploads.is_empty()
-        {
-            settings.always_upload = true;
-            far = FarSide::start(&settings, &name, self.surroundings.prompts);
-        }
-        let far = far?;
-        let found = match far.way {
-            Way::OnPath => "found on its PATH",
-            Way::AtPath => "at the path given",
-            Way::Uploaded if settings.always_upload => "uploaded, as the one there is of another version",
-            Way::Uploaded => "uploaded, as none was found there",
+        let login = Login {
+            host,
+            ssh: &request.ssh,
+            agent: request.agent.as_deref(),
+            sudo: request.sudo,
+            time_limit: self.login_limit,
         };
-        if let (Some(path), Way::Uploaded, false) = (&request.agent, far.way, settings.always_upload) {
-            let words = format!("{} is not on {name}; the program was uploaded instead", path.display());
-            self.surroundings.observer.event(Event::Notice { words });
-        }
-        self.decided(
-            format!("agent on {name}: {found}"),
-            format!("version {}, {}", far.hello.program, far.hello.machine.system),
-        );
+        let far = login.start(self.surroundings.prompts, self.surroundings.observer)?;
         Ok(Party::There(Box::new(far)))
     }
 
@@ -485,9 +461,4 @@ fn cipher_name(cipher: Cipher) -> &'static str {
         Cipher::None => CipherChoice::None,
     }
     .name()
-}
-
-/// One word for a command line that is split as a shell splits it.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -37,6 +37,9 @@ pub enum Verb {
     /// Compare both sides, read where they are, and list what differs; writes nothing (one disk or file)
     #[command(after_help = VERIFY_HELP)]
     Verify(Box<CopyArguments>),
+    /// List the disks of a machine: what they are, what is on them, what uses them
+    #[command(after_help = DISKS_HELP)]
+    Disks(DisksArguments),
     /// Serve the other side (started over ssh)
     #[command(hide = true)]
     Agent,
@@ -100,6 +103,43 @@ Examples:
 
 Exit codes: 0 equal, 1 failed, 2 wrong usage, 4 there are differences (listed), 5 the source changed
 while it was read, 6 refused, 130 interrupted.";
+
+const DISKS_HELP: &str = "\
+Nothing is written. As root more is seen: what is on the disks, and which processes write to them.
+
+The ID stays when the kernel's names change; --confirm of the other verbs takes it. Partitions stand
+below their disk. A column of sectors with two figures has the logical and the physical size in bytes.
+
+Examples:
+  hakobu disks                  the disks of this machine
+  hakobu disks host             those of another one
+  hakobu disks --json | jq -r '.disks[] | select(.uses == []) | .id'
+
+Exit codes: 0 listed, 1 failed, 2 wrong usage.";
+
+/// The arguments of `disks`.
+#[derive(Debug, Args)]
+pub struct DisksArguments {
+    /// host, user@host or ssh://host:port [default: this machine]
+    #[arg(value_name = "HOST")]
+    pub host: Option<OsString>,
+
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+
+    /// The ssh to log in with, its options included: 'ssh -p 2222 -i key' [env: HAKOBU_SSH]
+    #[arg(short = 'e', long, value_name = "COMMAND", help_heading = "The way there")]
+    pub ssh: Option<OsString>,
+
+    /// The hakobu on the other machine [default: found on its PATH, else uploaded for this run]
+    #[arg(long, value_name = "PATH", help_heading = "The way there")]
+    pub agent: Option<PathBuf>,
+
+    /// Run the other side under sudo
+    #[arg(long, help_heading = "The way there")]
+    pub sudo: bool,
+}
 
 /// The arguments of `copy`, `sync` and `verify`.
 #[derive(Debug, Args)]

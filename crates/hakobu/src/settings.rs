@@ -3,16 +3,18 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
+use hakobu_agent::disks::DisksRequest;
 use hakobu_agent::passes::Passes;
 use hakobu_agent::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::job::{LANES_MAX, Mode};
-use hakobu_core::location::Location;
+use hakobu_core::location::{Location, SshHost};
 use hakobu_core::units::{format_rate_and_bits, parse_bytes, parse_duration};
 
-use crate::cli::CopyArguments;
+use crate::cli::{CopyArguments, DisksArguments};
 use crate::{pairs, shell};
 
 /// The kinds that `--require` knows.
@@ -68,25 +70,71 @@ pub fn request(
         Ok(duration) => request.retry_for = duration,
         Err(error) => found.usage("--retry-for", error.to_string()),
     }
-    let ssh = typed.ssh.clone().map(|command| ("--ssh", command));
-    let ssh = ssh.or(environment_ssh.filter(|ssh| !ssh.is_empty()).map(|ssh| ("HAKOBU_SSH", ssh)));
-    if let Some((name, command)) = ssh {
-        match shell::split(&command) {
-            Ok(words) => request.ssh = words,
-            Err(words) => found.usage(name, words),
-        }
-    }
-    request.agent = typed.agent.clone();
-    if let Some(agent) = &typed.agent {
-        let path = agent.as_os_str().as_bytes();
-        if path.is_empty() || path.starts_with(b"-") {
-            found.usage("--agent", "it is the path of hakobu on the other machine");
-        }
-    }
+    request.ssh = found.keep(ssh(typed.ssh.as_ref(), environment_ssh)).unwrap_or_default();
+    request.agent = found.keep(agent(typed.agent.as_ref())).unwrap_or_default();
     request.data_address =
         typed.data_address.as_deref().and_then(|address| found.keep(data_address(address)));
     (request.sudo, request.data_port, request.dry_run) = (typed.sudo, typed.data_port, typed.dry_run);
     if found.errors.is_empty() { Ok(request) } else { Err(found.errors) }
+}
+
+/// The request that the arguments of `disks` stand for.
+///
+/// # Errors
+/// `Usage` for each value that is wrong.
+pub fn disks_request(
+    typed: &DisksArguments,
+    environment_ssh: Option<OsString>,
+) -> Result<DisksRequest, Vec<Error>> {
+    let mut found = Findings::default();
+    let request = DisksRequest {
+        host: typed.host.as_ref().and_then(|typed| found.keep(host(typed.as_bytes()))),
+        ssh: found.keep(ssh(typed.ssh.as_ref(), environment_ssh)).unwrap_or_default(),
+        agent: found.keep(agent(typed.agent.as_ref())).unwrap_or_default(),
+        sudo: typed.sudo,
+    };
+    if typed.host.is_none() && typed.sudo {
+        found.usage("--sudo", "it is for another machine; here: sudo hakobu disks");
+    }
+    if found.errors.is_empty() { Ok(request) } else { Err(found.errors) }
+}
+
+/// A machine, typed as in a location but without a path.
+fn host(typed: &[u8]) -> Result<SshHost, Error> {
+    let wrong = || {
+        let words =
+            "it is no host: host, user@host or ssh://host:port; without one, the disks of this machine";
+        Error::new(ErrorKind::Usage, "reading the host", words).at(typed)
+    };
+    let is_url = typed.windows(3).any(|bytes| bytes == b"://");
+    let location = match is_url || typed.ends_with(b":") {
+        true => Location::parse(typed),
+        false if typed.is_empty() || typed.contains(&b'/') => return Err(wrong()),
+        false => Location::parse(&[typed, b":"].concat()),
+    }?;
+    let has_path = !matches!(location.path(), b"." | b"/");
+    location.ssh_host().filter(|_| !has_path).cloned().ok_or_else(wrong)
+}
+
+/// The words of the ssh to log in with.
+fn ssh(typed: Option<&OsString>, environment: Option<OsString>) -> Result<Vec<OsString>, Error> {
+    let typed = typed.cloned().map(|command| ("--ssh", command));
+    let set = typed.or(environment.filter(|ssh| !ssh.is_empty()).map(|ssh| ("HAKOBU_SSH", ssh)));
+    match set {
+        Some((name, command)) => shell::split(&command).map_err(|words| usage(name, words)),
+        None => Ok(vec![OsString::from("ssh")]),
+    }
+}
+
+/// The program on the far side.
+fn agent(typed: Option<&PathBuf>) -> Result<Option<PathBuf>, Error> {
+    let path = typed.map(|agent| agent.as_os_str().as_bytes());
+    match path {
+        Some(path) if path.is_empty() || path.starts_with(b"-") => {
+            Err(usage("--agent", "it is the path of hakobu on the other machine"))
+        }
+        _ => Ok(typed.cloned()),
+    }
 }
 
 /// Errors so far.

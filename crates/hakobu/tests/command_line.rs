@@ -67,6 +67,12 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("mv a b", "did you mean: hakobu copy a b"),
         ("cp", "the verb is copy"),
         ("help frob", "there is no verb frob"),
+        ("disks /dev/sda", "reading the host /dev/sda: it is no host"),
+        ("disks host:/dev", "it is no host"),
+        ("disks -- -oProxyCommand=x", "a host cannot begin with -"),
+        ("disks --sudo", "--sudo: it is for another machine"),
+        ("disks --agent -x host", "--agent"),
+        ("disks a b", "hakobu disks"),
         ("frob", "there is no verb frob"),
         ("man frob", "no manual page"),
     ] {
@@ -82,7 +88,6 @@ fn every_verb_of_later_versions_is_known_by_name() {
     for verb in [
         "digest",
         "scan",
-        "disks",
         "probe",
         "bench",
         "doctor",
@@ -149,6 +154,8 @@ fn help_completions_and_manual_go_to_standard_output() {
         ("completions fish", "data-address"),
         ("man", ".TH hakobu 1"),
         ("man copy", ".TH hakobu-copy 1"),
+        ("disks --help", "--json"),
+        ("man disks", ".TH hakobu-disks 1"),
     ] {
         let (code, out, err) = said(line);
         assert_eq!((code, err.as_str()), (0, ""), "{line}");

@@ -180,6 +180,13 @@ fn what_holds_something_needs_consent_by_its_id() {
 }
 
 #[test]
+fn what_cannot_be_read_is_not_blank() {
+    let facts = DeviceFacts { contents_hidden: true, ..blank() };
+    let consent = target_verdict(&facts, &wanted()).consent.unwrap();
+    assert_eq!(consent.holds, ["what cannot be read"]);
+}
+
+#[test]
 fn consent_to_another_device_is_refused_even_on_a_blank_one() {
     let confirmed = Wanted { confirmed: Some("naa.5000\x1b".into()), ..wanted() };
     for facts in [full(), blank()] {

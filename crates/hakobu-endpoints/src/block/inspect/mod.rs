@@ -152,6 +152,7 @@ fn disk(places: &Places, node: &Node) -> Result<DeviceFacts> {
         Ok(facts) => facts,
         Err(words) => {
             let mut facts = facts_of(places, node.number, Some(node), None)?;
+            facts.contents_hidden = true;
             facts.note(format!("what is on it cannot be seen: {words}"));
             facts
         }
@@ -218,6 +219,7 @@ fn facts_of(
         let medium = OpenMedium::new(device, facts.size_bytes);
         of_contents(&medium, &mut facts);
         if medium.was_unreadable() {
+            facts.contents_hidden = true;
             facts.note("some of what is looked at on it cannot be read");
         }
     }

@@ -163,6 +163,7 @@ fn the_list_has_what_people_call_disks() {
     assert_eq!(names, ["fd0", "loop0", "sda", "sdb", "sdaa", "zram0"]);
     // None of them has a node, and the floppy drive is not even opened.
     assert!(disks.iter().all(|disk| disk.notes[0].starts_with("what is on it cannot be seen: ")));
+    assert!(disks.iter().all(|disk| disk.contents_hidden));
     assert!(disks[0].notes[0].contains("floppy") && disks[2].path == b"/dev/sda");
     assert!(all_disks(&Places { sys: "/nowhere".into(), ..recorded.places }).is_err());
 }
