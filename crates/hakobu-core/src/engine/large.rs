@@ -40,6 +40,7 @@ pub(super) struct LargeFile {
     done: AtomicU64,
     failed: AtomicBool,
     of_no_use: AtomicBool,
+    changed: AtomicBool,
     forest: Mutex<Option<Forest>>,
 }
 
@@ -90,6 +91,7 @@ impl LargeFile {
             done: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             of_no_use: AtomicBool::new(false),
+            changed: AtomicBool::new(false),
             forest: Mutex::new(forest),
         }
     }
@@ -190,6 +192,16 @@ impl LargeFile {
             return Progress::More;
         }
         if self.has_failed() { Progress::Abandon } else { Progress::Finish }
+    }
+
+    /// Some of it differed, and was written.
+    pub fn mark_changed(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// Whether some of it differed.
+    pub fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Acquire)
     }
 
     /// Whether not even a later run can use what was brought over.

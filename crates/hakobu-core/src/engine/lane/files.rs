@@ -170,11 +170,10 @@ impl Worker<'_> {
     }
 
     pub(super) fn finished(&mut self, file: &Arc<LargeFile>) {
-        let written = self.counters.target_written_bytes.get() > 0;
         let counter = match self.shared.setup.job.mode {
             Mode::Copy | Mode::Delta if !file.replaces => &self.counters.entries_created,
             Mode::Copy => &self.counters.entries_updated,
-            Mode::Delta if written => &self.counters.entries_updated,
+            Mode::Delta if file.has_changed() => &self.counters.entries_updated,
             Mode::Delta | Mode::Compare => &self.counters.entries_unchanged,
         };
         counter.add(1);
