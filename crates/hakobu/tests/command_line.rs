@@ -71,7 +71,7 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("disks host:/dev", "it is no host"),
         ("disks -- -oProxyCommand=x", "a host cannot begin with -"),
         ("disks --sudo", "--sudo: it is for another machine"),
-        ("disks --agent -x host", "--agent"),
+        ("disks --agent=-x host", "--agent: it is the path of hakobu"),
         ("disks a b", "hakobu disks"),
         ("frob", "there is no verb frob"),
         ("man frob", "no manual page"),
