@@ -3,7 +3,6 @@
 use hakobu_core::disk::DeviceFacts;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
-use hakobu_core::job::Mode;
 use hakobu_core::landing::TargetFound;
 use hakobu_core::units::format_bytes;
 use hakobu_endpoints::block::contract::{
@@ -39,7 +38,7 @@ pub fn check(
             }
         }
     }
-    if request.mode == Mode::Compare {
+    if request.mode.only_reads() {
         return Ok(None);
     }
     let refused = |error: Error| error.at(request.target.as_typed());

@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod connection;
 pub mod devices;
+pub mod digest;
 pub mod far;
 pub mod look;
 pub mod near;
@@ -22,4 +23,5 @@ mod lock;
 mod machine;
 mod meet;
 mod relay;
+mod sha256;
 mod strangers;

@@ -21,6 +21,7 @@ use hakobu_proto::control::{
 };
 
 use crate::devices::{self, Agreed};
+use crate::digest;
 use crate::far::{FarSide, STARTING};
 use crate::meet::{Meeting, Met};
 use crate::party::Party;
@@ -390,11 +391,10 @@ impl Attempt<'_, '_> {
     // Places
 
     fn look_at_sources(&self, party: &mut Party) -> Result<Vec<SourceLook>> {
-        let asks = self
-            .request
-            .sources
-            .iter()
-            .map(|source| SourceAsk { path: source.path().to_vec(), contents: source.means_contents() });
+        let asks = self.request.sources.iter().map(|source| SourceAsk {
+            path: source.path().to_vec(),
+            contents: source.means_contents() || self.request.mode.is_digest(),
+        });
         let looks = party.look_at_sources(asks.collect())?;
         if looks.len() != self.request.sources.len() {
             return Err(Error::new(ErrorKind::Protocol, "looking at the sources", "an answer is missing"));
@@ -416,7 +416,9 @@ impl Attempt<'_, '_> {
             .zip(sources)
             .map(|(location, look)| SourceFound { location, kind: look.kind })
             .collect();
-        if self.request.mode != Mode::Copy {
+        if self.request.mode.is_digest() {
+            digest::check(&found)?;
+        } else if self.request.mode != Mode::Copy {
             if let Some(tree) = found.iter().find(|source| source.kind == Kind::Directory) {
                 let words =
                     "sync and verify are for one file or disk in this version; hakobu copy brings over trees";
@@ -518,7 +520,9 @@ impl Attempt<'_, '_> {
         let round_trip = parties.source.round_trip().max(parties.target().round_trip());
         let source = processors(&parties.source);
         let target = processors(parties.target());
-        let (lanes, why) = if round_trip >= LONG_ROUND_TRIP {
+        let (lanes, why) = if self.request.mode.is_digest() {
+            (source.min(LANES_MAX), format!("as many as processors: {source}"))
+        } else if round_trip >= LONG_ROUND_TRIP {
             (LANES_ON_A_LONG_WAY, format!("a round trip takes {:.1} ms", round_trip.as_secs_f64() * 1e3))
         } else {
             let words = format!("as many as processors, of which the ends have {source} and {target}");

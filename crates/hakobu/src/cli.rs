@@ -37,6 +37,9 @@ pub enum Verb {
     /// Compare both sides, read where they are, and list what differs; writes nothing (one disk or file)
     #[command(after_help = VERIFY_HELP)]
     Verify(Box<CopyArguments>),
+    /// Print the digest of one file or disk, taken where it is, as b3sum or sha256sum print it
+    #[command(after_help = DIGEST_HELP)]
+    Digest(Box<DigestArguments>),
     /// Serve the other side (started over ssh)
     #[command(hide = true)]
     Agent,
@@ -79,8 +82,8 @@ run is under way, or --require cannot be met), 130 interrupted.";
 const SYNC_HELP: &str = "\
 Both sides read their own data and compare digests of pieces of 256 KiB; only pieces that differ
 travel and are written. Each side is read once. A disk or file that is there is changed in place: if
-the run is interrupted it is a mixture of old and new until the same command has ended well. What is not
-there yet is made as `hakobu copy` makes it. Trees come with a later version.
+the run is interrupted it is a mixture of old and new until the same command has ended well. What is
+not there yet is made as `hakobu copy` makes it. Trees come with a later version.
 
 Examples:
   hakobu sync /dev/sdb host:/dev/sdc         make the disk on host equal to this one
@@ -90,8 +93,8 @@ Examples:
 Exit codes are those of hakobu copy.";
 
 const VERIFY_HELP: &str = "\
-Both sides read their own data; only digests travel. TARGET may be larger than SOURCE if it is a disk: as
-many bytes as SOURCE has are compared. Trees come with a later version.
+Both sides read their own data; only digests travel. TARGET may be larger than SOURCE if it is a
+disk: as many bytes as SOURCE has are compared. Trees come with a later version.
 
 Examples:
   hakobu verify /dev/sdb host:/dev/sdc
@@ -99,6 +102,64 @@ Examples:
 
 Exit codes: 0 equal, 1 failed, 2 wrong usage, 4 there are differences (listed), 5 the source changed
 while it was read, 6 refused, 130 interrupted.";
+
+const DIGEST_HELP: &str = "\
+The file or disk is read on the machine where it is, a disk past the page cache, on all cores for
+BLAKE3; only the digest travels. Links are followed. Trees come with a later version.
+
+Examples:
+  hakobu digest disk.img                     what b3sum disk.img prints
+  hakobu digest host:/dev/sdb                of a disk, read on host
+  hakobu digest --algorithm sha256 host:/images/disk.img
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 parts could not be read (--on-read-error skip), 5 it
+changed while it was read, 6 refused (it is in use), 130 interrupted.";
+
+/// The login on another machine.
+#[derive(Debug, Args)]
+pub struct LoginArguments {
+    /// The ssh to log in with, its options included: 'ssh -p 2222 -i key' [env: HAKOBU_SSH]
+    #[arg(short = 'e', long, value_name = "COMMAND", help_heading = "The way there")]
+    pub ssh: Option<OsString>,
+
+    /// The hakobu on the other machine [default: found on its PATH, else uploaded for this run]
+    #[arg(long, value_name = "PATH", help_heading = "The way there")]
+    pub agent: Option<PathBuf>,
+
+    /// Run the other side under sudo
+    #[arg(long, help_heading = "The way there")]
+    pub sudo: bool,
+}
+
+/// The arguments of `digest`.
+#[derive(Debug, Args)]
+pub struct DigestArguments {
+    /// A file or block device: a path, host:path or ssh://host:port/path
+    #[arg(value_name = "LOCATION")]
+    pub location: OsString,
+
+    /// blake3, sha256
+    #[arg(long, value_name = "NAME", default_value = "blake3", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["blake3", "sha256"]))]
+    pub algorithm: String,
+
+    /// Read a disk that is in use; what is written meanwhile may be in it or not
+    #[arg(long)]
+    pub live: bool,
+
+    /// stop, or skip: take zeros for what cannot be read, and list it
+    #[arg(long, value_name = "HOW", default_value = "stop", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["stop", "skip"]))]
+    pub on_read_error: String,
+
+    /// Print one JSON object instead of a line
+    #[arg(long)]
+    pub json: bool,
+
+    /// The login on the other machine.
+    #[command(flatten)]
+    pub login: LoginArguments,
+}
 
 /// The arguments of `copy`, `sync` and `verify`.
 #[derive(Debug, Args)]
@@ -151,17 +212,9 @@ pub struct CopyArguments {
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     pub retry_for: String,
 
-    /// The ssh to log in with, its options included: 'ssh -p 2222 -i key' [env: HAKOBU_SSH]
-    #[arg(short = 'e', long, value_name = "COMMAND", help_heading = "The way there")]
-    pub ssh: Option<OsString>,
-
-    /// The hakobu on the other machine [default: found on its PATH, else uploaded for this run]
-    #[arg(long, value_name = "PATH", help_heading = "The way there")]
-    pub agent: Option<PathBuf>,
-
-    /// Run the other side under sudo
-    #[arg(long, help_heading = "The way there")]
-    pub sudo: bool,
+    /// The login on the other machine.
+    #[command(flatten)]
+    pub login: LoginArguments,
 
     /// The other machine's address for data, where it is not that of the login
     #[arg(long, value_name = "ADDR", help_heading = "The way there")]

@@ -3,8 +3,7 @@
 use std::ffi::OsString;
 
 /// The verbs, and what serves in their place until they are there.
-const LATER_VERBS: [(&str, &str); 16] = [
-    ("digest", "b3sum prints the same digest"),
+const LATER_VERBS: [(&str, &str); 15] = [
     ("scan", "hakobu copy --dry-run lists what differs"),
     ("disks", "lsblk lists the disks of a machine"),
     ("probe", "hakobu copy --why says what limits a transfer"),

@@ -7,6 +7,7 @@
 pub mod agent_command;
 pub mod cli;
 pub mod copy;
+pub mod digest;
 pub mod exit;
 pub mod first_word;
 pub mod foreign;
@@ -54,6 +55,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, Mode::Copy, arguments),
         Ok(Cli { verb: Verb::Sync(options) }) => copy::copy(&options, Mode::Delta, arguments),
         Ok(Cli { verb: Verb::Verify(options) }) => copy::copy(&options, Mode::Compare, arguments),
+        Ok(Cli { verb: Verb::Digest(options) }) => digest::digest(&options),
         Ok(Cli { verb: Verb::Agent }) => agent_command::agent(),
         Ok(Cli { verb: Verb::Completions { shell } }) => {
             let mut script = Vec::new();

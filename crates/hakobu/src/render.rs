@@ -97,13 +97,13 @@ impl Renderer {
         if self.settings.json {
             self.json(&JsonEvent::started(sources, target, self.settings.dry_run));
         }
-        if self.settings.quiet {
+        if self.settings.quiet || self.settings.mode.is_digest() {
             return;
         }
         let (doing, to) = match (self.settings.mode, self.settings.dry_run) {
             (Mode::Compare, _) => ("comparing", "with"),
             (_, true) => ("would copy", "to"),
-            (Mode::Copy, false) => ("copying", "to"),
+            (Mode::Copy | Mode::Digest(_), false) => ("copying", "to"),
             (Mode::Delta, false) => ("synchronising", "to"),
         };
         let names: Vec<String> = sources.iter().map(|source| lossy(source.as_ref())).collect();
@@ -132,6 +132,9 @@ impl Renderer {
             && report.outcome != Outcome::Interrupted
         {
             self.remark(&words::report_error(error, &self.machines));
+        }
+        if self.settings.mode.is_digest() {
+            return;
         }
         self.left_alone(&report.entries);
         if !self.settings.quiet {

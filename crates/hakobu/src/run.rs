@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hakobu_agent::request::{CopyRequest, Verify};
 use hakobu_agent::transfer::{self, Surroundings, Transfer};
-use hakobu_core::digest::hex;
+use hakobu_core::digest::{Digest, hex};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::report::{Report, ReportDifference, ReportEnd, ReportLoss, Verified};
 
@@ -19,6 +19,19 @@ pub fn copy(request: &CopyRequest, renderer: &Renderer, cancel: Arc<AtomicBool>)
     let mut prompts = Terminal { cancel: cancel.clone() };
     let mut surroundings = Surroundings { prompts: &mut prompts, observer: renderer, cancel };
     report(transfer::copy(request, &mut surroundings), request)
+}
+
+/// As [`copy`], and the digest by whatever algorithm was asked for.
+pub fn digest(
+    request: &CopyRequest,
+    renderer: &Renderer,
+    cancel: Arc<AtomicBool>,
+) -> (Report, Option<Digest>) {
+    let mut prompts = Terminal { cancel: cancel.clone() };
+    let mut surroundings = Surroundings { prompts: &mut prompts, observer: renderer, cancel };
+    let mut transfer = transfer::copy(request, &mut surroundings);
+    let digest = transfer.summary.digest.take();
+    (report(transfer, request), digest)
 }
 
 fn report(transfer: Transfer, request: &CopyRequest) -> Report {

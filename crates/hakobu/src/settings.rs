@@ -5,13 +5,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use hakobu_agent::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
+use hakobu_core::digest::Algorithm;
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::job::{LANES_MAX, Mode};
 use hakobu_core::location::Location;
 use hakobu_core::units::{format_rate_and_bits, parse_bytes, parse_duration};
 
-use crate::cli::CopyArguments;
+use crate::cli::{CopyArguments, DigestArguments, LoginArguments};
 use crate::shell;
 
 /// The kinds that `--require` knows.
@@ -60,25 +61,29 @@ pub fn request(
         Ok(duration) => request.retry_for = duration,
         Err(error) => found.usage("--retry-for", error.to_string()),
     }
-    let ssh = typed.ssh.clone().map(|command| ("--ssh", command));
-    let ssh = ssh.or(environment_ssh.filter(|ssh| !ssh.is_empty()).map(|ssh| ("HAKOBU_SSH", ssh)));
-    if let Some((name, command)) = ssh {
-        match shell::split(&command) {
-            Ok(words) => request.ssh = words,
-            Err(words) => found.usage(name, words),
-        }
-    }
-    request.agent = typed.agent.clone();
-    if let Some(agent) = &typed.agent {
-        let path = agent.as_os_str().as_bytes();
-        if path.is_empty() || path.starts_with(b"-") {
-            found.usage("--agent", "it is the path of hakobu on the other machine");
-        }
-    }
+    found.login(&typed.login, environment_ssh, &mut request);
     request.data_address =
         typed.data_address.as_deref().and_then(|address| found.keep(data_address(address)));
-    (request.sudo, request.data_port, request.dry_run) = (typed.sudo, typed.data_port, typed.dry_run);
-    if found.errors.is_empty() { Ok(request) } else { Err(found.errors) }
+    (request.data_port, request.dry_run) = (typed.data_port, typed.dry_run);
+    found.or(request)
+}
+
+/// The request that the arguments of `digest` stand for.
+///
+/// # Errors
+/// As [`request`].
+pub fn digest_request(
+    typed: &DigestArguments,
+    environment_ssh: Option<OsString>,
+) -> Result<CopyRequest, Vec<Error>> {
+    let mut found = Findings::default();
+    let location = found.keep(Location::parse(typed.location.as_bytes())).unwrap_or_default();
+    let algorithm = Algorithm::from_name(&typed.algorithm).unwrap_or_default();
+    let mut request = hakobu_agent::digest::request(location, algorithm);
+    request.live = typed.live;
+    request.skip_unreadable = typed.on_read_error == "skip";
+    found.login(&typed.login, environment_ssh, &mut request);
+    found.or(request)
 }
 
 /// Errors so far.
@@ -90,6 +95,36 @@ struct Findings {
 impl Findings {
     fn keep<T>(&mut self, result: Result<T, Error>) -> Option<T> {
         result.map_err(|error| self.errors.push(error)).ok()
+    }
+
+    /// Everything that was found, if anything was.
+    fn or(self, request: CopyRequest) -> Result<CopyRequest, Vec<Error>> {
+        if self.errors.is_empty() { Ok(request) } else { Err(self.errors) }
+    }
+
+    /// How to log in on another machine.
+    fn login(
+        &mut self,
+        typed: &LoginArguments,
+        environment_ssh: Option<OsString>,
+        request: &mut CopyRequest,
+    ) {
+        let ssh = typed.ssh.clone().map(|command| ("--ssh", command));
+        let ssh = ssh.or(environment_ssh.filter(|ssh| !ssh.is_empty()).map(|ssh| ("HAKOBU_SSH", ssh)));
+        if let Some((name, command)) = ssh {
+            match shell::split(&command) {
+                Ok(words) => request.ssh = words,
+                Err(words) => self.usage(name, words),
+            }
+        }
+        request.sudo = typed.sudo;
+        request.agent = typed.agent.clone();
+        if let Some(agent) = &typed.agent {
+            let path = agent.as_os_str().as_bytes();
+            if path.is_empty() || path.starts_with(b"-") {
+                self.usage("--agent", "it is the path of hakobu on the other machine");
+            }
+        }
     }
 
     fn usage(&mut self, option: &str, detail: impl Into<String>) {

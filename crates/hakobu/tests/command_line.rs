@@ -80,7 +80,6 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
 #[test]
 fn every_verb_of_later_versions_is_known_by_name() {
     for verb in [
-        "digest",
         "scan",
         "disks",
         "probe",

@@ -5,6 +5,23 @@
 use clap::CommandFactory;
 
 #[test]
+fn help_fits_the_terminal() {
+    let mut program = hakobu::cli::Cli::command().term_width(100);
+    program.build();
+    for verb in program.get_subcommands_mut().filter(|verb| !verb.is_hide_set()) {
+        let help = verb.render_help().to_string();
+        for line in help.lines() {
+            assert!(line.chars().count() <= 100, "{} is too wide: {line}", verb.get_name());
+        }
+        // What is wider than that is broken, and its rest stands alone.
+        let notes = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in notes.lines() {
+            assert!(line.chars().count() <= 100, "{} is too wide: {line}", verb.get_name());
+        }
+    }
+}
+
+#[test]
 fn the_help_of_copy_is_the_one_that_was_approved() {
     let mut command = hakobu::cli::Cli::command().term_width(100);
     command.build();

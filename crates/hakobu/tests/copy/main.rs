@@ -7,6 +7,7 @@
 
 mod agents;
 mod changes;
+mod digest;
 mod directions;
 mod kills;
 mod kinds;

@@ -144,7 +144,7 @@ impl Worker<'_> {
                         return self.end_file(file, Progress::Abandon);
                     }
                     Ok(Outcome::Stored { losses, .. }) if file.kind == DraftKind::File => {
-                        self.shared.record.losses(losses)
+                        self.shared.record.losses(losses);
                     }
                     Ok(_) => {}
                 }
@@ -175,7 +175,7 @@ impl Worker<'_> {
             Mode::Copy | Mode::Delta if !file.replaces => &self.counters.entries_created,
             Mode::Copy => &self.counters.entries_updated,
             Mode::Delta if written => &self.counters.entries_updated,
-            Mode::Delta | Mode::Compare => &self.counters.entries_unchanged,
+            Mode::Delta | Mode::Compare | Mode::Digest(_) => &self.counters.entries_unchanged,
         };
         counter.add(1);
         // A digest stands for what the user named, not for some large file in it.
