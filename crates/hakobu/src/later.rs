@@ -3,13 +3,12 @@
 use std::ffi::OsString;
 
 /// The verbs, and what serves in their place until they are there.
-const LATER_VERBS: [(&str, &str); 15] = [
+const LATER_VERBS: [(&str, &str); 14] = [
     ("scan", "hakobu copy --dry-run lists what differs"),
     ("disks", "lsblk lists the disks of a machine"),
     ("probe", "hakobu copy --why says what limits a transfer"),
     ("bench", "cargo xtask bench, in the source tree, compares with the usual tools"),
     ("doctor", "hakobu copy --why says what limits a transfer"),
-    ("make-data", "cargo xtask, in the source tree, makes test data"),
     ("jobs", "an interrupted copy goes on when the same command runs again"),
     ("report", "a report is JSON: hakobu copy --report FILE"),
     ("explain", "there are no filter rules yet"),

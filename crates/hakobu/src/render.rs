@@ -118,9 +118,7 @@ impl Renderer {
 
     /// Ends progress and says how the run ended.
     pub fn finish(&self, report: &Report) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.end_progress();
         let shown = self.state().failures_seen;
         if shown == 0 {
             // They were not announced one by one, as from a run that ended on the far side.
@@ -147,6 +145,13 @@ impl Renderer {
         }
         if self.settings.json {
             self.json(&JsonEvent::finished(report));
+        }
+    }
+
+    /// Takes the line of progress away.
+    pub fn end_progress(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
         }
     }
 

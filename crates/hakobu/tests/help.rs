@@ -8,7 +8,10 @@ use clap::CommandFactory;
 fn help_fits_the_terminal() {
     let mut program = hakobu::cli::Cli::command().term_width(100);
     program.build();
-    for verb in program.get_subcommands_mut().filter(|verb| !verb.is_hide_set()) {
+    let mut verbs: Vec<_> = program.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
+    let nested: Vec<_> = verbs.iter().flat_map(|verb| verb.get_subcommands()).cloned().collect();
+    verbs.extend(nested);
+    for verb in &mut verbs {
         let help = verb.render_help().to_string();
         for line in help.lines() {
             assert!(line.chars().count() <= 100, "{} is too wide: {line}", verb.get_name());

@@ -11,6 +11,7 @@ mod digest;
 mod directions;
 mod kills;
 mod kinds;
+mod make_data;
 mod network;
 mod options;
 mod program;
