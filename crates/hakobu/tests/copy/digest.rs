@@ -55,8 +55,8 @@ fn holes_are_part_of_it_and_links_are_followed() {
     let place = place();
     let path = place.path().join("sparse");
     let sparse = File::create(&path).unwrap();
-    sparse.set_len((3 << 30) + 5).unwrap();
-    sparse.write_all_at(b"in the middle", 1 << 30).unwrap();
+    sparse.set_len((1 << 30) + (9 << 20) + 5).unwrap();
+    sparse.write_all_at(b"behind more than a GiB", (1 << 30) + (8 << 20)).unwrap();
     let link = place.path().join("a link\nwith a line end");
     symlink("sparse", &link).unwrap();
     let name = link.to_str().unwrap().replace('\n', "\\n");
@@ -103,6 +103,34 @@ fn a_disk_has_one_by_any_of_its_names() {
     let image = place.path().join("image");
     Copy::new().arg(&link).arg(&image).run_to(0);
     assert_eq!(blake3_of(&image), expected);
+}
+
+/// The file behind the device has become shorter, so the end of the device cannot be read.
+#[test]
+fn what_cannot_be_read_is_zeros_where_that_is_wanted() {
+    let (place, host) = (place(), Host::up());
+    let file = place.path().join("disk");
+    let device = LoopDevice::new(&file, 20 << 20);
+    let content = fs::read(crate::program::file(&place.path().join("content"), 19 << 20)).unwrap();
+    fs::write(&file, &content).unwrap();
+    let mut expected = content;
+    expected.resize(20 << 20, 0);
+    let hash = blake3::hash(&expected).to_hex().to_string();
+    for typed in [device.path.clone().into_os_string(), host.at(&device.path)] {
+        let stopped = digest(Some(&host), &[&typed]);
+        assert_eq!((stopped.status.code(), stopped.stdout.len()), (Some(1), 0));
+        for (algorithm, expected) in [("blake3", Some(&hash)), ("sha256", None)] {
+            let arguments = ["--on-read-error=skip", "--algorithm", algorithm].map(OsStr::new);
+            let skipped = digest(Some(&host), &[&arguments[..], &[&typed]].concat());
+            let (out, err) = (skipped.stdout, String::from_utf8(skipped.stderr).unwrap());
+            let out = String::from_utf8(out).unwrap();
+            assert_eq!(skipped.status.code(), Some(3), "{err}");
+            assert!(expected.is_none_or(|hash| out.starts_with(hash)) && out.len() > 64, "{out}");
+            let name = device.path.file_name().unwrap().to_str().unwrap();
+            let line = format!("failed: {name}: reading: 262144 bytes from {} on cannot be read", 19 << 20);
+            assert!(err.contains(&line), "{err}");
+        }
+    }
 }
 
 #[test]

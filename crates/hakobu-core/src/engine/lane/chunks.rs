@@ -160,7 +160,7 @@ impl Worker<'_> {
                 "{} bytes from {} on cannot be read; zeros are in their place",
                 range.length, range.offset
             );
-            let error = Error::new(ErrorKind::Io, "reading", words).at(&file.source.path);
+            let error = Error::new(ErrorKind::Io, "reading", words);
             fail(self.shared, self.counters, failure(&file.source.path, error));
         }
     }
