@@ -25,7 +25,7 @@ const WRITING: &str = "writing to the device";
 /// The disk that the user agreed to overwrite. It stays agreed while a lost connection is tried
 /// again, although what is on the disk is another thing by then.
 #[derive(Debug, Default)]
-pub struct Agreed(Option<String>);
+pub struct Agreed(Vec<String>);
 
 /// Checks all devices of a copy. Gives what the target's disk is known by, if it is to be written.
 ///
@@ -41,7 +41,9 @@ pub fn check(
     for (source, typed) in sources.iter().zip(&request.sources) {
         if let Some(facts) = &source.device {
             let verdict = source_verdict(facts, request.live);
-            tell(&verdict, observer);
+            if request.passes.is_none() {
+                tell(&verdict, observer);
+            }
             if let Some(error) = verdict.error("reading the device") {
                 return Err(error.at(typed.as_typed()));
             }
@@ -54,7 +56,7 @@ pub fn check(
     let (TargetFound::BlockDevice, Some(facts)) = (target.found, &target.device) else { return Ok(None) };
     let verdict = target_verdict(facts, &wanted(request, sources, target, agreed));
     agree((&request.target, facts), verdict, request.dry_run, prompts, observer)?;
-    agreed.0 = Some(facts.identity.place_id.clone());
+    agreed.0.push(facts.identity.place_id.clone());
     Ok(Some(facts.identity.place_id.clone()))
 }
 
@@ -136,7 +138,7 @@ fn confirmed_of(confirmed: &[String], target: &TargetLook, agreed: &Agreed) -> O
         identity.is_some_and(|identity| *id == identity.id || *id == identity.place_id)
             || target.unfinished.as_ref() == Some(id)
     };
-    let earlier = agreed.0.as_ref().filter(|id| identity.is_some_and(|identity| **id == identity.place_id));
+    let earlier = agreed.0.iter().find(|id| identity.is_some_and(|identity| **id == identity.place_id));
     match confirmed.iter().find(|id| is_agreed(id)).or(earlier) {
         Some(_) => identity.map(|identity| identity.id.clone()),
         None => confirmed.first().cloned(),

@@ -67,6 +67,12 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("mv a b", "did you mean: hakobu copy a b"),
         ("cp", "the verb is copy"),
         ("help frob", "there is no verb frob"),
+        ("disks /dev/sda", "reading the host /dev/sda: it is no host"),
+        ("disks host:/dev", "it is no host"),
+        ("disks -- -oProxyCommand=x", "a host cannot begin with -"),
+        ("disks --sudo", "--sudo: it is for another machine"),
+        ("disks --agent=-x host", "--agent: it is the path of hakobu"),
+        ("disks a b", "hakobu disks"),
         ("frob", "there is no verb frob"),
         ("man frob", "no manual page"),
     ] {
@@ -80,8 +86,8 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
 #[test]
 fn every_verb_of_later_versions_is_known_by_name() {
     for verb in [
-        "scan", "disks", "probe", "bench", "doctor", "jobs", "report", "explain", "daemon", "receive",
-        "modules", "keys", "serve", "broker",
+        "scan", "probe", "bench", "doctor", "jobs", "report", "explain", "daemon", "receive", "modules",
+        "keys", "serve", "broker",
     ] {
         let (code, _, err) = said(&format!("{verb} a b"));
         assert_eq!(code, 2);
@@ -135,6 +141,8 @@ fn help_completions_and_manual_go_to_standard_output() {
         ("completions fish", "data-address"),
         ("man", ".TH hakobu 1"),
         ("man copy", ".TH hakobu-copy 1"),
+        ("disks --help", "--json"),
+        ("man disks", ".TH hakobu-disks 1"),
     ] {
         let (code, out, err) = said(line);
         assert_eq!((code, err.as_str()), (0, ""), "{line}");

@@ -6,6 +6,8 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use hakobu_testkit::devices::LoopDevice;
+
 use crate::program::*;
 
 fn digest<S: AsRef<OsStr>>(host: Option<&Host>, arguments: &[S]) -> Output {
@@ -84,21 +86,21 @@ fn a_host_reads_what_it_has() {
 #[test]
 fn a_disk_has_one_by_any_of_its_names() {
     let (place, host) = (place(), Host::up());
-    let device = LoopDevice::new(&place.path().join("disk"), 70_000_128 / 512 * 512);
+    let device = LoopDevice::new(70_000_128 / 512 * 512).unwrap();
     let content = fs::read(file(&place.path().join("content"), 50_000_000)).unwrap();
-    File::options().write(true).open(&device.path).unwrap().write_all_at(&content, 1 << 20).unwrap();
+    File::options().write(true).open(device.path()).unwrap().write_all_at(&content, 1 << 20).unwrap();
     let link = place.path().join("by-name");
-    symlink(&device.path, &link).unwrap();
-    let expected = blake3_of(&device.path);
+    symlink(device.path(), &link).unwrap();
+    let expected = blake3_of(device.path());
     for (typed, host) in [
-        (device.path.clone().into_os_string(), None),
+        (device.path().to_path_buf().into_os_string(), None),
         (link.clone().into_os_string(), None),
         (host.at(&link), Some(&host)),
     ] {
         assert!(said(host, &[&typed]).starts_with(&format!("{expected}  ")), "{typed:?}");
     }
-    let sha256 = said(None, &[OsStr::new("--algorithm=sha256"), device.path.as_os_str()]);
-    assert_eq!(sha256, sha256sum(&device.path));
+    let sha256 = said(None, &[OsStr::new("--algorithm=sha256"), device.path().as_os_str()]);
+    assert_eq!(sha256, sha256sum(device.path()));
     // As the source of a copy as well, it is the device and not the link to it.
     let image = place.path().join("image");
     Copy::new().arg(&link).arg(&image).run_to(0);
@@ -109,14 +111,13 @@ fn a_disk_has_one_by_any_of_its_names() {
 #[test]
 fn what_cannot_be_read_is_zeros_where_that_is_wanted() {
     let (place, host) = (place(), Host::up());
-    let file = place.path().join("disk");
-    let device = LoopDevice::new(&file, 20 << 20);
+    let device = LoopDevice::new(20 << 20).unwrap();
     let content = fs::read(crate::program::file(&place.path().join("content"), 19 << 20)).unwrap();
-    fs::write(&file, &content).unwrap();
+    fs::write(device.file(), &content).unwrap();
     let mut expected = content;
     expected.resize(20 << 20, 0);
     let hash = blake3::hash(&expected).to_hex().to_string();
-    for typed in [device.path.clone().into_os_string(), host.at(&device.path)] {
+    for typed in [device.path().to_path_buf().into_os_string(), host.at(device.path())] {
         let stopped = digest(Some(&host), &[&typed]);
         assert_eq!((stopped.status.code(), stopped.stdout.len()), (Some(1), 0));
         for (algorithm, expected) in [("blake3", Some(&hash)), ("sha256", None)] {
@@ -126,7 +127,7 @@ fn what_cannot_be_read_is_zeros_where_that_is_wanted() {
             let out = String::from_utf8(out).unwrap();
             assert_eq!(skipped.status.code(), Some(3), "{err}");
             assert!(expected.is_none_or(|hash| out.starts_with(hash)) && out.len() > 64, "{out}");
-            let name = device.path.file_name().unwrap().to_str().unwrap();
+            let name = device.path().file_name().unwrap().to_str().unwrap();
             let line = format!("failed: {name}: reading: 262144 bytes from {} on cannot be read", 19 << 20);
             assert!(err.contains(&line), "{err}");
         }

@@ -9,6 +9,7 @@ mod agents;
 mod changes;
 mod digest;
 mod directions;
+mod disk_list;
 mod kills;
 mod kinds;
 mod make_data;

@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
+use hakobu_testkit::devices::{LoopDevice, mount, run};
+
 use crate::program::*;
 
 /// Runs it without a terminal; the exit code and all it said.
@@ -28,13 +30,13 @@ fn make_disk(path: impl AsRef<OsStr>, options: &str) -> (i32, String) {
 fn a_file_and_a_disk_get_the_same_content() {
     let place = place();
     let (size, options) = (30_000_128 / 512 * 512, "--ratio 2 --zeros 30 --seed 7");
-    let device = LoopDevice::new(&place.path().join("disk"), size);
-    assert_eq!(make_disk(&device.path, options).0, 0);
+    let device = LoopDevice::new(size).unwrap();
+    assert_eq!(make_disk(device.path(), options).0, 0);
     let file = place.path().join("file");
     let (code, said) = make_disk(&file, &format!("{options} --size {size}"));
     assert_eq!(code, 0, "{said}");
     let content = fs::read(&file).unwrap();
-    assert!(content == fs::read(&device.path).unwrap());
+    assert!(content == fs::read(device.path()).unwrap());
     assert!(said.starts_with(&format!("{}: 30.0 MB, ", file.display())), "{said}");
 
     // Zeros are holes, and half of the rest is zeros as well.
@@ -77,28 +79,27 @@ fn what_is_there_is_kept_unless_that_is_said() {
 #[test]
 fn a_disk_with_something_on_it_takes_its_id() {
     let place = place();
-    let device = LoopDevice::new(&place.path().join("disk"), 20 << 20);
-    let made = Command::new("mkfs.ext4").arg("-q").arg(&device.path).status().unwrap();
-    assert!(made.success());
-    let before = fs::read(&device.path).unwrap();
-    let (code, said) = make_disk(&device.path, "");
+    let device = LoopDevice::new(20 << 20).unwrap();
+    run("mkfs.ext4", &["-q"], device.path()).unwrap();
+    let before = fs::read(device.path()).unwrap();
+    let (code, said) = make_disk(device.path(), "");
     let id = said.split("--confirm ").nth(1).unwrap_or_default().trim();
     assert!(code == 6 && said.contains("ext4") && !id.is_empty(), "{said}");
-    let (code, said) = make_disk(&device.path, "--confirm another");
+    let (code, said) = make_disk(device.path(), "--confirm another");
     assert_eq!(code, 6, "{said}");
-    let (code, said) = make_disk(&device.path, "--size 40MiB");
+    let (code, said) = make_disk(device.path(), "--size 40MiB");
     assert!(code == 2 && said.contains("leave --size out for all"), "{said}");
     let mounted = place.path().join("mounted");
     fs::create_dir(&mounted).unwrap();
-    assert!(Command::new("mount").arg(&device.path).arg(&mounted).status().unwrap().success());
-    let (code, said) = make_disk(&device.path, &format!("--confirm {id}"));
-    assert!(Command::new("umount").arg(&mounted).status().unwrap().success());
+    let mount = mount(device.path(), &mounted, &[]).unwrap();
+    let (code, said) = make_disk(device.path(), &format!("--confirm {id}"));
+    drop(mount);
     assert!(code == 6 && said.contains("is mounted"), "{said}");
-    let untouched = fs::read(&device.path).unwrap();
+    let untouched = fs::read(device.path()).unwrap();
     assert!(untouched[1 << 20..] == before[1 << 20..]);
-    let (code, said) = make_disk(&device.path, &format!("--confirm {id} --size 19MiB"));
+    let (code, said) = make_disk(device.path(), &format!("--confirm {id} --size 19MiB"));
     assert_eq!(code, 0, "{said}");
-    let after = fs::read(&device.path).unwrap();
+    let after = fs::read(device.path()).unwrap();
     assert!(after[..19 << 20] != untouched[..19 << 20] && after[19 << 20..] == untouched[19 << 20..]);
 }
 

@@ -276,6 +276,12 @@ impl Copy {
         Running { child, events, readers: Some((out, err)), report: self.report, ended: None }
     }
 
+    /// Starts it as a process group of its own, to which the ssh processes belong that it starts.
+    pub fn start_group(mut self) -> Running {
+        std::os::unix::process::CommandExt::process_group(&mut self.command, 0);
+        self.start()
+    }
+
     /// Runs it to its end.
     #[track_caller]
     pub fn run(self) -> Ran {
@@ -429,24 +435,4 @@ impl Ran {
 pub fn uid_of(user: &str) -> u32 {
     let output = Command::new("id").args(["-u", user]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
-}
-
-/// A block device over a new file of zeros. It goes when this is dropped.
-pub struct LoopDevice {
-    pub path: PathBuf,
-}
-
-impl LoopDevice {
-    pub fn new(file: &Path, size_bytes: u64) -> Self {
-        std::fs::File::create_new(file).unwrap().set_len(size_bytes).unwrap();
-        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().unwrap();
-        assert!(output.status.success(), "losetup: {}", String::from_utf8_lossy(&output.stderr));
-        Self { path: PathBuf::from(String::from_utf8(output.stdout).unwrap().trim()) }
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("--detach").arg(&self.path).status();
-    }
 }
