@@ -7,7 +7,6 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod dist;
 mod link;
-mod make_data;
 
 /// Tasks of the workshop
 #[derive(Debug, Parser)]
@@ -22,7 +21,6 @@ enum Task {
     Bench(bench::BenchArgs),
     Dist(dist::DistArgs),
     Link(link::LinkArgs),
-    MakeData(make_data::MakeDataArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -30,6 +28,5 @@ fn main() -> anyhow::Result<()> {
         Task::Bench(args) => bench::run(args),
         Task::Dist(args) => dist::run(args),
         Task::Link(args) => link::run(args),
-        Task::MakeData(args) => make_data::run(args),
     }
 }

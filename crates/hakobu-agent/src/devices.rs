@@ -1,18 +1,26 @@
 //! Block devices as source or target: what has to be agreed before one is read or written.
 
-use hakobu_core::disk::DeviceFacts;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+
+use hakobu_core::disk::{DeviceFacts, DeviceIdentity};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
-use hakobu_core::job::Mode;
 use hakobu_core::landing::TargetFound;
+use hakobu_core::location::Location;
 use hakobu_core::units::format_bytes;
 use hakobu_endpoints::block::contract::{
     ConsentNeeded, Verdict, Wanted, source_verdict, stray_refusal, target_verdict,
 };
+use hakobu_endpoints::local::open_exclusively;
 use hakobu_proto::control::{SourceLook, TargetLook};
 
+use crate::machine;
 use crate::request::CopyRequest;
 use crate::ssh::Prompts;
+
+/// What is done when a device may not be written.
+const WRITING: &str = "writing to the device";
 
 /// The disk that the user agreed to overwrite. It stays agreed while a lost connection is tried
 /// again, although what is on the disk is another thing by then.
@@ -41,47 +49,99 @@ pub fn check(
             }
         }
     }
-    if request.mode == Mode::Compare {
+    if request.mode.only_reads() {
         return Ok(None);
     }
-    let refused = |error: Error| error.at(request.target.as_typed());
-    if target.stray && !matches!(target.found, TargetFound::Directory) {
-        let words = stray_refusal(request.target.as_typed()).words;
-        return Err(refused(Error::new(ErrorKind::Refused, "writing to", words)));
-    }
+    refuse_stray(&request.target, target)?;
     let (TargetFound::BlockDevice, Some(facts)) = (target.found, &target.device) else { return Ok(None) };
-    let mut verdict = target_verdict(facts, &wanted(request, sources, target, agreed));
-    tell(&verdict, observer);
-    if verdict.refusals.is_empty()
-        && let Some(consent) = verdict.consent.take()
-    {
-        ask(request, facts, &consent, prompts, observer).map_err(refused)?;
-    }
-    if let Some(error) = verdict.error("writing to the device") {
-        return Err(refused(error));
-    }
+    let verdict = target_verdict(facts, &wanted(request, sources, target, agreed));
+    agree((&request.target, facts), verdict, request.dry_run, prompts, observer)?;
     agreed.0.push(facts.identity.place_id.clone());
     Ok(Some(facts.identity.place_id.clone()))
 }
 
+/// Opens a block device of this machine for nobody else, to overwrite it with so many bytes, all of it
+/// without a number. The same has to be agreed as before a copy onto it.
+///
+/// # Errors
+/// `Refused`, with every reason, when it must not be written.
+pub fn open_to_overwrite(
+    (typed, target): (&Location, &TargetLook),
+    size_bytes: Option<u64>,
+    confirmed: &[String],
+    prompts: &mut dyn Prompts,
+    observer: &dyn Observer,
+) -> Result<(OwnedFd, DeviceIdentity)> {
+    let Some(facts) = &target.device else {
+        return Err(Error::new(ErrorKind::Refused, WRITING, "it is no block device").at(typed.as_typed()));
+    };
+    let source_bytes = size_bytes.unwrap_or(facts.size_bytes);
+    let confirmed = confirmed_of(confirmed, target, &Agreed::default());
+    let wanted = Wanted { source_bytes, confirmed, ..Wanted::default() };
+    agree((typed, facts), target_verdict(facts, &wanted), false, prompts, observer)?;
+    let opened = File::open(machine::path(&target.parent))
+        .map_err(|error| Error::io("opening the directory", &error))
+        .and_then(|directory| {
+            open_exclusively(directory.as_fd(), &target.name, &facts.identity.place_id, source_bytes)
+        });
+    opened.map_err(|error| error.at(typed.as_typed()))
+}
+
+/// Refuses a place among the devices that is none: what is written there would be a file in memory.
+///
+/// # Errors
+/// `Refused`.
+pub fn refuse_stray(typed: &Location, target: &TargetLook) -> Result<()> {
+    if !target.stray || matches!(target.found, TargetFound::Directory) {
+        return Ok(());
+    }
+    let words = stray_refusal(typed.as_typed()).words;
+    Err(Error::new(ErrorKind::Refused, "writing to", words).at(typed.as_typed()))
+}
+
+/// Says what speaks against overwriting a device, and asks for its ID where nothing does but what is on it.
+fn agree(
+    (typed, facts): (&Location, &DeviceFacts),
+    mut verdict: Verdict,
+    dry_run: bool,
+    prompts: &mut dyn Prompts,
+    observer: &dyn Observer,
+) -> Result<()> {
+    tell(&verdict, observer);
+    if verdict.refusals.is_empty()
+        && let Some(consent) = verdict.consent.take()
+    {
+        let words = described(typed, facts, &consent);
+        ask(&words, &consent, dry_run, prompts, observer).map_err(|error| error.at(typed.as_typed()))?;
+    }
+    match verdict.error(WRITING) {
+        Some(error) => Err(error.at(typed.as_typed())),
+        None => Ok(()),
+    }
+}
+
 fn wanted(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook, agreed: &Agreed) -> Wanted {
     let source = sources.first().and_then(|source| source.device.as_deref());
+    Wanted {
+        source_bytes: sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add),
+        source_logical_sector_bytes: source.map(|source| source.logical_sector_bytes),
+        source_has_partition_table: source.is_some_and(|source| source.table.is_some()),
+        source_identity: source.map(|source| source.identity.clone()),
+        confirmed: confirmed_of(&request.confirmed, target, agreed),
+    }
+}
+
+/// The device's ID if the user confirmed it by any of its names, else what was confirmed.
+fn confirmed_of(confirmed: &[String], target: &TargetLook, agreed: &Agreed) -> Option<String> {
     let identity = target.device.as_ref().map(|facts| &facts.identity);
     let is_agreed = |id: &String| {
         identity.is_some_and(|identity| *id == identity.id || *id == identity.place_id)
             || target.unfinished.as_ref() == Some(id)
     };
     let earlier = agreed.0.iter().find(|id| identity.is_some_and(|identity| **id == identity.place_id));
-    let confirmed = match request.confirmed.iter().find(|id| is_agreed(id)).or(earlier) {
+    match confirmed.iter().find(|id| is_agreed(id)).or(earlier) {
         Some(_) => identity.map(|identity| identity.id.clone()),
-        None => request.confirmed.first().cloned(),
-    };
-    Wanted {
-        source_bytes: sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add),
-        source_logical_sector_bytes: source.map(|source| source.logical_sector_bytes),
-        source_has_partition_table: source.is_some_and(|source| source.table.is_some()),
-        source_identity: source.map(|source| source.identity.clone()),
-        confirmed,
+        None => confirmed.first().cloned(),
     }
 }
 
@@ -93,34 +153,31 @@ fn tell(verdict: &Verdict, observer: &dyn Observer) {
 
 /// Shows the disk, and asks for its ID.
 fn ask(
-    request: &CopyRequest,
-    facts: &DeviceFacts,
+    words: &str,
     consent: &ConsentNeeded,
+    dry_run: bool,
     prompts: &mut dyn Prompts,
     observer: &dyn Observer,
 ) -> Result<()> {
-    let during = "writing to the device";
-    let words = described(request, facts, consent);
-    if request.dry_run {
+    if dry_run {
         for words in words.lines().chain(["before it is overwritten its ID is asked for"]) {
             observer.event(Event::Notice { words: words.trim().to_owned() });
         }
         return Ok(());
     }
-    let refusal = || Error::new(ErrorKind::Refused, during, consent.refusal.words.clone());
-    let typed = prompts.disk_id(&words).ok_or_else(refusal)?;
+    let refusal = || Error::new(ErrorKind::Refused, WRITING, consent.refusal.words.clone());
+    let typed = prompts.disk_id(words).ok_or_else(refusal)?;
     if typed.trim() == consent.id {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Refused, during, "that is not the ID of the disk; nothing was written"))
+    Err(Error::new(ErrorKind::Refused, WRITING, "that is not the ID of the disk; nothing was written"))
 }
 
-fn described(request: &CopyRequest, facts: &DeviceFacts, consent: &ConsentNeeded) -> String {
+fn described(target: &Location, facts: &DeviceFacts, consent: &ConsentNeeded) -> String {
     let model = hakobu_core::path::lossy(&facts.model);
     let holds: Vec<_> = consent.holds.iter().map(|line| format!("  holds {line}")).collect();
     format!(
-        "{} will be overwritten:\n  {}  {} {model}\n{}",
-        request.target,
+        "{target} will be overwritten:\n  {}  {} {model}\n{}",
         consent.id,
         format_bytes(facts.size_bytes),
         holds.join("\n")

@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod connection;
 pub mod devices;
+pub mod digest;
 pub mod disks;
 pub mod far;
 pub mod look;
@@ -26,5 +27,6 @@ mod machine;
 mod meet;
 mod plan;
 mod relay;
+mod sha256;
 mod strangers;
 mod told;

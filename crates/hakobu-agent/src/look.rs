@@ -24,10 +24,15 @@ const DEV_NULL: u64 = 0x103;
 /// # Errors
 /// `NotFound`, `PermissionDenied` or another error of the system, with the path as typed.
 pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
-    let typed = path_of(&ask.path);
     let fail = |error: std::io::Error| Error::io("looking at the source", &error).at(&ask.path);
-    let metadata = if ask.contents { fs::metadata(&typed) } else { fs::symlink_metadata(&typed) };
-    let metadata = metadata.map_err(fail)?;
+    let mut typed = path_of(&ask.path);
+    let mut metadata = fs::symlink_metadata(&typed).map_err(fail)?;
+    if metadata.is_symlink()
+        && let Some(led_to) = followed(&typed, ask.contents).map_err(fail)?
+    {
+        typed = fs::canonicalize(&typed).map_err(fail)?;
+        metadata = led_to;
+    }
     let (root, entry) = if ask.contents && metadata.is_dir() {
         (fs::canonicalize(&typed).map_err(fail)?, EntryPath::root())
     } else {
@@ -49,6 +54,16 @@ pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
         entry,
         resolved: resolved.into_os_string().into_vec(),
     })
+}
+
+/// What a link leads to, where that is meant and not the link: contents, or a device, of which
+/// `/dev` has many names.
+fn followed(link: &Path, contents: bool) -> std::io::Result<Option<Metadata>> {
+    match fs::metadata(link) {
+        Ok(metadata) if contents || metadata.file_type().is_block_device() => Ok(Some(metadata)),
+        Err(error) if contents => Err(error),
+        _ => Ok(None),
+    }
 }
 
 /// Looks at a target, which need not exist.
@@ -228,6 +243,16 @@ mod tests {
         assert!(contents.kind == Kind::Directory && contents.entry.is_root());
         assert!(contents.resolved.ends_with(b"/real"));
         assert_eq!(ask(&place.path().join("none"), false).unwrap_err().kind, ErrorKind::NotFound);
+
+        fs::write(place.path().join("file"), "content").unwrap();
+        std::os::unix::fs::symlink("file", place.path().join("to-file")).unwrap();
+        let to_file = place.path().join("to-file");
+        assert_eq!(ask(&to_file, false).unwrap().kind, Kind::Symlink);
+        let content = ask(&to_file, true).unwrap();
+        assert_eq!(
+            (content.kind, content.entry.as_bytes(), content.size_bytes),
+            (Kind::File, &b"file"[..], 7)
+        );
     }
 
     #[test]

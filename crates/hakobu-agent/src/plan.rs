@@ -15,6 +15,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{PathBytes, SourceAsk, SourceLook, TargetLook};
 
 use crate::devices::{self, Agreed};
+use crate::digest;
 use crate::party::Party;
 use crate::places;
 use crate::request::{CopyRequest, Verify};
@@ -84,7 +85,7 @@ impl Planner<'_> {
         // stranger.
         let trusted = target.is_none() || source.is_here();
         if self.request.pairs.is_empty() {
-            let looks = look_at_sources(source, &self.request.sources)?;
+            let looks = look_at_sources(source, &self.request.sources, self.request.mode)?;
             let names = names(source, &looks);
             let party = target.unwrap_or(source);
             let mut plan = self.one(self.request, party, &looks, trusted)?;
@@ -92,7 +93,7 @@ impl Planner<'_> {
             return Ok(plan);
         }
         let sources: Vec<_> = self.request.pairs.iter().map(|pair| pair.0.clone()).collect();
-        let looks = look_at_sources(source, &sources)?;
+        let looks = look_at_sources(source, &sources, self.request.mode)?;
         let names = names(source, &looks);
         let party = target.unwrap_or(source);
         let mut whole: Option<Plan> = None;
@@ -233,10 +234,11 @@ fn names(party: &Party, looks: &[SourceLook]) -> Vec<(Vec<u8>, Vec<u8>)> {
     looks.iter().map(name).collect()
 }
 
-fn look_at_sources(party: &mut Party, sources: &[Location]) -> Result<Vec<SourceLook>> {
-    let asks = sources
-        .iter()
-        .map(|source| SourceAsk { path: source.path().to_vec(), contents: source.means_contents() });
+fn look_at_sources(party: &mut Party, sources: &[Location], mode: Mode) -> Result<Vec<SourceLook>> {
+    let asks = sources.iter().map(|source| SourceAsk {
+        path: source.path().to_vec(),
+        contents: source.means_contents() || mode.is_digest(),
+    });
     let looks = party.look_at_sources(asks.collect())?;
     if looks.len() != sources.len() {
         return Err(Error::new(ErrorKind::Protocol, "looking at the sources", "an answer is missing"));
@@ -252,6 +254,9 @@ fn landing(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook) -
         .zip(sources)
         .map(|(location, look)| SourceFound { location, kind: look.kind })
         .collect();
+    if request.mode.is_digest() {
+        digest::check(&found)?;
+    }
     if let Some(tree) = found.iter().find(|source| source.kind == Kind::Directory) {
         let words = match (request.mode, request.verify) {
             (Mode::Delta | Mode::Compare, _) => {

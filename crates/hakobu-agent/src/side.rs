@@ -9,11 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hakobu_core::capabilities::Capabilities;
+use hakobu_core::digest::Algorithm;
 use hakobu_core::endpoint::Endpoint;
 use hakobu_core::engine::{self, Clock, Setup, Summary};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
-use hakobu_core::job::Job;
+use hakobu_core::job::{Job, Mode};
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
 use hakobu_proto::control::{
     CONNECTIONS_MAX, Cipher, ConnectRequest, Machine, PathBytes, Ran, RunHereRequest, RunRequest,
@@ -28,6 +29,7 @@ use crate::lock::JobLock;
 use crate::machine;
 use crate::near::{RemoteTarget, lost};
 use crate::serve::serve;
+use crate::sha256::Sha256Sink;
 use crate::strangers::Strangers;
 
 /// How long a handshake on a data connection may take.
@@ -325,7 +327,15 @@ impl Side {
 
     /// Runs a job of which both ends are on this machine.
     pub fn run_here(&mut self, request: &RunHereRequest, observer: &dyn Observer) -> Ran {
-        let prepared = JobLock::take(&request.identity).and_then(|lock| {
+        if request.job.mode == Mode::Digest(Algorithm::Sha256) {
+            return self.hash(request, observer);
+        }
+        // Any number of digests may be taken at a time.
+        let lock = match request.job.mode.is_digest() {
+            true => Ok(None),
+            false => JobLock::take(&request.identity).map(Some),
+        };
+        let prepared = lock.and_then(|lock| {
             let source = open_source(&request.roots, &request.job)?;
             let options = target_options(&request.identity);
             let target = LocalTarget::open(&machine::path(&request.root), request.grant.clone(), options)?;
@@ -335,14 +345,31 @@ impl Side {
             Ok(prepared) => prepared,
             Err(error) => return failed(error),
         };
-        let summary = engine::run(&Setup {
-            source: &source,
-            target: &target,
-            job: &request.job,
-            observer,
-            clock: &SystemClock::new(),
-            cancel: &self.stop.cancel,
-        });
+        self.run_with(&source, &target, &request.job, observer)
+    }
+
+    /// Takes a digest that lanes cannot share.
+    fn hash(&self, request: &RunHereRequest, observer: &dyn Observer) -> Ran {
+        let source = match open_source(&request.roots, &request.job) {
+            Ok(source) => source,
+            Err(error) => return failed(error),
+        };
+        let target = Sha256Sink::default();
+        let job = Job { lanes: 1, digest: false, ..request.job.clone() };
+        let mut ran = self.run_with(&source, &target, &job, observer);
+        ran.summary.digest = target.digest();
+        ran
+    }
+
+    fn run_with(
+        &self,
+        source: &LocalSource,
+        target: &dyn Endpoint,
+        job: &Job,
+        observer: &dyn Observer,
+    ) -> Ran {
+        let (clock, cancel) = (&SystemClock::new(), &*self.stop.cancel);
+        let summary = engine::run(&Setup { source, target, job, observer, clock, cancel });
         Ran { summary, peak_memory_bytes: machine::peak_memory_bytes(), ..Ran::default() }
     }
 }

@@ -424,7 +424,9 @@ impl Attempt<'_, '_> {
         let round_trip = parties.source.round_trip().max(parties.target().round_trip());
         let source = processors(&parties.source);
         let target = processors(parties.target());
-        let (lanes, why) = if round_trip >= LONG_ROUND_TRIP {
+        let (lanes, why) = if self.request.mode.is_digest() {
+            (source.min(LANES_MAX), format!("as many as processors: {source}"))
+        } else if round_trip >= LONG_ROUND_TRIP {
             (LANES_ON_A_LONG_WAY, format!("a round trip takes {:.1} ms", round_trip.as_secs_f64() * 1e3))
         } else {
             let words = format!("as many as processors, of which the ends have {source} and {target}");

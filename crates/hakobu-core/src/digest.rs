@@ -11,8 +11,36 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, me
 
 use crate::extent::{PIECE_BYTES, PIECES_PER_CHUNK};
 
-/// A BLAKE3 digest of 32 bytes.
+/// A BLAKE3 digest of 32 bytes; where another algorithm was asked for, that one's.
 pub type Digest = [u8; 32];
+
+/// How the digest of a whole can be taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Algorithm {
+    /// BLAKE3, on all cores.
+    #[default]
+    Blake3,
+    /// SHA-256, which goes from the beginning to the end.
+    Sha256,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 2] = [Self::Blake3, Self::Sha256];
+
+    /// The name on the command line and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Blake3 => "blake3",
+            Self::Sha256 => "sha256",
+        }
+    }
+
+    /// The algorithm with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+}
 
 /// The value of one piece of a file of `size_bytes`: the subtree's chaining value, or, if the file
 /// has no more than one piece, the digest of the whole.

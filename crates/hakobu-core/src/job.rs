@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Algorithm;
 use crate::endpoint::{DraftKind, Earlier, LossKind};
 use crate::path::EntryPath;
 
@@ -29,6 +30,20 @@ pub enum Mode {
     Delta,
     /// Compare, and write nothing.
     Compare,
+    /// Take the digest of one file or device, holes and all; it goes to a sink.
+    Digest(Algorithm),
+}
+
+impl Mode {
+    /// Whether nothing is written.
+    pub fn only_reads(self) -> bool {
+        self == Mode::Compare || self.is_digest()
+    }
+
+    /// Whether only a digest is taken.
+    pub fn is_digest(self) -> bool {
+        matches!(self, Mode::Digest(_))
+    }
 }
 
 /// A run: everything the engine needs besides the two endpoints.

@@ -71,6 +71,18 @@ impl Location {
         Self { typed: path.clone(), place: Place::Local { path } }
     }
 
+    /// Another path on the same machine, absolute.
+    #[must_use]
+    pub fn beside(&self, path: &[u8]) -> Self {
+        match &self.place {
+            Place::Local { .. } => Self::local(path),
+            Place::Ssh { host, .. } => {
+                let place = Place::Ssh { host: host.clone(), path: path.to_vec() };
+                Self { typed: [host.destination().as_bytes(), b":", path].concat(), place }
+            }
+        }
+    }
+
     /// Where it is.
     pub fn place(&self) -> &Place {
         &self.place

@@ -19,6 +19,9 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
+    /// Someone asked for the end of the work.
+    #[error("stopped as asked")]
+    Stopped,
     /// The place for new data holds something already.
     #[error("{} exists and is not empty", .0.display())]
     NotEmpty(PathBuf),

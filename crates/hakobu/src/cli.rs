@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgAction, Args, Command, CommandFactory, Parser, Subcommand};
+use hakobu_core::units::parse_bytes;
 
 /// Moves files and trees between machines, as fast as the hardware allows.
 #[derive(Debug, Parser)]
@@ -40,6 +41,15 @@ pub enum Verb {
     /// List the disks of a machine: what they are, what is on them, what uses them
     #[command(after_help = DISKS_HELP)]
     Disks(DisksArguments),
+    /// Print the digest of one file or disk, taken where it is, as b3sum or sha256sum print it
+    #[command(after_help = DIGEST_HELP)]
+    Digest(Box<DigestArguments>),
+    /// Make test data that follows from a number: the content of a disk, or a tree
+    MakeData {
+        /// What.
+        #[command(subcommand)]
+        kind: MakeData,
+    },
     /// Serve the other side (started over ssh)
     #[command(hide = true)]
     Agent,
@@ -83,8 +93,8 @@ run is under way, or --require cannot be met), 130 interrupted.";
 const SYNC_HELP: &str = "\
 Both sides read their own data and compare digests of pieces of 256 KiB; only pieces that differ
 travel and are written. Each side is read once. A disk or file that is there is changed in place: if
-the run is interrupted it is a mixture of old and new until the same command has ended well. What is not
-there yet is made as `hakobu copy` makes it. Trees come with a later version.
+the run is interrupted it is a mixture of old and new until the same command has ended well. What is
+not there yet is made as `hakobu copy` makes it. Trees come with a later version.
 
 Examples:
   hakobu sync /dev/sdb host:/dev/sdc         make the disk on host equal to this one
@@ -94,8 +104,8 @@ Examples:
 Exit codes are those of hakobu copy.";
 
 const VERIFY_HELP: &str = "\
-Both sides read their own data; only digests travel. TARGET may be larger than SOURCE if it is a disk: as
-many bytes as SOURCE has are compared. Trees come with a later version.
+Both sides read their own data; only digests travel. TARGET may be larger than SOURCE if it is a
+disk: as many bytes as SOURCE has are compared. Trees come with a later version.
 
 Examples:
   hakobu verify /dev/sdb host:/dev/sdc
@@ -104,11 +114,162 @@ Examples:
 Exit codes: 0 equal, 1 failed, 2 wrong usage, 4 there are differences (listed), 5 the source changed
 while it was read, 6 refused, 130 interrupted.";
 
+const DIGEST_HELP: &str = "\
+The file or disk is read on the machine where it is, a disk past the page cache, on all cores for
+BLAKE3; only the digest travels. Links are followed. Trees come with a later version.
+
+Examples:
+  hakobu digest disk.img                     what b3sum disk.img prints
+  hakobu digest host:/dev/sdb                of a disk, read on host
+  hakobu digest --algorithm sha256 host:/images/disk.img
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 parts could not be read (--on-read-error skip), 5 it
+changed while it was read, 6 refused (it is in use), 130 interrupted.";
+
+/// What `make-data` makes.
+#[derive(Debug, Subcommand)]
+pub enum MakeData {
+    /// The content of one disk: into a file, or onto a block device of this machine
+    #[command(after_help = MAKE_DISK_HELP)]
+    Disk(MakeDiskArguments),
+    /// A tree of many files
+    #[command(after_help = MAKE_TREE_HELP)]
+    Tree(MakeTreeArguments),
+}
+
+const MAKE_DISK_HELP: &str = "\
+The content at each offset follows from the seed, so it can be made again anywhere and compared. It
+is pseudo-random and no secret. A block device is treated as hakobu copy treats one: what is in use
+is refused, and before what is on it is lost, its ID is asked for.
+
+Examples:
+  hakobu make-data disk disk.img --size 8GiB --ratio 2 --zeros 30
+  hakobu make-data disk /dev/sdx             all of a disk, which is overwritten
+
+Exit codes: 0 done and on the medium, 1 failed, 2 wrong usage, 6 refused, 130 interrupted.";
+
+const MAKE_TREE_HELP: &str = "\
+Names, sizes, content, modes and times follow from the seed: two trees made alike are equal.
+
+Examples:
+  hakobu make-data tree small --files 100000 --dirs 500 --size 10KiB
+  hakobu make-data tree mixed --files 5000 --dirs 200 --size 16KiB --sigma 2 --nasty --links";
+
+/// The arguments of `make-data disk`.
+#[derive(Debug, Args)]
+pub struct MakeDiskArguments {
+    /// A new file, or a block device
+    pub path: PathBuf,
+
+    /// How much: bytes, or with a unit (kB, MB, GB; KiB, MiB, GiB) [default for a device: all of it]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub size: Option<u64>,
+
+    /// How well it packs: 1 not at all, 3 to about a third
+    #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = ratio)]
+    pub ratio: f64,
+
+    /// How many of 100 pieces of 256 KiB are zeros; in a new file these are holes
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub zeros: f64,
+
+    /// What the content follows from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Overwrite a file that is there
+    #[arg(long)]
+    pub force: bool,
+
+    /// The disk to overwrite, by its ID: no question is asked
+    #[arg(long, value_name = "ID")]
+    pub confirm: Vec<String>,
+}
+
+/// The arguments of `make-data tree`.
+#[derive(Debug, Args)]
+pub struct MakeTreeArguments {
+    /// Where: nothing may be there, or an empty directory
+    pub path: PathBuf,
+
+    /// How many files
+    #[arg(long, value_name = "N")]
+    pub files: u64,
+
+    /// How many directories they are spread over; 0 puts all into the root
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub dirs: u64,
+
+    /// How many further directories hold nothing
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub empty_dirs: u64,
+
+    /// How many directories a directory holds
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub fanout: u64,
+
+    /// How large a file is, or with --sigma the median
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub size: u64,
+
+    /// Vary sizes log-normally, with this standard deviation of the logarithm
+    #[arg(long, value_name = "SIGMA")]
+    pub sigma: Option<f64>,
+
+    /// How well content packs: 1 not at all, 3 to about a third
+    #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = ratio)]
+    pub ratio: f64,
+
+    /// Names that are not UTF-8, with line ends, leading dashes, of 255 bytes
+    #[arg(long)]
+    pub nasty: bool,
+
+    /// Symbolic links as well, some of them to nothing
+    #[arg(long)]
+    pub links: bool,
+
+    /// What names, sizes, content, modes and times follow from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    number_from(1.0, 500.0, text)
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    number_from(0.0, 100.0, text)
+}
+
+fn number_from(least: f64, most: f64, text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("it is a number from {least} to {most}")),
+    }
+}
+
+/// The login on another machine.
+#[derive(Debug, Args)]
+pub struct LoginArguments {
+    /// The ssh to log in with, its options included: 'ssh -p 2222 -i key' [env: HAKOBU_SSH]
+    #[arg(short = 'e', long, value_name = "COMMAND", help_heading = "The way there")]
+    pub ssh: Option<OsString>,
+
+    /// The hakobu on the other machine [default: found on its PATH, else uploaded for this run]
+    #[arg(long, value_name = "PATH", help_heading = "The way there")]
+    pub agent: Option<PathBuf>,
+
+    /// Run the other side under sudo
+    #[arg(long, help_heading = "The way there")]
+    pub sudo: bool,
+}
+
 const DISKS_HELP: &str = "\
 Nothing is written. As root more is seen: what is on the disks, and which processes write to them.
 
 The ID stays when the kernel's names change; --confirm of the other verbs takes it. Partitions stand
-below their disk. A column of sectors with two figures has the logical and the physical size in bytes.
+below their disk. A column of sectors with two figures has the logical and the physical size in
+bytes.
 
 Examples:
   hakobu disks                  the disks of this machine
@@ -128,17 +289,39 @@ pub struct DisksArguments {
     #[arg(long)]
     pub json: bool,
 
-    /// The ssh to log in with, its options included: 'ssh -p 2222 -i key' [env: HAKOBU_SSH]
-    #[arg(short = 'e', long, value_name = "COMMAND", help_heading = "The way there")]
-    pub ssh: Option<OsString>,
+    /// The login on the other machine.
+    #[command(flatten)]
+    pub login: LoginArguments,
+}
 
-    /// The hakobu on the other machine [default: found on its PATH, else uploaded for this run]
-    #[arg(long, value_name = "PATH", help_heading = "The way there")]
-    pub agent: Option<PathBuf>,
+/// The arguments of `digest`.
+#[derive(Debug, Args)]
+pub struct DigestArguments {
+    /// A file or block device: a path, host:path or ssh://host:port/path
+    #[arg(value_name = "LOCATION")]
+    pub location: OsString,
 
-    /// Run the other side under sudo
-    #[arg(long, help_heading = "The way there")]
-    pub sudo: bool,
+    /// blake3, sha256
+    #[arg(long, value_name = "NAME", default_value = "blake3", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["blake3", "sha256"]))]
+    pub algorithm: String,
+
+    /// Read a disk that is in use; what is written meanwhile may be in it or not
+    #[arg(long)]
+    pub live: bool,
+
+    /// stop, or skip: take zeros for what cannot be read, and list it
+    #[arg(long, value_name = "HOW", default_value = "stop", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["stop", "skip"]))]
+    pub on_read_error: String,
+
+    /// Print one JSON object instead of a line
+    #[arg(long)]
+    pub json: bool,
+
+    /// The login on the other machine.
+    #[command(flatten)]
+    pub login: LoginArguments,
 }
 
 /// The arguments of `copy`, `sync` and `verify`.
@@ -213,17 +396,9 @@ pub struct CopyArguments {
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     pub retry_for: String,
 
-    /// The ssh to log in with, its options included: 'ssh -p 2222 -i key' [env: HAKOBU_SSH]
-    #[arg(short = 'e', long, value_name = "COMMAND", help_heading = "The way there")]
-    pub ssh: Option<OsString>,
-
-    /// The hakobu on the other machine [default: found on its PATH, else uploaded for this run]
-    #[arg(long, value_name = "PATH", help_heading = "The way there")]
-    pub agent: Option<PathBuf>,
-
-    /// Run the other side under sudo
-    #[arg(long, help_heading = "The way there")]
-    pub sudo: bool,
+    /// The login on the other machine.
+    #[command(flatten)]
+    pub login: LoginArguments,
 
     /// The other machine's address for data, where it is not that of the login
     #[arg(long, value_name = "ADDR", help_heading = "The way there")]

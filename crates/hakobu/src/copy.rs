@@ -49,7 +49,6 @@ pub fn copy(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
 }
 
 fn render_settings(typed: &CopyArguments, mode: Mode) -> RenderSettings {
-    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     RenderSettings {
         json: typed.json,
         quiet: typed.quiet,
@@ -57,11 +56,18 @@ fn render_settings(typed: &CopyArguments, mode: Mode) -> RenderSettings {
         why: typed.why,
         dry_run: typed.dry_run,
         mode,
-        progress: !typed.quiet && !dumb && std::io::stderr().is_terminal(),
+        progress: !typed.quiet && shows_progress(),
     }
 }
 
-fn machines(request: &CopyRequest) -> Machines {
+/// Whether a line on standard error can be drawn anew.
+pub(crate) fn shows_progress() -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    !dumb && std::io::stderr().is_terminal()
+}
+
+/// The machines that a request names.
+pub(crate) fn machines(request: &CopyRequest) -> Machines {
     let ends = request.sources.iter().chain([&request.target]);
     let ends = ends.chain(request.pairs.iter().flat_map(|pair| [&pair.0, &pair.1]));
     let far = ends.filter_map(Location::ssh_host).map(|host| host.destination()).collect();

@@ -3,13 +3,11 @@
 use std::ffi::OsString;
 
 /// The verbs, and what serves in their place until they are there.
-const LATER_VERBS: [(&str, &str); 15] = [
-    ("digest", "b3sum prints the same digest"),
+const LATER_VERBS: [(&str, &str); 13] = [
     ("scan", "hakobu copy --dry-run lists what differs"),
     ("probe", "hakobu copy --why says what limits a transfer"),
     ("bench", "cargo xtask bench, in the source tree, compares with the usual tools"),
     ("doctor", "hakobu copy --why says what limits a transfer"),
-    ("make-data", "cargo xtask, in the source tree, makes test data"),
     ("jobs", "an interrupted copy goes on when the same command runs again"),
     ("report", "a report is JSON: hakobu copy --report FILE"),
     ("explain", "there are no filter rules yet"),

@@ -7,11 +7,13 @@
 pub mod agent_command;
 pub mod cli;
 pub mod copy;
+pub mod digest;
 pub mod disks;
 pub mod exit;
 pub mod first_word;
 pub mod foreign;
 pub mod later;
+pub mod make_data;
 pub mod manual;
 pub mod output;
 pub mod pairs;
@@ -31,7 +33,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use hakobu_core::job::Mode;
 
-use crate::cli::{Cli, Verb};
+use crate::cli::{Cli, MakeData, Verb};
 
 /// Runs the program with these arguments, the program's own name first.
 pub fn main(arguments: &[OsString]) -> ExitCode {
@@ -57,6 +59,9 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, Mode::Copy, arguments),
         Ok(Cli { verb: Verb::Sync(options) }) => copy::copy(&options, Mode::Delta, arguments),
         Ok(Cli { verb: Verb::Verify(options) }) => copy::copy(&options, Mode::Compare, arguments),
+        Ok(Cli { verb: Verb::Digest(options) }) => digest::digest(&options),
+        Ok(Cli { verb: Verb::MakeData { kind: MakeData::Disk(options) } }) => make_data::disk(&options),
+        Ok(Cli { verb: Verb::MakeData { kind: MakeData::Tree(options) } }) => make_data::tree(&options),
         Ok(Cli { verb: Verb::Disks(options) }) => disks::disks(&options),
         Ok(Cli { verb: Verb::Agent }) => agent_command::agent(),
         Ok(Cli { verb: Verb::Completions { shell } }) => {

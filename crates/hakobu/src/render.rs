@@ -98,13 +98,13 @@ impl Renderer {
         if self.settings.json {
             self.json(&JsonEvent::started(sources, target, self.settings.dry_run));
         }
-        if self.settings.quiet {
+        if self.settings.quiet || self.settings.mode.is_digest() {
             return;
         }
         let (doing, to) = match (self.settings.mode, self.settings.dry_run) {
             (Mode::Compare, _) => ("comparing", "with"),
             (_, true) => ("would copy", "to"),
-            (Mode::Copy, false) => ("copying", "to"),
+            (Mode::Copy | Mode::Digest(_), false) => ("copying", "to"),
             (Mode::Delta, false) => ("synchronising", "to"),
         };
         let names: Vec<String> = sources.iter().map(|source| lossy(source.as_ref())).collect();
@@ -119,9 +119,7 @@ impl Renderer {
 
     /// Ends progress and says how the run ended.
     pub fn finish(&self, report: &Report) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.end_progress();
         let shown = self.state().failures_seen;
         if shown == 0 {
             // They were not announced one by one, as from a run that ended on the far side.
@@ -134,6 +132,9 @@ impl Renderer {
         {
             self.remark(&words::report_error(error, &self.machines));
         }
+        if self.settings.mode.is_digest() {
+            return;
+        }
         self.left_alone(&report.entries);
         if !self.settings.quiet {
             for line in summary::lines(report, self.settings.verbose) {
@@ -145,6 +146,13 @@ impl Renderer {
         }
         if self.settings.json {
             self.json(&JsonEvent::finished(report));
+        }
+    }
+
+    /// Takes the line of progress away.
+    pub fn end_progress(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
         }
     }
 

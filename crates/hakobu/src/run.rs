@@ -24,6 +24,19 @@ pub fn copy(request: &CopyRequest, renderer: &Renderer, cancel: Arc<AtomicBool>)
     report(transfer::copy(request, &mut surroundings), request)
 }
 
+/// As [`copy`], and the digest by whatever algorithm was asked for.
+pub fn digest(
+    request: &CopyRequest,
+    renderer: &Renderer,
+    cancel: Arc<AtomicBool>,
+) -> (Report, Option<Digest>) {
+    let mut prompts = Terminal { cancel: cancel.clone() };
+    let mut surroundings = Surroundings { prompts: &mut prompts, observer: renderer, cancel };
+    let mut transfer = transfer::copy(request, &mut surroundings);
+    let digest = transfer.summary.digest.take();
+    (report(transfer, request), digest)
+}
+
 fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     let summary = transfer.summary;
     let mut report = Report {

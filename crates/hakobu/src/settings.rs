@@ -8,13 +8,14 @@ use std::path::PathBuf;
 use hakobu_agent::disks::DisksRequest;
 use hakobu_agent::passes::Passes;
 use hakobu_agent::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
+use hakobu_core::digest::Algorithm;
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::job::{LANES_MAX, Mode};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::units::{format_rate_and_bits, parse_bytes, parse_duration};
 
-use crate::cli::{CopyArguments, DisksArguments};
+use crate::cli::{CopyArguments, DigestArguments, DisksArguments, LoginArguments};
 use crate::{pairs, shell};
 
 /// The kinds that `--require` knows.
@@ -70,12 +71,29 @@ pub fn request(
         Ok(duration) => request.retry_for = duration,
         Err(error) => found.usage("--retry-for", error.to_string()),
     }
-    request.ssh = found.keep(ssh(typed.ssh.as_ref(), environment_ssh)).unwrap_or_default();
-    request.agent = found.keep(agent(typed.agent.as_ref())).unwrap_or_default();
+    found.login(&typed.login, environment_ssh, &mut request);
     request.data_address =
         typed.data_address.as_deref().and_then(|address| found.keep(data_address(address)));
-    (request.sudo, request.data_port, request.dry_run) = (typed.sudo, typed.data_port, typed.dry_run);
-    if found.errors.is_empty() { Ok(request) } else { Err(found.errors) }
+    (request.data_port, request.dry_run) = (typed.data_port, typed.dry_run);
+    found.or(request)
+}
+
+/// The request that the arguments of `digest` stand for.
+///
+/// # Errors
+/// As [`request`].
+pub fn digest_request(
+    typed: &DigestArguments,
+    environment_ssh: Option<OsString>,
+) -> Result<CopyRequest, Vec<Error>> {
+    let mut found = Findings::default();
+    let location = found.keep(Location::parse(typed.location.as_bytes())).unwrap_or_default();
+    let algorithm = Algorithm::from_name(&typed.algorithm).unwrap_or_default();
+    let mut request = hakobu_agent::digest::request(location, algorithm);
+    request.live = typed.live;
+    request.skip_unreadable = typed.on_read_error == "skip";
+    found.login(&typed.login, environment_ssh, &mut request);
+    found.or(request)
 }
 
 /// The request that the arguments of `disks` stand for.
@@ -89,11 +107,11 @@ pub fn disks_request(
     let mut found = Findings::default();
     let request = DisksRequest {
         host: typed.host.as_ref().and_then(|typed| found.keep(host(typed.as_bytes()))),
-        ssh: found.keep(ssh(typed.ssh.as_ref(), environment_ssh)).unwrap_or_default(),
-        agent: found.keep(agent(typed.agent.as_ref())).unwrap_or_default(),
-        sudo: typed.sudo,
+        ssh: found.keep(ssh(typed.login.ssh.as_ref(), environment_ssh)).unwrap_or_default(),
+        agent: found.keep(agent(typed.login.agent.as_ref())).unwrap_or_default(),
+        sudo: typed.login.sudo,
     };
-    if typed.host.is_none() && typed.sudo {
+    if typed.host.is_none() && typed.login.sudo {
         found.usage("--sudo", "it is for another machine; here: sudo hakobu disks");
     }
     if found.errors.is_empty() { Ok(request) } else { Err(found.errors) }
@@ -146,6 +164,23 @@ struct Findings {
 impl Findings {
     fn keep<T>(&mut self, result: Result<T, Error>) -> Option<T> {
         result.map_err(|error| self.errors.push(error)).ok()
+    }
+
+    /// Everything that was found, if anything was.
+    fn or(self, request: CopyRequest) -> Result<CopyRequest, Vec<Error>> {
+        if self.errors.is_empty() { Ok(request) } else { Err(self.errors) }
+    }
+
+    /// How to log in on another machine.
+    fn login(
+        &mut self,
+        typed: &LoginArguments,
+        environment_ssh: Option<OsString>,
+        request: &mut CopyRequest,
+    ) {
+        request.ssh = self.keep(ssh(typed.ssh.as_ref(), environment_ssh)).unwrap_or_default();
+        request.agent = self.keep(agent(typed.agent.as_ref())).unwrap_or_default();
+        request.sudo = typed.sudo;
     }
 
     fn usage(&mut self, option: &str, detail: impl Into<String>) {

@@ -199,7 +199,7 @@ pub fn source_verdict(facts: &DeviceFacts, live: bool) -> Verdict {
     }
     for refusal in &mut verdict.refusals {
         refusal.words += ", and may change while it is read: stop that first (unmount it, or mount it \
-                          read-only), or say --live to copy it all the same";
+                          read-only), or say --live to read it all the same";
     }
     verdict.notices.extend(facts.notes.iter().map(|note| format!("{}: {note}", words::path(facts))));
     verdict

@@ -24,4 +24,6 @@ mod tests;
 mod unreadable;
 
 pub use source::{LocalSource, LocalSourceLane, SourceRoot};
-pub use target::{Draft, DraftWriter, LocalTarget, LocalTargetLane, StateDirectory, TargetOptions};
+pub use target::{
+    Draft, DraftWriter, LocalTarget, LocalTargetLane, StateDirectory, TargetOptions, open_exclusively,
+};

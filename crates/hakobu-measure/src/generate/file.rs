@@ -1,20 +1,15 @@
 //! One large file.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use super::Pattern;
+use super::disk::{self, DiskSpec, Output};
 use crate::{Error, Result};
 
 /// What one `write` takes: the buffer stays in the core's L2 cache between
 /// filling it and the kernel's copying out of it.
 pub(super) const WRITE_BYTES: usize = 256 * 1024;
-
-/// What a thread takes at a time: long enough that the file system sees runs.
-const CHUNK_BYTES: u64 = 8 * 1024 * 1024;
 
 /// What a file shall be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,13 +18,13 @@ pub struct FileSpec {
     pub size_bytes: u64,
     /// What its content follows from.
     pub seed: u64,
-    /// From 0.0 (random) to 1.0 (zeros); see [`Pattern::new`].
+    /// From 0.0 (random) to 1.0 (zeros); see [`super::Pattern::new`].
     pub compressibility: f64,
     /// How many threads write; 0 is taken as 1.
     pub threads: usize,
 }
 
-/// Writes a new file of [`Pattern`] content. Nothing is synced.
+/// Writes a new file of [`super::Pattern`] content. Nothing is synced.
 ///
 /// # Errors
 ///
@@ -38,7 +33,7 @@ pub struct FileSpec {
 /// removed again.
 pub fn file(path: &Path, spec: FileSpec) -> Result<()> {
     let (file, created) = open_empty(path)?;
-    let written = write_all(&file, spec).map_err(Error::io("write", path));
+    let written = write_all(&file, path, spec).map_err(Error::io("write", path));
     if written.is_err() && created {
         // The error that matters is the first one.
         let _ = std::fs::remove_file(path);
@@ -63,47 +58,19 @@ fn open_empty(path: &Path) -> Result<(File, bool)> {
     Ok((file, false))
 }
 
-fn write_all(file: &File, spec: FileSpec) -> std::io::Result<()> {
+fn write_all(file: &File, path: &Path, spec: FileSpec) -> std::io::Result<()> {
     file.set_len(spec.size_bytes)?;
-    let pattern = Pattern::new(spec.seed, spec.compressibility);
-    let chunks = spec.size_bytes.div_ceil(CHUNK_BYTES);
-    let threads = (spec.threads.max(1) as u64).min(chunks);
-    let next = AtomicU64::new(0);
-    thread::scope(|scope| {
-        let writers: Vec<_> = (0..threads)
-            .map(|_| scope.spawn(|| write_chunks(file, pattern, spec.size_bytes, &next)))
-            .collect();
-        writers
-            .into_iter()
-            .try_for_each(|writer| writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })
-}
-
-fn write_chunks(file: &File, pattern: Pattern, size_bytes: u64, next: &AtomicU64) -> std::io::Result<()> {
-    let mut buffer = vec![0; WRITE_BYTES];
-    loop {
-        let start = next.fetch_add(1, Ordering::Relaxed).saturating_mul(CHUNK_BYTES);
-        if start >= size_bytes {
-            return Ok(());
-        }
-        let end = size_bytes.min(start + CHUNK_BYTES);
-        let mut at = start;
-        while at < end {
-            let length = (end - at).min(WRITE_BYTES as u64);
-            let part = &mut buffer[..length as usize];
-            pattern.fill(at, part);
-            if let Err(error) = file.write_all_at(part, at) {
-                // Let the other threads stop at their next chunk.
-                next.store(u64::MAX / 2, Ordering::Relaxed);
-                return Err(error);
-            }
-            at += length;
-        }
-    }
+    let FileSpec { size_bytes, seed, compressibility, threads } = spec;
+    let spec = DiskSpec { size_bytes, seed, compressibility, threads, zeros: 0.0 };
+    let (stop, done_bytes) = (&AtomicBool::new(false), &AtomicU64::new(0));
+    let output = Output { file, path, is_empty: true, is_device: false, stop, done_bytes };
+    disk::write(&output, &spec).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Pattern;
+    use super::disk::CHUNK_BYTES;
     use super::*;
 
     fn spec(size_bytes: u64, threads: usize) -> FileSpec {

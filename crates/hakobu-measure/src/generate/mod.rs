@@ -5,12 +5,14 @@
 //! the original, and two trees generated alike are equal entry by entry.
 
 mod content;
+mod disk;
 mod file;
 mod names;
 mod plan;
 mod tree;
 
 pub use content::{BLOCK_BYTES, Pattern, fill};
+pub use disk::{DiskPattern, DiskSpec, Output, PIECE_BYTES, disk};
 pub use file::{FileSpec, file};
 pub use plan::{SizeDistribution, TreeSpec};
 pub use tree::{TreeSummary, tree};

@@ -87,7 +87,8 @@ pub struct JsonPath {
 }
 
 impl JsonPath {
-    fn new(bytes: &[u8]) -> Self {
+    /// Of these bytes.
+    pub fn new(bytes: &[u8]) -> Self {
         let (path, path_base64) = text_and_base64(bytes);
         Self { path, path_base64 }
     }
@@ -148,8 +149,15 @@ struct Line<'a> {
 /// None that is known; serialising could fail.
 pub fn line(event: &JsonEvent<'_>, since_start: Duration) -> io::Result<String> {
     let seconds = (since_start.as_secs_f64() * 1000.0).round() / 1000.0;
-    let line = serde_json::to_string(&Line { schema: EVENT_SCHEMA, seconds, event })?;
-    Ok(terminal_safe(&line))
+    one_line(&Line { schema: EVENT_SCHEMA, seconds, event })
+}
+
+/// A value as JSON on one line, without the line's end.
+///
+/// # Errors
+/// As [`line`].
+pub fn one_line<T: Serialize>(value: &T) -> io::Result<String> {
+    Ok(terminal_safe(&serde_json::to_string(value)?))
 }
 
 /// A value as indented JSON with a line's end.

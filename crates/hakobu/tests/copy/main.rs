@@ -7,10 +7,12 @@
 
 mod agents;
 mod changes;
+mod digest;
 mod directions;
 mod disk_list;
 mod kills;
 mod kinds;
+mod make_data;
 mod network;
 mod options;
 mod program;

@@ -160,7 +160,7 @@ impl Worker<'_> {
                 "{} bytes from {} on cannot be read; zeros are in their place",
                 range.length, range.offset
             );
-            let error = Error::new(ErrorKind::Io, "reading", words).at(&file.source.path);
+            let error = Error::new(ErrorKind::Io, "reading", words);
             fail(self.shared, self.counters, failure(&file.source.path, error));
         }
     }
@@ -200,7 +200,8 @@ impl Worker<'_> {
             return Ok(false);
         }
         if self.wants.1 {
-            if end - extent.offset < HOLE_WITHOUT_DIGEST_BYTES {
+            let asked_for = self.shared.setup.job.mode.is_digest();
+            if asked_for || end - extent.offset < HOLE_WITHOUT_DIGEST_BYTES {
                 return Ok(false);
             }
             file.forget_digest();

@@ -174,7 +174,7 @@ impl Worker<'_> {
             Mode::Copy | Mode::Delta if !file.replaces => &self.counters.entries_created,
             Mode::Copy => &self.counters.entries_updated,
             Mode::Delta if file.has_changed() => &self.counters.entries_updated,
-            Mode::Delta | Mode::Compare => &self.counters.entries_unchanged,
+            Mode::Delta | Mode::Compare | Mode::Digest(_) => &self.counters.entries_unchanged,
         };
         counter.add(1);
         // A digest stands for what the user named, not for some large file in it.

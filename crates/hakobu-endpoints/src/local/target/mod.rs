@@ -42,6 +42,7 @@ use devices::Devices;
 pub use draft::Draft;
 use drafts::Drafts;
 pub use lane::LocalTargetLane;
+pub use open::open_exclusively;
 pub use state::StateDirectory;
 pub use writer::DraftWriter;
 

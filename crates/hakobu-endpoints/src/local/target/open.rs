@@ -4,11 +4,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hakobu_core::digest::{Digest, chunk_value, piece_value};
+use hakobu_core::disk::DeviceIdentity;
 use hakobu_core::endpoint::{Begin, DraftKind, Earlier};
 use hakobu_core::entry::Kind;
 use hakobu_core::extent::{CHUNK_BYTES, Extent};
 use hakobu_core::{Error, ErrorKind, Result};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, fstatfs, fstatvfs, major, minor,
     openat,
@@ -32,6 +33,8 @@ use crate::local::metadata;
 const SINKS: [(u32, u32); 3] = [(1, 3), (1, 5), (1, 7)];
 /// In the place of a lane's number in the names of journals.
 const JOURNAL: u32 = u32::MAX;
+/// What is done when a device cannot be opened.
+const OPENING_DEVICE: &str = "opening the device";
 
 impl Draft {
     /// Begins a draft. `outstanding_bytes` is what other drafts of this target still have to write.
@@ -130,7 +133,7 @@ impl Draft {
 
     /// Opens a device that swallows what is written to it. No other is ever opened here.
     fn sink(directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
-        let during = "opening the device";
+        let during = OPENING_DEVICE;
         let failed = |errno| fault(during, errno);
         let refused = || Error::new(ErrorKind::Refused, during, "only null, zero and full are written to");
         let found = metadata::of_name(&directory.fd, name).map_err(failed)?;
@@ -148,40 +151,13 @@ impl Draft {
         Ok(Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes))
     }
 
-    /// Opens a block device for nobody else, and checks on the descriptor that it is the one that
-    /// the grant names.
+    /// Opens the block device that the grant names.
     fn device(shared: &Shared, directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
-        let during = "opening the device";
         let granted = shared.grant.device(&begin.path)?;
-        let refused = |words: &str| Error::new(ErrorKind::Refused, during, words);
-        let found = metadata::of_name(&directory.fd, name).map_err(|errno| fault(during, errno))?;
-        if found.kind != Kind::BlockDevice {
-            return Err(refused("it is no block device any more; look again at what the path names"));
-        }
-        let flags = OFlags::RDWR | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = openat(&directory.fd, name, flags, Mode::empty()).map_err(|errno| match errno {
-            Errno::BUSY => refused("it is in use: mounted, swap, or part of another device"),
-            Errno::ACCESS | Errno::PERM => {
-                Error::new(ErrorKind::PermissionDenied, during, "only root may write to it; add --sudo")
-            }
-            Errno::ROFS => refused("it is read-only"),
-            other => fault(during, other),
-        })?;
-        // The rule of systemd: whoever holds this lock keeps udev away.
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| refused("another program holds its lock; wait until it has ended"))?;
-        let identity = identity_of(file.as_fd())?;
+        let (file, identity) = open_exclusively(directory.fd.as_fd(), name, granted, begin.size_bytes)?;
         let id = &identity.place_id;
-        if id != granted {
-            let words = format!("it is not the disk that was agreed on: {id} is there now, not {granted}");
-            return Err(Error::new(ErrorKind::Refused, during, words));
-        }
-        let size_bytes = identity.size_bytes;
-        if size_bytes < begin.size_bytes {
-            let words = format!("it has {size_bytes} bytes, and {} are to be written", begin.size_bytes);
-            return Err(refused(&words));
-        }
-        let owner = Owner { uid: found.uid, gid: found.gid };
+        let found = fstat(&file).map_err(|errno| fault(OPENING_DEVICE, errno))?;
+        let owner = Owner { uid: found.st_uid, gid: found.st_gid };
         let mut draft =
             Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
         draft.stale = true;
@@ -303,6 +279,48 @@ impl Draft {
         }
         Ok(true)
     }
+}
+
+/// Opens a block device for nobody else, to write so many bytes, and checks on the descriptor that it
+/// is the one that was agreed on by its [`DeviceIdentity::place_id`].
+///
+/// # Errors
+/// `Refused` when it is another device, too small, or in use.
+pub fn open_exclusively(
+    directory: BorrowedFd<'_>,
+    name: &[u8],
+    agreed: &str,
+    size_bytes: u64,
+) -> Result<(OwnedFd, DeviceIdentity)> {
+    let refused = |words: &str| Error::new(ErrorKind::Refused, OPENING_DEVICE, words);
+    let found = metadata::of_name(directory, name).map_err(|errno| fault(OPENING_DEVICE, errno))?;
+    if found.kind != Kind::BlockDevice {
+        return Err(refused("it is no block device any more; look again at what the path names"));
+    }
+    let flags = OFlags::RDWR | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(directory, name, flags, Mode::empty()).map_err(|errno| match errno {
+        Errno::BUSY => refused("it is in use: mounted, swap, or part of another device"),
+        Errno::ACCESS | Errno::PERM => {
+            Error::new(ErrorKind::PermissionDenied, OPENING_DEVICE, "only root may write to it; add --sudo")
+        }
+        Errno::ROFS => refused("it is read-only"),
+        other => fault(OPENING_DEVICE, other),
+    })?;
+    // The rule of systemd: whoever holds this lock keeps udev away.
+    flock(&file, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| refused("another program holds its lock; wait until it has ended"))?;
+    let identity = identity_of(file.as_fd())?;
+    let id = &identity.place_id;
+    if id != agreed {
+        return Err(refused(&format!(
+            "it is not the disk that was agreed on: {id} is there now, not {agreed}"
+        )));
+    }
+    if identity.size_bytes < size_bytes {
+        let words = format!("it has {} bytes, and {size_bytes} are to be written", identity.size_bytes);
+        return Err(refused(&words));
+    }
+    Ok((file, identity))
 }
 
 /// The draft of an earlier run, if it is there and nobody else can have written to it.

@@ -1,0 +1,157 @@
+//! SHA-256 of what the engine reads: a target that keeps nothing. It goes from the beginning to the
+//! end, so there is one lane, and one thread more that hashes while the lane reads on.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::digest::Digest;
+use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::zeros::ZEROS;
+use sha2::{Digest as _, Sha256};
+
+/// How many pieces may wait to be hashed: enough that a moment's delay of one side is none of the other.
+const PIECES_WAITING: usize = 16;
+
+/// A target that hashes one file and keeps nothing of it.
+#[derive(Debug)]
+pub struct Sha256Sink {
+    capabilities: Capabilities,
+    digest: Arc<Mutex<Option<Digest>>>,
+}
+
+impl Default for Sha256Sink {
+    fn default() -> Self {
+        Self { capabilities: Capabilities::posix(false), digest: Arc::default() }
+    }
+}
+
+impl Sha256Sink {
+    /// The digest, once the file is finished.
+    pub fn digest(&self) -> Option<Digest> {
+        *self.digest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Endpoint for Sha256Sink {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {
+        if index > 0 {
+            return Err(Error::new(ErrorKind::Unsupported, "taking a digest", "it takes one lane"));
+        }
+        let (parts, to_hash) = sync_channel(PIECES_WAITING);
+        let (used, empty) = sync_channel(PIECES_WAITING);
+        let hasher = std::thread::spawn(move || hash(&to_hash, &used));
+        let (next, completions) = (0, VecDeque::new());
+        let way = Some((parts, hasher));
+        Ok(Box::new(SinkLane { way, empty, next, completions, digest: Arc::clone(&self.digest) }))
+    }
+}
+
+/// A part of the content, in order.
+enum Part {
+    Bytes(PieceBuffer),
+    /// So many zeros that were not read.
+    Zeros(u64),
+}
+
+/// Hashes what comes until nothing more comes.
+fn hash(parts: &Receiver<Part>, used: &SyncSender<PieceBuffer>) -> Digest {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        match part {
+            Part::Bytes(buffer) => {
+                hasher.update(buffer.filled());
+                // One that is not wanted back is freed.
+                let _ = used.try_send(buffer);
+            }
+            Part::Zeros(mut left) => {
+                while left > 0 {
+                    let step = left.min(ZEROS.len() as u64);
+                    hasher.update(&ZEROS[..step as usize]);
+                    left -= step;
+                }
+            }
+        }
+    }
+    hasher.finalize().into()
+}
+
+struct SinkLane {
+    /// The way to the thread that hashes; none once the file is finished.
+    way: Option<(SyncSender<Part>, JoinHandle<Digest>)>,
+    empty: Receiver<PieceBuffer>,
+    /// Where the next part begins.
+    next: u64,
+    completions: VecDeque<Completion>,
+    digest: Arc<Mutex<Option<Digest>>>,
+}
+
+impl SinkLane {
+    fn take(&mut self, offset: u64, length: u64, part: Part) -> Result<Outcome> {
+        let during = "taking a digest";
+        if offset != self.next {
+            return Err(Error::new(ErrorKind::Protocol, during, "a part came out of order"));
+        }
+        self.next += length;
+        let taken = self.way.as_ref().is_some_and(|(parts, _)| parts.send(part).is_ok());
+        if taken { Ok(Outcome::Done) } else { Err(Error::new(ErrorKind::Io, during, "it has ended")) }
+    }
+
+    fn finish(&mut self) -> Result<Outcome> {
+        let ended = || Error::new(ErrorKind::Io, "taking a digest", "it has ended");
+        let (parts, hasher) = self.way.take().ok_or_else(ended)?;
+        drop(parts);
+        let digest = hasher.join().map_err(|_| ended())?;
+        *self.digest.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
+        Ok(Outcome::Done)
+    }
+}
+
+impl Lane for SinkLane {
+    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
+        let (result, answered) = match operation {
+            Operation::Inspect { .. } => (Ok(Outcome::Inspected(None)), true),
+            Operation::Begin { .. } | Operation::Abandon { .. } => (Ok(Outcome::Done), true),
+            Operation::Write { offset, buffer, acknowledge, .. } => {
+                let length = buffer.filled().len() as u64;
+                (self.take(offset, length, Part::Bytes(buffer)), acknowledge)
+            }
+            Operation::Zero { extent, acknowledge, .. } => {
+                (self.take(extent.offset, extent.length, Part::Zeros(extent.length)), acknowledge)
+            }
+            Operation::Finish { .. } => (self.finish(), true),
+            _ => {
+                let words = "it takes the content of one file";
+                (Err(Error::new(ErrorKind::Unsupported, "taking a digest", words)), true)
+            }
+        };
+        if answered || result.is_err() {
+            self.completions.push_back(Completion { ticket, result });
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self, _wait: Wait) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    fn piece_buffer(&mut self) -> PieceBuffer {
+        let mut buffer = self.empty.try_recv().unwrap_or_default();
+        buffer.set_filled(0);
+        buffer
+    }
+
+    fn pack_buffer(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// A piece of zeros that the engine keeps to itself is rare enough to be freed.
+    fn recycle(&mut self, _buffer: PieceBuffer) {}
+}
