@@ -111,6 +111,7 @@ impl<W: Write + Send> Agent<W> {
             Request::Run(request) => Answer::Ran(Box::new(self.side.run(&request, &self.output))),
             Request::RunHere(request) => Answer::Ran(Box::new(self.side.run_here(&request, &self.output))),
             Request::EndServing => Answer::Served(self.side.end_serving()),
+            Request::Disks => Answer::Disks(look::disks()),
             // Taken by the thread that reads.
             Request::Cancel => return Ok(()),
         };

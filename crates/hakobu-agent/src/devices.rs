@@ -17,7 +17,7 @@ use crate::ssh::Prompts;
 /// The disk that the user agreed to overwrite. It stays agreed while a lost connection is tried
 /// again, although what is on the disk is another thing by then.
 #[derive(Debug, Default)]
-pub struct Agreed(Option<String>);
+pub struct Agreed(Vec<String>);
 
 /// Checks all devices of a copy. Gives what the target's disk is known by, if it is to be written.
 ///
@@ -33,7 +33,9 @@ pub fn check(
     for (source, typed) in sources.iter().zip(&request.sources) {
         if let Some(facts) = &source.device {
             let verdict = source_verdict(facts, request.live);
-            tell(&verdict, observer);
+            if request.passes.is_none() {
+                tell(&verdict, observer);
+            }
             if let Some(error) = verdict.error("reading the device") {
                 return Err(error.at(typed.as_typed()));
             }
@@ -58,7 +60,7 @@ pub fn check(
     if let Some(error) = verdict.error("writing to the device") {
         return Err(refused(error));
     }
-    agreed.0 = Some(facts.identity.place_id.clone());
+    agreed.0.push(facts.identity.place_id.clone());
     Ok(Some(facts.identity.place_id.clone()))
 }
 
@@ -69,7 +71,7 @@ fn wanted(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook, ag
         identity.is_some_and(|identity| *id == identity.id || *id == identity.place_id)
             || target.unfinished.as_ref() == Some(id)
     };
-    let earlier = agreed.0.as_ref().filter(|id| identity.is_some_and(|identity| **id == identity.place_id));
+    let earlier = agreed.0.iter().find(|id| identity.is_some_and(|identity| **id == identity.place_id));
     let confirmed = match request.confirmed.iter().find(|id| is_agreed(id)).or(earlier) {
         Some(_) => identity.map(|identity| identity.id.clone()),
         None => request.confirmed.first().cloned(),

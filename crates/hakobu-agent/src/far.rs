@@ -2,7 +2,7 @@
 //! ssh.
 
 use std::io::{Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -104,6 +104,16 @@ impl FarSide {
         Err(Error::new(ErrorKind::Corrupt, "starting the agent", words).at(&self.host))
     }
 
+    /// A second descriptor of what comes from the agent, to see whether the control connection is
+    /// gone while nobody reads from it.
+    ///
+    /// # Errors
+    /// `Io` when no file descriptor is left.
+    pub fn control(&self) -> Result<OwnedFd> {
+        let copied = self.stdout.as_fd().try_clone_to_owned();
+        copied.map_err(|error| Error::io("using the control connection", &error))
+    }
+
     /// Asks one thing and waits for the answer.
     ///
     /// # Errors
@@ -167,6 +177,13 @@ impl Drop for FarSide {
         // The end of its input ends the agent; then ssh ends by itself.
         self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
+}
+
+/// Whether the far end of a pipe is closed; what was sent before may still be in it.
+pub(crate) fn is_gone(control: &OwnedFd) -> bool {
+    let mut descriptors = [PollFd::new(control, PollFlags::empty())];
+    let looked = poll(&mut descriptors, Some(&Timespec::default()));
+    looked.is_ok() && descriptors[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 fn self_send(stdin: &Mutex<Option<ChildStdin>>, request: &Request) -> Result<()> {

@@ -6,11 +6,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use hakobu_core::disk::DiskList;
 use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::landing::{Ancestry, Identity, TargetFound};
 use hakobu_core::path::EntryPath;
-use hakobu_endpoints::block::inspect::{Places, inspect_device, is_stray};
+use hakobu_endpoints::block::inspect::{Places, all_disks, inspect_device, is_stray};
 use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
 
 use crate::machine::state_directory;
@@ -102,6 +103,14 @@ pub fn target(typed: &[u8]) -> Result<TargetLook> {
         unfinished,
         stray: is_stray(&Places::default(), &path).unwrap_or(false),
     })
+}
+
+/// Looks at all disks.
+///
+/// # Errors
+/// `NotFound` when the system does not show them.
+pub fn disks() -> Result<DiskList> {
+    all_disks(&Places::default()).map(DiskList)
 }
 
 /// The identities of a place below a directory and of all directories above it.

@@ -100,6 +100,13 @@ pub fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
+/// Where this machine keeps the journals of devices.
+pub fn state_directory() -> Option<StateDirectory> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let is_root = rustix::process::geteuid().is_root();
+    StateDirectory::by_custom(is_root, variable("HOME").as_deref(), variable("XDG_STATE_HOME").as_deref())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,11 +130,4 @@ mod tests {
         assert!(peak_memory_bytes().unwrap() > 100_000);
         assert!(facts().processors > 0);
     }
-}
-
-/// Where this machine keeps the journals of devices.
-pub fn state_directory() -> Option<StateDirectory> {
-    let variable = |name| std::env::var_os(name).map(PathBuf::from);
-    let is_root = rustix::process::geteuid().is_root();
-    StateDirectory::by_custom(is_root, variable("HOME").as_deref(), variable("XDG_STATE_HOME").as_deref())
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
+use hakobu_core::disk::DiskList;
 use hakobu_core::error::Result;
 use hakobu_core::event::Observer;
 use hakobu_core::landing::Ancestry;
@@ -107,6 +108,14 @@ impl Party {
         }
     }
 
+    /// Lists its disks.
+    pub fn disks(&mut self) -> Result<DiskList> {
+        match self {
+            Party::Here(_) => look::disks(),
+            Party::There(far) => ask!(far, Request::Disks, Disks),
+        }
+    }
+
     /// Opens a port there.
     pub fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<Listening> {
         match self {
@@ -128,8 +137,8 @@ impl Party {
         }
     }
 
-    /// Makes it let go of the target. `cut` says that the line to it may be cut, so that there is
-    /// little point in waiting for an answer.
+    /// Makes it let go of the target. `cut` says that the line to it may be cut, or that a stop was
+    /// asked for, so that there is little point in waiting for an answer.
     pub fn end_serving(&mut self, cut: bool) -> Result<Served> {
         let limit = if cut { Duration::from_secs(5) } else { Duration::from_secs(60) };
         match self {
@@ -139,6 +148,19 @@ impl Party {
                 _ => Err(far.unexpected()),
             },
         }
+    }
+
+    /// Makes it give up a run on this machine when the control connection to `other` is gone: the
+    /// agent there ends then, and its connections may not tell. An engine elsewhere has a control
+    /// connection of its own.
+    ///
+    /// # Errors
+    /// `Io` when no file descriptor is left.
+    pub fn depend_on(&mut self, other: &Party) -> Result<()> {
+        if let (Party::Here(side), Party::There(far)) = (self, other) {
+            side.depend_on(far.control()?);
+        }
+        Ok(())
     }
 
     /// Makes it connect as the engine's side.

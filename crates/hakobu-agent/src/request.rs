@@ -9,6 +9,8 @@ use hakobu_core::endpoint::LossKind;
 use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
 
+use crate::passes::Passes;
+
 /// How long a lost connection is tried again unless the user says otherwise.
 pub const RETRY_FOR_DEFAULT: Duration = Duration::from_secs(30);
 
@@ -19,6 +21,8 @@ pub struct CopyRequest {
     pub sources: Vec<Location>,
     /// Where to.
     pub target: Location,
+    /// Files and disks with a target each, in the place of sources and target.
+    pub pairs: Vec<(Location, Location)>,
     /// How many lanes.
     pub lanes: Lanes,
     /// The cipher of the data connections.
@@ -53,6 +57,8 @@ pub struct CopyRequest {
     pub confirmed: Vec<String>,
     /// Read a source that is in use: mounted, or open for writing.
     pub live: bool,
+    /// Several passes over a source that is in use.
+    pub passes: Option<Passes>,
     /// Go on where the source cannot be read, with zeros in the place of that.
     pub skip_unreadable: bool,
 }
@@ -63,6 +69,7 @@ impl Default for CopyRequest {
         Self {
             sources: Vec::new(),
             target: Location::default(),
+            pairs: Vec::new(),
             lanes: Lanes::default(),
             cipher: CipherChoice::default(),
             transport: Transport::default(),
@@ -80,6 +87,7 @@ impl Default for CopyRequest {
             restart: false,
             confirmed: Vec::new(),
             live: false,
+            passes: None,
             skip_unreadable: false,
         }
     }

@@ -2,6 +2,7 @@
 //! the engine. The controller uses it in its own process; an agent does what its controller asks.
 
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -21,6 +22,7 @@ use hakobu_proto::control::{
 
 use crate::connection::{self, Connection, Fingerprint, Identity, Interrupter};
 use crate::data_path;
+use crate::far::is_gone;
 use crate::gather::{Peer, gather};
 use crate::lock::JobLock;
 use crate::machine;
@@ -46,6 +48,8 @@ pub struct Side {
     listener: Option<TcpListener>,
     serving: Option<Serving>,
     connections: Option<Vec<Connection>>,
+    /// The control connection to the machine that a run depends on.
+    control: Option<OwnedFd>,
     stop: Stop,
 }
 
@@ -128,7 +132,7 @@ struct Session {
 impl Side {
     /// A side for work on this machine alone.
     pub fn new(stop: Stop) -> Self {
-        Self { identity: None, listener: None, serving: None, connections: None, stop }
+        Self { identity: None, listener: None, serving: None, connections: None, control: None, stop }
     }
 
     /// A side with a throw-away certificate, for work with other machines.
@@ -271,6 +275,11 @@ impl Side {
         Ok(())
     }
 
+    /// From now on a run is given up when this control connection is gone.
+    pub fn depend_on(&mut self, control: OwnedFd) {
+        self.control = Some(control);
+    }
+
     /// Runs a job over the connections made before.
     pub fn run(&mut self, request: &RunRequest, observer: &dyn Observer) -> Ran {
         let Some(connections) = self.connections.take() else {
@@ -287,6 +296,10 @@ impl Side {
             let watch = scope.spawn(|| {
                 while !ended.load(Ordering::Acquire) {
                     self.stop.end_unanswered();
+                    // Nobody is left there who would answer.
+                    if self.control.as_ref().is_some_and(is_gone) {
+                        target.interrupt();
+                    }
                     std::thread::park_timeout(LOOK_EVERY);
                 }
             });

@@ -1,33 +1,31 @@
 //! One copy from the request to its end: log in, look, decide where things land, meet, run, and try
 //! again after a lost connection.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use hakobu_core::endpoint::{DraftKind, Earlier};
+use hakobu_core::endpoint::{Earlier, LossKind};
 use hakobu_core::engine::Summary;
-use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
-use hakobu_core::grant::{Grant, GrantedPlace};
-use hakobu_core::job::{Item, Job, LANES_MAX, Mode};
-use hakobu_core::landing::{Landing, LandingRoot, SourceFound, TargetFound, land, relation};
-use hakobu_core::location::{Location, SshHost};
-use hakobu_core::path::EntryPath;
-use hakobu_proto::control::{
-    Cipher, Machine, PathBytes, Ran, RunHereRequest, RunRequest, SourceAsk, SourceLook, TargetLook,
-};
+use hakobu_core::grant::Grant;
+use hakobu_core::job::{Job, LANES_MAX};
+use hakobu_core::location::SshHost;
+use hakobu_proto::control::{Cipher, Machine, PathBytes, Ran, RunHereRequest, RunRequest};
 
-use crate::devices::{self, Agreed};
-use crate::far::{FarSide, STARTING};
+use crate::devices::Agreed;
+use crate::far::STARTING;
+use crate::login::Login;
 use crate::meet::{Meeting, Met};
 use crate::party::Party;
+use crate::passes::Pass;
 use crate::places::{self, AtTarget};
+use crate::plan::{self, Plan, Planner};
 use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Verify};
 use crate::side::{Side, Stop};
-use crate::ssh::{Prompts, SshSettings, Way, find_uploads};
+use crate::ssh::Prompts;
+use crate::told::Told;
 
 /// From this round trip on, connections are limited by their windows rather than by the processor.
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
@@ -66,21 +64,38 @@ pub struct Transfer {
     pub target: Option<Vec<u8>>,
     /// From the start until both ends were ready.
     pub connect: Duration,
-    /// Bytes sent and received by the engine's side; none where no connection was made.
+    /// Bytes sent and received by the engine's side, of all attempts; none where no connection was
+    /// made, or where the engine's machine was lost before it could tell.
     pub wire_bytes: Option<(u64, u64)>,
     /// The most memory of the process at the source and of the one at the target.
     pub peak_memory_bytes: (Option<u64>, Option<u64>),
     /// Whether data was checked as it was written.
     pub verified: bool,
+    /// Each source with its target, where several were given in pairs.
+    pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The passes over a source in use, if there were any.
+    pub passes: Vec<Pass>,
 }
 
 /// Copies. Everything that went wrong is in the result.
 pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {
+    match &request.passes {
+        Some(passes) => crate::passes::run(request, passes, surroundings),
+        None => copy_agreed(request, surroundings, &mut Agreed::default()),
+    }
+}
+
+/// Copies once, where the disk to overwrite may have been agreed on before.
+pub fn copy_agreed(
+    request: &CopyRequest,
+    surroundings: &mut Surroundings<'_>,
+    agreed: &mut Agreed,
+) -> Transfer {
     let began = Instant::now();
     let mut earlier: Option<Summary> = None;
+    let mut earlier_wire_bytes = None;
     let mut pause = Duration::from_millis(500);
     let mut lost_at = None;
-    let mut agreed = Agreed::default();
     // Why the connection was lost, for when nothing better is known in the end.
     let mut lost_by: Option<Error> = None;
     loop {
@@ -88,7 +103,7 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
         let login_limit = lost_at.map(|lost: Instant| {
             request.retry_for.saturating_sub(lost.elapsed()).clamp(LOGIN_AGAIN_MIN, LOGIN_AGAIN_MAX)
         });
-        let agreed = &mut agreed;
+        let agreed = &mut *agreed;
         let attempt = Attempt { request, surroundings: &mut *surroundings, began, login_limit, agreed };
         if let Err(error) = attempt.run(&mut transfer) {
             transfer.summary.fatal.get_or_insert(error);
@@ -100,6 +115,7 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
         if let Some(earlier) = &earlier {
             add_earlier(&mut transfer.summary, earlier);
         }
+        transfer.wire_bytes = sum(transfer.wire_bytes, earlier_wire_bytes);
         let may_retry = |error: &Error| error.may_retry() || (earlier.is_some() && is_of_the_line(error));
         let Some(error) = transfer.summary.fatal.clone().filter(may_retry) else { return transfer };
         // The time counts from the moment the connection was lost, anew whenever something moved.
@@ -129,7 +145,18 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
             return transfer;
         }
         pause = (pause * 2).min(PAUSE_MAX);
+        earlier_wire_bytes = transfer.wire_bytes;
         earlier = Some(transfer.summary);
+    }
+}
+
+/// What both attempts had on the wire, as far as it is known.
+fn sum(now: Option<(u64, u64)>, earlier: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (now, earlier) {
+        (Some(now), Some(earlier)) => {
+            Some((now.0.saturating_add(earlier.0), now.1.saturating_add(earlier.1)))
+        }
+        (known, None) | (None, known) => known,
     }
 }
 
@@ -151,7 +178,8 @@ fn sleep(time: Duration, cancel: &AtomicBool) -> bool {
     true
 }
 
-/// Adds what earlier attempts did: what they brought over is unchanged for the later ones.
+/// Adds what earlier attempts did: what they brought over is unchanged for the later ones. Bytes
+/// that were sent again are counted again, as is the time that they took.
 fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     let (now, before) = (&mut summary.counters, &earlier.counters);
     // The figures come from another machine, so the sums may be anything.
@@ -168,6 +196,10 @@ fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     add(&mut summary.transfer_ns, earlier.transfer_ns);
     for loss in &earlier.losses {
         match summary.losses.iter_mut().find(|known| known.what == loss.what) {
+            // These are counted of what was found equal as well.
+            Some(known) if matches!(loss.what, LossKind::HardLinks | LossKind::Holes | LossKind::Owner) => {
+                known.count = known.count.max(loss.count);
+            }
             Some(known) => add(&mut known.count, loss.count),
             None => summary.losses.push(loss.clone()),
         }
@@ -199,38 +231,34 @@ struct Attempt<'a, 'b> {
 impl Attempt<'_, '_> {
     fn run(mut self, transfer: &mut Transfer) -> Result<()> {
         let mut parties = self.parties()?;
-        let sources = self.look_at_sources(&mut parties.source)?;
-        let target = self.look_at_target(parties.target())?;
-        let landing = self.landing(&sources, &target)?;
-        let disk = devices::check(
-            self.request,
-            (&sources, &target),
-            self.agreed,
-            self.surroundings.prompts,
-            self.surroundings.observer,
-        )?;
-        let (root, places) = root_and_places(&landing, &target)?;
-        self.refuse_nesting(&mut parties, &sources, &root, &places)?;
-        transfer.sources = sources.iter().map(|source| parties.source.name_of(&source.resolved)).collect();
-        transfer.target = Some(parties.target().name_of(&target.resolved));
-        self.surroundings.observer.event(Event::Located {
-            sources: transfer.sources.clone(),
-            target: parties.target().name_of(&landed(&root, &places, &landing)),
-        });
-        let identity = self.identity(transfer);
-        transfer.job = Some(identity.iter().map(|byte| format!("{byte:02x}")).collect());
-        let job = self.job(&mut parties, &sources, (&landing, target.found), &places);
-        let mut grant = grant(&sources, &places, &landing, &parties);
-        grant.places.iter_mut().for_each(|place| place.device.clone_from(&disk));
+        let plan = {
+            let Parties { source, target } = &mut parties;
+            let mut planner = Planner {
+                request: self.request,
+                agreed: self.agreed,
+                prompts: self.surroundings.prompts,
+                observer: self.surroundings.observer,
+            };
+            planner.plan(source, target.as_mut())?
+        };
+        transfer.sources.clone_from(&plan.sources);
+        transfer.target = Some(plan.target.clone());
+        let target = plan.landed.clone();
+        self.surroundings.observer.event(Event::Located { sources: plan.sources.clone(), target });
+        transfer.pairs.clone_from(&plan.pairs);
+        transfer.job = Some(plan.identity.iter().map(|byte| format!("{byte:02x}")).collect());
+        let job = self.job(&mut parties, &plan);
+        let Plan { identity, roots, root, grant, .. } = plan;
         transfer.verified = job.digest && !job.dry_run;
-        let roots = sources.iter().map(|source| PathBytes(source.root.clone())).collect();
         let named_root = parties.target().name_of(&root);
         let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
         let mut ran = match parties.target {
             None => {
                 transfer.connect = self.began.elapsed();
+                let told = Told::new(&observer, job.lanes);
                 let request = RunHereRequest { job, identity, roots, root, grant };
-                parties.source.run_here(request, &observer, &self.surroundings.cancel)?
+                let ran = parties.source.run_here(request, &told, &self.surroundings.cancel);
+                ran.or_else(|error| told.ran(error))?
             }
             Some(_) => {
                 self.run_apart(&mut parties, transfer, &observer, (job, identity, roots, root, grant))?
@@ -285,16 +313,24 @@ impl Attempt<'_, '_> {
         transfer.transport = if relay.is_some() { "agent, relayed" } else { "agent" };
         transfer.cipher = Some(cipher_name(cipher));
         transfer.connect = self.began.elapsed();
+        engine.depend_on(target)?;
+        let told = Told::new(observer, job.lanes);
         let request = RunRequest { job, roots, capabilities };
-        let ran = engine.run(request, observer, &self.surroundings.cancel);
+        let ran = engine.run(request, &told, &self.surroundings.cancel);
+        let lost = ran.is_err();
+        // Whoever asked for a stop does not want to wait for a farewell either.
+        let stopped = self.surroundings.cancel.load(Relaxed);
         let cut = match &ran {
+            _ if stopped => true,
             Ok(ran) => ran.summary.fatal.as_ref().is_some_and(Error::may_retry),
             Err(error) => error.may_retry(),
         };
         let served = target.end_serving(cut);
-        let mut ran = ran?;
-        transfer.wire_bytes = Some((ran.wire_sent_bytes, ran.wire_received_bytes));
+        let mut ran = ran.or_else(|error| told.ran(error))?;
+        transfer.wire_bytes = (!lost).then_some((ran.wire_sent_bytes, ran.wire_received_bytes));
         match served {
+            // Why the engine's machine was lost is known.
+            _ if lost => {}
             Ok(served) => {
                 transfer.peak_memory_bytes = (ran.peak_memory_bytes, served.peak_memory_bytes);
                 explain(&mut ran.summary, served.error);
@@ -313,8 +349,7 @@ impl Attempt<'_, '_> {
     // Machines
 
     fn parties(&mut self) -> Result<Parties> {
-        let source = host_of(&self.request.sources)?;
-        let target = self.request.target.ssh_host();
+        let (source, target) = plan::hosts(self.request)?;
         if source == target {
             let source = match source {
                 None => Party::Here(Box::new(Side::new(self.stop()))),
@@ -336,39 +371,14 @@ impl Attempt<'_, '_> {
             return Ok(Party::Here(Box::new(Side::with_identity(self.stop())?)));
         };
         let request = self.request;
-        let mut settings = SshSettings::new(host.host.clone().into_bytes());
-        settings.ssh_command =
-            request.ssh.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ");
-        settings.user = host.user.clone().map(String::into_bytes);
-        settings.port = host.port;
-        settings.time_limit = self.login_limit.unwrap_or(settings.time_limit);
-        settings.agent_path = request.agent.as_ref().map(|path| path.as_os_str().as_encoded_bytes().to_vec());
-        settings.sudo = request.sudo;
-        settings.uploads = std::env::current_exe().map(|program| find_uploads(&program)).unwrap_or_default();
-        let name = host.destination();
-        let mut far = FarSide::start(&settings, &name, self.surroundings.prompts);
-        // A program of another version is no obstacle where ours can be sent.
-        if far.as_ref().is_err_and(|error| error.kind == ErrorKind::Unsupported)
-            && !settings.uploads.is_empty()
-        {
-            settings.always_upload = true;
-            far = FarSide::start(&settings, &name, self.surroundings.prompts);
-        }
-        let far = far?;
-        let found = match far.way {
-            Way::OnPath => "found on its PATH",
-            Way::AtPath => "at the path given",
-            Way::Uploaded if settings.always_upload => "uploaded, as the one there is of another version",
-            Way::Uploaded => "uploaded, as none was found there",
+        let login = Login {
+            host,
+            ssh: &request.ssh,
+            agent: request.agent.as_deref(),
+            sudo: request.sudo,
+            time_limit: self.login_limit,
         };
-        if let (Some(path), Way::Uploaded, false) = (&request.agent, far.way, settings.always_upload) {
-            let words = format!("{} is not on {name}; the program was uploaded instead", path.display());
-            self.surroundings.observer.event(Event::Notice { words });
-        }
-        self.decided(
-            format!("agent on {name}: {found}"),
-            format!("version {}, {}", far.hello.program, far.hello.machine.system),
-        );
+        let far = login.start(self.surroundings.prompts, self.surroundings.observer)?;
         Ok(Party::There(Box::new(far)))
     }
 
@@ -387,116 +397,12 @@ impl Attempt<'_, '_> {
         cipher
     }
 
-    // Places
-
-    fn look_at_sources(&self, party: &mut Party) -> Result<Vec<SourceLook>> {
-        let asks = self
-            .request
-            .sources
-            .iter()
-            .map(|source| SourceAsk { path: source.path().to_vec(), contents: source.means_contents() });
-        let looks = party.look_at_sources(asks.collect())?;
-        if looks.len() != self.request.sources.len() {
-            return Err(Error::new(ErrorKind::Protocol, "looking at the sources", "an answer is missing"));
-        }
-        let looks = looks.into_iter().zip(&self.request.sources);
-        looks.map(|(look, source)| look.map_err(|error| places::on(party, source.path(), error))).collect()
-    }
-
-    fn look_at_target(&self, party: &mut Party) -> Result<TargetLook> {
-        let path = self.request.target.path();
-        party.look_at_target(path).map_err(|error| places::on(party, path, error))
-    }
-
-    fn landing(&self, sources: &[SourceLook], target: &TargetLook) -> Result<Landing> {
-        let found: Vec<_> = self
-            .request
-            .sources
-            .iter()
-            .zip(sources)
-            .map(|(location, look)| SourceFound { location, kind: look.kind })
-            .collect();
-        if self.request.mode != Mode::Copy {
-            if let Some(tree) = found.iter().find(|source| source.kind == Kind::Directory) {
-                let words =
-                    "sync and verify are for one file or disk in this version; hakobu copy brings over trees";
-                let error = Error::new(ErrorKind::Usage, "looking at the source", words);
-                return Err(error.at(tree.location.as_typed()));
-            }
-            if self.request.mode == Mode::Compare && matches!(target.found, TargetFound::Absent { .. }) {
-                let words = "there is nothing to compare with";
-                let error = Error::new(ErrorKind::NotFound, "looking at the target", words);
-                return Err(error.at(self.request.target.as_typed()));
-            }
-        }
-        if self.request.verify == Verify::Medium
-            && let Some(tree) = found.iter().find(|source| source.kind == Kind::Directory)
-        {
-            let words = "--verify medium is for single files and disks in this version";
-            let error = Error::new(ErrorKind::Usage, "looking at the source", words);
-            return Err(error.at(tree.location.as_typed()));
-        }
-        land(&found, &self.request.target, target.found)
-    }
-
-    /// Refuses a copy onto or into itself.
-    fn refuse_nesting(
-        &self,
-        parties: &mut Parties,
-        sources: &[SourceLook],
-        root: &[u8],
-        places: &[EntryPath],
-    ) -> Result<()> {
-        let target = parties.target();
-        let there = target.look_at_places(root, places).map_err(|error| places::on(target, root, error))?;
-        if there.len() != places.len() {
-            return Err(Error::new(ErrorKind::Protocol, "looking at the target", "an answer is missing"));
-        }
-        for ((source, place), typed) in sources.iter().zip(&there).zip(&self.request.sources) {
-            let is_directory = source.kind == Kind::Directory;
-            relation(&source.ancestry, is_directory, place).check(typed, &self.request.target)?;
-        }
-        Ok(())
-    }
-
     // The job
 
-    /// What a source's content is written to.
-    fn place(&self, landing: &Landing, source: &SourceLook, found: TargetFound) -> DraftKind {
-        let content = matches!(source.kind, Kind::File | Kind::BlockDevice);
-        match (landing.root, self.request.mode) {
-            (LandingRoot::Discard, _) => DraftKind::Sink,
-            (_, Mode::Compare) => DraftKind::Compare,
-            (LandingRoot::Device, _) => DraftKind::Device,
-            (LandingRoot::Parent, Mode::Delta) if content && found == TargetFound::File => DraftKind::InPlace,
-            _ => DraftKind::File,
-        }
-    }
-
-    fn job(
-        &self,
-        parties: &mut Parties,
-        sources: &[SourceLook],
-        (landing, found): (&Landing, TargetFound),
-        places: &[EntryPath],
-    ) -> Job {
-        let items = sources
-            .iter()
-            .zip(places)
-            .enumerate()
-            .map(|(root, (source, place))| Item {
-                root: root as u16,
-                source: source.entry.clone(),
-                target: place.clone(),
-                place: self.place(landing, source, found),
-            })
-            .collect();
-        let replaced = |path: &EntryPath| {
-            sources.iter().zip(places).any(|(source, place)| place == path && source.entry.is_root())
-        };
+    fn job(&self, parties: &mut Parties, plan: &Plan) -> Job {
         Job {
-            items,
-            make_directory: landing.create_target_directory.clone().filter(|path| !replaced(path)),
+            items: plan.items.clone(),
+            make_directory: plan.make_directory.clone(),
             lanes: self.lanes(parties),
             digest: self.request.verify != Verify::None,
             clone: !matches!(self.request.verify, Verify::Wire | Verify::Medium),
@@ -528,81 +434,8 @@ impl Attempt<'_, '_> {
         lanes
     }
 
-    /// The same for the same sources, target and far user.
-    fn identity(&self, transfer: &Transfer) -> [u8; 16] {
-        let mut hasher = blake3::Hasher::new_derive_key("hakobu job identity 1");
-        for text in transfer.sources.iter().chain(&transfer.target) {
-            hasher.update(&(text.len() as u64).to_le_bytes());
-            hasher.update(text);
-        }
-        let user =
-            |location: &Location| location.ssh_host().and_then(|host| host.user.clone()).unwrap_or_default();
-        hasher.update(user(&self.request.target).as_bytes());
-        let mut identity = [0; 16];
-        identity.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-        identity
-    }
-
     fn decided(&self, choice: String, reason: String) {
         self.surroundings.observer.event(Event::Decision { choice, reason });
-    }
-}
-
-/// The one host that all sources are on; none for this machine.
-fn host_of(sources: &[Location]) -> Result<Option<&SshHost>> {
-    let mut hosts = sources.iter().map(Location::ssh_host);
-    let first = hosts.next().flatten();
-    if hosts.all(|host| host == first) {
-        return Ok(first);
-    }
-    let words = "all sources have to be on one machine; copy from one machine at a time";
-    Err(Error::new(ErrorKind::Usage, "looking at the sources", words))
-}
-
-/// The target's root directory, and each source's place below it.
-fn root_and_places(landing: &Landing, target: &TargetLook) -> Result<(Vec<u8>, Vec<EntryPath>)> {
-    Ok(match landing.root {
-        LandingRoot::Target => (target.resolved.clone(), landing.places.clone()),
-        LandingRoot::Parent => (target.parent.clone(), landing.places.clone()),
-        LandingRoot::Discard | LandingRoot::Device => {
-            (target.parent.clone(), vec![EntryPath::new(target.name.clone())?])
-        }
-    })
-}
-
-/// The place where a single source lands, or the directory in which several do.
-fn landed(root: &[u8], places: &[EntryPath], landing: &Landing) -> Vec<u8> {
-    let mut landed = root.to_vec();
-    let place = match places {
-        [place] => Some(place),
-        _ => landing.create_target_directory.as_ref(),
-    };
-    if let Some(place) = place.filter(|place| !place.is_root()) {
-        if landed != b"/" {
-            landed.push(b'/');
-        }
-        landed.extend_from_slice(place.as_bytes());
-    }
-    landed
-}
-
-fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, parties: &Parties) -> Grant {
-    // In a push and on one machine the engine's side is the user's own; elsewhere it is a stranger.
-    let trusted = parties.target.is_none() || parties.source.is_here();
-    let mut granted: BTreeMap<EntryPath, bool> = BTreeMap::new();
-    for (source, place) in sources.iter().zip(places) {
-        *granted.entry(place.clone()).or_default() |= source.kind == Kind::Directory;
-    }
-    if let Some(directory) = &landing.create_target_directory {
-        granted.entry(directory.clone()).or_default();
-    }
-    let files_only = sources.iter().all(|source| matches!(source.kind, Kind::File | Kind::BlockDevice));
-    Grant {
-        places: granted.into_iter().map(|(path, tree)| GrantedPlace::new(path, tree)).collect(),
-        may_chown: true,
-        may_set_id: trusted,
-        bytes_max: files_only
-            .then(|| sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add)),
     }
 }
 
@@ -628,9 +461,4 @@ fn cipher_name(cipher: Cipher) -> &'static str {
         Cipher::None => CipherChoice::None,
     }
     .name()
-}
-
-/// One word for a command line that is split as a shell splits it.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

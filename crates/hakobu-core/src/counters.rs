@@ -67,7 +67,7 @@ counters! {
     entries_attributes_only,
     /// Entries that only the target has.
     entries_only_in_target,
-    /// Entries left out on purpose (sockets).
+    /// Entries left out on purpose: sockets, and those of a name that an earlier source has as well.
     entries_skipped,
     /// Entries that could not be copied.
     entries_failed,

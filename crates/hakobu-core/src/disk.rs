@@ -69,6 +69,8 @@ pub struct DeviceFacts {
     /// What could not be found out, and why.
     #[serde(deserialize_with = "bounded_texts::<_, NOTES_MAX>")]
     pub notes: Vec<String>,
+    /// Some or all of what is looked at on it could not be read, so that it may hold anything.
+    pub contents_hidden: bool,
 }
 
 impl DeviceFacts {
@@ -94,6 +96,10 @@ impl DeviceFacts {
         }
     }
 }
+
+/// The disks of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskList(#[serde(deserialize_with = "bounded_list::<_, _, DISKS_MAX>")] pub Vec<DeviceFacts>);
 
 /// A partition, as the table on the device has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -78,32 +78,39 @@ pub struct Completion {
     pub result: Result<Outcome>,
 }
 
+/// What the room for a piece is aligned to, so that devices can be read straight into it.
+pub const PIECE_ALIGNMENT: usize = 4096;
+
 /// The room for one piece, allocated once and reused.
 #[derive(Debug)]
 pub struct PieceBuffer {
     bytes: Box<[u8]>,
+    begin: usize,
     filled: usize,
 }
 
 impl PieceBuffer {
     /// A new, empty buffer of [`PIECE_BYTES`].
     pub fn new() -> Self {
-        Self { bytes: vec![0; PIECE_BYTES as usize].into_boxed_slice(), filled: 0 }
+        let bytes = vec![0; PIECE_BYTES as usize + PIECE_ALIGNMENT].into_boxed_slice();
+        let begin = bytes.as_ptr().align_offset(PIECE_ALIGNMENT).min(PIECE_ALIGNMENT);
+        Self { bytes, begin, filled: 0 }
     }
 
     /// The bytes in it.
     pub fn filled(&self) -> &[u8] {
-        &self.bytes[..self.filled]
+        &self.bytes[self.begin..self.begin + self.filled]
     }
 
-    /// All its room, to be filled.
+    /// All its room, to be filled: [`PIECE_BYTES`], beginning at a multiple of
+    /// [`PIECE_ALIGNMENT`].
     pub fn room(&mut self) -> &mut [u8] {
-        &mut self.bytes
+        &mut self.bytes[self.begin..self.begin + PIECE_BYTES as usize]
     }
 
     /// Says how many bytes were put into the room.
     pub fn set_filled(&mut self, filled: usize) {
-        assert!(filled <= self.bytes.len(), "a buffer cannot hold more than its room");
+        assert!(filled <= PIECE_BYTES as usize, "a buffer cannot hold more than its room");
         self.filled = filled;
     }
 }
@@ -305,11 +312,12 @@ pub enum Operation {
         /// Where the bytes go.
         buffer: PieceBuffer,
     },
-    /// Say what a directory has that is not copied: answered with [`Outcome::Stored`]. Source.
+    /// Say which extended attributes a directory or file has that are not copied: answered with
+    /// [`Outcome::Stored`]. Fails if one of them must not be lost. Source.
     Losses {
         /// Which root.
         root: u16,
-        /// The directory.
+        /// The entry.
         path: EntryPath,
     },
     /// Open a file for [`Operation::Clone`]. Source.

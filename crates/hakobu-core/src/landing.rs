@@ -4,6 +4,10 @@
 //! into it when it is a directory or ends in `/`. Several sources go into TARGET. Whether TARGET
 //! exists changes nothing for a directory (rsync departs from that for an empty one; this rule
 //! does not).
+//!
+//! Sources may land on one place, or one within the other: `dir/ other/ TARGET`. They are merged:
+//! of two files of one name that of the source named first is copied, the other is left out and
+//! counted as skipped. The engine sees to that ([`crate::engine`]).
 
 use crate::entry::Kind;
 use crate::error::{Error, ErrorKind, Result};
@@ -187,8 +191,8 @@ fn into_directory(sources: &[SourceFound<'_>], root: LandingRoot, directory: &En
     Ok(Landing { root, places, create_target_directory: None })
 }
 
-/// Directories that land on one place are merged, as rsync does; of anything else the second
-/// would silently replace the first.
+/// Directories that land on one place are merged, as rsync does; anything else that the user named
+/// would be left out although it was named.
 fn check_apart(sources: &[SourceFound<'_>], places: &[EntryPath]) -> Result<()> {
     let mut by_place: Vec<_> = places.iter().zip(sources).collect();
     by_place.sort_by_key(|(place, _)| *place);

@@ -21,6 +21,7 @@ pub mod job;
 pub mod landing;
 pub mod listing;
 pub mod location;
+pub mod losses;
 pub mod pack;
 pub mod path;
 pub mod planner;

@@ -83,6 +83,10 @@ pub struct Report {
     pub differences: Vec<ReportDifference>,
     /// The bytes of all pieces that differ.
     pub differing_bytes: u64,
+    /// Each source with its target and digest, where several were given in pairs.
+    pub pairs: Vec<ReportPair>,
+    /// The passes over a source in use; the other figures are those of the last one.
+    pub passes: Vec<ReportPass>,
     /// Whether it went on where an earlier run had stopped.
     pub resumed: bool,
     /// The most memory of each side.
@@ -237,6 +241,26 @@ impl From<&Failure> for ReportFailure {
     }
 }
 
+/// One source with its target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportPair {
+    /// The source, with its host.
+    pub source: String,
+    /// The target, with its host.
+    pub target: String,
+    /// BLAKE3 of the content, if it was taken.
+    pub digest_blake3: Option<String>,
+}
+
+/// One pass over a source in use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReportPass {
+    /// How long it took, login included.
+    pub seconds: f64,
+    /// Bytes that differed and were written.
+    pub written_bytes: u64,
+}
+
 /// A range in which the target differs from the source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportDifference {
@@ -329,6 +353,8 @@ impl Default for Report {
             failures: Vec::new(),
             differences: Vec::new(),
             differing_bytes: 0,
+            pairs: Vec::new(),
+            passes: Vec::new(),
             resumed: false,
             peak_memory_bytes: PeakMemory::default(),
             bytes_done: 0,

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::disk::DeviceFacts;
+use hakobu_core::disk::{DeviceFacts, DiskList};
 use hakobu_core::engine::Summary;
 use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -81,6 +81,8 @@ pub enum Request {
     Cancel,
     /// End a session as the target's side: no connection is needed any more.
     EndServing,
+    /// List the disks of this machine.
+    Disks,
 }
 
 /// From an agent to the controller.
@@ -108,6 +110,8 @@ pub enum Answer {
     Served(Served),
     /// The request makes no sense here; the agent ends.
     Refused(Error),
+    /// The disks.
+    Disks(Result<DiskList>),
 }
 
 /// Who an agent is.

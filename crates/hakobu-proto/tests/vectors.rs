@@ -11,6 +11,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use hakobu_core::checksum::crc64;
+use hakobu_core::disk::{DeviceFacts, DeviceNumber, DiskList, Use, UseKind};
 use hakobu_core::endpoint::{self, Change, Loss, LossKind, Outcome};
 use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
 use hakobu_core::error::{Error, ErrorKind};
@@ -94,6 +95,17 @@ fn metadata() -> Metadata {
     let Attributes { mode, uid, gid, mtime } = attributes();
     let ctime = Time { seconds: -1, nanoseconds: 999_999_999 };
     Metadata { kind: Kind::File, mode, uid, gid, size_bytes: 5, mtime, ctime, links: 2, sparse: false }
+}
+
+/// A disk of which little is known.
+fn disk() -> DeviceFacts {
+    let mut disk =
+        DeviceFacts { name: b"sda".to_vec(), path: b"/dev/sda".to_vec(), ..DeviceFacts::default() };
+    disk.identity.id = "made.1".to_owned();
+    disk.identity.number = DeviceNumber { major: 8, minor: 0 };
+    disk.size_bytes = 1 << 30;
+    disk.uses.push(Use { device: b"sda".to_vec(), kind: UseKind::Swap });
+    disk
 }
 
 fn no_space() -> Error {
@@ -231,7 +243,9 @@ fn control_messages() {
     vectors.message("request connect", &Request::Connect(connect));
     vectors.message("request cancel", &Request::Cancel);
     vectors.message("request end serving", &Request::EndServing);
+    vectors.message("request disks", &Request::Disks);
     let listening = Listening { port: 5000, addresses: vec!["192.0.2.1".to_owned()] };
     vectors.message("answer listening", &Answer::Listening(Ok(listening)));
     vectors.message("answer refused", &Answer::Refused(no_space()));
+    vectors.message("answer disks", &Answer::Disks(Ok(DiskList(vec![disk()]))));
 }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Args, Command, Parser, Subcommand};
+use clap::{ArgAction, Args, Command, CommandFactory, Parser, Subcommand};
 
 /// Moves files and trees between machines, as fast as the hardware allows.
 #[derive(Debug, Parser)]
@@ -37,6 +37,9 @@ pub enum Verb {
     /// Compare both sides, read where they are, and list what differs; writes nothing (one disk or file)
     #[command(after_help = VERIFY_HELP)]
     Verify(Box<CopyArguments>),
+    /// List the disks of a machine: what they are, what is on them, what uses them
+    #[command(after_help = DISKS_HELP)]
+    Disks(DisksArguments),
     /// Serve the other side (started over ssh)
     #[command(hide = true)]
     Agent,
@@ -70,7 +73,8 @@ Examples:
   hakobu copy /dev/sdb host:/dev/sdc         a disk onto a disk: shows it, and asks for its ID
   hakobu copy /dev/sdb host:/images/sdb.img  a disk into an image; zeros become holes
 
-Interrupted? Run the same command again: complete files are not sent again.
+Interrupted? Run the same command again: complete files are not sent again, and disks and files from
+64 MiB on go on where they were.
 
 Exit codes: 0 done and stable at the target, 1 failed, 2 wrong usage, 3 partly done (some entries
 failed, each is listed), 5 a source changed while it was read, 6 refused (it would destroy, another
@@ -100,6 +104,43 @@ Examples:
 Exit codes: 0 equal, 1 failed, 2 wrong usage, 4 there are differences (listed), 5 the source changed
 while it was read, 6 refused, 130 interrupted.";
 
+const DISKS_HELP: &str = "\
+Nothing is written. As root more is seen: what is on the disks, and which processes write to them.
+
+The ID stays when the kernel's names change; --confirm of the other verbs takes it. Partitions stand
+below their disk. A column of sectors with two figures has the logical and the physical size in bytes.
+
+Examples:
+  hakobu disks                  the disks of this machine
+  hakobu disks host             those of another one
+  hakobu disks --json | jq -r '.disks[] | select(.uses == []) | .id'
+
+Exit codes: 0 listed, 1 failed, 2 wrong usage.";
+
+/// The arguments of `disks`.
+#[derive(Debug, Args)]
+pub struct DisksArguments {
+    /// host, user@host or ssh://host:port [default: this machine]
+    #[arg(value_name = "HOST")]
+    pub host: Option<OsString>,
+
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+
+    /// The ssh to log in with, its options included: 'ssh -p 2222 -i key' [env: HAKOBU_SSH]
+    #[arg(short = 'e', long, value_name = "COMMAND", help_heading = "The way there")]
+    pub ssh: Option<OsString>,
+
+    /// The hakobu on the other machine [default: found on its PATH, else uploaded for this run]
+    #[arg(long, value_name = "PATH", help_heading = "The way there")]
+    pub agent: Option<PathBuf>,
+
+    /// Run the other side under sudo
+    #[arg(long, help_heading = "The way there")]
+    pub sudo: bool,
+}
+
 /// The arguments of `copy`, `sync` and `verify`.
 #[derive(Debug, Args)]
 pub struct CopyArguments {
@@ -108,8 +149,8 @@ pub struct CopyArguments {
     pub sources: Vec<OsString>,
 
     /// Where it goes: a path, host:path or ssh://host:port/path
-    #[arg(value_name = "TARGET")]
-    pub target: OsString,
+    #[arg(required = true, value_name = "TARGET")]
+    pub target: Option<OsString>,
 
     /// Only say what would be done
     #[arg(short = 'n', long)]
@@ -118,7 +159,7 @@ pub struct CopyArguments {
     /// wire: check local copies too, by reading; medium: read back from the disk what was written, of one
     /// disk or file; none: check nothing [default: check what travels]
     #[arg(long, value_name = "HOW", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(now_and_later(&["none", "wire"], &["medium"])))]
+        value_parser = PossibleValuesParser::new(["none", "wire", "medium"]))]
     pub verify: Option<String>,
 
     /// The disk to overwrite, by its ID: no question is asked (see hakobu disks)
@@ -128,6 +169,27 @@ pub struct CopyArguments {
     /// Read a disk that is in use; what is written meanwhile may be copied half
     #[arg(long, help_heading = "Disks")]
     pub live: bool,
+
+    /// Several disks or files at once: a file with SOURCE and TARGET on each line
+    #[arg(long, value_name = "FILE", help_heading = "Disks", conflicts_with_all = ["sources", "target"])]
+    pub pairs: Option<PathBuf>,
+
+    /// This many passes over a disk in use, the last one after --before-last-pass (sync)
+    #[arg(long, value_name = "N", help_heading = "Disks",
+        value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub passes: Option<u32>,
+
+    /// Passes until the last one will be shorter than this (sync)
+    #[arg(long, value_name = "DURATION", help_heading = "Disks")]
+    pub until_under: Option<String>,
+
+    /// Run this here before the last pass, to hold the source still: 'fsfreeze -f /data'
+    #[arg(long, value_name = "COMMAND", help_heading = "Disks")]
+    pub before_last_pass: Option<String>,
+
+    /// Run this here after the last pass, however it ended: 'fsfreeze -u /data'
+    #[arg(long, value_name = "COMMAND", help_heading = "Disks")]
+    pub after_last_pass: Option<String>,
 
     /// stop, or skip: go on behind what cannot be read, with zeros in its place, and list it
     #[arg(long, value_name = "HOW", default_value = "stop", help_heading = "Disks",
@@ -227,6 +289,39 @@ pub struct CopyArguments {
 fn now_and_later(now: &[&'static str], later: &[&'static str]) -> Vec<PossibleValue> {
     let hidden = later.iter().map(|name| PossibleValue::new(*name).hide(true));
     now.iter().copied().map(PossibleValue::new).chain(hidden).collect()
+}
+
+/// Options that make sense for `sync` only.
+const OF_SYNC: [&str; 4] = ["passes", "until_under", "before_last_pass", "after_last_pass"];
+/// Options that make no sense where nothing is written.
+const OF_WRITING: [&str; 6] = ["confirm", "restart", "verify", "durable", "require", "on_read_error"];
+
+/// All that can be typed. The verbs share their arguments; each shows those that are for it.
+pub fn command() -> Command {
+    let without = |options: &'static [&'static str]| {
+        move |verb: Command| {
+            options.iter().fold(verb, |verb, name| verb.mut_arg(name, |option| option.hide(true)))
+        }
+    };
+    Cli::command()
+        .mut_subcommand("copy", without(&OF_SYNC))
+        .mut_subcommand("verify", without(&OF_SYNC))
+        .mut_subcommand("verify", without(&OF_WRITING))
+}
+
+/// As [`command`], for a command line on which `--pairs` names all sources and targets.
+pub fn command_for(arguments: &[OsString]) -> Command {
+    let is_pairs = |argument: &OsString| argument.as_encoded_bytes().starts_with(b"--pairs");
+    if !arguments.iter().take_while(|argument| *argument != "--").any(is_pairs) {
+        return command();
+    }
+    let without_places = |verb: Command| {
+        verb.mut_arg("sources", |sources| sources.required(false).num_args(1).action(ArgAction::Set))
+            .mut_arg("target", |target| target.required(false))
+    };
+    ["copy", "sync", "verify"]
+        .into_iter()
+        .fold(command(), |all, verb| all.mut_subcommand(verb, without_places))
 }
 
 /// The same command without what is hidden: what completions may offer.

@@ -63,6 +63,7 @@ fn render_settings(typed: &CopyArguments, mode: Mode) -> RenderSettings {
 
 fn machines(request: &CopyRequest) -> Machines {
     let ends = request.sources.iter().chain([&request.target]);
+    let ends = ends.chain(request.pairs.iter().flat_map(|pair| [&pair.0, &pair.1]));
     let far = ends.filter_map(Location::ssh_host).map(|host| host.destination()).collect();
     Machines { far, sudo: request.sudo }
 }
@@ -70,7 +71,9 @@ fn machines(request: &CopyRequest) -> Machines {
 /// What only the program knows of a run.
 fn base_report(request: &CopyRequest, arguments: &[OsString]) -> Report {
     let end = |location: &Location| ReportEnd::typed(location.as_typed());
-    let mut sources = request.sources.iter().map(end);
+    let paired = request.pairs.iter().map(|pair| &pair.0);
+    let mut sources = request.sources.iter().chain(paired).map(end);
+    let target = request.pairs.first().map_or(&request.target, |pair| &pair.1);
     Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: shell::quote_all(arguments),
@@ -78,7 +81,7 @@ fn base_report(request: &CopyRequest, arguments: &[OsString]) -> Report {
         dry_run: request.dry_run,
         source: sources.next().unwrap_or_default(),
         further_sources: sources.collect(),
-        target: end(&request.target),
+        target: end(target),
         ..Report::default()
     }
 }

@@ -34,7 +34,8 @@ pub fn errors(errors: &[Error]) -> u8 {
     errors.first().map_or(FAILED, |error| code_of(error.kind))
 }
 
-fn code_of(kind: ErrorKind) -> u8 {
+/// The code that belongs to an error.
+pub fn code_of(kind: ErrorKind) -> u8 {
     outcome(&OutcomeFacts { fatal: Some(kind), ..OutcomeFacts::default() }).exit_code()
 }
 

@@ -4,9 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use clap::CommandFactory;
-
-use crate::cli::Cli;
+use crate::cli;
 use crate::shell;
 
 mod table;
@@ -71,7 +69,7 @@ struct Scan {
 impl Scan {
     fn new() -> Self {
         let mut own = vec![("--help".to_owned(), false), ("-h".to_owned(), false)];
-        let command = Cli::command();
+        let command = cli::command();
         for option in command.find_subcommand("copy").into_iter().flat_map(|copy| copy.get_opts()) {
             let takes_value = option.get_action().takes_values();
             own.extend(option.get_long().map(|long| (format!("--{long}"), takes_value)));

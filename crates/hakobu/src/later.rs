@@ -3,10 +3,9 @@
 use std::ffi::OsString;
 
 /// The verbs, and what serves in their place until they are there.
-const LATER_VERBS: [(&str, &str); 16] = [
+const LATER_VERBS: [(&str, &str); 15] = [
     ("digest", "b3sum prints the same digest"),
     ("scan", "hakobu copy --dry-run lists what differs"),
-    ("disks", "lsblk lists the disks of a machine"),
     ("probe", "hakobu copy --why says what limits a transfer"),
     ("bench", "cargo xtask bench, in the source tree, compares with the usual tools"),
     ("doctor", "hakobu copy --why says what limits a transfer"),

@@ -7,12 +7,14 @@
 pub mod agent_command;
 pub mod cli;
 pub mod copy;
+pub mod disks;
 pub mod exit;
 pub mod first_word;
 pub mod foreign;
 pub mod later;
 pub mod manual;
 pub mod output;
+pub mod pairs;
 pub mod prompts;
 pub mod render;
 pub mod report_file;
@@ -26,7 +28,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 use hakobu_core::job::Mode;
 
 use crate::cli::{Cli, Verb};
@@ -44,8 +46,9 @@ fn dispatch(arguments: &[OsString]) -> u8 {
     if let Some(words) = wrong.or_else(|| foreign::check(arguments)) {
         return exit::wrong_usage(&words);
     }
-    let parsed =
-        Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = cli::command_for(arguments)
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Cli::from_arg_matches(&matches));
     match parsed {
         Err(error) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {
             exit::wrong_usage(&first_word::no_such_verb(arguments))
@@ -54,10 +57,11 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, Mode::Copy, arguments),
         Ok(Cli { verb: Verb::Sync(options) }) => copy::copy(&options, Mode::Delta, arguments),
         Ok(Cli { verb: Verb::Verify(options) }) => copy::copy(&options, Mode::Compare, arguments),
+        Ok(Cli { verb: Verb::Disks(options) }) => disks::disks(&options),
         Ok(Cli { verb: Verb::Agent }) => agent_command::agent(),
         Ok(Cli { verb: Verb::Completions { shell } }) => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut cli::offered(&Cli::command()), "hakobu", &mut script);
+            clap_complete::generate(shell, &mut cli::offered(&cli::command()), "hakobu", &mut script);
             output::print(&script)
         }
         Ok(Cli { verb: Verb::Man { verb } }) => man_page(verb.as_deref()),

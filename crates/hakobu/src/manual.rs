@@ -2,11 +2,11 @@
 
 use std::io;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-use crate::cli::Cli;
+use crate::cli;
 
 /// How `copy` is typed.
 const COPY_USAGE: &str = "hakobu copy [OPTION]... SOURCE... TARGET";
@@ -16,7 +16,7 @@ const COPY_USAGE: &str = "hakobu copy [OPTION]... SOURCE... TARGET";
 /// # Errors
 /// None that is known; the page is written to memory.
 pub fn page(verb: Option<&str>) -> Option<io::Result<Vec<u8>>> {
-    let mut program = Cli::command().mut_subcommand("copy", |copy| copy.override_usage(COPY_USAGE));
+    let mut program = cli::command().mut_subcommand("copy", |copy| copy.override_usage(COPY_USAGE));
     program.build();
     let command = match verb {
         None => program,

@@ -17,6 +17,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::words::{self, Machines};
 
+pub mod disks;
 pub mod json;
 pub mod progress;
 pub mod summary;

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use hakobu_agent::passes::Pass;
 use hakobu_agent::request::{CopyRequest, Verify};
 use hakobu_agent::transfer::{self, Surroundings, Transfer};
-use hakobu_core::digest::hex;
+use hakobu_core::digest::{Digest, hex};
 use hakobu_core::error::ErrorKind;
-use hakobu_core::report::{Report, ReportDifference, ReportEnd, ReportLoss, Verified};
+use hakobu_core::report::{
+    Report, ReportDifference, ReportEnd, ReportLoss, ReportPair, ReportPass, Verified,
+};
 
 use crate::prompts::Terminal;
 use crate::render::Renderer;
@@ -50,6 +53,9 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.resumed = summary.counters.bytes_resumed > 0;
     report.differences = summary.differences.iter().map(ReportDifference::from).collect();
     report.differing_bytes = summary.differing_bytes;
+    report.pairs = pairs(&transfer.pairs, &summary.digests);
+    let pass = |pass: &Pass| ReportPass { seconds: pass.seconds, written_bytes: pass.written_bytes };
+    report.passes = transfer.passes.iter().map(pass).collect();
     report.digest_blake3 = summary.digest.as_ref().map(hex);
     if report.digest_blake3.is_none() {
         report.digest_blake3_reason =
@@ -61,6 +67,20 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     let interrupted = summary.fatal.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
     report.conclude(&summary.failures, summary.fatal.as_ref(), interrupted);
     report
+}
+
+/// What became of pairs; their roots are numbered in their order.
+fn pairs(pairs: &[(Vec<u8>, Vec<u8>)], digests: &[(u16, Digest)]) -> Vec<ReportPair> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let pair = |(index, (source, target)): (usize, &(Vec<u8>, Vec<u8>))| {
+        let digest = digests.iter().find(|(root, _)| usize::from(*root) == index);
+        ReportPair {
+            source: text(source),
+            target: text(target),
+            digest_blake3: digest.map(|(_, digest)| hex(digest)),
+        }
+    };
+    pairs.iter().enumerate().map(pair).collect()
 }
 
 fn resolved(place: &[u8]) -> ReportEnd {

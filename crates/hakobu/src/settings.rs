@@ -3,16 +3,19 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
+use hakobu_agent::disks::DisksRequest;
+use hakobu_agent::passes::Passes;
 use hakobu_agent::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::job::{LANES_MAX, Mode};
-use hakobu_core::location::Location;
+use hakobu_core::location::{Location, SshHost};
 use hakobu_core::units::{format_rate_and_bits, parse_bytes, parse_duration};
 
-use crate::cli::CopyArguments;
-use crate::shell;
+use crate::cli::{CopyArguments, DisksArguments};
+use crate::{pairs, shell};
 
 /// The kinds that `--require` knows.
 const REQUIREMENTS: [LossKind; 6] =
@@ -32,12 +35,19 @@ pub fn request(
     refuse_later(typed, &mut found);
     let sources = typed.sources.iter().map(|source| Location::parse(source.as_bytes()));
     let sources = sources.filter_map(|source| found.keep(source)).collect();
-    let target = found.keep(Location::parse(typed.target.as_bytes())).unwrap_or_default();
+    let target = typed.target.as_ref().map(|target| Location::parse(target.as_bytes()));
+    let target = target.and_then(|target| found.keep(target)).unwrap_or_default();
     let mut request = CopyRequest { sources, target, mode, ..CopyRequest::default() };
+    if let Some(file) = &typed.pairs {
+        request.pairs = found.keep(pairs::read(file)).unwrap_or_default();
+    }
     if mode != Mode::Copy && typed.sources.len() > 1 {
         found.usage("SOURCE", "there is one source in this version");
     }
     (request.restart, request.live) = (typed.restart, typed.live);
+    request.passes = passes(typed, mode, &mut found);
+    // That is what passes are for.
+    request.live |= request.passes.is_some();
     request.confirmed.clone_from(&typed.confirm);
     request.skip_unreadable = typed.on_read_error == "skip";
     request.lanes = found.keep(lanes(&typed.lanes)).unwrap_or_default();
@@ -60,25 +70,71 @@ pub fn request(
         Ok(duration) => request.retry_for = duration,
         Err(error) => found.usage("--retry-for", error.to_string()),
     }
-    let ssh = typed.ssh.clone().map(|command| ("--ssh", command));
-    let ssh = ssh.or(environment_ssh.filter(|ssh| !ssh.is_empty()).map(|ssh| ("HAKOBU_SSH", ssh)));
-    if let Some((name, command)) = ssh {
-        match shell::split(&command) {
-            Ok(words) => request.ssh = words,
-            Err(words) => found.usage(name, words),
-        }
-    }
-    request.agent = typed.agent.clone();
-    if let Some(agent) = &typed.agent {
-        let path = agent.as_os_str().as_bytes();
-        if path.is_empty() || path.starts_with(b"-") {
-            found.usage("--agent", "it is the path of hakobu on the other machine");
-        }
-    }
+    request.ssh = found.keep(ssh(typed.ssh.as_ref(), environment_ssh)).unwrap_or_default();
+    request.agent = found.keep(agent(typed.agent.as_ref())).unwrap_or_default();
     request.data_address =
         typed.data_address.as_deref().and_then(|address| found.keep(data_address(address)));
     (request.sudo, request.data_port, request.dry_run) = (typed.sudo, typed.data_port, typed.dry_run);
     if found.errors.is_empty() { Ok(request) } else { Err(found.errors) }
+}
+
+/// The request that the arguments of `disks` stand for.
+///
+/// # Errors
+/// `Usage` for each value that is wrong.
+pub fn disks_request(
+    typed: &DisksArguments,
+    environment_ssh: Option<OsString>,
+) -> Result<DisksRequest, Vec<Error>> {
+    let mut found = Findings::default();
+    let request = DisksRequest {
+        host: typed.host.as_ref().and_then(|typed| found.keep(host(typed.as_bytes()))),
+        ssh: found.keep(ssh(typed.ssh.as_ref(), environment_ssh)).unwrap_or_default(),
+        agent: found.keep(agent(typed.agent.as_ref())).unwrap_or_default(),
+        sudo: typed.sudo,
+    };
+    if typed.host.is_none() && typed.sudo {
+        found.usage("--sudo", "it is for another machine; here: sudo hakobu disks");
+    }
+    if found.errors.is_empty() { Ok(request) } else { Err(found.errors) }
+}
+
+/// A machine, typed as in a location but without a path.
+fn host(typed: &[u8]) -> Result<SshHost, Error> {
+    let wrong = || {
+        let words =
+            "it is no host: host, user@host or ssh://host:port; without one, the disks of this machine";
+        Error::new(ErrorKind::Usage, "reading the host", words).at(typed)
+    };
+    let is_url = typed.windows(3).any(|bytes| bytes == b"://");
+    let location = match is_url || typed.ends_with(b":") {
+        true => Location::parse(typed),
+        false if typed.is_empty() || typed.contains(&b'/') => return Err(wrong()),
+        false => Location::parse(&[typed, b":"].concat()),
+    }?;
+    let has_path = !matches!(location.path(), b"." | b"/");
+    location.ssh_host().filter(|_| !has_path).cloned().ok_or_else(wrong)
+}
+
+/// The words of the ssh to log in with.
+fn ssh(typed: Option<&OsString>, environment: Option<OsString>) -> Result<Vec<OsString>, Error> {
+    let typed = typed.cloned().map(|command| ("--ssh", command));
+    let set = typed.or(environment.filter(|ssh| !ssh.is_empty()).map(|ssh| ("HAKOBU_SSH", ssh)));
+    match set {
+        Some((name, command)) => shell::split(&command).map_err(|words| usage(name, words)),
+        None => Ok(vec![OsString::from("ssh")]),
+    }
+}
+
+/// The program on the far side.
+fn agent(typed: Option<&PathBuf>) -> Result<Option<PathBuf>, Error> {
+    let path = typed.map(|agent| agent.as_os_str().as_bytes());
+    match path {
+        Some(path) if path.is_empty() || path.starts_with(b"-") => {
+            Err(usage("--agent", "it is the path of hakobu on the other machine"))
+        }
+        _ => Ok(typed.cloned()),
+    }
 }
 
 /// Errors so far.
@@ -99,6 +155,31 @@ impl Findings {
 
 fn usage(option: &str, detail: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, "option", detail).at(option)
+}
+
+/// Passes over a source in use, if any of their options was given.
+fn passes(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Passes> {
+    let until_under = typed.until_under.as_deref().map(parse_duration).transpose();
+    let until_under = until_under.unwrap_or_else(|error| {
+        found.usage("--until-under", error.to_string());
+        None
+    });
+    let passes = Passes {
+        count: typed.passes,
+        until_under,
+        before_last: typed.before_last_pass.clone(),
+        after_last: typed.after_last_pass.clone(),
+    };
+    if passes == Passes::default() {
+        return None;
+    }
+    if mode != Mode::Delta {
+        found.usage("--passes", "passes belong to hakobu sync, which brings over only what changed");
+    }
+    if passes.count.is_none() && passes.until_under.is_none() {
+        return Some(Passes { count: Some(1), ..passes });
+    }
+    Some(passes)
 }
 
 fn refuse_later(typed: &CopyArguments, found: &mut Findings) {

@@ -93,7 +93,6 @@ fn what_this_version_lacks_is_refused_by_name() {
         (&["--bwlimit", "fast"], "--bwlimit", "number"),
         (&["--memory", "1G"], "--memory", "not in this version"),
         (&["--transport", "sftp"], "--transport", "not in this version"),
-        (&["--verify", "medium"], "--verify", "not in this version"),
         (&["--lanes", "0"], "--lanes", "1 to 64"),
         (&["--lanes", "65"], "--lanes", "1 to 64"),
         (&["--lanes", "many"], "--lanes", "1 to 64"),
@@ -123,4 +122,40 @@ fn all_that_is_wrong_is_said_at_once() {
 fn what_no_target_has_is_a_refusal_not_a_typing_error() {
     let errors = parse(&["--require", "direct", "a", "b"]).unwrap_err();
     assert_eq!(errors[0].kind, ErrorKind::Requirement);
+}
+
+fn disks(line: &[&str]) -> Result<DisksRequest, Vec<Error>> {
+    let words = ["hakobu", "disks"].iter().chain(line);
+    match Cli::try_parse_from(words).unwrap().verb {
+        Verb::Disks(arguments) => disks_request(&arguments, Some("ssh -v".into())),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_host_is_typed_as_in_a_location_but_without_a_path() {
+    assert_eq!(disks(&[]).unwrap().host, None);
+    for (typed, destination, port) in [
+        ("host", "host", None),
+        ("host:", "host", None),
+        ("me@host", "me@host", None),
+        ("[::1]", "::1", None),
+        ("ssh://me@host:2222", "me@host", Some(2222)),
+        ("ssh://host/", "host", None),
+    ] {
+        let host = disks(&[typed]).unwrap().host.unwrap();
+        assert_eq!((host.destination().as_str(), host.port), (destination, port), "{typed}");
+    }
+    for typed in ["", "/dev/sda", "./host", "host:/dev", "ssh://host/dev", "a b", "s3://bucket", "::1"] {
+        assert_eq!(disks(&[typed]).unwrap_err().len(), 1, "{typed}");
+    }
+}
+
+#[test]
+fn the_way_to_the_disks_is_that_of_a_copy() {
+    let request = disks(&["--agent", "/opt/hakobu", "--sudo", "host"]).unwrap();
+    assert_eq!((request.agent, request.sudo), (Some("/opt/hakobu".into()), true));
+    assert_eq!(request.ssh, ["ssh", "-v"]);
+    assert_eq!(disks(&["-e", "ssh -p 22", "host"]).unwrap().ssh, ["ssh", "-p", "22"]);
+    assert!(disks(&["-e", "ssh 'x", "host"]).is_err());
 }

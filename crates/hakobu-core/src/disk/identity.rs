@@ -130,14 +130,14 @@ pub fn relation(first: &DeviceIdentity, second: &DeviceIdentity) -> Relation {
     let by_id = first.kind == second.kind && (here || first.kind == IdKind::WorldWideName);
     let same_id = |one: &str, other: &str| by_id && !one.is_empty() && one == other;
     let same_size = first.size_bytes == second.size_bytes;
-    if (here && (first.number == second.number || first.shares_file_with(second)))
-        || (same_size && same_id(&first.id, &second.id))
-    {
+    if (here && first.number == second.number) || (same_size && same_id(&first.id, &second.id)) {
         Relation::Same
     } else if (here && first.lies_on(second)) || same_id(&first.whole_id, &second.id) {
         Relation::PartOf
     } else if (here && second.lies_on(first)) || same_id(&second.whole_id, &first.id) {
         Relation::WholeOf
+    } else if here && first.shares_file_with(second) {
+        Relation::Same
     } else {
         Relation::Unrelated
     }

@@ -90,6 +90,15 @@ fn lists_and_texts_are_decoded_up_to_their_limits() {
 }
 
 #[test]
+fn a_list_of_disks_has_a_limit() {
+    let list = |disks: usize| {
+        let list = DiskList(vec![DeviceFacts::default(); disks]);
+        serde_json::from_str::<DiskList>(&serde_json::to_string(&list).unwrap())
+    };
+    assert!(list(DISKS_MAX).is_ok() && list(DISKS_MAX + 1).is_err());
+}
+
+#[test]
 fn notes_are_few_short_and_not_repeated() {
     let mut facts = DeviceFacts::default();
     facts.note("é".repeat(TEXT_BYTES_MAX));

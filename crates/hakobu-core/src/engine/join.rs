@@ -1,18 +1,22 @@
 //! Comparing the two sides of one directory: a merge of two sorted listings into tasks.
 
+mod losses;
+mod merge;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::Shared;
 use super::large::{How, LargeFile};
-use super::node::{DirectoryTask, Node, Prefetched, TargetState};
+use super::node::{Counted, DirectoryTask, Node, Origin, Part, Prefetched, TargetState};
 use super::queue::PackTask;
 use crate::counters::LaneCounters;
 use crate::endpoint::{Change, DraftId, DraftKind, LossKind, Pick, Picks, SourceFile, failure};
 use crate::entry::{Kind, Metadata};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Failure};
 use crate::listing::Listing;
+use crate::losses::Losses;
 use crate::pack::{PACK_BYTES_TARGET, PACK_RECORDS_MAX, PACKED_FILE_BYTES_MAX};
 use crate::path::EntryPath;
 use crate::planner::{Action, decide, same_attributes};
@@ -37,11 +41,16 @@ pub(super) struct Join<'a> {
     pub prefetched: &'a Prefetched,
     /// Gives numbers to drafts.
     pub next_draft: &'a mut dyn FnMut() -> DraftId,
-    /// The target name of the only entry, if it is not the source's.
-    pub target_name: Option<&'a [u8]>,
-    /// What that one is written to.
-    pub place: DraftKind,
+    /// Looks at an entry's extended attributes; fails if it has some that must not be lost.
+    pub examine: &'a mut dyn FnMut(u16, &EntryPath) -> Result<()>,
     pub found: Found,
+    losses: Losses,
+    /// The origin whose entries are decided: its number, its root and its path.
+    origin: usize,
+    root: u16,
+    below: &'a EntryPath,
+    /// The target name of the origin's only entry.
+    target_name: Option<&'a [u8]>,
     picks: Vec<Pick>,
     picked_bytes: u64,
 }
@@ -53,6 +62,7 @@ impl<'a> Join<'a> {
         node: &'a Arc<Node>,
         prefetched: &'a Prefetched,
         next_draft: &'a mut dyn FnMut() -> DraftId,
+        examine: &'a mut dyn FnMut(u16, &EntryPath) -> Result<()>,
     ) -> Self {
         Self {
             shared,
@@ -60,51 +70,85 @@ impl<'a> Join<'a> {
             node,
             prefetched,
             next_draft,
-            target_name: None,
-            place: DraftKind::File,
+            examine,
             found: Found::default(),
+            losses: Losses::default(),
+            origin: 0,
+            root: 0,
+            below: node.source(),
+            target_name: None,
             picks: Vec::new(),
             picked_bytes: 0,
         }
     }
 
-    /// Compares all entries. Without a target listing everything is new.
-    pub fn run(mut self, source: &Arc<Listing>, target: Option<&Listing>) -> Found {
+    /// Compares all entries of all parts. Without a target listing everything is new.
+    pub fn run(mut self, parts: &[Part], target: Option<&Listing>) -> Found {
         let empty = Listing::default();
         let target = target.unwrap_or(&empty);
-        let (mut at, mut matched) = (0, 0u64);
-        for index in 0..source.len() {
-            while at < target.len() && target.compare(at, source, index) == Ordering::Less {
-                at += 1;
-            }
-            let metadata = source.metadata(index);
-            let beside = if at < target.len() && target.compare(at, source, index) == Ordering::Equal {
-                at += 1;
-                Some(at - 1)
-            } else if target.is_empty() {
-                None
-            } else {
-                // The same name of another kind sorts elsewhere.
-                target.find(source.name(index), metadata.kind != Kind::Directory)
-            };
-            matched += u64::from(beside.is_some());
-            self.entry(source, index, beside.map(|index| target.metadata(index)));
+        let mut matched = 0;
+        for (number, part) in parts.iter().enumerate() {
+            let Some(origin) = self.node.origins.get(part.origin) else { continue };
+            (self.origin, self.root, self.below) = (part.origin, origin.root, &origin.path);
+            self.target_name = origin.only.as_ref().map(|only| &only.target_name[..]);
+            matched += self.part(parts, number, target);
+            self.close_pack(&part.listing);
         }
         self.counters.entries_only_in_target.add((target.len() as u64).saturating_sub(matched));
-        self.close_pack(source);
+        self.shared.record.losses(self.losses.finish());
         self.found
     }
 
-    /// Decides for one entry.
-    pub fn entry(&mut self, source: &Arc<Listing>, index: usize, target: Option<&Metadata>) {
-        let metadata = source.metadata(index);
+    /// Compares the entries of one part. How many of the target's entries are among them.
+    fn part(&mut self, parts: &[Part], number: usize, target: &Listing) -> u64 {
+        let source = &parts[number].listing;
+        let (mut at, mut matched) = (0, 0);
+        for index in 0..source.len() {
+            let (mut name, directory) = (source.name(index), source.metadata(index).kind == Kind::Directory);
+            let beside = if let Some(target_name) = self.target_name {
+                name = target_name;
+                target.find(name, directory)
+            } else {
+                while at < target.len() && target.compare(at, source, index) == Ordering::Less {
+                    at += 1;
+                }
+                (at < target.len() && target.compare(at, source, index) == Ordering::Equal).then(|| {
+                    at += 1;
+                    at - 1
+                })
+            };
+            // The same name of another kind sorts elsewhere.
+            let beside = beside.or_else(|| match target.is_empty() {
+                true => None,
+                false => target.find(name, !directory),
+            });
+            if parts.len() > 1 && !self.comes_first(parts, number, index) {
+                continue;
+            }
+            matched += u64::from(beside.is_some());
+            self.entry(parts, number, index, beside.map(|index| target.metadata(index)));
+        }
+        matched
+    }
+
+    fn scanned(&self, metadata: &Metadata) {
         self.counters.entries_scanned.add(1);
-        if metadata.kind == Kind::File {
+        if metadata.kind == Kind::File || self.is_large(metadata) {
             self.counters.bytes_scanned.add(metadata.size_bytes);
         }
+    }
+
+    /// Decides for one entry of a part.
+    fn entry(&mut self, parts: &[Part], number: usize, index: usize, target: Option<&Metadata>) {
+        let source = &parts[number].listing;
+        let metadata = source.metadata(index);
+        self.scanned(metadata);
         let able = self.shared.setup.target.capabilities();
-        let action = decide(metadata, target, able);
-        if let Some(error) = self.refusal(metadata, action, target) {
+        let action = match metadata.kind {
+            Kind::BlockDevice if self.is_large(metadata) => as_content(target),
+            _ => decide(metadata, target, able),
+        };
+        if let Err(error) = self.check_losses(source.name(index), metadata, action, target) {
             let name = source.name(index);
             return match self.node.target.join(self.target_name.unwrap_or(name)) {
                 Ok(place) if action == Action::Conflict => self.fail(name, at_target(error, &place)),
@@ -112,7 +156,10 @@ impl<'a> Join<'a> {
             };
         }
         if metadata.kind == Kind::Directory {
-            return self.directory(source, index, target, action);
+            return self.directory(&parts[number..], index, target, action);
+        }
+        if self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace) {
+            self.plan_room(metadata, target);
         }
         match action {
             Action::Create | Action::Replace => self.content(source, index, action == Action::Replace),
@@ -129,56 +176,26 @@ impl<'a> Join<'a> {
         }
     }
 
-    /// Why this entry cannot be copied, if it cannot.
-    fn refusal(&self, source: &Metadata, action: Action, target: Option<&Metadata>) -> Option<Error> {
-        match action {
-            Action::Conflict => {
-                let there = target.map_or("something else", |target| target.kind.words());
-                let words = format!(
-                    "the target has {there} where the source has {}; remove or rename one of them",
-                    source.kind.words()
-                );
-                Some(Error::new(ErrorKind::Conflict, "copying", words))
-            }
-            Action::Unsupported => {
-                let words = format!("{} is not copied by this version", source.kind.words());
-                Some(Error::new(ErrorKind::Unsupported, "copying", words))
-            }
-            Action::Create | Action::Replace => self.forbidden_loss(source),
-            _ => None,
-        }
-    }
-
-    /// An error if this entry would lose something that `--require` asks to keep.
-    fn forbidden_loss(&self, source: &Metadata) -> Option<Error> {
-        let require = &self.shared.setup.job.require;
-        if source.kind != Kind::File || require.is_empty() {
-            return None;
-        }
-        let holes = source.sparse && !self.is_large(source);
-        let lost = [(LossKind::HardLinks, source.links > 1), (LossKind::Holes, holes)];
-        let (kind, _) = lost.into_iter().find(|(kind, loses)| *loses && require.contains(kind))?;
-        let words = format!("--require {} cannot be met: this version does not keep it", kind.name());
-        Some(Error::new(ErrorKind::Requirement, "copying", words))
-    }
-
-    fn directory(&mut self, source: &Arc<Listing>, index: usize, target: Option<&Metadata>, action: Action) {
+    /// Takes note of a directory: an entry of the first of these parts.
+    fn directory(&mut self, parts: &[Part], index: usize, target: Option<&Metadata>, action: Action) {
+        let source = &parts[0].listing;
         let (name, metadata) = (source.name(index), source.metadata(index));
-        let (source_path, target_path) =
-            match (self.node.source.join(name), self.node.target.join(self.target_name.unwrap_or(name))) {
-                (Ok(source), Ok(target)) => (source, target),
+        let target_name = self.target_name.unwrap_or(name);
+        let (origins, target_path) =
+            match (self.origins(parts, target_name), self.node.target.join(target_name)) {
+                (Ok(origins), Ok(target)) => (origins, target),
                 (Err(error), _) | (_, Err(error)) => return self.fail(name, error),
             };
         let is_new = matches!(action, Action::Create | Action::Replace);
         let able = self.shared.setup.target.capabilities();
-        match (action, target) {
-            (Action::Create, _) => self.counters.entries_created.add(1),
-            (Action::Replace, _) => self.counters.entries_updated.add(1),
+        let counted = match (action, target) {
+            (Action::Create, _) => Counted::Created,
+            (Action::Replace, _) => Counted::Updated,
             (Action::SetAttributes, Some(target)) if !same_attributes(metadata, target, able) => {
-                self.counters.entries_attributes_only.add(1);
+                Counted::AttributesOnly
             }
-            _ => self.counters.entries_unchanged.add(1),
-        }
+            _ => Counted::Unchanged,
+        };
         if is_new {
             self.planned("directory", &target_path, 0);
             self.node.touch();
@@ -190,8 +207,8 @@ impl<'a> Join<'a> {
             let listed = |listing| TargetState::Listed(listing, self.prefetched.clone());
             self.prefetched.take(&target_path).map_or(TargetState::Unknown, listed)
         };
-        let place = (self.node.root, source_path, target_path);
-        let node = Node::new(place, Some(metadata.attributes()), Some(self.node.clone()), touched);
+        let place = (origins, target_path);
+        let node = Node::new(place, (Some(metadata.attributes()), counted), Some(self.node.clone()), touched);
         self.found.directories.push(DirectoryTask { node, target: state });
     }
 
@@ -221,32 +238,53 @@ impl<'a> Join<'a> {
         self.picked_bytes += bytes;
     }
 
-    /// Whether a file travels by itself: it is too big for a pack, or the only one.
+    /// Whether a file travels by itself, and keeps its holes: it is too big for a pack, or was named.
+    /// Of a device that was named the content travels as one of a file.
     fn is_large(&self, metadata: &Metadata) -> bool {
-        let single = self.target_name.is_some();
-        metadata.kind == Kind::File && (single || metadata.size_bytes > PACKED_FILE_BYTES_MAX)
+        let named = self.target_name.is_some();
+        match metadata.kind {
+            Kind::File => named || metadata.size_bytes > PACKED_FILE_BYTES_MAX,
+            Kind::BlockDevice => named,
+            _ => false,
+        }
     }
 
     fn large(&mut self, name: &[u8], metadata: &Metadata, replaces: bool) {
         let job = self.shared.setup.job;
-        let paths = (self.node.source.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
+        let paths = (self.below.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
         let (path, target) = match paths {
             (Ok(path), Ok(target)) => (path, target),
             (Err(error), _) | (_, Err(error)) => return self.fail(name, error),
         };
         let tolerant = job.skip_unreadable;
-        let source = SourceFile { root: self.node.root, path, metadata: *metadata, tolerant };
+        let source = SourceFile { root: self.root, path, metadata: *metadata, tolerant };
         let draft = (self.next_draft)();
         let named = self.target_name.is_some();
-        let how = How { kind: self.place, replaces, named, digest: job.digest };
+        let how = How { kind: DraftKind::File, replaces, named, digest: job.digest };
         self.node.hold(1);
         self.node.touch();
         self.found.files.push(Arc::new(LargeFile::new(self.node.clone(), source, target, draft, how)));
     }
 
+    /// Counts the room that a file will take, less that of the one it replaces.
+    fn plan_room(&self, source: &Metadata, target: Option<&Metadata>) {
+        // How much there is between the holes of a sparse file is not known before it is read.
+        if source.kind != Kind::File || (source.sparse && self.is_large(source)) {
+            return;
+        }
+        let bytes = |metadata: &Metadata| i64::try_from(metadata.size_bytes).unwrap_or(i64::MAX);
+        let freed = target.filter(|target| target.kind == Kind::File).map_or(0, bytes);
+        let setup = self.shared.setup;
+        let shared = setup.job.clone
+            && setup.source.capabilities().clones
+            && setup.target.capabilities().clones
+            && source.size_bytes > PACKED_FILE_BYTES_MAX;
+        self.shared.record.plan(bytes(source).saturating_sub(freed), shared);
+    }
+
     fn attributes(&mut self, source: &Arc<Listing>, index: usize) {
         let (name, metadata) = (source.name(index), source.metadata(index));
-        let paths = (self.node.source.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
+        let paths = (self.below.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
         match paths {
             (_, Ok(path)) if self.shared.setup.job.dry_run => {
                 self.counters.entries_attributes_only.add(1);
@@ -262,7 +300,7 @@ impl<'a> Join<'a> {
     }
 
     /// Ends the pack that is being picked, if any.
-    pub fn close_pack(&mut self, source: &Arc<Listing>) {
+    fn close_pack(&mut self, source: &Arc<Listing>) {
         if self.picks.is_empty() {
             return;
         }
@@ -272,7 +310,7 @@ impl<'a> Join<'a> {
         let picks = Arc::new(Picks { listing: source.clone(), entries, target_name });
         self.node.hold(1);
         self.node.touch();
-        self.found.packs.push(PackTask { node: self.node.clone(), picks });
+        self.found.packs.push(PackTask { node: self.node.clone(), origin: self.origin, picks });
     }
 
     fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
@@ -283,7 +321,7 @@ impl<'a> Join<'a> {
     }
 
     fn fail(&self, name: &[u8], error: Error) {
-        let path = self.node.source.join(name).unwrap_or_else(|_| self.node.source.clone());
+        let path = self.below.join(name).unwrap_or_else(|_| self.below.clone());
         fail(self.shared, self.counters, failure(path, error));
     }
 }
@@ -296,6 +334,15 @@ pub(super) fn fail(shared: &Shared<'_>, counters: &LaneCounters, failure: Failur
     counters.entries_failed.add(1);
     shared.record.failure(&failure);
     shared.setup.observer.event(Event::Failure(failure));
+}
+
+/// What is decided for the content of a device: whatever its time is, it is brought over.
+fn as_content(target: Option<&Metadata>) -> Action {
+    match target.map(|target| target.kind) {
+        None => Action::Create,
+        Some(Kind::Directory) => Action::Conflict,
+        Some(_) => Action::Replace,
+    }
 }
 
 /// An error of the source. The failure names the path there, so the error names none.

@@ -40,6 +40,7 @@ pub(super) struct LargeFile {
     done: AtomicU64,
     failed: AtomicBool,
     of_no_use: AtomicBool,
+    changed: AtomicBool,
     forest: Mutex<Option<Forest>>,
 }
 
@@ -90,6 +91,7 @@ impl LargeFile {
             done: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             of_no_use: AtomicBool::new(false),
+            changed: AtomicBool::new(false),
             forest: Mutex::new(forest),
         }
     }
@@ -192,6 +194,16 @@ impl LargeFile {
         if self.has_failed() { Progress::Abandon } else { Progress::Finish }
     }
 
+    /// Some of it differed, and was written.
+    pub fn mark_changed(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// Whether some of it differed.
+    pub fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Acquire)
+    }
+
     /// Whether not even a later run can use what was brought over.
     pub fn is_of_no_use(&self) -> bool {
         self.of_no_use.load(Ordering::Acquire)
@@ -228,6 +240,7 @@ impl LargeFile {
 
 #[cfg(test)]
 mod tests {
+    use super::super::node::Counted;
     use super::*;
     use crate::entry::{Kind, Metadata, Time};
 
@@ -245,7 +258,7 @@ mod tests {
             links: 1,
             sparse: false,
         };
-        let node = Node::new((0, EntryPath::root(), EntryPath::root()), None, None, false);
+        let node = Node::new((Vec::new(), EntryPath::root()), (None, Counted::Not), None, false);
         let source = SourceFile { root: 0, path: path.clone(), metadata, tolerant: false };
         let how = How { kind: DraftKind::File, replaces: false, named: true, digest: false };
         LargeFile::new(node, source, path, 1, how)

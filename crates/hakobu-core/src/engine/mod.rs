@@ -21,7 +21,7 @@ pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, Summary};
 use self::lane::Worker;
 use self::queue::Queue;
 use self::record::Record;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, LossKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Observer};
 use crate::job::{Job, LANES_MAX};
@@ -29,7 +29,7 @@ use crate::job::{Job, LANES_MAX};
 /// How often the observer is told the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// For so many of these intervals the lanes of a run that was stopped may take to end by themselves.
-const STOP_INTERVALS: u32 = 25;
+const STOP_INTERVALS: u32 = 10;
 
 /// A clock that only ever goes forward.
 pub trait Clock: Send + Sync {
@@ -155,6 +155,11 @@ fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
 }
 
 impl Shared<'_> {
+    /// Whether entries that are left alone have to be looked at for what an earlier run lost.
+    fn must_examine(&self) -> bool {
+        self.setup.job.require.iter().any(|kind| matches!(kind, LossKind::Acl | LossKind::Xattr))
+    }
+
     /// Stops all lanes because of `error`; the first one counts.
     fn stop(&self, error: Error) {
         self.record.fatal(error);

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::large::LargeFile;
 use super::node::{DirectoryTask, Node, TargetState};
+use crate::counters::LaneCounters;
 use crate::endpoint::Picks;
 
 /// Scanning pauses while so many packs wait.
@@ -27,7 +28,9 @@ const LISTED_AT_ONCE: usize = 32;
 pub(super) struct PackTask {
     /// The directory.
     pub node: Arc<Node>,
-    /// Which of its entries.
+    /// Which of its origins has the entries.
+    pub origin: usize,
+    /// Which of the entries.
     pub picks: Arc<Picks>,
 }
 
@@ -167,8 +170,8 @@ impl Queue {
     }
 
     /// Something below `node` is done. Directories of which it was the last go to the list of the
-    /// finished, each behind those it holds.
-    pub fn release(&self, node: &Arc<Node>) {
+    /// finished, each behind those it holds; of which nothing has to be set, they are counted here.
+    pub fn release(&self, node: &Arc<Node>, counters: &LaneCounters) {
         let mut node = node;
         while node.release() {
             if node.attributes_to_set().is_some() {
@@ -181,6 +184,8 @@ impl Queue {
                     // Lane 0 may be asleep, and it takes all there are.
                     self.wake.notify_all();
                 }
+            } else {
+                node.count(counters);
             }
             match &node.parent {
                 Some(parent) => node = parent,
@@ -260,6 +265,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use super::super::node::{Counted, Origin};
     use super::*;
     use crate::entry::{Attributes, Time};
     use crate::path::EntryPath;
@@ -268,18 +274,23 @@ mod tests {
         let path = EntryPath::new(name).unwrap();
         let mtime = Time::default();
         let attributes = Attributes { mode: 0o755, uid: 0, gid: 0, mtime };
-        Node::new((0, path.clone(), path), Some(attributes), parent, true)
+        Node::new(
+            (vec![Origin::whole(0, path.clone())], path),
+            (Some(attributes), Counted::Created),
+            parent,
+            true,
+        )
     }
 
     #[test]
     fn a_directory_is_finished_after_what_it_holds() {
-        let queue = Queue::new();
+        let (queue, counters) = (Queue::new(), LaneCounters::default());
         let top = node("top", None);
         let (a, b) = (node("top/a", Some(top.clone())), node("top/b", Some(top.clone())));
-        queue.release(&top);
-        queue.release(&a);
+        queue.release(&top, &counters);
+        queue.release(&a, &counters);
         assert_eq!(queue.take_finished().len(), 1);
-        queue.release(&b);
+        queue.release(&b, &counters);
         let order: Vec<_> = queue.take_finished().iter().map(|node| node.target.to_string()).collect();
         assert_eq!(order, ["top/b", "top"]);
     }

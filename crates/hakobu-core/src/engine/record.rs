@@ -1,7 +1,7 @@
 //! What a run has to say in the end: counters, failures, losses, and what stopped it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,8 @@ pub struct Summary {
     pub losses: Vec<Loss>,
     /// The BLAKE3 digest, if a single file was copied and read.
     pub digest: Option<Digest>,
+    /// The digests of what the user named, by the number of their root, where these were several.
+    pub digests: Vec<(u16, Digest)>,
     /// The first [`DIFFERENCES_KEPT_MAX`] ranges that differ, in order, of a run that compares.
     pub differences: Vec<Difference>,
     /// How many bytes lie in pieces that differ.
@@ -56,6 +58,8 @@ pub(super) struct Record {
     fatal: OnceLock<Error>,
     losses: Mutex<BTreeMap<LossKind, Loss>>,
     digest: OnceLock<Digest>,
+    digests: Mutex<Vec<(u16, Digest)>>,
+    planned_bytes: [AtomicI64; 2],
     differences: Mutex<Vec<Difference>>,
     differing_bytes: AtomicU64,
     lanes_open: AtomicU64,
@@ -73,6 +77,8 @@ impl Record {
             fatal: OnceLock::new(),
             losses: Mutex::default(),
             digest: OnceLock::new(),
+            digests: Mutex::default(),
+            planned_bytes: Default::default(),
             differences: Mutex::default(),
             differing_bytes: AtomicU64::new(0),
             lanes_open: AtomicU64::new(0),
@@ -94,8 +100,27 @@ impl Record {
         self.scan_ended_ns.get_or_init(|| now_ns);
     }
 
+    /// A dry run found that so many bytes more will be needed, some of which may be `shared` with
+    /// the source.
+    pub fn plan(&self, bytes: i64, shared: bool) {
+        self.planned_bytes[usize::from(shared)].fetch_add(bytes, Relaxed);
+    }
+
+    /// The bytes that will be needed in any case, and those that may be shared.
+    pub fn planned(&self) -> (i64, i64) {
+        let [needed, shared] = &self.planned_bytes;
+        (needed.load(Relaxed), shared.load(Relaxed))
+    }
+
     pub fn digest(&self, digest: Digest) {
         let _only_one = self.digest.set(digest);
+    }
+
+    pub fn digest_of(&self, root: u16, digest: Digest) {
+        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        if digests.len() < FAILURES_KEPT_MAX {
+            digests.push((root, digest));
+        }
     }
 
     /// A piece differs. Pieces of a chunk come in order, so neighbours become one range.
@@ -153,6 +178,7 @@ impl Record {
             fatal: self.fatal.into_inner(),
             losses: self.losses.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect(),
             digest: self.digest.into_inner(),
+            digests: self.digests.into_inner().unwrap_or_else(PoisonError::into_inner),
             differences: in_order(self.differences.into_inner().unwrap_or_else(PoisonError::into_inner)),
             differing_bytes: self.differing_bytes.into_inner(),
             lanes: self.lanes_open.into_inner() as u16,

@@ -321,8 +321,9 @@ fn refuse_shape(verdict: &mut Verdict, facts: &DeviceFacts, wanted: &Wanted) {
 
 /// What the user has to agree to lose.
 fn consent(facts: &DeviceFacts) -> Option<ConsentNeeded> {
-    let holds: Vec<_> =
-        facts.all_contents().map(|(partition, signature)| words::content(partition, signature)).collect();
+    let found = facts.all_contents().map(|(partition, signature)| words::content(partition, signature));
+    let hidden = facts.contents_hidden.then(|| "what cannot be read".to_owned());
+    let holds: Vec<_> = found.chain(hidden).collect();
     if holds.is_empty() {
         return None;
     }

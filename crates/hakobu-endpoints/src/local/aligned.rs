@@ -1,12 +1,13 @@
 //! Memory that direct I/O accepts: it begins at a multiple of the largest sector size.
 
+use hakobu_core::endpoint::PIECE_ALIGNMENT;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::target::proc_path;
 
 /// What direct I/O is aligned to: the largest logical sector there is, and a page.
-pub(crate) const ALIGNMENT: usize = 4096;
+pub(crate) const ALIGNMENT: usize = PIECE_ALIGNMENT;
 /// How much is read or written at once where the page cache is passed by: from here on, larger
 /// steps gain little on a loop device, and every lane has one step under way.
 pub(crate) const STEP_BYTES: usize = 1 << 20;

@@ -2,6 +2,7 @@
 
 use hakobu_core::endpoint::{Fetched, LossKind, Picks};
 use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::losses::Losses;
 use hakobu_core::pack::{PACKED_FILE_BYTES_MAX, PackBuilder};
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::{Error, ErrorKind, Result};
@@ -10,7 +11,7 @@ use rustix::fs::{Mode, openat, readlinkat_raw};
 use rustix::io::{Errno, read, retry_on_intr};
 
 use super::fault::{changed, fault, place, source_fault};
-use super::losses::{Losses, check_required, has_hole, lost_attributes};
+use super::losses::{check_required, has_hole, lost_attributes};
 use super::metadata;
 use super::source::{NoAtime, Reader};
 

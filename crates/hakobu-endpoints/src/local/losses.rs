@@ -1,34 +1,10 @@
 //! What a copy does not keep, counted by kind with one example each.
 
-use hakobu_core::endpoint::{Loss, LossKind};
+use hakobu_core::endpoint::LossKind;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::AsFd;
 use rustix::fs::{SeekFrom, flistxattr, flistxattr_query, seek};
 use rustix::io::Errno;
-
-/// Losses being counted.
-#[derive(Debug, Default)]
-pub(crate) struct Losses(Vec<Loss>);
-
-impl Losses {
-    /// Counts one entry; `example` is asked for its path if it is the first of its kind.
-    pub(crate) fn add(&mut self, what: LossKind, example: impl FnOnce() -> Vec<u8>) {
-        match self.0.iter_mut().find(|loss| loss.what == what) {
-            Some(loss) => loss.count += 1,
-            None => self.0.push(Loss { what, count: 1, example: example() }),
-        }
-    }
-
-    /// Counts all of `others` too.
-    pub(crate) fn merge(&mut self, others: &[LossKind], example: impl Fn() -> Vec<u8>) {
-        others.iter().for_each(|&what| self.add(what, &example));
-    }
-
-    /// What was counted.
-    pub(crate) fn finish(self) -> Vec<Loss> {
-        self.0
-    }
-}
 
 /// Fails if one of the kinds that are lost is among those that must not be.
 pub(crate) fn check_required(require: &[LossKind], lost: &[LossKind]) -> Result<()> {
@@ -97,14 +73,5 @@ mod tests {
         assert_eq!(sort_names(b"security.selinux\0"), (false, false));
         assert_eq!(sort_names(b"system.posix_acl_access\0security.selinux\0"), (true, false));
         assert_eq!(sort_names(b"user.a\0security.capability\0"), (false, true));
-    }
-
-    #[test]
-    fn one_example_is_kept_of_each_kind() {
-        let mut losses = Losses::default();
-        losses.add(LossKind::Acl, || b"a".to_vec());
-        losses.add(LossKind::Acl, || b"b".to_vec());
-        let expected = Loss { what: LossKind::Acl, count: 2, example: b"a".to_vec() };
-        assert_eq!(losses.finish(), [expected]);
     }
 }

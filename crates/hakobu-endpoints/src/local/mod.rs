@@ -4,6 +4,7 @@
 //! Every path is resolved beneath its root without following a link, at the source as well: root
 //! reads other users' trees. Lanes complete each operation inside `submit`.
 
+mod ahead;
 mod aligned;
 mod beneath;
 mod buffers;

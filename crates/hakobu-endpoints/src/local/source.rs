@@ -220,7 +220,7 @@ impl LocalSourceLane {
                 }
             }
             Operation::Losses { root, path } => {
-                let losses = directory_losses(&self.reader, root, &path).map_err(|error| error.at(&path))?;
+                let losses = entry_losses(&self.reader, root, &path).map_err(|error| error.at(&path))?;
                 Ok(Outcome::Stored { failures: Vec::new(), losses })
             }
             Operation::Open { file } => {
@@ -240,10 +240,12 @@ impl LocalSourceLane {
     }
 }
 
-/// What a directory has that a copy of it lacks.
-fn directory_losses(reader: &Reader, root: u16, path: &EntryPath) -> Result<Vec<Loss>> {
-    let opened = reader.root(root)?.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC);
-    let opened = opened.map_err(|errno| source_fault("opening the directory", errno))?;
+/// What a directory or file has that a copy of it lacks.
+fn entry_losses(reader: &Reader, root: u16, path: &EntryPath) -> Result<Vec<Loss>> {
+    // Something that has taken its place must not hold us up.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = reader.root(root)?.open_beneath(path, flags);
+    let opened = opened.map_err(|errno| source_fault("opening", errno))?;
     let mut lost = Vec::new();
     lost_attributes(&opened, &mut lost);
     check_required(&reader.require, &lost)?;

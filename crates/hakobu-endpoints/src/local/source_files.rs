@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use hakobu_core::endpoint::{Loss, LossKind, Outcome, PieceBuffer, SourceFile};
 use hakobu_core::entry::{Kind, Metadata};
-use hakobu_core::extent::{CHUNK_BYTES, Extent};
+use hakobu_core::extent::Extent;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, FlockOperation, OFlags, fadvise, flock};
 use rustix::io::{Errno, pread, retry_on_intr};
 
-use super::aligned::{ALIGNMENT, AlignedBuffer, STEP_BYTES, open_direct};
+use super::ahead::Ahead;
+use super::aligned::open_direct;
 use super::fault::{changed, fault, source_fault};
 use super::holes::Holes;
 use super::losses::{check_required, lost_attributes};
@@ -33,17 +34,8 @@ struct OpenFile {
     file: OwnedFd,
     /// Where the file has holes, if it has.
     holes: Option<Holes>,
-    /// A device past the page cache, read in large steps.
-    direct: Option<Steps>,
-}
-
-/// The last step that was read.
-#[derive(Debug)]
-struct Steps {
-    file: OwnedFd,
-    buffer: Box<AlignedBuffer>,
-    begin: u64,
-    filled: usize,
+    /// A device past the page cache.
+    direct: Option<Ahead>,
 }
 
 impl SourceFiles {
@@ -75,8 +67,15 @@ impl SourceFiles {
         {
             return Ok(Outcome::Hole { buffer, end });
         }
+        if let Some(direct) = &mut open.direct {
+            match direct.read(extent.offset, length, buffer) {
+                Ok(read) => return Ok(Outcome::Read(read)),
+                Err(back) => buffer = back,
+            }
+        }
+        buffer.set_filled(0);
         let mut unreadable = Vec::new();
-        match open.read(extent.offset, &mut buffer.room()[..length]) {
+        match read_all(&open.file, extent.offset, &mut buffer.room()[..length]) {
             Ok(()) => {}
             Err(Errno::IO | Errno::NODATA | Errno::ILSEQ) if file.tolerant => {
                 let room = &mut buffer.room()[..length];
@@ -123,54 +122,12 @@ impl SourceFiles {
             let opened = open_checked(reader, file)?;
             let is_device = file.metadata.kind == Kind::BlockDevice;
             let direct = is_device.then(|| open_direct(&opened, OFlags::RDONLY)).flatten();
-            let direct = direct.map(|file| Steps {
-                file,
-                buffer: Box::new(AlignedBuffer::new()),
-                begin: 0,
-                filled: 0,
-            });
             let holes = file.metadata.sparse.then(Holes::default);
+            let direct = direct.map(Ahead::new);
             self.0.insert(Arc::clone(file), OpenFile { file: opened, holes, direct });
         }
         let missing = || Error::new(ErrorKind::Io, "opening", "");
         self.0.find(|key| Arc::ptr_eq(key, file)).ok_or_else(missing)
-    }
-}
-
-impl OpenFile {
-    /// Fills `room` from `offset` on. `EPIPE`, which no file gives: it ends before.
-    fn read(&mut self, offset: u64, room: &mut [u8]) -> Result<(), Errno> {
-        let Some(steps) = &mut self.direct else { return read_all(&self.file, offset, room) };
-        if !steps.holds(offset, room.len()) {
-            match steps.take(offset) {
-                Ok(()) if steps.holds(offset, room.len()) => {}
-                // The end of a device whose size is no multiple of the alignment, or a bad sector.
-                _ => return read_all(&self.file, offset, room),
-            }
-        }
-        let at = (offset - steps.begin) as usize;
-        room.copy_from_slice(&steps.buffer.bytes()[at..at + room.len()]);
-        Ok(())
-    }
-}
-
-impl Steps {
-    fn holds(&self, offset: u64, length: usize) -> bool {
-        offset >= self.begin && offset - self.begin + length as u64 <= self.filled as u64
-    }
-
-    /// Reads the step that begins at `offset`.
-    fn take(&mut self, offset: u64) -> Result<(), Errno> {
-        self.filled = 0;
-        self.begin = offset;
-        if !offset.is_multiple_of(ALIGNMENT as u64) {
-            return Err(Errno::INVAL);
-        }
-        // Within the chunk that the lane has taken: what is behind it is another lane's.
-        let rest = CHUNK_BYTES - offset % CHUNK_BYTES;
-        let length = rest.min(STEP_BYTES as u64) as usize;
-        self.filled = retry_on_intr(|| pread(&self.file, &mut self.buffer.bytes_mut()[..length], offset))?;
-        Ok(())
     }
 }
 

@@ -74,14 +74,19 @@ impl Place {
 
     /// Makes a run from another source.
     pub fn run_from(&self, source: &Path, order: &Order) -> Made {
-        let made = run_between(source, &self.target(), order);
+        self.run_from_three(&[source; 3], order)
+    }
+
+    /// Makes a run with three sources, which the order's items take in turn.
+    pub fn run_from_three(&self, sources: &[&Path; 3], order: &Order) -> Made {
+        let made = run_between(sources, &self.target(), order);
         assert_eq!(drafts(&self.target()), Vec::<PathBuf>::new(), "drafts were left");
         made
     }
 
     /// Makes a run whose target is below a directory of the system.
     pub fn run_device(&self, target: &Path, order: &Order) -> Made {
-        run_between(&self.source(), target, order)
+        run_between(&[&self.source(); 3], target, order)
     }
 
     pub fn source_view(&self) -> View {
@@ -93,9 +98,9 @@ impl Place {
     }
 }
 
-fn run_between(source: &Path, target: &Path, order: &Order) -> Made {
+fn run_between(sources: &[&Path; 3], target: &Path, order: &Order) -> Made {
     let _watchdog = Watchdog::new();
-    let roots = vec![SourceRoot { path: source.to_path_buf() }; 3];
+    let roots = sources.map(|path| SourceRoot { path: path.to_path_buf() });
     let local = LocalSource::open(&roots).unwrap();
     let source = Faulty::new(local, order.source.clone());
     let options = TargetOptions { job: [5; 32], durable: order.job.durable, state: None };

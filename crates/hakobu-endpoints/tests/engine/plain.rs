@@ -57,6 +57,7 @@ fn a_second_run_changes_nothing() {
             let made = place.run(&order);
             assert_whole(&made, &[b"fifo"]);
             assert!(made.writes().is_empty(), "{:?}", made.writes());
+            assert_eq!(made.count(OperationKind::Losses), 0, "what is equal is not opened");
             assert_same(&before, &place.target_view());
             let it = &made.summary.counters;
             assert_eq!(it.entries_unchanged, it.entries_scanned - 2);

@@ -22,6 +22,11 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
     } else if verbose && let Some(reason) = &report.digest_blake3_reason {
         lines.push(format!("no digest: {}", lossy(reason.as_bytes())));
     }
+    lines.extend(report.pairs.iter().map(|pair| {
+        let digest = pair.digest_blake3.as_deref().unwrap_or("no digest");
+        let ends = format!("{} to {}", lossy(pair.source.as_bytes()), lossy(pair.target.as_bytes()));
+        format!("blake3 {}  {ends}", lossy(digest.as_bytes()))
+    }));
     lines.extend(differences(report));
     lines.extend(losses(report));
     lines.extend(failures(report));

@@ -320,7 +320,7 @@ fn homes_that_forbid_execution_and_hosts_without_room() {
     let host = with(all().collect(), Vec::new());
     let ran = copy(&host);
     assert_eq!(ran.code, Some(1), "{}", ran.err);
-    ran.says(&["throwaway has no directory", "/tmp (forbids execution)", "install hakobu there"]);
+    ran.says(&["throwaway has no directory", "/tmp (forbids execution)", "install hakobu on throwaway, or"]);
 
     let without_one = all().filter(|path| !path.ends_with("var/tmp")).collect();
     let host = with(without_one, vec![("/var/tmp".into(), 100_000)]);

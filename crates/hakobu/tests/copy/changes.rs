@@ -123,10 +123,10 @@ fn small_and_large_files_that_vanish() {
 }
 
 /// A small file system, mounted for the time of a test.
-struct Small(PathBuf);
+pub struct Small(pub PathBuf);
 
 impl Small {
-    fn mount(at: &Path, options: &str) -> Self {
+    pub fn mount(at: &Path, options: &str) -> Self {
         fs::create_dir_all(at).unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", options, "none"]).arg(at);
@@ -159,6 +159,17 @@ fn a_file_for_which_there_is_no_room_is_refused_beforehand() {
     }
 }
 
+/// Every file below a directory.
+fn files(below: &Path) -> Vec<PathBuf> {
+    let (mut found, mut open) = (Vec::new(), vec![below.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for path in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() { open.push(path) } else { found.push(path) }
+        }
+    }
+    found
+}
+
 #[test]
 fn a_target_that_fills_up_ends_the_copy_cleanly() {
     if no_root() {
@@ -171,23 +182,32 @@ fn a_target_that_fills_up_ends_the_copy_cleanly() {
         file(&source.join(index.to_string()), 20_000);
     }
     file(&source.join("large"), 3_000_000);
+    for index in 0..60 {
+        fs::create_dir_all(source.join(format!("z {index}/inner"))).unwrap();
+        file(&source.join(format!("z {index}/inner/file")), 20_000);
+    }
     for remote in [false, true] {
         let small = Small::mount(&place.path().join("small"), "size=8m");
         let target = small.0.join("target");
         let typed = if remote { host.at(&target) } else { target.clone().into() };
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(1);
         ran.says(&["what to do: free space at the target"]);
-        // What has its name is whole.
+        // What has its name is whole, and nothing is counted that is not there.
         assert!(drafts(&target).is_empty());
-        for entry in fs::read_dir(&target).unwrap().flatten() {
-            assert_same(&source.join(entry.file_name()), &entry.path());
+        let arrived = files(&target);
+        for path in &arrived {
+            let path = path.strip_prefix(&target).unwrap();
+            assert_same(&source.join(path), &target.join(path));
         }
+        let directories = fs::read_dir(&target).unwrap().flatten().filter(|entry| entry.path().is_dir());
+        let arrived = arrived.len() as u64;
+        let there = arrived + 1 + 2 * directories.count() as u64;
+        assert!(ran.entries("created") <= there, "{there} {:#}", ran.report);
         // With room, the same command goes on.
-        let arrived = fs::read_dir(&target).unwrap().count() as u64;
         let mut larger = Command::new("mount");
         assert!(larger.args(["-o", "remount,size=60m"]).arg(&small.0).status().unwrap().success());
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(typed).run_to(0);
-        assert!(ran.entries("created") <= 1002 - arrived, "{arrived} {:#}", ran.report);
+        assert!(ran.entries("created") <= 1182 - arrived, "{arrived} {:#}", ran.report);
         assert_same(&source, &target);
     }
 }

@@ -164,6 +164,50 @@ fn things_land_where_rsync_puts_them() {
     }
 }
 
+/// As rsync: of files of one name that of the source named first is copied.
+#[test]
+fn sources_that_land_on_one_place_are_merged_and_the_first_wins() {
+    let (place, host) = (place(), Host::up());
+    let from = place.path().join("from");
+    for (name, size) in [
+        ("one/small", 10),
+        ("one/sub/large", 2_000_000),
+        ("two/small", 20),
+        ("two/other", 30),
+        ("two/sub/large", 3_000_000),
+        ("two/sub/more", 40),
+        ("small", 50),
+    ] {
+        fs::create_dir_all(from.join(name).parent().unwrap()).unwrap();
+        file(&from.join(name), size);
+    }
+    let cases = [
+        (&["one/", "two/", "small"][..], [("small", "one/small"), ("sub/large", "one/sub/large")]),
+        (&["two/", "one/", "small"], [("small", "two/small"), ("sub/large", "two/sub/large")]),
+        (&["small", "two/sub", "one/"], [("small", "small"), ("sub/large", "two/sub/large")]),
+    ];
+    for (number, (sources, expected)) in cases.iter().enumerate() {
+        for way in ["local", "push", "pull"] {
+            let to = place.path().join(format!("to {number} {way}"));
+            let typed = |name: &&str| OsString::from(format!("{}/{name}", from.display()));
+            let sources = sources.iter().map(typed);
+            let sources: Vec<_> = sources.map(|it| if way == "pull" { host.at(it) } else { it }).collect();
+            let target = if way == "push" { host.at(&to) } else { to.clone().into() };
+            for round in 0..2 {
+                let ran = Copy::new().to(&host).args(&sources).arg(&target).run_to(0);
+                for (name, winner) in expected {
+                    assert_same(&from.join(winner), &to.join(name));
+                }
+                let count = names(&to).len() as u64;
+                let counted = ran.entries(if round == 0 { "created" } else { "unchanged" });
+                assert!(counted == count || counted == count + 1, "{count}: {:#}", ran.report);
+                assert_eq!(ran.entries("scanned"), count + 1 + ran.entries("skipped"), "{:#}", ran.report);
+                assert_eq!((ran.entries("updated"), ran.entries("only_in_target")), (0, 0));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_typed_name_may_be_any_bytes() {
     let (place, host) = (place(), Host::up());

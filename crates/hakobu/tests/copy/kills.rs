@@ -102,11 +102,75 @@ fn ctrl_c_in_the_middle_of_a_push_and_of_a_pull() {
         assert_eq!(ran.code, Some(130), "{way:?} {}", ran.err);
         assert_eq!(ran.report["outcome"], "interrupted");
         ran.says(&["interrupted: ", "to go on: ", line.target.to_str().unwrap()]);
+        assert_tells_what_was_written(&ran);
         line.assert_nothing_partial();
         line.host.wait_for_no_agent();
         assert!(drafts(&line.target).is_empty(), "{way:?}");
         line.assert_goes_on(way);
     });
+}
+
+/// An interrupted run has written something, which its last progress has told already.
+#[track_caller]
+fn assert_tells_what_was_written(ran: &Ran) {
+    let bytes = |value: &serde_json::Value| value.as_u64().unwrap();
+    let told = ran.events.iter().filter(|event| event["event"] == "progress");
+    let told = told.map(|event| bytes(&event["bytes_done"])).max().unwrap();
+    let written = bytes(&ran.report["bytes"]["target_written"]);
+    assert!(written >= told && told > 0, "{told} {:#}", ran.report);
+    assert!(ran.report["seconds"]["transfer"].as_f64().unwrap() > 0.0, "{:#}", ran.report);
+    assert!(bytes(&ran.report["throughput_bytes_per_second"]) > 0, "{:#}", ran.report);
+}
+
+/// As by Ctrl-C on a terminal, the ssh processes get the signal too, and are gone at once.
+#[test]
+fn a_signal_to_the_whole_process_group() {
+    if no_root() {
+        return;
+    }
+    both_ways(|way| {
+        let line = Line::new();
+        let mut running = line.copy(way).start_group();
+        running.wait_until_under_way();
+        rustix::process::kill_process_group(running.id(), Signal::INT).unwrap();
+        let ran = running.end();
+        assert_eq!(ran.code, Some(130), "{way:?} {}", ran.err);
+        assert_tells_what_was_written(&ran);
+        line.host.wait_for_no_agent();
+        line.assert_nothing_partial();
+    });
+}
+
+/// An agent that does nothing any more, not even end, and whose machine still answers for it, so that
+/// the data connections show nothing.
+#[test]
+fn a_run_does_not_outlive_its_control_connection() {
+    if no_root() {
+        return;
+    }
+    for by_signal in [false, true] {
+        let line = Line::new();
+        let mut running = line.copy(Way::Push).options("--retry-for 0s").start_group();
+        running.wait_until_under_way();
+        let agents = line.host.agents();
+        assert_eq!(agents.len(), 1);
+        kill_process(agents[0], Signal::STOP).unwrap();
+        if by_signal {
+            rustix::process::kill_process_group(running.id(), Signal::INT).unwrap();
+        } else {
+            let id = running.id().as_raw_nonzero();
+            let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+            let ssh = children.split_whitespace().next().unwrap().parse().unwrap();
+            kill_process(rustix::process::Pid::from_raw(ssh).unwrap(), Signal::KILL).unwrap();
+        }
+        let ran = running.end();
+        kill_process(agents[0], Signal::CONT).unwrap();
+        assert_eq!(ran.code, Some(if by_signal { 130 } else { 1 }), "{}", ran.err);
+        ran.says(&["to go on: "]);
+        assert_tells_what_was_written(&ran);
+        line.host.wait_for_no_agent();
+        line.assert_nothing_partial();
+    }
 }
 
 /// On a terminal ssh gets the signal as well.
@@ -138,13 +202,26 @@ fn ctrl_c_here() {
     let place = place();
     let (source, target) = (file(&place.path().join("source"), 2 << 30), place.path().join("target"));
     let copy = || Copy::new().options("--verify wire").arg(&source).arg(&target);
-    let running = copy().start();
-    wait_until_written(place.path(), 10_000_000);
+    let mut running = copy().start();
+    running.wait_until_under_way();
     running.signal(Signal::INT);
     let ran = running.end();
     assert_eq!(ran.code, Some(130), "{}", ran.err);
     ran.says(&["to go on: "]);
-    assert!(!target.exists() && drafts(place.path()).is_empty());
+    assert_goes_on_here(&source, &target, copy());
+}
+
+/// A draft and its journal are there, with which the same command goes on, and then they are gone.
+#[track_caller]
+fn assert_goes_on_here(source: &Path, target: &Path, copy: Copy) {
+    let place = target.parent().unwrap();
+    assert!(!target.exists() && drafts(place).len() == 2, "{:?}", drafts(place));
+    let ran = copy.run_to(0);
+    assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
+    let written = ran.report["bytes"]["target_written"].as_u64().unwrap();
+    assert!(written < fs::metadata(source).unwrap().len(), "{:#}", ran.report);
+    assert_same(source, target);
+    assert!(drafts(place).is_empty());
 }
 
 /// Waits until there is a draft of at least this size.
@@ -195,14 +272,19 @@ fn a_kill_on_one_machine() {
     let place = place();
     let (source, target) = (file(&place.path().join("source"), 2 << 30), place.path().join("target"));
     let copy = || Copy::new().options("--verify wire").arg(&source).arg(&target);
-    let running = copy().start();
-    wait_until_written(place.path(), 10_000_000);
+    let mut running = copy().start();
+    running.wait_until_under_way();
+    // The journal gets its next records when the last ones are a second old.
+    running.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_millis(1200));
+    running.signal(Signal::CONT);
+    wait_until("the journal has records", Duration::from_secs(20), || {
+        let sizes = drafts(place.path()).into_iter().filter_map(|path| fs::metadata(path).ok());
+        sizes.map(|found| found.len()).any(|bytes| bytes > 128 && bytes < 100_000)
+    });
     running.signal(Signal::KILL);
     assert_eq!(running.end().code, None);
-    assert!(!target.exists() && drafts(place.path()).len() == 1);
-    copy().run_to(0);
-    assert_same(&source, &target);
-    assert!(drafts(place.path()).is_empty());
+    assert_goes_on_here(&source, &target, copy());
 }
 
 #[test]
@@ -223,6 +305,13 @@ fn a_killed_agent_is_started_again() {
         assert_same(&line.source, &line.target);
         assert!(drafts(&line.target).is_empty());
         line.host.wait_for_no_agent();
+        // Each entry counts once; bytes as often as they were moved, on the wire as at the target.
+        let counted = ran.entries("created") + ran.entries("unchanged") + ran.entries("attributes_only");
+        assert_eq!((counted, ran.entries("updated")), (202, 0), "{way:?} {:#}", ran.report);
+        let bytes = |name: &str| ran.report["bytes"][name].as_u64().unwrap();
+        assert!(bytes("target_written") >= SIZE_BYTES + 200 * 5000, "{way:?} {:#}", ran.report);
+        // Of a pull, the engine's count is gone with the agent that was killed.
+        assert!(way == Way::Pull || bytes("wire_sent") > bytes("target_written"), "{:#}", ran.report);
     });
 }
 
@@ -239,6 +328,7 @@ fn a_killed_agent_ends_the_run_where_it_may_not_be_tried_again() {
         let ran = running.end();
         assert_eq!(ran.code, Some(1), "{way:?} {}", ran.err);
         ran.says(&["throwaway", "what to do: check the network", "to go on: "]);
+        assert_tells_what_was_written(&ran);
         line.assert_nothing_partial();
         line.assert_goes_on(way);
     });

@@ -4,7 +4,9 @@ use std::fs;
 use std::process::Command;
 
 use hakobu_measure::generate::{TreeSpec, tree as plain_tree};
+use hakobu_testkit::sshd::no_root;
 
+use crate::changes::Small;
 use crate::program::*;
 
 #[test]
@@ -80,6 +82,51 @@ fn a_dry_run_lists_and_changes_nothing() {
     assert_eq!(ran.entries("updated"), 1);
     assert_eq!(before, fs::metadata(target.join("large")).unwrap().modified().unwrap());
     assert_eq!(fs::metadata(target.join("large")).unwrap().len(), 5_000_001);
+}
+
+/// What the real run would refuse, a dry run foresees.
+#[test]
+fn a_dry_run_foresees_a_lack_of_room() {
+    if no_root() {
+        return;
+    }
+    let (place, host) = (place(), Host::up());
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    for index in 0..60 {
+        file(&source.join(index.to_string()), 200_000);
+    }
+    let small = Small::mount(&place.path().join("small"), "size=8m");
+    for remote in [false, true] {
+        let target = small.0.join("target");
+        let typed = if remote { host.at(&target) } else { target.clone().into() };
+        let plan = || Copy::new().to(&host).arg("-n").arg(contents(&source)).arg(&typed);
+        let ran = plan().run_to(1);
+        ran.says(&["12000000 bytes are needed", "are free", "what to do: free space at the target"]);
+        assert_eq!(ran.report["error"]["kind"], "no_space");
+        assert!(ran.entries("created") == 61 && !target.exists());
+        // What it replaces makes room.
+        fs::create_dir(&target).unwrap();
+        for index in 0..35 {
+            file(&target.join(index.to_string()), 199_999);
+        }
+        plan().run_to(1);
+        for index in 40..60 {
+            fs::rename(source.join(index.to_string()), place.path().join(index.to_string())).unwrap();
+        }
+        plan().run_to(0);
+        for index in 40..60 {
+            fs::rename(place.path().join(index.to_string()), source.join(index.to_string())).unwrap();
+        }
+        fs::remove_dir_all(&target).unwrap();
+    }
+    // Whether a large file's blocks can be shared is not known before.
+    fs::remove_dir_all(&source).unwrap();
+    fs::create_dir(&source).unwrap();
+    file(&source.join("large"), 12_000_000);
+    let plan = |target| Copy::new().to(&host).arg("-n").arg(contents(&source)).arg(target);
+    plan(small.0.join("target").into()).run_to(0).says(&["12000000 bytes are needed", "only if large files"]);
+    plan(host.at(small.0.join("target"))).run_to(1);
 }
 
 #[test]
@@ -174,4 +221,28 @@ fn without_a_terminal_there_are_a_first_line_and_a_summary() {
     for words in ["why: lanes: ", "why: cipher: ", "why: data connections: ", "why: agent on throwaway: "] {
         assert!(err.contains(words), "{err}");
     }
+}
+
+#[test]
+fn pairs_go_to_their_own_targets_and_have_their_own_digests() {
+    let (place, host) = (place(), Host::up());
+    let (one, two) = (place.path().join("one"), place.path().join("two words"));
+    file(&one, 9_000_000);
+    file(&two, 70_000);
+    fs::create_dir(place.path().join("in")).unwrap();
+    let at = |name: &str| host.at(place.path().join(name)).to_string_lossy().into_owned();
+    let list = place.path().join("pairs");
+    let lines =
+        format!("# what goes where\n{} {}\n'{}' {}\n", one.display(), at("target"), two.display(), at("in/"));
+    fs::write(&list, lines).unwrap();
+    let ran = Copy::new().to(&host).options("--pairs").arg(&list).run_to(0);
+    for (source, target, index) in [(&one, "target", 0), (&two, "in/two words", 1)] {
+        let bytes = fs::read(source).unwrap();
+        assert!(bytes == fs::read(place.path().join(target)).unwrap(), "{target}");
+        let digest = blake3::hash(&bytes).to_hex().to_string();
+        assert_eq!(ran.report["pairs"][index]["digest_blake3"], digest.as_str());
+    }
+    fs::write(&list, format!("{} {}\n'{}' {}\n", one.display(), at("x"), two.display(), at("x"))).unwrap();
+    let ran = Copy::new().to(&host).options("--pairs").arg(&list).run_to(2);
+    assert!(ran.err.contains("another pair has the same target"), "{}", ran.err);
 }

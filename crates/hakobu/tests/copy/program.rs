@@ -276,6 +276,12 @@ impl Copy {
         Running { child, events, readers: Some((out, err)), report: self.report, ended: None }
     }
 
+    /// Starts it as a process group of its own, to which the ssh processes belong that it starts.
+    pub fn start_group(mut self) -> Running {
+        std::os::unix::process::CommandExt::process_group(&mut self.command, 0);
+        self.start()
+    }
+
     /// Runs it to its end.
     #[track_caller]
     pub fn run(self) -> Ran {

@@ -31,12 +31,9 @@ impl Worker<'_> {
                 Ok(())
             }
             (Pending::Listing { tasks }, Ok(Outcome::Listed(listings))) => self.listed(tasks, listings),
-            (
-                Pending::Stored { node, picks, packed, content_bytes },
-                Ok(Outcome::Stored { failures, losses }),
-            ) => {
+            (Pending::Stored { task, packed, content_bytes }, Ok(Outcome::Stored { failures, losses })) => {
                 self.shared.record.losses(losses);
-                self.stored((node, picks, packed, content_bytes), failures)
+                self.stored((task, packed, content_bytes), failures)
             }
             (Pending::Applied { entries, node }, Ok(Outcome::Stored { failures, losses })) => {
                 check_indices(&failures, entries.len())?;
@@ -98,11 +95,12 @@ impl Worker<'_> {
                 }
                 self.directories_done(count);
             }
-            Pending::Stored { node, picks, packed, .. } => {
+            Pending::Stored { task, packed, .. } => {
+                let directory = &task.node.origins.get(task.origin).ok_or_else(unexpected)?.path;
                 for pick in packed {
-                    self.fail_stored(&node, &picks, pick, error.clone());
+                    self.fail_stored((&task.node, directory), &task.picks, pick, error.clone());
                 }
-                self.task_done(&node);
+                self.task_done(&task.node);
             }
             Pending::Applied { entries, node } => {
                 let failures = (0..entries.len() as u32).map(|index| (index, error.clone())).collect();
@@ -136,7 +134,7 @@ impl Worker<'_> {
                 fail(self.shared, self.counters, failure(source, at_target(error, target)));
             }
         }
-        entries.iter().for_each(|_| self.shared.queue.release(node));
+        entries.iter().for_each(|_| self.shared.queue.release(node, self.counters));
         self.shared.queue.complete(entries.len() as u64);
     }
 
@@ -145,9 +143,11 @@ impl Worker<'_> {
             if let Some(node) = nodes.get(index as usize)
                 && node.fail()
             {
-                fail(self.shared, self.counters, failure(&node.source, at_target(error, &node.target)));
+                fail(self.shared, self.counters, failure(node.source(), at_target(error, &node.target)));
             }
         }
+        // What failed does not count.
+        nodes.iter().for_each(|node| node.count(self.counters));
         self.shared.queue.complete(nodes.len() as u64);
     }
 }

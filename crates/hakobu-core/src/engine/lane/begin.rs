@@ -1,5 +1,7 @@
 //! The beginning of a run: what the user named becomes the first tasks.
 
+use std::collections::HashSet;
+
 use super::*;
 
 impl Worker<'_> {
@@ -15,12 +17,23 @@ impl Worker<'_> {
                 return Err(error);
             }
         }
+        let mut found = Vec::with_capacity(job.items.len());
         for item in &job.items {
-            match self.begin_item(item) {
-                Err(error) if error.is_fatal() => return Err(error),
-                // The others can be copied all the same.
-                Err(error) => fail(self.shared, self.counters, failure(&item.source, error)),
-                Ok(()) => {}
+            let begun = self.look_at(item).and_then(|metadata| {
+                if item.place != DraftKind::File {
+                    return self.begin_content(item, metadata);
+                }
+                found.push((item, metadata));
+                Ok(())
+            });
+            if let Err(error) = begun {
+                self.fail_item(item, error)?;
+            }
+        }
+        for group in together(&found) {
+            let Some((first, _)) = group.first() else { continue };
+            if let Err(error) = self.begin_group(&group) {
+                self.fail_item(first, error)?;
             }
         }
         self.shared.queue.start();
@@ -30,101 +43,163 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn begin_item(&mut self, item: &Item) -> Result<()> {
-        let inspect = Operation::Inspect { root: item.root, path: item.source.clone() };
-        let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
-            let error = Error::new(ErrorKind::NotFound, "reading", "there is no such file or directory");
-            fail(self.shared, self.counters, failure(&item.source, error));
-            return Ok(());
-        };
-        let there = match self.ask_target(Operation::Inspect { root: 0, path: item.target.clone() }) {
-            Ok(Outcome::Inspected(there)) => there,
-            Ok(_) => return Err(unexpected()),
-            Err(error) => return Err(at_target(error, &item.target)),
-        };
-        if item.place != DraftKind::File || metadata.kind == Kind::BlockDevice {
-            return self.begin_content(item, metadata, there.as_ref());
+    /// One item cannot be copied. The others can all the same, unless the error is fatal.
+    fn fail_item(&self, item: &Item, error: Error) -> Result<()> {
+        if error.is_fatal() {
+            return Err(error);
         }
-        if metadata.kind == Kind::Directory && item.source.is_root() {
-            return self.begin_directory(item, &metadata, there.as_ref());
-        }
-        let (source_parent, name) = item.source.split_last().ok_or_else(unexpected)?;
-        let (target_parent, target_name) = item.target.split_last().ok_or_else(unexpected)?;
-        let mut listing = Listing::with_capacity(1);
-        listing.push(name, metadata)?;
-        let listing = Arc::new(listing);
-        let node = Node::new((item.root, source_parent, target_parent), None, None, false);
-        let found = {
-            let mut drafts = draft_numbers(&mut self.next_draft);
-            let nothing = Prefetched::default();
-            let mut join = Join::new(self.shared, self.counters, &node, &nothing, &mut drafts);
-            join.target_name = Some(target_name);
-            join.place = item.place;
-            join.entry(&listing, 0, there.as_ref());
-            join.close_pack(&listing);
-            join.found
-        };
-        self.add(&node, found)?;
-        self.shared.queue.release(&node);
+        fail(self.shared, self.counters, failure(&item.source, error));
         Ok(())
     }
 
-    /// The content of one file or device goes to one place, whatever its time is.
-    fn begin_content(&mut self, item: &Item, metadata: Metadata, there: Option<&Metadata>) -> Result<()> {
+    /// Begins items that become one entry of the target.
+    fn begin_group(&mut self, group: &[(&Item, Metadata)]) -> Result<()> {
+        let mut origins = Vec::with_capacity(group.len());
+        for (item, _) in group {
+            origins.push(if item.source.is_root() {
+                Origin::whole(item.root, item.source.clone())
+            } else {
+                named(item)?
+            });
+        }
+        if let Some((item, metadata)) = group.iter().find(|(item, _)| item.source.is_root()) {
+            if metadata.kind != Kind::Directory {
+                return Err(unexpected());
+            }
+            let there = self.look_at_target(&item.target)?;
+            return self.begin_directory((origins, item.target.clone()), metadata, there.as_ref());
+        }
+        let Some((first, _)) = group.first() else { return Ok(()) };
+        let there = self.look_at_target(&first.target)?;
+        let (parent, _) = first.target.split_last().ok_or_else(unexpected)?;
+        let listing = |name: Option<&Vec<u8>>, metadata: Option<Metadata>| -> Result<Listing> {
+            let mut listing = Listing::with_capacity(1);
+            if let (Some(name), Some(metadata)) = (name, metadata) {
+                listing.push(name, metadata)?;
+            }
+            Ok(listing)
+        };
+        let mut parts = Vec::with_capacity(group.len());
+        for (index, (origin, (_, metadata))) in origins.iter().zip(group).enumerate() {
+            let name = origin.only.as_ref().map(|only| &only.name);
+            parts.push(Part { origin: index, listing: Arc::new(listing(name, Some(*metadata))?) });
+        }
+        let name = origins.first().and_then(|origin| origin.only.as_ref()).map(|only| &only.target_name);
+        let target = listing(name, there)?;
+        let node = Node::new((origins, parent), (None, Counted::Not), None, false);
+        self.join(&node, &parts, Some(&target), &Prefetched::default())
+    }
+
+    fn look_at(&mut self, item: &Item) -> Result<Metadata> {
+        let inspect = Operation::Inspect { root: item.root, path: item.source.clone() };
+        let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
+            return Err(not_there());
+        };
+        Ok(metadata)
+    }
+
+    fn look_at_target(&mut self, path: &EntryPath) -> Result<Option<Metadata>> {
+        match self.ask_target(Operation::Inspect { root: 0, path: path.clone() }) {
+            Ok(Outcome::Inspected(there)) => Ok(there),
+            Ok(_) => Err(unexpected()),
+            Err(error) => Err(at_target(error, path)),
+        }
+    }
+
+    /// The content of one file or device goes to one place that is there already, whatever its time
+    /// is.
+    fn begin_content(&mut self, item: &Item, metadata: Metadata) -> Result<()> {
         let job = self.shared.setup.job;
         if !matches!(metadata.kind, Kind::File | Kind::BlockDevice) {
             let words = format!("{} has no content of a known size", metadata.kind.words());
             return Err(Error::new(ErrorKind::Unsupported, "copying", words));
         }
+        let replaces = self.look_at_target(&item.target)?.is_some();
         self.counters.entries_scanned.add(1);
         self.counters.bytes_scanned.add(metadata.size_bytes);
-        let replaces = there.is_some();
-        if job.dry_run {
-            let counter =
-                if replaces { &self.counters.entries_updated } else { &self.counters.entries_created };
-            counter.add(1);
-            let path = item.target.as_bytes().to_vec();
-            let action = if replaces { "update" } else { "create" }.into();
-            self.shared.setup.observer.event(Event::Planned {
-                action,
-                path,
-                size_bytes: metadata.size_bytes,
-            });
-            return Ok(());
-        }
-        let (source_parent, _) = item.source.split_last().ok_or_else(unexpected)?;
-        let (target_parent, _) = item.target.split_last().ok_or_else(unexpected)?;
-        let node = Node::new((item.root, source_parent, target_parent), None, None, false);
-        node.hold(1);
         let tolerant = job.skip_unreadable;
         let source = SourceFile { root: item.root, path: item.source.clone(), metadata, tolerant };
+        if job.dry_run {
+            return self.plan_content(item, source, replaces);
+        }
+        let (target_parent, _) = item.target.split_last().ok_or_else(unexpected)?;
+        let node = Node::new((vec![named(item)?], target_parent), (None, Counted::Not), None, false);
+        node.hold(1);
         let draft = draft_numbers(&mut self.next_draft)();
         let how = How { kind: item.place, replaces, named: true, digest: job.digest };
         let file = LargeFile::new(node.clone(), source, item.target.clone(), draft, how);
         self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
-        self.shared.queue.release(&node);
+        self.shared.queue.release(&node, self.counters);
+        Ok(())
+    }
+
+    /// Says what would become of content, if it can be read at all.
+    fn plan_content(&mut self, item: &Item, source: SourceFile, replaces: bool) -> Result<()> {
+        let size_bytes = source.metadata.size_bytes;
+        self.ask_source(Operation::Open { file: Arc::new(source) }).map_err(at_source)?;
+        let (counter, action) = match replaces {
+            true => (&self.counters.entries_updated, "update"),
+            false => (&self.counters.entries_created, "create"),
+        };
+        counter.add(1);
+        let path = item.target.as_bytes().to_vec();
+        self.shared.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
         Ok(())
     }
 
     /// The contents of a directory go into another one.
-    fn begin_directory(&mut self, item: &Item, metadata: &Metadata, there: Option<&Metadata>) -> Result<()> {
+    fn begin_directory(
+        &mut self,
+        place: (Vec<Origin>, EntryPath),
+        metadata: &Metadata,
+        there: Option<&Metadata>,
+    ) -> Result<()> {
         self.counters.entries_scanned.add(1);
-        let (state, touched) = match there.map(|there| there.kind) {
+        let (state, counted, touched) = match there.map(|there| there.kind) {
             Some(Kind::Directory) => {
-                (TargetState::Unknown, there.map(Metadata::attributes) != Some(metadata.attributes()))
+                let touched = there.map(Metadata::attributes) != Some(metadata.attributes());
+                (TargetState::Unknown, Counted::Unchanged, touched)
             }
-            Some(Kind::Symlink) | None => (TargetState::Absent, true),
+            Some(Kind::Symlink) => (TargetState::Absent, Counted::Updated, true),
+            None => (TargetState::Absent, Counted::Created, true),
             Some(kind) => {
                 let words = format!("{} is in the place of the directory", kind.words());
-                return Err(at_target(Error::new(ErrorKind::Conflict, "copying", words), &item.target));
+                return Err(at_target(Error::new(ErrorKind::Conflict, "copying", words), &place.1));
             }
         };
-        let counter =
-            if there.is_none() { &self.counters.entries_created } else { &self.counters.entries_unchanged };
-        counter.add(1);
-        let place = (item.root, item.source.clone(), item.target.clone());
-        let node = Node::new(place, Some(metadata.attributes()), None, touched);
+        let node = Node::new(place, (Some(metadata.attributes()), counted), None, touched);
         self.shared.queue.add(vec![DirectoryTask { node, target: state }], Vec::new(), Vec::new());
         Ok(())
     }
+}
+
+/// An item that the user named by itself.
+fn named(item: &Item) -> Result<Origin> {
+    let (path, name) = item.source.split_last().ok_or_else(unexpected)?;
+    let (_, target_name) = item.target.split_last().ok_or_else(unexpected)?;
+    let only = Only { name: name.to_vec(), target_name: target_name.to_vec() };
+    Ok(Origin { root: item.root, path, only: Some(only) })
+}
+
+/// The items in groups, in their order. Those are in one group that become one entry of the
+/// target: several for one name, and several for the contents of a directory, named ones among
+/// them. So no two groups ever write to one name.
+fn together<'a>(items: &[(&'a Item, Metadata)]) -> Vec<Vec<(&'a Item, Metadata)>> {
+    let contents: HashSet<&EntryPath> =
+        items.iter().filter(|(item, _)| item.source.is_root()).map(|(item, _)| &item.target).collect();
+    let mut groups: Vec<Vec<(&Item, Metadata)>> = Vec::new();
+    let mut by_place = HashMap::new();
+    for (item, metadata) in items {
+        let within = item.target.split_last().map(|(parent, _)| parent);
+        let place = match within.filter(|parent| contents.contains(parent)) {
+            Some(parent) if !item.source.is_root() => (true, parent),
+            _ => (item.source.is_root(), item.target.clone()),
+        };
+        let group = *by_place.entry(place).or_insert(groups.len());
+        match groups.get_mut(group) {
+            Some(group) => group.push((item, *metadata)),
+            None => groups.push(vec![(item, *metadata)]),
+        }
+    }
+    groups
 }

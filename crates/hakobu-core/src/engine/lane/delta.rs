@@ -92,6 +92,7 @@ impl Worker<'_> {
         content: super::chunks::Piece,
         value: Digest,
     ) -> Result<()> {
+        chunk.file.mark_changed();
         match content {
             super::chunks::Piece::Bytes(buffer) if !is_zero(buffer.filled()) => {
                 let crc = if self.wants.0 { crc64(buffer.filled()) } else { 0 };

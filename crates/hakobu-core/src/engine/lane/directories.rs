@@ -4,16 +4,13 @@ use super::*;
 
 impl Worker<'_> {
     pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
-        if let Some(listing) = self.scan(&task.node)? {
-            if matches!(task.target, TargetState::Absent) && !self.count_losses(&task.node)? {
-                self.directories_done(1);
-                return Ok(());
-            }
+        let parts = self.scan_sound(&task)?;
+        if !parts.is_empty() {
             let (target, prefetched) = match task.target {
                 TargetState::Listed(target, prefetched) => (Some(target), prefetched),
                 _ => (None, Prefetched::default()),
             };
-            self.join(&task.node, &listing, target.as_ref(), &prefetched)?;
+            self.join(&task.node, &parts, target.as_ref(), &prefetched)?;
         }
         self.directories_done(1);
         Ok(())
@@ -22,9 +19,11 @@ impl Worker<'_> {
     pub(super) fn directories(&mut self, tasks: Vec<DirectoryTask>) -> Result<()> {
         let mut scanned = Vec::with_capacity(tasks.len());
         for task in tasks {
-            match self.scan(&task.node)? {
-                Some(listing) => scanned.push((task, listing)),
-                None => self.directories_done(1),
+            let parts = self.scan_sound(&task)?;
+            if parts.is_empty() {
+                self.directories_done(1);
+            } else {
+                scanned.push((task, parts));
             }
         }
         if scanned.is_empty() {
@@ -36,14 +35,22 @@ impl Worker<'_> {
         self.submit(list, Pending::Listing { tasks: scanned }).map(drop)
     }
 
-    /// Counts what a new directory will lack. Whether it may be copied all the same.
+    /// Lists a directory of the source if it may be copied. Nothing: it failed, which has been
+    /// recorded.
+    fn scan_sound(&mut self, task: &DirectoryTask) -> Result<Vec<Part>> {
+        let parts = self.scan(&task.node)?;
+        let is_new = matches!(task.target, TargetState::Absent);
+        if !parts.is_empty() && (is_new || self.shared.must_examine()) && !self.count_losses(&task.node)? {
+            return Ok(Vec::new());
+        }
+        Ok(parts)
+    }
+
+    /// Counts what a directory lacks at the target. Whether it may be copied all the same.
     fn count_losses(&mut self, node: &Arc<Node>) -> Result<bool> {
-        match self.ask_source(Operation::Losses { root: node.root, path: node.source.clone() }) {
-            Ok(Outcome::Stored { losses, .. }) => {
-                self.shared.record.losses(losses);
-                Ok(true)
-            }
-            Ok(_) => Err(unexpected()),
+        let Some(origin) = node.first() else { return Ok(true) };
+        match examine(self.shared, &mut *self.source, origin.root, &origin.path) {
+            Ok(()) => Ok(true),
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
                 self.fail_directory(node, at_source(error));
@@ -52,38 +59,57 @@ impl Worker<'_> {
         }
     }
 
-    /// Lists a directory of the source. `None`: it failed, which has been recorded.
-    pub(super) fn scan(&mut self, node: &Arc<Node>) -> Result<Option<Arc<Listing>>> {
+    /// Lists a directory of the source, each of its origins. What fails is recorded; if nothing is
+    /// left, the directory is done.
+    pub(super) fn scan(&mut self, node: &Arc<Node>) -> Result<Vec<Part>> {
+        let mut parts = Vec::with_capacity(node.origins.len());
         self.enter(Stage::Scan);
-        let list = Operation::List { root: node.root, directories: vec![node.source.clone()], budget: 0 };
-        let outcome = self.ask_source(list);
-        self.leave(Stage::Scan);
-        let listed = match outcome {
-            Ok(Outcome::Listed(mut listed)) => listed.pop().ok_or_else(unexpected)?.result,
-            Ok(_) => return Err(unexpected()),
-            Err(error) if error.is_fatal() => return Err(error),
-            Err(error) => Err(error),
-        };
-        match listed {
-            Ok(listing) => Ok(Some(Arc::new(listing))),
-            Err(error) => {
-                self.fail_directory(node, at_source(error));
-                Ok(None)
+        for (index, origin) in node.origins.iter().enumerate() {
+            match self.scan_origin(origin) {
+                Ok(listing) => parts.push(Part { origin: index, listing: Arc::new(listing) }),
+                Err(error) if error.is_fatal() => return Err(error),
+                Err(error) => {
+                    node.fail();
+                    fail(self.shared, self.counters, failure(origin.named(), at_source(error)));
+                }
             }
+        }
+        self.leave(Stage::Scan);
+        if parts.is_empty() {
+            self.shared.queue.release(node, self.counters);
+        }
+        Ok(parts)
+    }
+
+    fn scan_origin(&mut self, origin: &Origin) -> Result<Listing> {
+        if let Some(only) = &origin.only {
+            let mut listing = Listing::with_capacity(1);
+            let inspect = Operation::Inspect { root: origin.root, path: origin.path.join(&only.name)? };
+            let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else {
+                return Err(not_there());
+            };
+            listing.push(&only.name, metadata)?;
+            return Ok(listing);
+        }
+        let list = Operation::List { root: origin.root, directories: vec![origin.path.clone()], budget: 0 };
+        match self.ask_source(list)? {
+            Outcome::Listed(mut listed) => listed.pop().ok_or_else(unexpected)?.result,
+            _ => Err(unexpected()),
         }
     }
 
     /// A directory could not be listed, on either side: nothing of what it holds is copied.
     pub(super) fn fail_directory(&mut self, node: &Arc<Node>, error: Error) {
-        if node.fail() {
-            fail(self.shared, self.counters, failure(&node.source, error));
+        // Of several origins one may have been told already, but not the others.
+        if node.fail() || node.origins.len() > 1 {
+            fail(self.shared, self.counters, failure(node.source(), error));
         }
-        self.shared.queue.release(node);
+        self.shared.queue.release(node, self.counters);
     }
 
     pub(super) fn listed(
         &mut self,
-        tasks: Vec<(DirectoryTask, Arc<Listing>)>,
+        tasks: Vec<(DirectoryTask, Vec<Part>)>,
         listings: Vec<DirectoryListing>,
     ) -> Result<()> {
         let mut listings = listings.into_iter();
@@ -93,14 +119,14 @@ impl Worker<'_> {
         }
         let prefetched = Prefetched::new(listings);
         let count = tasks.len() as u64;
-        for ((task, listing), target) in tasks.into_iter().zip(asked) {
+        for ((task, parts), target) in tasks.into_iter().zip(asked) {
             match target.result {
-                Ok(target) => self.join(&task.node, &listing, Some(&target), &prefetched)?,
+                Ok(target) => self.join(&task.node, &parts, Some(&target), &prefetched)?,
                 // It went away after its parent was listed.
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     task.node.touch();
                     task.node.parent.iter().for_each(|parent| parent.touch());
-                    self.join(&task.node, &listing, None, &prefetched)?;
+                    self.join(&task.node, &parts, None, &prefetched)?;
                 }
                 Err(error) => self.fail_directory(&task.node, at_target(error, &task.node.target)),
             }
@@ -112,18 +138,20 @@ impl Worker<'_> {
     pub(super) fn join(
         &mut self,
         node: &Arc<Node>,
-        listing: &Arc<Listing>,
+        parts: &[Part],
         target: Option<&Listing>,
         prefetched: &Prefetched,
     ) -> Result<()> {
         self.enter(Stage::Scan);
         let found = {
             let mut drafts = draft_numbers(&mut self.next_draft);
-            Join::new(self.shared, self.counters, node, prefetched, &mut drafts).run(listing, target)
+            let (shared, source) = (self.shared, &mut *self.source);
+            let mut examine = |root: u16, path: &EntryPath| examine(shared, source, root, path);
+            Join::new(shared, self.counters, node, prefetched, &mut drafts, &mut examine).run(parts, target)
         };
         self.leave(Stage::Scan);
         self.add(node, found)?;
-        self.shared.queue.release(node);
+        self.shared.queue.release(node, self.counters);
         Ok(())
     }
 
@@ -153,6 +181,7 @@ impl Worker<'_> {
     pub(super) fn finish_directories(&mut self) -> Result<()> {
         let finished = self.shared.queue.take_finished();
         if self.shared.setup.job.dry_run {
+            finished.iter().for_each(|node| node.count(self.counters));
             self.shared.queue.complete(finished.len() as u64);
             return Ok(());
         }
@@ -167,5 +196,16 @@ impl Worker<'_> {
             self.submit(Operation::Apply { changes }, Pending::Settled { nodes: nodes.to_vec() })?;
         }
         Ok(())
+    }
+}
+
+/// Counts the extended attributes of an entry that are lost; fails if they must not be.
+pub(super) fn examine(shared: &Shared<'_>, source: &mut dyn Lane, root: u16, path: &EntryPath) -> Result<()> {
+    match ask(source, Operation::Losses { root, path: path.clone() })? {
+        Outcome::Stored { losses, .. } => {
+            shared.record.losses(losses);
+            Ok(())
+        }
+        _ => Err(unexpected()),
     }
 }

@@ -144,7 +144,7 @@ impl Worker<'_> {
                         return self.end_file(file, Progress::Abandon);
                     }
                     Ok(Outcome::Stored { losses, .. }) if file.kind == DraftKind::File => {
-                        self.shared.record.losses(losses)
+                        self.shared.record.losses(losses);
                     }
                     Ok(_) => {}
                 }
@@ -170,19 +170,19 @@ impl Worker<'_> {
     }
 
     pub(super) fn finished(&mut self, file: &Arc<LargeFile>) {
-        let written = self.counters.target_written_bytes.get() > 0;
         let counter = match self.shared.setup.job.mode {
             Mode::Copy | Mode::Delta if !file.replaces => &self.counters.entries_created,
             Mode::Copy => &self.counters.entries_updated,
-            Mode::Delta if written => &self.counters.entries_updated,
+            Mode::Delta if file.has_changed() => &self.counters.entries_updated,
             Mode::Delta | Mode::Compare => &self.counters.entries_unchanged,
         };
         counter.add(1);
         // A digest stands for what the user named, not for some large file in it.
-        if let (Some(digest), [_]) = (file.digest(), &self.shared.setup.job.items[..])
-            && file.named
-        {
-            self.shared.record.digest(digest);
+        if let Some(digest) = file.digest().filter(|_| file.named) {
+            match &self.shared.setup.job.items[..] {
+                [_] => self.shared.record.digest(digest),
+                _ => self.shared.record.digest_of(file.source.root, digest),
+            }
         }
         self.shared.queue.draft_done();
         self.task_done(&file.node);

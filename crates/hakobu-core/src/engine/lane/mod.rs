@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::Shared;
 use super::join::{Found, Join, at_source, at_target, fail};
 use super::large::{How, LargeFile, Progress, SINGLE_LANE_CHUNKS};
-use super::node::{DirectoryTask, Node, Prefetched, TargetState};
+use super::node::{Counted, DirectoryTask, Node, Only, Origin, Part, Prefetched, TargetState};
 use super::queue::{PackTask, Taken, Task};
 use crate::checksum::crc64;
 use crate::counters::{LaneCounters, Stage};
@@ -54,11 +54,10 @@ const ASKED: Ticket = 0;
 /// What an operation under way was for.
 enum Pending {
     Listing {
-        tasks: Vec<(DirectoryTask, Arc<Listing>)>,
+        tasks: Vec<(DirectoryTask, Vec<Part>)>,
     },
     Stored {
-        node: Arc<Node>,
-        picks: Arc<Picks>,
+        task: PackTask,
         packed: Vec<u32>,
         content_bytes: u64,
     },
@@ -160,17 +159,42 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Brings the target to stable storage: the last thing of a run that was not stopped.
+    /// Brings the target to stable storage: the last thing of a run that was not stopped. A plan is
+    /// compared with the room instead.
     pub fn settle(&mut self) -> Result<()> {
         let job = self.shared.setup.job;
-        // Other places than new files are flushed when they are finished.
+        // Other places than new files have their room, and are flushed when they are finished.
         let only_content = job.items.iter().all(|item| item.place != DraftKind::File);
+        if job.dry_run && !only_content && !self.shared.queue.is_stopped() {
+            return self.foresee_room();
+        }
         if self.shared.queue.is_stopped() || job.dry_run || !job.durable || only_content {
             return Ok(());
         }
         self.enter(Stage::Sync);
         let Outcome::Done = self.ask_target(Operation::Barrier)? else { return Err(unexpected()) };
         self.leave(Stage::Sync);
+        Ok(())
+    }
+
+    /// Says, at the end of a dry run, whether the target has room for all of it.
+    fn foresee_room(&self) -> Result<()> {
+        let setup = self.shared.setup;
+        let Some(free_bytes) = setup.target.capabilities().free_bytes else { return Ok(()) };
+        let (needed, shared) = self.shared.record.planned();
+        let lacks = |bytes: i64| u64::try_from(bytes).is_ok_and(|bytes| bytes > free_bytes);
+        if lacks(needed) {
+            let words = format!("{needed} bytes are needed, {free_bytes} are free");
+            return Err(Error::new(ErrorKind::NoSpace, "planning", words));
+        }
+        let all = needed.saturating_add(shared);
+        if lacks(all) {
+            let words = format!(
+                "{all} bytes are needed and {free_bytes} are free; there is room only if large files can share \
+                 their blocks with the source"
+            );
+            setup.observer.event(Event::Notice { words });
+        }
         Ok(())
     }
 
@@ -294,6 +318,10 @@ fn draft_numbers(next: &mut DraftId) -> impl FnMut() -> DraftId + '_ {
         *next += 1;
         *next
     }
+}
+
+fn not_there() -> Error {
+    Error::new(ErrorKind::NotFound, "reading", "there is no such file or directory")
 }
 
 fn unexpected() -> Error {

@@ -4,11 +4,12 @@ use super::*;
 
 impl Worker<'_> {
     pub(super) fn pack(&mut self, task: &PackTask) -> Result<()> {
+        let origin = task.node.origins.get(task.origin).ok_or_else(unexpected)?;
         let buffer = self.target.pack_buffer();
         self.enter(Stage::Read);
         let fetched = self.ask_source(Operation::Fetch {
-            root: task.node.root,
-            directory: task.node.source.clone(),
+            root: origin.root,
+            directory: origin.path.clone(),
             target: task.node.target.clone(),
             picks: task.picks.clone(),
             buffer,
@@ -29,7 +30,7 @@ impl Worker<'_> {
             return Err(unexpected());
         }
         for (pick, error) in failures {
-            self.fail_pick(&task.node, &task.picks, pick, at_source(error));
+            self.fail_pick(&origin.path, &task.picks, pick, at_source(error));
         }
         self.shared.record.losses(losses);
         self.counters.source_read_bytes.add(content_bytes);
@@ -37,32 +38,40 @@ impl Worker<'_> {
             self.task_done(&task.node);
             return Ok(());
         }
-        let pending =
-            Pending::Stored { node: task.node.clone(), picks: task.picks.clone(), packed, content_bytes };
+        let task = PackTask { node: task.node.clone(), origin: task.origin, picks: task.picks.clone() };
+        let pending = Pending::Stored { task, packed, content_bytes };
         self.submit(Operation::Store { pack }, pending).map(drop)
     }
 
     /// An entry of a pack could not be stored at the target.
-    pub(super) fn fail_stored(&self, node: &Node, picks: &Picks, pick: u32, error: Error) {
+    pub(super) fn fail_stored(
+        &self,
+        (node, directory): (&Node, &EntryPath),
+        picks: &Picks,
+        pick: u32,
+        error: Error,
+    ) {
         let name = picks.target_name.as_deref().unwrap_or_else(|| name_of(picks, pick));
         let error = match node.target.join(name) {
             Ok(target) => at_target(error, &target),
             Err(_) => error,
         };
-        self.fail_pick(node, picks, pick, error);
+        self.fail_pick(directory, picks, pick, error);
     }
 
-    pub(super) fn fail_pick(&self, node: &Node, picks: &Picks, pick: u32, error: Error) {
+    pub(super) fn fail_pick(&self, directory: &EntryPath, picks: &Picks, pick: u32, error: Error) {
         let name = name_of(picks, pick);
-        let path = node.source.join(name).unwrap_or_else(|_| node.source.clone());
+        let path = directory.join(name).unwrap_or_else(|_| directory.clone());
         fail(self.shared, self.counters, failure(path, error));
     }
 
     pub(super) fn stored(
         &mut self,
-        (node, picks, packed, content_bytes): (Arc<Node>, Arc<Picks>, Vec<u32>, u64),
+        (task, packed, content_bytes): (PackTask, Vec<u32>, u64),
         failures: Vec<(u32, Error)>,
     ) -> Result<()> {
+        let PackTask { node, origin, picks } = task;
+        let directory = &node.origins.get(origin).ok_or_else(unexpected)?.path;
         check_indices(&failures, packed.len())?;
         let (mut counts, mut stored_bytes) = ([0u64; 2], content_bytes);
         for pick in &packed {
@@ -74,7 +83,7 @@ impl Worker<'_> {
                 let replaces = picks.entries.get(pick as usize).is_some_and(|pick| pick.replaces);
                 counts[usize::from(replaces)] -= 1;
                 stored_bytes = stored_bytes.saturating_sub(content_of(&picks, pick));
-                self.fail_stored(&node, &picks, pick, error);
+                self.fail_stored((&node, directory), &picks, pick, error);
             }
         }
         self.counters.entries_created.add(counts[0]);
@@ -86,7 +95,7 @@ impl Worker<'_> {
 
     /// A pack or big file is done, one way or the other.
     pub(super) fn task_done(&self, node: &Arc<Node>) {
-        self.shared.queue.release(node);
+        self.shared.queue.release(node, self.counters);
         self.shared.queue.complete(1);
     }
 }

@@ -222,7 +222,7 @@ mod tests {
         let long = legible(b"serial.", &[b'x'; 600]);
         let other = legible(b"serial.", &[b'x'; 601]);
         assert!(long.len() <= BASE_ID_BYTES_MAX && long != other);
-        assert_eq!(long.len() + "-part4294967295".len() <= ID_BYTES_MAX, true);
+        assert!(long.len() + "-part4294967295".len() <= ID_BYTES_MAX);
     }
 
     #[test]

@@ -1,12 +1,18 @@
 //! Bounded reading of what is on a device.
 
 use std::cell::Cell;
+use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
+
+use rustix::fs::{Advice, fadvise};
 
 /// What is probed at the beginning of a device is read at once.
 const HEAD_BYTES: u64 = 256 * 1024;
 /// More than this is never read at once.
 pub const READ_BYTES_MAX: usize = 1 << 20;
+
+/// The largest page of any machine: the kernel forgets whole pages only.
+const PAGE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Something that can be read at any place.
 pub trait Medium {
@@ -41,6 +47,11 @@ impl Medium for OpenMedium<'_> {
     }
 
     fn read(&self, offset_bytes: u64, into: &mut [u8]) -> bool {
+        // The kernel keeps what was read of a disk apart from what is written through its
+        // partitions: what it remembers may be older than what is there.
+        let start_bytes = offset_bytes & !(PAGE_BYTES_MAX - 1);
+        let length_bytes = (offset_bytes - start_bytes + into.len() as u64).next_multiple_of(PAGE_BYTES_MAX);
+        let _ = fadvise(self.descriptor, start_bytes, NonZeroU64::new(length_bytes), Advice::DontNeed);
         let mut filled = 0;
         while filled < into.len() {
             match rustix::io::pread(self.descriptor, &mut into[filled..], offset_bytes + filled as u64) {
@@ -54,23 +65,6 @@ impl Medium for OpenMedium<'_> {
             }
         }
         true
-    }
-}
-
-impl Medium for [u8] {
-    fn size_bytes(&self) -> u64 {
-        self.len() as u64
-    }
-
-    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> bool {
-        let from = usize::try_from(offset_bytes).ok().and_then(|offset| self.get(offset..));
-        match from.and_then(|rest| rest.get(..into.len())) {
-            Some(bytes) => {
-                into.copy_from_slice(bytes);
-                true
-            }
-            None => false,
-        }
     }
 }
 

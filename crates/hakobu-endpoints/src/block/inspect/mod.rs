@@ -31,6 +31,9 @@ mod stray;
 mod uses;
 mod writers;
 
+#[cfg(test)]
+mod tests;
+
 pub use medium::Medium;
 pub use places::Places;
 pub use stray::is_stray;
@@ -116,8 +119,11 @@ pub fn all_disks(places: &Places) -> Result<Vec<DeviceFacts>> {
     let mut disks = Vec::new();
     for node in &nodes {
         let mut facts = disk(places, node)?;
-        machine.uses_of(node, &mut facts);
-        disks.push(facts);
+        // A device may be taken away while it is looked at.
+        if facts.size_bytes > 0 {
+            machine.uses_of(node, &mut facts);
+            disks.push(facts);
+        }
     }
     boot::find_doubles(&mut disks);
     Ok(disks)
@@ -138,13 +144,19 @@ fn disk(places: &Places, node: &Node) -> Result<DeviceFacts> {
         FLOPPY_MAJOR => Err("it is a floppy drive, which is left alone".to_owned()),
         _ => open_numbered(&places.dev.join(&name), node.number),
     };
-    let mut facts = match &opened {
-        Ok(device) => facts_of(places, node.number, Some(node), Some(device.as_fd()))?,
-        Err(_) => facts_of(places, node.number, Some(node), None)?,
+    let looked = opened.and_then(|device| {
+        let facts = facts_of(places, node.number, Some(node), Some(device.as_fd()));
+        facts.map_err(|error| error.detail)
+    });
+    let mut facts = match looked {
+        Ok(facts) => facts,
+        Err(words) => {
+            let mut facts = facts_of(places, node.number, Some(node), None)?;
+            facts.contents_hidden = true;
+            facts.note(format!("what is on it cannot be seen: {words}"));
+            facts
+        }
     };
-    if let Err(words) = opened {
-        facts.note(format!("what is on it cannot be seen: {words}"));
-    }
     facts.path = format!("/dev/{name}").into_bytes();
     Ok(facts)
 }
@@ -207,6 +219,7 @@ fn facts_of(
         let medium = OpenMedium::new(device, facts.size_bytes);
         of_contents(&medium, &mut facts);
         if medium.was_unreadable() {
+            facts.contents_hidden = true;
             facts.note("some of what is looked at on it cannot be read");
         }
     }

@@ -30,11 +30,11 @@ pub struct Mount {
 
 /// All mounts that this process sees, and those of devices that only others see.
 pub fn mounts(places: &Places) -> Vec<Mount> {
-    let btrfs = btrfs(places);
-    let mut mounts = parse(&list(&places.proc.join("self/mountinfo")), &btrfs);
+    let systems = Systems { places, btrfs: btrfs(places) };
+    let mut mounts = systems.parse(&list(&places.proc.join("self/mountinfo")));
     let mut known: BTreeSet<_> = mounts.iter().flat_map(|mount| mount.devices.clone()).collect();
     for (pid, process) in other_namespaces(places) {
-        for mut mount in parse(&list(&process.join("mountinfo")), &btrfs) {
+        for mut mount in systems.parse(&list(&process.join("mountinfo"))) {
             if mount.devices.iter().all(|device| known.contains(device)) {
                 continue;
             }
@@ -78,38 +78,45 @@ fn btrfs(places: &Places) -> Vec<Vec<DeviceNumber>> {
     devices.filter(|devices| !devices.is_empty()).collect()
 }
 
-/// Reads lines as in `/proc/PID/mountinfo`. What is not on a device is left out, but for ZFS.
-fn parse(text: &[u8], btrfs: &[Vec<DeviceNumber>]) -> Vec<Mount> {
-    let lines = text.split(|&byte| byte == b'\n');
-    let mounts = lines.filter_map(|line| parse_line(line, btrfs));
-    mounts.filter(|mount| !mount.devices.is_empty() || mount.file_system == "zfs").collect()
+/// What is needed to tell the devices of a mount.
+struct Systems<'a> {
+    places: &'a Places,
+    btrfs: Vec<Vec<DeviceNumber>>,
 }
 
-fn parse_line(line: &[u8], btrfs: &[Vec<DeviceNumber>]) -> Option<Mount> {
-    let mut fields = line.split(|&byte| byte == b' ');
-    let number = parse_device_number(std::str::from_utf8(fields.nth(2)?).ok()?)?;
-    let path = unescaped(fields.nth(1)?);
-    let mut after = fields.skip_while(|field| *field != b"-").skip(1);
-    let mut file_system = String::from_utf8_lossy(after.next()?).into_owned();
-    file_system.truncate(file_system.floor_char_boundary(TEXT_BYTES_MAX));
-    let source = unescaped(after.next()?);
-    let read_only = after.next()?.split(|&byte| byte == b',').any(|option| option == b"ro");
-    // A file system without one device of its own has a number that belongs to none.
-    let devices = match file_system.as_str() {
-        _ if number.major != 0 => vec![number],
-        "btrfs" | "bcachefs" => several(&source, btrfs),
-        _ => Vec::new(),
-    };
-    Some(Mount { devices, path, file_system, source, read_only })
-}
+impl Systems<'_> {
+    /// Reads lines as in `/proc/PID/mountinfo`. What is not on a device is left out, but for ZFS.
+    fn parse(&self, text: &[u8]) -> Vec<Mount> {
+        let lines = text.split(|&byte| byte == b'\n');
+        let mounts = lines.filter_map(|line| self.parse_line(line));
+        mounts.filter(|mount| !mount.devices.is_empty() || mount.file_system == "zfs").collect()
+    }
 
-/// The devices of a file system that may have several, from the one or those that it names.
-fn several(source: &[u8], btrfs: &[Vec<DeviceNumber>]) -> Vec<DeviceNumber> {
-    let named = source.split(|&byte| byte == b':').filter(|name| name.starts_with(b"/"));
-    let named: Vec<_> =
-        named.filter_map(|name| block_device_at(Path::new(OsStr::from_bytes(name)))).collect();
-    let all = btrfs.iter().find(|devices| devices.iter().any(|device| named.contains(device)));
-    all.cloned().unwrap_or(named)
+    fn parse_line(&self, line: &[u8]) -> Option<Mount> {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let number = parse_device_number(std::str::from_utf8(fields.nth(2)?).ok()?)?;
+        let path = unescaped(fields.nth(1)?);
+        let mut after = fields.skip_while(|field| *field != b"-").skip(1);
+        let mut file_system = String::from_utf8_lossy(after.next()?).into_owned();
+        file_system.truncate(file_system.floor_char_boundary(TEXT_BYTES_MAX));
+        let source = unescaped(after.next()?);
+        let read_only = after.next()?.split(|&byte| byte == b',').any(|option| option == b"ro");
+        // A file system without one device of its own has a number that belongs to none.
+        let devices = match file_system.as_str() {
+            _ if number.major != 0 => vec![number],
+            "btrfs" | "bcachefs" => self.several(&source),
+            _ => Vec::new(),
+        };
+        Some(Mount { devices, path, file_system, source, read_only })
+    }
+
+    /// The devices of a file system that may have several, from the one or those that it names.
+    fn several(&self, source: &[u8]) -> Vec<DeviceNumber> {
+        let named = source.split(|&byte| byte == b':').filter(|name| name.starts_with(b"/"));
+        let named: Vec<_> = named.filter_map(|name| device_named(self.places, name)).collect();
+        let all = self.btrfs.iter().find(|devices| devices.iter().any(|device| named.contains(device)));
+        all.cloned().unwrap_or(named)
+    }
 }
 
 /// The devices that are swapped to.
@@ -163,7 +170,8 @@ mod tests {
             24 21 8:33 / /mnt/ro ro,noatime - ext4 /dev/sdc1 ro,errors=continue\n\
             25 21 0:44 / /tank rw - zfs tank/data rw\n\
             broken line\n26 21 8:x / /bad rw - ext4 /dev/sdd rw\n27 21 8:48 / /short rw - ext4\n";
-        let mounts = parse(text, &[]);
+        let systems = Systems { places: &Places::default(), btrfs: Vec::new() };
+        let mounts = systems.parse(text);
         let seen: Vec<_> =
             mounts.iter().map(|mount| (&mount.path[..], mount.devices.len(), mount.read_only)).collect();
         let expected: [(&[u8], usize, bool); 4] =

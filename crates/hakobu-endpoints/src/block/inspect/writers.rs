@@ -39,7 +39,7 @@ fn find(pid: u32, process: &Path, writers: &mut Vec<Writer>) {
     for descriptor in entries(&process.join("fd")) {
         let Some(device) = block_device_at(&descriptor) else { continue };
         let known = writers.iter().any(|writer| (writer.device, writer.pid) == (device, pid));
-        if known || !is_for_writing(process, &descriptor) {
+        if known || !is_for_writing(process, &descriptor) || is_starting(process) {
             continue;
         }
         let mut command = attribute(&process.join("comm")).unwrap_or_default();
@@ -53,6 +53,16 @@ fn is_for_writing(process: &Path, descriptor: &Path) -> bool {
     let Some(number) = descriptor.file_name() else { return false };
     let Some(info) = attribute(&process.join("fdinfo").join(number)) else { return false };
     flags(&info).is_some_and(|flags| matches!(flags & 3, 1 | 2))
+}
+
+/// Whether it is a child of this process that has not yet become another program. Until then it
+/// has all our descriptors.
+fn is_starting(process: &Path) -> bool {
+    let status = attribute(&process.join("status")).unwrap_or_default();
+    let parent = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"PPid:"));
+    let parent = parent.and_then(|pid| std::str::from_utf8(pid).ok()?.trim().parse().ok());
+    parent == Some(std::process::id())
+        && std::fs::read_link(process.join("exe")).ok() == std::env::current_exe().ok()
 }
 
 /// The flags of `open` in a file of `fdinfo`, where they are octal.

@@ -3,6 +3,7 @@
 use hakobu_core::Result;
 use hakobu_core::endpoint::{Change, Outcome};
 use hakobu_core::entry::{Attributes, Kind};
+use hakobu_core::losses::Losses;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind};
 use rustix::fd::{AsFd, OwnedFd};
@@ -12,7 +13,6 @@ use super::Shared;
 use super::attributes::Lost;
 use super::directories::{Directories, PASSING_MODE, reach};
 use crate::local::fault::fault;
-use crate::local::losses::Losses;
 use crate::local::metadata;
 
 /// Makes the changes in order. Those that fail are named in the outcome by their index.

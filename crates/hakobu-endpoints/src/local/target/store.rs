@@ -2,6 +2,7 @@
 
 use hakobu_core::endpoint::Outcome;
 use hakobu_core::entry::Kind;
+use hakobu_core::losses::Losses;
 use hakobu_core::pack::{PACK_BYTES_MAX, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -10,7 +11,6 @@ use super::Shared;
 use super::directories::Directories;
 use super::new_file::Maker;
 use crate::local::fault::place;
-use crate::local::losses::Losses;
 use crate::local::metadata;
 
 /// Writes all records of a pack. Entries that fail are named in the outcome by their index.

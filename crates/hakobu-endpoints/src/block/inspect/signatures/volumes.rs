@@ -74,9 +74,8 @@ fn md(view: &View<'_>, found: &mut Found) {
     let foreign = le_u32(&superblock, 0) == MD_MAGIC.swap_bytes();
     if foreign || (le_u32(&superblock, 0) == MD_MAGIC && le_u32(&superblock, 4) == 0) {
         let parts = [20, 52, 56, 60].map(|field| le_u32(&superblock, field));
-        let parts = parts.map(|part| if foreign { part.swap_bytes() } else { part });
-        let [a, b, c, d] = parts;
-        found.add(Kind::Md, at, format!("{a:08x}:{b:08x}:{c:08x}:{d:08x}"), Vec::new());
+        let parts = parts.map(|part| if foreign { part.to_le_bytes() } else { part.to_be_bytes() });
+        found.add(Kind::Md, at, uuid(parts.as_flattened()), Vec::new());
     }
 }
 

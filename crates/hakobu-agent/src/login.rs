@@ -1,0 +1,79 @@
+//! Getting an agent on a far machine, as the user's options have it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use hakobu_core::error::{ErrorKind, Result};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::location::SshHost;
+
+use crate::far::FarSide;
+use crate::ssh::{Prompts, SshSettings, Way, find_uploads};
+
+/// How to get to a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Login<'a> {
+    /// The machine.
+    pub host: &'a SshHost,
+    /// The ssh program and its arguments, at least the program.
+    pub ssh: &'a [OsString],
+    /// The program on the far side, if it is not to be found or uploaded.
+    pub agent: Option<&'a Path>,
+    /// Whether the agent runs under sudo.
+    pub sudo: bool,
+    /// How long it may take, if not as long as usual.
+    pub time_limit: Option<Duration>,
+}
+
+impl Login<'_> {
+    /// Logs in and starts an agent; says how it was found.
+    ///
+    /// # Errors
+    /// As [`FarSide::start`].
+    pub fn start(&self, prompts: &mut dyn Prompts, observer: &dyn Observer) -> Result<FarSide> {
+        let mut settings = self.settings();
+        let name = self.host.destination();
+        let mut far = FarSide::start(&settings, &name, prompts);
+        // A program of another version is no obstacle where ours can be sent.
+        if far.as_ref().is_err_and(|error| error.kind == ErrorKind::Unsupported)
+            && !settings.uploads.is_empty()
+        {
+            settings.always_upload = true;
+            far = FarSide::start(&settings, &name, prompts);
+        }
+        let far = far?;
+        let found = match far.way {
+            Way::OnPath => "found on its PATH",
+            Way::AtPath => "at the path given",
+            Way::Uploaded if settings.always_upload => "uploaded, as the one there is of another version",
+            Way::Uploaded => "uploaded, as none was found there",
+        };
+        if let (Some(path), Way::Uploaded, false) = (self.agent, far.way, settings.always_upload) {
+            let words = format!("{} is not on {name}; the program was uploaded instead", path.display());
+            observer.event(Event::Notice { words });
+        }
+        let choice = format!("agent on {name}: {found}");
+        let reason = format!("version {}, {}", far.hello.program, far.hello.machine.system);
+        observer.event(Event::Decision { choice, reason });
+        Ok(far)
+    }
+
+    fn settings(&self) -> SshSettings {
+        let mut settings = SshSettings::new(self.host.host.clone().into_bytes());
+        settings.ssh_command =
+            self.ssh.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ");
+        settings.user = self.host.user.clone().map(String::into_bytes);
+        settings.port = self.host.port;
+        settings.time_limit = self.time_limit.unwrap_or(settings.time_limit);
+        settings.agent_path = self.agent.map(|path| path.as_os_str().as_encoded_bytes().to_vec());
+        settings.sudo = self.sudo;
+        settings.uploads = std::env::current_exe().map(|program| find_uploads(&program)).unwrap_or_default();
+        settings
+    }
+}
+
+/// One word for a command line that is split as a shell splits it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

@@ -1,0 +1,205 @@
+//! Passes over a source that is in use: each brings over what changed since the one before, until
+//! the last one, for which the source is held still, is short enough.
+
+use std::process::Command;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::Event;
+use hakobu_core::units::{format_bytes, format_duration};
+
+use crate::devices::Agreed;
+use crate::request::CopyRequest;
+use crate::transfer::{Surroundings, Transfer, copy_agreed};
+
+/// The most passes of one run: whoever needs more has a source that changes faster than it can be
+/// read.
+pub const PASSES_MAX: u32 = 100;
+/// So many passes may be no shorter than the one before until it is given up.
+const NO_GAIN_MAX: u32 = 3;
+
+/// How many passes, and what holds the source still for the last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passes {
+    /// This many in all, the last one included. Without it as many as it takes, for `until_under`.
+    pub count: Option<u32>,
+    /// The last pass begins once it will take no longer than this.
+    pub until_under: Option<Duration>,
+    /// A command for the shell, run here before the last pass: `fsfreeze -f /data`.
+    pub before_last: Option<String>,
+    /// A command for the shell, run here after the last pass, however that ended, if the one before
+    /// it was run.
+    pub after_last: Option<String>,
+}
+
+/// One pass that has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pass {
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// Bytes that had changed, and were written.
+    pub written_bytes: u64,
+}
+
+/// Runs passes. The result is that of the last one that was run.
+pub fn run(request: &CopyRequest, passes: &Passes, surroundings: &mut Surroundings<'_>) -> Transfer {
+    let mut agreed = Agreed::default();
+    let mut done: Vec<Pass> = Vec::new();
+    loop {
+        match is_last(passes, &done) {
+            Err(error) => {
+                let mut transfer = Transfer { passes: done, ..Transfer::default() };
+                transfer.summary.fatal = Some(error);
+                return transfer;
+            }
+            Ok(true) => return last(request, passes, surroundings, (done, agreed)),
+            Ok(false) => {}
+        }
+        let (mut transfer, pass) = one(request, surroundings, &mut agreed);
+        done.push(pass);
+        if transfer.summary.fatal.is_some()
+            || !transfer.summary.failures.is_empty()
+            || surroundings.cancel.load(Relaxed)
+        {
+            transfer.passes = done;
+            return transfer;
+        }
+        let words = format!(
+            "pass {}: {} changed, {}; the next will take about {}",
+            done.len(),
+            format_bytes(pass.written_bytes),
+            format_duration(Duration::try_from_secs_f64(pass.seconds).unwrap_or_default()),
+            format_duration(expected(&done)),
+        );
+        surroundings.observer.event(Event::Notice { words });
+    }
+}
+
+/// Whether the next pass is the last.
+fn is_last(passes: &Passes, done: &[Pass]) -> Result<bool> {
+    let next = done.len() as u32 + 1;
+    if passes.count.is_some_and(|count| next >= count) {
+        return Ok(true);
+    }
+    let (Some(limit), false) = (passes.until_under, done.is_empty()) else { return Ok(false) };
+    if expected(done) <= limit {
+        return Ok(true);
+    }
+    let longer = |pair: &[Pass]| pair[1].seconds > pair[0].seconds * 0.95;
+    let no_gain = done.windows(2).rev().take_while(|pair| longer(pair)).count() as u32;
+    if no_gain < NO_GAIN_MAX && next < PASSES_MAX {
+        return Ok(false);
+    }
+    let words = format!(
+        "--until-under {} cannot be met: after {} passes the next one would still take about {}; \
+         what was brought over stays at the target",
+        format_duration(limit),
+        done.len(),
+        format_duration(expected(done))
+    );
+    Err(Error::new(ErrorKind::Requirement, "making passes", words))
+}
+
+/// How long the next pass will take. Reading both sides takes what it took; the first pass, which
+/// may have written everything, says how fast that is.
+fn expected(done: &[Pass]) -> Duration {
+    let Some(last) = done.last() else { return Duration::MAX };
+    let mut seconds = last.seconds;
+    if let [first, .., before, _] | [first @ before, _] = done
+        && before.written_bytes > last.written_bytes
+        && first.written_bytes > 0
+    {
+        // As much less will change in a shorter pass as did in this one.
+        let share = last.seconds / before.seconds.max(0.001);
+        let saved = last.written_bytes as f64 * (1.0 - share).clamp(0.0, 1.0);
+        seconds -= saved / first.written_bytes as f64 * first.seconds;
+    }
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
+}
+
+fn one(request: &CopyRequest, surroundings: &mut Surroundings<'_>, agreed: &mut Agreed) -> (Transfer, Pass) {
+    let began = Instant::now();
+    let transfer = copy_agreed(request, surroundings, agreed);
+    let written_bytes = transfer.summary.counters.target_written_bytes;
+    (transfer, Pass { seconds: began.elapsed().as_secs_f64(), written_bytes })
+}
+
+/// The last pass, with the source held still.
+fn last(
+    request: &CopyRequest,
+    passes: &Passes,
+    surroundings: &mut Surroundings<'_>,
+    (mut done, mut agreed): (Vec<Pass>, Agreed),
+) -> Transfer {
+    if let Err(error) = shell(passes.before_last.as_deref(), "--before-last-pass") {
+        let mut transfer = Transfer { passes: done, ..Transfer::default() };
+        transfer.summary.fatal = Some(error);
+        return transfer;
+    }
+    let (mut transfer, pass) = one(request, surroundings, &mut agreed);
+    done.push(pass);
+    transfer.passes = done;
+    if let Err(error) = shell(passes.after_last.as_deref(), "--after-last-pass") {
+        transfer.summary.fatal.get_or_insert(error);
+    }
+    transfer
+}
+
+fn shell(command: Option<&str>, option: &'static str) -> Result<()> {
+    let Some(command) = command else { return Ok(()) };
+    let failed = |words: String| Error::new(ErrorKind::Io, "running the command of", words).at(option);
+    let ended = Command::new("/bin/sh").arg("-c").arg(command).status();
+    match ended {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(failed(format!("`{command}` ended with {status}"))),
+        Err(error) => Err(failed(format!("the shell cannot be run: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pass(seconds: f64, written_bytes: u64) -> Pass {
+        Pass { seconds, written_bytes }
+    }
+
+    #[test]
+    fn a_count_is_kept() {
+        let passes = Passes { count: Some(3), ..Passes::default() };
+        let mut done = Vec::new();
+        for last in [false, false, true] {
+            assert_eq!(is_last(&passes, &done).unwrap(), last);
+            done.push(pass(1.0, 5));
+        }
+    }
+
+    #[test]
+    fn the_last_pass_comes_when_it_fits_and_is_given_up_when_it_never_will() {
+        let passes = Passes { until_under: Some(Duration::from_secs(10)), ..Passes::default() };
+        assert!(!is_last(&passes, &[]).unwrap());
+        assert!(!is_last(&passes, &[pass(100.0, 1000)]).unwrap());
+        assert!(!is_last(&passes, &[pass(100.0, 1000), pass(30.0, 200)]).unwrap());
+        assert!(is_last(&passes, &[pass(100.0, 1000), pass(30.0, 200), pass(9.0, 20)]).unwrap());
+        let stuck = [pass(100.0, 1000), pass(30.0, 200), pass(30.0, 200), pass(30.0, 200), pass(30.0, 200)];
+        assert!(!is_last(&passes, &stuck[..4]).unwrap());
+        assert_eq!(is_last(&passes, &stuck).unwrap_err().kind, ErrorKind::Requirement);
+    }
+
+    #[test]
+    fn less_time_to_change_means_less_to_bring_over() {
+        assert_eq!(expected(&[pass(100.0, 1000)]).as_secs(), 100);
+        // In 30 s instead of 100 some 60 bytes will change, not 200: 14 s less at 10 bytes a second.
+        let next = expected(&[pass(100.0, 1000), pass(30.0, 200)]).as_secs_f64();
+        assert!((15.0..17.0).contains(&next), "{next}");
+    }
+
+    #[test]
+    fn a_command_that_fails_is_named() {
+        assert!(shell(None, "--before-last-pass").is_ok());
+        assert!(shell(Some("true"), "--before-last-pass").is_ok());
+        let error = shell(Some("exit 3"), "--before-last-pass").unwrap_err();
+        assert!(error.to_string().contains("exit 3") && error.to_string().contains("--before-last-pass"));
+    }
+}

@@ -1,0 +1,349 @@
+//! From what was asked to what is done: looks at sources and targets where they are, decides where
+//! things land, and makes the grant.
+
+use std::collections::BTreeMap;
+
+use hakobu_core::endpoint::DraftKind;
+use hakobu_core::entry::Kind;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::Observer;
+use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::job::{Item, Mode};
+use hakobu_core::landing::{Landing, LandingRoot, SourceFound, TargetFound, land, relation};
+use hakobu_core::location::{Location, SshHost};
+use hakobu_core::path::EntryPath;
+use hakobu_proto::control::{PathBytes, SourceAsk, SourceLook, TargetLook};
+
+use crate::devices::{self, Agreed};
+use crate::party::Party;
+use crate::places;
+use crate::request::{CopyRequest, Verify};
+use crate::ssh::Prompts;
+
+/// What is to be done, and with whose leave.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The sources with their host.
+    pub sources: Vec<Vec<u8>>,
+    /// The target with its host; the first of several.
+    pub target: Vec<u8>,
+    /// The place where a single source lands, or the directory in which several do, with the host.
+    pub landed: Vec<u8>,
+    /// Each source and target, where several were given in pairs.
+    pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The same for the same sources, targets and far user.
+    pub identity: [u8; 16],
+    /// The directories that the sources are named from.
+    pub roots: Vec<PathBytes>,
+    /// The directory that the items' targets are below.
+    pub root: Vec<u8>,
+    /// What to copy.
+    pub items: Vec<Item>,
+    /// A directory to make first.
+    pub make_directory: Option<EntryPath>,
+    /// What the target allows.
+    pub grant: Grant,
+}
+
+/// The hosts of the sources and of the targets; none for this machine.
+pub(crate) fn hosts(request: &CopyRequest) -> Result<(Option<&SshHost>, Option<&SshHost>)> {
+    if request.pairs.is_empty() {
+        return Ok((one_host(request.sources.iter(), "sources")?, request.target.ssh_host()));
+    }
+    let sources = one_host(request.pairs.iter().map(|pair| &pair.0), "sources")?;
+    Ok((sources, one_host(request.pairs.iter().map(|pair| &pair.1), "targets")?))
+}
+
+/// The one host that all of them are on.
+fn one_host<'a>(locations: impl Iterator<Item = &'a Location>, what: &str) -> Result<Option<&'a SshHost>> {
+    let mut hosts = locations.map(Location::ssh_host);
+    let first = hosts.next().flatten();
+    if hosts.all(|host| host == first) {
+        return Ok(first);
+    }
+    let words = format!("all {what} have to be on one machine; copy with one machine at a time");
+    Err(Error::new(ErrorKind::Usage, "looking at the locations", words))
+}
+
+/// Makes the plan of one attempt.
+pub(crate) struct Planner<'a> {
+    pub request: &'a CopyRequest,
+    pub agreed: &'a mut Agreed,
+    pub prompts: &'a mut dyn Prompts,
+    pub observer: &'a dyn Observer,
+}
+
+impl Planner<'_> {
+    /// Looks, decides and asks. `target` is none where both ends are on one machine.
+    ///
+    /// # Errors
+    /// What was found where something is looked for; `Refused` for what would destroy; `Usage` for
+    /// what does not go together.
+    pub fn plan(&mut self, source: &mut Party, target: Option<&mut Party>) -> Result<Plan> {
+        // In a push and on one machine the engine's side is the user's own; elsewhere it is a
+        // stranger.
+        let trusted = target.is_none() || source.is_here();
+        if self.request.pairs.is_empty() {
+            let looks = look_at_sources(source, &self.request.sources)?;
+            let names = names(source, &looks);
+            let party = target.unwrap_or(source);
+            let mut plan = self.one(self.request, party, &looks, trusted)?;
+            plan.finish(self.request, names);
+            return Ok(plan);
+        }
+        let sources: Vec<_> = self.request.pairs.iter().map(|pair| pair.0.clone()).collect();
+        let looks = look_at_sources(source, &sources)?;
+        let names = names(source, &looks);
+        let party = target.unwrap_or(source);
+        let mut whole: Option<Plan> = None;
+        for ((from, to), look) in self.request.pairs.iter().zip(looks) {
+            let request =
+                CopyRequest { sources: vec![from.clone()], target: to.clone(), ..self.request.clone() };
+            if look.kind == Kind::Directory {
+                let words = "pairs are for files and disks; copy trees one by one";
+                return Err(Error::new(ErrorKind::Usage, "looking at the source", words).at(from.as_typed()));
+            }
+            let part = self.one(&request, party, &[look], trusted)?;
+            match &mut whole {
+                None => whole = Some(part.named_from_the_top()?),
+                Some(whole) => whole.add(part.named_from_the_top()?, to)?,
+            }
+        }
+        let none = || Error::new(ErrorKind::Usage, "looking at the pairs", "there are none");
+        let mut plan = whole.ok_or_else(none)?;
+        plan.finish(self.request, names);
+        Ok(plan)
+    }
+
+    /// The plan for one target.
+    fn one(
+        &mut self,
+        request: &CopyRequest,
+        party: &mut Party,
+        sources: &[SourceLook],
+        trusted: bool,
+    ) -> Result<Plan> {
+        let path = request.target.path();
+        let target = party.look_at_target(path).map_err(|error| places::on(party, path, error))?;
+        let landing = landing(request, sources, &target)?;
+        let looks = (sources, &target);
+        let disk = devices::check(request, looks, self.agreed, self.prompts, self.observer)?;
+        let (root, places) = root_and_places(&landing, &target)?;
+        refuse_nesting(request, party, sources, (&root, &places))?;
+        let mut grant = grant(sources, &places, &landing, trusted);
+        grant.places.iter_mut().for_each(|place| place.device.clone_from(&disk));
+        let landed = party.name_of(&landed(&root, &places, &landing));
+        let resolved = party.name_of(&target.resolved);
+        let replaced = |path: &EntryPath| {
+            sources.iter().zip(&places).any(|(source, place)| place == path && source.entry.is_root())
+        };
+        let item = |(root, (source, place)): (usize, (&SourceLook, &EntryPath))| Item {
+            root: root as u16,
+            source: source.entry.clone(),
+            target: place.clone(),
+            place: draft_kind(request.mode, &landing, source, target.found),
+        };
+        Ok(Plan {
+            sources: Vec::new(),
+            pairs: vec![(Vec::new(), landed.clone())],
+            target: disk.map_or_else(|| resolved.clone(), |id| party.name_of(id.as_bytes())),
+            landed,
+            identity: [0; 16],
+            roots: sources.iter().map(|source| PathBytes(source.root.clone())).collect(),
+            items: sources.iter().zip(&places).enumerate().map(item).collect(),
+            make_directory: landing.create_target_directory.clone().filter(|path| !replaced(path)),
+            root,
+            grant,
+        })
+    }
+}
+
+impl Plan {
+    /// The same with everything named from the file system's root.
+    fn named_from_the_top(mut self) -> Result<Self> {
+        let root = EntryPath::new(self.root.strip_prefix(b"/").unwrap_or(&self.root).to_vec())?;
+        let below = |path: &EntryPath| match path.is_root() {
+            true => Ok(root.clone()),
+            false if root.is_root() => Ok(path.clone()),
+            false => EntryPath::new([root.as_bytes(), b"/", path.as_bytes()].concat()),
+        };
+        for item in &mut self.items {
+            item.target = below(&item.target)?;
+        }
+        for place in &mut self.grant.places {
+            place.path = below(&place.path)?;
+        }
+        self.root = b"/".to_vec();
+        Ok(self)
+    }
+
+    /// Adds one more pair.
+    fn add(&mut self, more: Plan, typed: &Location) -> Result<()> {
+        let taken = |item: &Item| self.items.iter().any(|known| known.target == item.target);
+        if more.items.iter().any(taken) {
+            let words = "another pair has the same target";
+            return Err(Error::new(ErrorKind::Usage, "looking at the pairs", words).at(typed.as_typed()));
+        }
+        let first = self.roots.len() as u16;
+        self.items.extend(more.items.into_iter().map(|item| Item { root: item.root + first, ..item }));
+        self.roots.extend(more.roots);
+        self.pairs.extend(more.pairs);
+        self.grant.places.extend(more.grant.places);
+        let sum = self.grant.bytes_max.zip(more.grant.bytes_max);
+        self.grant.bytes_max = sum.map(|(one, other)| one.saturating_add(other));
+        Ok(())
+    }
+
+    /// Puts in what is known in the end. `names` are the sources for people and, where they are
+    /// disks, what tells them from others.
+    fn finish(&mut self, request: &CopyRequest, names: Vec<(Vec<u8>, Vec<u8>)>) {
+        let mut hasher = blake3::Hasher::new_derive_key("hakobu job identity 1");
+        let mut take = |text: &[u8]| {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text);
+        };
+        names.iter().for_each(|(_, identity)| take(identity));
+        if request.pairs.is_empty() {
+            take(&self.target);
+            self.pairs.clear();
+        } else {
+            self.pairs.iter().for_each(|(_, target)| take(target));
+            self.pairs.iter_mut().zip(&names).for_each(|(pair, (name, _))| pair.0.clone_from(name));
+        }
+        let target = request.pairs.first().map_or(&request.target, |pair| &pair.1);
+        let user = target.ssh_host().and_then(|host| host.user.clone()).unwrap_or_default();
+        hasher.update(user.as_bytes());
+        self.identity.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        self.sources = names.into_iter().map(|(name, _)| name).collect();
+        // For people it is where things land.
+        if let Some((_, landed)) = self.pairs.first() {
+            self.target.clone_from(landed);
+        }
+    }
+}
+
+/// The names of sources, and what stands for them in the job's identity: a disk may have another
+/// path after the next start of its machine.
+fn names(party: &Party, looks: &[SourceLook]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let name = |look: &SourceLook| {
+        let name = party.name_of(&look.resolved);
+        let disk = look.device.as_ref().map(|disk| party.name_of(disk.identity.place_id.as_bytes()));
+        (name.clone(), disk.unwrap_or(name))
+    };
+    looks.iter().map(name).collect()
+}
+
+fn look_at_sources(party: &mut Party, sources: &[Location]) -> Result<Vec<SourceLook>> {
+    let asks = sources
+        .iter()
+        .map(|source| SourceAsk { path: source.path().to_vec(), contents: source.means_contents() });
+    let looks = party.look_at_sources(asks.collect())?;
+    if looks.len() != sources.len() {
+        return Err(Error::new(ErrorKind::Protocol, "looking at the sources", "an answer is missing"));
+    }
+    let looks = looks.into_iter().zip(sources);
+    looks.map(|(look, source)| look.map_err(|error| places::on(party, source.path(), error))).collect()
+}
+
+fn landing(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook) -> Result<Landing> {
+    let found: Vec<_> = request
+        .sources
+        .iter()
+        .zip(sources)
+        .map(|(location, look)| SourceFound { location, kind: look.kind })
+        .collect();
+    if let Some(tree) = found.iter().find(|source| source.kind == Kind::Directory) {
+        let words = match (request.mode, request.verify) {
+            (Mode::Delta | Mode::Compare, _) => {
+                "sync and verify are for one file or disk in this version; hakobu copy brings over trees"
+            }
+            (_, Verify::Medium) => "--verify medium is for single files and disks in this version",
+            _ => "",
+        };
+        if !words.is_empty() {
+            let error = Error::new(ErrorKind::Usage, "looking at the source", words);
+            return Err(error.at(tree.location.as_typed()));
+        }
+    }
+    if request.mode == Mode::Compare && matches!(target.found, TargetFound::Absent { .. }) {
+        let error =
+            Error::new(ErrorKind::NotFound, "looking at the target", "there is nothing to compare with");
+        return Err(error.at(request.target.as_typed()));
+    }
+    land(&found, &request.target, target.found)
+}
+
+/// Refuses a copy onto or into itself.
+fn refuse_nesting(
+    request: &CopyRequest,
+    target: &mut Party,
+    sources: &[SourceLook],
+    (root, places): (&[u8], &[EntryPath]),
+) -> Result<()> {
+    let there = target.look_at_places(root, places).map_err(|error| places::on(target, root, error))?;
+    if there.len() != places.len() {
+        return Err(Error::new(ErrorKind::Protocol, "looking at the target", "an answer is missing"));
+    }
+    for ((source, place), typed) in sources.iter().zip(&there).zip(&request.sources) {
+        let is_directory = source.kind == Kind::Directory;
+        relation(&source.ancestry, is_directory, place).check(typed, &request.target)?;
+    }
+    Ok(())
+}
+
+/// What a source's content is written to.
+fn draft_kind(mode: Mode, landing: &Landing, source: &SourceLook, found: TargetFound) -> DraftKind {
+    let content = matches!(source.kind, Kind::File | Kind::BlockDevice);
+    match (landing.root, mode) {
+        (LandingRoot::Discard, _) => DraftKind::Sink,
+        (_, Mode::Compare) => DraftKind::Compare,
+        (LandingRoot::Device, _) => DraftKind::Device,
+        (LandingRoot::Parent, Mode::Delta) if content && found == TargetFound::File => DraftKind::InPlace,
+        _ => DraftKind::File,
+    }
+}
+
+/// The target's root directory, and each source's place below it.
+fn root_and_places(landing: &Landing, target: &TargetLook) -> Result<(Vec<u8>, Vec<EntryPath>)> {
+    Ok(match landing.root {
+        LandingRoot::Target => (target.resolved.clone(), landing.places.clone()),
+        LandingRoot::Parent => (target.parent.clone(), landing.places.clone()),
+        LandingRoot::Discard | LandingRoot::Device => {
+            (target.parent.clone(), vec![EntryPath::new(target.name.clone())?])
+        }
+    })
+}
+
+/// The place where a single source lands, or the directory in which several do.
+fn landed(root: &[u8], places: &[EntryPath], landing: &Landing) -> Vec<u8> {
+    let mut landed = root.to_vec();
+    let place = match places {
+        [place] => Some(place),
+        _ => landing.create_target_directory.as_ref(),
+    };
+    if let Some(place) = place.filter(|place| !place.is_root()) {
+        if landed != b"/" {
+            landed.push(b'/');
+        }
+        landed.extend_from_slice(place.as_bytes());
+    }
+    landed
+}
+
+fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, trusted: bool) -> Grant {
+    let mut granted: BTreeMap<EntryPath, bool> = BTreeMap::new();
+    for (source, place) in sources.iter().zip(places) {
+        *granted.entry(place.clone()).or_default() |= source.kind == Kind::Directory;
+    }
+    if let Some(directory) = &landing.create_target_directory {
+        granted.entry(directory.clone()).or_default();
+    }
+    let files_only = sources.iter().all(|source| matches!(source.kind, Kind::File | Kind::BlockDevice));
+    Grant {
+        places: granted.into_iter().map(|(path, tree)| GrantedPlace::new(path, tree)).collect(),
+        may_chown: true,
+        may_set_id: trusted,
+        bytes_max: files_only
+            .then(|| sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add)),
+    }
+}

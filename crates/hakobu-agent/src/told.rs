@@ -1,0 +1,98 @@
+//! What an engine elsewhere told while it ran: all that is known of it if its machine is lost before
+//! it gives its summary.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use hakobu_core::counters::Snapshot;
+use hakobu_core::engine::{FAILURES_KEPT_MAX, Summary};
+use hakobu_core::error::{Error, Result};
+use hakobu_core::event::{Event, Failure, Observer};
+use hakobu_proto::control::Ran;
+
+/// Listens to a run on its way to the observer.
+pub(crate) struct Told<'a> {
+    observer: &'a dyn Observer,
+    lanes: u16,
+    began: Instant,
+    heard: Mutex<Heard>,
+}
+
+#[derive(Default)]
+struct Heard {
+    figures: Option<Snapshot>,
+    failures: Vec<Failure>,
+}
+
+impl<'a> Told<'a> {
+    /// Listens to a run that begins now, with so many lanes.
+    pub(crate) fn new(observer: &'a dyn Observer, lanes: u16) -> Self {
+        Self { observer, lanes, began: Instant::now(), heard: Mutex::default() }
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The run as it was when it was last heard of, and what it ended with.
+    ///
+    /// # Errors
+    /// The given error, if nothing was heard.
+    pub(crate) fn ran(&self, error: Error) -> Result<Ran> {
+        let Heard { figures, failures } = std::mem::take(&mut *self.heard());
+        let Some(counters) = figures else { return Err(error) };
+        let transfer_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let failures_of_source = failures.iter().filter(|failure| failure.error.is_source_change()).count();
+        let summary = Summary {
+            counters,
+            failures,
+            failures_of_source: failures_of_source as u64,
+            fatal: Some(error),
+            lanes: self.lanes,
+            scan_ns: transfer_ns,
+            transfer_ns,
+            ..Summary::default()
+        };
+        Ok(Ran { summary, ..Ran::default() })
+    }
+}
+
+impl Observer for Told<'_> {
+    fn event(&self, event: Event) {
+        match &event {
+            Event::Progress(figures) => self.heard().figures = Some(figures.clone()),
+            Event::Failure(failure) => {
+                let mut heard = self.heard();
+                if heard.failures.len() < FAILURES_KEPT_MAX {
+                    heard.failures.push(failure.clone());
+                }
+            }
+            _ => {}
+        }
+        self.observer.event(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::error::ErrorKind;
+    use hakobu_core::event::NoObserver;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_lost_is_known_as_it_was_last_heard_of() {
+        let lost = || Error::new(ErrorKind::ConnectionLost, "talking", "it ended");
+        assert!(Told::new(&NoObserver, 2).ran(lost()).is_err());
+        let told = Told::new(&NoObserver, 2);
+        for target_written_bytes in [5, 9] {
+            told.event(Event::Progress(Snapshot { target_written_bytes, ..Snapshot::default() }));
+        }
+        let error = Error::new(ErrorKind::SourceVanished, "reading", "gone");
+        told.event(Event::Failure(Failure { path: b"p".to_vec(), error }));
+        let summary = told.ran(lost()).unwrap().summary;
+        assert_eq!((summary.counters.target_written_bytes, summary.lanes), (9, 2));
+        assert_eq!((summary.failures.len(), summary.failures_of_source), (1, 1));
+        assert_eq!(summary.fatal.unwrap().kind, ErrorKind::ConnectionLost);
+    }
+}

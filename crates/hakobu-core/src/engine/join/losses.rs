@@ -1,0 +1,102 @@
+//! What an entry loses, and whether it may be copied or left as it is all the same.
+
+use super::*;
+
+impl Join<'_> {
+    /// Counts what an entry loses, as far as nobody else does: of what is brought over, losses are
+    /// counted when it is read. Fails if the entry cannot be copied, or may not be.
+    pub(super) fn check_losses(
+        &mut self,
+        name: &[u8],
+        source: &Metadata,
+        action: Action,
+        target: Option<&Metadata>,
+    ) -> Result<()> {
+        let stays = matches!(action, Action::Leave | Action::SetAttributes);
+        let lost = self.known_losses(source, target.filter(|_| stays));
+        if let Some(error) = self.refusal(source, action, target, &lost) {
+            return Err(error);
+        }
+        let only_planned =
+            self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace);
+        // It costs a look at each, which what is left alone is spared if nobody asks for it.
+        if only_planned || (stays && self.shared.must_examine()) {
+            self.examine(name, source.kind).map_err(at_source)?;
+        }
+        if only_planned || stays {
+            let (below, above) = (self.below, &self.node.target);
+            let target_name = self.target_name.unwrap_or(name);
+            for what in lost {
+                self.losses.add(what, || {
+                    let of_target = what.side() == "target";
+                    let example = if of_target { above.join(target_name) } else { below.join(name) };
+                    example.unwrap_or_default().as_bytes().to_vec()
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Why this entry cannot be copied, if it cannot.
+    fn refusal(
+        &self,
+        source: &Metadata,
+        action: Action,
+        target: Option<&Metadata>,
+        lost: &[LossKind],
+    ) -> Option<Error> {
+        match action {
+            Action::Conflict => {
+                let there = target.map_or("something else", |target| target.kind.words());
+                let words = format!(
+                    "the target has {there} where the source has {}; remove or rename one of them",
+                    source.kind.words()
+                );
+                Some(Error::new(ErrorKind::Conflict, "copying", words))
+            }
+            Action::Unsupported => {
+                let words = format!("{} is not copied by this version", source.kind.words());
+                Some(Error::new(ErrorKind::Unsupported, "copying", words))
+            }
+            Action::Create | Action::Replace | Action::SetAttributes | Action::Leave => {
+                let require = &self.shared.setup.job.require;
+                // Whether an owner can be kept is the target's affair, and known in the end.
+                let kind = lost.iter().find(|kind| **kind != LossKind::Owner && require.contains(kind))?;
+                let words = format!("--require {} cannot be met: this version does not keep it", kind.name());
+                Some(Error::new(ErrorKind::Requirement, "copying", words))
+            }
+            Action::Skip => None,
+        }
+    }
+
+    /// What the listings show to be lost, of an entry that is `there` in an equal version as well.
+    /// Names of one inode, and holes, that are there too were brought by something else.
+    fn known_losses(&self, source: &Metadata, there: Option<&Metadata>) -> Vec<LossKind> {
+        let setup = self.shared.setup;
+        let mut lost = Vec::new();
+        if source.kind == Kind::File {
+            if source.links > 1 && there.is_none_or(|there| there.links <= 1) {
+                lost.push(LossKind::HardLinks);
+            }
+            // Large files keep them. Fewer blocks can also come from compression, so small files are
+            // asked when they are read, unless it matters before.
+            let filled = !self.is_large(source) && setup.job.require.contains(&LossKind::Holes);
+            if source.sparse && filled && there.is_none_or(|there| !there.sparse) {
+                lost.push(LossKind::Holes);
+            }
+        }
+        let owned = there.is_none_or(|there| source.uid == there.uid && source.gid == there.gid);
+        if !owned && !setup.target.capabilities().owners {
+            lost.push(LossKind::Owner);
+        }
+        lost
+    }
+
+    /// Looks at the extended attributes of a file, which are not in the listings.
+    fn examine(&mut self, name: &[u8], kind: Kind) -> Result<()> {
+        if kind != Kind::File {
+            return Ok(());
+        }
+        (self.examine)(self.root, &self.below.join(name)?)
+    }
+}

@@ -1,0 +1,166 @@
+//! Several sources that land on one place: of entries of one name the first source's is copied.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+
+use hakobu_core::error::ErrorKind;
+use hakobu_testkit::faults::{OperationKind, Plan};
+
+use crate::bench::{Made, Order, Place};
+use crate::tree::{Numbers, dress, small, write};
+use crate::view::{Sums, View, assert_same};
+
+/// Three sources beside each other.
+fn three(place: &Place) -> [PathBuf; 3] {
+    ["a", "b", "c"].map(|name| {
+        let path = place.source().join(name);
+        fs::create_dir(&path).unwrap();
+        path
+    })
+}
+
+/// What the first source of a name says is in the target, and nothing else.
+fn merged(sources: &[PathBuf; 3]) -> View {
+    let mut all = View::default();
+    for source in sources {
+        for (path, entry) in View::of(source).copied().0 {
+            all.0.entry(path).or_insert(entry);
+        }
+    }
+    all
+}
+
+fn run(place: &Place, sources: &[PathBuf; 3], order: &Order) -> Made {
+    let made = place.run_from_three(&sources.each_ref().map(PathBuf::as_path), order);
+    assert_eq!(made.summary.fatal, None);
+    let sums = Sums::of(&made);
+    assert_eq!(sums.scanned, sums.told);
+    made
+}
+
+const ALL: [(&str, &str); 3] = [("", ""), ("", ""), ("", "")];
+
+#[test]
+fn the_first_source_wins_and_each_name_counts_once() {
+    for (round, lanes) in [1, 2, 5, 5, 5].into_iter().enumerate() {
+        let place = Place::new();
+        let sources = three(&place);
+        // One seed makes the same names, so the three have most of them in common.
+        let numbers = &mut Numbers(round as u64);
+        for (number, source) in sources.iter().enumerate() {
+            small(source, 90);
+            let _ = fs::remove_file(source.join("fifo"));
+            for name in ["both", "large", &format!("alone-{number}")] {
+                write(&source.join(name), numbers, if name == "large" { 3_000_000 } else { 100 });
+            }
+            fs::create_dir_all(source.join("shared/deep")).unwrap();
+            write(&source.join("shared/deep/file"), numbers, 300);
+            write(&source.join(format!("shared/deep/{number}")), numbers, 300);
+            for name in ["both", "large", "shared/deep/file", "shared/deep", "shared", ""] {
+                dress(&source.join(name), numbers);
+            }
+        }
+        let expected = merged(&sources);
+        let mut order = Order::items(lanes, &ALL);
+        order.remote = round % 2 == 0;
+        order.target = Plan::new(round as u64).reorder(8);
+        let made = run(&place, &sources, &order);
+        assert_eq!(made.failed_paths(), Vec::<Vec<u8>>::new());
+        assert_same(&expected, &place.target_view());
+        let it = &made.summary.counters;
+        // Sockets are skipped as well; the target itself was there.
+        let entries = expected.0.len() as u64;
+        assert_eq!((it.entries_created, it.entries_unchanged), (entries - 1, 1));
+        assert_eq!(it.target_written_bytes, expected.bytes());
+        assert_eq!((it.entries_updated, it.entries_only_in_target), (0, 0));
+        assert!(it.entries_skipped > 10);
+
+        let again = run(&place, &sources, &order);
+        assert!(again.writes().is_empty(), "{:?}", again.writes());
+        let second = &again.summary.counters;
+        assert_eq!((second.entries_unchanged, second.entries_only_in_target), (entries, 0));
+        assert_eq!(second.entries_skipped, it.entries_skipped);
+    }
+}
+
+#[test]
+fn what_the_user_named_is_merged_with_contents() {
+    for lanes in [1, 4] {
+        let place = Place::new();
+        let sources = three(&place);
+        let numbers = &mut Numbers(5);
+        for source in &sources {
+            fs::create_dir(source.join("d")).unwrap();
+            for name in ["f", "g", "d/f", "large"] {
+                write(&source.join(name), numbers, if name == "large" { 2_000_000 } else { 50 });
+            }
+        }
+        write(&sources[2].join("d/c"), numbers, 10);
+        // A file, then contents with a file of its name, then a directory that these have as well.
+        let items = [("f", "f"), ("", ""), ("d", "d")];
+        let made = run(&place, &sources, &Order::items(lanes, &items));
+        let content = |source: usize, name: &str| fs::read(sources[source].join(name)).unwrap();
+        let there = |name: &str| fs::read(place.target().join(name)).unwrap();
+        for (name, from) in [("f", 0), ("g", 1), ("d/f", 1), ("d/c", 2), ("large", 1)] {
+            assert!(there(name) == content(from, name), "{name}");
+        }
+        assert_eq!((made.summary.counters.entries_created, made.summary.counters.entries_skipped), (6, 2));
+        // Two directories of one name, without contents beside them.
+        fs::remove_dir_all(place.target()).unwrap();
+        fs::create_dir(place.target()).unwrap();
+        write(&place.target().join("other"), numbers, 10);
+        let made = run(&place, &sources, &Order::items(lanes, &[("d", "d"), ("d", "d"), ("d", "d")]));
+        assert!(there("d/f") == content(0, "d/f") && there("d/c") == content(2, "d/c"));
+        let it = &made.summary.counters;
+        assert_eq!((it.entries_created, it.entries_skipped, it.entries_only_in_target), (3, 2, 0));
+        // One of them is gone: the others are copied.
+        fs::remove_dir_all(sources[1].join("d")).unwrap();
+        fs::remove_file(sources[0].join("f")).unwrap();
+        let order = Order::items(lanes, &[("f", "f"), ("d", "d"), ("", "")]);
+        let made = place.run_from_three(&sources.each_ref().map(PathBuf::as_path), &order);
+        assert_eq!(made.failed_paths(), [&b"d"[..], b"f"]);
+        assert!(there("f") == content(2, "f"));
+    }
+}
+
+#[test]
+fn a_directory_and_something_else_of_one_name_are_a_conflict() {
+    let place = Place::new();
+    let sources = three(&place);
+    let numbers = &mut Numbers(6);
+    for (source, directory) in [(0, "x"), (1, "y"), (2, "x")] {
+        fs::create_dir(sources[source].join(directory)).unwrap();
+        write(&sources[source].join(directory).join("in"), numbers, 10);
+    }
+    write(&sources[0].join("y"), numbers, 10);
+    symlink("nowhere", sources[1].join("x")).unwrap();
+    write(&sources[2].join("y"), numbers, 20);
+    for lanes in [1, 3] {
+        let made = run(&place, &sources, &Order::items(lanes, &ALL));
+        assert_eq!(made.failed_paths(), [&b"x"[..], b"y"]);
+        assert!(made.summary.failures.iter().all(|failure| failure.error.kind == ErrorKind::Conflict));
+        let target = place.target();
+        assert!(fs::read(target.join("x/in")).unwrap() == fs::read(sources[0].join("x/in")).unwrap());
+        assert!(fs::read(target.join("y")).unwrap() == fs::read(sources[0].join("y")).unwrap());
+        // The second `y`, and what both have in `x`.
+        assert_eq!(made.summary.counters.entries_skipped, 2);
+    }
+}
+
+/// A directory that nobody may write to any more gets its mode once all sources are through.
+#[test]
+fn a_directory_is_given_its_attributes_once() {
+    let place = Place::new();
+    let sources = three(&place);
+    let numbers = &mut Numbers(8);
+    for (number, source) in sources.iter().enumerate() {
+        fs::create_dir(source.join("d")).unwrap();
+        write(&source.join(format!("d/{number}")), numbers, 10);
+        fs::set_permissions(source.join("d"), fs::Permissions::from_mode(0o500 + number as u32)).unwrap();
+    }
+    let made = run(&place, &sources, &Order::items(3, &ALL));
+    assert_same(&merged(&sources), &place.target_view());
+    let settled = made.target_log.iter().filter(|logged| logged.kind == OperationKind::Apply).count();
+    assert!(settled <= 2, "{:?}", made.target_log);
+}
