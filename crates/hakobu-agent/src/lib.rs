@@ -5,6 +5,7 @@ pub mod agent;
 pub mod connection;
 pub mod devices;
 pub mod far;
+pub mod jobs;
 pub mod look;
 pub mod near;
 pub mod party;

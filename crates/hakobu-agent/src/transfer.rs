@@ -40,6 +40,8 @@ const LOGIN_AGAIN_MIN: Duration = Duration::from_secs(15);
 const LOGIN_AGAIN_MAX: Duration = Duration::from_secs(120);
 /// The longest pause before a lost connection is tried again.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The same where no login has worked yet.
+const PAUSE_AT_LOGIN_MAX: Duration = Duration::from_secs(60);
 
 /// What a copy needs from the program around it.
 pub struct Surroundings<'a> {
@@ -118,7 +120,8 @@ pub fn copy_agreed(
             add_earlier(&mut transfer.summary, earlier);
         }
         transfer.wire_bytes = sum(transfer.wire_bytes, earlier_wire_bytes);
-        let may_retry = |error: &Error| error.may_retry() || (earlier.is_some() && is_of_the_line(error));
+        let logged_in_before = earlier.is_some() || request.unattended;
+        let may_retry = |error: &Error| error.may_retry() || (logged_in_before && is_of_the_line(error));
         let Some(error) = transfer.summary.fatal.clone().filter(may_retry) else { return transfer };
         // The time counts from the moment the connection was lost, anew whenever something moved.
         let since = if advanced { Instant::now() } else { lost_at.unwrap_or_else(Instant::now) };
@@ -138,6 +141,7 @@ pub fn copy_agreed(
         }
         let what = match error.kind {
             ErrorKind::Locked => "the far side has not noticed yet that the connection was lost".to_owned(),
+            _ if error.during == STARTING && lost_by.is_none() => format!("no login yet ({error})"),
             _ => format!("connection lost ({error})"),
         };
         let words = format!("{what}; trying again in {:.1} s", pause.as_secs_f64());
@@ -146,7 +150,8 @@ pub fn copy_agreed(
             transfer.summary.fatal = Some(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
             return transfer;
         }
-        pause = (pause * 2).min(PAUSE_MAX);
+        // A server may lock out who fails to log in too often.
+        pause = (pause * 2).min(if lost_by.is_none() { PAUSE_AT_LOGIN_MAX } else { PAUSE_MAX });
         earlier_wire_bytes = transfer.wire_bytes;
         earlier = Some(transfer.summary);
     }
@@ -380,15 +385,8 @@ impl Attempt<'_, '_> {
             return Ok(Party::Here(Box::new(Side::with_identity(self.stop())?)));
         };
         let request = self.request;
-        let mut settings = SshSettings::new(host.host.clone().into_bytes());
-        settings.ssh_command =
-            request.ssh.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ");
-        settings.user = host.user.clone().map(String::into_bytes);
-        settings.port = host.port;
+        let mut settings = ssh_settings(request, host);
         settings.time_limit = self.login_limit.unwrap_or(settings.time_limit);
-        settings.agent_path = request.agent.as_ref().map(|path| path.as_os_str().as_encoded_bytes().to_vec());
-        settings.sudo = request.sudo;
-        settings.uploads = std::env::current_exe().map(|program| find_uploads(&program)).unwrap_or_default();
         let name = host.destination();
         let mut far = FarSide::start(&settings, &name, self.surroundings.prompts);
         // A program of another version is no obstacle where ours can be sent.
@@ -590,6 +588,19 @@ impl Attempt<'_, '_> {
     fn decided(&self, choice: String, reason: String) {
         self.surroundings.observer.event(Event::Decision { choice, reason });
     }
+}
+
+/// How the agent on a host is started.
+pub(crate) fn ssh_settings(request: &CopyRequest, host: &SshHost) -> SshSettings {
+    let mut settings = SshSettings::new(host.host.clone().into_bytes());
+    settings.ssh_command =
+        request.ssh.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ");
+    settings.user = host.user.clone().map(String::into_bytes);
+    settings.port = host.port;
+    settings.agent_path = request.agent.as_ref().map(|path| path.as_os_str().as_encoded_bytes().to_vec());
+    settings.sudo = request.sudo;
+    settings.uploads = std::env::current_exe().map(|program| find_uploads(&program)).unwrap_or_default();
+    settings
 }
 
 /// The one host that all sources are on; none for this machine.
