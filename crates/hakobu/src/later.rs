@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 /// The verbs, and what serves in their place until they are there.
-const LATER_VERBS: [(&str, &str); 16] = [
+const LATER_VERBS: [(&str, &str); 15] = [
     ("digest", "b3sum prints the same digest"),
     ("scan", "hakobu copy --dry-run lists what differs"),
     ("disks", "lsblk lists the disks of a machine"),
@@ -11,7 +11,6 @@ const LATER_VERBS: [(&str, &str); 16] = [
     ("bench", "cargo xtask bench, in the source tree, compares with the usual tools"),
     ("doctor", "hakobu copy --why says what limits a transfer"),
     ("make-data", "cargo xtask, in the source tree, makes test data"),
-    ("jobs", "an interrupted copy goes on when the same command runs again"),
     ("report", "a report is JSON: hakobu copy --report FILE"),
     ("explain", "there are no filter rules yet"),
     ("daemon", "hakobu copy needs only ssh on the other machine"),

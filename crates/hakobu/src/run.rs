@@ -1,7 +1,5 @@
 //! Runs a copy.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hakobu_agent::passes::Pass;
@@ -11,15 +9,10 @@ use hakobu_core::digest::hex;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::report::{Report, ReportDifference, ReportEnd, ReportLoss, ReportPass, Verified};
 
-use crate::prompts::Terminal;
-use crate::render::Renderer;
-
 /// Copies as requested. The report is filled but for what only the program knows: version,
 /// command, user, the times, and what was typed.
-pub fn copy(request: &CopyRequest, renderer: &Renderer, cancel: Arc<AtomicBool>) -> Report {
-    let mut prompts = Terminal { cancel: cancel.clone() };
-    let mut surroundings = Surroundings { prompts: &mut prompts, observer: renderer, cancel };
-    report(transfer::copy(request, &mut surroundings), request)
+pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Report {
+    report(transfer::copy(request, surroundings), request)
 }
 
 fn report(transfer: Transfer, request: &CopyRequest) -> Report {

@@ -8,6 +8,7 @@
 mod agents;
 mod changes;
 mod directions;
+mod jobs;
 mod kills;
 mod kinds;
 mod network;
