@@ -7,6 +7,7 @@ pub mod devices;
 pub mod digest;
 pub mod disks;
 pub mod far;
+pub mod jobs;
 pub mod look;
 pub mod near;
 pub mod party;

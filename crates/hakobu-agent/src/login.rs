@@ -9,6 +9,7 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::location::SshHost;
 
 use crate::far::FarSide;
+use crate::request::CopyRequest;
 use crate::ssh::{Prompts, SshSettings, Way, find_uploads};
 
 /// How to get to a machine.
@@ -26,7 +27,13 @@ pub struct Login<'a> {
     pub time_limit: Option<Duration>,
 }
 
-impl Login<'_> {
+impl<'a> Login<'a> {
+    /// The way that a copy's options name.
+    pub fn of(request: &'a CopyRequest, host: &'a SshHost) -> Self {
+        let agent = request.agent.as_deref();
+        Self { host, ssh: &request.ssh, agent, sudo: request.sudo, time_limit: None }
+    }
+
     /// Logs in and starts an agent; says how it was found.
     ///
     /// # Errors
@@ -59,7 +66,7 @@ impl Login<'_> {
         Ok(far)
     }
 
-    fn settings(&self) -> SshSettings {
+    pub(crate) fn settings(&self) -> SshSettings {
         let mut settings = SshSettings::new(self.host.host.clone().into_bytes());
         settings.ssh_command =
             self.ssh.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ");

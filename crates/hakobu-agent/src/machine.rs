@@ -100,9 +100,13 @@ pub fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// Where this machine keeps the journals of devices.
+/// Where this machine keeps the journals of devices and the records of jobs: where `HAKOBU_STATE`
+/// says, or where it is by custom.
 pub fn state_directory() -> Option<StateDirectory> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    if let Some(chosen) = variable("HAKOBU_STATE").filter(|path| path.is_absolute()) {
+        return Some(StateDirectory::new(chosen));
+    }
     let is_root = rustix::process::geteuid().is_root();
     StateDirectory::by_custom(is_root, variable("HOME").as_deref(), variable("XDG_STATE_HOME").as_deref())
 }

@@ -13,6 +13,8 @@ use crate::passes::Passes;
 
 /// How long a lost connection is tried again unless the user says otherwise.
 pub const RETRY_FOR_DEFAULT: Duration = Duration::from_secs(30);
+/// The same for a job, which nobody watches.
+pub const RETRY_FOR_DETACHED: Duration = Duration::from_secs(3600);
 
 /// One copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,9 @@ pub struct CopyRequest {
     pub passes: Option<Passes>,
     /// Go on where the source cannot be read, with zeros in the place of that.
     pub skip_unreadable: bool,
+    /// Nobody waits for it: a first login that fails is tried again like a connection that was lost,
+    /// as after a restart of both machines.
+    pub unattended: bool,
 }
 
 impl Default for CopyRequest {
@@ -89,6 +94,7 @@ impl Default for CopyRequest {
             live: false,
             passes: None,
             skip_unreadable: false,
+            unattended: false,
         }
     }
 }

@@ -36,6 +36,8 @@ const LOGIN_AGAIN_MIN: Duration = Duration::from_secs(15);
 const LOGIN_AGAIN_MAX: Duration = Duration::from_secs(120);
 /// The longest pause before a lost connection is tried again.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The same where no login has worked yet.
+const PAUSE_AT_LOGIN_MAX: Duration = Duration::from_secs(60);
 
 /// What a copy needs from the program around it.
 pub struct Surroundings<'a> {
@@ -116,7 +118,8 @@ pub fn copy_agreed(
             add_earlier(&mut transfer.summary, earlier);
         }
         transfer.wire_bytes = sum(transfer.wire_bytes, earlier_wire_bytes);
-        let may_retry = |error: &Error| error.may_retry() || (earlier.is_some() && is_of_the_line(error));
+        let logged_in_before = earlier.is_some() || request.unattended;
+        let may_retry = |error: &Error| error.may_retry() || (logged_in_before && is_of_the_line(error));
         let Some(error) = transfer.summary.fatal.clone().filter(may_retry) else { return transfer };
         // The time counts from the moment the connection was lost, anew whenever something moved.
         let since = if advanced { Instant::now() } else { lost_at.unwrap_or_else(Instant::now) };
@@ -136,6 +139,7 @@ pub fn copy_agreed(
         }
         let what = match error.kind {
             ErrorKind::Locked => "the far side has not noticed yet that the connection was lost".to_owned(),
+            _ if error.during == STARTING && lost_by.is_none() => format!("no login yet ({error})"),
             _ => format!("connection lost ({error})"),
         };
         let words = format!("{what}; trying again in {:.1} s", pause.as_secs_f64());
@@ -144,7 +148,8 @@ pub fn copy_agreed(
             transfer.summary.fatal = Some(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
             return transfer;
         }
-        pause = (pause * 2).min(PAUSE_MAX);
+        // A server may lock out who fails to log in too often.
+        pause = (pause * 2).min(if lost_by.is_none() { PAUSE_AT_LOGIN_MAX } else { PAUSE_MAX });
         earlier_wire_bytes = transfer.wire_bytes;
         earlier = Some(transfer.summary);
     }
@@ -371,13 +376,7 @@ impl Attempt<'_, '_> {
             return Ok(Party::Here(Box::new(Side::with_identity(self.stop())?)));
         };
         let request = self.request;
-        let login = Login {
-            host,
-            ssh: &request.ssh,
-            agent: request.agent.as_deref(),
-            sudo: request.sudo,
-            time_limit: self.login_limit,
-        };
+        let login = Login { time_limit: self.login_limit, ..Login::of(request, host) };
         let far = login.start(self.surroundings.prompts, self.surroundings.observer)?;
         Ok(Party::There(Box::new(far)))
     }

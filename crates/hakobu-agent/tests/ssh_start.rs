@@ -9,11 +9,11 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use hakobu_agent::ssh::{Nobody, Prompts, Secret, SshError, SshSettings, Started, Way, start};
+use hakobu_agent::ssh::{Login, Nobody, Prompts, Secret, SshError, SshSettings, Started, Way, login, start};
 use hakobu_testkit::sshd::{Shell, Sshd, SshdOptions, Sudo, User, no_root};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
@@ -473,4 +473,49 @@ fn a_program_for_another_machine_is_refused_before_it_is_sent() {
     let mut started = start(&wrong, &mut Nobody).unwrap();
     greet(&mut started);
     finish(started);
+}
+
+/// Ends with the test, however that ends.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The same server, by a key file, by an agent that has the key, by neither.
+#[test]
+fn it_is_known_beforehand_whether_a_login_would_ask() {
+    let sshd = Sshd::start(&SshdOptions::default()).unwrap();
+    let mut settings = SshSettings::new(sshd.host().as_bytes().to_vec());
+    settings.ssh_command = sshd.ssh_command();
+    assert_eq!(login(&settings), Login::Works);
+
+    let place = shared_dir();
+    let (socket, config) = (place.path().join("agent"), place.path().join("config"));
+    let mut command = Command::new("ssh-agent");
+    command.arg("-D").arg("-a").arg(&socket).stdout(Stdio::null()).stderr(Stdio::null());
+    let agent = Killed(command.spawn().unwrap());
+    while !socket.exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let add = Command::new("ssh-add").arg("-q").arg(sshd.identity()).env("SSH_AUTH_SOCK", &socket).status();
+    assert!(add.unwrap().success());
+    // The public half says which key it is; the private one is only in the agent.
+    let public = place.path().join("key.pub");
+    fs::copy(sshd.identity().with_extension("pub"), &public).unwrap();
+    let known = fs::read_to_string(sshd.client_config()).unwrap();
+    let identity = sshd.identity().display().to_string();
+    let known = known.replace(&identity, &public.display().to_string());
+    let own_lines = known.lines().filter(|line| !line.contains("IdentityAgent none"));
+    fs::write(&config, own_lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    let by_agent = format!("env SSH_AUTH_SOCK={} ssh -F {}", socket.display(), config.display());
+    settings.ssh_command.clone_from(&by_agent);
+    assert_eq!(login(&settings), Login::WithAgent);
+    drop(agent);
+    assert_eq!(login(&settings), Login::Asks);
+    settings.ssh_command = "dbclient".to_owned();
+    assert_eq!(login(&settings), Login::Unknown);
 }

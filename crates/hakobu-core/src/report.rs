@@ -15,7 +15,7 @@ mod bottleneck;
 mod outcome;
 
 pub use bottleneck::Bottleneck;
-pub use outcome::{Outcome, OutcomeFacts, outcome};
+pub use outcome::{Outcome, OutcomeFacts, can_go_on, outcome};
 
 /// The schema of [`Report`].
 pub const REPORT_SCHEMA: &str = "hakobu.report/1";
@@ -439,6 +439,30 @@ pub fn base64(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// The bytes that [`base64`] has written. `None` if it has not.
+pub fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let value = |letter: u8| match letter {
+        b'A'..=b'Z' => Some(letter - b'A'),
+        b'a'..=b'z' => Some(letter - b'a' + 26),
+        b'0'..=b'9' => Some(letter - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    for group in text.as_bytes().chunks(4) {
+        let padding = group.iter().rev().take_while(|&&letter| letter == b'=').count();
+        let mut bits = 0;
+        for &letter in &group[..group.len() - padding] {
+            bits = bits << 6 | u32::from(value(letter)?);
+        }
+        bits <<= 6 * padding;
+        bytes.extend_from_slice(bits.to_be_bytes()[1..].get(..3usize.checked_sub(padding)?)?);
+    }
+    // What is left over, cut short or padded in the middle is found by doing it again.
+    (base64(&bytes) == text).then_some(bytes)
 }
 
 /// The name of an error kind in reports and events: `permission_denied`.

@@ -3,5 +3,6 @@
 pub mod block;
 pub mod netns;
 pub mod process;
+pub mod signal;
 pub mod tcp_info;
 pub mod tun;

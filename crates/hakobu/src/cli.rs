@@ -50,6 +50,13 @@ pub enum Verb {
         #[command(subcommand)]
         kind: MakeData,
     },
+    /// Runs that go on without a terminal: list, show, attach, pause, resume, forget
+    #[command(after_help = JOBS_HELP, disable_help_subcommand = true)]
+    Jobs {
+        /// What to do; without it they are listed.
+        #[command(subcommand)]
+        verb: Option<JobsVerb>,
+    },
     /// Serve the other side (started over ssh)
     #[command(hide = true)]
     Agent,
@@ -65,6 +72,78 @@ pub enum Verb {
         verb: Option<String>,
     },
 }
+
+/// What to do with jobs.
+#[derive(Debug, Subcommand)]
+pub enum JobsVerb {
+    /// List them all
+    List {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show all of one, and the end of its log
+    Show {
+        /// The job's ID, or how it begins.
+        id: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Watch one until it ends, with its exit code; Ctrl-C leaves it running
+    Attach {
+        /// The job's ID, or how it begins.
+        id: String,
+    },
+    /// Stop one; what is done is kept, and it stays stopped until it is resumed
+    Pause {
+        /// The job's ID, or how it begins.
+        id: String,
+    },
+    /// Go on with one that has ended before it was done
+    Resume {
+        /// The job's ID, or how it begins.
+        #[arg(required_unless_present = "all")]
+        id: Option<String>,
+        /// All that were interrupted: not those that were paused, are done or have failed
+        #[arg(long, conflicts_with = "id")]
+        all: bool,
+    },
+    /// Remove the record of one that does not run; data is not touched
+    Forget {
+        /// The job's ID, or how it begins; several are possible.
+        #[arg(required_unless_present = "done")]
+        ids: Vec<String>,
+        /// All that are done
+        #[arg(long)]
+        done: bool,
+    },
+    /// Print a systemd unit that resumes interrupted jobs when the machine starts
+    Unit {
+        /// A unit of your own rather than the system's
+        #[arg(long)]
+        user: bool,
+    },
+    /// Run one (started by the others)
+    #[command(hide = true)]
+    Run {
+        /// The job's ID.
+        id: String,
+    },
+}
+
+const JOBS_HELP: &str = "\
+A job is what `hakobu copy --detach` has started, or sync or verify. It needs no terminal, and its
+record, log and report are kept until they are forgotten. Runs without --detach leave no record.
+
+States: running, paused (by hakobu jobs pause), interrupted (killed, no login or connection for longer
+than --retry-for, or the machine was restarted: it can be resumed), done, failed.
+
+Examples:
+  hakobu copy /srv/data host:/backup --detach
+  hakobu jobs                                 all of them, with their progress
+  hakobu jobs attach k3                       the one whose ID begins with k3
+  hakobu jobs unit | sudo tee /etc/systemd/system/hakobu-jobs.service";
 
 const COPY_HELP: &str = "\
 Files whose size and time are equal on both sides are left alone. Modes, times, links and, as root,
@@ -339,6 +418,10 @@ pub struct CopyArguments {
     #[arg(short = 'n', long)]
     pub dry_run: bool,
 
+    /// Go on without this terminal, as a job that can be paused and resumed (see hakobu jobs)
+    #[arg(long, conflicts_with_all = ["dry_run", "json"])]
+    pub detach: bool,
+
     /// wire: check local copies too, by reading; medium: read back from the disk what was written, of one
     /// disk or file; none: check nothing [default: check what travels]
     #[arg(long, value_name = "HOW", hide_possible_values = true,
@@ -392,9 +475,9 @@ pub struct CopyArguments {
         value_parser = PossibleValuesParser::new(["none"]))]
     pub durable: Option<String>,
 
-    /// Try again for so long after the connection is lost
-    #[arg(long, value_name = "DURATION", default_value = "30s")]
-    pub retry_for: String,
+    /// Try again for so long after the connection is lost [default: 30s, with --detach 1h]
+    #[arg(long, value_name = "DURATION")]
+    pub retry_for: Option<String>,
 
     /// The login on the other machine.
     #[command(flatten)]

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use hakobu_agent::request::CopyRequest;
+use hakobu_agent::transfer::Surroundings;
 use hakobu_core::error::Error;
 use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
@@ -12,40 +13,75 @@ use hakobu_core::report::{Report, ReportEnd};
 use jiff::{Timestamp, Unit};
 
 use crate::cli::CopyArguments;
+use crate::jobs::{self, JobRun};
+use crate::prompts::Terminal;
 use crate::render::{RenderSettings, Renderer};
 use crate::report_file::ReportFile;
 use crate::words::Machines;
 use crate::{exit, run, settings, shell, signals};
 
-/// Copies, synchronises or compares; returns the exit code. `arguments` are those of the whole program, for the report.
+/// Copies, synchronises or compares, here or as a job of its own; returns the exit code.
+/// `arguments` are those of the whole program, for the report.
 pub fn copy(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
+    if typed.detach {
+        return jobs::detach(typed, mode, arguments);
+    }
+    run(typed, mode, arguments, None)
+}
+
+/// Copies, synchronises or compares in this process, which may run a job.
+pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Option<&JobRun>) -> u8 {
     let began = Instant::now();
     let started_at = now();
-    let request = match settings::request(typed, mode, std::env::var_os("HAKOBU_SSH")) {
+    let mut request = match settings::request(typed, mode, std::env::var_os("HAKOBU_SSH")) {
         Ok(request) => request,
-        Err(errors) => return exit::errors(&errors),
+        Err(errors) => return not_begun(&errors, job),
     };
+    request.unattended = job.is_some_and(JobRun::is_unattended);
     let report_file = match typed.report.as_deref().map(ReportFile::open).transpose() {
         Ok(file) => file,
-        Err(error) => return exit::errors(&[error]),
+        Err(error) => return not_begun(&[error], job),
     };
     let cancel = match signals::cancel_flag() {
         Ok(cancel) => cancel,
-        Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
+        Err(error) => return not_begun(&[Error::io("installing signal handlers", &error)], job),
     };
     let renderer = Renderer::new(render_settings(typed, mode)).with_machines(machines(&request));
     let base = Report { started_at, ..base_report(&request, arguments) };
-    let mut report = run::copy(&request, &renderer, cancel);
+    let mut terminal = Terminal { cancel: cancel.clone() };
+    let (mut report, renderer) = match job {
+        None => {
+            let mut surroundings = Surroundings { prompts: &mut terminal, observer: &renderer, cancel };
+            (run::copy(&request, &mut surroundings), renderer)
+        }
+        Some(job) => {
+            let renderer = job.shown_by(renderer);
+            (job.copy(&request, &renderer, terminal), renderer)
+        }
+    };
     complete(&mut report, base, began.elapsed());
     renderer.finish(&report);
+    let kept = job.map_or(Ok(()), |job| job.keep(&report));
     let written = report_file.map_or(Ok(()), |file| file.write(&report));
-    match written {
+    match kept.and(written) {
         Err(error) => match (exit::errors(&[error]), report.exit_code) {
             (code, 0) => code,
             (_, code) => code,
         },
         Ok(()) => report.exit_code,
     }
+}
+
+/// Ends before anything was done. A job keeps that, too.
+fn not_begun(errors: &[Error], job: Option<&JobRun>) -> u8 {
+    let code = exit::errors(errors);
+    let mut report = Report { ended_at: now(), ..Report::default() };
+    report.conclude(&[], errors.first(), false);
+    report.exit_code = code;
+    if let Some(Err(error)) = job.map(|job| job.keep(&report)) {
+        exit::errors(&[error]);
+    }
+    code
 }
 
 fn render_settings(typed: &CopyArguments, mode: Mode) -> RenderSettings {
@@ -125,7 +161,8 @@ impl KeepTyped for ReportEnd {
     }
 }
 
-fn now() -> String {
+/// The time, RFC 3339 in UTC.
+pub(crate) fn now() -> String {
     let now = Timestamp::now();
     now.round(Unit::Millisecond).unwrap_or(now).to_string()
 }

@@ -12,6 +12,7 @@ pub mod disks;
 pub mod exit;
 pub mod first_word;
 pub mod foreign;
+pub mod jobs;
 pub mod later;
 pub mod make_data;
 pub mod manual;
@@ -63,6 +64,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::MakeData { kind: MakeData::Disk(options) } }) => make_data::disk(&options),
         Ok(Cli { verb: Verb::MakeData { kind: MakeData::Tree(options) } }) => make_data::tree(&options),
         Ok(Cli { verb: Verb::Disks(options) }) => disks::disks(&options),
+        Ok(Cli { verb: Verb::Jobs { verb } }) => jobs::jobs(verb),
         Ok(Cli { verb: Verb::Agent }) => agent_command::agent(),
         Ok(Cli { verb: Verb::Completions { shell } }) => {
             let mut script = Vec::new();

@@ -49,12 +49,18 @@ pub struct RenderSettings {
     pub progress: bool,
 }
 
+type LineTo = Box<dyn Fn(&str) + Send + Sync>;
+
 /// Shows a run. Lanes and the ticker may call it at the same time.
 pub struct Renderer {
     settings: RenderSettings,
     machines: Machines,
     began: Instant,
     bar: Option<ProgressBar>,
+    /// Takes each line of progress.
+    line_to: Option<LineTo>,
+    /// What to type to go on, where that is not the command itself.
+    go_on: Option<String>,
     state: Mutex<State>,
 }
 
@@ -84,12 +90,18 @@ impl Renderer {
             State { results, remarks, located: false, failures_seen: 0, progress, json_progress_at: 0.0 };
         let bar = settings.progress.then(progress_bar);
         let machines = Machines::default();
-        Self { settings, machines, began: Instant::now(), bar, state: Mutex::new(state) }
+        let (began, state) = (Instant::now(), Mutex::new(state));
+        Self { settings, machines, began, bar, line_to: None, go_on: None, state }
     }
 
     /// The same for a run that has to do with these machines.
     pub fn with_machines(self, machines: Machines) -> Self {
         Self { machines, ..self }
+    }
+
+    /// The same for a job: lines of progress go there as well, and to go on this is typed.
+    pub fn for_job(self, line_to: impl Fn(&str) + Send + Sync + 'static, go_on: String) -> Self {
+        Self { line_to: Some(Box::new(line_to)), go_on: Some(go_on), ..self }
     }
 
     /// Says in full what goes where, once both ends are resolved: `copying /data to h:/b/data`.
@@ -142,7 +154,7 @@ impl Renderer {
             }
         }
         if summary::can_go_on(report) {
-            self.remark(&format!("to go on: {}", report.command));
+            self.remark(&format!("to go on: {}", self.go_on.as_ref().unwrap_or(&report.command)));
         }
         if self.settings.json {
             self.json(&JsonEvent::finished(report));
@@ -257,6 +269,9 @@ impl Renderer {
             }
             (figures.line(), figures, due)
         };
+        if let Some(line_to) = &self.line_to {
+            line_to(&line);
+        }
         if let Some(bar) = &self.bar {
             bar.set_message(line);
         }
@@ -301,7 +316,8 @@ impl Observer for Renderer {
     }
 }
 
-fn progress_bar() -> ProgressBar {
+/// A line at the bottom of the terminal.
+pub(crate) fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
     if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
         bar.set_style(style);

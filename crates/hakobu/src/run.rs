@@ -18,10 +18,8 @@ use crate::render::Renderer;
 
 /// Copies as requested. The report is filled but for what only the program knows: version,
 /// command, user, the times, and what was typed.
-pub fn copy(request: &CopyRequest, renderer: &Renderer, cancel: Arc<AtomicBool>) -> Report {
-    let mut prompts = Terminal { cancel: cancel.clone() };
-    let mut surroundings = Surroundings { prompts: &mut prompts, observer: renderer, cancel };
-    report(transfer::copy(request, &mut surroundings), request)
+pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Report {
+    report(transfer::copy(request, surroundings), request)
 }
 
 /// As [`copy`], and the digest by whatever algorithm was asked for.

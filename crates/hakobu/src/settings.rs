@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use hakobu_agent::disks::DisksRequest;
 use hakobu_agent::passes::Passes;
-use hakobu_agent::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
+use hakobu_agent::request::{
+    CipherChoice, CopyRequest, Durable, Lanes, RETRY_FOR_DETACHED, Transport, Verify,
+};
 use hakobu_core::digest::Algorithm;
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::error::{Error, ErrorKind};
@@ -67,9 +69,11 @@ pub fn request(
     for name in &typed.require {
         request.require.extend(found.keep(requirement(name)));
     }
-    match parse_duration(&typed.retry_for) {
-        Ok(duration) => request.retry_for = duration,
-        Err(error) => found.usage("--retry-for", error.to_string()),
+    match typed.retry_for.as_deref().map(parse_duration) {
+        Some(Ok(duration)) => request.retry_for = duration,
+        Some(Err(error)) => found.usage("--retry-for", error.to_string()),
+        None if typed.detach => request.retry_for = RETRY_FOR_DETACHED,
+        None => {}
     }
     found.login(&typed.login, environment_ssh, &mut request);
     request.data_address =

@@ -20,25 +20,50 @@ const PLAIN_PIPE: [&str; 8] = [
     "ForwardAgent=no",
 ];
 
+/// Makes ssh fail where it would ask, and makes it log in itself rather than through a connection that is open
+/// already.
+const NOBODY_THERE: [&str; 4] = ["-o", "BatchMode=yes", "-o", "ControlPath=none"];
+
+/// Builds the command that only logs in, with more options of this kind: `IdentityAgent=none`. `None` where it is not
+/// OpenSSH.
+pub(super) fn trial(settings: &SshSettings, options: &[&str]) -> Result<Option<Command>, SshError> {
+    let words = split(&settings.ssh_command)?;
+    let Some(ssh) = words.iter().position(|word| is_ssh(word)) else { return Ok(None) };
+    // ssh takes the first value it is given, so these stand before the user's own.
+    let ours = options.iter().flat_map(|option| ["-o", option]).chain(NOBODY_THERE).map(str::to_owned);
+    let mut all = words;
+    all.splice(ssh + 1..ssh + 1, ours);
+    let mut command = log_in(settings, &all)?;
+    command.arg("true");
+    Ok(Some(command))
+}
+
 /// Builds the command, its standard input and output as pipes, its standard error ours, so that ssh's words and
 /// questions reach the user as they are.
 pub(super) fn build(settings: &SshSettings) -> Result<Command, SshError> {
-    check("host", &settings.host)?;
-    if let Some(user) = &settings.user {
-        check("user", user)?;
-    }
     if let Some(path) = &settings.agent_path
         && (path.is_empty() || path.contains(&0))
     {
         return Err(unusable("agent path", path, "it is empty or holds a NUL"));
     }
-    let words = split(&settings.ssh_command)?;
+    let mut command = log_in(settings, &split(&settings.ssh_command)?)?;
+    command.arg(script::command_line(settings.sudo, settings.always_upload, settings.agent_path.as_deref()));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    Ok(command)
+}
+
+/// The command of these words up to the host; what runs there is to follow.
+fn log_in(settings: &SshSettings, words: &[String]) -> Result<Command, SshError> {
+    check("host", &settings.host)?;
+    if let Some(user) = &settings.user {
+        check("user", user)?;
+    }
     let Some((program, own)) = words.split_first() else {
         return Err(unusable("ssh command", b"", "it is empty"));
     };
     let mut command = Command::new(program);
     command.args(own).arg("-T");
-    let open_ssh = is_open_ssh(&words);
+    let open_ssh = words.iter().any(|word| is_ssh(word));
     if open_ssh {
         command.args(PLAIN_PIPE);
     }
@@ -52,16 +77,13 @@ pub(super) fn build(settings: &SshSettings) -> Result<Command, SshError> {
         command.arg("--");
     }
     command.arg(OsStr::from_bytes(&settings.host));
-    command.arg(script::command_line(settings.sudo, settings.always_upload, settings.agent_path.as_deref()));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     Ok(command)
 }
 
-/// Does the command run a program called ssh, itself or through a wrapper (`ip netns exec x ssh`, `sshpass ssh`)?
+/// Is this a program called ssh? It may be run by itself or through a wrapper (`ip netns exec x ssh`, `sshpass ssh`).
 /// Others (dbclient, plink) get no options they may not know.
-fn is_open_ssh(words: &[String]) -> bool {
-    let name = |word: &String| word.rsplit('/').next() == Some("ssh");
-    words.iter().any(name)
+fn is_ssh(word: &str) -> bool {
+    word.rsplit('/').next() == Some("ssh")
 }
 
 /// Refuses what ssh would take for an option, and what is no name.
@@ -160,6 +182,21 @@ mod tests {
         let mut settings = SshSettings::new(b"far".to_vec());
         settings.ssh_command = "dbclient -y".to_owned();
         assert_eq!(arguments(&settings)[..3], ["-y", "-T", "far"]);
+    }
+
+    #[test]
+    fn a_trial_asks_nothing_whatever_the_users_options_are() {
+        let mut settings = SshSettings::new(b"far".to_vec());
+        settings.ssh_command = "nice ssh -o BatchMode=no".to_owned();
+        let command = trial(&settings, &["IdentityAgent=none"]).unwrap().unwrap();
+        let all: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
+        assert_eq!(all[..5], ["ssh", "-o", "IdentityAgent=none", "-o", "BatchMode=yes"]);
+        assert_eq!(all[all.len() - 3..], ["--", "far", "true"]);
+        settings.ssh_command = "dbclient".to_owned();
+        assert!(trial(&settings, &[]).unwrap().is_none());
+        settings.host = b"-oProxyCommand=x".to_vec();
+        settings.ssh_command = "ssh".to_owned();
+        assert!(trial(&settings, &[]).is_err());
     }
 
     #[test]

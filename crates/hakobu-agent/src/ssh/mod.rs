@@ -14,6 +14,7 @@ mod command;
 mod error;
 mod prompts;
 mod script;
+mod unattended;
 mod upload;
 
 use std::io::ErrorKind;
@@ -27,6 +28,7 @@ use upload::Parcel;
 pub use child::SshChild;
 pub use error::SshError;
 pub use prompts::{Nobody, Prompts, Secret};
+pub use unattended::{Login, login};
 pub use upload::{find_uploads, static_name};
 
 /// What the agent writes first on its standard output, before any message. The near side answers nothing to it.

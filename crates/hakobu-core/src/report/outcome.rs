@@ -44,6 +44,12 @@ impl Outcome {
     }
 }
 
+/// Whether the same command goes on where this run stopped: it was interrupted, or the connection
+/// was lost. `error_kind` is the name of the kind of the error that ended it.
+pub fn can_go_on(outcome: Outcome, error_kind: Option<&str>) -> bool {
+    outcome == Outcome::Interrupted || matches!(error_kind, Some("connection_lost" | "timed_out"))
+}
+
 /// What is known when a run ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OutcomeFacts<'a> {

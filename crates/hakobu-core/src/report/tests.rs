@@ -78,6 +78,12 @@ fn figures_and_failures_are_taken_over() {
 fn base64_is_the_standard_one() {
     for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
         assert_eq!(base64(bytes.as_bytes()), text);
+        assert_eq!(from_base64(text).unwrap(), bytes.as_bytes());
+    }
+    let all: Vec<u8> = (0..=255).collect();
+    assert_eq!(from_base64(&base64(&all)).unwrap(), all);
+    for wrong in ["Z", "Zg", "Zg=", "Zh==", "====", "Zg==Zg==", "Zm9v\n", "Z=9v", "Zm9-"] {
+        assert_eq!(from_base64(wrong), None, "{wrong}");
     }
 }
 

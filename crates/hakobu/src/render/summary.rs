@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hakobu_core::path::lossy;
-use hakobu_core::report::{Outcome, Report, ReportDifference, Verified};
+use hakobu_core::report::{self, Outcome, Report, ReportDifference, Verified};
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
 
 use super::FAILURES_SHOWN_MAX;
@@ -38,15 +38,20 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
 
 /// Whether the same command goes on where this run stopped.
 pub fn can_go_on(report: &Report) -> bool {
-    let lost = |kind: &str| matches!(kind, "connection_lost" | "timed_out");
-    !report.command.is_empty()
-        && (report.outcome == Outcome::Interrupted
-            || report.error.as_ref().is_some_and(|error| lost(&error.kind)))
+    let kind = report.error.as_ref().map(|error| error.kind.as_str());
+    !report.command.is_empty() && report::can_go_on(report.outcome, kind)
 }
 
 fn outcome_words(report: &Report) -> &'static str {
     match report.outcome {
         Outcome::Done if report.dry_run => "plan",
+        outcome => words_of(outcome),
+    }
+}
+
+/// How a run ended.
+pub fn words_of(outcome: Outcome) -> &'static str {
+    match outcome {
         Outcome::Done => "done",
         Outcome::Partial => "partly done",
         Outcome::Failed | Outcome::WrongUsage => "failed",

@@ -136,7 +136,11 @@ fn an_agent_at_a_path() {
 /// Copies on a terminal, typing `answers` line by line when a password is asked for. Gives the exit code and what
 /// was shown.
 fn on_a_terminal(host: &Host, arguments: &[&std::ffi::OsStr], answers: &str) -> (Option<i32>, String) {
-    let mut child = terminal(host, HAKOBU, arguments).spawn().unwrap();
+    typed_on_a_terminal(terminal(host, HAKOBU, arguments), answers)
+}
+
+fn typed_on_a_terminal(mut command: Command, answers: &str) -> (Option<i32>, String) {
+    let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut output = child.stdout.take().unwrap();
     let (mut shown, mut asked) = (String::new(), 0);
@@ -195,6 +199,22 @@ fn sudo_with_a_password() {
     let (code, shown) = on_a_terminal(&host, &arguments, "wrong\nagain\nand again");
     assert_eq!(code, Some(1), "{shown}");
     assert!(shown.contains("sudo on throwaway did not accept the password"), "{shown}");
+
+    // A job asks before it leaves the terminal, and says that it cannot do so later.
+    let state = place.path().join("state");
+    let second = host.at(closed.join("second"));
+    let words = ["--detach".as_ref(), "--sudo".as_ref(), from.as_os_str(), second.as_os_str()];
+    let mut detached = terminal(&host, HAKOBU, &words);
+    detached.env("HAKOBU_STATE", &state);
+    let (code, shown) = typed_on_a_terminal(detached, password);
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("NOPASSWD") && shown.contains("hakobu jobs attach"), "{shown}");
+    let id = fs::read_dir(state.join("jobs")).unwrap().next().unwrap().unwrap().file_name();
+    let mut attach = Command::new(HAKOBU);
+    let attach = attach.args(["jobs", "attach"]).arg(id).env("HAKOBU_STATE", &state).output().unwrap();
+    assert!(attach.status.success(), "{attach:?}");
+    assert!(!String::from_utf8_lossy(&attach.stdout).contains("s3cret"));
+    assert_same(&source, &closed.join("second"));
 
     // Nobody to ask.
     let mut alone = Command::new("setsid");

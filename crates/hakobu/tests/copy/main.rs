@@ -10,6 +10,7 @@ mod changes;
 mod digest;
 mod directions;
 mod disk_list;
+mod jobs;
 mod kills;
 mod kinds;
 mod make_data;

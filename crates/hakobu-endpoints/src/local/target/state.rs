@@ -1,4 +1,4 @@
-//! Where this machine keeps what has no place beside the data: the journals of devices.
+//! Where this machine keeps what has no place beside the data: the journals of devices, and jobs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,11 +32,18 @@ impl StateDirectory {
         Some(Self(state.join("hakobu")))
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// Opens it, and makes it if need be.
-    pub(crate) fn open(&self) -> Result<Arc<OwnedFd>> {
-        let failed = |errno| {
-            fault("opening the directory for journals", errno).at(self.0.as_os_str().as_encoded_bytes())
-        };
+    ///
+    /// # Errors
+    /// As the system says, with the path.
+    pub fn open(&self) -> Result<Arc<OwnedFd>> {
+        let failed =
+            |errno| fault("opening the state directory", errno).at(self.0.as_os_str().as_encoded_bytes());
         let mut missing: Vec<_> = self.0.ancestors().take_while(|path| !path.exists()).collect();
         missing.reverse();
         for path in missing {

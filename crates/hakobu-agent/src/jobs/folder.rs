@@ -1,0 +1,305 @@
+//! The directory of one job.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::report::Report;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, flock, fstat, fsync, openat, renameat,
+    unlinkat,
+};
+use rustix::io::Errno;
+
+use super::{Ended, JobId, JobRecord, JobState};
+
+const RECORD: &str = "job.json";
+const LOCK: &str = "lock";
+const LOG: &str = "log";
+const PROGRESS: &str = "progress";
+const REPORT: &str = "report.json";
+const PAUSED: &str = "paused";
+
+/// Longer ones are not read: Linux itself takes no longer command line.
+pub(super) const RECORD_BYTES_MAX: u64 = 8 << 20;
+/// The report of a run lists 10 000 failures at most, each of which has paths of a few KiB.
+const REPORT_BYTES_MAX: u64 = 512 << 20;
+/// A line.
+pub(super) const PROGRESS_BYTES_MAX: u64 = 4096;
+/// How often the lock is tried for: whoever looks whether it is held holds it for a moment.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// An opened directory of a job, which belongs to its owner alone.
+#[derive(Debug)]
+pub struct JobFolder {
+    id: JobId,
+    directory: OwnedFd,
+    path: PathBuf,
+}
+
+/// Held by the process that runs a job; released when the process ends, however that is.
+#[derive(Debug)]
+pub struct JobRunLock {
+    _file: OwnedFd,
+}
+
+impl JobFolder {
+    /// Opens the directory of a job below that of all jobs.
+    pub(super) fn open(jobs: impl AsFd, jobs_path: &Path, id: JobId) -> Result<Self> {
+        let path = jobs_path.join(id.as_str());
+        let directory = open_own(jobs, id.as_str(), &path)?;
+        Ok(Self { id, directory, path })
+    }
+
+    /// The job's ID.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// Where the directory is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is to be run.
+    ///
+    /// # Errors
+    /// It is not there, too long, or nothing that this version knows.
+    pub fn record(&self) -> Result<JobRecord> {
+        let during = "reading the job";
+        let bytes =
+            self.read(RECORD, RECORD_BYTES_MAX).map_err(|error| self.error(during, RECORD, &error))?;
+        let record: JobRecord = serde_json::from_slice(&bytes).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, during, error.to_string()).at(self.place(RECORD))
+        })?;
+        if record.is_of(self.id) {
+            return Ok(record);
+        }
+        Err(Error::new(ErrorKind::Unsupported, during, "it is not a job of this version")
+            .at(self.place(RECORD)))
+    }
+
+    /// Writes what is to be run.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn write_record(&self, record: &JobRecord) -> Result<()> {
+        let written = serde_json::to_vec_pretty(record).map_err(io::Error::from);
+        let written = written.and_then(|bytes| self.replace(RECORD, &bytes, true));
+        written.map_err(|error| self.error("writing the job", RECORD, &error))
+    }
+
+    /// Locks the job for a run.
+    ///
+    /// # Errors
+    /// `Locked` when a run holds the lock.
+    pub fn lock(&self) -> Result<JobRunLock> {
+        for attempt in 1.. {
+            match self.try_lock(FlockOperation::NonBlockingLockExclusive) {
+                Ok(file) => return Ok(JobRunLock { _file: file }),
+                Err(Errno::WOULDBLOCK) if attempt == LOCK_TRIES => break,
+                Err(Errno::WOULDBLOCK) => sleep(LOCK_PAUSE),
+                Err(errno) => return Err(self.error("locking the job", LOCK, &errno.into())),
+            }
+        }
+        Err(Error::new(ErrorKind::Locked, "locking the job", "it is running").at(self.id.as_str()))
+    }
+
+    fn try_lock(&self, how: FlockOperation) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = openat(&self.directory, LOCK, flags, Mode::RUSR | Mode::WUSR)?;
+        flock(&file, how)?;
+        Ok(file)
+    }
+
+    /// Whether a run holds the lock.
+    pub fn is_running(&self) -> bool {
+        self.try_lock(FlockOperation::NonBlockingLockShared).is_err_and(|errno| errno == Errno::WOULDBLOCK)
+    }
+
+    /// Forgets how the last run ended, as another one begins.
+    ///
+    /// # Errors
+    /// As the system says: a stale report must not pass for that of the new run.
+    pub fn begin(&self, _lock: &JobRunLock) -> Result<()> {
+        for name in [REPORT, PAUSED, PROGRESS] {
+            match unlinkat(&self.directory, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(self.error("beginning the job", name, &errno.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// How the job stands, and how its last run ended, if it did.
+    pub fn state(&self) -> (JobState, Option<Ended>) {
+        // In this order: a run that ends meanwhile leaves its report before its lock.
+        let runs = self.is_running();
+        let ended = if runs { None } else { self.ended() };
+        (JobState::of(runs, self.is_paused(), ended.as_ref()), ended)
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        let bytes = match self.read(REPORT, REPORT_BYTES_MAX) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => return Some(Ended::unreadable(error.to_string())),
+        };
+        Some(serde_json::from_slice(&bytes).unwrap_or_else(|error| Ended::unreadable(error.to_string())))
+    }
+
+    /// The report of the last run as JSON, if it has ended.
+    pub fn report(&self) -> Option<serde_json::Value> {
+        serde_json::from_slice(&self.read(REPORT, REPORT_BYTES_MAX).ok()?).ok()
+    }
+
+    /// Keeps the report of a run.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn write_report(&self, report: &Report) -> Result<()> {
+        let written = serde_json::to_vec_pretty(report).map_err(io::Error::from);
+        let written = written.and_then(|bytes| self.replace(REPORT, &bytes, true));
+        written.map_err(|error| self.error("writing the report", REPORT, &error))
+    }
+
+    /// Asks the run to stop, and remembers that the user did.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn pause(&self) -> Result<()> {
+        self.replace(PAUSED, b"", true).map_err(|error| self.error("pausing the job", PAUSED, &error))
+    }
+
+    /// Whether the user asked the job to stop.
+    pub fn is_paused(&self) -> bool {
+        rustix::fs::statat(&self.directory, PAUSED, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// The line of progress of the run that is under way. Nothing is lost without one.
+    pub fn progress(&self) -> Option<String> {
+        let line = self.read(PROGRESS, PROGRESS_BYTES_MAX).ok()?;
+        Some(String::from_utf8_lossy(&line).into_owned())
+    }
+
+    /// Replaces the line of progress. Nothing is lost without one.
+    pub fn write_progress(&self, line: &str) {
+        let _ = self.replace(PROGRESS, line.as_bytes(), false);
+    }
+
+    /// Opens the log for adding to it.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn append_to_log(&self) -> Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&self.directory, LOG, flags, Mode::RUSR | Mode::WUSR)
+            .map(File::from)
+            .map_err(|errno| self.error("opening the log", LOG, &errno.into()))
+    }
+
+    /// Opens the log for reading, `back_bytes` before its end or at its beginning.
+    ///
+    /// # Errors
+    /// As the system says; `NotFound` before the first run.
+    pub fn read_log(&self, back_bytes: u64) -> Result<File> {
+        let mut log = self.open_file(LOG).map_err(|error| self.error("reading the log", LOG, &error))?;
+        let sought = log
+            .seek(SeekFrom::End(0))
+            .and_then(|end| log.seek(SeekFrom::Start(end.saturating_sub(back_bytes))));
+        sought.map_err(|error| self.error("reading the log", LOG, &error))?;
+        Ok(log)
+    }
+
+    /// Removes everything there is of the job.
+    pub(super) fn remove(&self, jobs: impl AsFd) -> Result<()> {
+        let failed = |errno: Errno| self.error("forgetting the job", "", &errno.into());
+        let _lock = self.lock()?;
+        for entry in Dir::read_from(&self.directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                unlinkat(&self.directory, entry.file_name(), AtFlags::empty()).map_err(failed)?;
+            }
+        }
+        unlinkat(jobs, self.id.as_str(), AtFlags::REMOVEDIR).map_err(failed)
+    }
+
+    fn open_file(&self, name: &str) -> io::Result<File> {
+        // Something else in its place must neither be followed nor waited for.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(&self.directory, name, flags, Mode::empty())?;
+        if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        Ok(File::from(file))
+    }
+
+    fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
+        let file = self.open_file(name)?;
+        let mut bytes = Vec::new();
+        file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > bytes_max {
+            return Err(io::Error::other("it is too long"));
+        }
+        Ok(bytes)
+    }
+
+    /// Writes a file beside the old one and puts it in its place.
+    fn replace(&self, name: &str, bytes: &[u8], durable: bool) -> io::Result<()> {
+        let draft = format!("{name}.new");
+        match unlinkat(&self.directory, &draft, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mut file = File::from(openat(&self.directory, &draft, flags, Mode::RUSR | Mode::WUSR)?);
+        file.write_all(bytes)?;
+        if durable {
+            file.sync_all()?;
+        }
+        renameat(&self.directory, &draft, &self.directory, name)?;
+        if durable {
+            fsync(&self.directory)?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, name: &str) -> Vec<u8> {
+        self.path.join(name).into_os_string().into_encoded_bytes()
+    }
+
+    fn error(&self, during: &'static str, name: &str, error: &io::Error) -> Error {
+        Error::io(during, error).at(self.place(name))
+    }
+}
+
+/// Opens a directory that must belong to the user, and to nobody else in any way.
+pub(super) fn open_own(parent: impl AsFd, name: &str, path: &Path) -> Result<OwnedFd> {
+    let during = "opening the directory of jobs";
+    let place = || path.as_os_str().as_encoded_bytes();
+    let failed = |errno: Errno| Error::io(during, &errno.into()).at(place());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = openat(parent, name, flags, Mode::empty()).map_err(failed)?;
+    let found = fstat(&directory).map_err(failed)?;
+    if found.st_uid != rustix::process::geteuid().as_raw() {
+        let words = "it belongs to another user, who could have anything run; remove it";
+        return Err(Error::new(ErrorKind::Refused, during, words).at(place()));
+    }
+    if found.st_mode & 0o077 != 0 {
+        let words = "others may write or read it; see what is in it, then: chmod 700";
+        return Err(Error::new(ErrorKind::Refused, during, words).at(place()));
+    }
+    Ok(directory)
+}
+
+/// Makes a directory of the user's own, whatever the mask of new files is.
+pub(super) fn make_own(parent: impl AsFd, name: &str) -> Result<(), Errno> {
+    rustix::fs::mkdirat(&parent, name, Mode::RWXU)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fchmod(openat(&parent, name, flags, Mode::empty())?, Mode::RWXU)
+}

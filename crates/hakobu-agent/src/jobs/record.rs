@@ -1,0 +1,99 @@
+//! What is to be run: the file `job.json`.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use hakobu_core::report::{base64, from_base64};
+use serde::{Deserialize, Serialize};
+
+use super::JobId;
+
+/// The schema of [`JobRecord`].
+pub const JOB_SCHEMA: &str = "hakobu.job/1";
+
+/// A job as it was typed, so that it can be run again without a shell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// Always [`JOB_SCHEMA`].
+    pub schema: String,
+    /// The job's ID.
+    pub id: String,
+    /// When it was made, RFC 3339 in UTC.
+    pub created_at: String,
+    /// The arguments, the program's name first. A consent that was given on the terminal is among
+    /// them, as `--confirm`.
+    pub argv: Vec<Word>,
+    /// The directory that relative paths are of.
+    pub cwd: Word,
+    /// The variables of the environment that matter, by name.
+    pub environment: Vec<(String, Word)>,
+    /// The sources as they were typed.
+    pub sources: Vec<Word>,
+    /// The target as it was typed.
+    pub target: Word,
+}
+
+impl JobRecord {
+    /// Whether this is the record of that job, in a schema that this version knows.
+    pub(super) fn is_of(&self, id: JobId) -> bool {
+        self.schema == JOB_SCHEMA && self.id == id.as_str() && self.argv.len() > 1
+    }
+
+    /// The arguments, the program's name first.
+    pub fn arguments(&self) -> Vec<OsString> {
+        self.argv.iter().map(|word| word.0.clone()).collect()
+    }
+
+    /// Adds consent to overwriting a disk, unless it is there.
+    pub fn confirm(&mut self, disk: &str) {
+        let [option, disk] = ["--confirm", disk].map(|word| Word(OsString::from(word)));
+        let is_there = self.argv.windows(2).any(|pair| *pair == [option.clone(), disk.clone()]);
+        if !is_there && self.argv.len() > 1 {
+            // Behind the verb: at the end it might stand behind `--`.
+            self.argv.splice(2..2, [option, disk]);
+        }
+    }
+}
+
+/// A word of a command line: text, or `{"base64": …}` where it is not UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Written", try_from = "Written")]
+pub struct Word(pub OsString);
+
+impl<T: AsRef<OsStr>> From<&T> for Word {
+    fn from(word: &T) -> Self {
+        Self(word.as_ref().to_owned())
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Text(String),
+    Bytes { base64: String },
+}
+
+impl From<Word> for Written {
+    fn from(word: Word) -> Self {
+        match word.0.into_string() {
+            Ok(text) => Self::Text(text),
+            Err(word) => Self::Bytes { base64: base64(word.as_bytes()) },
+        }
+    }
+}
+
+impl TryFrom<Written> for Word {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        let bytes = match written {
+            Written::Text(text) => text.into_bytes(),
+            Written::Bytes { base64 } => from_base64(&base64).ok_or("this is not base64")?,
+        };
+        // The system would cut the word off there.
+        if bytes.contains(&0) {
+            return Err("a word holds a NUL");
+        }
+        Ok(Self(OsString::from_vec(bytes)))
+    }
+}

@@ -1,0 +1,75 @@
+//! Watching a job.
+
+use std::io::IsTerminal;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::sleep;
+use std::time::Duration;
+
+use hakobu_agent::jobs::{JobFolder, JobState, Jobs};
+use hakobu_core::error::{Error, Result};
+use hakobu_core::path::lossy;
+use indicatif::ProgressBar;
+
+use super::tail::Tail;
+use crate::render::progress_bar;
+use crate::{exit, output, signals};
+
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Shows the log of a job and its progress until it ends; returns its exit code.
+pub fn attach(id: &str) -> Result<u8> {
+    let folder = Jobs::of_user()?.find(id)?;
+    let id = folder.id();
+    let cancel = signals::cancel_flag().map_err(|error| Error::io("installing signal handlers", &error))?;
+    let mut tail = Tail::from_last_lines(&folder)?;
+    let bar = std::io::stderr().is_terminal().then(progress_bar);
+    loop {
+        // Looked for first: what it says last is in the log by then.
+        let runs = folder.is_running();
+        show(&mut tail, bar.as_ref());
+        if !runs {
+            break;
+        }
+        if cancel.load(Relaxed) {
+            clear(bar.as_ref());
+            crate::tell(&format!("job {id} goes on; to see it again: hakobu jobs attach {id}"));
+            return Ok(exit::INTERRUPTED);
+        }
+        if let (Some(bar), Some(line)) = (&bar, folder.progress()) {
+            bar.set_message(lossy(line.as_bytes()));
+        }
+        sleep(LOOK_EVERY);
+    }
+    clear(bar.as_ref());
+    tail.rest().iter().for_each(|line| print(line));
+    Ok(ended(&folder))
+}
+
+fn show(tail: &mut Tail, bar: Option<&ProgressBar>) {
+    let lines = tail.lines();
+    let write = || lines.iter().for_each(|line| print(line));
+    match bar {
+        Some(bar) if !lines.is_empty() => bar.suspend(write),
+        _ => write(),
+    }
+}
+
+fn print(line: &str) {
+    output::print(format!("{line}\n").as_bytes());
+}
+
+fn clear(bar: Option<&ProgressBar>) {
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+}
+
+/// Says what the log does not; returns the exit code.
+fn ended(folder: &JobFolder) -> u8 {
+    let (state, ended) = folder.state();
+    if ended.is_none() && state != JobState::Running {
+        let id = folder.id();
+        crate::tell(&format!("job {id} ended without a report; to go on: hakobu jobs resume {id}"));
+    }
+    ended.map_or(exit::FAILED, |ended| ended.exit_code)
+}

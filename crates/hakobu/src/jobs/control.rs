@@ -1,0 +1,126 @@
+//! Pausing, resuming and forgetting jobs.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use hakobu_agent::jobs::{JobFolder, JobState, Jobs};
+use hakobu_core::error::{Error, ErrorKind, Result};
+
+use super::start::{Started, start, start_unattended, tell_how_to_watch};
+use crate::exit;
+
+/// How long a job that was asked to stop is waited for.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+
+/// Asks a job to stop, and waits for that.
+pub fn pause(id: &str) -> Result<u8> {
+    let folder = Jobs::of_user()?.find(id)?;
+    let id = folder.id();
+    if let (state @ (JobState::Done | JobState::Failed), _) = folder.state() {
+        let words = format!("it has ended already: {}", state.name());
+        return Err(Error::new(ErrorKind::Usage, "pausing the job", words).at(id.as_str()));
+    }
+    folder.pause()?;
+    let deadline = Instant::now() + STOP_LIMIT;
+    while folder.is_running() {
+        if Instant::now() > deadline {
+            crate::tell(&format!("job {id} was asked to stop, and has not yet; see hakobu jobs show {id}"));
+            return Ok(exit::FAILED);
+        }
+        sleep(Duration::from_millis(50));
+    }
+    match folder.state().0 {
+        JobState::Paused => {
+            crate::tell(&format!("job {id} is paused; to go on: hakobu jobs resume {id}"));
+            Ok(0)
+        }
+        state => {
+            crate::tell(&format!("job {id} has ended before it was paused: {}", state.name()));
+            Ok(if state == JobState::Done { 0 } else { exit::FAILED })
+        }
+    }
+}
+
+/// Goes on with a job that has ended before it was done.
+pub fn resume(id: &str) -> Result<u8> {
+    let folder = Jobs::of_user()?.find(id)?;
+    let id = folder.id();
+    match folder.state().0 {
+        JobState::Done => {
+            crate::tell(&format!("job {id} is done"));
+            return Ok(0);
+        }
+        JobState::Running => {
+            return Err(Error::new(ErrorKind::Locked, "resuming the job", "it is running").at(id.as_str()));
+        }
+        JobState::Paused | JobState::Interrupted | JobState::Failed => {}
+    }
+    match start(&folder, &folder.record()?)? {
+        Started::Runs => {
+            tell_how_to_watch(&folder);
+            Ok(0)
+        }
+        Started::Ended(code) => Ok(code),
+    }
+}
+
+/// Goes on with all jobs that were interrupted. One that cannot be resumed does not keep the others
+/// from it.
+pub fn resume_all() -> Result<u8> {
+    let jobs = Jobs::of_user()?;
+    let mut code = 0;
+    for id in jobs.ids()? {
+        match jobs.open(id).and_then(|folder| resume_interrupted(&folder)) {
+            Ok(None) => {}
+            Ok(Some(Started::Runs)) => crate::tell(&format!("job {id} goes on")),
+            Ok(Some(Started::Ended(0))) => crate::tell(&format!("job {id} has ended already: done")),
+            Ok(Some(Started::Ended(_))) => {
+                crate::tell(&format!("job {id} has ended at once; see hakobu jobs show {id}"));
+                code = exit::FAILED;
+            }
+            Err(error) => {
+                exit::errors(&[error]);
+                code = exit::FAILED;
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn resume_interrupted(folder: &JobFolder) -> Result<Option<Started>> {
+    match folder.state().0 {
+        JobState::Interrupted => start_unattended(folder, &folder.record()?).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Removes the records of jobs that do not run.
+pub fn forget(prefixes: &[String], all_done: bool) -> Result<u8> {
+    let jobs = Jobs::of_user()?;
+    let mut folders = Vec::new();
+    // All are looked for before any is removed: a mistyped one shall change nothing.
+    for prefix in prefixes {
+        folders.push(jobs.find(prefix)?);
+    }
+    if all_done {
+        let opened = jobs.ids()?.into_iter().filter_map(|id| jobs.open(id).ok());
+        folders.extend(opened.filter(|folder| folder.state().0 == JobState::Done));
+    }
+    folders.sort_by_key(JobFolder::id);
+    folders.dedup_by_key(|folder| folder.id());
+    for folder in &folders {
+        let (state, target) = (folder.state().0, folder.record().map(|record| record.target));
+        jobs.forget(folder)?;
+        crate::tell(&format!("job {} is forgotten", folder.id()));
+        if state != JobState::Done
+            && let Ok(target) = target
+        {
+            let target = crate::shell::quote(&target.0);
+            crate::tell(&format!(
+                "  it was not done: what it has brought to {target} stays there, and drafts (.hakobu. and 26 \
+                 characters) may; the same command goes on with them"
+            ));
+        }
+    }
+    Ok(0)
+}

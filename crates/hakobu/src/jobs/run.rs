@@ -1,0 +1,247 @@
+//! The process that runs a job.
+//!
+//! It begins as a child of the one that the user started, on the same terminal, so that ssh, sudo and
+//! disks can ask what they have to. As soon as both ends are known, and nothing is left to be asked,
+//! it leaves the terminal. Both talk over a socket, which is its standard input: it says a byte, the
+//! other one answers when it has shown the log so far. An answer that does not come means that the
+//! user has gone before it was agreed that the job goes on, so it stops.
+//!
+//! With no socket there nobody waits, as when the machine has been restarted.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
+
+use clap::FromArgMatches;
+use hakobu_agent::jobs::{JobFolder, JobId, JobRunLock, Jobs};
+use hakobu_agent::request::CopyRequest;
+use hakobu_agent::ssh::{Prompts, Secret};
+use hakobu_agent::transfer::Surroundings;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::job::Mode;
+use hakobu_core::report::Report;
+use rustix::fd::AsFd;
+use rustix::fs::FileType;
+
+use crate::cli::{self, Cli, Verb};
+use crate::copy;
+use crate::prompts::Terminal;
+use crate::render::Renderer;
+
+/// Said before a question, so that nothing is shown in its midst.
+pub(super) const ASKING: u8 = b'?';
+/// Said when both ends are known.
+pub(super) const LOCATED: u8 = b'L';
+/// The answer.
+pub(super) const GO_ON: u8 = b'G';
+
+/// The line of progress is replaced no more often.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether the user wants the job to pause.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+/// A job that this process runs.
+#[derive(Debug)]
+pub struct JobRun {
+    folder: Arc<JobFolder>,
+    unattended: bool,
+    starter: Mutex<Option<UnixStream>>,
+    /// IDs of disks that the user typed.
+    confirmed: Mutex<Vec<String>>,
+    password_asked: AtomicBool,
+    located: AtomicBool,
+    _lock: JobRunLock,
+}
+
+/// Runs a job; returns its exit code.
+pub fn run(id: &str) -> Result<u8> {
+    let wrong = |words: &str| Error::new(ErrorKind::Usage, "running the job", words).at(id);
+    let id = JobId::parse(id.as_bytes()).ok_or_else(|| wrong("this is not the ID of a job"))?;
+    let folder = Jobs::of_user()?.open(id)?;
+    let arguments = folder.record()?.arguments();
+    let matches = cli::command().try_get_matches_from(&arguments);
+    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    let (typed, mode) = match parsed.map(|cli| cli.verb) {
+        Ok(Verb::Copy(typed)) => (typed, Mode::Copy),
+        Ok(Verb::Sync(typed)) => (typed, Mode::Delta),
+        Ok(Verb::Verify(typed)) => (typed, Mode::Compare),
+        Ok(_) => return Err(wrong("its record holds no command that can be a job")),
+        Err(error) => return Err(wrong(&error.to_string())),
+    };
+    let lock = folder.lock()?;
+    folder.begin(&lock)?;
+    // The processes of ssh stay behind in the terminal's session, and must not end with it.
+    hakobu_sys::signal::ignore_hangup()
+        .map_err(|error| Error::io("ignoring the end of the terminal", &error))?;
+    let starter = starter();
+    let job = JobRun {
+        folder: Arc::new(folder),
+        unattended: starter.is_none(),
+        starter: Mutex::new(starter),
+        confirmed: Mutex::default(),
+        password_asked: AtomicBool::new(false),
+        located: AtomicBool::new(false),
+        _lock: lock,
+    };
+    if job.unattended {
+        leave_terminal();
+    }
+    Ok(copy::run(&typed, mode, &arguments, Some(&job)))
+}
+
+/// The process that started this one, if it waits on standard input. What is started from here shall
+/// not have that.
+fn starter() -> Option<UnixStream> {
+    let stdin = std::io::stdin();
+    let found = rustix::fs::fstat(&stdin).ok()?;
+    let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+    let socket = if is_socket { stdin.as_fd().try_clone_to_owned().ok() } else { None };
+    let _ = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
+    socket.map(UnixStream::from)
+}
+
+/// A session of its own has no terminal: it can neither be hung up nor interrupted from there. It
+/// fails only where that is the case already.
+fn leave_terminal() {
+    let _ = rustix::process::setsid();
+}
+
+impl JobRun {
+    /// Whether nobody waits for it.
+    pub fn is_unattended(&self) -> bool {
+        self.unattended
+    }
+
+    /// The renderer, made to keep the line of progress.
+    pub fn shown_by(&self, renderer: Renderer) -> Renderer {
+        let (folder, kept_at) = (Arc::clone(&self.folder), Mutex::new(None::<Instant>));
+        let go_on = format!("hakobu jobs resume {}", self.folder.id());
+        let keep = move |line: &str| {
+            let mut kept_at = kept_at.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept_at.is_none_or(|at| at.elapsed() >= PROGRESS_EVERY) {
+                *kept_at = Some(Instant::now());
+                folder.write_progress(line);
+            }
+        };
+        renderer.for_job(keep, go_on)
+    }
+
+    /// Copies as requested.
+    pub fn copy(&self, request: &CopyRequest, renderer: &Renderer, terminal: Terminal) -> Report {
+        let cancel = Arc::clone(&terminal.cancel);
+        self.watch_for_pause(&cancel);
+        let observer = JobObserver { job: self, renderer, cancel: Arc::clone(&cancel) };
+        let mut prompts = JobPrompts { job: self, terminal };
+        crate::run::copy(request, &mut Surroundings { prompts: &mut prompts, observer: &observer, cancel })
+    }
+
+    /// Keeps the report.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn keep(&self, report: &Report) -> Result<()> {
+        self.folder.write_report(report)
+    }
+
+    fn watch_for_pause(&self, cancel: &Arc<AtomicBool>) {
+        let (folder, cancel) = (Arc::clone(&self.folder), Arc::clone(cancel));
+        spawn(move || {
+            while !folder.is_paused() {
+                sleep(LOOK_EVERY);
+            }
+            cancel.store(true, Relaxed);
+        });
+    }
+
+    /// Both ends are known, and everything was asked.
+    fn located(&self, cancel: &AtomicBool) {
+        if self.located.swap(true, Relaxed) {
+            return;
+        }
+        let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = self.keep_consent(&confirmed) {
+            crate::tell(&crate::words::error(&error));
+        }
+        confirmed.clear();
+        if self.unattended {
+            return;
+        }
+        if self.password_asked.load(Relaxed) {
+            crate::tell(
+                "note: sudo has asked for a password, so the job cannot log in again by itself; for that allow \
+                 the far user to run hakobu with NOPASSWD in sudoers",
+            );
+        }
+        leave_terminal();
+        if !self.tell_starter(LOCATED) {
+            cancel.store(true, Relaxed);
+        }
+        self.starter.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn keep_consent(&self, confirmed: &[String]) -> Result<()> {
+        if confirmed.is_empty() {
+            return Ok(());
+        }
+        let mut record = self.folder.record()?;
+        confirmed.iter().for_each(|disk| record.confirm(disk));
+        self.folder.write_record(&record)
+    }
+
+    /// Says something to the process that started this one; whether it is still there and agrees.
+    fn tell_starter(&self, what: u8) -> bool {
+        let starter = self.starter.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut starter) = starter.as_ref() else { return false };
+        let mut answer = [0];
+        let answered = starter.write_all(&[what]).and_then(|()| starter.read_exact(&mut answer));
+        answered.is_ok() && answer == [GO_ON]
+    }
+}
+
+/// Hears of everything, and of the moment at which the terminal can be left.
+struct JobObserver<'a> {
+    job: &'a JobRun,
+    renderer: &'a Renderer,
+    cancel: Arc<AtomicBool>,
+}
+
+impl Observer for JobObserver<'_> {
+    fn event(&self, event: Event) {
+        let located = matches!(event, Event::Located { .. });
+        self.renderer.event(event);
+        if located {
+            self.job.located(&self.cancel);
+        }
+    }
+}
+
+/// Asks on the terminal as long as there is one, and remembers what matters of the answers.
+struct JobPrompts<'a> {
+    job: &'a JobRun,
+    terminal: Terminal,
+}
+
+impl Prompts for JobPrompts<'_> {
+    fn sudo_password(&mut self, host: &str, attempt: u32) -> Option<Secret> {
+        if !self.job.tell_starter(ASKING) {
+            return None;
+        }
+        self.job.password_asked.store(true, Relaxed);
+        self.terminal.sudo_password(host, attempt)
+    }
+
+    fn disk_id(&mut self, words: &str) -> Option<String> {
+        if !self.job.tell_starter(ASKING) {
+            return None;
+        }
+        let typed = self.terminal.disk_id(words)?;
+        let mut confirmed = self.job.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        confirmed.push(typed.trim().to_owned());
+        Some(typed)
+    }
+}

@@ -1,0 +1,174 @@
+//! Jobs as text and as JSON.
+
+use std::io;
+
+use hakobu_agent::jobs::{Ended, JobFolder, JobId, JobRecord, JobState, Jobs};
+use hakobu_core::error::{Error, Result};
+use hakobu_core::path::lossy;
+use hakobu_core::units::format_bytes;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::tail::Tail;
+use crate::render::{json, summary};
+use crate::{exit, output, shell};
+
+/// The schema of what `list --json` and `show --json` print.
+const JOBS_SCHEMA: &str = "hakobu.jobs/1";
+/// So many lines of the log are shown.
+const LOG_LINES_MAX: usize = 20;
+
+/// A job, as it stands now.
+struct Seen {
+    id: JobId,
+    folder: JobFolder,
+    record: JobRecord,
+    state: JobState,
+    ended: Option<Ended>,
+    progress: Option<String>,
+}
+
+/// The same for programs.
+#[derive(Serialize)]
+struct SeenJson<'a> {
+    id: &'a str,
+    state: JobState,
+    exit_code: Option<u8>,
+    /// The last line of progress, of a job that is not done.
+    progress: Option<&'a str>,
+    command: String,
+    record: &'a JobRecord,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<Vec<String>>,
+}
+
+#[derive(Serialize)]
+struct ListJson<'a> {
+    schema: &'static str,
+    jobs: Vec<SeenJson<'a>>,
+}
+
+impl Seen {
+    fn of(folder: JobFolder) -> Result<Self> {
+        let record = folder.record()?;
+        let (state, ended) = folder.state();
+        let progress = folder.progress().filter(|_| state != JobState::Done);
+        Ok(Self { id: folder.id(), folder, record, state, ended, progress })
+    }
+
+    fn command(&self) -> String {
+        shell::quote_all(self.record.arguments())
+    }
+
+    /// Progress, or what came of it, in one line.
+    fn standing(&self) -> String {
+        let progress = self.progress.as_deref().map(|line| lossy(line.trim().as_bytes()));
+        match (self.state, &self.ended) {
+            (JobState::Running, _) if self.folder.is_paused() => "stopping".to_owned(),
+            (JobState::Running, _) => progress.unwrap_or_else(|| "no progress yet".to_owned()),
+            (_, None) => {
+                format!("ended without a report, {}", progress.as_deref().unwrap_or("before any progress"))
+            }
+            (JobState::Done, Some(ended)) => {
+                format!("{} at {}", format_bytes(ended.bytes_done), lossy(ended.ended_at.as_bytes()))
+            }
+            (JobState::Paused, Some(_)) => progress.unwrap_or_else(|| "before any progress".to_owned()),
+            (_, Some(ended)) => outcome(ended),
+        }
+    }
+
+    fn json(&self) -> SeenJson<'_> {
+        SeenJson {
+            id: self.id.as_str(),
+            state: self.state,
+            exit_code: self.ended.as_ref().map(|ended| ended.exit_code),
+            progress: self.progress.as_deref(),
+            command: self.command(),
+            record: &self.record,
+            report: None,
+            log: None,
+        }
+    }
+
+    fn last_lines(&self) -> Vec<String> {
+        let mut lines = Tail::from_last_lines(&self.folder).map(|mut tail| tail.lines()).unwrap_or_default();
+        lines.drain(..lines.len().saturating_sub(LOG_LINES_MAX));
+        lines
+    }
+}
+
+/// How a run ended that was not done.
+fn outcome(ended: &Ended) -> String {
+    let words = summary::words_of(ended.outcome);
+    let Some(error) = &ended.error else { return words.to_owned() };
+    let at = if error.at.is_empty() { String::new() } else { format!(" {}", error.at) };
+    let first_line = error.error.lines().next().unwrap_or_default();
+    lossy(format!("{words}: {}{at}: {first_line}", error.during).as_bytes())
+}
+
+/// Lists all jobs, the oldest first. One that cannot be read is said and left out.
+pub fn list(as_json: bool) -> Result<u8> {
+    let jobs = Jobs::of_user()?;
+    let (mut all, mut code) = (Vec::new(), 0);
+    for id in jobs.ids()? {
+        match jobs.open(id).and_then(Seen::of) {
+            Ok(seen) => all.push(seen),
+            Err(error) => {
+                exit::errors(&[error]);
+                code = exit::FAILED;
+            }
+        }
+    }
+    all.sort_by(|one, other| (&one.record.created_at, one.id).cmp(&(&other.record.created_at, other.id)));
+    let text = match as_json {
+        true => pretty(&ListJson { schema: JOBS_SCHEMA, jobs: all.iter().map(Seen::json).collect() })?,
+        false => table(&all),
+    };
+    Ok(output::print(text.as_bytes()).max(code))
+}
+
+fn table(all: &[Seen]) -> String {
+    if all.is_empty() {
+        return "no jobs; hakobu copy --detach starts one\n".to_owned();
+    }
+    let standings: Vec<_> = all.iter().map(Seen::standing).collect();
+    let width = standings.iter().map(|words| words.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (seen, standing) in all.iter().zip(&standings) {
+        let (id, state, command) = (seen.id, seen.state.name(), seen.command());
+        text.push_str(&format!("{id}  {state:<11}  {standing:<width$}  {command}\n"));
+    }
+    text
+}
+
+/// Shows all there is of a job.
+pub fn show(id: &str, as_json: bool) -> Result<u8> {
+    let seen = Seen::of(Jobs::of_user()?.find(id)?)?;
+    if as_json {
+        let job = SeenJson { report: seen.folder.report(), log: Some(seen.last_lines()), ..seen.json() };
+        return Ok(output::print(pretty(&ListJson { schema: JOBS_SCHEMA, jobs: vec![job] })?.as_bytes()));
+    }
+    let mut lines = vec![
+        format!("job        {}", seen.id),
+        format!("state      {}: {}", seen.state.name(), seen.standing()),
+        format!("command    {}", seen.command()),
+        format!("directory  {}", shell::quote(&seen.record.cwd.0)),
+        format!("created    {}", lossy(seen.record.created_at.as_bytes())),
+    ];
+    if let Some(ended) = &seen.ended {
+        lines.push(format!("ended      {}, exit code {}", lossy(ended.ended_at.as_bytes()), ended.exit_code));
+    }
+    lines.push(format!("record     {}", shell::quote(seen.folder.path().as_os_str())));
+    let log = seen.last_lines();
+    if !log.is_empty() {
+        lines.push("log, the end of it:".to_owned());
+        lines.extend(log.iter().map(|line| format!("  {line}")));
+    }
+    Ok(output::print(format!("{}\n", lines.join("\n")).as_bytes()))
+}
+
+fn pretty<T: Serialize>(value: &T) -> Result<String> {
+    json::pretty(value).map_err(|error: io::Error| Error::io("writing JSON", &error))
+}

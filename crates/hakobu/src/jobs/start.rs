@@ -1,0 +1,223 @@
+//! Starting the process of a job, and waiting until it can do without the terminal.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use hakobu_agent::jobs::{JOB_SCHEMA, JobFolder, JobRecord, Jobs, Word, logins};
+use hakobu_agent::request::CopyRequest;
+use hakobu_agent::ssh::Login;
+use hakobu_core::error::{Error, Result};
+use hakobu_core::job::Mode;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::run::{ASKING, GO_ON, LOCATED};
+use super::tail::Tail;
+use crate::cli::CopyArguments;
+use crate::{copy, exit, output, settings, signals};
+
+/// The variables that a job takes along. Others come from whoever starts it.
+const VARIABLES: [&str; 6] =
+    ["HAKOBU_SSH", "HAKOBU_STATE", "SSH_AUTH_SOCK", "PATH", "HOME", "XDG_STATE_HOME"];
+/// The socket of the ssh agent: one that is there now is better than one of days ago.
+const SSH_AGENT: &str = "SSH_AUTH_SOCK";
+/// How often the log is looked at.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long a job that nobody waits for may take to lock itself.
+const BEGIN_LIMIT: Duration = Duration::from_secs(20);
+
+/// What came of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Started {
+    /// It runs on its own.
+    Runs,
+    /// It has ended before, with this exit code.
+    Ended(u8),
+}
+
+/// Starts a job; returns the exit code.
+pub fn detach(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
+    match settings::request(typed, mode, std::env::var_os("HAKOBU_SSH")) {
+        Ok(request) => {
+            detach_request(typed, &request, arguments).unwrap_or_else(|error| exit::errors(&[error]))
+        }
+        Err(errors) => exit::errors(&errors),
+    }
+}
+
+fn detach_request(typed: &CopyArguments, request: &CopyRequest, arguments: &[OsString]) -> Result<u8> {
+    let jobs = Jobs::of_user()?;
+    let folder = jobs.create()?;
+    let started = record(&folder, typed, arguments).and_then(|record| {
+        folder.write_record(&record)?;
+        start(&folder, &record)
+    });
+    if started != Ok(Started::Runs) {
+        // It has never become a job.
+        jobs.forget(&folder)?;
+    }
+    if let Started::Ended(code) = started? {
+        return Ok(code);
+    }
+    let id = folder.id();
+    let code = output::print(format!("{id}\n").as_bytes());
+    tell_how_to_watch(&folder);
+    for (host, login) in logins(request) {
+        if let Some(words) = warning(login) {
+            crate::tell(&format!("note: {host}: {words}"));
+        }
+    }
+    Ok(code)
+}
+
+/// Says where a job that was started can be seen.
+pub(super) fn tell_how_to_watch(folder: &JobFolder) {
+    let id = folder.id();
+    crate::tell(&format!("job {id} goes on without this terminal; to watch it: hakobu jobs attach {id}"));
+}
+
+/// What to expect of a job that has to log in again.
+fn warning(login: Login) -> Option<&'static str> {
+    match login {
+        Login::Works => None,
+        Login::WithAgent => Some(
+            "logging in needs the ssh agent of this session; once that is gone, the job cannot log in again by \
+             itself",
+        ),
+        Login::Asks => Some(
+            "ssh does not log in without asking, so the job cannot log in again by itself; a key without a \
+             passphrase would do",
+        ),
+        Login::Unknown => Some("it could not be found out whether the job can log in again by itself"),
+    }
+}
+
+fn record(folder: &JobFolder, typed: &CopyArguments, arguments: &[OsString]) -> Result<JobRecord> {
+    let cwd =
+        std::env::current_dir().map_err(|error| Error::io("looking up the working directory", &error))?;
+    let variable = |name: &str| Some((name.to_owned(), Word(std::env::var_os(name)?)));
+    Ok(JobRecord {
+        schema: JOB_SCHEMA.to_owned(),
+        id: folder.id().as_str().to_owned(),
+        created_at: copy::now(),
+        argv: arguments.iter().map(Word::from).collect(),
+        cwd: Word(cwd.into_os_string()),
+        environment: VARIABLES.into_iter().filter_map(variable).collect(),
+        sources: typed.sources.iter().map(Word::from).collect(),
+        target: Word::from(typed.target.as_ref().or(typed.sources.last()).unwrap_or(&OsString::new())),
+    })
+}
+
+/// Starts a job on this terminal, shows what it says, and waits until it can do without.
+pub(super) fn start(folder: &JobFolder, record: &JobRecord) -> Result<Started> {
+    let failed = |error: &std::io::Error| Error::io("starting the job", error);
+    let cancel = signals::cancel_flag().map_err(|error| failed(&error))?;
+    let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
+    let mut command = command(folder, record, Stdio::from(OwnedFd::from(theirs)))?;
+    let mut tail = Tail::from_end(folder)?;
+    let mut child = command.spawn().map_err(|error| starting(record, &error))?;
+    // It has the other end of the socket, which must be closed here.
+    drop(command);
+    if wait_until_located(&ours, &mut tail, &cancel) {
+        return Ok(Started::Runs);
+    }
+    drop(ours);
+    let code = end(&mut child, &mut tail).map_err(|error| failed(&error))?;
+    Ok(Started::Ended(code))
+}
+
+/// Whether the job can do without the terminal. False when it has ended, or the user wants it to.
+fn wait_until_located(mut job: &UnixStream, tail: &mut Tail, cancel: &AtomicBool) -> bool {
+    loop {
+        let mut said = [0];
+        let mut ready = [PollFd::new(job, PollFlags::IN)];
+        let is_ready = matches!(poll(&mut ready, Some(&LOOK)), Ok(1));
+        forward(tail);
+        if cancel.load(Relaxed) {
+            return false;
+        }
+        if !is_ready {
+            continue;
+        }
+        let heard = job.read(&mut said);
+        // What it said before is in the log by now.
+        forward(tail);
+        match (heard, said) {
+            (Ok(1), [ASKING]) if job.write_all(&[GO_ON]).is_ok() => {}
+            (Ok(1), [LOCATED]) => return job.write_all(&[GO_ON]).is_ok(),
+            _ => return false,
+        }
+    }
+}
+
+/// Waits for the end of a job that never left the terminal.
+fn end(child: &mut Child, tail: &mut Tail) -> std::io::Result<u8> {
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        forward(tail);
+        sleep(Duration::from_millis(20));
+    };
+    forward(tail);
+    tail.rest().iter().for_each(|line| crate::tell(line));
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILED))
+}
+
+fn forward(tail: &mut Tail) {
+    tail.lines().iter().for_each(|line| crate::tell(line));
+}
+
+/// Starts a job that nobody waits for, as after a restart of the machine.
+pub(super) fn start_unattended(folder: &JobFolder, record: &JobRecord) -> Result<Started> {
+    let mut child =
+        command(folder, record, Stdio::null())?.spawn().map_err(|error| starting(record, &error))?;
+    let deadline = Instant::now() + BEGIN_LIMIT;
+    loop {
+        let ended = child.try_wait().map_err(|error| Error::io("starting the job", &error))?;
+        if let Some(status) = ended {
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            return Ok(Started::Ended(code.unwrap_or(exit::FAILED)));
+        }
+        if folder.is_running() || Instant::now() > deadline {
+            return Ok(Started::Runs);
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+fn starting(record: &JobRecord, error: &std::io::Error) -> Error {
+    let at = record.cwd.0.as_encoded_bytes();
+    Error::io("starting the job in", error).at(at)
+}
+
+/// The command that runs a job.
+fn command(folder: &JobFolder, record: &JobRecord, stdin: Stdio) -> Result<Command> {
+    let program = std::env::current_exe().map_err(|error| Error::io("looking for hakobu itself", &error))?;
+    let mut log = folder.append_to_log()?;
+    let words = format!("hakobu {}: started at {}\n", env!("CARGO_PKG_VERSION"), copy::now());
+    log.write_all(words.as_bytes()).map_err(|error| Error::io("writing the log", &error))?;
+    let log = OwnedFd::from(log);
+    let copy = log.try_clone().map_err(|error| Error::io("writing the log", &error))?;
+    let mut command = Command::new(program);
+    command.args(["jobs", "run", folder.id().as_str()]).current_dir(&record.cwd.0);
+    command.stdin(stdin).stdout(log).stderr(copy);
+    for name in VARIABLES {
+        let recorded = record.environment.iter().find(|(known, _)| known == name);
+        match recorded {
+            _ if name == SSH_AGENT && std::env::var_os(name).is_some() => {}
+            Some((_, value)) => {
+                command.env(name, &value.0);
+            }
+            None => {
+                command.env_remove(name);
+            }
+        }
+    }
+    Ok(command)
+}

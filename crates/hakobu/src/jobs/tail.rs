@@ -1,0 +1,71 @@
+//! The end of a log, as it grows.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+
+use hakobu_agent::jobs::JobFolder;
+use hakobu_core::error::Result;
+
+use crate::words;
+
+/// As much as is read at once. A longer line is shown in pieces.
+const PIECE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Reads a log from some place on. What is read is safe to be shown: other machines' words are in
+/// it.
+#[derive(Debug)]
+pub struct Tail {
+    log: File,
+    begun_line: Vec<u8>,
+}
+
+impl Tail {
+    /// From the end on.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn from_end(folder: &JobFolder) -> Result<Self> {
+        Ok(Self { log: folder.read_log(0)?, begun_line: Vec::new() })
+    }
+
+    /// From the last lines on, of which there are as many as fit into 64 KiB.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn from_last_lines(folder: &JobFolder) -> Result<Self> {
+        let mut tail = Self { log: folder.read_log(PIECE_BYTES_MAX)?, begun_line: Vec::new() };
+        let begins = tail.log.stream_position().unwrap_or(0);
+        if begins > 0 {
+            let mut piece = Vec::new();
+            let _ = (&tail.log).take(PIECE_BYTES_MAX).read_to_end(&mut piece);
+            let line = piece.iter().position(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+            let _ = tail.log.seek(SeekFrom::Start(begins + line as u64));
+        }
+        Ok(tail)
+    }
+
+    /// The whole lines that have come since it was asked last, without their ends.
+    pub fn lines(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        while matches!((&self.log).take(PIECE_BYTES_MAX).read_to_end(&mut self.begun_line), Ok(1..)) {
+            let mut ends = self.begun_line.split(|&byte| byte == b'\n');
+            let rest = ends.next_back().unwrap_or_default().len();
+            lines.extend(ends.map(shown));
+            self.begun_line.drain(..self.begun_line.len() - rest);
+            if rest as u64 > PIECE_BYTES_MAX {
+                lines.extend(self.rest());
+            }
+        }
+        lines
+    }
+
+    /// What has come of a line that has no end yet.
+    pub fn rest(&mut self) -> Option<String> {
+        let rest = std::mem::take(&mut self.begun_line);
+        (!rest.is_empty()).then(|| shown(&rest))
+    }
+}
+
+fn shown(line: &[u8]) -> String {
+    words::escaped_lines(String::from_utf8_lossy(line).trim_end_matches('\r'))
+}
