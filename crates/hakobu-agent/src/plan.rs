@@ -88,7 +88,7 @@ impl Planner<'_> {
             let looks = look_at_sources(source, &self.request.sources, self.request.mode)?;
             let names = names(source, &looks);
             let party = target.unwrap_or(source);
-            let mut plan = self.one(self.request, party, looks, trusted)?;
+            let mut plan = self.one(self.request, party, &looks, trusted)?;
             plan.finish(self.request, names);
             return Ok(plan);
         }
@@ -104,10 +104,10 @@ impl Planner<'_> {
                 let words = "pairs are for files and disks; copy trees one by one";
                 return Err(Error::new(ErrorKind::Usage, "looking at the source", words).at(from.as_typed()));
             }
-            let part = self.one(&request, party, vec![look], trusted)?;
+            let part = self.one(&request, party, &[look], trusted)?;
             match &mut whole {
-                None => whole = Some(part.from_the_top()?),
-                Some(whole) => whole.add(part.from_the_top()?, to)?,
+                None => whole = Some(part.named_from_the_top()?),
+                Some(whole) => whole.add(part.named_from_the_top()?, to)?,
             }
         }
         let none = || Error::new(ErrorKind::Usage, "looking at the pairs", "there are none");
@@ -121,17 +121,17 @@ impl Planner<'_> {
         &mut self,
         request: &CopyRequest,
         party: &mut Party,
-        sources: Vec<SourceLook>,
+        sources: &[SourceLook],
         trusted: bool,
     ) -> Result<Plan> {
         let path = request.target.path();
         let target = party.look_at_target(path).map_err(|error| places::on(party, path, error))?;
-        let landing = landing(request, &sources, &target)?;
-        let looks = (&sources[..], &target);
+        let landing = landing(request, sources, &target)?;
+        let looks = (sources, &target);
         let disk = devices::check(request, looks, self.agreed, self.prompts, self.observer)?;
         let (root, places) = root_and_places(&landing, &target)?;
-        refuse_nesting(request, party, &sources, (&root, &places))?;
-        let mut grant = grant(&sources, &places, &landing, trusted);
+        refuse_nesting(request, party, sources, (&root, &places))?;
+        let mut grant = grant(sources, &places, &landing, trusted);
         grant.places.iter_mut().for_each(|place| place.device.clone_from(&disk));
         let landed = party.name_of(&landed(&root, &places, &landing));
         let resolved = party.name_of(&target.resolved);
@@ -161,7 +161,7 @@ impl Planner<'_> {
 
 impl Plan {
     /// The same with everything named from the file system's root.
-    fn from_the_top(mut self) -> Result<Self> {
+    fn named_from_the_top(mut self) -> Result<Self> {
         let root = EntryPath::new(self.root.strip_prefix(b"/").unwrap_or(&self.root).to_vec())?;
         let below = |path: &EntryPath| match path.is_root() {
             true => Ok(root.clone()),

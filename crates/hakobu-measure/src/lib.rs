@@ -6,6 +6,7 @@
 
 pub mod compare;
 pub mod generate;
+pub mod holes;
 pub mod process;
 pub mod statistics;
 pub mod table;

@@ -371,8 +371,9 @@ fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
-/// All processes below one, from `/proc`.
-fn descendants(root: u32) -> Vec<u32> {
+/// All processes below one, from `/proc`; parents come before their children.
+#[must_use]
+pub fn descendants(root: u32) -> Vec<u32> {
     let mut parents: Vec<(u32, u32)> = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -3,21 +3,24 @@
 use hakobu_measure::statistics::{Unit, median};
 use hakobu_measure::table::{MarkdownTable, format_figure};
 
+use super::judge::{GoalResult, Verdict};
+use super::judged::Judged;
 use super::peers::Presence;
-use super::results::{GoalResult, GroupResult, Results, Verdict};
+use super::results::{GroupResult, Results, WayResult};
 
 /// The whole page.
 pub fn page(results: &Results) -> String {
-    let mut page = String::from("# hakobu copy beside the tools people use today\n\n");
-    page.push_str("Made by `cargo xtask bench copy`; all rounds are in `copy.json`.\n\n");
+    let (heading, key) = (results.table.heading, results.table.key);
+    let mut page = format!("# {heading}\n\n");
+    page.push_str(&format!("Made by `cargo xtask bench {key}`; all rounds are in `{key}.json`.\n\n"));
     if results.quick {
         page.push_str("**A quick run, sizes divided by 8: to try the bench, not to judge by.**\n\n");
     }
     page.push_str(&machine(results));
-    page.push_str("\n![chart](copy.svg)\n\n");
+    page.push_str(&format!("\n![chart]({key}.svg)\n\n"));
     page.push_str(&table(results));
     page.push_str("\n## How it is measured\n\n");
-    page.push_str(METHOD);
+    page.push_str(results.table.method);
     page.push_str("\n## Figures\n");
     for group in &results.groups {
         page.push_str(&figures(group));
@@ -31,17 +34,6 @@ pub fn page(results: &Results) -> String {
     }
     page
 }
-
-const METHOD: &str = "\
-Both ends are on this machine. A time is the wall clock of the whole command, from its start until both ends have
-ended, less the median of three runs of the same command on one byte (login and start; for `iperf3` `-n 1`). The ways
-of a group take turns within a round, and a ratio is taken within each round; the figure of a row is the median of
-these ratios, with the least and the most in brackets, and above 1 hakobu is the faster. Memory is warmed before each
-round, targets are removed off the clock, and hakobu is installed at both ends. Before the rounds, hakobu's result is
-compared with the source, or its digest where the target is `/dev/null`; after the first round, the others' content;
-that all bytes crossed the network is checked in every round by the interface's counters. A second run is first
-shown to repair a target that was damaged. Memory is the kernel's `VmHWM` at the end of each process.
-";
 
 fn machine(results: &Results) -> String {
     let machine = &results.machine;
@@ -72,7 +64,7 @@ pub fn table(results: &Results) -> String {
         }
     }
     let mut text = table.to_string();
-    if results.rows.iter().any(|row| row.goals.iter().any(|goal| goal.unit == Unit::Bytes)) {
+    if results.rows.iter().any(|row| row.goals.iter().any(|goal| goal.judged == Judged::Bytes)) {
         text.push_str("\nMemory: hakobu is the near process, the other the far one; the larger counts.\n");
     }
     text
@@ -81,13 +73,15 @@ pub fn table(results: &Results) -> String {
 fn cells_of(goal: &GoalResult) -> Vec<String> {
     let against = goal.peer.clone().unwrap_or_default();
     let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| amount(value, goal.unit));
-    let mark = |value: Option<f64>| value.map_or_else(String::new, |value| marked(value, goal.unit));
+    let mark = |value: Option<f64>| value.map_or_else(String::new, |value| goal.judged.mark(value));
+    let number = |value: f64| goal.judged.number(value);
+    // That it is a ratio, the heading says.
+    let unit = goal.judged.unit().trim_start_matches('×');
     let ratio = match (goal.value, goal.min, goal.max) {
-        (Some(value), Some(min), Some(max)) if goal.unit == Unit::Seconds => {
-            format!("{value:.2} s ({min:.2}–{max:.2})")
+        (Some(value), Some(min), Some(max)) => {
+            format!("{}{unit} ({}–{})", number(value), number(min), number(max))
         }
-        (Some(value), Some(min), Some(max)) => format!("{value:.2} ({min:.2}–{max:.2})"),
-        (Some(value), ..) => amount(value, goal.unit),
+        (Some(value), ..) => format!("{}{unit}", number(value)),
         (None, ..) => "–".to_owned(),
     };
     let verdict = match (goal.verdict, &goal.reason) {
@@ -102,14 +96,6 @@ fn amount(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => format!("{:.0} MiB", value / f64::from(1 << 20)),
         _ => format_figure(value, unit),
-    }
-}
-
-fn marked(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Bytes => format!("≤ {:.0} MiB", value / f64::from(1 << 20)),
-        Unit::Seconds => format!("≤ {value} s"),
-        _ => format!("{value}"),
     }
 }
 
@@ -130,14 +116,32 @@ fn figures(group: &GroupResult) -> String {
             let why = way.absent.as_ref().map(|_| "absent").unwrap_or("failed");
             cells.extend([why, "", ""].map(str::to_owned));
         }
-        let far = way.far_command.map(|far| format!("; at the far end `{far}`")).unwrap_or_default();
+        let far = way.far_command.as_ref().map(|far| format!("; at the far end `{far}`")).unwrap_or_default();
         cells.push(format!("`{}`{far}", way.command));
         table.push(cells);
     }
     let late =
         group.link_late_most_ms.map(|ms| format!(" The link was at most {ms} ms late.")).unwrap_or_default();
     format!(
-        "\n### {}\n\n{}; {}; load {:.2} when it began.{late}\n\n{table}",
-        group.name, group.source, group.place, group.load_before
+        "\n### {}\n\n{}; {}; load {:.2} when it began.{late}\n\n{table}{}",
+        group.name,
+        group.source,
+        group.place,
+        group.load_before,
+        group.ways.iter().map(remarks).collect::<String>()
     )
+}
+
+/// What a way has that the others of its group have not.
+fn remarks(way: &WayResult) -> String {
+    let mut text = String::new();
+    if let Some(source) = &way.source {
+        text.push_str(&format!("\n{}: from {source}.\n", way.name));
+    }
+    if !way.tried.is_empty() {
+        let tried = way.tried.iter().map(|tried| format!("`{}` {:.2} s", tried.settings, tried.seconds));
+        let tried: Vec<String> = tried.collect();
+        text.push_str(&format!("\n{}, tried once on an eighth: {}.\n", way.name, tried.join(", ")));
+    }
+    text
 }

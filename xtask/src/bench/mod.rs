@@ -1,9 +1,15 @@
 //! `cargo xtask bench`: hakobu and the tools people use today, side by side.
 //!
-//! Of a figure counts the wall clock of the whole process less that of the same command on one byte; a row's figure is
-//! the median of the ratios within each round, and the ways of a group take turns within a round.
+//! Of a figure counts the wall clock of the whole process less that of the same command on next to nothing; a row's
+//! figure is the median of the ratios within each round, and the ways of a group take turns within a round.
 
+mod content;
+mod ground;
 mod groups;
+mod judge;
+mod judged;
+mod killed;
+mod loops;
 mod machine;
 mod markdown;
 mod measured;
@@ -13,7 +19,9 @@ mod results;
 mod rows;
 mod runs;
 mod session;
+mod sources;
 mod svg;
+mod tuning;
 mod veth;
 mod workshop;
 mod world;
@@ -28,14 +36,15 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 
-use groups::GROUPS;
+use judge::RowResult;
 use machine::Machine;
 use measured::Stand;
 use peers::Peers;
 use proof::Digests;
-use results::{GroupResult, Results, RowResult};
-use rows::{Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Row, Way};
+use results::{GroupResult, Results};
+use rows::{Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Row, Table, Way};
 use session::{Session, say};
+use sources::Source;
 use workshop::Workshop;
 use world::World;
 
@@ -55,14 +64,17 @@ pub struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    Copy(CopyArgs),
+    /// `hakobu copy` between two ends on this machine (takes root; 15 minutes)
+    Copy(TableArgs),
+    /// hakobu and block devices: copies, changes, zeros, interruptions (takes root, 16 GiB of memory; 15 minutes)
+    Disks(TableArgs),
     #[command(hide = true)]
     Measured(measured::MeasuredArgs),
 }
 
-/// `hakobu copy` between two ends on this machine (takes root; 15 minutes)
+/// What every table takes.
 #[derive(Debug, Args)]
-struct CopyArgs {
+struct TableArgs {
     /// Exit with 1 when a row is below what it must reach
     #[arg(long, conflicts_with = "quick")]
     check: bool,
@@ -78,7 +90,7 @@ struct CopyArgs {
     /// Also what is never checked: veth, cubic, more tools and settings
     #[arg(long)]
     extra: bool,
-    /// Where copy.json, copy.md and copy.svg go [default: docs/benchmarks; target/bench when not all was
+    /// Where the results go, as .json, .md and .svg [default: docs/benchmarks; target/bench when not all was
     /// measured]
     #[arg(long, value_name = "DIRECTORY")]
     output: Option<PathBuf>,
@@ -93,7 +105,8 @@ struct CopyArgs {
 /// When nothing can be measured, or the user interrupts. What goes wrong in one way is in the results.
 pub fn run(args: BenchArgs) -> Result<()> {
     match args.what {
-        What::Copy(args) => copy(&args),
+        What::Copy(args) => table(&groups::copy::TABLE, &args),
+        What::Disks(args) => table(&groups::disks::TABLE, &args),
         What::Measured(args) => measured::run(&args),
     }
 }
@@ -105,10 +118,10 @@ struct Chosen {
     rows: Vec<(&'static Row, Vec<Goal>)>,
 }
 
-fn copy(args: &CopyArgs) -> Result<()> {
+fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
     let rounds = if args.quick { FEW_ROUNDS } else { usize::from(args.rounds) };
     ensure!(!args.check || rounds >= CHECK_ROUNDS_LEAST, "--check takes {CHECK_ROUNDS_LEAST} rounds or more");
-    let chosen = choose(args.rows.as_deref(), args.extra);
+    let chosen = choose(table, args.rows.as_deref(), args.extra);
     ensure!(!chosen.is_empty(), "no row has that in its key or title");
     let started = Instant::now();
     let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
@@ -124,19 +137,29 @@ fn copy(args: &CopyArgs) -> Result<()> {
     }
     let tools =
         chosen.iter().flat_map(|chosen| &chosen.ways).map(|way| way.tool).filter(|tool| *tool != OURS);
-    let peers = Peers::ensure(tools.collect::<BTreeSet<_>>());
+    let peers = Peers::ensure(tools.collect::<BTreeSet<_>>(), shop.installed());
     let stand = Stand::new(&shop, &program)?;
     let groups = measure_all(&shop, &stand, &peers, &chosen, args.quick, rounds)?;
     let mut rows: Vec<RowResult> = Vec::new();
     for (chosen, measured) in chosen.iter().zip(&groups) {
         let judged =
-            chosen.rows.iter().map(|(row, goals)| results::row(chosen.group, row, goals, &measured.ways));
+            chosen.rows.iter().map(|(row, goals)| judge::row(chosen.group, row, goals, &measured.ways));
         rows.extend(judged);
     }
-    rows.push(results::memory(MEMORY_KEY, MEMORY_TITLE, &groups));
-    let hakobu = peers::version(&[&program.to_string_lossy(), "--version"]).unwrap_or_default();
-    let results =
-        Results { schema: "hakobu.bench/1", quick: args.quick, machine, hakobu, tools: peers, rows, groups };
+    rows.push(judge::memory(MEMORY_KEY, MEMORY_TITLE, &groups));
+    let hakobu =
+        peers::version(&[&program.to_string_lossy(), "--version"], Path::new("")).unwrap_or_default();
+    let results = Results {
+        schema: "hakobu.bench/1",
+        bench: table.key,
+        table,
+        quick: args.quick,
+        machine,
+        hakobu,
+        tools: peers,
+        rows,
+        groups,
+    };
     let whole = !args.quick && args.rows.is_none() && rounds >= CHECK_ROUNDS_LEAST;
     let output = args.output.clone().unwrap_or_else(|| match whole {
         true => workspace.join("docs/benchmarks"),
@@ -149,13 +172,13 @@ fn copy(args: &CopyArgs) -> Result<()> {
 }
 
 /// The rows that are wanted, and the ways they need.
-fn choose(substring: Option<&str>, extra: bool) -> Vec<Chosen> {
+fn choose(table: &Table, substring: Option<&str>, extra: bool) -> Vec<Chosen> {
     let wanted = |row: &Row| {
         let text = format!("{} {}", row.key, row.title).to_lowercase();
         substring.is_none_or(|substring| text.contains(&substring.to_lowercase()))
     };
     let mut chosen = Vec::new();
-    for group in GROUPS.iter().filter(|group| extra || !group.extra) {
+    for group in table.groups.iter().filter(|group| extra || !group.extra) {
         let available = |goal: &Goal| match goal.peer() {
             Some(peer) => group.way(peer).is_some_and(|way| extra || !way.extra),
             None => true,
@@ -200,13 +223,13 @@ fn measure_all(
             world = Some(up.with_context(|| format!("bringing up: {}", group.place.title()))?);
         }
         let Some(world) = &world else { bail!("no place") };
-        let source = if quick { group.source.smaller(QUICK_DIVISOR) } else { group.source };
+        let divisor = if quick { QUICK_DIVISOR } else { 1 };
         let rounds = if group.extra { rounds.min(FEW_ROUNDS) } else { rounds };
-        let session = Session { shop, stand, peers, rounds, digests: &digests };
-        measured.push(session.measure(world, group, ways, source)?);
-        if chosen.get(index + 1).is_none_or(|next| next.group.source != group.source) {
-            shop.forget(source);
-        }
+        let session = Session { shop, stand, peers, rounds, divisor, digests: &digests };
+        measured.push(session.measure(world, group, ways)?);
+        let next = chosen.get(index + 1).map(|next| next.group.sources()).unwrap_or_default();
+        let over = group.sources().into_iter().filter(|source| !next.contains(source));
+        over.map(|source| source.smaller(divisor)).for_each(|source: Source| shop.forget(source));
     }
     Ok(measured)
 }
@@ -229,10 +252,9 @@ fn program(given: Option<&Path>, workspace: &Path, target_dir: &Path) -> Result<
 fn write(results: &Results, output: &Path) -> Result<()> {
     fs::create_dir_all(output).with_context(|| format!("making {}", output.display()))?;
     let json = serde_json::to_string_pretty(results)? + "\n";
-    let files =
-        [("copy.json", json), ("copy.md", markdown::page(results)), ("copy.svg", svg::chart(results))];
-    for (name, text) in files {
-        let path = output.join(name);
+    let files = [("json", json), ("md", markdown::page(results)), ("svg", svg::chart(results))];
+    for (extension, text) in files {
+        let path = output.join(format!("{}.{extension}", results.table.key));
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(())
@@ -252,12 +274,13 @@ fn finish(results: &Results, check: bool) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::groups::{copy, disks};
     use super::*;
 
     #[test]
     fn without_a_wish_all_checked_rows_are_there() {
-        let rows = |extra| {
-            let chosen = choose(None, extra);
+        let rows = |table, extra| {
+            let chosen = choose(table, None, extra);
             chosen.iter().flat_map(|chosen| &chosen.rows).map(|(row, _)| row.key).collect::<Vec<_>>()
         };
         let plain = [
@@ -272,19 +295,34 @@ mod tests {
             "link-file",
             "link-tree",
         ];
-        assert_eq!(rows(false), plain);
-        assert!(rows(true).contains(&"variants") && rows(true).contains(&"cubic-tree"));
+        assert_eq!(rows(&copy::TABLE, false), plain);
+        let all = rows(&copy::TABLE, true);
+        assert!(all.contains(&"variants") && all.contains(&"cubic-tree"));
+        let plain = [
+            "push",
+            "plain",
+            "medium",
+            "resume",
+            "delta",
+            "delta-read",
+            "zeros",
+            "zeros-image",
+            "sparse",
+            "own-disk",
+            "make-data",
+        ];
+        assert_eq!(rows(&disks::TABLE, false), plain);
     }
 
     #[test]
     fn a_row_brings_its_ways_and_no_others() {
         let names = |substring, extra| {
-            let chosen = choose(Some(substring), extra);
+            let chosen = choose(&copy::TABLE, Some(substring), extra);
             chosen.iter().flat_map(|chosen| &chosen.ways).map(|way| way.name).collect::<Vec<_>>()
         };
         assert_eq!(names("pull", false), ["hakobu", "hakobu pull"]);
         assert_eq!(names("tree-local", false), ["hakobu", "tar | tar", "cp -a", "rsync -a"]);
         assert_eq!(names("Tree-LOCAL", true), ["hakobu", "tar | tar", "cp -a", "rsync -a", "rclone", "rcp"]);
-        assert!(choose(Some("no such row"), true).is_empty());
+        assert!(choose(&copy::TABLE, Some("no such row"), true).is_empty());
     }
 }

@@ -1,31 +1,55 @@
 //! The tools that hakobu is compared with: installed where possible, else named as absent.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
-/// A tool: its name, Debian's package, and how it tells its version.
+use super::world::INSTALLED_BIN;
+
+/// A tool: its name, where it is got from, and how it tells its version.
 struct Tool {
     name: &'static str,
-    /// None: no package of Debian's has it.
-    package: Option<&'static str>,
+    from: From,
     version: &'static [&'static str],
 }
 
+/// Where a tool is got from.
+enum From {
+    /// Debian's package of this name.
+    Debian(&'static str),
+    /// A shell line that puts it below `$INTO`, its programs into `$INTO/bin`.
+    Elsewhere(&'static str),
+    /// No package of Debian's, and nobody else's that is asked; or none that does its work. In words.
+    Nowhere(&'static str),
+}
+
 const TOOLS: &[Tool] = &[
-    Tool { name: "ssh", package: Some("openssh-client"), version: &["ssh", "-V"] },
-    Tool { name: "scp", package: Some("openssh-client"), version: &["ssh", "-V"] },
-    Tool { name: "iperf3", package: Some("iperf3"), version: &["iperf3", "--version"] },
-    Tool { name: "mbuffer", package: Some("mbuffer"), version: &["mbuffer", "--version"] },
-    Tool { name: "nc", package: Some("netcat-openbsd"), version: &["nc", "-h"] },
-    Tool { name: "rsync", package: Some("rsync"), version: &["rsync", "--version"] },
-    Tool { name: "tar", package: Some("tar"), version: &["tar", "--version"] },
-    Tool { name: "cp", package: Some("coreutils"), version: &["cp", "--version"] },
-    Tool { name: "rclone", package: Some("rclone"), version: &["rclone", "version"] },
-    Tool { name: "rcp", package: None, version: &["rcp", "--version"] },
-    Tool { name: "qcp", package: None, version: &["qcp", "--version"] },
+    Tool { name: "ssh", from: From::Debian("openssh-client"), version: &["ssh", "-V"] },
+    Tool { name: "scp", from: From::Debian("openssh-client"), version: &["ssh", "-V"] },
+    Tool { name: "iperf3", from: From::Debian("iperf3"), version: &["iperf3", "--version"] },
+    Tool { name: "mbuffer", from: From::Debian("mbuffer"), version: &["mbuffer", "--version"] },
+    Tool { name: "nc", from: From::Debian("netcat-openbsd"), version: &["nc", "-h"] },
+    Tool { name: "rsync", from: From::Debian("rsync"), version: &["rsync", "--version"] },
+    Tool { name: "tar", from: From::Debian("tar"), version: &["tar", "--version"] },
+    Tool { name: "cp", from: From::Debian("coreutils"), version: &["cp", "--version"] },
+    Tool { name: "dd", from: From::Debian("coreutils"), version: &["dd", "--version"] },
+    Tool { name: "fio", from: From::Debian("fio"), version: &["fio", "--version"] },
+    Tool { name: "rclone", from: From::Debian("rclone"), version: &["rclone", "version"] },
+    Tool { name: "bdsync", from: From::Debian("bdsync"), version: &["bdsync", "--version"] },
+    Tool { name: "blocksync", from: From::Nowhere(BLOCKSYNC), version: &["blocksync", "--version"] },
+    Tool { name: "diskrsync", from: From::Elsewhere(DISKRSYNC), version: &["diskrsync", "--version"] },
+    Tool { name: "rcp", from: From::Nowhere(NO_PACKAGE), version: &["rcp", "--version"] },
+    Tool { name: "qcp", from: From::Nowhere(NO_PACKAGE), version: &["qcp", "--version"] },
 ];
+
+const NO_PACKAGE: &str = "no package of Debian's";
+/// Tried: the newest of PyPI, from here to a host, leaves out its step over blocks that are equal, and writes what
+/// differs to where it does not belong.
+const BLOCKSYNC: &str =
+    "PyPI's 3.0.1 spoils the target: it writes changed blocks one after another from the start on";
+const DISKRSYNC: &str = "GOBIN=\"$INTO/bin\" go install github.com/dop251/diskrsync/diskrsync@latest";
 
 /// What is known about the tools that are needed.
 #[derive(Debug, Default, Serialize)]
@@ -43,15 +67,15 @@ pub enum Presence {
 }
 
 impl Peers {
-    /// Looks for the tools and installs what is missing.
-    pub fn ensure(names: impl IntoIterator<Item = &'static str>) -> Self {
+    /// Looks for the tools and gets what is missing; what is not Debian's goes into a directory.
+    pub fn ensure(names: impl IntoIterator<Item = &'static str>, into: &Path) -> Self {
         let mut found = BTreeMap::new();
         for name in names {
             if found.contains_key(name) {
                 continue;
             }
             let presence = match TOOLS.iter().find(|tool| tool.name == name) {
-                Some(tool) => ensure(tool),
+                Some(tool) => ensure(tool, into),
                 None => Presence::Absent("an unknown tool".to_owned()),
             };
             found.insert(name.to_owned(), presence);
@@ -73,30 +97,50 @@ impl Peers {
     }
 }
 
-fn ensure(tool: &Tool) -> Presence {
-    if let Some(version) = version(tool.version) {
+fn ensure(tool: &Tool, into: &Path) -> Presence {
+    if let Some(version) = version(tool.version, into) {
         return Presence::Version(version);
     }
-    let Some(package) = tool.package else {
-        return Presence::Absent("not installed, and no package of Debian's".to_owned());
+    let (what, installed) = match tool.from {
+        From::Debian(package) => (package, install(package)),
+        From::Elsewhere(line) => (tool.name, get(line, into)),
+        From::Nowhere(why) => return Presence::Absent(format!("not installed, and {why}")),
     };
-    if let Err(why) = install(package) {
-        return Presence::Absent(format!("not installed, and {package} cannot be: {why}"));
+    if let Err(why) = installed {
+        return Presence::Absent(format!("not installed, and {what} cannot be: {why}"));
     }
-    match version(tool.version) {
+    match version(tool.version, into) {
         Some(version) => Presence::Version(version),
-        None => Presence::Absent(format!("not there, though {package} is installed")),
+        None => Presence::Absent(format!("not there, though {what} is installed")),
     }
 }
 
-/// The first line of what the tool says about itself that has a digit; `None` when it cannot be run.
-pub fn version(words: &[&str]) -> Option<String> {
-    let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output().ok()?;
+/// The first line of what the tool says about itself that has a digit; `None` when it cannot be run. Programs in
+/// `into` are found as well.
+pub fn version(words: &[&str], into: &Path) -> Option<String> {
+    let usual = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::iter::once(into.join(INSTALLED_BIN)).chain(std::env::split_paths(&usual));
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env("PATH", std::env::join_paths(path).ok()?).stdin(Stdio::null());
+    let output = command.output().ok()?;
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let said = lines.clone().find(|line| line.contains(|c: char| c.is_ascii_digit()));
     Some(said.or_else(|| lines.next()).unwrap_or("unknown").to_owned())
+}
+
+/// Runs a line that gets a tool.
+fn get(line: &str, into: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(into.join(INSTALLED_BIN)).map_err(|error| error.to_string())?;
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).env("INTO", into).stdin(Stdio::null());
+    let output = command.output().map_err(|error| format!("sh does not run: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(words.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it failed").to_owned())
 }
 
 fn install(package: &str) -> Result<(), String> {
@@ -118,23 +162,40 @@ fn install(package: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::groups::GROUPS;
+    use super::super::groups::TABLES;
     use super::super::rows::OURS;
     use super::*;
 
     #[test]
     fn every_tool_of_the_table_is_known() {
-        for way in GROUPS.iter().flat_map(|group| group.ways) {
+        for way in TABLES.iter().flat_map(|table| table.groups).flat_map(|group| group.ways) {
             assert!(way.tool == OURS || TOOLS.iter().any(|tool| tool.name == way.tool), "{}", way.tool);
         }
     }
 
     #[test]
     fn presence_is_found_out_and_absence_has_a_reason() {
-        let peers = Peers::ensure(["cp", "no-such-tool"]);
+        let nowhere = Path::new("/no/such/directory");
+        let peers = Peers::ensure(["cp", "no-such-tool"], nowhere);
         assert_eq!(peers.absent("cp"), None);
         assert!(peers.absent("no-such-tool").is_some());
-        assert!(version(&["cp", "--version"]).unwrap().contains("cp"));
-        assert_eq!(version(&["no-such-program-here"]), None);
+        assert!(version(&["cp", "--version"], nowhere).unwrap().contains("cp"));
+        assert_eq!(version(&["no-such-program-here"], nowhere), None);
+    }
+
+    #[test]
+    fn a_tool_from_elsewhere_is_found_where_it_was_put() {
+        let into = std::env::temp_dir().join(format!("hakobu-peers-test-{}", std::process::id()));
+        let tool =
+            |line| Tool { name: "t", from: From::Elsewhere(line), version: &["hakobu-peers-test-tool"] };
+        let fails = ensure(&tool("echo first >&2; echo why it failed >&2; exit 1"), &into);
+        assert!(matches!(fails, Presence::Absent(why) if why.ends_with("cannot be: why it failed")));
+        let nothing = ensure(&tool("true"), &into);
+        assert!(matches!(nothing, Presence::Absent(why) if why.starts_with("not there")));
+        let line = "printf '#!/bin/sh\\necho tool 7.1\\n' >$INTO/bin/hakobu-peers-test-tool && \
+                    chmod +x $INTO/bin/hakobu-peers-test-tool";
+        let made = ensure(&tool(line), &into);
+        assert!(matches!(made, Presence::Version(version) if version == "tool 7.1"));
+        std::fs::remove_dir_all(&into).unwrap();
     }
 }

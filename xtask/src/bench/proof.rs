@@ -4,26 +4,52 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use hakobu_measure::compare;
 use hakobu_measure::compare::What;
+use hakobu_measure::{compare, holes};
 use serde_json::Value;
 
-use super::rows::{Target, Way};
-use super::runs::{Paths, Timing};
+use super::ground::Paths;
+use super::rows::{Course, Way};
+use super::runs::Counted;
+use super::sources::{GIB, Source};
 
 /// iperf3 ends when everything is handed over, a little of it not yet on its way.
 const TRAVELLED_SHARE: f64 = 0.98;
+/// A file with a hole of this length need not have a digest.
+const HOLE_WITHOUT_DIGEST_BYTES: u64 = GIB;
 
-/// Checks the target after a run: of ours everything must be as in the source, of others the content, as some of them
-/// keep no times and modes.
+/// Checks the target after a run: of our files and trees everything must be as in the source, of others' and of disks
+/// the content, as some tools keep no times and modes.
 ///
 /// # Errors
 /// When it is not, with the first differences.
 pub fn arrived(way: &Way, paths: Paths<'_>) -> Result<()> {
-    let mut differences = compare(paths.source, paths.target)?;
+    let (source, target) = (paths.source.content(), paths.target.content());
+    match paths.kind {
+        Source::File { .. } | Source::Tree { .. } => entries_arrived(way, source, target),
+        Source::Disk { .. } | Source::Image { .. } => match holes::first_difference(source, target)? {
+            Some(offset) => bail!("what arrived differs from byte {offset} on"),
+            None => Ok(()),
+        },
+        Source::Made { bytes } => {
+            let found = target.metadata().context("looking at what was made")?;
+            // Blocks of 512 bytes, whatever the file system's are.
+            let (size, allocated) = (found.len(), found.blocks() * 512);
+            ensure!(
+                size == bytes && allocated >= bytes,
+                "{size} bytes were made, {allocated} of them written"
+            );
+            Ok(())
+        }
+    }
+}
+
+fn entries_arrived(way: &Way, source: &Path, target: &Path) -> Result<()> {
+    let mut differences = compare(source, target)?;
     if !way.is_ours() {
         differences.retain(|difference| is_content(&difference.what));
     }
@@ -45,9 +71,9 @@ fn is_content(what: &What) -> bool {
 ///
 /// # Errors
 /// When fewer bytes did.
-pub fn travelled(timing: &Timing, bytes: u64) -> Result<()> {
+pub fn travelled(counted: &Counted, bytes: u64) -> Result<()> {
     let needed = (bytes as f64 * TRAVELLED_SHARE) as u64;
-    let seen = timing.travelled_bytes;
+    let seen = counted.travelled_bytes;
     ensure!(seen >= needed, "only {seen} of {bytes} bytes crossed the network");
     Ok(())
 }
@@ -85,19 +111,29 @@ impl Digests {
     }
 }
 
-/// Checks the report of one of our runs: that it ended well and, where the data travelled (then there are `digests`),
-/// that it was checked and a single file has the right digest.
+/// Checks the report of one of our runs: that it ended well, that it went on where it was killed, and, where the data
+/// travelled (then there are `digests`), that it was checked as was asked for and a single source has the right
+/// digest.
 ///
 /// # Errors
 /// When not.
-pub fn reported(report: &Path, paths: Paths<'_>, target: Target, digests: Option<&Digests>) -> Result<()> {
+pub fn reported(report: &Path, way: &Way, paths: Paths<'_>, digests: Option<&Digests>) -> Result<()> {
     let text = fs::read_to_string(report).context("reading hakobu's report")?;
     let report: Value = serde_json::from_str(&text).context("reading hakobu's report")?;
     ensure!(report["outcome"] == "done", "the report says outcome {}", report["outcome"]);
-    let Some(digests) = digests.filter(|_| target != Target::Equal) else { return Ok(()) };
-    ensure!(report["verified"] != "none", "the report says that nothing was verified");
-    if paths.source.is_file() {
-        let digest = digests.of(paths.source)?;
+    if way.course == Course::Killed {
+        ensure!(report["resumed"] == true, "the report says resumed {}", report["resumed"]);
+    }
+    let verified = &report["verified"];
+    if way.near.contains("--verify medium") {
+        ensure!(verified == "medium", "the report says that {verified} was verified");
+    }
+    let Some(digests) = digests else { return Ok(()) };
+    ensure!(verified != "none", "the report says that nothing was verified");
+    let single =
+        !matches!(paths.kind, Source::Tree { .. }) && paths.kind.hole_bytes() < HOLE_WITHOUT_DIGEST_BYTES;
+    if single {
+        let digest = digests.of(paths.source.content())?;
         let said = &report["digest_blake3"];
         ensure!(*said == digest, "the report says digest {said}, not {digest}");
     }
@@ -106,23 +142,32 @@ pub fn reported(report: &Path, paths: Paths<'_>, target: Target, digests: Option
 
 #[cfg(test)]
 mod tests {
-    use super::super::groups::GROUPS;
+    use super::super::ground::Side;
+    use super::super::groups::TABLES;
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
     fn way(name: &str) -> &'static Way {
-        GROUPS.iter().find_map(|group| group.way(name)).unwrap()
+        TABLES.iter().flat_map(|table| table.groups).find_map(|group| group.way(name)).unwrap()
+    }
+
+    fn place(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("hakobu-proof-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir
     }
 
     #[test]
     fn what_did_not_arrive_is_noticed() {
-        let dir = std::env::temp_dir().join(format!("hakobu-proof-test-{}", std::process::id()));
+        let dir = place("tree");
         let (source, target) = (dir.join("source"), dir.join("target"));
         for tree in [&source, &target] {
             fs::create_dir_all(tree.join("d")).unwrap();
             fs::write(tree.join("d/f"), "same").unwrap();
         }
-        let paths = Paths { source: &source, source_bytes: 4, target: &target };
+        let (from, to) = (Side::plain(source.clone()), Side::plain(target.clone()));
+        let kind = Source::Tree { files: 1, directories: 1, file_bytes: 4 };
+        let paths = Paths { kind, source: &from, target: &to };
         fs::set_permissions(source.join("d"), PermissionsExt::from_mode(0o755)).unwrap();
         // A mode that was not kept: of ours that is an error.
         fs::set_permissions(target.join("d"), PermissionsExt::from_mode(0o700)).unwrap();
@@ -134,31 +179,67 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_that_differs_and_data_that_was_not_made_are_noticed() {
+        let dir = place("disk");
+        let sides = ["source", "target"].map(|name| {
+            fs::write(dir.join(name), [1; 9000]).unwrap();
+            Side::plain(dir.join(name))
+        });
+        let paths = |kind| Paths { kind, source: &sides[0], target: &sides[1] };
+        let image = paths(Source::Image { bytes: 9000, data_bytes: 9000 });
+        arrived(way("hakobu"), image).unwrap();
+        arrived(way("hakobu"), paths(Source::Made { bytes: 9000 })).unwrap();
+        assert!(arrived(way("hakobu"), paths(Source::Made { bytes: 9001 })).is_err());
+        damage(sides[1].content()).unwrap();
+        let error = arrived(way("rsync -a"), image).unwrap_err().to_string();
+        assert!(error.contains("byte 9000"), "{error}");
+        let made = File::create(sides[1].content()).unwrap();
+        made.set_len(1 << 20).unwrap();
+        assert!(
+            arrived(way("hakobu"), paths(Source::Made { bytes: 1 << 20 })).is_err(),
+            "a hole is not made"
+        );
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
     fn a_report_must_fit_the_source() {
-        let dir = std::env::temp_dir().join(format!("hakobu-proof-report-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let (source, report) = (dir.join("source"), dir.join("report"));
-        fs::write(&source, "x").unwrap();
-        let paths = Paths { source: &source, source_bytes: 1, target: &source };
-        let check = |text: String| {
+        let dir = place("report");
+        let (source, report) = (Side::plain(dir.join("source")), dir.join("report"));
+        fs::write(source.content(), "x").unwrap();
+        let paths = Paths { kind: Source::ONE_BYTE_FILE, source: &source, target: &source };
+        let check = |way: &Way, text: String| {
             fs::write(&report, text).unwrap();
-            reported(&report, paths, Target::Discard, Some(&Digests::default()))
+            reported(&report, way, paths, Some(&Digests::default()))
         };
         let right = blake3::hash(b"x").to_hex().to_string();
         let with = |digest: &str, verified: &str| {
-            format!(r#"{{"outcome":"done","verified":"{verified}","digest_blake3":"{digest}"}}"#)
+            format!(
+                r#"{{"outcome":"done","verified":"{verified}","digest_blake3":"{digest}","resumed":false}}"#
+            )
         };
-        check(with(&right, "wire")).unwrap();
-        assert!(check(with(&right, "none")).is_err());
-        assert!(check(with(&right.replace('0', "1"), "wire")).is_err());
-        assert!(check(r#"{"outcome":"partial"}"#.to_owned()).is_err());
+        let plain = Way::ours("plain", "hakobu copy a b");
+        check(&plain, with(&right, "wire")).unwrap();
+        assert!(check(&plain, with(&right, "none")).is_err());
+        assert!(check(&plain, with(&right.replace('0', "1"), "wire")).is_err());
+        assert!(check(&plain, r#"{"outcome":"partial"}"#.to_owned()).is_err());
+        let medium = Way::ours("medium", "hakobu copy --verify medium a b");
+        check(&medium, with(&right, "medium")).unwrap();
+        assert!(check(&medium, with(&right, "wire")).is_err());
+        assert!(check(&plain.killed(), with(&right, "wire")).is_err());
+        check(&plain.killed(), with(&right, "wire").replace("false", "true")).unwrap();
         fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
     fn bytes_that_stay_at_home_are_noticed() {
-        let timing = |travelled_bytes| Timing { seconds: 1.0, travelled_bytes };
-        travelled(&timing(1_000_000), 1_000_000).unwrap();
-        assert!(travelled(&timing(500_000), 1_000_000).is_err());
+        let counted = |travelled_bytes| Counted {
+            travelled_bytes,
+            source_read_bytes: None,
+            target_read_bytes: None,
+            killed: None,
+        };
+        travelled(&counted(1_000_000), 1_000_000).unwrap();
+        assert!(travelled(&counted(500_000), 1_000_000).is_err());
     }
 }

@@ -4,8 +4,19 @@
 //! ran: `$SOURCE`, `$TARGET`, `$BYTES` (the size of the source), `$HOST` (ssh's name of the other end), `$ADDRESS`
 //! (its IP address) and `$PORT` (free there). Ciphers are named as ssh spells them.
 
-pub const MIB: u64 = 1 << 20;
-pub const GIB: u64 = 1 << 30;
+use super::judged::Judged;
+use super::sources::{MIB, Source};
+
+/// One bench: a subcommand, its rows and its page.
+#[derive(Debug)]
+pub struct Table {
+    /// The subcommand's name, and that of the files.
+    pub key: &'static str,
+    pub heading: &'static str,
+    /// How it is measured, in words.
+    pub method: &'static str,
+    pub groups: &'static [Group],
+}
 
 /// Where the two ends are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,60 +42,6 @@ impl Place {
     }
 }
 
-/// Test data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// One file of random bytes.
-    File { bytes: u64 },
-    /// Files of random bytes, spread evenly over directories side by side.
-    Tree { files: u64, directories: u64, file_bytes: u64 },
-}
-
-impl Source {
-    pub const LARGE: Self = Self::File { bytes: 8 * GIB };
-    pub const MIDDLE: Self = Self::File { bytes: 2 * GIB };
-    pub const LINK_FILE: Self = Self::File { bytes: 500_000_000 };
-    pub const TREE: Self = Self::Tree { files: 100_000, directories: 1000, file_bytes: 10 << 10 };
-    pub const LINK_TREE: Self = Self::Tree { files: 10_000, directories: 100, file_bytes: 4 << 10 };
-    /// What baselines are measured with, so that login and start are all there is.
-    pub const ONE_BYTE_FILE: Self = Self::File { bytes: 1 };
-    pub const ONE_BYTE_TREE: Self = Self::Tree { files: 1, directories: 0, file_bytes: 1 };
-
-    pub fn bytes(self) -> u64 {
-        match self {
-            Self::File { bytes } => bytes,
-            Self::Tree { files, file_bytes, .. } => files * file_bytes,
-        }
-    }
-
-    /// Memory that a copy on tmpfs takes, or a little more: what is warmed before each round.
-    pub fn memory_bytes(self) -> u64 {
-        match self {
-            Self::File { bytes } => bytes.next_multiple_of(MIB),
-            // A page for each file's last bytes, and its inode and name.
-            Self::Tree { files, file_bytes, directories } => {
-                files * (file_bytes.next_multiple_of(4096) + 1024) + directories * 4096
-            }
-        }
-    }
-
-    pub fn one_byte(self) -> Self {
-        match self {
-            Self::File { .. } => Self::ONE_BYTE_FILE,
-            Self::Tree { .. } => Self::ONE_BYTE_TREE,
-        }
-    }
-
-    pub fn smaller(self, divisor: u64) -> Self {
-        match self {
-            Self::File { bytes } => Self::File { bytes: (bytes / divisor).max(1) },
-            Self::Tree { files, directories, file_bytes } => {
-                Self::Tree { files: (files / divisor).max(1), directories: directories / divisor, file_bytes }
-            }
-        }
-    }
-}
-
 /// What becomes of the target between runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
@@ -94,6 +51,26 @@ pub enum Target {
     Fresh,
     /// It is equal to the source already, and stays.
     Equal,
+    /// A disk like the source, which is full of something else before each run.
+    Disk,
+    /// A disk that is equal to the source but for one piece in a hundred, before each run.
+    Changed,
+}
+
+impl Target {
+    /// Whether it is a block device.
+    pub fn is_disk(self) -> bool {
+        matches!(self, Self::Disk | Self::Changed)
+    }
+}
+
+/// How a way is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Course {
+    /// From its start to its end.
+    Whole,
+    /// Killed when half of the source has been read, and then run again to its end.
+    Killed,
 }
 
 /// One command that does the work of its group.
@@ -110,6 +87,11 @@ pub struct Way {
     pub tool: &'static str,
     /// Measured only when asked for.
     pub extra: bool,
+    /// Where it is another one than the group's.
+    pub source: Option<Source>,
+    pub course: Course,
+    /// Whether its lines have places for the settings of `dd`, of which the best are looked for first.
+    pub tuned: bool,
 }
 
 /// The tool name of our own ways.
@@ -118,7 +100,17 @@ pub const OURS: &str = "hakobu";
 impl Way {
     /// A way at the near end alone.
     pub const fn new(name: &'static str, tool: &'static str, near: &'static str) -> Self {
-        Self { name, near, far: None, discards: false, tool, extra: false }
+        Self {
+            name,
+            near,
+            far: None,
+            discards: false,
+            tool,
+            extra: false,
+            source: None,
+            course: Course::Whole,
+            tuned: false,
+        }
     }
 
     /// One of ours.
@@ -144,6 +136,24 @@ impl Way {
         self
     }
 
+    /// The same, from another source than others of its group.
+    pub const fn of(mut self, source: Source) -> Self {
+        self.source = Some(source);
+        self
+    }
+
+    /// The same, killed half way and run again.
+    pub const fn killed(mut self) -> Self {
+        self.course = Course::Killed;
+        self
+    }
+
+    /// The same, with the best settings of `dd`.
+    pub const fn tuned(mut self) -> Self {
+        self.tuned = true;
+        self
+    }
+
     pub fn is_ours(&self) -> bool {
         self.tool == OURS
     }
@@ -154,10 +164,56 @@ impl Way {
 pub enum Goal {
     /// How many times as fast as another way.
     Times { peer: &'static str, at_least: f64, aim: f64 },
+    /// How many times as long as another way it takes.
+    TimesLonger { peer: &'static str, at_most: f64, aim: f64 },
+    /// How many times as many bytes the other way puts on the network.
+    TimesFewerBytes { peer: &'static str, at_least: f64, aim: f64 },
     /// Seconds after the baseline.
-    Seconds { at_least: f64, aim: f64 },
+    Seconds { at_most: f64, aim: f64 },
+    /// Bytes read for each byte of the source, on the side where it is more.
+    BytesRead { at_most: f64, aim: f64 },
+    /// Seconds of work that are done again after a kill; at most so much, or 2 % of the source where that is more.
+    Repeated { at_most: f64, aim: f64 },
     /// How the other way compares, for information.
     Beside { peer: &'static str },
+}
+
+impl Goal {
+    /// The way that ours is compared with.
+    pub fn peer(&self) -> Option<&'static str> {
+        match self {
+            Self::Times { peer, .. }
+            | Self::TimesLonger { peer, .. }
+            | Self::TimesFewerBytes { peer, .. }
+            | Self::Beside { peer } => Some(peer),
+            Self::Seconds { .. } | Self::BytesRead { .. } | Self::Repeated { .. } => None,
+        }
+    }
+
+    pub fn judged(&self) -> Judged {
+        match self {
+            Self::Times { .. } | Self::Beside { .. } => Judged::TimesFaster,
+            Self::TimesLonger { .. } => Judged::TimesLonger,
+            Self::TimesFewerBytes { .. } => Judged::TimesFewerBytes,
+            Self::Seconds { .. } => Judged::Seconds,
+            Self::BytesRead { .. } => Judged::BytesRead,
+            Self::Repeated { .. } => Judged::SecondsRepeated,
+        }
+    }
+
+    /// What must be reached, and what is hoped for; `None` where the figure is for information.
+    pub fn marks(&self) -> Option<(f64, f64)> {
+        match *self {
+            Self::Times { at_least, aim, .. } | Self::TimesFewerBytes { at_least, aim, .. } => {
+                Some((at_least, aim))
+            }
+            Self::TimesLonger { at_most, aim, .. }
+            | Self::Seconds { at_most, aim }
+            | Self::BytesRead { at_most, aim }
+            | Self::Repeated { at_most, aim } => Some((at_most, aim)),
+            Self::Beside { .. } => None,
+        }
+    }
 }
 
 /// One row of the table.
@@ -171,7 +227,7 @@ pub struct Row {
     pub goals: &'static [Goal],
 }
 
-/// Ways that share source, place and rounds.
+/// Ways that share place, target and rounds, and most often the source.
 #[derive(Debug, Clone, Copy)]
 pub struct Group {
     pub name: &'static str,
@@ -186,24 +242,25 @@ pub struct Group {
     pub extra: bool,
 }
 
+impl Group {
+    pub fn way(&self, name: &str) -> Option<&'static Way> {
+        self.ways.iter().find(|way| way.name == name)
+    }
+
+    /// All that its ways copy, each once.
+    pub fn sources(&self) -> Vec<Source> {
+        let mut sources = Vec::new();
+        for source in self.ways.iter().map(|way| way.source.unwrap_or(self.source)) {
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
+        sources
+    }
+}
+
 /// Peak memory of each process, of ours, in any group.
 pub const MEMORY_KEY: &str = "memory";
 pub const MEMORY_TITLE: &str = "peak memory of each process";
 pub const MEMORY_AT_LEAST_BYTES: u64 = 256 * MIB;
 pub const MEMORY_AIM_BYTES: u64 = 96 * MIB;
-
-impl Goal {
-    /// The way that ours is compared with.
-    pub fn peer(&self) -> Option<&'static str> {
-        match self {
-            Self::Times { peer, .. } | Self::Beside { peer } => Some(peer),
-            Self::Seconds { .. } => None,
-        }
-    }
-}
-
-impl Group {
-    pub fn way(&self, name: &str) -> Option<&'static Way> {
-        self.ways.iter().find(|way| way.name == name)
-    }
-}

@@ -2,21 +2,22 @@
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use hakobu_measure::process::Running;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Serialize;
 
-use super::rows::Way;
+use super::ground::Paths;
 use super::workshop::Workshop;
 use super::world::World;
 
 /// What takes longer has failed. The slowest way takes half a minute when nothing else runs.
-const LIMIT: Duration = Duration::from_secs(240);
+pub const LIMIT: Duration = Duration::from_secs(240);
 /// How long a far end may take to listen, and to end after the near one.
 const FAR_LIMIT: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -36,74 +37,135 @@ impl<E: std::fmt::Display> From<E> for Failure {
     }
 }
 
-/// The paths of one run.
-#[derive(Debug, Clone, Copy)]
-pub struct Paths<'a> {
-    pub source: &'a Path,
-    pub source_bytes: u64,
-    pub target: &'a Path,
+/// What runs at both ends.
+#[derive(Debug, Clone)]
+pub struct Lines {
+    pub near: String,
+    pub far: Option<String>,
 }
 
 /// What one run took.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
     pub seconds: f64,
-    /// Bytes that crossed the network meanwhile, of anybody.
-    pub travelled_bytes: u64,
+    /// Of the same, what the kernel counted.
+    pub counted: Counted,
 }
 
-/// Runs a way once; `line` is its near command line, or that with more options.
-pub fn once(
-    shop: &Workshop,
-    world: &World,
-    way: &Way,
-    line: &str,
-    paths: Paths<'_>,
-) -> Result<Timing, Failure> {
+/// What the kernel counted during one run, of anybody.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Counted {
+    /// Bytes that crossed the network.
+    pub travelled_bytes: u64,
+    /// Bytes read from the disk that is the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_read_bytes: Option<u64>,
+    /// Bytes read from the disk that is the target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_read_bytes: Option<u64>,
+    /// Of a run that was killed and repeated, the part before the kill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub killed: Option<Killed>,
+}
+
+/// A run up to its kill.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Killed {
+    pub seconds: f64,
+    pub source_read_bytes: u64,
+}
+
+impl Counted {
+    /// What the counters stand at.
+    pub fn now(world: &World, paths: Paths<'_>) -> Result<Self> {
+        Ok(Self {
+            travelled_bytes: world.travelled_bytes()?,
+            source_read_bytes: paths.source.read_bytes()?,
+            target_read_bytes: paths.target.read_bytes()?,
+            killed: None,
+        })
+    }
+
+    /// What was counted since then.
+    pub fn since(self, before: Self) -> Self {
+        let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        Self {
+            travelled_bytes: self.travelled_bytes.saturating_sub(before.travelled_bytes),
+            source_read_bytes: less(self.source_read_bytes, before.source_read_bytes),
+            target_read_bytes: less(self.target_read_bytes, before.target_read_bytes),
+            killed: self.killed,
+        }
+    }
+}
+
+/// Runs a way once, from its start until both ends have ended.
+pub fn once(shop: &Workshop, world: &World, lines: &Lines, paths: Paths<'_>) -> Result<Timing, Failure> {
     let port = world.free_port()?;
-    let complete = |mut command: Command, log: &str| -> Result<(Command, PathBuf)> {
-        let log = shop.tools().join(log);
-        let file = File::create(&log)?;
-        command.env("SOURCE", paths.source).env("TARGET", paths.target);
-        command.env("BYTES", paths.source_bytes.to_string()).env("PORT", port.to_string());
-        // A group of its own, so that all of a pipeline can be ended.
-        command.stdout(Stdio::from(file.try_clone()?)).stderr(file).process_group(0);
-        Ok((command, log))
-    };
-    let far = match way.far {
-        Some(far_line) => {
-            let (mut command, log) = complete(world.far(far_line), "far.log")?;
-            let process = Process::start(&mut command, log)?;
+    let far = match &lines.far {
+        Some(line) => {
+            let process = Process::start(shop, world.far(line), (paths, port), "far.log")?;
             process.wait_until_listening(port)?;
             Some(process)
         }
         None => None,
     };
-    let (mut command, log) = complete(world.near(line), "near.log")?;
-    let before = world.travelled_bytes()?;
+    let before = Counted::now(world, paths)?;
     let started = Instant::now();
-    let near = Process::start(&mut command, log)?;
+    let near = Process::start(shop, world.near(&lines.near), (paths, port), "near.log")?;
     near.finish(shop, LIMIT)?;
     if let Some(far) = far {
         far.finish(shop, FAR_LIMIT)?;
     }
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Timing { seconds, travelled_bytes: world.travelled_bytes()?.saturating_sub(before) })
+    Ok(Timing { seconds, counted: Counted::now(world, paths)?.since(before) })
 }
 
 /// A shell with all it has started. Dropped before its end, all of it is killed.
 #[derive(Debug)]
-struct Process {
+pub struct Process {
     running: Option<Running>,
     group: Option<Pid>,
     log: PathBuf,
 }
 
 impl Process {
-    fn start(command: &mut Command, log: PathBuf) -> Result<Self> {
-        let running = Running::start(command)?;
+    /// Starts a command that is complete but for paths and port.
+    pub fn start(
+        shop: &Workshop,
+        mut command: Command,
+        (paths, port): (Paths<'_>, u16),
+        log: &str,
+    ) -> Result<Self> {
+        let log = shop.tools().join(log);
+        let file = File::create(&log)?;
+        command.env("SOURCE", paths.source.path()).env("TARGET", paths.target.path());
+        command.env("BYTES", paths.kind.bytes().to_string()).env("PORT", port.to_string());
+        // A group of its own, so that all of a pipeline can be ended.
+        command.stdout(Stdio::from(file.try_clone()?)).stderr(file).process_group(0);
+        let running = Running::start(&mut command)?;
         let group = i32::try_from(running.pid()).ok().and_then(Pid::from_raw);
         Ok(Self { running: Some(running), group, log })
+    }
+
+    /// The shell's number; `None` when it has been waited for.
+    pub fn pid(&self) -> Option<u32> {
+        self.running.as_ref().map(Running::pid)
+    }
+
+    /// Waits for the end, whatever it is.
+    pub fn wait_for_end(&self) -> Result<()> {
+        let Some(running) = &self.running else { return Ok(()) };
+        ensure!(
+            running.ended_within(FAR_LIMIT)?,
+            "still running {} s after it was killed",
+            FAR_LIMIT.as_secs()
+        );
+        Ok(())
+    }
+
+    /// Whether the shell has ended.
+    pub fn ended(&self) -> Result<bool> {
+        self.running.as_ref().map_or(Ok(true), |running| Ok(running.ended_within(Duration::ZERO)?))
     }
 
     fn wait_until_listening(&self, port: u16) -> Result<(), Failure> {
@@ -118,7 +180,7 @@ impl Process {
     }
 
     /// Waits for the end, which must be a good one.
-    fn finish(mut self, shop: &Workshop, limit: Duration) -> Result<(), Failure> {
+    pub fn finish(mut self, shop: &Workshop, limit: Duration) -> Result<(), Failure> {
         let deadline = Instant::now() + limit;
         while let Some(running) = &self.running {
             if running.ended_within(LOOK_EVERY)? {
@@ -144,7 +206,7 @@ impl Process {
         Err(Failure::Failed(shop.scrub(&format!("{status}: {}", self.last_words()))))
     }
 
-    fn last_words(&self) -> String {
+    pub fn last_words(&self) -> String {
         let log = String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned();
         let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         lines[lines.len().saturating_sub(3)..].join(" / ")

@@ -1,25 +1,30 @@
 //! Measuring one group: proof that each way does its work, then rounds in turn, some with baselines.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
+use super::ground::Ground;
+use super::killed::killed;
 use super::machine::load;
 use super::measured::Stand;
 use super::peers::Peers;
 use super::proof::{self, Digests};
 use super::results::{GroupResult, WayResult};
-use super::rows::{Group, Source, Target, Way};
-use super::runs::{Failure, Paths, Timing, once};
+use super::rows::{Course, Group, Target, Way};
+use super::runs::{Failure, Lines, Timing, once};
+use super::sources::Source;
+use super::tuning::tune;
 use super::workshop::Workshop;
 use super::world::{World, quoted};
 
-/// The command on one byte runs so often.
+/// The command on next to nothing runs so often.
 const BASELINE_RUNS: usize = 3;
 /// Added to what a target takes when memory is warmed: directories, sockets, the file system's own.
 const WARM_SURPLUS_BYTES: u64 = 64 << 20;
+/// Settings are looked for on so much less data.
+const TUNING_DIVISOR: u64 = 8;
 
 /// What all groups share.
 #[derive(Debug)]
@@ -28,6 +33,8 @@ pub struct Session<'a> {
     pub stand: &'a Stand<'a>,
     pub peers: &'a Peers,
     pub rounds: usize,
+    /// Sources are so many times smaller than their groups say.
+    pub divisor: u64,
     pub digests: &'a Digests,
 }
 
@@ -39,76 +46,110 @@ pub fn say(text: &str) {
 /// One way under measurement, and what came of it so far.
 struct Runner<'a> {
     way: &'static Way,
+    source: Source,
+    lines: Lines,
     result: &'a mut WayResult,
 }
 
+/// One run that is to be.
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    way: &'static Way,
+    lines: &'a Lines,
+    course: Course,
+    source: Source,
+    /// Whether what arrived is compared with the source.
+    check: bool,
+}
+
+impl Runner<'_> {
+    fn task(&self) -> Task<'_> {
+        Task { way: self.way, lines: &self.lines, course: self.way.course, source: self.source, check: false }
+    }
+}
+
 impl Session<'_> {
-    /// Measures `ways` of a group on `source`, which is the group's or smaller.
+    /// Measures `ways` of a group.
     ///
     /// # Errors
     /// When the user interrupts, or the ground gives way: no memory, no source. What goes wrong in one way is in its
     /// result.
-    pub fn measure(
-        &self,
-        world: &World,
-        group: &Group,
-        ways: &[&'static Way],
-        source: Source,
-    ) -> Result<GroupResult> {
+    pub fn measure(&self, world: &World, group: &Group, ways: &[&'static Way]) -> Result<GroupResult> {
         say(&format!("{} ({})", group.name, world.place().title()));
         let load_before = load();
-        let mut results: Vec<WayResult> = ways.iter().map(|way| WayResult::new(way, source)).collect();
-        for result in &mut results {
-            let tool = ways.iter().find(|way| way.name == result.name).map(|way| way.tool);
-            result.absent = tool.and_then(|tool| self.peers.absent(tool)).map(str::to_owned);
+        let source_of = |way: &Way| way.source.unwrap_or(group.source).smaller(self.divisor);
+        let mut results: Vec<WayResult> =
+            ways.iter().map(|way| WayResult::new(way, source_of(way))).collect();
+        let mut runners: Vec<Runner<'_>> = Vec::new();
+        for (way, result) in ways.iter().zip(&mut results) {
+            result.absent = self.peers.absent(way.tool).map(str::to_owned);
+            let lines = Lines { near: way.near.to_owned(), far: way.far.map(str::to_owned) };
+            runners.push(Runner { way, source: source_of(way), lines, result });
         }
-        let mut runners: Vec<Runner<'_>> =
-            ways.iter().zip(&mut results).map(|(way, result)| Runner { way, result }).collect();
-        self.prove_all(world, group, &mut runners, source)?;
-        self.rounds(world, group, &mut runners, source)?;
+        self.tune_all(world, group, &mut runners)?;
+        self.prove_all(world, group, &mut runners)?;
+        self.rounds(world, group, &mut runners)?;
         self.shop.clear_targets()?;
         for result in &mut results {
-            result.complete(source);
+            result.complete();
         }
         Ok(GroupResult {
             name: group.name,
             extra: group.extra,
             place: world.place().title(),
-            source: describe(source),
+            source: group.source.smaller(self.divisor).describe(),
             load_before,
             link_late_most_ms: world.link_late_most().map(|late| (late.as_secs_f64() * 1e4).round() / 10.0),
             ways: results,
         })
     }
 
+    /// Looks for the best settings of the ways that have some.
+    fn tune_all(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
+        let smaller = |source: Source| source.smaller(TUNING_DIVISOR);
+        for runner in runners.iter_mut().filter(|runner| runner.way.tuned && runner.result.usable()) {
+            say(&format!("  looking for the best settings of {}", runner.way.name));
+            self.shop.clear_targets()?;
+            let source = smaller(runner.source);
+            let ground = Ground::new(self.shop, group.target, &[source], "small")?;
+            let outcome = tune(runner.way, |lines| {
+                let course = Course::Whole;
+                self.run(world, group, Task { way: runner.way, lines, course, source, check: false }, &ground)
+            });
+            drop(ground);
+            self.shop.forget(source);
+            if let Some((lines, tried)) = self.note(runner, outcome)? {
+                runner.lines = lines;
+                runner.result.command.clone_from(&runner.lines.near);
+                runner.result.far_command.clone_from(&runner.lines.far);
+                runner.result.tried = tried;
+            }
+        }
+        Ok(())
+    }
+
     /// Runs ours once off the clock, for its memory, its report and its result; and every way that is to find nothing
     /// to do on a target that was damaged.
-    fn prove_all(
-        &self,
-        world: &World,
-        group: &Group,
-        runners: &mut [Runner<'_>],
-        source: Source,
-    ) -> Result<()> {
+    fn prove_all(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         self.shop.clear_targets()?;
-        let ground = self.ground(group, source, "copy")?;
+        let mut ground = self.ground(group, runners, "copy")?;
         for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
             if !runner.way.is_ours() && group.target != Target::Equal {
                 continue;
             }
             if group.target == Target::Equal {
-                proof::damage(&ground.target)?;
+                proof::damage(ground.target_content())?;
             }
             let outcome = if runner.way.is_ours() {
                 self.prove_ours(world, group, runner, &ground)
             } else {
-                self.run(world, group, runner.way, runner.way.near, &ground, true).map(|_| ())
+                self.run(world, group, Task { check: true, ..runner.task() }, &ground).map(|_| ())
             };
             self.note(runner, outcome)?;
             if group.target == Target::Equal && !runner.result.usable() {
                 // What it left is no ground for the others.
                 self.shop.clear_targets()?;
-                self.ground(group, source, "copy")?;
+                ground = Ground::new(self.shop, group.target, &[runner.source], "copy")?;
             }
         }
         Ok(())
@@ -119,31 +160,36 @@ impl Session<'_> {
         world: &World,
         group: &Group,
         runner: &mut Runner<'_>,
-        ground: &Ground,
+        ground: &Ground<'_>,
     ) -> Result<(), Failure> {
         let report = self.shop.tools().join("report.json");
-        let with_report = format!("hakobu copy --report {}", quoted(&report));
-        let line = runner.way.near.replacen("hakobu copy", &with_report, 1);
-        let far = line.contains("$HOST");
-        let work = || self.run(world, group, runner.way, &line, ground, true);
+        let reported = with_report(&runner.lines.near, &report);
+        let near = reported.clone().unwrap_or_else(|| runner.lines.near.clone());
+        let lines = Lines { near, far: runner.lines.far.clone() };
+        let task = Task { lines: &lines, check: true, ..runner.task() };
+        let far = lines.near.contains("$HOST");
+        let work = || self.run(world, group, task, ground);
         let (outcome, peaks) = self.stand.measured(far, work)?;
         outcome?;
-        runner.result.peaks = Some(peaks);
-        let single = group.travels.then_some(self.digests);
-        proof::reported(&report, ground.paths(), group.target, single)?;
+        if reported.is_some() {
+            runner.result.peaks = Some(peaks);
+            let single = group.travels.then_some(self.digests);
+            proof::reported(&report, runner.way, ground.paths(runner.source)?, single)?;
+        }
         Ok(())
     }
 
-    /// One run of each way on one byte.
+    /// One run of each way on next to nothing.
     fn baselines(
         &self,
         world: &World,
         group: &Group,
         runners: &mut [Runner<'_>],
-        ground: &Ground,
+        ground: &Ground<'_>,
     ) -> Result<()> {
         for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
-            let timing = self.run(world, group, runner.way, runner.way.near, ground, false);
+            let task = Task { course: Course::Whole, source: runner.source.least(), ..runner.task() };
+            let timing = self.run(world, group, task, ground);
             if let Some(timing) = self.note(runner, timing)? {
                 runner.result.baseline_seconds.push(timing.seconds);
             }
@@ -151,30 +197,35 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn rounds(&self, world: &World, group: &Group, runners: &mut [Runner<'_>], source: Source) -> Result<()> {
+    fn rounds(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         self.shop.clear_targets()?;
-        let ground = self.ground(group, source, "copy")?;
-        let one = self.ground(group, source.one_byte(), "one")?;
+        let ground = self.ground(group, runners, "copy")?;
+        let least = Ground::new(self.shop, group.target, &[group.source.least()], "least")?;
+        let warm_bytes = runners.iter().map(|runner| runner.source.memory_bytes()).max().unwrap_or(0);
         for round in 0..self.rounds {
             self.shop.go_on()?;
             for _ in 0..baselines_in(round, self.rounds) {
-                self.baselines(world, group, runners, &one)?;
+                self.baselines(world, group, runners, &least)?;
             }
             if group.target == Target::Fresh {
-                self.shop.warm(source.memory_bytes() + WARM_SURPLUS_BYTES)?;
+                self.shop.warm(warm_bytes + WARM_SURPLUS_BYTES)?;
             }
             let mut line = format!("  round {}:", round + 1);
             for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
-                let check = round == 0 && group.target == Target::Fresh;
-                let timing = self.run(world, group, runner.way, runner.way.near, &ground, check);
+                // What was killed may be broken at another place each time.
+                let first =
+                    round == 0 && matches!(group.target, Target::Fresh | Target::Disk | Target::Changed);
+                let check = first || runner.way.course == Course::Killed;
+                let timing = self.run(world, group, Task { check, ..runner.task() }, &ground);
                 let timing = timing.and_then(|timing| {
                     if group.travels {
-                        proof::travelled(&timing, source.bytes())?;
+                        proof::travelled(&timing.counted, runner.source.data_bytes())?;
                     }
                     Ok(timing)
                 });
                 if let Some(timing) = self.note(runner, timing)? {
                     runner.result.wall_seconds.push(timing.seconds);
+                    runner.result.counted.push(timing.counted);
                     line.push_str(&format!("  {} {:.2} s", runner.way.name, timing.seconds));
                 }
             }
@@ -188,23 +239,27 @@ impl Session<'_> {
         &self,
         world: &World,
         group: &Group,
-        way: &Way,
-        line: &str,
-        ground: &Ground,
-        check: bool,
+        task: Task<'_>,
+        ground: &Ground<'_>,
     ) -> Result<Timing, Failure> {
-        if group.target == Target::Fresh {
-            self.shop.clear_targets()?;
-        }
-        let timing = once(self.shop, world, way, line, ground.paths())?;
-        if check && group.target != Target::Discard && !way.discards {
-            proof::arrived(way, ground.paths())
-                .map_err(|error| Failure::Failed(self.shop.scrub(&error.to_string())))?;
-        }
-        if group.target == Target::Fresh {
-            self.shop.clear_targets()?;
-        }
-        Ok(timing)
+        let Task { way, lines, course, source, check } = task;
+        ground.ready(source, check)?;
+        let paths = ground.paths(source)?;
+        let outcome = match course {
+            Course::Whole => once(self.shop, world, lines, paths),
+            Course::Killed => killed(self.shop, world, self.stand.program(), lines, paths),
+        };
+        // Off the clock: what is not waited for by the near end is not to disturb the next run.
+        world.wait_for_sessions()?;
+        let outcome = outcome.and_then(|timing| {
+            if check && group.target != Target::Discard && !way.discards {
+                proof::arrived(way, paths)
+                    .map_err(|error| Failure::Failed(self.shop.scrub(&error.to_string())))?;
+            }
+            Ok(timing)
+        });
+        ground.done(outcome.is_ok())?;
+        outcome
     }
 
     /// Keeps a failure with its way; only an interruption ends everything.
@@ -221,52 +276,41 @@ impl Session<'_> {
         }
     }
 
-    /// Source and target of a group, the target in its first state.
-    fn ground(&self, group: &Group, source: Source, name: &str) -> Result<Ground> {
-        self.shop.go_on()?;
-        let path = self.shop.source(source)?;
-        let target = self.shop.target(name);
-        if group.target == Target::Equal {
-            // By neither of those that are compared.
-            let status = Command::new("cp").arg("-a").arg(&path).arg(&target).stdin(Stdio::null()).status();
-            if !status.context("running cp")?.success() {
-                bail!("cp -a cannot make the target");
+    /// Sources and target of a group, as far as these need them.
+    fn ground(&self, group: &Group, runners: &[Runner<'_>], name: &str) -> Result<Ground<'_>> {
+        let mut sources: Vec<Source> = Vec::new();
+        for runner in runners {
+            if !sources.contains(&runner.source) {
+                sources.push(runner.source);
             }
         }
-        Ok(Ground { source: path, source_bytes: source.bytes(), target })
+        Ground::new(self.shop, group.target, &sources, name)
     }
 }
 
-/// How many runs on one byte come before a round: they are spread over the first, the middle and the last, since the
+/// A line of ours with a report, if it is a command that makes some.
+fn with_report(line: &str, report: &Path) -> Option<String> {
+    let (verb, rest) = line.strip_prefix("hakobu ")?.split_once(' ')?;
+    matches!(verb, "copy" | "sync").then(|| format!("hakobu {verb} --report {} {rest}", quoted(report)))
+}
+
+/// How many runs on next to nothing come before a round: they are spread over the first, the middle and the last, since the
 /// machine may be slower at one time than at another.
 fn baselines_in(round: usize, rounds: usize) -> usize {
     (0..BASELINE_RUNS).filter(|run| run * (rounds - 1) / (BASELINE_RUNS - 1) == round).count()
 }
 
-struct Ground {
-    source: PathBuf,
-    source_bytes: u64,
-    target: PathBuf,
-}
-
-impl Ground {
-    fn paths(&self) -> Paths<'_> {
-        Paths { source: &self.source, source_bytes: self.source_bytes, target: &self.target }
-    }
-}
-
-fn describe(source: Source) -> String {
-    match source {
-        Source::File { bytes } => format!("one file of {bytes} random bytes"),
-        Source::Tree { files, directories, file_bytes } => {
-            format!("{files} files of {file_bytes} random bytes in {directories} directories")
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_makes_reports_is_asked_for_one() {
+        let with = |line| with_report(line, Path::new("/r"));
+        assert_eq!(with("hakobu sync -q a b").unwrap(), "hakobu sync --report '/r' -q a b");
+        assert_eq!(with("hakobu make-data disk a"), None);
+        assert_eq!(with("dd if=a"), None);
+    }
 
     #[test]
     fn baselines_are_spread_over_the_rounds() {

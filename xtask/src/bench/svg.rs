@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
-use hakobu_measure::statistics::Unit;
-
-use super::results::{GoalResult, Results, Verdict};
+use super::judge::{GoalResult, Verdict};
+use super::results::Results;
 
 const WIDTH: f64 = 900.0;
 const BARS_FROM: f64 = 400.0;
@@ -29,8 +28,9 @@ pub fn chart(results: &Results) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
          viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"13\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-         <text x=\"12\" y=\"22\" font-size=\"16\" fill=\"#222222\">hakobu copy: what is reached, relative to the aim</text>\n\
-         <text x=\"12\" y=\"42\" fill=\"#666666\">line: the aim · tick: at least · numbers: times as fast as the peer, seconds, MiB</text>\n"
+         <text x=\"12\" y=\"22\" font-size=\"16\" fill=\"#222222\">{}: what is reached, relative to the aim</text>\n\
+         <text x=\"12\" y=\"42\" fill=\"#666666\">line: the aim · tick: at least · numbers: times the peer, seconds, MiB</text>\n",
+        escaped(results.table.heading)
     );
     for (index, (label, goal)) in bars.iter().enumerate() {
         bar(&mut svg, TOP + index as f64 * LINE, label, goal);
@@ -83,11 +83,7 @@ fn bar(svg: &mut String, y: f64, label: &str, goal: &GoalResult) {
             "<line x1=\"{x:.1}\" y1=\"{from}\" x2=\"{x:.1}\" y2=\"{to}\" stroke=\"#222222\" stroke-width=\"2\"/>"
         );
     }
-    let text = match goal.unit {
-        Unit::Bytes => format!("{:.0} MiB", value / f64::from(1 << 20)),
-        Unit::Seconds => format!("{value:.2} s"),
-        _ => format!("{value:.2}×"),
-    };
+    let text = format!("{}{}", goal.judged.number(value), goal.judged.unit());
     let x = BARS_TO + 8.0;
     let _ = writeln!(svg, "<text x=\"{x}\" y=\"{text_y}\" fill=\"#222222\">{text}</text>");
 }
@@ -95,9 +91,9 @@ fn bar(svg: &mut String, y: f64, label: &str, goal: &GoalResult) {
 /// How long a bar is, 0 to 1. Longer is better, also where the figure is one that should be small.
 fn share(goal: &GoalResult, value: f64) -> f64 {
     let Some(aim) = goal.aim else { return 0.0 };
-    let reached = match goal.unit {
-        Unit::Bytes | Unit::Seconds => aim / value.max(f64::MIN_POSITIVE),
-        _ => value / aim,
+    let reached = match goal.judged.more_is_better() {
+        true => value / aim,
+        false => aim / value.max(f64::MIN_POSITIVE),
     };
     (reached * AIM_AT).clamp(0.0, 1.0)
 }
@@ -108,14 +104,17 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::judged::Judged;
     use super::*;
+    use hakobu_measure::statistics::Unit;
 
-    fn goal(unit: Unit) -> GoalResult {
+    fn goal(judged: Judged) -> GoalResult {
         GoalResult {
             peer: Some("a <b> & c".to_owned()),
-            unit,
+            unit: Unit::Bytes,
             ours: None,
             theirs: None,
+            judged,
             value: Some(3.0),
             min: None,
             max: None,
@@ -128,17 +127,17 @@ mod tests {
 
     #[test]
     fn a_bar_at_its_aim_ends_at_the_line() {
-        assert_eq!(share(&goal(Unit::FilesPerSecond), 3.0), AIM_AT);
-        assert_eq!(share(&goal(Unit::Seconds), 3.0), AIM_AT);
-        assert!(share(&goal(Unit::Seconds), 6.0) < AIM_AT);
-        assert!(share(&goal(Unit::FilesPerSecond), 1.5) < AIM_AT);
-        assert_eq!(share(&goal(Unit::FilesPerSecond), 300.0), 1.0);
+        assert_eq!(share(&goal(Judged::TimesFaster), 3.0), AIM_AT);
+        assert_eq!(share(&goal(Judged::Seconds), 3.0), AIM_AT);
+        assert!(share(&goal(Judged::Seconds), 6.0) < AIM_AT);
+        assert!(share(&goal(Judged::TimesFaster), 1.5) < AIM_AT);
+        assert_eq!(share(&goal(Judged::TimesFaster), 300.0), 1.0);
     }
 
     #[test]
     fn names_cannot_break_the_document() {
         let mut svg = String::new();
-        let goal = goal(Unit::Seconds);
+        let goal = goal(Judged::Seconds);
         bar(&mut svg, 0.0, &label("key", &goal), &goal);
         assert!(svg.contains("key : a &lt;b&gt; &amp; c"), "{svg}");
     }

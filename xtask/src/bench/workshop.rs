@@ -1,27 +1,33 @@
 //! The directories of one bench, its sources, warm memory, and what it takes to leave nothing behind.
 
-use std::fs::{self, File, Permissions};
-use std::io::Write;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, bail};
-use hakobu_measure::generate::{self, FileSpec, SizeDistribution, TreeSpec, available_threads};
+use anyhow::{Context, Result, bail, ensure};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::rows::Source;
+use super::content;
+use super::loops::detach_below;
+use super::machine::available_bytes;
+use super::sources::{GIB, Medium, Source};
 
 /// tmpfs on every Linux.
 const MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "hakobu-bench-";
+const TARGETS: &str = "targets";
+/// Memory that is left for the programs.
+const SPARE_BYTES: u64 = GIB;
 
 /// Where a bench works: data in memory, programs on disk. Dropping it removes both.
 #[derive(Debug)]
 pub struct Workshop {
     data: PathBuf,
     tools: PathBuf,
+    /// Programs that were got from elsewhere. They stay for the next bench.
+    installed: PathBuf,
     interrupted: Arc<AtomicBool>,
 }
 
@@ -38,8 +44,13 @@ impl Workshop {
         sweep(Path::new(MEMORY));
         sweep(target_dir);
         let name = format!("{PREFIX}{}", std::process::id());
-        let shop = Self { data: Path::new(MEMORY).join(&name), tools: target_dir.join(&name), interrupted };
-        for path in [&shop.data, &shop.tools] {
+        let shop = Self {
+            data: Path::new(MEMORY).join(&name),
+            tools: target_dir.join(&name),
+            installed: target_dir.join("bench-tools"),
+            interrupted,
+        };
+        for path in [&shop.data, &shop.tools, &shop.installed] {
             fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
         }
         Ok(shop)
@@ -48,6 +59,11 @@ impl Workshop {
     /// The directory for programs and logs.
     pub fn tools(&self) -> &Path {
         &self.tools
+    }
+
+    /// The directory for programs that stay for the next bench.
+    pub fn installed(&self) -> &Path {
+        &self.installed
     }
 
     /// Whether the user wants it to end.
@@ -64,6 +80,25 @@ impl Workshop {
         Ok(())
     }
 
+    /// Checks that sources, as far as they are not there yet, and a target fit into memory: tmpfs takes more than there
+    /// is, and the kernel then kills somebody.
+    ///
+    /// # Errors
+    /// When they do not.
+    pub fn check_room(&self, sources: &[Source], target_bytes: u64) -> Result<()> {
+        let missing = sources.iter().filter(|source| !self.source_path(**source).exists());
+        let needed = missing.map(|source| source.memory_bytes()).sum::<u64>() + target_bytes + SPARE_BYTES;
+        let available = available_bytes();
+        let gib = |bytes: u64| bytes as f64 / GIB as f64;
+        ensure!(
+            needed <= available,
+            "{:.1} GiB of memory are needed, {:.1} GiB are available: end what takes them, or choose other rows",
+            gib(needed),
+            gib(available)
+        );
+        Ok(())
+    }
+
     /// The path of a source, made if it is not there.
     ///
     /// # Errors
@@ -71,7 +106,9 @@ impl Workshop {
     pub fn source(&self, source: Source) -> Result<PathBuf> {
         let path = self.source_path(source);
         if !path.exists() {
-            make(source, &path).with_context(|| format!("making the source {source:?}"))?;
+            let directory = path.parent().unwrap_or(&self.data);
+            fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
+            content::make(source, &path).with_context(|| format!("making the source {source:?}"))?;
         }
         Ok(path)
     }
@@ -85,22 +122,37 @@ impl Workshop {
         match source {
             Source::File { bytes } => self.data.join(format!("file-{bytes}")),
             Source::Tree { files, file_bytes, .. } => self.data.join(format!("tree-{files}-{file_bytes}")),
+            Source::Disk { bytes, data_bytes, medium } => {
+                self.root(medium).join(format!("disk-{bytes}-{data_bytes}"))
+            }
+            Source::Image { bytes, data_bytes } => self.data.join(format!("image-{bytes}-{data_bytes}")),
+            Source::Made { bytes } => self.data.join(format!("made-{bytes}")),
         }
     }
 
-    /// Where targets go.
-    pub fn target(&self, name: &str) -> PathBuf {
-        self.data.join("targets").join(name)
+    /// Where targets go that are on a medium.
+    pub fn target(&self, name: &str, medium: Medium) -> PathBuf {
+        self.root(medium).join(TARGETS).join(name)
     }
 
-    /// The directory of [`target`](Self::target)s, there and empty.
+    /// The directories of [`target`](Self::target)s, there and empty.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When they cannot be made.
     pub fn clear_targets(&self) -> Result<()> {
-        let path = self.data.join("targets");
-        remove(&path);
-        fs::create_dir(&path).with_context(|| format!("making {}", path.display()))
+        for medium in [Medium::Memory, Medium::OwnDisk] {
+            let path = self.root(medium).join(TARGETS);
+            remove(&path);
+            fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    fn root(&self, medium: Medium) -> PathBuf {
+        match medium {
+            Medium::Memory => self.data.clone(),
+            Medium::OwnDisk => self.tools.join("disk"),
+        }
     }
 
     /// Has the machine hand out this much memory once, as the first write to memory that was never touched costs far
@@ -110,7 +162,7 @@ impl Workshop {
     /// When there is not so much.
     pub fn warm(&self, bytes: u64) -> Result<()> {
         let path = self.data.join("warm");
-        let written = write_bytes(&path, bytes);
+        let written = content::fill(&path, bytes);
         remove(&path);
         written.context("warming memory")
     }
@@ -147,6 +199,7 @@ impl Workshop {
     pub fn scrub(&self, text: &str) -> String {
         let text = text.replace(&self.data.display().to_string(), "$WORK");
         let text = text.replace(&self.tools.display().to_string(), "$TOOLS");
+        let text = text.replace(&self.installed.display().to_string(), "$TOOLS");
         // The server's keys and settings are there.
         text.replace(&std::env::temp_dir().display().to_string(), "$TMP")
     }
@@ -154,32 +207,11 @@ impl Workshop {
 
 impl Drop for Workshop {
     fn drop(&mut self) {
+        for path in [&self.data, &self.tools] {
+            detach_below(path);
+        }
         remove(&self.data);
         remove(&self.tools);
-    }
-}
-
-fn make(source: Source, path: &Path) -> hakobu_measure::Result<()> {
-    let threads = available_threads();
-    match source {
-        Source::File { bytes } => {
-            generate::file(path, FileSpec { size_bytes: bytes, seed: 1, compressibility: 0.0, threads })
-        }
-        Source::Tree { files, directories, file_bytes } => {
-            let spec = TreeSpec {
-                files,
-                directories,
-                empty_directories: 0,
-                fanout: directories.max(1),
-                size: SizeDistribution::Fixed(file_bytes),
-                compressibility: 0.0,
-                nasty_names: false,
-                links: false,
-                seed: 1,
-                threads,
-            };
-            generate::tree(path, &spec).map(|_| ())
-        }
     }
 }
 
@@ -192,18 +224,6 @@ pub fn remove(path: &Path) {
     };
 }
 
-fn write_bytes(path: &Path, bytes: u64) -> std::io::Result<()> {
-    let block = vec![0x5a; 1 << 20];
-    let mut file = File::create(path)?;
-    let mut left = bytes;
-    while left > 0 {
-        let now = left.min(block.len() as u64);
-        file.write_all(&block[..now as usize])?;
-        left -= now;
-    }
-    Ok(())
-}
-
 /// Removes what benches left behind that did not live to do it.
 fn sweep(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -211,6 +231,7 @@ fn sweep(directory: &Path) {
         let pid =
             name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            detach_below(&entry.path());
             remove(&entry.path());
         }
     }

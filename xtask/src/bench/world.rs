@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use hakobu_measure::process::interface_counters_of;
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
@@ -19,6 +20,12 @@ use super::workshop::Workshop;
 pub const NEAR_BIN: &str = "near-bin";
 /// Directory of tools on the PATH of ssh's sessions.
 pub const FAR_BIN: &str = "far-bin";
+/// Directory on both, of what was got from elsewhere.
+pub const INSTALLED_BIN: &str = "bin";
+
+/// How long what runs at the far end may go on after the near end.
+const SESSIONS_END_LIMIT: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Both ends of a group. Dropping it takes the server down, then what leads to it.
 #[derive(Debug)]
@@ -65,7 +72,7 @@ impl World {
         let sshd = Sshd::start(&SshdOptions {
             address,
             netns: far_netns.clone(),
-            path_dirs: vec![shop.tools().join(FAR_BIN)],
+            path_dirs: vec![shop.tools().join(FAR_BIN), shop.installed().join(INSTALLED_BIN)],
             ..SshdOptions::default()
         })
         .context("starting sshd")?;
@@ -126,6 +133,23 @@ impl World {
         Ok(ours.map(|found| found.received_bytes.max(found.sent_bytes)).sum())
     }
 
+    /// Waits until nobody is logged in any more: what runs at the far end may go on for a moment when the near end has
+    /// ended, and has its disk open.
+    ///
+    /// # Errors
+    /// When it goes on.
+    pub fn wait_for_sessions(&self) -> Result<()> {
+        let deadline = Instant::now() + SESSIONS_END_LIMIT;
+        while !self.sshd.processes().is_empty() {
+            ensure!(
+                Instant::now() < deadline,
+                "the far side still runs {SESSIONS_END_LIMIT:?} after the near one"
+            );
+            sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
     /// The most that a packet on the emulated link came late so far: beyond some milliseconds, the machine was too
     /// busy for the link.
     pub fn link_late_most(&self) -> Option<Duration> {
@@ -145,8 +169,8 @@ fn add_ssh_tools(shop: &Workshop, sshd: &Sshd) -> Result<OsString> {
         let line = format!("exec {} -F {} \"$@\"", quoted(&found), quoted(&config));
         shop.script(NEAR_BIN, tool, &line)?;
     }
-    let first = std::iter::once(shop.tools().join(NEAR_BIN));
-    std::env::join_paths(first.chain(std::env::split_paths(&usual))).context("making the PATH")
+    let first = [shop.tools().join(NEAR_BIN), shop.installed().join(INSTALLED_BIN)];
+    std::env::join_paths(first.into_iter().chain(std::env::split_paths(&usual))).context("making the PATH")
 }
 
 /// A path as a shell takes it.

@@ -230,7 +230,7 @@ fn pairs_go_to_their_own_targets_and_have_their_own_digests() {
     file(&one, 9_000_000);
     file(&two, 70_000);
     fs::create_dir(place.path().join("in")).unwrap();
-    let at = |name: &str| host.at(&place.path().join(name)).to_string_lossy().into_owned();
+    let at = |name: &str| host.at(place.path().join(name)).to_string_lossy().into_owned();
     let list = place.path().join("pairs");
     let lines =
         format!("# what goes where\n{} {}\n'{}' {}\n", one.display(), at("target"), two.display(), at("in/"));

@@ -1,14 +1,26 @@
 //! What is measured for `bench copy`, and what is demanded of it.
 
-use super::rows::{Goal, Group, Place, Row, Source, Target, Way};
+use super::super::rows::{Goal, Group, Place, Row, Table, Target, Way};
+use super::super::sources::Source;
+use super::{beside, times};
 
-const fn times(peer: &'static str, at_least: f64, aim: f64) -> Goal {
-    Goal::Times { peer, at_least, aim }
-}
+pub const TABLE: Table = Table {
+    key: "copy",
+    heading: "hakobu copy beside the tools people use today",
+    method: METHOD,
+    groups: GROUPS,
+};
 
-const fn beside(peer: &'static str) -> Goal {
-    Goal::Beside { peer }
-}
+const METHOD: &str = "\
+Both ends are on this machine. A time is the wall clock of the whole command, from its start until both ends have
+ended, less the median of three runs of the same command on one byte (login and start; for `iperf3` `-n 1`). The ways
+of a group take turns within a round, and a ratio is taken within each round; the figure of a row is the median of
+these ratios, with the least and the most in brackets, and above 1 hakobu is the faster. Memory is warmed before each
+round, targets are removed off the clock, and hakobu is installed at both ends. Before the rounds, hakobu's result is
+compared with the source, or its digest where the target is `/dev/null`; after the first round, the others' content;
+that all bytes crossed the network is checked in every round by the interface's counters. A second run is first
+shown to repair a target that was damaged. Memory is the kernel's `VmHWM` at the end of each process.
+";
 
 const IPERF_SERVER: &str = "exec iperf3 -s -1 -p $PORT";
 const PUSH: Way = Way::ours("hakobu", "hakobu copy $SOURCE $HOST:/dev/null");
@@ -234,7 +246,7 @@ const LINK_TREE: Group = Group {
         title: "RTT 100 ms: 10 000 × 4 KiB, after login",
         way: "hakobu",
         goals: &[
-            Goal::Seconds { at_least: 2.0, aim: 1.0 },
+            Goal::Seconds { at_most: 2.0, aim: 1.0 },
             beside("rsync over ssh"),
             beside("tar | ssh | tar"),
         ],
@@ -292,57 +304,3 @@ pub const GROUPS: &[Group] = &[
     LINK_FILE,
     LINK_TREE,
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn every_way_that_is_named_exists_and_every_way_is_named() {
-        for group in GROUPS {
-            let mut named = BTreeSet::new();
-            for row in group.rows {
-                assert!(group.way(row.way).unwrap().is_ours(), "{}", row.title);
-                named.insert(row.way);
-                named.extend(row.goals.iter().filter_map(Goal::peer));
-            }
-            let ways: BTreeSet<_> = group.ways.iter().map(|way| way.name).collect();
-            assert_eq!(named, ways, "{}", group.name);
-            assert_eq!(ways.len(), group.ways.len(), "{}: a name twice", group.name);
-        }
-    }
-
-    #[test]
-    fn what_is_checked_is_always_measured() {
-        for group in GROUPS {
-            for goal in group.rows.iter().flat_map(|row| row.goals) {
-                if let Goal::Times { peer, at_least, aim } = goal {
-                    assert!(!group.way(peer).unwrap().extra && !group.extra, "{}: {peer}", group.name);
-                    assert!(at_least <= aim);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn keys_are_unique_and_sources_stand_together() {
-        let keys: Vec<_> = GROUPS.iter().flat_map(|group| group.rows).map(|row| row.key).collect();
-        assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len());
-        let mut seen: Vec<Source> = Vec::new();
-        for group in GROUPS {
-            if seen.last() != Some(&group.source) {
-                assert!(!seen.contains(&group.source), "{}", group.name);
-                seen.push(group.source);
-            }
-        }
-    }
-
-    #[test]
-    fn quick_sizes_are_an_eighth() {
-        assert_eq!(Source::LARGE.smaller(8), Source::File { bytes: 1 << 30 });
-        let tree = Source::Tree { files: 12_500, directories: 125, file_bytes: 10 << 10 };
-        assert_eq!(Source::TREE.smaller(8), tree);
-        assert_eq!(Source::ONE_BYTE_FILE.smaller(8), Source::ONE_BYTE_FILE);
-    }
-}

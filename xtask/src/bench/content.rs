@@ -1,0 +1,148 @@
+//! Making sources, and what targets hold before a run.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use hakobu_measure::generate::{self, FileSpec, Pattern, SizeDistribution, TreeSpec, available_threads};
+
+use super::sources::{CHANGED_ONE_IN, CHANGED_PIECE_BYTES, RUN_BYTES, Source};
+
+const SEED: u64 = 1;
+/// What fills a target that is to be overwritten.
+const OLD_BYTE: u8 = 0x5a;
+
+/// Makes a source's file or tree. Zeros of a disk are written, those of an image are holes.
+///
+/// # Errors
+/// From the system: most likely memory is full.
+pub fn make(source: Source, path: &Path) -> anyhow::Result<()> {
+    let threads = available_threads();
+    match source {
+        Source::Disk { bytes, data_bytes, .. } | Source::Image { bytes, data_bytes }
+            if data_bytes < bytes =>
+        {
+            let zeros = matches!(source, Source::Disk { .. });
+            Ok(runs(path, bytes, data_bytes, zeros)?)
+        }
+        Source::File { bytes } | Source::Disk { bytes, .. } | Source::Image { bytes, .. } => {
+            let spec = FileSpec { size_bytes: bytes, seed: SEED, compressibility: 0.0, threads };
+            generate::file(path, spec)?;
+            // On a disk, the kernel would go on writing it while it is read.
+            Ok(File::open(path)?.sync_all()?)
+        }
+        Source::Tree { files, directories, file_bytes } => {
+            let spec = TreeSpec {
+                files,
+                directories,
+                empty_directories: 0,
+                fanout: directories.max(1),
+                size: SizeDistribution::Fixed(file_bytes),
+                compressibility: 0.0,
+                nasty_names: false,
+                links: false,
+                seed: SEED,
+                threads,
+            };
+            Ok(generate::tree(path, &spec).map(|_| ())?)
+        }
+        Source::Made { .. } => Ok(()),
+    }
+}
+
+/// Runs of random bytes, as evenly spread as whole runs can be.
+fn runs(path: &Path, bytes: u64, data_bytes: u64, zeros: bool) -> io::Result<()> {
+    let file = File::create_new(path)?;
+    file.set_len(bytes)?;
+    let (all, data) = (bytes / RUN_BYTES, data_bytes / RUN_BYTES);
+    let pattern = Pattern::new(SEED, 0.0);
+    let none = vec![0; RUN_BYTES as usize];
+    let mut buffer = none.clone();
+    let mut next_zeros = 0;
+    for run in (0..data).map(|index| index * all / data) {
+        if zeros {
+            for empty in next_zeros..run {
+                file.write_all_at(&none, empty * RUN_BYTES)?;
+            }
+            next_zeros = run + 1;
+        }
+        let offset = run * RUN_BYTES;
+        pattern.fill(offset, &mut buffer);
+        file.write_all_at(&buffer, offset)?;
+    }
+    for empty in next_zeros..if zeros { all } else { 0 } {
+        file.write_all_at(&none, empty * RUN_BYTES)?;
+    }
+    Ok(())
+}
+
+/// Fills a file, which need not be there, with bytes that no source has. What is there is overwritten where it lies, and
+/// none of it is left for the kernel to write later.
+///
+/// # Errors
+/// From the system.
+pub fn fill(path: &Path, bytes: u64) -> io::Result<()> {
+    let block = vec![OLD_BYTE; RUN_BYTES as usize];
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    let mut offset = 0;
+    while offset < bytes {
+        let now = (bytes - offset).min(RUN_BYTES);
+        file.write_all_at(&block[..now as usize], offset)?;
+        offset += now;
+    }
+    file.sync_all()
+}
+
+/// Makes one piece in a hundred, at least one, another than the source's.
+///
+/// # Errors
+/// From the system.
+pub fn change(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    let block = vec![OLD_BYTE; CHANGED_PIECE_BYTES as usize];
+    let pieces = bytes / CHANGED_PIECE_BYTES;
+    let changed = (pieces / CHANGED_ONE_IN).max(1);
+    (0..changed)
+        .try_for_each(|index| file.write_all_at(&block, index * pieces / changed * CHANGED_PIECE_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hakobu_measure::holes::first_difference;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn an_image_has_holes_where_a_disk_has_zeros() {
+        let dir = std::env::temp_dir().join(format!("hakobu-content-test-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (bytes, data_bytes) = (10 * RUN_BYTES, 3 * RUN_BYTES);
+        let (disk, image) = (dir.join("disk"), dir.join("image"));
+        let medium = super::super::sources::Medium::Memory;
+        make(Source::Disk { bytes, data_bytes, medium }, &disk).unwrap();
+        make(Source::Image { bytes, data_bytes }, &image).unwrap();
+        assert_eq!(first_difference(&disk, &image).unwrap(), None);
+        let allocated = |path: &Path| path.metadata().unwrap().blocks() * 512;
+        assert!(allocated(&disk) >= bytes && allocated(&image) < bytes / 2);
+        let content = std::fs::read(&disk).unwrap();
+        let zeros = content.chunks(RUN_BYTES as usize).filter(|run| run.iter().all(|byte| *byte == 0));
+        assert_eq!(zeros.count(), 7);
+        fill(&image, bytes).unwrap();
+        assert!(std::fs::read(&image).unwrap().iter().all(|byte| *byte == OLD_BYTE));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn one_piece_in_a_hundred_is_changed() {
+        let path = std::env::temp_dir().join(format!("hakobu-change-test-{}", std::process::id()));
+        for (pieces, changed) in [(16, 1), (300, 3)] {
+            std::fs::write(&path, vec![0; (pieces * CHANGED_PIECE_BYTES) as usize]).unwrap();
+            change(&path, pieces * CHANGED_PIECE_BYTES).unwrap();
+            let content = std::fs::read(&path).unwrap();
+            let other = content.chunks(CHANGED_PIECE_BYTES as usize).filter(|piece| piece[0] != 0);
+            assert_eq!(other.count(), changed);
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,170 @@
+//! Where the runs of a group happen: its sources, its target, and the state that the target has before each run.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use super::content;
+use super::loops::LoopDevice;
+use super::rows::Target;
+use super::sources::{Medium, Source};
+use super::workshop::Workshop;
+
+/// One end of a run.
+#[derive(Debug)]
+pub struct Side {
+    device: Option<LoopDevice>,
+    content: PathBuf,
+}
+
+/// Sources and target of a group.
+#[derive(Debug)]
+pub struct Ground<'a> {
+    shop: &'a Workshop,
+    kind: Target,
+    sources: Vec<(Source, Side)>,
+    target: Side,
+    /// Whether a run left the target in a state that nobody knows.
+    spoiled: Cell<bool>,
+}
+
+/// The ends of one run.
+#[derive(Debug, Clone, Copy)]
+pub struct Paths<'a> {
+    pub kind: Source,
+    pub source: &'a Side,
+    pub target: &'a Side,
+}
+
+impl Side {
+    /// A file or tree.
+    pub fn plain(path: PathBuf) -> Self {
+        Self { device: None, content: path }
+    }
+
+    /// A loop device on a file.
+    fn disk(content: PathBuf, medium: Medium) -> Result<Self> {
+        Ok(Self { device: Some(LoopDevice::attach(&content, medium)?), content })
+    }
+
+    /// What command lines are given.
+    pub fn path(&self) -> &Path {
+        self.device.as_ref().map_or(&self.content, LoopDevice::path)
+    }
+
+    /// The file or tree that has the content.
+    pub fn content(&self) -> &Path {
+        &self.content
+    }
+
+    /// Bytes that have been read from it, where somebody counts them.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn read_bytes(&self) -> Result<Option<u64>> {
+        self.device.as_ref().map(LoopDevice::read_bytes).transpose()
+    }
+}
+
+impl<'a> Ground<'a> {
+    /// Makes sources that are not there yet and a target that is named `name`.
+    ///
+    /// # Errors
+    /// When something cannot be made: most likely memory is full, or it takes root.
+    pub fn new(shop: &'a Workshop, kind: Target, wanted: &[Source], name: &str) -> Result<Self> {
+        let medium = match wanted.first() {
+            Some(Source::Disk { medium, .. }) => *medium,
+            _ => Medium::Memory,
+        };
+        if medium == Medium::Memory {
+            let target = wanted.iter().map(|source| source.memory_bytes()).max().unwrap_or(0);
+            shop.check_room(wanted, if kind == Target::Discard { 0 } else { target })?;
+        }
+        let mut sources = Vec::new();
+        for source in wanted {
+            shop.go_on()?;
+            let content = shop.source(*source)?;
+            let side = match source {
+                Source::Disk { medium, .. } => Side::disk(content, *medium)?,
+                _ => Side::plain(content),
+            };
+            sources.push((*source, side));
+        }
+        let content = shop.target(name, medium);
+        if let (Some((_, first)), Target::Equal | Target::Changed) = (sources.first(), kind) {
+            duplicate(first.content(), &content)?;
+        }
+        if kind == Target::Disk {
+            let bytes = wanted.iter().map(|source| source.bytes()).max().unwrap_or(0);
+            content::fill(&content, bytes).context("making the target")?;
+        }
+        let target = if kind.is_disk() { Side::disk(content, medium)? } else { Side::plain(content) };
+        Ok(Self { shop, kind, sources, target, spoiled: Cell::new(false) })
+    }
+
+    /// The ends of a run from one of its sources.
+    ///
+    /// # Errors
+    /// When it is none of them.
+    pub fn paths(&self, kind: Source) -> Result<Paths<'_>> {
+        let found = self.sources.iter().find(|(source, _)| *source == kind);
+        let (_, source) = found.context("a source that was not made")?;
+        Ok(Paths { kind, source, target: &self.target })
+    }
+
+    /// The target's file or tree.
+    pub fn target_content(&self) -> &Path {
+        self.target.content()
+    }
+
+    /// Brings the target to the state that it must have before a run. `check`: what arrives will be looked at.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn ready(&self, kind: Source, check: bool) -> Result<()> {
+        match (self.kind, kind) {
+            (Target::Discard | Target::Equal, _) => Ok(()),
+            (Target::Fresh, _) => self.shop.clear_targets(),
+            // Whoever overwrites it does not look at what is there, and filling a slow disk takes its time.
+            (Target::Disk, Source::Disk { medium: Medium::OwnDisk, .. }) if !check => Ok(()),
+            (Target::Disk, _) => {
+                content::fill(self.target.content(), kind.bytes()).context("filling the target")
+            }
+            (Target::Changed, _) => {
+                if self.spoiled.replace(false) {
+                    duplicate(self.paths(kind)?.source.content(), self.target.content())?;
+                }
+                content::change(self.target.content(), kind.bytes()).context("changing the target")
+            }
+        }
+    }
+
+    /// After a run: makes room. `well`: the target is as it should be.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn done(&self, well: bool) -> Result<()> {
+        if !well {
+            self.spoiled.set(true);
+        }
+        if self.kind == Target::Fresh { self.shop.clear_targets() } else { Ok(()) }
+    }
+}
+
+/// Copies a file or tree, by nobody who is measured.
+fn duplicate(from: &Path, to: &Path) -> Result<()> {
+    if from.is_file() {
+        // Written where it lies: there may be a device on it.
+        let mut target = fs::OpenOptions::new().write(true).create(true).truncate(false).open(to)?;
+        let copied = std::io::copy(&mut fs::File::open(from)?, &mut target);
+        return copied.map(|_| ()).context("copying the source");
+    }
+    let status = Command::new("cp").arg("-a").arg(from).arg(to).stdin(Stdio::null()).status();
+    if !status.context("running cp")?.success() {
+        bail!("cp -a cannot make the target");
+    }
+    Ok(())
+}

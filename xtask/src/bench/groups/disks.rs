@@ -1,0 +1,237 @@
+//! What is measured for `bench disks`, and what is demanded of it.
+
+use super::super::rows::{Goal, Group, Place, Row, Table, Target, Way};
+use super::super::sources::Source;
+use super::{beside, times};
+
+pub const TABLE: Table = Table {
+    key: "disks",
+    heading: "hakobu and disks beside the tools people use today",
+    method: METHOD,
+    groups: GROUPS,
+};
+
+const METHOD: &str = "\
+Both ends are on this machine, and disks are loop devices on files in memory where nothing else is said. A time is the
+wall clock of the whole command, from its start until both ends have ended, less the median of three runs of the same
+command on a disk of one chunk, 4 MiB. Everybody flushes what was written. The ways of a group take turns within a
+round, and a ratio is taken within each round; the figure of a row is the median of these ratios, with the least and
+the most in brackets. Pipelines of `dd` have the block size that was fastest in a round before, on an eighth of the
+data, page cache passed by or not at each end. Before each run a target is full of other bytes, all of its memory
+taken, or, where only changes travel, equal to the source but for one piece of 256 KiB in a hundred. hakobu is
+installed at both ends. Before the rounds, hakobu's result is compared with the source and so is the digest in its
+report; after the first round, the others' result; that all data crossed the network is checked in every round by the
+interface's counters. Bytes read are those of the block devices' own counters. A run that is killed gets SIGKILL when
+half of the source has been read, and what the same command then leaves is compared each time. Memory is the kernel's
+`VmHWM` at the end of each process.
+";
+
+const PUSH: Way = Way::ours("hakobu", "hakobu copy $SOURCE $HOST:$TARGET");
+
+const DISKS: Group = Group {
+    name: "disk to disk",
+    place: Place::Loopback,
+    source: Source::DISK,
+    target: Target::Disk,
+    travels: true,
+    // What is compared stands close together.
+    ways: &[
+        Way::new(
+            "dd | ssh | dd",
+            "ssh",
+            "dd if=$SOURCE bs={bs}{in} status=none | ssh -c aes256-gcm@openssh.com $HOST \
+             \"dd of=$TARGET bs={bs} iflag=fullblock{out} conv=fsync status=none\"",
+        )
+        .tuned(),
+        PUSH,
+        Way::ours("hakobu, verifying", "hakobu copy --verify medium $SOURCE $HOST:$TARGET"),
+        Way::ours("hakobu plain", "hakobu copy --cipher none $SOURCE $HOST:$TARGET"),
+        Way::new("dd | nc | dd", "nc", "dd if=$SOURCE bs={bs}{in} status=none | nc -N $ADDRESS $PORT")
+            .far("nc -l $PORT | dd of=$TARGET bs={bs} iflag=fullblock{out} conv=fsync status=none")
+            .tuned(),
+        Way::ours("hakobu, killed and again", "hakobu copy $SOURCE $HOST:$TARGET").killed(),
+        Way::ours("hakobu pull", "hakobu copy $HOST:$SOURCE $TARGET").extra(),
+        Way::ours("hakobu, 1 lane", "hakobu copy --lanes 1 $SOURCE $HOST:$TARGET").extra(),
+        Way::ours("hakobu, 4 lanes", "hakobu copy --lanes 4 $SOURCE $HOST:$TARGET").extra(),
+    ],
+    rows: &[
+        Row {
+            key: "push",
+            title: "4 GiB random disk → ssh host's disk, encrypted",
+            way: "hakobu",
+            goals: &[times("dd | ssh | dd", 1.7, 2.1)],
+        },
+        Row {
+            key: "plain",
+            title: "the same with --cipher none",
+            way: "hakobu plain",
+            goals: &[times("dd | nc | dd", 1.2, 1.5)],
+        },
+        Row {
+            key: "medium",
+            title: "the same as the first with --verify medium: times as long",
+            way: "hakobu, verifying",
+            goals: &[Goal::TimesLonger { peer: "hakobu", at_most: 1.5, aim: 1.15 }],
+        },
+        Row {
+            key: "resume",
+            title: "killed half way, then the same command: work done again",
+            way: "hakobu, killed and again",
+            goals: &[Goal::Repeated { at_most: 2.0, aim: 1.0 }],
+        },
+        Row {
+            key: "variants",
+            title: "4 GiB disk, other settings",
+            way: "hakobu",
+            goals: &[beside("hakobu pull"), beside("hakobu, 1 lane"), beside("hakobu, 4 lanes")],
+        },
+    ],
+    extra: false,
+};
+
+const DELTA: Group = Group {
+    name: "disk to a disk that differs a little",
+    place: Place::Loopback,
+    source: Source::DISK,
+    target: Target::Changed,
+    travels: false,
+    ways: &[
+        Way::ours("hakobu sync", "hakobu sync $SOURCE $HOST:$TARGET"),
+        Way::new(
+            "rsync",
+            "rsync",
+            "rsync --ignore-times --inplace --write-devices --copy-devices --fsync -e 'ssh -c aes128-gcm@openssh.com' $SOURCE $HOST:$TARGET",
+        ),
+        Way::new("blocksync", "blocksync", "blocksync $SOURCE $HOST $TARGET"),
+        Way::new(
+            "bdsync",
+            "bdsync",
+            "bdsync \"ssh $HOST bdsync --server\" $SOURCE $TARGET | ssh $HOST \"bdsync --patch=$TARGET\"",
+        ),
+        Way::new("diskrsync", "diskrsync", "diskrsync --no-compress $SOURCE $HOST:$TARGET"),
+    ],
+    rows: &[
+        Row {
+            key: "delta",
+            title: "4 GiB disk, 1 % of its pieces of 256 KiB changed",
+            way: "hakobu sync",
+            goals: &[
+                times("rsync", 3.0, 6.0),
+                times("blocksync", 3.0, 6.0),
+                times("bdsync", 3.0, 6.0),
+                times("diskrsync", 3.0, 6.0),
+            ],
+        },
+        Row {
+            key: "delta-read",
+            title: "bytes read for that on either side, for each byte there is",
+            way: "hakobu sync",
+            goals: &[Goal::BytesRead { at_most: 1.01, aim: 1.01 }],
+        },
+    ],
+    extra: false,
+};
+
+const ZEROS: Group = Group {
+    name: "disk with zeros",
+    place: Place::Loopback,
+    source: Source::DISK,
+    target: Target::Disk,
+    travels: true,
+    ways: &[PUSH, Way::ours("hakobu, zeros", PUSH.near).of(Source::ZEROS_DISK)],
+    rows: &[Row {
+        key: "zeros",
+        title: "4 GiB disk of which 90 % are zeros, against a full one",
+        way: "hakobu, zeros",
+        goals: &[times("hakobu", 2.0, 2.0)],
+    }],
+    extra: false,
+};
+
+const HOLES: Group = Group {
+    name: "image with holes",
+    place: Place::Loopback,
+    source: Source::IMAGE,
+    target: Target::Fresh,
+    travels: true,
+    ways: &[PUSH, Way::ours("hakobu, holes", PUSH.near).of(Source::HOLES_IMAGE)],
+    rows: &[Row {
+        key: "zeros-image",
+        title: "4 GiB image of which 90 % is a hole, against a full one",
+        way: "hakobu, holes",
+        goals: &[
+            times("hakobu", 4.0, 4.0),
+            Goal::TimesFewerBytes { peer: "hakobu", at_least: 8.0, aim: 8.0 },
+        ],
+    }],
+    extra: false,
+};
+
+const SPARSE: Group = Group {
+    name: "huge image",
+    place: Place::Loopback,
+    source: Source::SPARSE_IMAGE,
+    target: Target::Fresh,
+    travels: true,
+    ways: &[PUSH],
+    rows: &[Row {
+        key: "sparse",
+        title: "2 TiB image of which 1 GiB is used, to the ssh host's tmpfs",
+        way: "hakobu",
+        goals: &[Goal::Seconds { at_most: 60.0, aim: 60.0 }],
+    }],
+    extra: false,
+};
+
+const OWN_DISK: Group = Group {
+    name: "disk to disk, on the machine's own",
+    place: Place::Loopback,
+    source: Source::OWN_DISK,
+    target: Target::Disk,
+    travels: false,
+    ways: &[
+        Way::new(
+            "fio",
+            "fio",
+            "fio --output=/dev/null --ioengine=libaio --direct=1 --bs=1M --iodepth=2 --size=$BYTES --end_fsync=1 \
+             --name=read --filename=$SOURCE --rw=read --name=write --filename=$TARGET --rw=write",
+        )
+        .discarding(),
+        Way::ours("hakobu", "hakobu copy $SOURCE $TARGET"),
+        Way::new("dd", "dd", "dd if=$SOURCE of=$TARGET bs=1M iflag=direct oflag=direct conv=fsync status=none"),
+    ],
+    rows: &[Row {
+        key: "own-disk",
+        title: "4 GiB disk to disk, both on the machine's own",
+        way: "hakobu",
+        goals: &[times("fio", 0.9, 0.9), beside("dd")],
+    }],
+    extra: false,
+};
+
+const MAKE_DATA: Group = Group {
+    name: "test data",
+    place: Place::Loopback,
+    source: Source::MADE,
+    target: Target::Fresh,
+    travels: false,
+    ways: &[
+        Way::ours("make-data", "xtask make-data file $TARGET --size $BYTES"),
+        Way::new(
+            "dd if=/dev/urandom",
+            "dd",
+            "dd if=/dev/urandom of=$TARGET bs=1M count=$BYTES iflag=count_bytes status=none",
+        ),
+    ],
+    rows: &[Row {
+        key: "make-data",
+        title: "4 GiB of test data, to tmpfs",
+        way: "make-data",
+        goals: &[times("dd if=/dev/urandom", 3.0, 3.0)],
+    }],
+    extra: false,
+};
+
+/// All of it. Groups with the same source stand together, since sources are made when first needed and removed
+/// after their last group.
+pub const GROUPS: &[Group] = &[DISKS, DELTA, ZEROS, HOLES, SPARSE, OWN_DISK, MAKE_DATA];

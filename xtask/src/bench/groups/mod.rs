@@ -1,0 +1,97 @@
+//! The tables: what is measured, and what is demanded of it.
+
+use super::rows::Goal;
+
+pub mod copy;
+pub mod disks;
+
+/// All of them.
+#[cfg(test)]
+pub const TABLES: [super::rows::Table; 2] = [copy::TABLE, disks::TABLE];
+
+const fn times(peer: &'static str, at_least: f64, aim: f64) -> Goal {
+    Goal::Times { peer, at_least, aim }
+}
+
+const fn beside(peer: &'static str) -> Goal {
+    Goal::Beside { peer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::{Course, Group, Target};
+    use super::super::sources::Source;
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn groups() -> impl Iterator<Item = &'static Group> {
+        TABLES.iter().flat_map(|table| table.groups)
+    }
+
+    #[test]
+    fn every_way_that_is_named_exists_and_every_way_is_named() {
+        for group in groups() {
+            let mut named = BTreeSet::new();
+            for row in group.rows {
+                assert!(group.way(row.way).unwrap().is_ours(), "{}", row.title);
+                named.insert(row.way);
+                named.extend(row.goals.iter().filter_map(Goal::peer));
+            }
+            let ways: BTreeSet<_> = group.ways.iter().map(|way| way.name).collect();
+            assert_eq!(named, ways, "{}", group.name);
+            assert_eq!(ways.len(), group.ways.len(), "{}: a name twice", group.name);
+        }
+    }
+
+    #[test]
+    fn what_is_checked_is_always_measured() {
+        for group in groups() {
+            for goal in group.rows.iter().flat_map(|row| row.goals) {
+                let Some((at_least, aim)) = goal.marks() else { continue };
+                let peer = goal.peer().map(|peer| group.way(peer).unwrap());
+                assert!(!group.extra && peer.is_none_or(|peer| !peer.extra), "{}", group.name);
+                assert!(if goal.judged().more_is_better() { at_least <= aim } else { aim <= at_least });
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_unique_and_sources_stand_together() {
+        for table in TABLES {
+            let keys: Vec<_> = table.groups.iter().flat_map(|group| group.rows).map(|row| row.key).collect();
+            assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len());
+            let (mut gone, mut there): (Vec<Source>, Vec<Source>) = (Vec::new(), Vec::new());
+            for group in table.groups {
+                let now = group.sources();
+                assert!(now.iter().all(|source| !gone.contains(source)), "{}", group.name);
+                gone.extend(there.into_iter().filter(|source| !now.contains(source)));
+                there = now;
+            }
+        }
+    }
+
+    #[test]
+    fn lines_have_places_for_settings_where_these_are_looked_for() {
+        for way in groups().flat_map(|group| group.ways) {
+            let lines = [Some(way.near), way.far];
+            let has = |place: &str| lines.into_iter().flatten().any(|line| line.contains(place));
+            assert_eq!(["{bs}", "{in}", "{out}"].map(has), [way.tuned; 3], "{}", way.name);
+        }
+    }
+
+    #[test]
+    fn a_ground_can_be_made_of_the_sources_of_each_group() {
+        for group in groups() {
+            let sources = group.sources();
+            let disks = sources.iter().filter(|source| matches!(source, Source::Disk { .. })).count();
+            let expected = if group.target.is_disk() { sources.len() } else { 0 };
+            assert_eq!(disks, expected, "{}", group.name);
+            if matches!(group.target, Target::Equal | Target::Changed) {
+                assert_eq!(sources.len(), 1, "{}", group.name);
+            }
+            assert!(sources.iter().all(|source| source.least() == sources[0].least()), "{}", group.name);
+            let killed = group.ways.iter().any(|way| way.course == Course::Killed);
+            assert!(!killed || disks > 0, "{}: nobody counts what is read", group.name);
+        }
+    }
+}

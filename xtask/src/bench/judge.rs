@@ -1,0 +1,425 @@
+//! Whether what was measured is enough.
+
+use hakobu_measure::statistics::{Unit, median, paired_ratios};
+use serde::Serialize;
+
+use super::judged::Judged;
+use super::measured::Peaks;
+use super::results::{GroupResult, NET_LEAST_SECONDS, Results, WayResult};
+use super::rows::{Goal, Group, MEMORY_AIM_BYTES, MEMORY_AT_LEAST_BYTES, Row};
+use super::runs::Counted;
+
+/// Of the source so much may be read again after a kill, if it is more than the seconds that are allowed.
+const REPEATED_SHARE: f64 = 0.02;
+
+/// One row of the table.
+#[derive(Debug, Serialize)]
+pub struct RowResult {
+    pub key: &'static str,
+    pub title: String,
+    pub goals: Vec<GoalResult>,
+}
+
+/// What one goal came to.
+#[derive(Debug, Serialize)]
+pub struct GoalResult {
+    /// What ours is compared with; `None` where the figure stands for itself.
+    pub peer: Option<String>,
+    pub unit: Unit,
+    /// The medians of both, in `unit`.
+    pub ours: Option<f64>,
+    pub theirs: Option<f64>,
+    /// What `value` stands for.
+    pub judged: Judged,
+    /// What is judged: a ratio to the peer, or the figure itself; median, least and most of the rounds.
+    pub value: Option<f64>,
+    pub min: Option<f64>,
+    pub max: Option<f64>,
+    /// What must be reached; at most that, where less is better.
+    pub at_least: Option<f64>,
+    pub aim: Option<f64>,
+    pub verdict: Verdict,
+    /// Why there is no value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Whether it is enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// As good as hoped for.
+    Aim,
+    /// At least what is demanded.
+    Enough,
+    /// Less than that.
+    Below,
+    /// The peer is not here.
+    Absent,
+    /// There is no figure.
+    Failed,
+    /// Nothing is demanded.
+    Information,
+}
+
+impl Verdict {
+    /// Whether `--check` lets it pass.
+    pub fn passes(self) -> bool {
+        !matches!(self, Self::Below | Self::Failed)
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Aim => "aim reached",
+            Self::Enough => "enough",
+            Self::Below => "**below**",
+            Self::Absent => "peer absent",
+            Self::Failed => "**failed**",
+            Self::Information => "",
+        }
+    }
+}
+
+fn judge(value: f64, at_least: f64, aim: f64, more_is_better: bool) -> Verdict {
+    let reaches = |mark: f64| if more_is_better { value >= mark } else { value <= mark };
+    match () {
+        () if reaches(aim) => Verdict::Aim,
+        () if reaches(at_least) => Verdict::Enough,
+        () => Verdict::Below,
+    }
+}
+
+/// The goals of a row, from its group's figures.
+pub fn row(group: &Group, row: &Row, goals: &[Goal], ways: &[WayResult]) -> RowResult {
+    let goals = goals.iter().map(|goal| goal_result(group, row, *goal, ways)).collect();
+    RowResult { key: row.key, title: row.title.to_owned(), goals }
+}
+
+fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> GoalResult {
+    let find = |name: &str| ways.iter().find(|way| way.name == name);
+    let ours = find(row.way);
+    let theirs = goal.peer().and_then(find);
+    let judged = goal.judged();
+    let values = ours.and_then(|ours| values(goal, ours, theirs));
+    let mut marks = goal.marks().filter(|_| !group.extra);
+    if let (Goal::Repeated { at_most, aim }, Some(_), Some(ours)) = (goal, marks, ours) {
+        marks = Some((allowed_seconds(at_most, ours), aim));
+    }
+    let (at_least, aim) = (marks.map(|marks| marks.0), marks.map(|marks| marks.1));
+    let value = values.as_deref().and_then(median);
+    let verdict = match (value, marks) {
+        (Some(value), Some((at_least, aim))) => judge(value, at_least, aim, judged.more_is_better()),
+        (Some(_), None) => Verdict::Information,
+        (None, _) if theirs.is_some_and(|theirs| theirs.absent.is_some()) => Verdict::Absent,
+        (None, Some(_)) => Verdict::Failed,
+        (None, None) => Verdict::Information,
+    };
+    let middle = |way: Option<&WayResult>| way.and_then(|way| median(&shown(judged, way)));
+    GoalResult {
+        peer: goal.peer().map(str::to_owned),
+        unit: match judged {
+            Judged::TimesFaster => ours.map_or(Unit::Seconds, |ours| ours.unit),
+            Judged::TimesLonger | Judged::Seconds => Unit::Seconds,
+            Judged::TimesFewerBytes | Judged::Bytes | Judged::BytesRead | Judged::SecondsRepeated => {
+                Unit::Bytes
+            }
+        },
+        ours: middle(ours),
+        theirs: middle(theirs),
+        judged,
+        value,
+        min: values.as_ref().and_then(|values| values.iter().copied().reduce(f64::min)),
+        max: values.as_ref().and_then(|values| values.iter().copied().reduce(f64::max)),
+        at_least,
+        aim,
+        verdict,
+        reason: value.is_none().then(|| reason(ours, theirs)),
+    }
+}
+
+/// What is judged, of each round.
+fn values(goal: Goal, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Vec<f64>> {
+    let values = match (goal, theirs) {
+        (Goal::Times { .. } | Goal::Beside { .. }, Some(theirs)) => {
+            paired_ratios(&theirs.net_seconds, &ours.net_seconds)
+        }
+        (Goal::TimesLonger { .. }, Some(theirs)) => paired_ratios(&ours.net_seconds, &theirs.net_seconds),
+        (Goal::TimesFewerBytes { .. }, Some(theirs)) if ours.usable() && theirs.usable() => {
+            paired_ratios(&travelled(theirs), &travelled(ours))
+        }
+        (Goal::Seconds { .. }, _) => Some(ours.net_seconds.clone()),
+        (Goal::BytesRead { .. }, _) if ours.usable() => {
+            read(ours).map(|rounds| rounds.iter().map(|bytes| bytes / ours.kind.bytes() as f64).collect())
+        }
+        (Goal::Repeated { .. }, _) if ours.usable() => repeated(ours)
+            .map(|rounds| rounds.iter().map(|round| round.bytes / round.bytes_per_second).collect()),
+        _ => None,
+    };
+    values.filter(|rounds: &Vec<f64>| !rounds.is_empty())
+}
+
+/// What stands beside the value, of each round.
+fn shown(judged: Judged, way: &WayResult) -> Vec<f64> {
+    match judged {
+        Judged::TimesFaster => way.figures.clone(),
+        Judged::TimesLonger | Judged::Seconds => way.net_seconds.clone(),
+        Judged::TimesFewerBytes => travelled(way),
+        Judged::BytesRead => read(way).unwrap_or_default(),
+        Judged::SecondsRepeated => {
+            repeated(way).unwrap_or_default().iter().map(|round| round.bytes).collect()
+        }
+        Judged::Bytes => Vec::new(),
+    }
+}
+
+fn travelled(way: &WayResult) -> Vec<f64> {
+    way.counted.iter().map(|counted| counted.travelled_bytes as f64).collect()
+}
+
+/// Bytes read on the side where it was more. `None` where a side is no disk, so that nobody counted.
+fn read(way: &WayResult) -> Option<Vec<f64>> {
+    let most = |counted: &Counted| Some(counted.source_read_bytes?.max(counted.target_read_bytes?) as f64);
+    way.counted.iter().map(most).collect()
+}
+
+/// What was read again after a kill, and the speed of the work before it.
+struct Repeated {
+    bytes: f64,
+    bytes_per_second: f64,
+}
+
+fn repeated(way: &WayResult) -> Option<Vec<Repeated>> {
+    let baseline = median(&way.baseline_seconds)?;
+    let round = |counted: &Counted| {
+        let killed = counted.killed?;
+        let bytes = counted.source_read_bytes?.saturating_sub(way.kind.bytes()) as f64;
+        let seconds = (killed.seconds - baseline).max(NET_LEAST_SECONDS);
+        Some(Repeated { bytes, bytes_per_second: killed.source_read_bytes as f64 / seconds })
+    };
+    way.counted.iter().map(round).collect()
+}
+
+/// The seconds that are allowed, or those that a share of the source takes if they are more.
+fn allowed_seconds(at_most: f64, way: &WayResult) -> f64 {
+    let share = REPEATED_SHARE * way.kind.bytes() as f64;
+    let rounds = repeated(way).unwrap_or_default();
+    let allowed: Vec<f64> = rounds.iter().map(|round| at_most.max(share / round.bytes_per_second)).collect();
+    median(&allowed).unwrap_or(at_most)
+}
+
+fn reason(ours: Option<&WayResult>, theirs: Option<&WayResult>) -> String {
+    let why = |way: &WayResult| {
+        let why = way.failed.as_ref().or(way.absent.as_ref())?;
+        Some(format!("{}: {why}", way.name))
+    };
+    let reasons: Vec<String> = [ours, theirs].into_iter().flatten().filter_map(why).collect();
+    if reasons.is_empty() { "not measured".to_owned() } else { reasons.join("; ") }
+}
+
+/// The row on memory: one goal for each checked group that ran ours, with the larger of both processes.
+pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResult {
+    let measured = |group: &GroupResult| -> Option<GoalResult> {
+        let ours: Vec<&WayResult> =
+            group.ways.iter().filter(|way| way.command.starts_with("hakobu ")).collect();
+        if ours.is_empty() || group.extra {
+            return None;
+        }
+        let of = |side: fn(&Peaks) -> Option<u64>| {
+            ours.iter().filter_map(|way| side(way.peaks.as_ref()?)).max().map(|bytes| bytes as f64)
+        };
+        let (near, far) = (of(|peaks| peaks.near_bytes), of(|peaks| peaks.far_bytes));
+        let value = [near, far].into_iter().flatten().reduce(f64::max);
+        // A far process that was not measured must not look like a small one.
+        let missing = ours.iter().any(|way| {
+            let far_missing =
+                way.command.contains("$HOST") && way.peaks.is_none_or(|peaks| peaks.far_bytes.is_none());
+            far_missing || way.peaks.is_none_or(|peaks| peaks.near_bytes.is_none())
+        });
+        let (at_least, aim) = (MEMORY_AT_LEAST_BYTES as f64, MEMORY_AIM_BYTES as f64);
+        let verdict = match value {
+            Some(value) if !missing || value > at_least => judge(value, at_least, aim, false),
+            _ => Verdict::Failed,
+        };
+        Some(GoalResult {
+            peer: Some(group.name.to_owned()),
+            unit: Unit::Bytes,
+            ours: near,
+            theirs: far,
+            judged: Judged::Bytes,
+            value,
+            min: None,
+            max: None,
+            at_least: Some(at_least),
+            aim: Some(aim),
+            verdict,
+            reason: missing.then(|| "one of the processes was not measured".to_owned()),
+        })
+    };
+    RowResult { key, title: title.to_owned(), goals: groups.iter().filter_map(measured).collect() }
+}
+
+impl Results {
+    /// What `--check` lists: each goal that is not met, in words.
+    pub fn shortfalls(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for row in &self.rows {
+            for goal in row.goals.iter().filter(|goal| !goal.verdict.passes()) {
+                let against = goal.peer.as_deref().unwrap_or("the clock");
+                let value = goal.value.filter(|_| goal.verdict != Verdict::Failed);
+                let what = match (value, goal.at_least) {
+                    (Some(value), Some(mark)) => goal.judged.shortfall(value, mark),
+                    _ => goal.reason.clone().unwrap_or_else(|| "no figure".to_owned()),
+                };
+                lines.push(format!("{} ({}) against {against}: {what}", row.key, row.title));
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::groups::TABLES;
+    use super::super::runs::Killed;
+    use super::*;
+
+    /// The group of `key` with ours at `ours` net seconds and every other way at `theirs`.
+    fn measured(key: &str, ours: &[f64], theirs: &[f64]) -> (&'static Group, &'static Row, Vec<WayResult>) {
+        // `push` is in both tables: here it is the copy's.
+        let groups = TABLES.iter().flat_map(|table| table.groups);
+        let mut groups = groups.filter(|group| group.rows.iter().any(|row| row.key == key));
+        let group = groups.next().unwrap();
+        let row = group.rows.iter().find(|row| row.key == key).unwrap();
+        let ways = group.ways.iter().map(|way| {
+            let mut result = WayResult::new(way, group.source);
+            result.baseline_seconds = vec![0.5, 9.0, 0.5];
+            let net = if way.name == row.way { ours } else { theirs };
+            result.wall_seconds = net.iter().map(|net| net + 0.5).collect();
+            result.complete();
+            result
+        });
+        (group, row, ways.collect())
+    }
+
+    #[test]
+    fn the_figure_is_the_median_of_each_rounds_ratio() {
+        let (group, spec, ways) = measured("again-ssh", &[1.0, 2.0, 4.0], &[3.0, 5.0, 10.0]);
+        let result = row(group, spec, spec.goals, &ways);
+        let goal = &result.goals[0];
+        assert_eq!((goal.value, goal.min, goal.max), (Some(2.5), Some(2.5), Some(3.0)));
+        assert_eq!(goal.verdict, Verdict::Enough);
+        assert_eq!((goal.ours, goal.theirs), (Some(50_000.0), Some(20_000.0)));
+    }
+
+    #[test]
+    fn seconds_are_judged_the_other_way_round() {
+        for (seconds, verdict) in [(0.9, Verdict::Aim), (2.0, Verdict::Enough), (2.1, Verdict::Below)] {
+            let (group, spec, ways) = measured("link-tree", &[seconds; 3], &[4.0; 3]);
+            let result = row(group, spec, spec.goals, &ways);
+            assert_eq!(result.goals[0].verdict, verdict);
+            assert_eq!(result.goals[0].ours, Some(seconds));
+            assert_eq!(result.goals[1].verdict, Verdict::Information);
+        }
+    }
+
+    #[test]
+    fn an_absent_peer_passes_and_a_failed_one_does_not() {
+        let (group, spec, mut ways) = measured("tree-local", &[1.0; 3], &[4.0; 3]);
+        for way in &mut ways[1..] {
+            way.net_seconds.clear();
+        }
+        ways[1].failed = Some("exit status: 1".to_owned());
+        ways[2].absent = Some("not installed".to_owned());
+        let result = row(group, spec, spec.goals, &ways);
+        assert_eq!(result.goals[0].verdict, Verdict::Failed);
+        assert!(!result.goals[0].verdict.passes());
+        assert_eq!(result.goals[0].reason.as_deref(), Some("tar | tar: exit status: 1"));
+        assert_eq!(result.goals[1].verdict, Verdict::Absent);
+        assert!(result.goals[1].verdict.passes());
+    }
+
+    #[test]
+    fn memory_that_was_not_seen_is_not_small() {
+        let (group, _, mut ways) = measured("again-ssh", &[1.0], &[1.0]);
+        let peaks = |near, far| Some(Peaks { near_bytes: near, far_bytes: far });
+        let mut judged = |peaks| {
+            ways[0].peaks = peaks;
+            let group = GroupResult {
+                name: group.name,
+                extra: group.extra,
+                place: "",
+                source: String::new(),
+                load_before: 0.0,
+                link_late_most_ms: None,
+                ways: ways.clone(),
+            };
+            memory("memory", "m", &[group]).goals[0].verdict
+        };
+        assert_eq!(judged(peaks(Some(50 << 20), Some(96 << 20))), Verdict::Aim);
+        assert_eq!(judged(peaks(Some(50 << 20), Some(97 << 20))), Verdict::Enough);
+        assert_eq!(judged(peaks(Some(257 << 20), Some(1 << 20))), Verdict::Below);
+        assert_eq!(judged(peaks(Some(50 << 20), None)), Verdict::Failed);
+        assert_eq!(judged(None), Verdict::Failed);
+    }
+
+    fn counted(travelled_bytes: u64, source: u64, target: u64) -> Counted {
+        let (source_read_bytes, target_read_bytes) = (Some(source), Some(target));
+        Counted { travelled_bytes, source_read_bytes, target_read_bytes, killed: None }
+    }
+
+    #[test]
+    fn longer_is_worse() {
+        for (seconds, verdict) in [(2.3, Verdict::Aim), (3.0, Verdict::Enough), (3.1, Verdict::Below)] {
+            let (group, spec, ways) = measured("medium", &[seconds; 3], &[2.0; 3]);
+            let result = row(group, spec, spec.goals, &ways);
+            assert_eq!(result.goals[0].verdict, verdict, "{seconds}");
+            assert_eq!((result.goals[0].ours, result.goals[0].theirs), (Some(seconds), Some(2.0)));
+        }
+    }
+
+    #[test]
+    fn bytes_are_judged_by_the_side_or_the_way_that_had_more() {
+        let (group, spec, mut ways) = measured("delta-read", &[1.0; 2], &[2.0; 2]);
+        let size = group.source.bytes();
+        let mut judged = |source, target| {
+            ways[0].counted = vec![counted(0, source, target); 2];
+            row(group, spec, spec.goals, &ways).goals[0].verdict
+        };
+        assert_eq!(judged(size, size + size / 100), Verdict::Aim);
+        assert_eq!(judged(size, size + size / 90), Verdict::Below);
+        assert_eq!(judged(size + size / 90, size), Verdict::Below);
+        ways[0].counted.clear();
+        assert_eq!(row(group, spec, spec.goals, &ways).goals[0].verdict, Verdict::Failed);
+
+        let (group, spec, mut ways) = measured("zeros-image", &[1.0; 2], &[9.0; 2]);
+        let index = ways.iter().position(|way| way.name == spec.way).unwrap();
+        ways[index].counted = vec![counted(128, 0, 0); 2];
+        ways[1 - index].counted = vec![counted(1024, 0, 0), counted(1152, 0, 0)];
+        let goal = &row(group, spec, spec.goals, &ways).goals[1];
+        assert_eq!((goal.value, goal.verdict), (Some(8.5), Verdict::Aim));
+        assert_eq!((goal.ours, goal.theirs), (Some(128.0), Some(1088.0)));
+    }
+
+    #[test]
+    fn what_is_repeated_after_a_kill_is_told_in_seconds_of_work() {
+        let (group, spec, mut ways) = measured("resume", &[1.0; 3], &[1.0; 3]);
+        let index = ways.iter().position(|way| way.name == spec.way).unwrap();
+        let size = group.source.bytes();
+        // Baselines are 0.5 s: half of it in one second of work.
+        let killed = Some(Killed { seconds: 1.5, source_read_bytes: size / 2 });
+        let mut judged = |again| {
+            ways[index].counted = vec![Counted { killed, ..counted(0, size + again, 0) }; 3];
+            let mut result = row(group, spec, spec.goals, &ways);
+            let goal = result.goals.remove(0);
+            (goal.value.unwrap(), goal.at_least.unwrap(), goal.verdict)
+        };
+        assert_eq!(judged(size / 4), (0.5, 2.0, Verdict::Aim));
+        assert_eq!(judged(size).2, Verdict::Enough);
+        assert_eq!(judged(size + size / 8).2, Verdict::Below);
+        // So slow that 2 % of it take longer than two seconds.
+        let killed = Some(Killed { seconds: 100.5, source_read_bytes: size / 2 });
+        ways[index].counted = vec![Counted { killed, ..counted(0, size + size / 60, 0) }; 3];
+        let goal = &row(group, spec, spec.goals, &ways).goals[0];
+        assert!((goal.at_least.unwrap() - 4.0).abs() < 1e-6 && goal.verdict == Verdict::Enough);
+    }
+}

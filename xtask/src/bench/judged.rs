@@ -1,0 +1,84 @@
+//! What figures that are judged stand for, and how they are written.
+
+use serde::Serialize;
+
+/// What a figure that is judged stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judged {
+    /// How many times as fast as the peer.
+    TimesFaster,
+    /// How many times as long as the peer.
+    TimesLonger,
+    /// How many times fewer bytes than the peer.
+    TimesFewerBytes,
+    Seconds,
+    Bytes,
+    /// Bytes read for each byte of the source.
+    BytesRead,
+    /// Seconds of work done again.
+    SecondsRepeated,
+}
+
+impl Judged {
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Self::TimesFaster | Self::TimesFewerBytes)
+    }
+
+    /// A figure, without its unit.
+    pub fn number(self, value: f64) -> String {
+        match self {
+            Self::Bytes => format!("{:.0}", value / f64::from(1 << 20)),
+            Self::BytesRead => format!("{value:.3}"),
+            _ => format!("{value:.2}"),
+        }
+    }
+
+    /// The unit, with the space before it.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Seconds | Self::SecondsRepeated => " s",
+            Self::Bytes => " MiB",
+            Self::TimesFaster | Self::TimesLonger | Self::TimesFewerBytes => "×",
+            Self::BytesRead => "",
+        }
+    }
+
+    /// What must be reached, as short as it was demanded.
+    pub fn mark(self, value: f64) -> String {
+        let shown = if self == Self::Bytes { value / f64::from(1 << 20) } else { value };
+        let text = format!("{shown:.2}");
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        match self {
+            Self::TimesFaster | Self::TimesFewerBytes => text.to_owned(),
+            Self::TimesLonger | Self::BytesRead => format!("≤ {text}"),
+            _ => format!("≤ {text}{}", self.unit()),
+        }
+    }
+
+    /// A figure that is not enough, in words.
+    pub fn shortfall(self, value: f64, mark: f64) -> String {
+        let bound = if self.more_is_better() { "at least" } else { "at most" };
+        let mark = self.mark(mark);
+        format!("{}{}, {bound} {}", self.number(value), self.unit(), mark.trim_start_matches("≤ "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_written_with_what_they_stand_for() {
+        assert_eq!(Judged::Bytes.mark(f64::from(256 << 20)), "≤ 256 MiB");
+        assert_eq!(Judged::Seconds.mark(60.0), "≤ 60 s");
+        assert_eq!(
+            (Judged::TimesFaster.mark(2.2), Judged::TimesFaster.mark(20.0)),
+            ("2.2".into(), "20".into())
+        );
+        assert_eq!(Judged::BytesRead.mark(1.01), "≤ 1.01");
+        assert_eq!(Judged::TimesFaster.shortfall(2.0, 2.2), "2.00×, at least 2.2");
+        assert_eq!(Judged::TimesLonger.shortfall(1.7, 1.5), "1.70×, at most 1.5");
+        assert_eq!(Judged::BytesRead.shortfall(1.0104, 1.01), "1.010, at most 1.01");
+    }
+}

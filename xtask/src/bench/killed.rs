@@ -1,0 +1,96 @@
+//! A run that is killed half way, and the same command again.
+
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use hakobu_testkit::sshd::descendants;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::ground::Paths;
+use super::runs::{Counted, Failure, Killed, LIMIT, Lines, Process, Timing, once};
+use super::workshop::Workshop;
+use super::world::World;
+
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Runs a command, kills `program` in it when half of the source has been read, and runs it again to its end. The time
+/// is that of the second run, what was counted is of both.
+pub fn killed(
+    shop: &Workshop,
+    world: &World,
+    program: &Path,
+    lines: &Lines,
+    paths: Paths<'_>,
+) -> Result<Timing, Failure> {
+    let before = Counted::now(world, paths)?;
+    let started = Instant::now();
+    let near = Process::start(shop, world.near(&lines.near), (paths, world.free_port()?), "killed.log")?;
+    let read_bytes = half(shop, &near, paths)?;
+    let shell = near.pid().context("the shell has no number")?;
+    let victim = find(program, shell).context("the process to be killed is not there")?;
+    kill_process(victim, Signal::KILL)?;
+    let first = Killed { seconds: started.elapsed().as_secs_f64(), source_read_bytes: read_bytes };
+    near.wait_for_end()?;
+    drop(near);
+    world.wait_for_sessions()?;
+    let again = once(shop, world, lines, paths)?;
+    let mut counted = Counted::now(world, paths)?.since(before);
+    counted.killed = Some(first);
+    Ok(Timing { seconds: again.seconds, counted })
+}
+
+/// Waits until half of the source has been read; gives how much it was then.
+fn half(shop: &Workshop, near: &Process, paths: Paths<'_>) -> Result<u64, Failure> {
+    let read = || paths.source.read_bytes()?.context("a source without counters");
+    let (before, deadline) = (read()?, Instant::now() + LIMIT);
+    loop {
+        let now = read()? - before;
+        if now >= paths.kind.bytes() / 2 {
+            return Ok(now);
+        }
+        if shop.interrupted() {
+            return Err(Failure::Interrupted);
+        }
+        if near.ended()? || Instant::now() > deadline {
+            let words = near.last_words();
+            return Err(Failure::Failed(format!("half of the source was not read before the end: {words}")));
+        }
+        sleep(LOOK_EVERY);
+    }
+}
+
+/// The process of a program that is another, or descends from it.
+fn find(program: &Path, root: u32) -> Option<Pid> {
+    let mut numbers = vec![root];
+    numbers.extend(descendants(root));
+    let is_it = |number: &u32| fs::read_link(format!("/proc/{number}/exe")).is_ok_and(|exe| exe == program);
+    let found = numbers.into_iter().find(is_it)?;
+    i32::try_from(found).ok().and_then(Pid::from_raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn the_program_is_found_behind_the_shell() {
+        let sleep = fs::canonicalize("/bin/sleep").unwrap();
+        let mut shell = Command::new("bash").args(["-c", "sleep 100; true"]).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let found = loop {
+            let found = find(&sleep, shell.id());
+            if found.is_some() || Instant::now() > deadline {
+                break found;
+            }
+        };
+        assert!(find(Path::new("/no/such/program"), shell.id()).is_none());
+        let found = found.unwrap();
+        assert_ne!(found.as_raw_nonzero().get().unsigned_abs(), shell.id());
+        kill_process(found, Signal::KILL).unwrap();
+        shell.wait().unwrap();
+    }
+}

@@ -1,0 +1,206 @@
+//! What is copied: files, trees, disks and images, and nothing where a way makes its own content.
+
+use hakobu_measure::statistics::Unit;
+
+pub const MIB: u64 = 1 << 20;
+pub const GIB: u64 = 1 << 30;
+
+/// The data of a disk or an image that is not full lies in runs of this length.
+pub const RUN_BYTES: u64 = MIB;
+/// The source of a disk's baselines: as much as a lane takes at a time.
+const ONE_CHUNK_BYTES: u64 = 4 * MIB;
+/// What is changed of a disk, of which so many bytes in [`CHANGED_ONE_IN`] times as many differ.
+pub const CHANGED_PIECE_BYTES: u64 = 256 << 10;
+pub const CHANGED_ONE_IN: u64 = 100;
+
+/// What a disk is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Medium {
+    /// A loop device on a file in memory.
+    Memory,
+    /// A loop device past the page cache, on a file of the machine's own disk.
+    OwnDisk,
+}
+
+/// Test data. Content is random but for zeros that are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// One file.
+    File { bytes: u64 },
+    /// Files spread evenly over directories side by side.
+    Tree { files: u64, directories: u64, file_bytes: u64 },
+    /// A block device, of which `data_bytes` are data, spread evenly, and the rest is zeros that have been written.
+    Disk { bytes: u64, data_bytes: u64, medium: Medium },
+    /// A file with holes where such a disk has zeros.
+    Image { bytes: u64, data_bytes: u64 },
+    /// None: the way makes so much content itself.
+    Made { bytes: u64 },
+}
+
+impl Source {
+    pub const LARGE: Self = Self::File { bytes: 8 * GIB };
+    pub const MIDDLE: Self = Self::File { bytes: 2 * GIB };
+    pub const LINK_FILE: Self = Self::File { bytes: 500_000_000 };
+    pub const TREE: Self = Self::Tree { files: 100_000, directories: 1000, file_bytes: 10 << 10 };
+    pub const LINK_TREE: Self = Self::Tree { files: 10_000, directories: 100, file_bytes: 4 << 10 };
+    /// What baselines are measured with, so that login and start are all there is.
+    pub const ONE_BYTE_FILE: Self = Self::File { bytes: 1 };
+    pub const ONE_BYTE_TREE: Self = Self::Tree { files: 1, directories: 0, file_bytes: 1 };
+
+    pub const DISK: Self = Self::disk(4 * GIB, 4 * GIB, Medium::Memory);
+    pub const ZEROS_DISK: Self = Self::disk(4 * GIB, tenth(4 * GIB), Medium::Memory);
+    pub const OWN_DISK: Self = Self::disk(4 * GIB, 4 * GIB, Medium::OwnDisk);
+    pub const IMAGE: Self = Self::Image { bytes: 4 * GIB, data_bytes: 4 * GIB };
+    pub const HOLES_IMAGE: Self = Self::Image { bytes: 4 * GIB, data_bytes: tenth(4 * GIB) };
+    pub const SPARSE_IMAGE: Self = Self::Image { bytes: 2048 * GIB, data_bytes: GIB };
+    pub const MADE: Self = Self::Made { bytes: 4 * GIB };
+
+    const fn disk(bytes: u64, data_bytes: u64, medium: Medium) -> Self {
+        Self::Disk { bytes, data_bytes, medium }
+    }
+
+    /// How large it is, holes included.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::File { bytes }
+            | Self::Disk { bytes, .. }
+            | Self::Image { bytes, .. }
+            | Self::Made { bytes } => bytes,
+            Self::Tree { files, file_bytes, .. } => files * file_bytes,
+        }
+    }
+
+    /// What of it is no zeros, and so has to travel.
+    pub fn data_bytes(self) -> u64 {
+        match self {
+            Self::Disk { data_bytes, .. } | Self::Image { data_bytes, .. } => data_bytes,
+            _ => self.bytes(),
+        }
+    }
+
+    /// Memory that it takes on tmpfs, or a little more, and so does a copy: what is warmed before each round.
+    pub fn memory_bytes(self) -> u64 {
+        match self {
+            // A page for each file's last bytes, and its inode and name.
+            Self::Tree { files, file_bytes, directories } => {
+                files * (file_bytes.next_multiple_of(4096) + 1024) + directories * 4096
+            }
+            // A disk's zeros have been written.
+            Self::Disk { bytes, .. } => bytes,
+            _ => self.data_bytes().next_multiple_of(MIB),
+        }
+    }
+
+    /// The same kind of source with next to nothing in it.
+    pub fn least(self) -> Self {
+        let bytes = ONE_CHUNK_BYTES;
+        match self {
+            Self::File { .. } => Self::ONE_BYTE_FILE,
+            Self::Tree { .. } => Self::ONE_BYTE_TREE,
+            Self::Disk { medium, .. } => Self::disk(bytes, bytes, medium),
+            Self::Image { .. } => Self::Image { bytes, data_bytes: bytes },
+            Self::Made { .. } => Self::Made { bytes },
+        }
+    }
+
+    pub fn smaller(self, divisor: u64) -> Self {
+        let part = |bytes: u64| (bytes / divisor).max(1);
+        // Disks and images are made of whole runs.
+        let runs = |bytes: u64| (bytes / divisor / RUN_BYTES).max(4) * RUN_BYTES;
+        match self {
+            Self::File { bytes } => Self::File { bytes: part(bytes) },
+            Self::Tree { files, directories, file_bytes } => {
+                Self::Tree { files: part(files), directories: directories / divisor, file_bytes }
+            }
+            Self::Disk { bytes, data_bytes, medium } => Self::disk(runs(bytes), runs(data_bytes), medium),
+            Self::Image { bytes, data_bytes } => {
+                Self::Image { bytes: runs(bytes), data_bytes: runs(data_bytes) }
+            }
+            Self::Made { bytes } => Self::Made { bytes: runs(bytes) },
+        }
+    }
+
+    /// What speeds are told in.
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Tree { .. } => Unit::FilesPerSecond,
+            _ => Unit::BytesPerSecond,
+        }
+    }
+
+    /// How much of it there is, in what [`unit`](Self::unit) counts.
+    pub fn amount(self) -> u64 {
+        match self {
+            Self::Tree { files, .. } => files,
+            _ => self.bytes(),
+        }
+    }
+
+    /// The holes between the data of an image, each of this length; 0 when there are none.
+    pub fn hole_bytes(self) -> u64 {
+        match self {
+            Self::Image { bytes, data_bytes } => (bytes / (data_bytes / RUN_BYTES)).saturating_sub(RUN_BYTES),
+            _ => 0,
+        }
+    }
+
+    /// In words.
+    pub fn describe(self) -> String {
+        match self {
+            Self::File { bytes } => format!("one file of {bytes} random bytes"),
+            Self::Tree { files, directories, file_bytes } => {
+                format!("{files} files of {file_bytes} random bytes in {directories} directories")
+            }
+            Self::Disk { bytes, data_bytes, medium } => {
+                let medium = match medium {
+                    Medium::Memory => "a loop device in memory",
+                    Medium::OwnDisk => "a loop device on the machine's disk, past the page cache",
+                };
+                format!("{medium}: {bytes} bytes, {}", of_which(bytes, data_bytes, "zeros"))
+            }
+            Self::Image { bytes, data_bytes } => {
+                format!("an image file of {bytes} bytes, {}", of_which(bytes, data_bytes, "a hole"))
+            }
+            Self::Made { bytes } => format!("{bytes} bytes, made by the way itself"),
+        }
+    }
+}
+
+const fn tenth(bytes: u64) -> u64 {
+    bytes / 10 / RUN_BYTES * RUN_BYTES
+}
+
+fn of_which(bytes: u64, data_bytes: u64, rest: &str) -> String {
+    match bytes - data_bytes {
+        0 => "random".to_owned(),
+        other => format!("{data_bytes} of them random in runs of {RUN_BYTES}, {other} {rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quick_sizes_are_an_eighth() {
+        assert_eq!(Source::LARGE.smaller(8), Source::File { bytes: 1 << 30 });
+        let tree = Source::Tree { files: 12_500, directories: 125, file_bytes: 10 << 10 };
+        assert_eq!(Source::TREE.smaller(8), tree);
+        assert_eq!(Source::ONE_BYTE_FILE.smaller(8), Source::ONE_BYTE_FILE);
+        assert_eq!(Source::DISK.smaller(8), Source::disk(GIB / 2, GIB / 2, Medium::Memory));
+        let sparse = Source::Image { bytes: 256 * GIB, data_bytes: GIB / 8 };
+        assert_eq!(Source::SPARSE_IMAGE.smaller(8), sparse);
+    }
+
+    #[test]
+    fn disks_are_made_of_whole_runs_and_holes_are_known() {
+        for source in [Source::DISK, Source::ZEROS_DISK, Source::HOLES_IMAGE, Source::SPARSE_IMAGE] {
+            for source in [source, source.smaller(8), source.least()] {
+                assert_eq!((source.bytes() % RUN_BYTES, source.data_bytes() % RUN_BYTES), (0, 0));
+                assert!(source.data_bytes() <= source.bytes());
+            }
+        }
+        assert_eq!(Source::IMAGE.hole_bytes(), 0);
+        assert_eq!(Source::SPARSE_IMAGE.hole_bytes(), 2 * GIB - MIB);
+    }
+}

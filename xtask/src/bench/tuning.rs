@@ -1,0 +1,119 @@
+//! The best settings of `dd` for a pipeline: each is tried once, on less data, before the rounds.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::rows::Way;
+use super::runs::{Failure, Lines, Timing};
+
+/// What a way is tried with. A pipe gives less than a block at a time, so `dd` behind one is told to fill its blocks
+/// in the way's own line.
+const BLOCKS: [&str; 3] = ["64k", "512k", "4M"];
+
+/// How a pipeline did with one setting.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tried {
+    /// Block size, and where `dd` passes the page cache by.
+    pub settings: String,
+    pub seconds: f64,
+}
+
+/// A setting of the `dd` at each end of a pipeline.
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    block: &'static str,
+    direct_in: bool,
+    direct_out: bool,
+}
+
+impl Setting {
+    fn all() -> impl Iterator<Item = Self> {
+        let directs = [(false, false), (true, false), (false, true), (true, true)];
+        BLOCKS.into_iter().flat_map(move |block| {
+            directs.into_iter().map(move |(direct_in, direct_out)| Self { block, direct_in, direct_out })
+        })
+    }
+
+    /// A line of a way with this setting in its places.
+    fn put_into(self, line: &str) -> String {
+        let word = |direct: bool, word: &'static str| if direct { word } else { "" };
+        let line = line.replace("{bs}", self.block);
+        let line = line.replace("{in}", word(self.direct_in, " iflag=direct"));
+        line.replace("{out}", word(self.direct_out, " oflag=direct"))
+    }
+
+    fn words(self) -> String {
+        self.put_into("bs={bs}{in}{out}")
+    }
+}
+
+/// Runs a way with each setting. Gives the lines with the fastest, and how all of them did.
+///
+/// # Errors
+/// When the user interrupts, or it works with none of them.
+pub fn tune(
+    way: &Way,
+    mut run: impl FnMut(&Lines) -> Result<Timing, Failure>,
+) -> Result<(Lines, Vec<Tried>), Failure> {
+    let mut tried = Vec::new();
+    let mut best: Option<(f64, Lines)> = None;
+    let mut failed = None;
+    for setting in Setting::all() {
+        let lines =
+            Lines { near: setting.put_into(way.near), far: way.far.map(|line| setting.put_into(line)) };
+        let seconds = match run(&lines) {
+            Ok(timing) => timing.seconds,
+            Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+            Err(error) => {
+                failed = Some(error);
+                continue;
+            }
+        };
+        tried.push(Tried { settings: setting.words(), seconds: (seconds * 1e3).round() / 1e3 });
+        if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
+            best = Some((seconds, lines));
+        }
+    }
+    match (best, failed) {
+        (Some((_, lines)), _) => Ok((lines, tried)),
+        (None, Some(failure)) => Err(failure),
+        (None, None) => Err(Failure::Failed("there are no settings".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::runs::Counted;
+    use super::*;
+
+    const WAY: Way = Way::new("w", "dd", "dd if=a bs={bs}{in} | nc").far("nc | dd of=b bs={bs}{out}").tuned();
+
+    fn timing(seconds: f64) -> Timing {
+        let counted =
+            Counted { travelled_bytes: 0, source_read_bytes: None, target_read_bytes: None, killed: None };
+        Timing { seconds, counted }
+    }
+
+    #[test]
+    fn the_fastest_setting_is_taken_and_one_that_fails_is_not() {
+        let mut count = 0;
+        let (lines, tried) = tune(&WAY, |lines| {
+            count += 1;
+            match (lines.near.contains("bs=512k iflag=direct"), count) {
+                (_, 1) => Err(Failure::Failed("no".to_owned())),
+                (fast, _) => Ok(timing(if fast { 0.5 - f64::from(count) / 100.0 } else { 1.0 })),
+            }
+        })
+        .unwrap();
+        assert_eq!(lines.near, "dd if=a bs=512k iflag=direct | nc");
+        assert_eq!(lines.far.as_deref(), Some("nc | dd of=b bs=512k oflag=direct"));
+        assert_eq!((count, tried.len()), (12, 11));
+        assert_eq!(tried[0].settings, "bs=64k iflag=direct");
+    }
+
+    #[test]
+    fn where_nothing_works_the_way_has_failed() {
+        let outcome = tune(&WAY, |_| Err(Failure::Failed("no".to_owned())));
+        assert!(matches!(outcome, Err(Failure::Failed(why)) if why == "no"));
+    }
+}
