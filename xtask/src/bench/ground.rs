@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use hakobu_testkit::devices::LoopDevice;
 
 use super::content;
-use super::loops::LoopDevice;
+use super::loops;
 use super::rows::Target;
 use super::sources::{Medium, Source};
 use super::workshop::Workshop;
@@ -47,7 +48,7 @@ impl Side {
 
     /// A loop device on a file.
     fn disk(content: PathBuf, medium: Medium) -> Result<Self> {
-        Ok(Self { device: Some(LoopDevice::attach(&content, medium)?), content })
+        Ok(Self { device: Some(loops::attach(&content, medium)?), content })
     }
 
     /// What command lines are given.
@@ -65,7 +66,7 @@ impl Side {
     /// # Errors
     /// When they cannot be read.
     pub fn read_bytes(&self) -> Result<Option<u64>> {
-        self.device.as_ref().map(LoopDevice::read_bytes).transpose()
+        self.device.as_ref().map(loops::read_bytes).transpose()
     }
 }
 

@@ -18,8 +18,8 @@ use super::sources::{GIB, Medium, Source};
 const MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "hakobu-bench-";
 const TARGETS: &str = "targets";
-/// Memory that is left for the programs.
-const SPARE_BYTES: u64 = GIB;
+/// Memory that is left for the programs, and for others who come meanwhile.
+const SPARE_BYTES: u64 = 3 * GIB;
 
 /// Where a bench works: data in memory, programs on disk. Dropping it removes both.
 #[derive(Debug)]
