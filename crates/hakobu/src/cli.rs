@@ -136,8 +136,8 @@ const JOBS_HELP: &str = "\
 A job is what `hakobu copy --detach` has started, or sync or verify. It needs no terminal, and its
 record, log and report are kept until they are forgotten. Runs without --detach leave no record.
 
-States: running, paused (by hakobu jobs pause), interrupted (killed, no login or connection for longer
-than --retry-for, or the machine was restarted: it can be resumed), done, failed.
+States: running, paused (by hakobu jobs pause), interrupted (killed, no login or connection for
+longer than --retry-for, or the machine was restarted: it can be resumed), done, failed.
 
 Examples:
   hakobu copy /srv/data host:/backup --detach
