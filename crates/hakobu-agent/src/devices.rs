@@ -1,15 +1,16 @@
 //! Block devices as source or target: what has to be agreed before one is read or written.
 
-use hakobu_core::disk::DeviceFacts;
+use hakobu_core::disk::{DeviceFacts, DeviceIdentity, DeviceNumber};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::landing::TargetFound;
 use hakobu_core::units::format_bytes;
 use hakobu_endpoints::block::contract::{
-    ConsentNeeded, Verdict, Wanted, source_verdict, stray_refusal, target_verdict,
+    ConsentNeeded, RefusalKind, Verdict, Wanted, source_verdict, stray_refusal, target_verdict,
 };
 use hakobu_proto::control::{SourceLook, TargetLook};
+use rustix::fs::{major, minor};
 
 use crate::request::CopyRequest;
 use crate::ssh::Prompts;
@@ -55,6 +56,10 @@ pub fn check(
     {
         ask(request, facts, &consent, prompts, observer).map_err(refused)?;
     }
+    if agreed.0.as_ref() == Some(&facts.identity.place_id) && is_held_open(&verdict) {
+        let words = "the process that wrote to it when the connection was lost still has it open";
+        return Err(refused(Error::new(ErrorKind::Locked, "writing to the device", words)));
+    }
     if let Some(error) = verdict.error("writing to the device") {
         return Err(refused(error));
     }
@@ -74,13 +79,28 @@ fn wanted(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook, ag
         Some(_) => identity.map(|identity| identity.id.clone()),
         None => request.confirmed.first().cloned(),
     };
+    let file_behind = identity.filter(|identity| sources.iter().any(|source| is_behind(source, identity)));
     Wanted {
         source_bytes: sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add),
         source_logical_sector_bytes: source.map(|source| source.logical_sector_bytes),
         source_has_partition_table: source.is_some_and(|source| source.table.is_some()),
-        source_identity: source.map(|source| source.identity.clone()),
+        source_identity: source.map(|source| &source.identity).or(file_behind).cloned(),
         confirmed,
     }
+}
+
+/// Whether nothing speaks against the disk but that a process has it open, and so keeps others from it.
+fn is_held_open(verdict: &Verdict) -> bool {
+    let kinds = || verdict.refusals.iter().map(|refusal| refusal.kind);
+    let held = |kind| matches!(kind, RefusalKind::OpenForWriting | RefusalKind::Claimed);
+    kinds().any(|kind| kind == RefusalKind::OpenForWriting) && kinds().all(held)
+}
+
+/// Whether a source is the file behind a loop device.
+fn is_behind(source: &SourceLook, device: &DeviceIdentity) -> bool {
+    let (Some(file), Some(found)) = (device.backing, source.ancestry.upwards.first()) else { return false };
+    let number = DeviceNumber { major: major(found.device), minor: minor(found.device) };
+    found.boot_id == device.boot_id && number == file.device && found.inode == file.inode
 }
 
 fn tell(verdict: &Verdict, observer: &dyn Observer) {

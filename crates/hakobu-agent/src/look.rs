@@ -23,10 +23,14 @@ const DEV_NULL: u64 = 0x103;
 /// # Errors
 /// `NotFound`, `PermissionDenied` or another error of the system, with the path as typed.
 pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
-    let typed = path_of(&ask.path);
+    let mut typed = path_of(&ask.path);
     let fail = |error: std::io::Error| Error::io("looking at the source", &error).at(&ask.path);
     let metadata = if ask.contents { fs::metadata(&typed) } else { fs::symlink_metadata(&typed) };
-    let metadata = metadata.map_err(fail)?;
+    let mut metadata = metadata.map_err(fail)?;
+    // A link to a disk is the disk: the names that stay, such as those below /dev/disk, are links.
+    if let Some(disk) = fs::metadata(&typed).ok().filter(|found| found.file_type().is_block_device()) {
+        (metadata, typed) = (disk, fs::canonicalize(&typed).map_err(fail)?);
+    }
     let (root, entry) = if ask.contents && metadata.is_dir() {
         (fs::canonicalize(&typed).map_err(fail)?, EntryPath::root())
     } else {

@@ -163,7 +163,10 @@ fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     add(&mut now.entries_updated, before.entries_updated);
     add(&mut now.entries_attributes_only, before.entries_attributes_only);
     add(&mut now.source_read_bytes, before.source_read_bytes);
+    add(&mut now.target_read_bytes, before.target_read_bytes);
     add(&mut now.target_written_bytes, before.target_written_bytes);
+    add(&mut now.zeros_skipped_bytes, before.zeros_skipped_bytes);
+    add(&mut now.bytes_kept, before.bytes_kept);
     now.stage_ns.iter_mut().zip(&before.stage_ns).for_each(|(sum, more)| add(sum, *more));
     add(&mut summary.transfer_ns, earlier.transfer_ns);
     for loss in &earlier.losses {
@@ -426,6 +429,11 @@ impl Attempt<'_, '_> {
             if self.request.mode == Mode::Compare && matches!(target.found, TargetFound::Absent { .. }) {
                 let words = "there is nothing to compare with";
                 let error = Error::new(ErrorKind::NotFound, "looking at the target", words);
+                return Err(error.at(self.request.target.as_typed()));
+            }
+            if self.request.mode == Mode::Compare && target.found == TargetFound::Symlink {
+                let words = "it is a symbolic link; name the file that it leads to";
+                let error = Error::new(ErrorKind::Usage, "looking at the target", words);
                 return Err(error.at(self.request.target.as_typed()));
             }
         }

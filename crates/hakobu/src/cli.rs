@@ -118,7 +118,7 @@ pub struct CopyArguments {
     /// wire: check local copies too, by reading; medium: read back from the disk what was written, of one
     /// disk or file; none: check nothing [default: check what travels]
     #[arg(long, value_name = "HOW", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(now_and_later(&["none", "wire"], &["medium"])))]
+        value_parser = PossibleValuesParser::new(["none", "wire", "medium"]))]
     pub verify: Option<String>,
 
     /// The disk to overwrite, by its ID: no question is asked (see hakobu disks)

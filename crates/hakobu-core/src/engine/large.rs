@@ -40,6 +40,7 @@ pub(super) struct LargeFile {
     done: AtomicU64,
     failed: AtomicBool,
     of_no_use: AtomicBool,
+    changed: AtomicBool,
     forest: Mutex<Option<Forest>>,
 }
 
@@ -90,6 +91,7 @@ impl LargeFile {
             done: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             of_no_use: AtomicBool::new(false),
+            changed: AtomicBool::new(false),
             forest: Mutex::new(forest),
         }
     }
@@ -177,6 +179,16 @@ impl LargeFile {
     /// Whether each chunk has to be completed by an operation.
     pub fn completes(&self) -> bool {
         self.completes.load(Ordering::Acquire)
+    }
+
+    /// What is in place at the target is not the same.
+    pub fn changes(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// Whether what was in place at the target was not the same.
+    pub fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Acquire)
     }
 
     /// No digest of the whole can be had.

@@ -17,7 +17,7 @@ use super::losses::{check_required, lost_attributes};
 use super::metadata;
 use super::recent::Recent;
 use super::source::Reader;
-use super::unreadable::read_around;
+use super::unreadable::{Medium, read_around};
 
 /// How many files a lane keeps open.
 const FILES_KEPT: usize = 4;
@@ -80,7 +80,7 @@ impl SourceFiles {
             Ok(()) => {}
             Err(Errno::IO | Errno::NODATA | Errno::ILSEQ) if file.tolerant => {
                 let room = &mut buffer.room()[..length];
-                match read_around(&open.file, extent.offset, room) {
+                match read_around(&mut open.medium(), extent.offset, room) {
                     Ok(ranges) => unreadable = ranges,
                     Err(errno) => return Err((fault("reading", errno), buffer)),
                 }
@@ -138,6 +138,15 @@ impl SourceFiles {
 }
 
 impl OpenFile {
+    /// As it is read where something is wrong with it.
+    fn medium(&mut self) -> Medium<'_> {
+        let direct = self.direct.as_mut().map(|steps| {
+            steps.filled = 0;
+            (&steps.file, &mut *steps.buffer)
+        });
+        Medium { file: &self.file, direct }
+    }
+
     /// Fills `room` from `offset` on. `EPIPE`, which no file gives: it ends before.
     fn read(&mut self, offset: u64, room: &mut [u8]) -> Result<(), Errno> {
         let Some(steps) = &mut self.direct else { return read_all(&self.file, offset, room) };

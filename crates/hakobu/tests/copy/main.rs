@@ -12,5 +12,6 @@ mod kills;
 mod kinds;
 mod network;
 mod options;
+#[path = "../program/mod.rs"]
 mod program;
 mod refusals;

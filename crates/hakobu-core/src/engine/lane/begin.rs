@@ -101,9 +101,24 @@ impl Worker<'_> {
         let draft = draft_numbers(&mut self.next_draft)();
         let how = How { kind: item.place, replaces, named: true, digest: job.digest };
         let file = LargeFile::new(node.clone(), source, item.target.clone(), draft, how);
+        self.compare_sizes(&file, there);
         self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         self.shared.queue.release(&node);
         Ok(())
+    }
+
+    /// A file in place that has another size than the source is another file, whatever it begins
+    /// with. A device may be larger.
+    fn compare_sizes(&self, file: &LargeFile, there: Option<&Metadata>) {
+        let Some(there) = there.filter(|there| there.kind == Kind::File) else { return };
+        if !file.kind.is_there() || there.size_bytes == file.size_bytes() {
+            return;
+        }
+        file.changes();
+        if file.kind == DraftKind::Compare && there.size_bytes > file.size_bytes() {
+            let length = there.size_bytes - file.size_bytes();
+            self.differs(file, Extent { offset: file.size_bytes(), length });
+        }
     }
 
     /// The contents of a directory go into another one.
