@@ -3,17 +3,18 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
-use hakobu_core::disk::{DeviceFacts, DeviceIdentity};
+use hakobu_core::disk::{DeviceFacts, DeviceIdentity, DeviceNumber};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::landing::TargetFound;
 use hakobu_core::location::Location;
 use hakobu_core::units::format_bytes;
 use hakobu_endpoints::block::contract::{
-    ConsentNeeded, Verdict, Wanted, source_verdict, stray_refusal, target_verdict,
+    ConsentNeeded, RefusalKind, Verdict, Wanted, source_verdict, stray_refusal, target_verdict,
 };
 use hakobu_endpoints::local::open_exclusively;
 use hakobu_proto::control::{SourceLook, TargetLook};
+use rustix::fs::{major, minor};
 
 use crate::machine;
 use crate::request::CopyRequest;
@@ -55,6 +56,10 @@ pub fn check(
     refuse_stray(&request.target, target)?;
     let (TargetFound::BlockDevice, Some(facts)) = (target.found, &target.device) else { return Ok(None) };
     let verdict = target_verdict(facts, &wanted(request, sources, target, agreed));
+    if agreed.0.contains(&facts.identity.place_id) && is_held_open(&verdict) {
+        let words = "the process that wrote to it when the connection was lost still has it open";
+        return Err(Error::new(ErrorKind::Locked, WRITING, words).at(request.target.as_typed()));
+    }
     agree((&request.target, facts), verdict, request.dry_run, prompts, observer)?;
     agreed.0.push(facts.identity.place_id.clone());
     Ok(Some(facts.identity.place_id.clone()))
@@ -122,11 +127,13 @@ fn agree(
 
 fn wanted(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook, agreed: &Agreed) -> Wanted {
     let source = sources.first().and_then(|source| source.device.as_deref());
+    let identity = target.device.as_ref().map(|facts| &facts.identity);
+    let file_behind = identity.filter(|identity| sources.iter().any(|source| is_behind(source, identity)));
     Wanted {
         source_bytes: sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add),
         source_logical_sector_bytes: source.map(|source| source.logical_sector_bytes),
         source_has_partition_table: source.is_some_and(|source| source.table.is_some()),
-        source_identity: source.map(|source| source.identity.clone()),
+        source_identity: source.map(|source| &source.identity).or(file_behind).cloned(),
         confirmed: confirmed_of(&request.confirmed, target, agreed),
     }
 }
@@ -143,6 +150,20 @@ fn confirmed_of(confirmed: &[String], target: &TargetLook, agreed: &Agreed) -> O
         Some(_) => identity.map(|identity| identity.id.clone()),
         None => confirmed.first().cloned(),
     }
+}
+
+/// Whether nothing speaks against the disk but that a process has it open, and so keeps others from it.
+fn is_held_open(verdict: &Verdict) -> bool {
+    let kinds = || verdict.refusals.iter().map(|refusal| refusal.kind);
+    let held = |kind| matches!(kind, RefusalKind::OpenForWriting | RefusalKind::Claimed);
+    kinds().any(|kind| kind == RefusalKind::OpenForWriting) && kinds().all(held)
+}
+
+/// Whether a source is the file behind a loop device.
+fn is_behind(source: &SourceLook, device: &DeviceIdentity) -> bool {
+    let (Some(file), Some(found)) = (device.backing, source.ancestry.upwards.first()) else { return false };
+    let number = DeviceNumber { major: major(found.device), minor: minor(found.device) };
+    found.boot_id == device.boot_id && number == file.device && found.inode == file.inode
 }
 
 fn tell(verdict: &Verdict, observer: &dyn Observer) {

@@ -275,6 +275,11 @@ fn landing(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook) -
             Error::new(ErrorKind::NotFound, "looking at the target", "there is nothing to compare with");
         return Err(error.at(request.target.as_typed()));
     }
+    if request.mode == Mode::Compare && target.found == TargetFound::Symlink {
+        let words = "it is a symbolic link; name the file that it leads to";
+        let error = Error::new(ErrorKind::Usage, "looking at the target", words);
+        return Err(error.at(request.target.as_typed()));
+    }
     land(&found, &request.target, target.found)
 }
 

@@ -196,7 +196,10 @@ fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     add(&mut now.entries_updated, before.entries_updated);
     add(&mut now.entries_attributes_only, before.entries_attributes_only);
     add(&mut now.source_read_bytes, before.source_read_bytes);
+    add(&mut now.target_read_bytes, before.target_read_bytes);
     add(&mut now.target_written_bytes, before.target_written_bytes);
+    add(&mut now.zeros_skipped_bytes, before.zeros_skipped_bytes);
+    add(&mut now.bytes_kept, before.bytes_kept);
     now.stage_ns.iter_mut().zip(&before.stage_ns).for_each(|(sum, more)| add(sum, *more));
     add(&mut summary.transfer_ns, earlier.transfer_ns);
     for loss in &earlier.losses {

@@ -173,6 +173,13 @@ pub enum DraftKind {
     Compare,
 }
 
+impl DraftKind {
+    /// Whether content is there already, which can be compared and kept.
+    pub fn is_there(self) -> bool {
+        matches!(self, Self::Device | Self::InPlace | Self::Compare)
+    }
+}
+
 /// What to do about an earlier run's journal of the same draft.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Earlier {

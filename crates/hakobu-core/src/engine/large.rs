@@ -181,6 +181,16 @@ impl LargeFile {
         self.completes.load(Ordering::Acquire)
     }
 
+    /// What is in place at the target is not the same.
+    pub fn changes(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// Whether what was in place at the target was not the same.
+    pub fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Acquire)
+    }
+
     /// No digest of the whole can be had.
     pub fn forget_digest(&self) {
         *self.forest.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -192,16 +202,6 @@ impl LargeFile {
             return Progress::More;
         }
         if self.has_failed() { Progress::Abandon } else { Progress::Finish }
-    }
-
-    /// Some of it differed, and was written.
-    pub fn mark_changed(&self) {
-        self.changed.store(true, Ordering::Release);
-    }
-
-    /// Whether some of it differed.
-    pub fn has_changed(&self) -> bool {
-        self.changed.load(Ordering::Acquire)
     }
 
     /// Whether not even a later run can use what was brought over.

@@ -71,10 +71,8 @@ pub struct OutcomeFacts<'a> {
 /// changed. An interruption comes before a failure because it often causes one.
 pub fn outcome(facts: &OutcomeFacts<'_>) -> Outcome {
     use ErrorKind as Kind;
-    if facts.refused
-        || matches!(facts.fatal, Some(Kind::Refused | Kind::Locked | Kind::Requirement))
-        || facts.failures.contains(&Kind::Requirement)
-    {
+    let refuses = |kind: &Kind| matches!(kind, Kind::Refused | Kind::Locked | Kind::Requirement);
+    if facts.refused || facts.fatal.as_ref().is_some_and(refuses) || facts.failures.iter().any(refuses) {
         return Outcome::Refused;
     }
     if facts.interrupted || facts.fatal == Some(Kind::Cancelled) {

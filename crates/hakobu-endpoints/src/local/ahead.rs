@@ -54,6 +54,15 @@ impl Ahead {
         }
     }
 
+    /// The file, and room for a step, to read around what cannot be read.
+    pub(crate) fn file_and_room(&mut self) -> (&OwnedFd, &mut [u8]) {
+        self.spare.extend(self.ready.drain(..).map(|(_, buffer)| buffer));
+        if self.spare.is_empty() {
+            self.spare.push(PieceBuffer::new());
+        }
+        (&self.file, self.spare.last_mut().map_or(&mut [], PieceBuffer::room))
+    }
+
     /// Reads up to the end of the chunk that the lane has taken: what is behind is another lane's.
     fn read_step(&mut self, offset: u64, buffer: PieceBuffer) {
         let rest = (CHUNK_BYTES - offset % CHUNK_BYTES).div_ceil(PIECE_BYTES) as usize;

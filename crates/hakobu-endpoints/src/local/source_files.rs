@@ -18,7 +18,7 @@ use super::losses::{check_required, lost_attributes};
 use super::metadata;
 use super::recent::Recent;
 use super::source::Reader;
-use super::unreadable::read_around;
+use super::unreadable::{Medium, read_around};
 
 /// How many files a lane keeps open.
 const FILES_KEPT: usize = 4;
@@ -79,7 +79,7 @@ impl SourceFiles {
             Ok(()) => {}
             Err(Errno::IO | Errno::NODATA | Errno::ILSEQ) if file.tolerant => {
                 let room = &mut buffer.room()[..length];
-                match read_around(&open.file, extent.offset, room) {
+                match read_around(&mut open.medium(), extent.offset, room) {
                     Ok(ranges) => unreadable = ranges,
                     Err(errno) => return Err((fault("reading", errno), buffer)),
                 }
@@ -128,6 +128,13 @@ impl SourceFiles {
         }
         let missing = || Error::new(ErrorKind::Io, "opening", "");
         self.0.find(|key| Arc::ptr_eq(key, file)).ok_or_else(missing)
+    }
+}
+
+impl OpenFile {
+    /// As it is read where something is wrong with it.
+    fn medium(&mut self) -> Medium<'_> {
+        Medium { file: &self.file, direct: self.direct.as_mut().map(Ahead::file_and_room) }
     }
 }
 

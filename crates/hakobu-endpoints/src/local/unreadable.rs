@@ -4,7 +4,7 @@ use hakobu_core::extent::Extent;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, pread, retry_on_intr};
 
-/// What is tried first: the page that the system reads anyway.
+/// What is tried first: the sector of most disks, and the page that the system reads anyway.
 const BLOCK_BYTES: usize = 4096;
 /// What is tried where that fails: the smallest sector there is.
 const SECTOR_BYTES: usize = 512;
@@ -14,16 +14,20 @@ const SECTOR_BYTES: usize = 512;
 ///
 /// # Errors
 /// What is no error of the medium, such as a device that has gone.
-pub(crate) fn read_around(file: &OwnedFd, begin: u64, room: &mut [u8]) -> Result<Vec<Extent>, Errno> {
+pub(crate) fn read_around(
+    medium: &mut Medium<'_>,
+    begin: u64,
+    room: &mut [u8],
+) -> Result<Vec<Extent>, Errno> {
     let mut unreadable: Vec<Extent> = Vec::new();
     let mut offset = begin;
     for block in room.chunks_mut(BLOCK_BYTES) {
-        if try_read(file, offset, block)? {
+        if medium.try_read(offset, block)? {
             offset += block.len() as u64;
             continue;
         }
         for sector in block.chunks_mut(SECTOR_BYTES) {
-            if !try_read(file, offset, sector)? {
+            if !medium.try_read(offset, sector)? {
                 sector.fill(0);
                 let length = sector.len() as u64;
                 match unreadable.last_mut() {
@@ -37,8 +41,33 @@ pub(crate) fn read_around(file: &OwnedFd, begin: u64, room: &mut [u8]) -> Result
     Ok(unreadable)
 }
 
-/// Whether all of it could be read.
-fn try_read(file: &OwnedFd, offset: u64, room: &mut [u8]) -> Result<bool, Errno> {
+/// What is read: past the page cache where that can be done, as a page there is lost as a whole.
+pub(crate) struct Medium<'a> {
+    /// The file.
+    pub file: &'a OwnedFd,
+    /// The same past the page cache, with room for a step.
+    pub direct: Option<(&'a OwnedFd, &'a mut [u8])>,
+}
+
+impl Medium<'_> {
+    /// Whether all of it could be read.
+    fn try_read(&mut self, offset: u64, room: &mut [u8]) -> Result<bool, Errno> {
+        if let Some((direct, buffer)) = &mut self.direct {
+            let buffer = &mut buffer[..room.len()];
+            match fill(direct, offset, buffer) {
+                // Less than a sector of this device.
+                Err(Errno::INVAL) => {}
+                read => {
+                    room.copy_from_slice(buffer);
+                    return read;
+                }
+            }
+        }
+        fill(self.file, offset, room)
+    }
+}
+
+fn fill(file: &OwnedFd, offset: u64, room: &mut [u8]) -> Result<bool, Errno> {
     let mut filled = 0;
     while filled < room.len() {
         match retry_on_intr(|| pread(file, &mut room[filled..], offset + filled as u64)) {

@@ -7,6 +7,7 @@ mod cases;
 mod chance;
 mod failures;
 mod fatal;
+mod medium;
 mod merge;
 mod plain;
 mod remote;

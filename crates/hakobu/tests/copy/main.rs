@@ -16,5 +16,6 @@ mod kinds;
 mod make_data;
 mod network;
 mod options;
+#[path = "../program/mod.rs"]
 mod program;
 mod refusals;

@@ -51,6 +51,7 @@ impl Worker<'_> {
             (Pending::Begun(file), Ok(Outcome::Begun(begun))) => self.begun_again(file, *begun),
             (Pending::BegunAlone(_), Ok(Outcome::Done)) => Ok(()),
             (Pending::BegunToClone(file), Ok(Outcome::Done)) => self.clone_file(file),
+            (Pending::BegunToClone(file), Ok(Outcome::Begun(begun))) => self.begun_to_clone(file, *begun),
             (Pending::Cloned(file), Ok(Outcome::Done)) => self.cloned(file),
             (Pending::Cloned(file), Err(error)) if error.kind == ErrorKind::Unsupported => {
                 self.not_cloned(file)
@@ -61,10 +62,10 @@ impl Worker<'_> {
                 let progress = file.count_done(chunk_count(extent.length));
                 self.end_file(file, progress)
             }
-            (Pending::Chunk { file, extent, attempt, .. }, Err(error))
+            (Pending::Chunk { file, extent, attempt, seal, .. }, Err(error))
                 if error.kind == ErrorKind::Corrupt && file.completes() && attempt < REPAIRS_MAX =>
             {
-                self.repair(&file, extent, attempt + 1)
+                self.repair(&file, extent, (attempt + 1, seal))
             }
             (Pending::Finished(file), Ok(Outcome::Done)) => {
                 self.finished(&file);

@@ -114,7 +114,8 @@ impl Worker<'_> {
             let words = format!("{} has no content of a known size", metadata.kind.words());
             return Err(Error::new(ErrorKind::Unsupported, "copying", words));
         }
-        let replaces = self.look_at_target(&item.target)?.is_some();
+        let there = self.look_at_target(&item.target)?;
+        let replaces = there.is_some();
         self.counters.entries_scanned.add(1);
         self.counters.bytes_scanned.add(metadata.size_bytes);
         let tolerant = job.skip_unreadable;
@@ -128,6 +129,7 @@ impl Worker<'_> {
         let draft = draft_numbers(&mut self.next_draft)();
         let how = How { kind: item.place, replaces, named: true, digest: job.digest };
         let file = LargeFile::new(node.clone(), source, item.target.clone(), draft, how);
+        self.compare_sizes(&file, there.as_ref());
         self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         self.shared.queue.release(&node, self.counters);
         Ok(())
@@ -145,6 +147,20 @@ impl Worker<'_> {
         let path = item.target.as_bytes().to_vec();
         self.shared.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
         Ok(())
+    }
+
+    /// A file in place that has another size than the source is another file, whatever it begins
+    /// with. A device may be larger.
+    fn compare_sizes(&self, file: &LargeFile, there: Option<&Metadata>) {
+        let Some(there) = there.filter(|there| there.kind == Kind::File) else { return };
+        if !file.kind.is_there() || there.size_bytes == file.size_bytes() {
+            return;
+        }
+        file.changes();
+        if file.kind == DraftKind::Compare && there.size_bytes > file.size_bytes() {
+            let length = there.size_bytes - file.size_bytes();
+            self.differs(file, Extent { offset: file.size_bytes(), length });
+        }
     }
 
     /// The contents of a directory go into another one.

@@ -43,16 +43,21 @@ impl Values {
     pub fn all(&self) -> &[Digest] {
         &self.values[..self.count]
     }
+
+    /// What stands for all of them, and for none.
+    pub fn seal(&self) -> Digest {
+        *blake3::hash(self.all().as_flattened()).as_bytes()
+    }
 }
 
 impl Worker<'_> {
     /// Moves chunks until none is left for this lane.
     pub(super) fn move_chunks(&mut self, file: &Arc<LargeFile>) -> Result<()> {
-        if self.shared.setup.job.mode != Mode::Copy && file.completes() {
+        if self.shared.setup.job.mode != Mode::Copy && file.kind.is_there() {
             return self.delta(file);
         }
         while let Some(extent) = file.take_chunk() {
-            if let Err(error) = self.chunk(file, extent, 0) {
+            if let Err(error) = self.chunk(file, extent, None) {
                 if error.is_fatal() {
                     return Err(error);
                 }
@@ -74,22 +79,29 @@ impl Worker<'_> {
         Ok(!self.shared.queue.is_stopped())
     }
 
-    /// Moves a chunk again that the medium did not keep.
-    pub(super) fn repair(&mut self, file: &Arc<LargeFile>, extent: Extent, attempt: u8) -> Result<()> {
+    /// Moves a chunk again that the medium did not keep. `earlier` is how often it was moved, and
+    /// what was read then.
+    pub(super) fn repair(
+        &mut self,
+        file: &Arc<LargeFile>,
+        extent: Extent,
+        earlier: (u8, Digest),
+    ) -> Result<()> {
         let words = format!(
             "{}: the medium did not keep {} bytes from {} on; writing them again",
             file.target, extent.length, extent.offset
         );
         self.shared.setup.observer.event(Event::Notice { words });
-        match self.chunk(file, extent, attempt) {
+        match self.chunk(file, extent, Some(earlier)) {
             Err(error) if !error.is_fatal() => self.fail_file(file, at_source(error), 1),
             other => other,
         }
     }
 
-    fn chunk(&mut self, file: &Arc<LargeFile>, extent: Extent, attempt: u8) -> Result<()> {
+    fn chunk(&mut self, file: &Arc<LargeFile>, extent: Extent, earlier: Option<(u8, Digest)>) -> Result<()> {
         let mut values = Values::new();
         let (mut zeros, mut unreadable) = (None, false);
+        let attempt = earlier.map_or(0, |(attempt, _)| attempt);
         let mut pending = Chunk { file, extent, written_bytes: 0, attempt, completes: file.completes() };
         for piece in extent.pieces() {
             let (content, end) = self.read_piece(file, piece)?;
@@ -116,8 +128,11 @@ impl Worker<'_> {
         if let Some(zeros) = zeros {
             self.zero(&pending, zeros, true)?;
         }
-        if self.wants.1 {
-            file.add_values(extent.offset, values.all());
+        match earlier {
+            None => file.add_values(extent.offset, values.all()),
+            // The digest has been taken of what was read before.
+            Some((_, seal)) if seal != values.seal() => file.forget_digest(),
+            Some(_) => {}
         }
         if pending.completes {
             self.complete(&pending, &values, unreadable)?;
@@ -128,21 +143,32 @@ impl Worker<'_> {
     /// Reads one piece. With it comes where the hole ends that it lies in, 0 if in none, and
     /// [`UNREADABLE`] if some of it could not be read, which has been recorded.
     pub(super) fn read_piece(&mut self, file: &Arc<LargeFile>, piece: Extent) -> Result<(Piece, u64)> {
+        let (content, end, unreadable) = self.read_quietly(file, piece)?;
+        if unreadable.is_empty() {
+            return Ok((content, end));
+        }
+        self.unreadable(file, &unreadable);
+        Ok((content, UNREADABLE))
+    }
+
+    /// Reads one piece, with where its hole ends, and what of it could not be read.
+    pub(super) fn read_quietly(
+        &mut self,
+        file: &Arc<LargeFile>,
+        piece: Extent,
+    ) -> Result<(Piece, u64, Vec<Extent>)> {
         let buffer = self.target.piece_buffer();
         self.enter(Stage::Read);
         let read = Operation::Read { file: file.source.clone(), extent: piece, buffer };
         let outcome = self.ask_source(read)?;
         self.leave(Stage::Read);
-        let (buffer, end) = match outcome {
-            Outcome::Read(buffer) => (buffer, 0),
+        let (buffer, unreadable) = match outcome {
+            Outcome::Read(buffer) => (buffer, Vec::new()),
             Outcome::Hole { buffer, end } if end >= piece.end() => {
                 self.target.recycle(buffer);
-                return Ok((Piece::Hole(piece.length as usize), end.min(UNREADABLE - 1)));
+                return Ok((Piece::Hole(piece.length as usize), end.min(UNREADABLE - 1), Vec::new()));
             }
-            Outcome::ReadPartly { buffer, unreadable } => {
-                self.unreadable(file, &unreadable);
-                (buffer, UNREADABLE)
-            }
+            Outcome::ReadPartly { buffer, unreadable } => (buffer, unreadable),
             _ => return Err(unexpected()),
         };
         if buffer.filled().len() as u64 != piece.length {
@@ -151,7 +177,7 @@ impl Worker<'_> {
             return Err(error.at(&file.source.path));
         }
         self.counters.source_read_bytes.add(piece.length);
-        Ok((Piece::Bytes(buffer), end))
+        Ok((Piece::Bytes(buffer), 0, unreadable))
     }
 
     fn unreadable(&mut self, file: &LargeFile, ranges: &[Extent]) {
@@ -230,7 +256,7 @@ impl Worker<'_> {
         let draft = chunk.file.draft;
         let write = Operation::Write { draft, offset: piece.offset, buffer, check, acknowledge };
         // Only the last piece is answered; an error of an earlier one is remembered by the draft.
-        let pending = if acknowledge { chunk.pending() } else { Pending::Ignored };
+        let pending = if acknowledge { chunk.pending(&Values::new()) } else { Pending::Ignored };
         self.submit(write, pending).map(drop)
     }
 
@@ -238,7 +264,7 @@ impl Worker<'_> {
         let acknowledge = last && !chunk.completes;
         self.counters.zeros_skipped_bytes.add(extent.length);
         let zero = Operation::Zero { draft: chunk.file.draft, extent, acknowledge };
-        let pending = if acknowledge { chunk.pending() } else { Pending::Ignored };
+        let pending = if acknowledge { chunk.pending(&Values::new()) } else { Pending::Ignored };
         self.submit(zero, pending).map(drop)
     }
 
@@ -248,12 +274,12 @@ impl Worker<'_> {
         let value = chunk_value(values.all());
         let kept = !unreadable;
         let complete = Operation::Complete { draft: chunk.file.draft, extent: chunk.extent, value, kept };
-        self.submit(complete, chunk.pending()).map(drop)
+        self.submit(complete, chunk.pending(values)).map(drop)
     }
 }
 
 /// In the place of a hole's end: some of the piece could not be read.
-const UNREADABLE: u64 = u64::MAX;
+pub(super) const UNREADABLE: u64 = u64::MAX;
 
 /// A chunk on its way.
 pub(super) struct Chunk<'a> {
@@ -265,12 +291,13 @@ pub(super) struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    fn pending(&self) -> Pending {
+    fn pending(&self, values: &Values) -> Pending {
         Pending::Chunk {
             file: self.file.clone(),
             extent: self.extent,
             written_bytes: self.written_bytes,
             attempt: self.attempt,
+            seal: values.seal(),
         }
     }
 }

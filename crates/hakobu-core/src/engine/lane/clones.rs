@@ -10,7 +10,18 @@ impl Worker<'_> {
             && setup.source.capabilities().clones
             && file.chunks() > 0
             && file.kind == DraftKind::File
+            && file.source.metadata.kind == Kind::File
             && !self.shared.cannot_clone.load(Relaxed)
+    }
+
+    /// A draft has been begun to share blocks, and keeps a journal for when that cannot be done.
+    pub(super) fn begun_to_clone(&mut self, file: Arc<LargeFile>, begun: Begun) -> Result<()> {
+        if !begun.done.is_empty() {
+            // An earlier run had to copy as well.
+            return self.begun_again(file, begun);
+        }
+        file.begun(begun)?;
+        self.clone_file(file)
     }
 
     pub(super) fn clone_file(&mut self, file: Arc<LargeFile>) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Comparing what is in place with the source, chunk by chunk: both sides hash the same ranges at
 //! the same time, and what differs goes out of the buffer that was just read.
 
-use super::chunks::{Chunk, Values};
+use super::chunks::{Chunk, UNREADABLE, Values};
 use super::*;
 use crate::event::Difference;
 use crate::zeros::is_zero;
@@ -58,10 +58,11 @@ impl Worker<'_> {
         }
         self.counters.target_read_bytes.add(extent.length);
         let only_compare = self.shared.setup.job.mode == Mode::Compare;
-        let mut values = Values::new();
+        let (mut values, mut unreadable) = (Values::new(), false);
         let mut chunk = Chunk { file, extent, written_bytes: 0, attempt: 0, completes: true };
         for (piece, theirs) in extent.pieces().zip(theirs) {
-            let (content, _) = self.read_piece(file, piece)?;
+            let (content, end) = self.read_piece(file, piece)?;
+            unreadable |= end == UNREADABLE;
             let value = piece_value(file.size_bytes(), piece.offset, content.bytes());
             self.leave(Stage::Hash);
             values.push(value);
@@ -69,6 +70,7 @@ impl Worker<'_> {
                 self.recycle(content);
                 continue;
             }
+            file.changes();
             if only_compare {
                 self.recycle(content);
                 self.differs(file, piece);
@@ -82,7 +84,7 @@ impl Worker<'_> {
             let progress = file.count_done(1);
             return self.end_file(file.clone(), progress);
         }
-        self.complete(&chunk, &values, false)
+        self.complete(&chunk, &values, unreadable)
     }
 
     fn send_changed(
@@ -92,7 +94,6 @@ impl Worker<'_> {
         content: super::chunks::Piece,
         value: Digest,
     ) -> Result<()> {
-        chunk.file.mark_changed();
         match content {
             super::chunks::Piece::Bytes(buffer) if !is_zero(buffer.filled()) => {
                 let crc = if self.wants.0 { crc64(buffer.filled()) } else { 0 };
@@ -106,7 +107,7 @@ impl Worker<'_> {
         }
     }
 
-    fn differs(&self, file: &LargeFile, piece: Extent) {
+    pub(super) fn differs(&self, file: &LargeFile, piece: Extent) {
         let path = file.target.as_bytes().to_vec();
         self.shared.record.difference(Difference { path, extent: piece });
     }

@@ -1,5 +1,6 @@
 //! Big files: drafts begun, chunks moved, files finished or given up.
 
+use super::chunks::Piece;
 use super::*;
 use crate::extent::JOURNALED_FROM_BYTES;
 
@@ -23,8 +24,7 @@ impl Worker<'_> {
         let job = self.shared.setup.job;
         let metadata = &file.source.metadata;
         let clone = self.may_clone(&file);
-        let keeps = !clone && file.kind != DraftKind::Sink;
-        let journaled = keeps && file.size_bytes() >= JOURNALED_FROM_BYTES;
+        let journaled = file.kind != DraftKind::Sink && file.size_bytes() >= JOURNALED_FROM_BYTES;
         let begin = Begin {
             path: file.target.clone(),
             size_bytes: file.size_bytes(),
@@ -39,8 +39,7 @@ impl Worker<'_> {
         if clone {
             return self.submit(begin, Pending::BegunToClone(file)).map(drop);
         }
-        let in_place = matches!(file.kind, DraftKind::Device | DraftKind::InPlace | DraftKind::Compare);
-        if file.chunks() > SINGLE_LANE_CHUNKS || in_place || job.verify_medium {
+        if file.chunks() > SINGLE_LANE_CHUNKS || file.kind.is_there() || job.verify_medium {
             return self.submit(begin, Pending::Begun(file)).map(drop);
         }
         self.submit(begin, Pending::BegunAlone(file.clone()))?;
@@ -60,7 +59,12 @@ impl Worker<'_> {
     pub(super) fn begun_again(&mut self, file: Arc<LargeFile>, begun: Begun) -> Result<()> {
         let samples = begun.samples.clone();
         if let Err(error) = self.check_samples(&file, &samples) {
-            return if error.is_fatal() { Err(error) } else { self.fail_file(&file, at_source(error), 0) };
+            // What was brought over stays until it is said that it is of no use.
+            return if error.is_fatal() {
+                Err(error)
+            } else {
+                self.give_up(&file, at_source(error), 0, false)
+            };
         }
         let done_bytes = begun.done.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.length));
         let progress = file.begun(begun)?;
@@ -88,17 +92,32 @@ impl Worker<'_> {
             }
             let mut values = Vec::with_capacity(PIECES_PER_CHUNK as usize);
             for piece in extent.pieces() {
-                let (buffer, _) = self.read_piece(file, piece)?;
+                let Some(buffer) = self.sample(file, piece)? else { break };
                 values.push(piece_value(file.size_bytes(), piece.offset, buffer.bytes()));
                 self.recycle(buffer);
             }
-            if chunk_value(&values) != Some(*value) {
+            let unreadable = values.len() < extent.pieces().count();
+            if !unreadable && chunk_value(&values) != Some(*value) {
                 let words = "it changed since the run that was interrupted; add --restart to begin anew";
                 let error = Error::new(ErrorKind::SourceChanged, "going on with an earlier run", words);
                 return Err(error.at(&file.source.path));
             }
         }
         Ok(())
+    }
+
+    /// Reads a piece that an earlier run has brought over. `None`: it cannot be read any more, as
+    /// happens to disks that are about to die, and says nothing about the rest.
+    fn sample(&mut self, file: &Arc<LargeFile>, piece: Extent) -> Result<Option<Piece>> {
+        match self.read_quietly(file, piece) {
+            Ok((content, _, unreadable)) if unreadable.is_empty() => Ok(Some(content)),
+            Ok((content, ..)) => {
+                self.recycle(content);
+                Ok(None)
+            }
+            Err(error) if error.kind == ErrorKind::Io => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Moves a file of which this lane has begun the draft, without waiting for any answer.
@@ -119,7 +138,13 @@ impl Worker<'_> {
 
     /// A big file cannot be copied; `chunks` of those it handed out are given up here.
     pub(super) fn fail_file(&mut self, file: &Arc<LargeFile>, error: Error, chunks: u64) -> Result<()> {
-        let (first, given_up) = file.fail(error.is_source_change());
+        let of_no_use = error.is_source_change();
+        self.give_up(file, error, chunks, of_no_use)
+    }
+
+    /// The same, and whether not even a later run can use what was brought over.
+    fn give_up(&mut self, file: &Arc<LargeFile>, error: Error, chunks: u64, of_no_use: bool) -> Result<()> {
+        let (first, given_up) = file.fail(of_no_use);
         if first {
             fail(self.shared, self.counters, failure(&file.source.path, error));
         }
@@ -171,12 +196,17 @@ impl Worker<'_> {
 
     pub(super) fn finished(&mut self, file: &Arc<LargeFile>) {
         let counter = match self.shared.setup.job.mode {
-            Mode::Copy | Mode::Delta if !file.replaces => &self.counters.entries_created,
-            Mode::Copy => &self.counters.entries_updated,
-            Mode::Delta if file.has_changed() => &self.counters.entries_updated,
-            Mode::Delta | Mode::Compare | Mode::Digest(_) => &self.counters.entries_unchanged,
+            Mode::Compare if file.has_changed() => None,
+            Mode::Compare | Mode::Digest(_) => Some(&self.counters.entries_unchanged),
+            Mode::Copy | Mode::Delta if !file.replaces => Some(&self.counters.entries_created),
+            Mode::Delta if file.kind.is_there() && !file.has_changed() => {
+                Some(&self.counters.entries_unchanged)
+            }
+            Mode::Copy | Mode::Delta => Some(&self.counters.entries_updated),
         };
-        counter.add(1);
+        if let Some(counter) = counter {
+            counter.add(1);
+        }
         // A digest stands for what the user named, not for some large file in it.
         if let Some(digest) = file.digest().filter(|_| file.named) {
             match &self.shared.setup.job.items[..] {

@@ -72,6 +72,8 @@ enum Pending {
         written_bytes: u64,
         /// How often it was moved before.
         attempt: u8,
+        /// What was read of it.
+        seal: Digest,
     },
     /// The target's values of a chunk, which [`Worker::delta`] waits for.
     Signed,

@@ -185,7 +185,7 @@ fn place(places: &Places, disk: &Node) -> Vec<u8> {
 }
 
 /// The file behind a loop device. A device behind it is told as what lies below.
-fn file_number(disk: &Node, path: &Path) -> Option<FileNumber> {
+pub(super) fn file_number(disk: &Node, path: &Path) -> Option<FileNumber> {
     let found = look(path)?;
     let device = DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
     let is_file = FileType::from_raw_mode(u32::from(found.stx_mode)) == FileType::RegularFile;

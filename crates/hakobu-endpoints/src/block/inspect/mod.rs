@@ -99,6 +99,16 @@ pub fn identity_of(device: BorrowedFd<'_>) -> Result<DeviceIdentity> {
     Ok(facts_of(&places, number, node.as_ref(), Some(device))?.identity)
 }
 
+/// The kernel's name of a loop device that has this file behind it.
+pub fn loop_device_of(places: &Places, file: BorrowedFd<'_>) -> Option<Vec<u8>> {
+    let found = rustix::fs::fstat(file).ok()?;
+    let device = places::from_raw(found.st_dev);
+    let nodes = places::entries(&places.sys.join("block")).into_iter().filter_map(|path| Node::at(&path));
+    let mut loops =
+        nodes.filter_map(|node| Some((identity::file_number(&node, &node.backing_path()?)?, node.name)));
+    loops.find(|(behind, _)| (behind.device, behind.inode) == (device, found.st_ino)).map(|(_, name)| name)
+}
+
 /// All disks of this machine, as far as there is a medium in them: no memory disks, and loop
 /// devices only where they are in use.
 ///

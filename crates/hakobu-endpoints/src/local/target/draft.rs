@@ -46,7 +46,7 @@ pub struct Draft {
     pub(super) written_bytes: AtomicU64,
     pub(super) verify_medium: bool,
     /// Whether something is there that is not part of the content: zeros have to be made.
-    pub(super) stale: bool,
+    pub(super) stale: AtomicBool,
     /// Whether its present content was asked for, so that some of it may be kept.
     pub(super) signed: AtomicBool,
     /// Whether zeros were left out, so that its length has to be set.
@@ -91,7 +91,7 @@ impl Draft {
             size_bytes,
             written_bytes: AtomicU64::new(0),
             verify_medium: false,
-            stale: false,
+            stale: AtomicBool::new(false),
             signed: AtomicBool::new(false),
             holes: AtomicBool::new(false),
             gaps: AtomicBool::new(false),

@@ -42,7 +42,7 @@ impl Draft {
 
     fn publish(&self, shared: &Shared, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
-        if self.holes.load(Ordering::Acquire) || self.stale {
+        if self.holes.load(Ordering::Acquire) || self.stale.load(Ordering::Acquire) {
             ftruncate(&self.file, self.size_bytes).map_err(|errno| fault("setting the length", errno))?;
         }
         shared

@@ -21,8 +21,7 @@ impl Draft {
     /// What the engine has to know, where each chunk is to be completed by an operation.
     pub(crate) fn begun(&self) -> Option<Begun> {
         let earlier = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let in_place = matches!(self.kind, DraftKind::Device | DraftKind::InPlace | DraftKind::Compare);
-        let completes = in_place || self.journal.is_some() || self.verify_medium;
+        let completes = self.kind.is_there() || self.journal.is_some() || self.verify_medium;
         earlier.or_else(|| completes.then(Begun::default))
     }
 
@@ -108,7 +107,7 @@ impl Draft {
         self.holes.store(true, Ordering::Release);
         let done = match self.kind {
             DraftKind::Sink => Ok(()),
-            DraftKind::File if !self.stale => Ok(()),
+            DraftKind::File if !self.stale.load(Ordering::Acquire) => Ok(()),
             _ => self.punch(extent),
         };
         self.wrote(extent.length, done)
@@ -137,13 +136,16 @@ impl Draft {
 
     /// The present content is asked for: from now on ranges that were not written may be kept.
     pub(crate) fn begin_signing(&self) -> Result<()> {
-        match self.kind {
-            DraftKind::Device | DraftKind::InPlace | DraftKind::Compare => {
-                self.signed.store(true, Ordering::Release);
-                Ok(())
-            }
-            _ => Err(refusal("a draft was not there before").at(&self.path)),
+        if !self.kind.is_there() {
+            return Err(refusal("a draft was not there before").at(&self.path));
         }
+        self.signed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether it gets its length when it is finished, so that zeros at its end are not there yet.
+    pub(crate) fn grows_in_the_end(&self) -> bool {
+        matches!(self.kind, DraftKind::File | DraftKind::InPlace)
     }
 
     /// Counts all of a range as done: what was not written is kept, where that may be.
@@ -170,6 +172,12 @@ impl Draft {
         drop(journal);
         self.flush_data()?;
         self.journal().map_or(Ok(()), |mut journal| journal.record(&written))
+    }
+
+    /// The medium did not keep a range: it is to be written again, and zeros have to be made, too.
+    pub(crate) fn repair(&self, extent: Extent) -> Result<()> {
+        self.stale.store(true, Ordering::Release);
+        self.write_again(extent.offset, extent.length)
     }
 
     /// A range is not as it should be: a later run has to try it again.

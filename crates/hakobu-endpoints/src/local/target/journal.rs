@@ -6,6 +6,7 @@
 //! whole.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -15,9 +16,10 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::digest::{CHUNK_LEVEL, Digest, Forest, Subtree};
 use hakobu_core::endpoint::Begun;
 use hakobu_core::extent::{CHUNK_BYTES, Extent};
+use hakobu_core::path::is_draft_name;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Mode, OFlags, fdatasync, fstat, openat, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fdatasync, fstat, openat, unlinkat};
 use rustix::io::Errno;
 
 use crate::local::draft_name::DraftName;
@@ -30,8 +32,11 @@ const RECORD_BYTES: usize = 64;
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// How many ranges are told to the engine; what lies in further ones is done again.
 const RANGES_TOLD_MAX: usize = 4096;
-/// How many chunks are named to find out whether the source is still the same.
-const SAMPLES_MAX: u64 = 16;
+/// How many chunks are named to find out whether the source is still the same: as many as the
+/// engine reads.
+const SAMPLES_MAX: u64 = 15;
+/// How many are read at the target, where they need not travel.
+pub(crate) const TARGET_SAMPLES_MAX: u64 = 64;
 
 /// What a journal is about. Another one of the same name is of no use if any of it differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +164,29 @@ pub(crate) fn remove(directory: &OwnedFd, name: DraftName) {
     let _ = unlinkat(directory, name.as_bytes(), AtFlags::empty());
 }
 
+/// Removes the journals of other names that are about the same place.
+pub(crate) fn remove_others(directory: &OwnedFd, own: DraftName, place: &Digest) {
+    let Ok(entries) = Dir::read_from(directory) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name.to_bytes() != own.as_bytes()
+            && is_draft_name(name.to_bytes())
+            && place_of(directory, name).is_some_and(|found| found == *place)
+        {
+            let _ = unlinkat(directory, name, AtFlags::empty());
+        }
+    }
+}
+
+/// What a journal is about.
+fn place_of(directory: &OwnedFd, name: &CStr) -> Option<Digest> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(directory, name, flags, Mode::empty()).ok().filter(is_ours)?;
+    let mut head = [0; HEADER_BYTES];
+    File::from(file).read_exact(&mut head).ok()?;
+    head[56..88].try_into().ok()
+}
+
 /// Whether nobody else can have put a file there or written to it.
 pub(crate) fn is_ours(file: &OwnedFd) -> bool {
     let Ok(found) = fstat(file) else { return false };
@@ -167,12 +195,23 @@ pub(crate) fn is_ours(file: &OwnedFd) -> bool {
     regular && own && found.st_mode & 0o077 == 0 && found.st_nlink == 1
 }
 
+/// Some of the chunks, to find out whether they are still there: the first, the last, and as many
+/// between.
+pub(crate) fn samples(chunks: &Chunks, samples_max: u64) -> Vec<(Extent, Digest)> {
+    let step = (chunks.len() as u64).div_ceil(samples_max).max(1);
+    let last = chunks.keys().next_back().copied();
+    let sampled = (0u64..)
+        .zip(chunks)
+        .filter(|(number, (offset, _))| number.is_multiple_of(step) || Some(**offset) == last);
+    let extent = |offset| Extent { offset, length: CHUNK_BYTES };
+    sampled.filter_map(|(_, (offset, value))| Some((extent(*offset), (*value)?))).collect()
+}
+
 /// What an earlier run has done, for the engine.
 pub(crate) fn told(size_bytes: u64, chunks: &Chunks) -> Begun {
     let mut begun = Begun::default();
     let mut forest = Forest::new(size_bytes);
-    let step = (chunks.len() as u64).div_ceil(SAMPLES_MAX).max(1);
-    for (number, (&offset, value)) in chunks.iter().enumerate() {
+    for (&offset, value) in chunks {
         if let Some(last) = begun.done.last_mut().filter(|last| last.end() == offset) {
             last.length += CHUNK_BYTES;
         } else if begun.done.len() < RANGES_TOLD_MAX {
@@ -182,11 +221,9 @@ pub(crate) fn told(size_bytes: u64, chunks: &Chunks) -> Begun {
         }
         let Some(value) = *value else { continue };
         forest.add_subtree(Subtree { level: CHUNK_LEVEL, position: offset / CHUNK_BYTES, value });
-        if (number as u64).is_multiple_of(step) {
-            begun.samples.push((Extent { offset, length: CHUNK_BYTES }, value));
-        }
     }
     begun.subtrees = forest.subtrees();
+    begun.samples = samples(chunks, SAMPLES_MAX);
     begun
 }
 

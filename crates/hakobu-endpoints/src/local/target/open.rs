@@ -3,11 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hakobu_core::digest::{Digest, chunk_value, piece_value};
+use hakobu_core::digest::{Digest, PieceHasher, chunk_value};
 use hakobu_core::disk::DeviceIdentity;
 use hakobu_core::endpoint::{Begin, DraftKind, Earlier};
 use hakobu_core::entry::Kind;
 use hakobu_core::extent::{CHUNK_BYTES, Extent};
+use hakobu_core::path::lossy;
+use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -19,11 +21,12 @@ use rustix::io::Errno;
 use super::attributes::Owner;
 use super::directories::Directory;
 use super::draft::Draft;
-use super::journal::{Journal, Subject, is_ours, remove, told};
+use super::journal::{Journal, Subject, TARGET_SAMPLES_MAX, is_ours, remove, remove_others, samples, told};
 use super::new_file::create_draft;
+use super::state::StateDirectory;
 use super::store::keep_device;
 use super::{Shared, free_bytes};
-use crate::block::inspect::identity_of;
+use crate::block::inspect::{Places, identity_of, loop_device_of};
 use crate::local::aligned::{AlignedBuffer, open_direct};
 use crate::local::draft_name::DraftName;
 use crate::local::fault::fault;
@@ -78,7 +81,7 @@ impl Draft {
         let draft_name = shared.draft_name(0, &directory.path, name);
         let journal_name = shared.draft_name(JOURNAL, &directory.path, name);
         if let Some(version) = begin.version {
-            let earlier = open_earlier(directory, &draft_name, begin.size_bytes);
+            let earlier = open_earlier(directory, &draft_name);
             if let Some(file) = earlier {
                 let subject = Subject { version, size_bytes: begin.size_bytes, place: inode(&file)? };
                 let owner = directory
@@ -87,13 +90,13 @@ impl Draft {
                 let mut draft =
                     Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
                 draft.draft_name = Some(draft_name);
-                draft.pending.store(true, Ordering::Release);
+                // It stays where going on is refused. What is of no use is made anew, by removing
+                // the file first.
                 if draft.go_on(&directory.fd, journal_name, &subject, begin)? {
-                    draft.stale = true;
+                    draft.pending.store(true, Ordering::Release);
+                    draft.stale.store(true, Ordering::Release);
                     return Ok(draft);
                 }
-                // What is of no use is made anew, by removing the file first.
-                draft.pending.store(false, Ordering::Release);
             }
         }
         remove(&directory.fd, journal_name);
@@ -160,14 +163,20 @@ impl Draft {
         let owner = Owner { uid: found.st_uid, gid: found.st_gid };
         let mut draft =
             Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
-        draft.stale = true;
+        draft.stale.store(true, Ordering::Release);
         draft.direct = open_direct(&draft.file, OFlags::RDWR);
         draft.disk = Some(identity.clone());
-        if let (Some(version), Some(state)) = (begin.version, &shared.options.state) {
+        let journal_name = DraftName::new(&shared.options.job, JOURNAL, b"device", id.as_bytes());
+        let place = *blake3::hash(id.as_bytes()).as_bytes();
+        if let Some(Ok(journals)) = shared.options.state.as_ref().map(StateDirectory::open) {
+            // What other jobs have brought over is overwritten now.
+            remove_others(&journals, journal_name, &place);
+        }
+        let Some(state) = &shared.options.state else { return Ok(draft) };
+        let known = state.begin(&identity);
+        if let Some(version) = begin.version {
+            known?;
             let journals = state.open()?;
-            state.begin(&identity)?;
-            let journal_name = DraftName::new(&shared.options.job, JOURNAL, b"device", id.as_bytes());
-            let place = *blake3::hash(id.as_bytes()).as_bytes();
             let subject = Subject { version, size_bytes: begin.size_bytes, place };
             if !draft.go_on(&journals, journal_name, &subject, begin)? {
                 draft.journal = Some(Mutex::new(Journal::begin(&journals, journal_name, &subject)?));
@@ -185,13 +194,18 @@ impl Draft {
         if found.kind != Kind::File {
             return Err(fault(during, Errno::ISDIR));
         }
+        if let Some(name) = loop_device_of(&Places::default(), file.as_fd()) {
+            let device = format!("/dev/{}", lossy(&name));
+            let words =
+                format!("it is behind the loop device {device}: detach that first (losetup -d {device})");
+            return Err(Error::new(ErrorKind::Refused, during, words));
+        }
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Error::new(ErrorKind::Locked, during, "another program holds its lock; wait until it has ended")
         })?;
         let owner = Owner { uid: found.uid, gid: found.gid };
-        let mut draft =
-            Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
-        draft.stale = true;
+        let draft = Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
+        draft.stale.store(true, Ordering::Release);
         Ok(draft)
     }
 
@@ -206,6 +220,8 @@ impl Draft {
         let journal_name = shared.draft_name(JOURNAL, &directory.path, &self.name);
         let subject = Subject { version, size_bytes: begin.size_bytes, place: inode(&self.file)? };
         if !self.go_on(&directory.fd, journal_name, &subject, begin)? {
+            // What a copy that was interrupted has left will not be asked for any more.
+            remove(&directory.fd, shared.draft_name(0, &directory.path, &self.name));
             self.journal = Some(Mutex::new(Journal::begin(&directory.fd, journal_name, &subject)?));
         }
         Ok(())
@@ -250,7 +266,10 @@ impl Draft {
             Err(error) => return Err(error.at(&self.path)),
         };
         let begun = told(self.size_bytes, &chunks);
-        if chunks.is_empty() || !self.still_has(&begun.samples)? {
+        let samples = samples(&chunks, TARGET_SAMPLES_MAX);
+        // Without digests nobody knows what others have written there since.
+        let unknown = samples.is_empty() && self.kind != DraftKind::File;
+        if chunks.is_empty() || unknown || !self.still_has(&samples)? {
             return Ok(false);
         }
         for extent in &begun.done {
@@ -271,7 +290,15 @@ impl Draft {
             let mut values = Vec::new();
             for piece in extent.pieces() {
                 let bytes = self.read_at(piece.offset, piece.length as usize, &mut buffer)?;
-                values.push(piece_value(self.size_bytes, piece.offset, bytes));
+                let missing = piece.length as usize - bytes.len();
+                if missing > 0 && !self.grows_in_the_end() {
+                    return Ok(false);
+                }
+                let mut hasher = PieceHasher::new(self.size_bytes, piece.offset);
+                hasher.update(bytes);
+                // Zeros at the end of a draft are not there yet.
+                hasher.update(&ZEROS[..missing]);
+                values.push(hasher.value());
             }
             if chunk_value(&values) != Some(*value) {
                 return Ok(false);
@@ -324,11 +351,10 @@ pub fn open_exclusively(
 }
 
 /// The draft of an earlier run, if it is there and nobody else can have written to it.
-fn open_earlier(directory: &Directory, name: &DraftName, size_bytes: u64) -> Option<OwnedFd> {
+fn open_earlier(directory: &Directory, name: &DraftName) -> Option<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(&directory.fd, name.as_bytes(), flags, Mode::empty()).ok()?;
-    let fits = u64::try_from(fstat(&file).ok()?.st_size).is_ok_and(|length| length <= size_bytes);
-    (fits && is_ours(&file)).then_some(file)
+    is_ours(&file).then_some(file)
 }
 
 /// What stands for a file, for as long as it is there.

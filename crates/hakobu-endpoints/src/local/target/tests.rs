@@ -4,8 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use hakobu_core::ErrorKind;
-use hakobu_core::endpoint::{Begin, DraftKind, Lane, Operation, Outcome, Wait};
+use hakobu_core::digest::{chunk_value, piece_value};
+use hakobu_core::endpoint::{Begin, DraftKind, Earlier, Lane, Operation, Outcome, Wait};
 use hakobu_core::entry::{Attributes, Time};
+use hakobu_core::extent::{CHUNK_BYTES, Extent, JOURNALED_FROM_BYTES, PIECE_BYTES};
 use hakobu_core::grant::Grant;
 use hakobu_core::pack::PackBuilder;
 use hakobu_core::path::EntryPath;
@@ -180,4 +182,96 @@ fn a_directory_that_was_removed_meanwhile_is_made_again() {
         assert_stored(ask(&mut lane, pack("d", "two", b"2")).unwrap());
         assert_eq!(fs::read(root.path().join("d/two")).unwrap(), b"2");
     }
+}
+
+/// Begins a draft that keeps a journal, or goes on with it: how many chunks an earlier run has done.
+fn begin_journaled(lane: &mut LocalTargetLane, version: u8, earlier: Earlier) -> Result<usize> {
+    let path = EntryPath::new("file").unwrap();
+    let begin =
+        Begin { version: Some([version; 32]), earlier, sparse: true, ..Begin::file(path, JOURNALED_BYTES) };
+    match ask(lane, Operation::Begin { draft: 1, begin })? {
+        Outcome::Begun(begun) => {
+            Ok(begun.done.iter().map(|extent| extent.length / CHUNK_BYTES).sum::<u64>() as usize)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+const JOURNALED_BYTES: u64 = JOURNALED_FROM_BYTES + 5;
+
+/// Brings over one chunk, of zeros or not.
+fn chunk(lane: &mut LocalTargetLane, index: u64, zeros: bool) {
+    let extent = Extent { offset: index * CHUNK_BYTES, length: CHUNK_BYTES };
+    let bytes = vec![u8::from(!zeros); PIECE_BYTES as usize];
+    let value = |piece: Extent| piece_value(JOURNALED_BYTES, piece.offset, &bytes);
+    let value = chunk_value(&extent.pieces().map(value).collect::<Vec<_>>());
+    let writer = lane.draft_writer(1).unwrap();
+    match zeros {
+        true => writer.zero(extent).unwrap(),
+        false => extent.pieces().for_each(|piece| writer.write(piece.offset, &bytes).unwrap()),
+    }
+    ask(lane, Operation::Complete { draft: 1, extent, value, kept: true }).unwrap();
+}
+
+/// A draft has no length of its own while it is written: zeros at its end are not there, and read as what they are.
+#[test]
+fn zeros_at_the_end_of_a_draft_are_gone_on_with() {
+    let root = tempfile::tempdir().unwrap();
+    {
+        let target = target(root.path(), false);
+        let mut lane = target.lane();
+        assert_eq!(begin_journaled(&mut lane, 1, Earlier::Refuse).unwrap(), 0);
+        chunk(&mut lane, 0, false);
+        chunk(&mut lane, 1, true);
+        chunk(&mut lane, 2, true);
+    }
+    let target = target(root.path(), false);
+    assert_eq!(begin_journaled(&mut target.lane(), 1, Earlier::Refuse).unwrap(), 3);
+}
+
+#[test]
+fn what_another_version_has_left_stays_until_it_is_forgotten() {
+    let root = tempfile::tempdir().unwrap();
+    let again = |version, earlier| {
+        let target = target(root.path(), false);
+        begin_journaled(&mut target.lane(), version, earlier)
+    };
+    {
+        let target = target(root.path(), false);
+        let mut lane = target.lane();
+        begin_journaled(&mut lane, 1, Earlier::Refuse).unwrap();
+        chunk(&mut lane, 0, false);
+    }
+    for _ in 0..2 {
+        assert_eq!(again(2, Earlier::Refuse).unwrap_err().kind, ErrorKind::SourceChanged);
+    }
+    assert_eq!(again(1, Earlier::Refuse).unwrap(), 1);
+    assert_eq!(again(2, Earlier::Continue).unwrap(), 0);
+    assert_eq!(again(1, Earlier::Refuse).unwrap(), 0);
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_was_overwritten_is_not_gone_on_with() {
+    let root = tempfile::tempdir().unwrap();
+    let left = |what: &str| {
+        let target = target(root.path(), false);
+        let mut lane = target.lane();
+        assert_eq!(begin_journaled(&mut lane, 1, Earlier::Refuse).unwrap(), 0, "{what}");
+        chunk(&mut lane, 0, false);
+        chunk(&mut lane, 1, false);
+        chunk(&mut lane, 3, false);
+        drop(target);
+        fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+    };
+    for (what, offset) in [("the first", 0), ("another", CHUNK_BYTES + 9), ("the last", 4 * CHUNK_BYTES - 1)]
+    {
+        let files = left(what);
+        let draft = files.iter().max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+        let file = fs::File::options().write(true).open(draft).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"x", offset).unwrap();
+    }
+    left("by nobody");
+    let target = target(root.path(), false);
+    assert_eq!(begin_journaled(&mut target.lane(), 1, Earlier::Refuse).unwrap(), 3);
 }

@@ -1,4 +1,6 @@
-//! The program under test, a host to copy to, and data.
+//! The program under test, a host to copy to, and data: what the end-to-end tests of trees and of disks share.
+
+#![allow(dead_code, reason = "each of these tests uses some of it")]
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
@@ -195,7 +197,7 @@ pub fn contents(path: impl AsRef<OsStr>) -> OsString {
     typed
 }
 
-/// `hakobu copy`, before it runs.
+/// `hakobu copy`, or another verb that moves data, before it runs.
 pub struct Copy {
     command: Command,
     report: TempDir,
@@ -206,10 +208,25 @@ impl Copy {
         Self::by(Command::new(HAKOBU))
     }
 
+    /// `hakobu sync`.
+    pub fn sync() -> Self {
+        Self::verb(Command::new(HAKOBU), "sync")
+    }
+
+    /// `hakobu verify`.
+    pub fn verify() -> Self {
+        Self::verb(Command::new(HAKOBU), "verify")
+    }
+
     /// Run by another command, of which hakobu's path is the last word.
-    pub fn by(mut command: Command) -> Self {
+    pub fn by(command: Command) -> Self {
+        Self::verb(command, "copy")
+    }
+
+    /// The same for another verb.
+    pub fn verb(mut command: Command, verb: &str) -> Self {
         let report = TempDir::with_prefix("hakobu-report.").unwrap();
-        command.args(["copy", "--json", "--report"]).arg(report.path().join("report.json"));
+        command.args([verb, "--json", "--report"]).arg(report.path().join("report.json"));
         command.env_remove("HAKOBU_SSH").env("LC_ALL", "C").stdin(Stdio::null());
         Self { command, report }
     }

@@ -1,0 +1,311 @@
+//! What changed between a run that was interrupted and the next: the source, or the target.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hakobu_core::extent::CHUNK_BYTES;
+use hakobu_testkit::link::{Link, LinkSettings};
+use hakobu_testkit::sshd::no_root;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::bench::*;
+use crate::program::*;
+
+const SIZE_BYTES: u64 = 120 * MIB;
+
+/// A push that was interrupted half way.
+struct Interrupted {
+    // The host's processes end before their network goes.
+    host: Host,
+    link: Link,
+    place: TempDir,
+    content: Vec<u8>,
+    source: PathBuf,
+    target: PathBuf,
+    disks: Vec<Disk>,
+}
+
+impl Interrupted {
+    /// From a file or a disk to an image or a disk.
+    fn new(from_disk: bool, to_disk: bool) -> Self {
+        Self::with("", from_disk, to_disk)
+    }
+
+    fn with(options: &str, from_disk: bool, to_disk: bool) -> Self {
+        let link = Link::up(settings(Some(400_000_000))).unwrap();
+        let (place, host) = (place(), Host::behind(&link));
+        let content = content(SIZE_BYTES, 1);
+        let mut disks = Vec::new();
+        let mut source = place.path().join("source");
+        if from_disk {
+            disks.push(Disk::with(place.path(), "source disk", &content, 512));
+            source = disks[0].path.clone();
+        } else {
+            fs::write(&source, &content).unwrap();
+        }
+        let mut target = place.path().join("disk.img");
+        if to_disk {
+            disks.push(Disk::full_of(place.path(), "target disk", 0xaa, SIZE_BYTES, 512));
+            target = disks[disks.len() - 1].path.clone();
+        }
+        let interrupted = Self { host, link, place, content, source, target, disks };
+        let mut running = interrupted.copy().options(options).start();
+        running.wait_until_under_way();
+        wait_until("something is remembered", Duration::from_secs(60), || {
+            running.assert_unfinished();
+            recorded_bytes(&interrupted.left()) > 0
+        });
+        running.signal(Signal::INT);
+        let ran = running.end();
+        assert_eq!(ran.code, Some(130), "{}", ran.err);
+        interrupted.host.wait_for_no_agent();
+        assert_eq!(interrupted.left().len(), 2, "a draft or the disk's mark, and a journal");
+        interrupted.link.change(settings(None)).unwrap();
+        interrupted
+    }
+
+    fn copy(&self) -> Copy {
+        Copy::across(&self.link).to(&self.host).arg(&self.source).arg(self.host.at(&self.target))
+    }
+
+    fn left(&self) -> Vec<PathBuf> {
+        let mut left = drafts(self.place.path());
+        left.extend(self.disks.iter().flat_map(Disk::remembered));
+        left
+    }
+
+    /// It ends with these bytes, and leaves nothing.
+    #[track_caller]
+    fn ends_well(&self, copy: Copy, resumed: bool, content: &[u8]) -> Ran {
+        let ran = copy.run_to(0);
+        assert_eq!(ran.report["digest_blake3"], b3sum(content), "{:#}", ran.report);
+        assert_eq!(b3sum_of(&self.target, u64::MAX), b3sum(content), "the bytes at the target");
+        assert_eq!(ran.report["resumed"], resumed, "{:#}", ran.report);
+        assert_eq!(self.left(), Vec::<PathBuf>::new());
+        ran
+    }
+}
+
+fn settings(rate_bits_per_second: Option<u64>) -> LinkSettings {
+    LinkSettings { rate_bits_per_second, mtu: 9000, ..LinkSettings::default() }
+}
+
+/// All at the same time, as most of it is waiting.
+#[test]
+fn between_two_runs() {
+    if no_root() {
+        return;
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| nothing_changed(false, false));
+        scope.spawn(|| nothing_changed(true, true));
+        scope.spawn(|| a_file_changed(false));
+        scope.spawn(|| a_file_changed(true));
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| a_disk_changed(false));
+        scope.spawn(|| a_disk_changed(true));
+        scope.spawn(the_draft_was_overwritten);
+        scope.spawn(the_disk_was_overwritten);
+    });
+}
+
+fn nothing_changed(from_disk: bool, to_disk: bool) {
+    let interrupted = Interrupted::new(from_disk, to_disk);
+    let ran = interrupted.ends_well(interrupted.copy(), true, &interrupted.content);
+    assert!(ran.bytes("target_written") < SIZE_BYTES, "{:#}", ran.report);
+}
+
+/// The refusal stands until the user decides.
+#[track_caller]
+fn refused_until_restart(interrupted: &Interrupted, content: &[u8]) {
+    for _ in 0..2 {
+        let ran = interrupted.copy().run_to(5);
+        assert_eq!(ran.report["outcome"], "source_changed");
+        ran.says(&["add --restart to begin anew"]);
+        assert_eq!(interrupted.left().len(), 2, "what was brought over stays");
+    }
+    interrupted.ends_well(interrupted.copy().arg("--restart"), false, content);
+}
+
+fn a_file_changed(to_disk: bool) {
+    let interrupted = Interrupted::new(false, to_disk);
+    // To other bytes and fewer.
+    let mut content = interrupted.content.clone();
+    content[7] ^= 1;
+    if !to_disk {
+        content.truncate((SIZE_BYTES - MIB) as usize);
+    }
+    fs::write(&interrupted.source, &content).unwrap();
+    if to_disk {
+        content.truncate(SIZE_BYTES as usize);
+    }
+    refused_until_restart(&interrupted, &content);
+}
+
+fn a_disk_changed(to_disk: bool) {
+    let interrupted = Interrupted::new(true, to_disk);
+    // Its first chunk has been brought over, and is read once more.
+    let mut content = interrupted.content.clone();
+    content[CHUNK_BYTES as usize / 2] ^= 1;
+    interrupted.disks[0].write_at(CHUNK_BYTES / 2, &content[CHUNK_BYTES as usize / 2..][..1]);
+    refused_until_restart(&interrupted, &content);
+}
+
+fn the_draft_was_overwritten() {
+    let interrupted = Interrupted::new(false, false);
+    let draft = interrupted.left().into_iter().max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    File::options().write(true).open(&draft).unwrap().write_all_at(b"by hand", 3 * PIECE).unwrap();
+    interrupted.ends_well(interrupted.copy(), false, &interrupted.content);
+}
+
+fn the_disk_was_overwritten() {
+    let interrupted = Interrupted::new(false, true);
+    interrupted.disks[0].write_at(3 * CHUNK_BYTES + 5, b"by hand");
+    interrupted.ends_well(interrupted.copy(), false, &interrupted.content);
+}
+
+/// In place as well: what an interrupted run has compared is not compared again.
+#[test]
+fn a_sync_that_was_interrupted() {
+    if no_root() {
+        return;
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| sync_interrupted(false));
+        scope.spawn(|| sync_interrupted(true));
+    });
+}
+
+fn sync_interrupted(to_disk: bool) {
+    let link = Link::up(settings(Some(400_000_000))).unwrap();
+    let (place, host) = (place(), Host::behind(&link));
+    let content = content(SIZE_BYTES, 2);
+    let (source, image) = (place.path().join("source"), place.path().join("disk.img"));
+    fs::write(&source, &content).unwrap();
+    fs::write(&image, vec![0xaa; SIZE_BYTES as usize]).unwrap();
+    let disk = to_disk.then(|| Disk::attach(&image, 512, &[]));
+    let target = disk.as_ref().map_or(image.clone(), |disk| disk.path.clone());
+    let sync = || {
+        let copy = Copy::verb(link.near().command(HAKOBU), "sync").to(&host);
+        copy.arg(&source).arg(host.at(&target))
+    };
+    let left = || disk.as_ref().map_or_else(|| drafts(place.path()), Disk::remembered);
+    let mut running = sync().start();
+    running.wait_until_under_way();
+    wait_until("something is remembered", Duration::from_secs(60), || recorded_bytes(&left()) > 0);
+    running.signal(Signal::INT);
+    assert_eq!(running.end().code, Some(130));
+    host.wait_for_no_agent();
+    assert!(!left().is_empty());
+    link.change(settings(None)).unwrap();
+    let ran = sync().run_to(0);
+    assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
+    assert_eq!(ran.report["digest_blake3"], b3sum(&content), "{:#}", ran.report);
+    assert!(ran.bytes("source_read") < SIZE_BYTES && ran.bytes("target_read") < SIZE_BYTES);
+    assert_eq!(b3sum_of(&target, u64::MAX), b3sum(&content));
+    assert_eq!(left(), Vec::<PathBuf>::new());
+}
+
+/// The ID of a disk without a name of its own is made of what is on it, and changes while it is written to. The
+/// same command goes on all the same, and another one does not.
+#[test]
+fn the_id_that_was_confirmed() {
+    if no_root() {
+        return;
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| id_confirmed(40 * MIB));
+        scope.spawn(|| id_confirmed(SIZE_BYTES));
+    });
+}
+
+fn id_confirmed(size_bytes: u64) {
+    let link = Link::up(settings(Some(200_000_000))).unwrap();
+    let (place, host) = (place(), Host::behind(&link));
+    let mut content = content(size_bytes, 3);
+    content[..512].copy_from_slice(&table(1));
+    let source = place.path().join("source");
+    fs::write(&source, &content).unwrap();
+    let disk = Disk::full_of(place.path(), "disk", 0xaa, size_bytes, 512);
+    disk.write_at(0, &table(2));
+    let id = disk.id();
+    let copy = |id: &str| {
+        let copy = Copy::across(&link).to(&host).args(["--confirm", id]);
+        copy.arg(&source).arg(host.at(&disk.path))
+    };
+    let mut running = copy(&id).start();
+    running.wait_until_under_way();
+    running.signal(Signal::KILL);
+    assert_eq!(running.end().code, None);
+    host.wait_for_no_agent();
+    assert_ne!(disk.id(), id, "the table has been overwritten");
+    link.change(settings(None)).unwrap();
+    let copy_unconfirmed = Copy::across(&link).to(&host).arg(&source).arg(host.at(&disk.path));
+    copy_unconfirmed.run_to(6).says(&["holds data: MBR"]);
+    copy("made.0123456789abcdef").run_to(6).says(&["the confirmed device is"]);
+    copy(&id).run_to(0);
+    assert_bytes(&disk.bytes(), &content);
+    assert_eq!(disk.remembered(), Vec::<PathBuf>::new());
+    copy(&id).run_to(6);
+}
+
+/// What a copy has left is of no use to a sync, and does not stay for ever.
+#[test]
+fn a_sync_after_a_copy_that_was_interrupted() {
+    if no_root() {
+        return;
+    }
+    let interrupted = Interrupted::new(false, false);
+    fs::write(&interrupted.target, "older").unwrap();
+    let sync = Copy::verb(interrupted.link.near().command(HAKOBU), "sync").to(&interrupted.host);
+    let sync = sync.arg(&interrupted.source).arg(interrupted.host.at(&interrupted.target));
+    interrupted.ends_well(sync, false, &interrupted.content);
+}
+
+/// What one job has brought over is gone when another one writes to the same disk.
+#[test]
+fn another_job_to_the_same_disk() {
+    if no_root() {
+        return;
+    }
+    for options in ["", "--verify none"] {
+        let interrupted = Interrupted::with(options, false, true);
+        let other = interrupted.place.path().join("other");
+        let content = content(SIZE_BYTES / 2, 4);
+        fs::write(&other, &content).unwrap();
+        let disk = &interrupted.disks[0];
+        Copy::new().arg(&other).arg(&disk.path).run_to(0);
+        assert_eq!(disk.remembered(), Vec::<PathBuf>::new());
+        let ran = interrupted.copy().options(options).run_to(0);
+        assert_eq!(ran.report["resumed"], false);
+        assert_bytes(&disk.bytes(), &interrupted.content);
+    }
+}
+
+/// On one machine, where blocks cannot be shared: a copy that was killed goes on as well.
+#[test]
+fn on_one_machine() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let source = file(&place.path().join("source"), 1500 * MIB);
+    let target = place.path().join("target");
+    let copy = || Copy::new().arg(&source).arg(&target);
+    let running = copy().start();
+    wait_until("something is remembered", Duration::from_secs(60), || {
+        running.assert_unfinished();
+        recorded_bytes(&drafts(place.path())) > 0
+    });
+    running.signal(Signal::KILL);
+    assert_eq!(running.end().code, None);
+    let ran = copy().run_to(0);
+    assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
+    assert_eq!(b3sum_of(&target, u64::MAX), b3sum_of(&source, u64::MAX));
+    assert_eq!(ran.report["digest_blake3"], b3sum_of(&source, u64::MAX));
+    assert!(drafts(place.path()).is_empty());
+}

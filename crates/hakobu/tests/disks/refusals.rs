@@ -1,0 +1,310 @@
+//! Whatever speaks against writing to a disk, or reading it, is said before the first byte.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use hakobu_testkit::sshd::no_root;
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, mknodat};
+
+use crate::bench::*;
+use crate::program::*;
+
+/// A source, and a disk that must not be touched.
+struct Case {
+    place: tempfile::TempDir,
+    image: PathBuf,
+    host: Host,
+}
+
+impl Case {
+    fn new() -> Self {
+        let (place, host) = (place(), Host::up());
+        let image = place.path().join("disk.img");
+        fs::write(&image, content(5 * MIB, 1)).unwrap();
+        Self { place, image, host }
+    }
+
+    fn disk(&self, name: &str) -> Disk {
+        Disk::full_of(self.place.path(), name, 0xaa, 6 * MIB, 512)
+    }
+
+    /// Refused here and there, by a copy and in place, with these words; and nothing is written.
+    #[track_caller]
+    fn refused(&self, source: &Path, target: &Path, options: &[&str], words: &[&str]) {
+        let before = fs::read(target).ok();
+        for way in [Way::Here, Way::Push, Way::Pull] {
+            let verb = if way == Way::Push { Copy::sync() } else { Copy::new() };
+            let ran = verb.to(&self.host).args(options).args(way.typed(&self.host, source, target)).run_to(6);
+            assert_eq!(ran.report["outcome"], "refused");
+            ran.says(words);
+            // The place is named as it was typed.
+            let named = if way == Way::Push { self.host.at(target) } else { target.as_os_str().to_owned() };
+            let source_named =
+                if way == Way::Pull { self.host.at(source) } else { source.as_os_str().to_owned() };
+            let at = ran.report["error"]["at"].as_str().unwrap();
+            assert!(OsStr::new(at) == named || OsStr::new(at) == source_named, "{way:?} {at}");
+            assert!(!ran.err.contains("done:"), "{}", ran.err);
+        }
+        assert_eq!(fs::read(target).ok(), before, "nothing was written");
+    }
+}
+
+#[test]
+fn a_mounted_disk() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let mounted = Mounted::of_size(case.place.path(), "ext4", 8 * MIB);
+    let target = mounted.disk.as_ref().unwrap();
+    let words = ["is mounted at", mounted.at.to_str().unwrap(), "unmount it first (umount "];
+    let id = target.id();
+    case.refused(&case.image, &target.path, &["--confirm", &id], &words);
+}
+
+#[test]
+fn swap_space_in_use() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let target = case.disk("swap");
+    tool("mkswap", [&target.path]);
+    tool("swapon", [&target.path]);
+    let id = target.id();
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let words = ["is swap space in use", "swapoff ", target.path.to_str().unwrap()];
+        case.refused(&case.image, &target.path, &["--confirm", &id], &words);
+        let source = target.path.as_path();
+        case.refused(source, &case.place.path().join("new.img"), &[], &["is swap space in use", "--live"]);
+    }));
+    tool("swapoff", [&target.path]);
+    refused.unwrap();
+}
+
+#[test]
+fn a_disk_behind_a_loop_device() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let target = case.disk("below");
+    let above = Disk::attach(&target.path, 512, &[]);
+    let words = ["is behind the loop device", above.path.to_str().unwrap(), "losetup -d"];
+    case.refused(&case.image, &target.path, &[], &words);
+}
+
+#[test]
+fn a_disk_that_takes_no_writes() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let backing = case.place.path().join("read-only");
+    fs::write(&backing, vec![0xaa; 6 * MIB as usize]).unwrap();
+    let target = Disk::attach(&backing, 512, &["--read-only"]);
+    case.refused(&case.image, &target.path, &[], &["takes no writes", "blockdev --setrw"]);
+}
+
+#[test]
+fn a_disk_that_is_too_small() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let target = Disk::full_of(case.place.path(), "small", 0xaa, 5 * MIB - 512, 512);
+    let words = ["5242368 bytes", "512 B less than the 5242880 of the source", "take a larger one"];
+    case.refused(&case.image, &target.path, &[], &words);
+    let empty = case.place.path().join("empty");
+    fs::write(&empty, "").unwrap();
+    let none = Disk::attach(&empty, 512, &[]);
+    case.refused(&case.image, &none.path, &[], &["there is no medium in it"]);
+    case.refused(&none.path, &case.place.path().join("new.img"), &[], &["there is no medium in it"]);
+}
+
+#[test]
+fn the_source_by_another_name() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let disk = case.disk("disk");
+    let (node, link) = (case.place.path().join("node"), case.place.path().join("link"));
+    make_node(&node, &disk);
+    std::os::unix::fs::symlink(&disk.path, &link).unwrap();
+    let second = Disk::attach(&disk.backing, 512, &[]);
+    for name in [&disk.path, &node, &link, &second.path] {
+        case.refused(&disk.path, name, &[], &["is the source itself"]);
+        case.refused(name, &disk.path, &[], &["is the source itself"]);
+    }
+    // The file behind it is the same as well.
+    case.refused(&disk.backing, &disk.path, &[], &["is the source itself"]);
+    // A part of it.
+    let part = Disk::attach(&disk.backing, 512, &["--offset", "1048576", "--sizelimit", "1048576"]);
+    case.refused(&part.path, &disk.path, &[], &["name another target"]);
+    let above = Disk::attach(&disk.path, 512, &[]);
+    case.refused(&disk.path, &above.path, &[], &["is a part of the source"]);
+}
+
+fn make_node(path: &Path, disk: &Disk) {
+    let number = disk.identity().number;
+    let number = rustix::fs::makedev(number.major, number.minor);
+    mknodat(CWD, path, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, number).unwrap();
+}
+
+#[test]
+fn a_disk_that_holds_data() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let target = case.disk("disk");
+    make_file_system("ext4", &target.path);
+    let id = target.id();
+    let words = ["holds data: ext4", "All of it would be lost", "--confirm ", &id];
+    case.refused(&case.image, &target.path, &[], &words);
+    case.refused(
+        &case.image,
+        &target.path,
+        &["--confirm", "made.0123456789abcdef"],
+        &["the confirmed device is made.0123456789abcdef, but", &id],
+    );
+    let other = case.disk("other").id();
+    case.refused(&case.image, &target.path, &["--confirm", &other], &["the confirmed device is", &other]);
+    // The right one among several.
+    Copy::new().args(["--confirm", &other, "--confirm", &id]).arg(&case.image).arg(&target.path).run_to(0);
+    assert_bytes(&target.bytes()[..5 * MIB as usize], &content(5 * MIB, 1));
+    assert!(target.remembered().is_empty());
+    // What is not known to be anything is overwritten, but not if another disk was meant.
+    let unknown = case.disk("unknown");
+    case.refused(&case.image, &unknown.path, &["--confirm", &id], &["the confirmed device is"]);
+    Copy::new().arg(&case.image).arg(&unknown.path).run_to(0);
+}
+
+#[test]
+fn a_mistyped_name() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    for name in ["/dev/lopo0", "/dev/disk-by-mistake"] {
+        let name = Path::new(name);
+        case.refused(
+            &case.image,
+            name,
+            &[],
+            &["is no device, and what is written there would be a file in memory"],
+        );
+        assert!(!name.exists());
+    }
+    let disk = case.disk("disk");
+    case.refused(&disk.path, Path::new("/dev/lopo0"), &[], &["look for the right name"]);
+    // In the file system of the devices, but not with the devices.
+    assert!(case.image.starts_with("/dev/shm"));
+}
+
+#[test]
+fn sectors_of_another_size() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let source = case.disk("source");
+    let target = Disk::full_of(case.place.path(), "target", 0xaa, 8 * MIB, 4096);
+    // Without a table nothing counts in sectors.
+    Copy::new().arg(&source.path).arg(&target.path).run_to(0);
+    source.write_at(0, &table(1));
+    let words = ["has sectors of 4096 bytes, the source has 512", "its partition table counts in them"];
+    let id = target.id();
+    case.refused(&source.path, &target.path, &["--confirm", &id], &words);
+    // An image does not count.
+    Copy::new().arg(&source.path).arg(case.place.path().join("new.img")).run_to(0);
+}
+
+#[test]
+fn a_source_that_is_mounted() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let mounted = Mounted::of_size(case.place.path(), "ext4", 8 * MIB);
+    let source = &mounted.disk.as_ref().unwrap().path;
+    let image = case.place.path().join("new.img");
+    case.refused(source, &image, &[], &["is mounted for writing at", "--live"]);
+    assert!(!image.exists());
+    Copy::verify().arg(source).arg(&case.image).run_to(6).says(&["is mounted for writing at", "--live"]);
+    let ran = Copy::new().arg("--live").arg(source).arg(&image).run_to(0);
+    ran.says(&["the copy may mix old and new"]);
+    tool("mount", [OsStr::new("-o"), OsStr::new("remount,ro"), mounted.at.as_os_str()]);
+    Copy::new().arg(source).arg(&image).run_to(0);
+    // What the file system has in memory of its device is not all on it.
+    assert_eq!(b3sum_of(&image, u64::MAX), b3sum_of(&mounted.disk.as_ref().unwrap().backing, u64::MAX));
+}
+
+/// A process that has something open.
+struct Holder(Child);
+
+impl Holder {
+    fn of(path: &Path, redirection: &str) -> Self {
+        let line = format!("exec 3{redirection}\"$0\" && touch \"$1\" && exec sleep 600");
+        let ready = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let ready = std::env::temp_dir().join(format!("hakobu-held.{}.{ready}", std::process::id()));
+        let child = Command::new("sh").arg("-c").arg(line).arg(path).arg(&ready).spawn().unwrap();
+        wait_until("it is open", Duration::from_secs(10), || ready.exists());
+        fs::remove_file(ready).unwrap();
+        Self(child)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_disk_that_a_process_writes_to() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let disk = case.disk("disk");
+    {
+        let holder = Holder::of(&disk.path, "<>");
+        let id = holder.0.id().to_string();
+        let words = ["is open for writing by process", &id, "end that first"];
+        case.refused(&case.image, &disk.path, &[], &words);
+        let image = case.place.path().join("new.img");
+        case.refused(&disk.path, &image, &[], &["is open for writing by process", &id, "--live"]);
+        Copy::new().arg("--live").arg(&disk.path).arg(&image).run_to(0).says(&["may mix old and new"]);
+    }
+    // Who only reads is no obstacle.
+    let _holder = Holder::of(&disk.path, "<");
+    Copy::new().arg(&case.image).arg(&disk.path).run_to(0);
+    Copy::new().arg(&disk.path).arg(case.place.path().join("new.img")).run_to(0);
+}
+
+#[test]
+fn a_disk_that_is_locked() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let disk = case.disk("disk");
+    let held = fs::File::open(&disk.path).unwrap();
+    rustix::fs::flock(&held, FlockOperation::LockExclusive).unwrap();
+    let before = fs::read(&disk.backing).unwrap();
+    for way in [Way::Here, Way::Push] {
+        let ran = Copy::new().to(&case.host).args(way.typed(&case.host, &case.image, &disk.path)).run_to(6);
+        ran.says(&["another program holds its lock"]);
+    }
+    assert_eq!(fs::read(&disk.backing).unwrap(), before);
+    drop(held);
+    // What was begun and refused leaves nothing that a later run would take for its own.
+    Copy::new().arg(&case.image).arg(&disk.path).run_to(0);
+    assert!(disk.remembered().is_empty());
+}
