@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use hakobu_agent::request::CopyRequest;
-use hakobu_core::error::Error;
+use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
 use hakobu_core::report::{Report, ReportEnd};
@@ -33,7 +33,16 @@ pub fn copy(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
         Ok(cancel) => cancel,
         Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
     };
-    let renderer = Renderer::new(render_settings(typed, mode)).with_machines(machines(&request));
+    let shown = render_settings(typed, mode);
+    let renderer = match request.target.is_stream() {
+        true if std::io::stdout().is_terminal() => {
+            let words = "standard output is a terminal; send it to a program or a file";
+            return exit::errors(&[Error::new(ErrorKind::Usage, "copying to", words).at("-")]);
+        }
+        true => Renderer::with_outputs(shown, Box::new(std::io::stderr()), Box::new(std::io::stderr())),
+        false => Renderer::new(shown),
+    }
+    .with_machines(machines(&request));
     let base = Report { started_at, ..base_report(&request, arguments) };
     let mut report = run::copy(&request, &renderer, cancel);
     complete(&mut report, base, began.elapsed());

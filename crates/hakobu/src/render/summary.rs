@@ -40,6 +40,7 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
 pub fn can_go_on(report: &Report) -> bool {
     let lost = |kind: &str| matches!(kind, "connection_lost" | "timed_out");
     !report.command.is_empty()
+        && report.target.typed != "-"
         && (report.outcome == Outcome::Interrupted
             || report.error.as_ref().is_some_and(|error| lost(&error.kind)))
 }

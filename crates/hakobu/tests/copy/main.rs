@@ -17,3 +17,4 @@ mod network;
 mod options;
 mod program;
 mod refusals;
+mod streams;

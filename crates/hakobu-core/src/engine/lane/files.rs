@@ -23,7 +23,7 @@ impl Worker<'_> {
         let job = self.shared.setup.job;
         let metadata = &file.source.metadata;
         let clone = self.may_clone(&file);
-        let keeps = !clone && file.kind != DraftKind::Sink;
+        let keeps = !clone && !matches!(file.kind, DraftKind::Sink | DraftKind::Stream);
         let journaled = keeps && file.size_bytes() >= JOURNALED_FROM_BYTES;
         let begin = Begin {
             path: file.target.clone(),
