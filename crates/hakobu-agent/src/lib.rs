@@ -30,4 +30,5 @@ mod plan;
 mod relay;
 mod sha256;
 mod strangers;
+mod stream;
 mod told;

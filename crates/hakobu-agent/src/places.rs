@@ -5,6 +5,7 @@ use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::{Event, Failure, Observer};
 
 use crate::party::Party;
+use crate::stream;
 
 /// Passes events on, and names places at the target in full.
 pub(crate) struct AtTarget<'a> {
@@ -16,8 +17,10 @@ pub(crate) struct AtTarget<'a> {
 
 impl Observer for AtTarget<'_> {
     fn event(&self, mut event: Event) {
-        if let Event::Failure(failure) = &mut event {
-            name_failure(failure, &self.root);
+        match &mut event {
+            Event::Failure(failure) => name_failure(failure, &self.root),
+            Event::Planned { path, .. } if self.root == stream::NAME => stream::NAME.clone_into(path),
+            _ => {}
         }
         self.observer.event(event);
     }
@@ -54,6 +57,7 @@ pub(crate) fn on(party: &Party, asked: &[u8], mut error: Error) -> Error {
 
 fn below(root: &[u8], path: &[u8]) -> Vec<u8> {
     match path {
+        _ if root == stream::NAME => root.to_vec(),
         b"." => root.to_vec(),
         _ if root.ends_with(b"/") => [root, path].concat(),
         _ => [root, b"/", path].concat(),

@@ -20,6 +20,7 @@ use crate::party::Party;
 use crate::places;
 use crate::request::{CopyRequest, Verify};
 use crate::ssh::Prompts;
+use crate::stream;
 
 /// What is to be done, and with whose leave.
 #[derive(Debug)]
@@ -125,7 +126,10 @@ impl Planner<'_> {
         trusted: bool,
     ) -> Result<Plan> {
         let path = request.target.path();
-        let target = party.look_at_target(path).map_err(|error| places::on(party, path, error))?;
+        let target = match request.target.is_stream() {
+            true => stream::look(),
+            false => party.look_at_target(path).map_err(|error| places::on(party, path, error))?,
+        };
         let landing = landing(request, sources, &target)?;
         let looks = (sources, &target);
         let disk = devices::check(request, looks, self.agreed, self.prompts, self.observer)?;
@@ -133,7 +137,10 @@ impl Planner<'_> {
         refuse_nesting(request, party, sources, (&root, &places))?;
         let mut grant = grant(sources, &places, &landing, trusted);
         grant.places.iter_mut().for_each(|place| place.device.clone_from(&disk));
-        let landed = party.name_of(&landed(&root, &places, &landing));
+        let landed = match landing.root {
+            LandingRoot::Stream => stream::NAME.to_vec(),
+            _ => party.name_of(&landed(&root, &places, &landing)),
+        };
         let resolved = party.name_of(&target.resolved);
         let replaced = |path: &EntryPath| {
             sources.iter().zip(&places).any(|(source, place)| place == path && source.entry.is_root())
@@ -204,6 +211,10 @@ impl Plan {
             hasher.update(text);
         };
         names.iter().for_each(|(_, identity)| take(identity));
+        if request.target.is_stream() {
+            // Any number of processes may read the same source.
+            take(&std::process::id().to_le_bytes());
+        }
         if request.pairs.is_empty() {
             take(&self.target);
             self.pairs.clear();
@@ -306,6 +317,7 @@ fn draft_kind(mode: Mode, landing: &Landing, source: &SourceLook, found: TargetF
     let content = matches!(source.kind, Kind::File | Kind::BlockDevice);
     match (landing.root, mode) {
         (LandingRoot::Discard, _) => DraftKind::Sink,
+        (LandingRoot::Stream, _) => DraftKind::Stream,
         (_, Mode::Compare) => DraftKind::Compare,
         (LandingRoot::Device, _) => DraftKind::Device,
         (LandingRoot::Parent, Mode::Delta) if content && found == TargetFound::File => DraftKind::InPlace,
@@ -318,7 +330,7 @@ fn root_and_places(landing: &Landing, target: &TargetLook) -> Result<(Vec<u8>, V
     Ok(match landing.root {
         LandingRoot::Target => (target.resolved.clone(), landing.places.clone()),
         LandingRoot::Parent => (target.parent.clone(), landing.places.clone()),
-        LandingRoot::Discard | LandingRoot::Device => {
+        LandingRoot::Discard | LandingRoot::Device | LandingRoot::Stream => {
             (target.parent.clone(), vec![EntryPath::new(target.name.clone())?])
         }
     })

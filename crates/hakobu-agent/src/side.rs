@@ -14,6 +14,7 @@ use hakobu_core::endpoint::Endpoint;
 use hakobu_core::engine::{self, Clock, Setup, Summary};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
+use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode};
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
 use hakobu_proto::control::{
@@ -31,6 +32,7 @@ use crate::near::{RemoteTarget, lost};
 use crate::serve::serve;
 use crate::sha256::Sha256Sink;
 use crate::strangers::Strangers;
+use crate::stream;
 
 /// How long a handshake on a data connection may take.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -53,6 +55,8 @@ pub struct Side {
     /// The control connection to the machine that a run depends on.
     control: Option<OwnedFd>,
     stop: Stop,
+    /// Whether a target may be this process's standard output.
+    to_stdout: bool,
 }
 
 /// Stops whatever a [`Side`] is doing, from any thread.
@@ -134,7 +138,15 @@ struct Session {
 impl Side {
     /// A side for work on this machine alone.
     pub fn new(stop: Stop) -> Self {
-        Self { identity: None, listener: None, serving: None, connections: None, control: None, stop }
+        Self {
+            identity: None,
+            listener: None,
+            serving: None,
+            connections: None,
+            control: None,
+            stop,
+            to_stdout: false,
+        }
     }
 
     /// A side with a throw-away certificate, for work with other machines.
@@ -146,6 +158,13 @@ impl Side {
         let mut side = Self::new(stop);
         side.identity = Some(Arc::new(identity));
         Ok(side)
+    }
+
+    /// Lets a target be this process's standard output: never in an agent, which speaks there.
+    #[must_use]
+    pub fn to_stdout(mut self, allowed: bool) -> Self {
+        self.to_stdout = allowed;
+        self
     }
 
     /// The fingerprint that the other side has to expect.
@@ -192,8 +211,7 @@ impl Side {
     pub fn serve(&mut self, request: &ServeRequest) -> Result<Capabilities> {
         self.end_serving();
         let _lock = JobLock::take(&request.job)?;
-        let options = target_options(&request.job);
-        let target = LocalTarget::open(&machine::path(&request.root), request.grant.clone(), options)?;
+        let target = self.open_target(&request.root, &request.grant, &request.job)?;
         let capabilities = target.capabilities().clone();
         let session = Arc::new(Session {
             target,
@@ -337,8 +355,7 @@ impl Side {
         };
         let prepared = lock.and_then(|lock| {
             let source = open_source(&request.roots, &request.job)?;
-            let options = target_options(&request.identity);
-            let target = LocalTarget::open(&machine::path(&request.root), request.grant.clone(), options)?;
+            let target = self.open_target(&request.root, &request.grant, &request.identity)?;
             Ok((lock, source, target))
         });
         let (_lock, source, target) = match prepared {
@@ -346,6 +363,11 @@ impl Side {
             Err(error) => return failed(error),
         };
         self.run_with(&source, &target, &request.job, observer)
+    }
+
+    fn open_target(&self, root: &[u8], grant: &Grant, job: &[u8; 16]) -> Result<LocalTarget> {
+        let target = LocalTarget::open(&machine::path(root), grant.clone(), target_options(job))?;
+        Ok(if self.to_stdout { target.with_stream(stream::stdout()?) } else { target })
     }
 
     /// Takes a digest that lanes cannot share.

@@ -25,6 +25,7 @@ use crate::plan::{self, Plan, Planner};
 use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Verify};
 use crate::side::{Side, Stop};
 use crate::ssh::Prompts;
+use crate::stream;
 use crate::told::Told;
 
 /// From this round trip on, connections are limited by their windows rather than by the processor.
@@ -258,7 +259,10 @@ impl Attempt<'_, '_> {
         let job = self.job(&mut parties, &plan);
         let Plan { identity, roots, root, grant, .. } = plan;
         transfer.verified = job.digest && !job.dry_run;
-        let named_root = parties.target().name_of(&root);
+        let named_root = match self.request.target.is_stream() {
+            true => stream::NAME.to_vec(),
+            false => parties.target().name_of(&root),
+        };
         let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
         let mut ran = match parties.target {
             None => {
@@ -360,7 +364,10 @@ impl Attempt<'_, '_> {
         let (source, target) = plan::hosts(self.request)?;
         if source == target {
             let source = match source {
-                None => Party::Here(Box::new(Side::new(self.stop()))),
+                None => {
+                    let to_stdout = self.request.target.is_stream();
+                    Party::Here(Box::new(Side::new(self.stop()).to_stdout(to_stdout)))
+                }
                 Some(_) => self.party(source)?,
             };
             return Ok(Parties { source, target: None });
@@ -376,7 +383,8 @@ impl Attempt<'_, '_> {
 
     fn party(&mut self, host: Option<&SshHost>) -> Result<Party> {
         let Some(host) = host else {
-            return Ok(Party::Here(Box::new(Side::with_identity(self.stop())?)));
+            let side = Side::with_identity(self.stop())?;
+            return Ok(Party::Here(Box::new(side.to_stdout(self.request.target.is_stream()))));
         };
         let request = self.request;
         let login = Login { time_limit: self.login_limit, ..Login::of(request, host) };
@@ -419,6 +427,10 @@ impl Attempt<'_, '_> {
     }
 
     fn lanes(&self, parties: &mut Parties) -> u16 {
+        if self.request.target.is_stream() {
+            self.decided("lanes: 1".to_owned(), "standard output takes its bytes in order".to_owned());
+            return 1;
+        }
         if let Lanes::Count(count) = self.request.lanes {
             return count.clamp(1, LANES_MAX);
         }

@@ -171,6 +171,9 @@ pub enum DraftKind {
     InPlace,
     /// An existing file or block device that is only compared, never written.
     Compare,
+    /// The standard output of the process that opened the target: it takes its bytes in order,
+    /// from one lane.
+    Stream,
 }
 
 impl DraftKind {

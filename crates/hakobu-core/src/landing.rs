@@ -48,6 +48,8 @@ pub enum TargetFound {
     BlockDevice,
     /// A FIFO, a socket or something else.
     Special,
+    /// Standard output.
+    Stream,
 }
 
 /// The existing directory, or the sink, that all places are named from.
@@ -61,6 +63,8 @@ pub enum LandingRoot {
     Discard,
     /// A block device: it is written to.
     Device,
+    /// Standard output: content goes there in order.
+    Stream,
 }
 
 /// Where everything lands.
@@ -111,6 +115,9 @@ pub fn land(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) 
         TargetFound::BlockDevice if single && has_content(sources[0].kind) => {
             Ok(as_target(LandingRoot::Device, EntryPath::root()))
         }
+        TargetFound::Stream if single && has_content(sources[0].kind) => {
+            Ok(as_target(LandingRoot::Stream, EntryPath::root()))
+        }
         _ => Err(why_not_onto(sources, target, found)),
     }
 }
@@ -128,6 +135,9 @@ fn why_not_onto(sources: &[SourceFound<'_>], target: &Location, found: TargetFou
         }
         TargetFound::CharacterDevice { null: true } => {
             (ErrorKind::Usage, "it takes the content of one file at a time")
+        }
+        TargetFound::Stream => {
+            (ErrorKind::Usage, "standard output takes the content of one file or one device")
         }
         TargetFound::CharacterDevice { .. } | TargetFound::Special => {
             (ErrorKind::Usage, "writing to a device, FIFO or socket is not in this version; /dev/null is")

@@ -80,7 +80,7 @@ fn carry_out(root: &Path, sources: &[Location], target: &Location) -> Result<()>
     let base = match landing.root {
         LandingRoot::Target => target.path().to_vec(),
         LandingRoot::Parent => target.parent_path().unwrap(),
-        LandingRoot::Discard | LandingRoot::Device => unreachable!(),
+        LandingRoot::Discard | LandingRoot::Device | LandingRoot::Stream => unreachable!(),
     };
     let base = root.join(std::ffi::OsStr::from_bytes(&base));
     assert!(base.is_dir(), "the root must be there already");

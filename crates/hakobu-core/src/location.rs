@@ -32,6 +32,8 @@ pub enum Place {
         #[serde(with = "serde_bytes_vec")]
         path: Vec<u8>,
     },
+    /// Standard input or output, typed `-`.
+    Stream,
     /// A path on a machine that ssh reaches.
     Ssh {
         /// Which machine, and as whom.
@@ -75,7 +77,7 @@ impl Location {
     #[must_use]
     pub fn beside(&self, path: &[u8]) -> Self {
         match &self.place {
-            Place::Local { .. } => Self::local(path),
+            Place::Local { .. } | Place::Stream => Self::local(path),
             Place::Ssh { host, .. } => {
                 let place = Place::Ssh { host: host.clone(), path: path.to_vec() };
                 Self { typed: [host.destination().as_bytes(), b":", path].concat(), place }
@@ -97,15 +99,21 @@ impl Location {
     pub fn path(&self) -> &[u8] {
         match &self.place {
             Place::Local { path } | Place::Ssh { path, .. } => path,
+            Place::Stream => b"-",
         }
     }
 
     /// The machine, or `None` when it is this one.
     pub fn ssh_host(&self) -> Option<&SshHost> {
         match &self.place {
-            Place::Local { .. } => None,
+            Place::Local { .. } | Place::Stream => None,
             Place::Ssh { host, .. } => Some(host),
         }
+    }
+
+    /// Whether it is standard input or output.
+    pub fn is_stream(&self) -> bool {
+        self.place == Place::Stream
     }
 
     /// Whether the path ends in `/`, `/.` or is `.`: it can only be a directory.
@@ -200,7 +208,7 @@ fn place_of(typed: &[u8]) -> Result<Place> {
         return Err(usage("a NUL byte cannot be part of it"));
     }
     if typed == b"-" {
-        return Err(usage("standard input and output are not in this version; a file named - is ./-"));
+        return Ok(Place::Stream);
     }
     if let Some((scheme, rest)) = split_scheme(typed) {
         return scheme_place(&scheme, rest);

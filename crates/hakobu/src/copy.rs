@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_agent::request::CopyRequest;
 use hakobu_agent::transfer::Surroundings;
-use hakobu_core::error::Error;
+use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
 use hakobu_core::report::{Report, ReportEnd};
@@ -46,7 +46,16 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         Ok(cancel) => cancel,
         Err(error) => return not_begun(&[Error::io("installing signal handlers", &error)], job),
     };
-    let renderer = Renderer::new(render_settings(typed, mode)).with_machines(machines(&request));
+    let shown = render_settings(typed, mode);
+    let renderer = match request.target.is_stream() {
+        true if std::io::stdout().is_terminal() => {
+            let words = "standard output is a terminal; send it to a program or a file";
+            return exit::errors(&[Error::new(ErrorKind::Usage, "copying to", words).at("-")]);
+        }
+        true => Renderer::with_outputs(shown, Box::new(std::io::stderr()), Box::new(std::io::stderr())),
+        false => Renderer::new(shown),
+    }
+    .with_machines(machines(&request));
     let base = Report { started_at, ..base_report(&request, arguments) };
     let mut terminal = Terminal { cancel: cancel.clone() };
     let (mut report, renderer) = match job {

@@ -3,7 +3,8 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hakobu_agent::disks::DisksRequest;
 use hakobu_agent::passes::Passes;
@@ -20,6 +21,8 @@ use hakobu_core::units::{format_rate_and_bits, parse_bytes, parse_duration};
 use crate::cli::{CopyArguments, DigestArguments, DisksArguments, LoginArguments};
 use crate::{pairs, shell};
 
+/// The answer to `-` where nothing is written to it.
+const NO_INPUT: &str = "standard input is not read in this version; a file named - is ./-";
 /// The kinds that `--require` knows.
 const REQUIREMENTS: [LossKind; 6] =
     [LossKind::Xattr, LossKind::Acl, LossKind::HardLinks, LossKind::Holes, LossKind::Owner, LossKind::SetId];
@@ -44,6 +47,7 @@ pub fn request(
     if let Some(file) = &typed.pairs {
         request.pairs = found.keep(pairs::read(file)).unwrap_or_default();
     }
+    check_streams(&mut request, typed, &mut found);
     if mode != Mode::Copy && typed.sources.len() > 1 {
         found.usage("SOURCE", "there is one source in this version");
     }
@@ -75,11 +79,35 @@ pub fn request(
         None if typed.detach => request.retry_for = RETRY_FOR_DETACHED,
         None => {}
     }
+    if request.target.is_stream() {
+        // What has gone out cannot be taken back.
+        request.retry_for = Duration::ZERO;
+    }
     found.login(&typed.login, environment_ssh, &mut request);
     request.data_address =
         typed.data_address.as_deref().and_then(|address| found.keep(data_address(address)));
     (request.data_port, request.dry_run) = (typed.data_port, typed.dry_run);
     found.or(request)
+}
+
+/// Standard output can be the target of `copy`, of one file or disk.
+fn check_streams(request: &mut CopyRequest, typed: &CopyArguments, found: &mut Findings) {
+    let in_pairs = request.pairs.iter().any(|(source, target)| source.is_stream() || target.is_stream());
+    if in_pairs || request.sources.iter().any(Location::is_stream) {
+        found.usage("-", NO_INPUT);
+    }
+    if !request.target.is_stream() {
+        return;
+    }
+    if request.mode != Mode::Copy {
+        found.usage("-", "standard output can only be copied to");
+    }
+    if typed.verify.as_deref() == Some("medium") {
+        found.usage("--verify", "nothing can be read back from standard output");
+    }
+    if typed.report.as_deref() == Some(Path::new("-")) {
+        found.usage("--report", "standard output is the target; name a file");
+    }
 }
 
 /// The request that the arguments of `digest` stand for.
@@ -93,6 +121,9 @@ pub fn digest_request(
     let mut found = Findings::default();
     let location = found.keep(Location::parse(typed.location.as_bytes())).unwrap_or_default();
     let algorithm = Algorithm::from_name(&typed.algorithm).unwrap_or_default();
+    if location.is_stream() {
+        found.usage("-", NO_INPUT);
+    }
     let mut request = hakobu_agent::digest::request(location, algorithm);
     request.live = typed.live;
     request.skip_unreadable = typed.on_read_error == "skip";

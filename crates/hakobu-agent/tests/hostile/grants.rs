@@ -222,6 +222,20 @@ fn owners() {
     session.end(&["root/tree/packed", "root/tree/large", "root/tree/old"]);
 }
 
+/// An agent speaks to its controller on standard output: no engine gets hold of that.
+#[test]
+fn standard_output_is_not_to_be_had() {
+    let session = Session::new();
+    let mut peer = session.peer();
+    let begin = Begin { kind: DraftKind::Stream, ..Begin::file(path("name"), 4) };
+    peer.send(kind::BEGIN, 0, &data::Begin { draft: 1, begin }, &[]);
+    let answer = peer.answer();
+    assert_eq!(answer.kind, kind::FAILED);
+    let error: hakobu_core::error::Error = data::decode(&answer.meta).unwrap();
+    assert_eq!(error.kind, ErrorKind::Refused);
+    session.end(&[]);
+}
+
 /// Who may write to `/dev/null` may not put a file in its place. Making a device needs root.
 #[test]
 fn a_device_is_not_replaced() {

@@ -39,7 +39,9 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
 /// Whether the same command goes on where this run stopped.
 pub fn can_go_on(report: &Report) -> bool {
     let kind = report.error.as_ref().map(|error| error.kind.as_str());
-    !report.command.is_empty() && report::can_go_on(report.outcome, kind)
+    // What was written to standard output is gone.
+    let kept = !report.command.is_empty() && report.target.typed != "-";
+    kept && report::can_go_on(report.outcome, kind)
 }
 
 fn outcome_words(report: &Report) -> &'static str {

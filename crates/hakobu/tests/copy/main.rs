@@ -19,3 +19,4 @@ mod options;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;
+mod streams;

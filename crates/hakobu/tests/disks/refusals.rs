@@ -34,7 +34,13 @@ impl Case {
     /// Refused here and there, by a copy and in place, with these words; and nothing is written.
     #[track_caller]
     fn refused(&self, source: &Path, target: &Path, options: &[&str], words: &[&str]) {
-        let before = fs::read(target).ok();
+        // A mounted file system writes to its disk by itself.
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let still = || {
+            let mounted = mounts.lines().any(|line| line.starts_with(&format!("{} ", target.display())));
+            if mounted { None } else { fs::read(target).ok() }
+        };
+        let before = still();
         for way in [Way::Here, Way::Push, Way::Pull] {
             let verb = if way == Way::Push { Copy::sync() } else { Copy::new() };
             let ran = verb.to(&self.host).args(options).args(way.typed(&self.host, source, target)).run_to(6);
@@ -48,7 +54,7 @@ impl Case {
             assert!(OsStr::new(at) == named || OsStr::new(at) == source_named, "{way:?} {at}");
             assert!(!ran.err.contains("done:"), "{}", ran.err);
         }
-        assert_eq!(fs::read(target).ok(), before, "nothing was written");
+        assert!(still() == before, "something was written");
     }
 }
 

@@ -24,7 +24,8 @@ impl Worker<'_> {
         let job = self.shared.setup.job;
         let metadata = &file.source.metadata;
         let clone = self.may_clone(&file);
-        let journaled = file.kind != DraftKind::Sink && file.size_bytes() >= JOURNALED_FROM_BYTES;
+        let keeps = !matches!(file.kind, DraftKind::Sink | DraftKind::Stream);
+        let journaled = keeps && file.size_bytes() >= JOURNALED_FROM_BYTES;
         let begin = Begin {
             path: file.target.clone(),
             size_bytes: file.size_bytes(),

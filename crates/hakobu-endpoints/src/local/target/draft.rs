@@ -16,6 +16,7 @@ use rustix::io::{Errno, pwritev, retry_on_intr};
 use super::attributes::Owner;
 use super::cover::Cover;
 use super::journal::Journal;
+use super::stream::stream_fault;
 use crate::local::draft_name::DraftName;
 use crate::local::fault::fault;
 
@@ -44,6 +45,8 @@ pub struct Draft {
     pub(super) owner: Owner,
     pub(super) size_bytes: u64,
     pub(super) written_bytes: AtomicU64,
+    /// How far a stream has come.
+    pub(super) streamed_bytes: Mutex<u64>,
     pub(super) verify_medium: bool,
     /// Whether something is there that is not part of the content: zeros have to be made.
     pub(super) stale: AtomicBool,
@@ -90,6 +93,7 @@ impl Draft {
             owner,
             size_bytes,
             written_bytes: AtomicU64::new(0),
+            streamed_bytes: Mutex::new(0),
             verify_medium: false,
             stale: AtomicBool::new(false),
             signed: AtomicBool::new(false),
@@ -149,7 +153,8 @@ impl Draft {
                 Ok(())
             }
             Err(errno) => {
-                let error = fault("writing", errno).at(&self.path);
+                let error = if self.is_stream() { stream_fault(errno) } else { fault("writing", errno) };
+                let error = error.at(&self.path);
                 self.progress().failed.get_or_insert_with(|| error.clone());
                 Err(error)
             }

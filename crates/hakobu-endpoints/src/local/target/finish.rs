@@ -22,7 +22,7 @@ impl Draft {
             DraftKind::File => self.publish(shared, attributes, lost),
             DraftKind::InPlace => self.settle(shared, attributes, lost),
             DraftKind::Device => self.release(shared),
-            DraftKind::Sink | DraftKind::Compare => Ok(()),
+            DraftKind::Sink | DraftKind::Compare | DraftKind::Stream => Ok(()),
         });
         match &done {
             Ok(()) => self.forget_journal(shared),

@@ -25,9 +25,10 @@ impl Draft {
         earlier.or_else(|| completes.then(Begun::default))
     }
 
-    /// Whether lanes write in large aligned steps past the page cache.
-    pub(crate) fn is_direct(&self) -> bool {
-        self.direct.is_some()
+    /// Whether lanes write in large aligned steps: past the page cache, or to a stream, of which
+    /// nothing can be taken back.
+    pub(crate) fn in_steps(&self) -> bool {
+        self.direct.is_some() || self.is_stream()
     }
 
     /// Whether everything is read back from the medium.
@@ -37,6 +38,10 @@ impl Draft {
 
     /// Writes bytes that have been taken, out of an aligned buffer.
     pub(crate) fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.is_stream() {
+            self.check()?;
+            return self.wrote(bytes.len() as u64, self.write_in_order(offset, bytes));
+        }
         let whole = match &self.direct {
             Some(_) if offset.is_multiple_of(ALIGNMENT as u64) => bytes.len() / ALIGNMENT * ALIGNMENT,
             _ => 0,
@@ -107,6 +112,7 @@ impl Draft {
         self.holes.store(true, Ordering::Release);
         let done = match self.kind {
             DraftKind::Sink => Ok(()),
+            DraftKind::Stream => self.zeros_in_order(extent),
             DraftKind::File if !self.stale.load(Ordering::Acquire) => Ok(()),
             _ => self.punch(extent),
         };

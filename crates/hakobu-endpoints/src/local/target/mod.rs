@@ -18,6 +18,7 @@ mod new_file;
 mod open;
 mod state;
 mod store;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -32,6 +33,7 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, Lane};
 use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
+use rustix::fd::OwnedFd;
 use rustix::fs::{StatVfs, fstatvfs};
 
 use super::beneath::Root;
@@ -82,6 +84,8 @@ pub(crate) struct Shared {
     lanes: AtomicU32,
     /// Whether files without a name may be tried.
     nameless: bool,
+    /// What may be written to in order, and is in no directory.
+    stream: Option<OwnedFd>,
 }
 
 impl LocalTarget {
@@ -100,8 +104,20 @@ impl LocalTarget {
         }
         let devices = Devices::new();
         let (drafts, bytes, lanes) = (Drafts::default(), AtomicU64::new(0), AtomicU32::new(0));
-        let shared =
-            Shared { root, root_path, grant, options, policy, drafts, devices, bytes, lanes, nameless: true };
+        let (nameless, stream) = (true, None);
+        let shared = Shared {
+            root,
+            root_path,
+            grant,
+            options,
+            policy,
+            drafts,
+            devices,
+            bytes,
+            lanes,
+            nameless,
+            stream,
+        };
         Ok(Self { shared: Arc::new(shared), capabilities })
     }
 
@@ -114,6 +130,16 @@ impl LocalTarget {
             shared.root.walk_only();
         }
         Ok(target)
+    }
+
+    /// Lets [`DraftKind::Stream`](hakobu_core::endpoint::DraftKind::Stream) be written to `stream`,
+    /// which no peer can ask for by itself.
+    #[must_use]
+    pub fn with_stream(mut self, stream: OwnedFd) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.stream = Some(stream);
+        }
+        self
     }
 
     /// Removes the drafts that are unfinished, except for what a later run can use, and takes no more, as when it is dropped: for a process
@@ -135,6 +161,13 @@ impl Endpoint for LocalTarget {
 
     fn open_lane(&self, _index: usize) -> Result<Box<dyn Lane>> {
         Ok(Box::new(self.lane()))
+    }
+
+    /// A stream that nobody reads would hold its lane for ever.
+    fn interrupt(&self) {
+        if self.shared.stream.is_some() {
+            self.shared.drafts.close();
+        }
     }
 }
 

@@ -54,8 +54,10 @@ impl Draft {
             DraftKind::Device => Self::device(shared, directory, name, begin)?,
             DraftKind::InPlace => Self::in_place(directory, name, begin)?,
             DraftKind::Compare => Self::compare(directory, name, begin)?,
+            DraftKind::Stream => Self::stream(shared, directory, name, begin)?,
         };
-        draft.verify_medium = begin.verify_medium && draft.kind != DraftKind::Sink;
+        draft.verify_medium =
+            begin.verify_medium && !matches!(draft.kind, DraftKind::Sink | DraftKind::Stream);
         if draft.verify_medium && draft.direct.is_none() {
             // The file is read back through this one as well.
             draft.direct = open_direct(&draft.file, OFlags::RDWR).filter(|_| draft.kind != DraftKind::File);

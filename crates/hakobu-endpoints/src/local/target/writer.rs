@@ -56,7 +56,7 @@ impl DraftWriter {
         if self.draft.verifies_medium() {
             self.remember(offset, bytes);
         }
-        if !self.draft.is_direct() {
+        if !self.draft.in_steps() {
             return self.draft.write_all_at(offset, &[bytes]);
         }
         self.draft.take(offset, bytes.len() as u64)?;
