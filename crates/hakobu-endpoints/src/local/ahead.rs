@@ -28,6 +28,11 @@ impl Ahead {
         Self { file, ready: VecDeque::new(), spare: Vec::new() }
     }
 
+    /// What is read.
+    pub(crate) fn file(&self) -> &OwnedFd {
+        &self.file
+    }
+
     /// The piece at `offset`, in the given buffer or another of the same size. Where it cannot be
     /// read so, the buffer comes back, and plain reading says why.
     pub(crate) fn read(
@@ -52,15 +57,6 @@ impl Ahead {
             Some((_, first)) => Err(first),
             None => Err(PieceBuffer::new()),
         }
-    }
-
-    /// The file, and room for a step, to read around what cannot be read.
-    pub(crate) fn file_and_room(&mut self) -> (&OwnedFd, &mut [u8]) {
-        self.spare.extend(self.ready.drain(..).map(|(_, buffer)| buffer));
-        if self.spare.is_empty() {
-            self.spare.push(PieceBuffer::new());
-        }
-        (&self.file, self.spare.last_mut().map_or(&mut [], PieceBuffer::room))
     }
 
     /// Reads up to the end of the chunk that the lane has taken: what is behind is another lane's.

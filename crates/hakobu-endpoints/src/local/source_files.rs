@@ -79,7 +79,7 @@ impl SourceFiles {
             Ok(()) => {}
             Err(Errno::IO | Errno::NODATA | Errno::ILSEQ) if file.tolerant => {
                 let room = &mut buffer.room()[..length];
-                match read_around(&mut open.medium(), extent.offset, room) {
+                match read_around(&open.medium(), extent.offset, room) {
                     Ok(ranges) => unreadable = ranges,
                     Err(errno) => return Err((fault("reading", errno), buffer)),
                 }
@@ -133,8 +133,8 @@ impl SourceFiles {
 
 impl OpenFile {
     /// As it is read where something is wrong with it.
-    fn medium(&mut self) -> Medium<'_> {
-        Medium { file: &self.file, direct: self.direct.as_mut().map(Ahead::file_and_room) }
+    fn medium(&self) -> Medium<'_> {
+        Medium { file: &self.file, direct: self.direct.as_ref().map(Ahead::file) }
     }
 }
 

@@ -14,11 +14,7 @@ const SECTOR_BYTES: usize = 512;
 ///
 /// # Errors
 /// What is no error of the medium, such as a device that has gone.
-pub(crate) fn read_around(
-    medium: &mut Medium<'_>,
-    begin: u64,
-    room: &mut [u8],
-) -> Result<Vec<Extent>, Errno> {
+pub(crate) fn read_around(medium: &Medium<'_>, begin: u64, room: &mut [u8]) -> Result<Vec<Extent>, Errno> {
     let mut unreadable: Vec<Extent> = Vec::new();
     let mut offset = begin;
     for block in room.chunks_mut(BLOCK_BYTES) {
@@ -45,25 +41,18 @@ pub(crate) fn read_around(
 pub(crate) struct Medium<'a> {
     /// The file.
     pub file: &'a OwnedFd,
-    /// The same past the page cache, with room for a step.
-    pub direct: Option<(&'a OwnedFd, &'a mut [u8])>,
+    /// The same past the page cache.
+    pub direct: Option<&'a OwnedFd>,
 }
 
 impl Medium<'_> {
     /// Whether all of it could be read.
-    fn try_read(&mut self, offset: u64, room: &mut [u8]) -> Result<bool, Errno> {
-        if let Some((direct, buffer)) = &mut self.direct {
-            let buffer = &mut buffer[..room.len()];
-            match fill(direct, offset, buffer) {
-                // Less than a sector of this device.
-                Err(Errno::INVAL) => {}
-                read => {
-                    room.copy_from_slice(buffer);
-                    return read;
-                }
-            }
+    fn try_read(&self, offset: u64, room: &mut [u8]) -> Result<bool, Errno> {
+        match self.direct.map(|direct| fill(direct, offset, room)) {
+            // `EINVAL`: less than a sector of this device.
+            None | Some(Err(Errno::INVAL)) => fill(self.file, offset, room),
+            Some(read) => read,
         }
-        fill(self.file, offset, room)
     }
 }
 
