@@ -18,6 +18,10 @@ const STATE: &str = "/var/lib/hakobu";
 pub const MIB: u64 = 1 << 20;
 pub const PIECE: u64 = PIECE_BYTES;
 
+/// On a busy machine the way to another seems long, and more lanes are taken: then all of a small disk is under way
+/// at once, and nothing is done until all of it is.
+pub const LANES: &str = "--lanes 2";
+
 /// Runs a tool to its end, which has to be a good one, and gives what it printed.
 #[track_caller]
 pub fn tool<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> String {

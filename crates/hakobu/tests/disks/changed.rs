@@ -68,7 +68,8 @@ impl Interrupted {
     }
 
     fn copy(&self) -> Copy {
-        Copy::across(&self.link).to(&self.host).arg(&self.source).arg(self.host.at(&self.target))
+        let copy = Copy::across(&self.link).to(&self.host).options(LANES);
+        copy.arg(&self.source).arg(self.host.at(&self.target))
     }
 
     fn left(&self) -> Vec<PathBuf> {
@@ -190,7 +191,7 @@ fn sync_interrupted(to_disk: bool) {
     let disk = to_disk.then(|| Disk::attach(&image, 512, &[]));
     let target = disk.as_ref().map_or(image.clone(), |disk| disk.path.clone());
     let sync = || {
-        let copy = Copy::verb(link.near().command(HAKOBU), "sync").to(&host);
+        let copy = Copy::verb(link.near().command(HAKOBU), "sync").to(&host).options(LANES);
         copy.arg(&source).arg(host.at(&target))
     };
     let left = || disk.as_ref().map_or_else(|| drafts(place.path()), Disk::remembered);
@@ -234,7 +235,7 @@ fn id_confirmed(size_bytes: u64) {
     disk.write_at(0, &table(2));
     let id = disk.id();
     let copy = |id: &str| {
-        let copy = Copy::across(&link).to(&host).args(["--confirm", id]);
+        let copy = Copy::across(&link).to(&host).options(LANES).args(["--confirm", id]);
         copy.arg(&source).arg(host.at(&disk.path))
     };
     let mut running = copy(&id).start();
@@ -293,10 +294,15 @@ fn on_one_machine() {
         return;
     }
     let place = place();
-    let source = file(&place.path().join("source"), 1500 * MIB);
+    let source = file(&place.path().join("source"), 600 * MIB);
     let target = place.path().join("target");
     let copy = || Copy::new().arg(&source).arg(&target);
     let running = copy().start();
+    wait_until("it is under way", Duration::from_secs(60), || !drafts(place.path()).is_empty());
+    // What is written is remembered once a second, and all of it could be done in less.
+    running.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_millis(1100));
+    running.signal(Signal::CONT);
     wait_until("something is remembered", Duration::from_secs(60), || {
         running.assert_unfinished();
         recorded_bytes(&drafts(place.path())) > 0

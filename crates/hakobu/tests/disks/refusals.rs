@@ -1,5 +1,6 @@
 //! Whatever speaks against writing to a disk, or reading it, is said before the first byte.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ struct Case {
     place: tempfile::TempDir,
     image: PathBuf,
     host: Host,
+    turns: Cell<usize>,
 }
 
 impl Case {
@@ -24,14 +26,15 @@ impl Case {
         let (place, host) = (place(), Host::up());
         let image = place.path().join("disk.img");
         fs::write(&image, content(5 * MIB, 1)).unwrap();
-        Self { place, image, host }
+        Self { place, image, host, turns: Cell::new(0) }
     }
 
     fn disk(&self, name: &str) -> Disk {
         Disk::full_of(self.place.path(), name, 0xaa, 6 * MIB, 512)
     }
 
-    /// Refused here and there, by a copy and in place, with these words; and nothing is written.
+    /// Refused here and, in turns, from and to another machine, by a copy and in place, with these words; and nothing
+    /// is written.
     #[track_caller]
     fn refused(&self, source: &Path, target: &Path, options: &[&str], words: &[&str]) {
         // A mounted file system writes to its disk by itself.
@@ -41,7 +44,9 @@ impl Case {
             if mounted { None } else { fs::read(target).ok() }
         };
         let before = still();
-        for way in [Way::Here, Way::Push, Way::Pull] {
+        let turn = self.turns.get();
+        self.turns.set(turn + 1);
+        for way in [Way::Here, [Way::Push, Way::Pull][turn % 2]] {
             let verb = if way == Way::Push { Copy::sync() } else { Copy::new() };
             let ran = verb.to(&self.host).args(options).args(way.typed(&self.host, source, target)).run_to(6);
             assert_eq!(ran.report["outcome"], "refused");

@@ -69,7 +69,8 @@ impl Line {
     }
 
     fn copy(&self, way: Way, target: Target) -> Copy {
-        Copy::across(&self.link).to(&self.host).args(way.typed(&self.host, &self.source, self.target(target)))
+        let copy = Copy::across(&self.link).to(&self.host).options(LANES);
+        copy.args(way.typed(&self.host, &self.source, self.target(target)))
     }
 
     /// Nothing of an earlier run is left at the target.
