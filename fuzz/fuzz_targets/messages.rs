@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
     match which % 12 {
         0 => drop(message::<Hello>(bytes)),
         1 => message::<EntryPath>(bytes).iter().for_each(check),
-        2 => message::<Begin>(bytes).iter().for_each(|begin| check(&begin.path)),
+        2 => message::<Begin>(bytes).iter().for_each(|begin| check(&begin.begin.path)),
         3 => drop(message::<Write>(bytes)),
         4 => drop(message::<Finish>(bytes)),
         5 => drop(message::<DraftId>(bytes)),

@@ -6,12 +6,23 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::disk::DeviceIdentity;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_endpoints::block::inspect::inspect_device;
 
 use crate::program::*;
+
+/// Holds the devices for the thread of one test until it ends: the number of a loop device that one
+/// test lets go goes to the next, and who still has it open would be in that one's way.
+pub fn take_turn() {
+    static DEVICES: Mutex<()> = Mutex::new(());
+    thread_local! {
+        static TURN: MutexGuard<'static, ()> = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    }
+    TURN.with(|_| ());
+}
 
 /// Where root's journals of devices are.
 const STATE: &str = "/var/lib/hakobu";
@@ -64,6 +75,7 @@ impl Disk {
 
     /// A device of a file that is there, with further options of losetup.
     pub fn attach(backing: &Path, sector_bytes: u32, options: &[&str]) -> Self {
+        take_turn();
         let sector_bytes = sector_bytes.to_string();
         let mut words: Vec<&OsStr> =
             ["--find", "--show", "--sector-size", &sector_bytes].map(OsStr::new).into();
