@@ -84,6 +84,11 @@ impl Place {
         made
     }
 
+    /// Makes a run from another source, of which a later one can use what is left.
+    pub fn run_leaving(&self, source: &Path, order: &Order) -> Made {
+        run_between(&[source; 3], &self.target(), order)
+    }
+
     /// Makes a run whose target is below a directory of the system.
     pub fn run_device(&self, target: &Path, order: &Order) -> Made {
         run_between(&[&self.source(); 3], target, order)

@@ -11,5 +11,6 @@ mod medium;
 mod merge;
 mod plain;
 mod remote;
+mod resume;
 mod tree;
 mod view;
