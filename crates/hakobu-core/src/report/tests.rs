@@ -111,6 +111,8 @@ fn the_worst_that_holds_decides_the_outcome() {
         (&[], Some(Requirement), false, false, false, Outcome::Refused),
         (&[Requirement], None, false, false, true, Outcome::Refused),
         (&[Requirement], None, false, false, false, Outcome::Refused),
+        (&[Refused], None, false, false, false, Outcome::Refused),
+        (&[Io, Locked], None, false, false, true, Outcome::Refused),
         (&[], Some(ConnectionLost), true, false, true, Outcome::Interrupted),
         (&[], Some(Cancelled), false, false, true, Outcome::Interrupted),
         (&[], Some(Usage), false, false, false, Outcome::WrongUsage),

@@ -34,7 +34,7 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 const RANGES_TOLD_MAX: usize = 4096;
 /// How many chunks are named to find out whether the source is still the same: as many as the
 /// engine reads.
-const SAMPLES_MAX: u64 = 15;
+const SAMPLES_MAX: u64 = 16;
 /// How many are read at the target, where they need not travel.
 pub(crate) const TARGET_SAMPLES_MAX: u64 = 64;
 
@@ -195,10 +195,10 @@ pub(crate) fn is_ours(file: &OwnedFd) -> bool {
     regular && own && found.st_mode & 0o077 == 0 && found.st_nlink == 1
 }
 
-/// Some of the chunks, to find out whether they are still there: the first, the last, and as many
-/// between.
+/// At most so many of the chunks, to find out whether they are still there: the first, the last, and
+/// some between.
 pub(crate) fn samples(chunks: &Chunks, samples_max: u64) -> Vec<(Extent, Digest)> {
-    let step = (chunks.len() as u64).div_ceil(samples_max).max(1);
+    let step = (chunks.len() as u64).div_ceil(samples_max.saturating_sub(1).max(1)).max(1);
     let last = chunks.keys().next_back().copied();
     let sampled = (0u64..)
         .zip(chunks)
@@ -362,6 +362,17 @@ mod tests {
         let begun = told(subject(1).size_bytes, &bench.go_on(1).unwrap().unwrap().1);
         assert_eq!(begun.done, [Extent { offset: 0, length: 2 * CHUNK_BYTES }, chunk(6)]);
         assert_eq!((begun.subtrees.len(), begun.samples.len()), (2, 3));
+    }
+
+    #[test]
+    fn samples_are_few_and_reach_from_the_first_to_the_last() {
+        for count in [0, 1, 2, 15, 16, 17, 31, 100, 1000] {
+            let chunks: Chunks = (0..count).map(|index| (index * 3 * CHUNK_BYTES, Some([1; 32]))).collect();
+            let offsets: Vec<_> = samples(&chunks, 16).iter().map(|(extent, _)| extent.offset).collect();
+            assert!(offsets.len() as u64 <= count.min(16) && offsets.len() as u64 >= count.min(9), "{count}");
+            let (first, last) = (chunks.keys().next(), chunks.keys().next_back());
+            assert_eq!((offsets.first(), offsets.last()), (first, last), "{count}");
+        }
     }
 
     #[test]
