@@ -353,19 +353,42 @@ impl Running {
     /// Waits until a progress event says that data has moved, and that more is to come.
     #[track_caller]
     pub fn wait_until_under_way(&mut self) {
+        self.wait_while_unfinished(Self::is_under_way, || sleep(LOOK_EVERY));
+    }
+
+    /// The same where nothing but the processor slows it: it runs for a short moment now and then, stands still when
+    /// it is looked at, and is left so.
+    #[track_caller]
+    pub fn crawl_until_under_way(&mut self) {
+        self.crawl_until(Self::is_under_way);
+    }
+
+    #[track_caller]
+    pub fn crawl_until(&mut self, holds: impl Fn(&Self) -> bool) {
+        let id = self.id();
+        self.wait_while_unfinished(holds, || {
+            kill_process(id, Signal::CONT).unwrap();
+            sleep(Duration::from_millis(2));
+            kill_process(id, Signal::STOP).unwrap();
+            sleep(Duration::from_millis(10));
+        });
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.events().iter().any(|event| {
+            let done = event["bytes_done"].as_u64().unwrap_or(0);
+            event["event"] == "progress" && done > 0 && Some(done) < event["bytes_scanned"].as_u64()
+        })
+    }
+
+    #[track_caller]
+    fn wait_while_unfinished(&mut self, holds: impl Fn(&Self) -> bool, wait: impl Fn()) {
         let deadline = Instant::now() + RUN_LIMIT;
-        loop {
-            let under_way = self.events().iter().any(|event| {
-                let done = event["bytes_done"].as_u64().unwrap_or(0);
-                event["event"] == "progress" && done > 0 && Some(done) < event["bytes_scanned"].as_u64()
-            });
-            if under_way {
-                break;
-            }
+        while !holds(self) {
             assert!(Instant::now() < deadline, "no progress: {:?}", self.events());
             let ended = self.child.try_wait().unwrap();
             assert!(ended.is_none(), "it ended before it was seen under way: {:?}", self.events());
-            sleep(LOOK_EVERY);
+            wait();
         }
         self.assert_unfinished();
     }
