@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, AsRawFd};
 pub struct TcpInfo {
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: u32,
+    /// The shortest round-trip time seen lately, in microseconds.
+    pub min_rtt_us: u32,
     /// Segments that were sent again.
     pub retransmits: u32,
     /// How often the oldest data that was not acknowledged has been sent again, since the peer last
@@ -69,6 +71,7 @@ fn parse(bytes: &[u8; WANTED_BYTES]) -> TcpInfo {
         since_acknowledged_ms: word(bytes, 56),
         segment_bytes: word(bytes, 16),
         rtt_us: word(bytes, 68),
+        min_rtt_us: word(bytes, 148),
         congestion_window_segments: word(bytes, 80),
         retransmits: word(bytes, 100),
         delivery_bytes_per_second: long(bytes, 160),
@@ -108,6 +111,7 @@ mod tests {
         near.read_exact(&mut [0; 1]).unwrap();
         let info = tcp_info(&near).unwrap();
         assert!(info.rtt_us > 0, "{info:?}");
+        assert!((1..=60_000_000).contains(&info.min_rtt_us), "{info:?}");
         assert!((500..=65_536).contains(&info.segment_bytes), "{info:?}");
         assert!(info.congestion_window_segments > 0, "{info:?}");
         assert_eq!((info.retransmits, info.unanswered_retransmits), (0, 0), "{info:?}");

@@ -21,6 +21,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 mod tls_config;
+mod window;
 
 use std::fmt;
 use std::io;
@@ -129,6 +130,7 @@ impl Connection {
             let session = handshake::tls(&mut socket, inbound, outgoing, role, terms, deadline)?;
             Protection::Tls(Box::new(session))
         };
+        window::fit(socket.stream());
         Ok(Self {
             socket,
             protection,
