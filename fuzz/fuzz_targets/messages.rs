@@ -7,7 +7,7 @@ use hakobu_core::endpoint::DraftId;
 use hakobu_core::error::Error;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::data::{
-    Begin, Changes, Directories, Finish, Hello, Inspected, Stored, Write, bounded, decode, encode,
+    Begin, Changes, Directories, Finish, Hello, Inspected, Length, Stored, Write, bounded, decode, encode,
 };
 use libfuzzer_sys::fuzz_target;
 use serde::Serialize;
@@ -27,7 +27,7 @@ fn check(path: &EntryPath) {
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((which, bytes)) = bytes.split_first() else { return };
-    match which % 12 {
+    match which % 13 {
         0 => drop(message::<Hello>(bytes)),
         1 => message::<EntryPath>(bytes).iter().for_each(check),
         2 => message::<Begin>(bytes).iter().for_each(|begin| check(&begin.begin.path)),
@@ -53,6 +53,7 @@ fuzz_target!(|bytes: &[u8]| {
                 let _ = once.to_string();
             }
         }
+        11 => drop(message::<Length>(bytes)),
         _ => drop(message::<u32>(bytes)),
     }
 });

@@ -197,6 +197,10 @@ impl RemoteLane {
                 self.recycle(buffer);
                 sent.map_err(lost)
             }
+            Operation::Length { draft, size_bytes } => {
+                self.expect(ticket, None);
+                self.message(kind::LENGTH, request, &data::Length { draft, size_bytes })
+            }
             Operation::Finish { draft, attributes, digest } => {
                 self.expect(ticket, None);
                 self.message(kind::FINISH, request, &data::Finish { draft, attributes, digest })
@@ -215,6 +219,7 @@ impl RemoteLane {
             }
             Operation::Fetch { .. }
             | Operation::Read { .. }
+            | Operation::Next { .. }
             | Operation::Open { .. }
             | Operation::Losses { .. }
             | Operation::Clone { .. }

@@ -19,7 +19,9 @@ impl Observer for AtTarget<'_> {
     fn event(&self, mut event: Event) {
         match &mut event {
             Event::Failure(failure) => name_failure(failure, &self.root),
-            Event::Planned { path, .. } if self.root == stream::NAME => stream::NAME.clone_into(path),
+            Event::Planned { path, .. } if self.root == stream::OUTPUT_NAME => {
+                stream::OUTPUT_NAME.clone_into(path);
+            }
             _ => {}
         }
         self.observer.event(event);
@@ -57,7 +59,7 @@ pub(crate) fn on(party: &Party, asked: &[u8], mut error: Error) -> Error {
 
 fn below(root: &[u8], path: &[u8]) -> Vec<u8> {
     match path {
-        _ if root == stream::NAME => root.to_vec(),
+        _ if root == stream::OUTPUT_NAME => root.to_vec(),
         b"." => root.to_vec(),
         _ if root.ends_with(b"/") => [root, path].concat(),
         _ => [root, b"/", path].concat(),

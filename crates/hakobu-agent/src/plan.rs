@@ -20,7 +20,7 @@ use crate::party::Party;
 use crate::places;
 use crate::request::{CopyRequest, Verify};
 use crate::ssh::Prompts;
-use crate::stream;
+use crate::stream::{self, Streams};
 
 /// What is to be done, and with whose leave.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub(crate) struct Plan {
     pub make_directory: Option<EntryPath>,
     /// What the target allows.
     pub grant: Grant,
+    /// Whether a block device is read or written.
+    pub has_disks: bool,
 }
 
 /// The hosts of the sources and of the targets; none for this machine.
@@ -127,7 +129,7 @@ impl Planner<'_> {
     ) -> Result<Plan> {
         let path = request.target.path();
         let target = match request.target.is_stream() {
-            true => stream::look(),
+            true => stream::look_at_output(),
             false => party.look_at_target(path).map_err(|error| places::on(party, path, error))?,
         };
         let landing = landing(request, sources, &target)?;
@@ -138,7 +140,7 @@ impl Planner<'_> {
         let mut grant = grant(sources, &places, &landing, trusted);
         grant.places.iter_mut().for_each(|place| place.device.clone_from(&disk));
         let landed = match landing.root {
-            LandingRoot::Stream => stream::NAME.to_vec(),
+            LandingRoot::Stream => stream::OUTPUT_NAME.to_vec(),
             _ => party.name_of(&landed(&root, &places, &landing)),
         };
         let resolved = party.name_of(&target.resolved);
@@ -162,6 +164,7 @@ impl Planner<'_> {
             make_directory: landing.create_target_directory.clone().filter(|path| !replaced(path)),
             root,
             grant,
+            has_disks: target.device.is_some() || sources.iter().any(|source| source.device.is_some()),
         })
     }
 }
@@ -197,6 +200,7 @@ impl Plan {
         self.roots.extend(more.roots);
         self.pairs.extend(more.pairs);
         self.grant.places.extend(more.grant.places);
+        self.has_disks |= more.has_disks;
         let sum = self.grant.bytes_max.zip(more.grant.bytes_max);
         self.grant.bytes_max = sum.map(|(one, other)| one.saturating_add(other));
         Ok(())
@@ -211,8 +215,8 @@ impl Plan {
             hasher.update(text);
         };
         names.iter().for_each(|(_, identity)| take(identity));
-        if request.target.is_stream() {
-            // Any number of processes may read the same source.
+        if Streams::of(request) != Streams::default() {
+            // Any number of processes may read the same source, and each has its own streams.
             take(&std::process::id().to_le_bytes());
         }
         if request.pairs.is_empty() {
@@ -246,6 +250,11 @@ fn names(party: &Party, looks: &[SourceLook]) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn look_at_sources(party: &mut Party, sources: &[Location], mode: Mode) -> Result<Vec<SourceLook>> {
+    if let [source] = sources
+        && source.is_stream()
+    {
+        return Ok(vec![stream::look_at_input()?]);
+    }
     let asks = sources.iter().map(|source| SourceAsk {
         path: source.path().to_vec(),
         contents: source.means_contents() || mode.is_digest(),

@@ -111,6 +111,10 @@ impl Session {
                 let data::Complete { draft, extent, value, kept } = data::decode(meta)?;
                 Operation::Complete { draft, extent: sound_extent(extent)?, value, kept }
             }
+            kind::LENGTH => {
+                let data::Length { draft, size_bytes } = data::decode(meta)?;
+                Operation::Length { draft, size_bytes }
+            }
             kind::FINISH => {
                 let data::Finish { draft, attributes, digest } = data::decode(meta)?;
                 if attributes.mtime.nanoseconds > 999_999_999 {
@@ -251,6 +255,7 @@ impl Session {
             | Outcome::Read(_)
             | Outcome::Hole { .. }
             | Outcome::ReadPartly { .. }
+            | Outcome::Next(_)
             | Outcome::Opened(_) => {
                 return Err(breach("an operation that reads"));
             }

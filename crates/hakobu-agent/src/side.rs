@@ -16,7 +16,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode};
-use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
+use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, StreamSource, TargetOptions};
 use hakobu_proto::control::{
     CONNECTIONS_MAX, Cipher, ConnectRequest, Machine, PathBytes, Ran, RunHereRequest, RunRequest,
     ServeRequest, Served, Way,
@@ -32,7 +32,7 @@ use crate::near::{RemoteTarget, lost};
 use crate::serve::serve;
 use crate::sha256::Sha256Sink;
 use crate::strangers::Strangers;
-use crate::stream;
+use crate::stream::{self, Streams};
 
 /// How long a handshake on a data connection may take.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -55,8 +55,8 @@ pub struct Side {
     /// The control connection to the machine that a run depends on.
     control: Option<OwnedFd>,
     stop: Stop,
-    /// Whether a target may be this process's standard output.
-    to_stdout: bool,
+    /// Which ends may be streams of this process.
+    streams: Streams,
 }
 
 /// Stops whatever a [`Side`] is doing, from any thread.
@@ -145,7 +145,7 @@ impl Side {
             connections: None,
             control: None,
             stop,
-            to_stdout: false,
+            streams: Streams::default(),
         }
     }
 
@@ -160,10 +160,10 @@ impl Side {
         Ok(side)
     }
 
-    /// Lets a target be this process's standard output: never in an agent, which speaks there.
+    /// Lets ends be streams of this process: never in an agent, which speaks there.
     #[must_use]
-    pub fn to_stdout(mut self, allowed: bool) -> Self {
-        self.to_stdout = allowed;
+    pub fn with_streams(mut self, streams: Streams) -> Self {
+        self.streams = streams;
         self
     }
 
@@ -305,7 +305,8 @@ impl Side {
         let Some(connections) = self.connections.take() else {
             return failed(Error::new(ErrorKind::Usage, "running a job", "there are no data connections"));
         };
-        let prepared = open_source(&request.roots, &request.job)
+        let prepared = self
+            .open_source(&request.roots, &request.job)
             .and_then(|source| Ok((source, RemoteTarget::new(request.capabilities.clone(), connections)?)));
         let (source, target) = match prepared {
             Ok(prepared) => prepared,
@@ -324,7 +325,7 @@ impl Side {
                 }
             });
             let summary = engine::run(&Setup {
-                source: &source,
+                source: &*source,
                 target: &target,
                 job: &request.job,
                 observer,
@@ -354,7 +355,7 @@ impl Side {
             false => JobLock::take(&request.identity).map(Some),
         };
         let prepared = lock.and_then(|lock| {
-            let source = open_source(&request.roots, &request.job)?;
+            let source = self.open_source(&request.roots, &request.job)?;
             let target = self.open_target(&request.root, &request.grant, &request.identity)?;
             Ok((lock, source, target))
         });
@@ -362,30 +363,39 @@ impl Side {
             Ok(prepared) => prepared,
             Err(error) => return failed(error),
         };
-        self.run_with(&source, &target, &request.job, observer)
+        self.run_with(&*source, &target, &request.job, observer)
+    }
+
+    fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn Endpoint>> {
+        if self.streams.input {
+            let source = StreamSource::new(stream::stdin()?, job.dry_run, self.stop.cancel.clone());
+            return Ok(Box::new(source));
+        }
+        let roots: Vec<_> = roots.iter().map(|root| SourceRoot { path: machine::path(&root.0) }).collect();
+        Ok(Box::new(LocalSource::open(&roots)?.requiring(&job.require)))
     }
 
     fn open_target(&self, root: &[u8], grant: &Grant, job: &[u8; 16]) -> Result<LocalTarget> {
         let target = LocalTarget::open(&machine::path(root), grant.clone(), target_options(job))?;
-        Ok(if self.to_stdout { target.with_stream(stream::stdout()?) } else { target })
+        Ok(if self.streams.output { target.with_stream(stream::stdout()?) } else { target })
     }
 
     /// Takes a digest that lanes cannot share.
     fn hash(&self, request: &RunHereRequest, observer: &dyn Observer) -> Ran {
-        let source = match open_source(&request.roots, &request.job) {
+        let source = match self.open_source(&request.roots, &request.job) {
             Ok(source) => source,
             Err(error) => return failed(error),
         };
         let target = Sha256Sink::default();
         let job = Job { lanes: 1, digest: false, ..request.job.clone() };
-        let mut ran = self.run_with(&source, &target, &job, observer);
+        let mut ran = self.run_with(&*source, &target, &job, observer);
         ran.summary.digest = target.digest();
         ran
     }
 
     fn run_with(
         &self,
-        source: &LocalSource,
+        source: &dyn Endpoint,
         target: &dyn Endpoint,
         job: &Job,
         observer: &dyn Observer,
@@ -483,11 +493,6 @@ fn dial_all(addresses: &[String], port: u16, lanes: u16, peer: &Arc<Peer>) -> Re
         .collect();
     let cut = |_| Err(connection::ConnectionError::Cut);
     handshakes.into_iter().map(|made| made.join().unwrap_or_else(cut).map_err(lost)).collect()
-}
-
-fn open_source(roots: &[PathBytes], job: &Job) -> Result<LocalSource> {
-    let roots: Vec<_> = roots.iter().map(|root| SourceRoot { path: machine::path(&root.0) }).collect();
-    Ok(LocalSource::open(&roots)?.requiring(&job.require))
 }
 
 /// Whether to flush is the engine's choice: it asks for a barrier or does not.

@@ -25,7 +25,7 @@ use crate::plan::{self, Plan, Planner};
 use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Verify};
 use crate::side::{Side, Stop};
 use crate::ssh::Prompts;
-use crate::stream;
+use crate::stream::{self, Streams};
 use crate::told::Told;
 
 /// From this round trip on, connections are limited by their windows rather than by the processor.
@@ -252,7 +252,10 @@ impl Attempt<'_, '_> {
         };
         transfer.sources.clone_from(&plan.sources);
         transfer.target = Some(plan.target.clone());
-        let target = plan.landed.clone();
+        let mut target = plan.landed.clone();
+        if let more @ 1.. = plan.pairs.len().saturating_sub(1) {
+            target.extend_from_slice(format!(" and {more} more").as_bytes());
+        }
         self.surroundings.observer.event(Event::Located { sources: plan.sources.clone(), target });
         transfer.pairs.clone_from(&plan.pairs);
         transfer.job = Some(plan.identity.iter().map(|byte| format!("{byte:02x}")).collect());
@@ -260,7 +263,7 @@ impl Attempt<'_, '_> {
         let Plan { identity, roots, root, grant, .. } = plan;
         transfer.verified = job.digest && !job.dry_run;
         let named_root = match self.request.target.is_stream() {
-            true => stream::NAME.to_vec(),
+            true => stream::OUTPUT_NAME.to_vec(),
             false => parties.target().name_of(&root),
         };
         let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
@@ -365,8 +368,8 @@ impl Attempt<'_, '_> {
         if source == target {
             let source = match source {
                 None => {
-                    let to_stdout = self.request.target.is_stream();
-                    Party::Here(Box::new(Side::new(self.stop()).to_stdout(to_stdout)))
+                    let side = Side::new(self.stop()).with_streams(Streams::of(self.request));
+                    Party::Here(Box::new(side))
                 }
                 Some(_) => self.party(source)?,
             };
@@ -384,7 +387,7 @@ impl Attempt<'_, '_> {
     fn party(&mut self, host: Option<&SshHost>) -> Result<Party> {
         let Some(host) = host else {
             let side = Side::with_identity(self.stop())?;
-            return Ok(Party::Here(Box::new(side.to_stdout(self.request.target.is_stream()))));
+            return Ok(Party::Here(Box::new(side.with_streams(Streams::of(self.request)))));
         };
         let request = self.request;
         let login = Login { time_limit: self.login_limit, ..Login::of(request, host) };
@@ -413,7 +416,7 @@ impl Attempt<'_, '_> {
         Job {
             items: plan.items.clone(),
             make_directory: plan.make_directory.clone(),
-            lanes: self.lanes(parties),
+            lanes: self.lanes(parties, plan.has_disks),
             digest: self.request.verify != Verify::None,
             clone: !matches!(self.request.verify, Verify::Wire | Verify::Medium),
             durable: self.request.durable == Durable::Yes,
@@ -426,7 +429,7 @@ impl Attempt<'_, '_> {
         }
     }
 
-    fn lanes(&self, parties: &mut Parties) -> u16 {
+    fn lanes(&self, parties: &mut Parties, has_disks: bool) -> u16 {
         if self.request.target.is_stream() {
             self.decided("lanes: 1".to_owned(), "standard output takes its bytes in order".to_owned());
             return 1;
@@ -442,6 +445,13 @@ impl Attempt<'_, '_> {
             (source.min(LANES_MAX), format!("as many as processors: {source}"))
         } else if round_trip >= LONG_ROUND_TRIP {
             (LANES_ON_A_LONG_WAY, format!("a round trip takes {:.1} ms", round_trip.as_secs_f64() * 1e3))
+        } else if has_disks {
+            // A lane waits while a disk reads or writes: others keep the processors busy.
+            let lanes = source.min(target).saturating_mul(3).div_ceil(2);
+            let words = format!(
+                "half as many again as processors, {source} and {target}, since disks make them wait"
+            );
+            (lanes.min(LANES_ON_A_LONG_WAY), words)
         } else {
             let words = format!("as many as processors, of which the ends have {source} and {target}");
             (source.min(target).min(LANES_ON_A_LONG_WAY), words)

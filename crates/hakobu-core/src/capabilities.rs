@@ -20,6 +20,9 @@ pub struct Capabilities {
     /// Whole files may be shared with the other end without copying, if that is the same file
     /// system: worth one try.
     pub clones: bool,
+    /// There is one thing in it, a stream, which is read once and in order. How long it is may not be known before
+    /// it ends.
+    pub stream: bool,
     /// Bytes free for this user, when it can be known.
     pub free_bytes: Option<u64>,
     /// Inodes free, when the file system counts them.
@@ -37,6 +40,7 @@ impl Capabilities {
             wants_digest: false,
             remote: false,
             clones: false,
+            stream: false,
             free_bytes: None,
             free_inodes: None,
         }

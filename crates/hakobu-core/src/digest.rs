@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
-use crate::extent::{PIECE_BYTES, PIECES_PER_CHUNK};
+use crate::extent::{PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 
 /// A BLAKE3 digest of 32 bytes; where another algorithm was asked for, that one's.
 pub type Digest = [u8; 32];
@@ -111,7 +111,10 @@ pub fn chunk_value(pieces: &[Digest]) -> Option<Digest> {
 /// Subtrees of one file's BLAKE3, joined as their neighbours arrive.
 #[derive(Debug)]
 pub struct Forest {
+    /// How many there are; of a stream, how many are known so far.
     pieces: u64,
+    /// Whether there may be more.
+    open: bool,
     joined: u64,
     /// Complete subtrees by level and position: level `l`, position `p` covers the pieces from
     /// `p << l` on.
@@ -119,9 +122,17 @@ pub struct Forest {
 }
 
 impl Forest {
-    /// For a file of `size_bytes`.
+    /// For a file of `size_bytes`; for a stream with [`UNKNOWN_BYTES`].
     pub fn new(size_bytes: u64) -> Self {
-        Self { pieces: size_bytes.div_ceil(PIECE_BYTES), joined: 0, subtrees: HashMap::new() }
+        let open = size_bytes == UNKNOWN_BYTES;
+        let pieces = if open { 0 } else { size_bytes.div_ceil(PIECE_BYTES) };
+        Self { pieces, open, joined: 0, subtrees: HashMap::new() }
+    }
+
+    /// The stream of which these are the pieces has ended.
+    pub fn end(&mut self, size_bytes: u64) {
+        self.pieces = size_bytes.div_ceil(PIECE_BYTES);
+        self.open = false;
     }
 
     /// Adds the value of piece number `index`, as [`piece_value`] gave it. Each piece once.
@@ -136,11 +147,14 @@ impl Forest {
         let Subtree { mut level, mut position, mut value } = subtree;
         let pieces = 1u64.checked_shl(level).unwrap_or(0);
         let end = position.checked_add(1).and_then(|next| next.checked_mul(pieces));
-        let fits = pieces > 0 && end.is_some_and(|end| end <= self.pieces);
+        let fits = pieces > 0 && end.is_some_and(|end| self.open || end <= self.pieces);
         if !fits || self.subtrees.contains_key(&(level, position)) {
             return false;
         }
         self.joined += pieces;
+        if self.open {
+            self.grow(end.unwrap_or(0));
+        }
         // The top of the tree is merged by `digest`, as BLAKE3 marks the root.
         while !self.is_top(level + 1, position >> 1) {
             match self.subtrees.remove(&(level, position ^ 1)) {
@@ -155,6 +169,24 @@ impl Forest {
         }
         self.subtrees.insert((level, position), value);
         true
+    }
+
+    /// There are so many pieces at least. What might have been the top of the tree is not.
+    fn grow(&mut self, pieces: u64) {
+        let before = self.pieces;
+        self.pieces = before.max(pieces);
+        if before.next_power_of_two() == self.pieces.next_power_of_two() {
+            return;
+        }
+        let first = (0..u64::BITS).find(|level| self.subtrees.contains_key(&(*level, 0)));
+        let Some(mut level) = first else { return };
+        while !self.is_top(level + 1, 0)
+            && let Some(right) = self.subtrees.remove(&(level, 1))
+            && let Some(left) = self.subtrees.remove(&(level, 0))
+        {
+            level += 1;
+            self.subtrees.insert((level, 0), merge_subtrees_non_root(&left, &right, Mode::Hash));
+        }
     }
 
     /// The subtrees held at the moment, in order.
@@ -184,6 +216,9 @@ impl Forest {
 
     /// The digest of the whole file, or `None` while pieces are missing.
     pub fn digest(&self) -> Option<Digest> {
+        if self.open {
+            return None;
+        }
         if self.pieces == 0 {
             return Some(*blake3::hash(b"").as_bytes());
         }
@@ -216,6 +251,32 @@ mod tests {
 
     fn data(length: usize) -> Vec<u8> {
         (0..length).map(|index| (index * 31 + index / 251) as u8).collect()
+    }
+
+    /// Pieces of a stream come in any order, and nobody knows how many there will be.
+    #[test]
+    fn a_stream_has_the_digest_of_its_content() {
+        let pieces_and_rest =
+            [(1, 0), (2, 0), (3, 7), (4, 0), (5, 1), (8, 0), (16, 0), (17, 5), (31, 0), (33, 9)];
+        for (pieces, rest) in pieces_and_rest {
+            let data = data(pieces * PIECE_BYTES as usize + rest);
+            let count = data.len().div_ceil(PIECE_BYTES as usize);
+            for step in [1, 3, 5, 7] {
+                let mut forest = Forest::new(UNKNOWN_BYTES);
+                let mut order: Vec<usize> = (0..count).collect();
+                order.sort_by_key(|index| (index % step, *index));
+                for index in order {
+                    let begin = index * PIECE_BYTES as usize;
+                    let piece = &data[begin..data.len().min(begin + PIECE_BYTES as usize)];
+                    // Of a stream that is one piece the size is known before it is hashed.
+                    let size_bytes = if count == 1 { data.len() as u64 } else { UNKNOWN_BYTES };
+                    forest.add(index as u64, piece_value(size_bytes, begin as u64, piece));
+                    assert_eq!(forest.digest(), None);
+                }
+                forest.end(data.len() as u64);
+                assert_eq!(forest.digest(), Some(*blake3::hash(&data).as_bytes()), "{pieces} {rest} {step}");
+            }
+        }
     }
 
     fn forest_digest(data: &[u8], order: &[usize]) -> (Digest, usize) {

@@ -200,7 +200,7 @@ pub enum Earlier {
 pub struct Begin {
     /// Where it will be visible once it is finished, or where it is.
     pub path: EntryPath,
-    /// How many bytes it will have.
+    /// How many bytes it will have; [`UNKNOWN_BYTES`](crate::extent::UNKNOWN_BYTES) for a stream.
     pub size_bytes: u64,
     /// What it writes to.
     pub kind: DraftKind,
@@ -322,6 +322,12 @@ pub enum Operation {
         /// Where the bytes go.
         buffer: PieceBuffer,
     },
+    /// Read the next chunk of a stream, for as long as that takes within a moment: answered with [`Outcome::Next`]. Its
+    /// pieces are then there to be read, once, by this lane. Source.
+    Next {
+        /// The stream.
+        file: Arc<SourceFile>,
+    },
     /// Say which extended attributes a directory or file has that are not copied: answered with
     /// [`Outcome::Stored`]. Fails if one of them must not be lost. Source.
     Losses {
@@ -380,6 +386,14 @@ pub enum Operation {
         value: Option<Digest>,
         /// Whether a journal may remember it. If not, a later run does it again.
         kept: bool,
+    },
+    /// A draft that was begun with [`UNKNOWN_BYTES`](crate::extent::UNKNOWN_BYTES) has this size. All of it has been
+    /// written by now, or will be by this lane. Target.
+    Length {
+        /// The draft.
+        draft: DraftId,
+        /// Its size.
+        size_bytes: u64,
     },
     /// Write a piece of a draft. A completion comes with `acknowledge` or on failure; it covers all
     /// earlier writes of this lane to the draft. Target.
@@ -454,6 +468,9 @@ pub enum Outcome {
         /// What could not be read.
         unreadable: Vec<Extent>,
     },
+    /// The next chunk of a stream: a short one, even an empty one, where the stream ends. `None`: it is not there yet;
+    /// ask again.
+    Next(Option<Extent>),
     /// The file is open.
     Opened(Arc<OwnedFd>),
     /// Confirmed, written, cloned, begun, finished, abandoned, or brought to stable storage.

@@ -13,6 +13,9 @@ pub const CHUNK_BYTES: u64 = PIECE_BYTES * PIECES_PER_CHUNK;
 /// Drafts of at least this size keep a journal: so much may have to be done again without one.
 pub const JOURNALED_FROM_BYTES: u64 = 64 << 20;
 
+/// In the place of the size of a stream, until its end has been read. No file is so long.
+pub const UNKNOWN_BYTES: u64 = 1 << 60;
+
 /// A range of bytes in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Extent {

@@ -88,6 +88,7 @@ pub struct Landing {
 /// directory onto something else, or a slash behind something that is no directory.
 pub fn land(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) -> Result<Landing> {
     check_sources(sources)?;
+    check_input(sources, target, found)?;
     // Everything that is no directory, if it comes alone, takes the target's own name.
     let single = matches!(sources, [one] if one.kind != Kind::Directory);
     match found {
@@ -109,22 +110,38 @@ pub fn land(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) 
         TargetFound::File | TargetFound::Symlink if single && !target.names_a_directory() => {
             Ok(as_target(LandingRoot::Parent, place_of(target)?))
         }
-        TargetFound::CharacterDevice { null: true } if single && has_content(sources[0].kind) => {
+        TargetFound::CharacterDevice { null: true } if single && has_content(&sources[0]) => {
             Ok(as_target(LandingRoot::Discard, EntryPath::root()))
         }
-        TargetFound::BlockDevice if single && has_content(sources[0].kind) => {
+        TargetFound::BlockDevice if single && has_content(&sources[0]) => {
             Ok(as_target(LandingRoot::Device, EntryPath::root()))
         }
-        TargetFound::Stream if single && has_content(sources[0].kind) => {
+        TargetFound::Stream if single && has_content(&sources[0]) => {
             Ok(as_target(LandingRoot::Stream, EntryPath::root()))
         }
         _ => Err(why_not_onto(sources, target, found)),
     }
 }
 
-/// Whether something that was named is content of a known size, and not a link, pipe or socket.
-fn has_content(kind: Kind) -> bool {
-    matches!(kind, Kind::File | Kind::BlockDevice)
+/// Whether something that was named is content, and not a link, pipe or socket.
+fn has_content(source: &SourceFound<'_>) -> bool {
+    matches!(source.kind, Kind::File | Kind::BlockDevice) || source.location.is_stream()
+}
+
+/// Standard input has no name that it could have in a directory, and comes alone.
+fn check_input(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) -> Result<()> {
+    if !sources.iter().any(|source| source.location.is_stream()) {
+        return Ok(());
+    }
+    if sources.len() > 1 {
+        let words = "standard input is copied alone";
+        return Err(Error::new(ErrorKind::Usage, "looking at the sources", words).at("-"));
+    }
+    if found == TargetFound::Directory || target.names_a_directory() {
+        let words = "standard input has no name; name the file that it shall become";
+        return Err(unfit(target, ErrorKind::Usage, words));
+    }
+    Ok(())
 }
 
 /// Why the sources cannot take the place of what is there, which is no directory.

@@ -43,6 +43,8 @@ pub mod kind {
     pub const SIGN: u8 = 12;
     /// A range is [`Complete`](super::Complete).
     pub const COMPLETE: u8 = 13;
+    /// A stream has ended, and this is its [`Length`](super::Length).
+    pub const LENGTH: u8 = 14;
 
     /// It is done.
     pub const DONE: u8 = 64;
@@ -121,6 +123,15 @@ pub struct Complete {
     pub value: Option<Digest>,
     /// Whether a journal may remember it.
     pub kept: bool,
+}
+
+/// Says how long a draft is that was begun without a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Length {
+    /// The draft.
+    pub draft: DraftId,
+    /// Its size.
+    pub size_bytes: u64,
 }
 
 /// Abandons a draft.
@@ -294,6 +305,7 @@ mod tests {
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode::<Begin>(&bytes);
             let _ = decode::<Finish>(&bytes);
+            let _ = decode::<Length>(&bytes);
             let _ = decode::<Changes>(&bytes);
             let _ = decode::<Stored>(&bytes);
             let _ = decode::<endpoint::Begun>(&bytes);

@@ -21,7 +21,7 @@ use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::pack::{PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{Answer, Cipher, ConnectRequest, Listening, Request, ServeRequest, Way};
-use hakobu_proto::data::{self, Abandon, Begin, Complete, Finish, Hello, Sign, Stored, Write, Zero};
+use hakobu_proto::data::{self, Abandon, Begin, Complete, Finish, Hello, Length, Sign, Stored, Write, Zero};
 use hakobu_proto::frame::{HEADER_BYTES, Header, Opener, SEAL_BYTES, Seal, SealKey, Sealer};
 use hakobu_proto::listings::{self, Assembler};
 use serde::Serialize;
@@ -152,6 +152,7 @@ fn messages_on_data_connections() {
     vectors.message("sign", &Sign { draft: 1 << 48, extent });
     let complete = Complete { draft: 1 << 48, extent, value: Some([0xab; 32]), kept: true };
     vectors.message("complete", &complete);
+    vectors.message("length", &Length { draft: 1 << 48, size_bytes: 4 << 20 });
     vectors.message("write", &Write { draft: 1 << 48, offset: 262_144 });
     let finish = Finish { draft: 1 << 48, attributes: attributes(), digest: None };
     vectors.message("finish", &finish);

@@ -40,6 +40,8 @@ pub enum OperationKind {
     Sign,
     Zero,
     Complete,
+    Next,
+    Length,
 }
 
 impl OperationKind {
@@ -50,6 +52,7 @@ impl OperationKind {
             Operation::List { .. } => Self::List,
             Operation::Fetch { .. } => Self::Fetch,
             Operation::Read { .. } => Self::Read,
+            Operation::Next { .. } => Self::Next,
             Operation::Open { .. } => Self::Open,
             Operation::Losses { .. } => Self::Losses,
             Operation::Confirm { .. } => Self::Confirm,
@@ -57,6 +60,7 @@ impl OperationKind {
             Operation::Begin { .. } => Self::Begin,
             Operation::Write { .. } => Self::Write,
             Operation::Clone { .. } => Self::Clone,
+            Operation::Length { .. } => Self::Length,
             Operation::Finish { .. } => Self::Finish,
             Operation::Abandon { .. } => Self::Abandon,
             Operation::Apply { .. } => Self::Apply,
@@ -75,6 +79,7 @@ impl OperationKind {
                 | Self::List
                 | Self::Fetch
                 | Self::Read
+                | Self::Next
                 | Self::Open
                 | Self::Confirm
                 | Self::Sign
@@ -338,7 +343,10 @@ impl State {
                 directories.iter().map(|path| path.as_bytes().to_vec()).collect()
             }
             Operation::Fetch { directory, .. } => vec![directory.as_bytes().to_vec()],
-            Operation::Read { file, .. } | Operation::Open { file } | Operation::Confirm { file } => {
+            Operation::Read { file, .. }
+            | Operation::Next { file }
+            | Operation::Open { file }
+            | Operation::Confirm { file } => {
                 vec![file.path.as_bytes().to_vec()]
             }
             Operation::Store { pack } => directories_of(pack),
@@ -353,6 +361,7 @@ impl State {
             | Operation::Zero { draft, .. }
             | Operation::Complete { draft, .. }
             | Operation::Clone { draft, .. }
+            | Operation::Length { draft, .. }
             | Operation::Finish { draft, .. }
             | Operation::Abandon { draft, .. } => {
                 of_draft = Some(*draft);

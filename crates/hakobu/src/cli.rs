@@ -162,6 +162,7 @@ Examples:
   hakobu copy /dev/sdb host:/dev/sdc         a disk onto a disk: shows it, and asks for its ID
   hakobu copy /dev/sdb host:/images/sdb.img  a disk into an image; zeros become holes
   hakobu copy host:/dev/sdb - | zstd >s.zst  one file or disk to standard output
+  zfs send p@s | hakobu copy - host:/b/p.zfs standard input into a file or onto a disk
 
 Interrupted? Run the same command again: complete files are not sent again, and disks and files from
 64 MiB on go on where they were.

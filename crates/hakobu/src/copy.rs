@@ -46,6 +46,10 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         Ok(cancel) => cancel,
         Err(error) => return not_begun(&[Error::io("installing signal handlers", &error)], job),
     };
+    if request.sources.iter().any(Location::is_stream) && std::io::stdin().is_terminal() {
+        let words = "standard input is a terminal; let a program or a file give what is copied";
+        return exit::errors(&[Error::new(ErrorKind::Usage, "copying from", words).at("-")]);
+    }
     let shown = render_settings(typed, mode);
     let renderer = match request.target.is_stream() {
         true if std::io::stdout().is_terminal() => {

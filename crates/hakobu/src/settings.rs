@@ -22,7 +22,7 @@ use crate::cli::{CopyArguments, DigestArguments, DisksArguments, LoginArguments}
 use crate::{pairs, shell};
 
 /// The answer to `-` where nothing is written to it.
-const NO_INPUT: &str = "standard input is not read in this version; a file named - is ./-";
+const NO_INPUT: &str = "hakobu digest does not read standard input in this version; b3sum and sha256sum do. A file named - is ./-";
 /// The kinds that `--require` knows.
 const REQUIREMENTS: [LossKind; 6] =
     [LossKind::Xattr, LossKind::Acl, LossKind::HardLinks, LossKind::Holes, LossKind::Owner, LossKind::SetId];
@@ -79,8 +79,8 @@ pub fn request(
         None if typed.detach => request.retry_for = RETRY_FOR_DETACHED,
         None => {}
     }
-    if request.target.is_stream() {
-        // What has gone out cannot be taken back.
+    if request.target.is_stream() || request.sources.iter().any(Location::is_stream) {
+        // What has gone out cannot be taken back, and what has come in does not come again.
         request.retry_for = Duration::ZERO;
     }
     found.login(&typed.login, environment_ssh, &mut request);
@@ -90,11 +90,24 @@ pub fn request(
     found.or(request)
 }
 
-/// Standard output can be the target of `copy`, of one file or disk.
+/// Standard input can be the source and standard output the target of `copy`, each by itself.
 fn check_streams(request: &mut CopyRequest, typed: &CopyArguments, found: &mut Findings) {
-    let in_pairs = request.pairs.iter().any(|(source, target)| source.is_stream() || target.is_stream());
-    if in_pairs || request.sources.iter().any(Location::is_stream) {
-        found.usage("-", NO_INPUT);
+    if request.pairs.iter().any(|(source, target)| source.is_stream() || target.is_stream()) {
+        found.usage("-", "pairs are of files and disks");
+    }
+    if request.sources.iter().any(Location::is_stream) {
+        if request.mode != Mode::Copy {
+            found.usage("-", "standard input can only be copied; it cannot be read a second time");
+        }
+        if typed.verify.as_deref() == Some("medium") {
+            found.usage(
+                "--verify",
+                "standard input cannot be read again to mend what the medium did not keep",
+            );
+        }
+        if typed.detach {
+            found.usage("--detach", "standard input ends with the terminal");
+        }
     }
     if !request.target.is_stream() {
         return;

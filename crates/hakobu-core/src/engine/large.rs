@@ -7,7 +7,7 @@ use super::node::Node;
 use crate::digest::{Digest, Forest};
 use crate::endpoint::{Begun, DraftId, DraftKind, SourceFile};
 use crate::error::{Error, ErrorKind, Result};
-use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, chunk, chunk_count};
+use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, UNKNOWN_BYTES, chunk, chunk_count};
 use crate::path::EntryPath;
 
 /// Files of at most so many chunks are moved by one lane without waiting for any answer.
@@ -36,8 +36,12 @@ pub(super) struct LargeFile {
     completes: AtomicBool,
     /// What an earlier run has done.
     resumed: OnceLock<Vec<Extent>>,
+    /// Of a stream, not known until it ends.
+    size_bytes: AtomicU64,
     next: AtomicU64,
     done: AtomicU64,
+    /// Whether somebody has been told that nothing more is to come.
+    ended: AtomicBool,
     failed: AtomicBool,
     of_no_use: AtomicBool,
     changed: AtomicBool,
@@ -76,7 +80,8 @@ impl LargeFile {
         draft: DraftId,
         How { kind, replaces, named, digest }: How,
     ) -> Self {
-        let forest = digest.then(|| Forest::new(source.metadata.size_bytes));
+        let size_bytes = source.metadata.size_bytes;
+        let forest = digest.then(|| Forest::new(size_bytes));
         Self {
             node,
             source: Arc::new(source),
@@ -87,8 +92,10 @@ impl LargeFile {
             named,
             completes: AtomicBool::new(false),
             resumed: OnceLock::new(),
+            size_bytes: AtomicU64::new(size_bytes),
             next: AtomicU64::new(0),
             done: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             of_no_use: AtomicBool::new(false),
             changed: AtomicBool::new(false),
@@ -97,7 +104,12 @@ impl LargeFile {
     }
 
     pub fn size_bytes(&self) -> u64 {
-        self.source.metadata.size_bytes
+        self.size_bytes.load(Ordering::SeqCst)
+    }
+
+    /// Whether it is a stream, of which nobody knew the size when its draft was begun.
+    pub fn is_open_ended(&self) -> bool {
+        self.source.metadata.size_bytes == UNKNOWN_BYTES
     }
 
     pub fn chunks(&self) -> u64 {
@@ -117,6 +129,24 @@ impl LargeFile {
             }
         }
         None
+    }
+
+    /// A chunk of a stream has been read. Whether it is to be moved: not if the file has failed.
+    pub fn take_read(&self) -> bool {
+        let take = |next: u64| (next < NO_CHUNK).then_some(next + 1);
+        self.next.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
+    }
+
+    /// The stream has ended.
+    pub fn ends_at(&self, size_bytes: u64) -> Progress {
+        let (order, unknown) = (Ordering::SeqCst, UNKNOWN_BYTES);
+        if self.size_bytes.compare_exchange(unknown, size_bytes, order, order).is_err() {
+            return Progress::More;
+        }
+        if let Some(forest) = self.forest.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            forest.end(size_bytes);
+        }
+        self.progress(self.done.load(order))
     }
 
     /// Takes all chunks at once that lie wholly before `end`, beginning with the next one.
@@ -198,7 +228,12 @@ impl LargeFile {
 
     /// `count` chunks have been acknowledged or given up.
     pub fn count_done(&self, count: u64) -> Progress {
-        if self.done.fetch_add(count, Ordering::AcqRel) + count < self.chunks() {
+        self.progress(self.done.fetch_add(count, Ordering::SeqCst) + count)
+    }
+
+    /// What comes of it that so many are done. The end of a stream and its last chunk may be told at the same time.
+    fn progress(&self, done: u64) -> Progress {
+        if done < self.chunks() || self.ended.swap(true, Ordering::AcqRel) {
             return Progress::More;
         }
         if self.has_failed() { Progress::Abandon } else { Progress::Finish }
@@ -219,7 +254,13 @@ impl LargeFile {
     pub fn fail(&self, of_no_use: bool) -> (bool, u64) {
         self.of_no_use.fetch_or(of_no_use, Ordering::AcqRel);
         let first = !self.failed.swap(true, Ordering::AcqRel);
-        let taken = self.next.swap(NO_CHUNK, Ordering::AcqRel).min(self.chunks());
+        let taken = self.next.swap(NO_CHUNK, Ordering::AcqRel);
+        if self.is_open_ended() && taken < NO_CHUNK {
+            // What has not been read is not waited for. If the end is known, it stays.
+            let (order, end) = (Ordering::SeqCst, taken * CHUNK_BYTES);
+            let _ = self.size_bytes.compare_exchange(UNKNOWN_BYTES, end, order, order);
+        }
+        let taken = taken.min(self.chunks());
         (first, self.chunks() - taken)
     }
 

@@ -127,7 +127,9 @@ fn watch(shared: &Shared<'_>, end: &mpsc::Receiver<()>) {
                 shared.setup.target.interrupt();
             }
         }
-        shared.setup.observer.event(Event::Progress(shared.record.snapshot(shared.queue.scan_done())));
+        // Of a stream nobody knows how much is to come.
+        let scan_done = shared.queue.scan_done() && !shared.setup.source.capabilities().stream;
+        shared.setup.observer.event(Event::Progress(shared.record.snapshot(scan_done)));
     }
 }
 

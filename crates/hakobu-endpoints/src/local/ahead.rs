@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
+use std::sync::Arc;
 
 use hakobu_core::endpoint::{PIECE_ALIGNMENT, PieceBuffer};
 use hakobu_core::extent::{CHUNK_BYTES, PIECE_BYTES};
@@ -16,7 +17,7 @@ const PIECES: usize = 4;
 /// A device that one lane reads in order.
 #[derive(Debug)]
 pub(crate) struct Ahead {
-    file: OwnedFd,
+    file: Arc<OwnedFd>,
     /// Pieces that were read, by their offset.
     ready: VecDeque<(u64, PieceBuffer)>,
     spare: Vec<PieceBuffer>,
@@ -24,7 +25,7 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// For a file that is open past the page cache.
-    pub(crate) fn new(file: OwnedFd) -> Self {
+    pub(crate) fn new(file: Arc<OwnedFd>) -> Self {
         Self { file, ready: VecDeque::new(), spare: Vec::new() }
     }
 
@@ -91,7 +92,7 @@ mod tests {
         let size = CHUNK_BYTES as usize + 3 * PIECE_BYTES as usize + PIECE_ALIGNMENT;
         let bytes: Vec<u8> = (0..size).map(|index| (index / 1000) as u8).collect();
         std::fs::write(&path, &bytes).unwrap();
-        let mut ahead = Ahead::new(File::open(&path).unwrap().into());
+        let mut ahead = Ahead::new(Arc::new(File::open(&path).unwrap().into()));
         let mut buffer = PieceBuffer::new();
         // Not all from the beginning: a lane takes every other chunk.
         for begin in [CHUNK_BYTES as usize, 0] {

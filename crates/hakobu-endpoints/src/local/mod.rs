@@ -16,14 +16,17 @@ mod list;
 mod losses;
 mod metadata;
 mod recent;
+mod shared_devices;
 mod source;
 mod source_files;
+mod stream_source;
 mod target;
 #[cfg(test)]
 mod tests;
 mod unreadable;
 
 pub use source::{LocalSource, LocalSourceLane, SourceRoot};
+pub use stream_source::StreamSource;
 pub use target::{
     Draft, DraftWriter, LocalTarget, LocalTargetLane, StateDirectory, TargetOptions, open_exclusively,
 };

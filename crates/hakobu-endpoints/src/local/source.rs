@@ -23,6 +23,7 @@ use super::list::Lister;
 use super::losses::{check_required, lost_attributes};
 use super::metadata;
 use super::recent::Recent;
+use super::shared_devices::SharedDevices;
 use super::source_files::SourceFiles;
 
 /// How many completions may wait to be reaped.
@@ -43,6 +44,7 @@ pub struct LocalSource {
     roots: Arc<[Root]>,
     capabilities: Capabilities,
     require: Arc<[LossKind]>,
+    devices: Arc<SharedDevices>,
 }
 
 impl LocalSource {
@@ -54,7 +56,7 @@ impl LocalSource {
         let roots = roots.iter().map(|root| Root::open(&root.path)).collect::<Result<Arc<[Root]>>>()?;
         let mut capabilities = Capabilities::posix(rustix::process::geteuid().is_root());
         capabilities.clones = true;
-        Ok(Self { roots, capabilities, require: Arc::new([]) })
+        Ok(Self { roots, capabilities, require: Arc::new([]), devices: Arc::default() })
     }
 
     /// Refuses to read files that would lose one of these on their way.
@@ -82,6 +84,7 @@ impl LocalSource {
                 directories: Recent::new(DIRECTORIES_KEPT),
                 noatime: NoAtime::new(),
                 require: Arc::clone(&self.require),
+                devices: Arc::clone(&self.devices),
             },
             lister: Lister::default(),
             fetcher: Fetcher::default(),
@@ -110,12 +113,18 @@ pub(crate) struct Reader {
     noatime: NoAtime,
     /// What no entry may lose.
     require: Arc<[LossKind]>,
+    devices: Arc<SharedDevices>,
 }
 
 impl Reader {
     /// What no entry may lose.
     pub(crate) fn require(&self) -> Arc<[LossKind]> {
         Arc::clone(&self.require)
+    }
+
+    /// The devices that all lanes read.
+    pub(crate) fn devices(&self) -> Arc<SharedDevices> {
+        Arc::clone(&self.devices)
     }
 
     /// The root of that number.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use hakobu_core::endpoint::{Loss, LossKind, Outcome, PieceBuffer, SourceFile};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extent::Extent;
+use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
-use rustix::fs::{Advice, FlockOperation, OFlags, fadvise, flock};
+use rustix::fs::{Advice, FlockOperation, fadvise, flock};
 use rustix::io::{Errno, pread, retry_on_intr};
 
 use super::ahead::Ahead;
-use super::aligned::open_direct;
 use super::fault::{changed, fault, source_fault};
 use super::holes::Holes;
 use super::losses::{check_required, lost_attributes};
@@ -31,7 +31,7 @@ pub(crate) struct SourceFiles(Recent<Arc<SourceFile>, OpenFile>);
 /// One file that is read.
 #[derive(Debug)]
 struct OpenFile {
-    file: OwnedFd,
+    file: Arc<OwnedFd>,
     /// Where the file has holes, if it has.
     holes: Option<Holes>,
     /// A device past the page cache.
@@ -110,6 +110,9 @@ impl SourceFiles {
             lost_attributes(open, &mut lost);
         }
         self.0.forget(|key| Arc::ptr_eq(key, file));
+        if file.metadata.kind == Kind::BlockDevice {
+            reader.devices().forget(&device_key(file));
+        }
         if !is_same(&file.metadata, &now) {
             return Err(changed("reading"));
         }
@@ -119,9 +122,13 @@ impl SourceFiles {
 
     fn open(&mut self, reader: &mut Reader, file: &Arc<SourceFile>) -> Result<&mut OpenFile> {
         if self.0.find(|key| Arc::ptr_eq(key, file)).is_none() {
-            let opened = open_checked(reader, file)?;
-            let is_device = file.metadata.kind == Kind::BlockDevice;
-            let direct = is_device.then(|| open_direct(&opened, OFlags::RDONLY)).flatten();
+            let (opened, direct) = match file.metadata.kind {
+                Kind::BlockDevice => {
+                    let shared = reader.devices().get(device_key(file), || open_checked(reader, file))?;
+                    (shared.file, shared.direct)
+                }
+                _ => (Arc::new(open_checked(reader, file)?), None),
+            };
             let holes = file.metadata.sparse.then(Holes::default);
             let direct = direct.map(Ahead::new);
             self.0.insert(Arc::clone(file), OpenFile { file: opened, holes, direct });
@@ -136,6 +143,10 @@ impl OpenFile {
     fn medium(&self) -> Medium<'_> {
         Medium { file: &self.file, direct: self.direct.as_ref().map(Ahead::file) }
     }
+}
+
+fn device_key(file: &SourceFile) -> (u16, EntryPath) {
+    (file.root, file.path.clone())
 }
 
 fn read_all(file: &OwnedFd, mut offset: u64, mut room: &mut [u8]) -> Result<(), Errno> {

@@ -40,7 +40,7 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
 pub fn can_go_on(report: &Report) -> bool {
     let kind = report.error.as_ref().map(|error| error.kind.as_str());
     // What was written to standard output is gone.
-    let kept = !report.command.is_empty() && report.target.typed != "-";
+    let kept = !report.command.is_empty() && report.target.typed != "-" && report.source.typed != "-";
     kept && report::can_go_on(report.outcome, kind)
 }
 

@@ -81,7 +81,6 @@ fn what_cannot_go_there_is_told_and_nothing_comes_out() {
         (vec![typed, typed, "-"], 2, "standard output takes"),
         (vec!["--verify=medium", typed, "-"], 2, "nothing can be read back"),
         (vec!["--report=-", typed, "-"], 2, "name a file"),
-        (vec!["-", typed], 2, "standard input is not read in this version"),
         (vec!["/nonexistent/x", "-"], 1, "no such file"),
     ] {
         let output = ran(&host, &arguments);

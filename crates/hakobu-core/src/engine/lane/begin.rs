@@ -20,7 +20,7 @@ impl Worker<'_> {
         let mut found = Vec::with_capacity(job.items.len());
         for item in &job.items {
             let begun = self.look_at(item).and_then(|metadata| {
-                if item.place != DraftKind::File {
+                if item.place != DraftKind::File || self.is_stream() {
                     return self.begin_content(item, metadata);
                 }
                 found.push((item, metadata));
@@ -41,6 +41,10 @@ impl Worker<'_> {
             self.shared.record.scan_ended(self.shared.setup.clock.now_ns());
         }
         Ok(())
+    }
+
+    fn is_stream(&self) -> bool {
+        self.shared.setup.source.capabilities().stream
     }
 
     /// One item cannot be copied. The others can all the same, unless the error is fatal.
@@ -110,14 +114,16 @@ impl Worker<'_> {
     /// is.
     fn begin_content(&mut self, item: &Item, metadata: Metadata) -> Result<()> {
         let job = self.shared.setup.job;
-        if !matches!(metadata.kind, Kind::File | Kind::BlockDevice) {
+        if !matches!(metadata.kind, Kind::File | Kind::BlockDevice) && !self.is_stream() {
             let words = format!("{} has no content of a known size", metadata.kind.words());
             return Err(Error::new(ErrorKind::Unsupported, "copying", words));
         }
         let there = self.look_at_target(&item.target)?;
         let replaces = there.is_some();
         self.counters.entries_scanned.add(1);
-        self.counters.bytes_scanned.add(metadata.size_bytes);
+        if metadata.size_bytes != UNKNOWN_BYTES {
+            self.counters.bytes_scanned.add(metadata.size_bytes);
+        }
         let tolerant = job.skip_unreadable;
         let source = SourceFile { root: item.root, path: item.source.clone(), metadata, tolerant };
         if job.dry_run {
@@ -138,7 +144,9 @@ impl Worker<'_> {
     /// Says what would become of content, if it can be read at all.
     fn plan_content(&mut self, item: &Item, source: SourceFile, replaces: bool) -> Result<()> {
         let size_bytes = source.metadata.size_bytes;
-        self.ask_source(Operation::Open { file: Arc::new(source) }).map_err(at_source)?;
+        if !self.is_stream() {
+            self.ask_source(Operation::Open { file: Arc::new(source) }).map_err(at_source)?;
+        }
         let (counter, action) = match replaces {
             true => (&self.counters.entries_updated, "update"),
             false => (&self.counters.entries_created, "create"),

@@ -56,7 +56,7 @@ impl Worker<'_> {
         if self.shared.setup.job.mode != Mode::Copy && file.kind.is_there() {
             return self.delta(file);
         }
-        while let Some(extent) = file.take_chunk() {
+        while let Some(extent) = self.next_chunk(file)? {
             if let Err(error) = self.chunk(file, extent, None) {
                 if error.is_fatal() {
                     return Err(error);
@@ -68,6 +68,44 @@ impl Worker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The next chunk for this lane: of a stream, what has just been read of it.
+    fn next_chunk(&mut self, file: &Arc<LargeFile>) -> Result<Option<Extent>> {
+        if !file.is_open_ended() {
+            return Ok(file.take_chunk());
+        }
+        while file.has_chunks_left() {
+            self.enter(Stage::Read);
+            let read = self.ask_source(Operation::Next { file: file.source.clone() });
+            self.leave(Stage::Read);
+            match read {
+                Ok(Outcome::Next(Some(extent))) => return self.take_read(file, extent),
+                Ok(Outcome::Next(None)) => {}
+                Ok(_) => return Err(unexpected()),
+                Err(error) if error.is_fatal() => return Err(error),
+                Err(error) => {
+                    self.fail_file(file, at_source(error), 0)?;
+                    return Ok(None);
+                }
+            }
+            // While nothing comes in, nothing is held back either.
+            self.target.flush();
+            if !self.go_on()? {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_read(&mut self, file: &Arc<LargeFile>, extent: Extent) -> Result<Option<Extent>> {
+        self.counters.bytes_scanned.add(extent.length);
+        let take = extent.length > 0 && file.take_read();
+        if extent.length < CHUNK_BYTES {
+            let progress = file.ends_at(extent.end());
+            self.end_file(file.clone(), progress)?;
+        }
+        Ok(take.then_some(extent))
     }
 
     /// Deals with answers, and waits for some where too many are due. Whether to go on.

@@ -25,14 +25,14 @@ impl Worker<'_> {
         let metadata = &file.source.metadata;
         let clone = self.may_clone(&file);
         let keeps = !matches!(file.kind, DraftKind::Sink | DraftKind::Stream);
-        let journaled = keeps && file.size_bytes() >= JOURNALED_FROM_BYTES;
+        let journaled = keeps && !file.is_open_ended() && file.size_bytes() >= JOURNALED_FROM_BYTES;
         let begin = Begin {
             path: file.target.clone(),
             size_bytes: file.size_bytes(),
             kind: file.kind,
             version: journaled.then(|| version(metadata)),
             earlier: if file.named { job.earlier } else { Earlier::Continue },
-            sparse: metadata.sparse || metadata.kind == Kind::BlockDevice,
+            sparse: metadata.sparse || file.is_open_ended() || metadata.kind == Kind::BlockDevice,
             verify_medium: job.verify_medium,
         };
         let begin = Operation::Begin { draft: file.draft, begin };
@@ -149,7 +149,8 @@ impl Worker<'_> {
         if first {
             fail(self.shared, self.counters, failure(&file.source.path, error));
         }
-        if chunks + given_up == 0 {
+        // A stream may have nothing under way when it fails.
+        if chunks + given_up == 0 && !file.is_open_ended() {
             return Ok(());
         }
         let progress = file.count_done(chunks + given_up);
@@ -173,6 +174,11 @@ impl Worker<'_> {
                         self.shared.record.losses(losses);
                     }
                     Ok(_) => {}
+                }
+                if file.is_open_ended() {
+                    let length = Operation::Length { draft: file.draft, size_bytes: file.size_bytes() };
+                    // An error of it is remembered by the draft.
+                    self.submit(length, Pending::Ignored)?;
                 }
                 let finish = Operation::Finish {
                     draft: file.draft,

@@ -29,7 +29,7 @@ use crate::endpoint::{
 use crate::entry::{Kind, Metadata};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK};
+use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 use crate::job::{Item, Mode};
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;

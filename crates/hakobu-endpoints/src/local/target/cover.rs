@@ -30,6 +30,11 @@ impl Cover {
         true
     }
 
+    /// Where the last range ends, 0 if there is none.
+    pub(crate) fn end(&self) -> u64 {
+        self.0.last().map_or(0, |range| range.1)
+    }
+
     /// Adds what is missing of a range, and says how many bytes that is.
     pub(crate) fn fill(&mut self, begin: u64, end: u64) -> u64 {
         let mut missing = Vec::new();
@@ -70,7 +75,7 @@ mod tests {
         for (begin, end) in [(10, 20), (30, 40), (20, 30), (0, 10)] {
             assert!(cover.take(begin, end), "{begin}..{end}");
         }
-        assert_eq!(cover.0, [(0, 40)]);
+        assert_eq!((&cover.0[..], cover.end()), (&[(0, 40)][..], 40));
         for (begin, end) in [(0, 1), (39, 50), (10, 20), (0, 100)] {
             assert!(!cover.take(begin, end), "{begin}..{end}");
         }

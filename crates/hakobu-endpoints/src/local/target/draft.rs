@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::disk::DeviceIdentity;
 use hakobu_core::endpoint::{Begun, DraftKind};
+use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
@@ -43,7 +44,8 @@ pub struct Draft {
     /// Which disk it is, if it is one.
     pub(super) disk: Option<DeviceIdentity>,
     pub(super) owner: Owner,
-    pub(super) size_bytes: u64,
+    /// Of a stream, not known until it ends.
+    pub(super) size_bytes: AtomicU64,
     pub(super) written_bytes: AtomicU64,
     /// How far a stream has come.
     pub(super) streamed_bytes: Mutex<u64>,
@@ -91,7 +93,7 @@ impl Draft {
             direct: None,
             disk: None,
             owner,
-            size_bytes,
+            size_bytes: AtomicU64::new(size_bytes),
             written_bytes: AtomicU64::new(0),
             streamed_bytes: Mutex::new(0),
             verify_medium: false,
@@ -110,19 +112,33 @@ impl Draft {
         &self.path
     }
 
-    /// How many bytes it will have.
+    /// How many bytes it will have; [`UNKNOWN_BYTES`] for as long as nobody knows.
     pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.size_bytes.load(Ordering::Acquire)
+    }
+
+    /// Says how many bytes it will have, if nobody knew.
+    ///
+    /// # Errors
+    /// `Protocol` when it was known, or when more than that was written already.
+    pub fn set_size(&self, size_bytes: u64) -> Result<()> {
+        let progress = self.progress();
+        let fits = progress.taken.end() <= size_bytes && size_bytes < UNKNOWN_BYTES;
+        if !fits || self.size_bytes() != UNKNOWN_BYTES {
+            return Err(refusal("a size that cannot be").at(&self.path));
+        }
+        self.size_bytes.store(size_bytes, Ordering::Release);
+        Ok(())
     }
 
     /// How many bytes have not been written yet.
     pub fn missing_bytes(&self) -> u64 {
-        self.size_bytes - self.written_bytes.load(Ordering::Acquire).min(self.size_bytes)
+        self.size_bytes().saturating_sub(self.written_bytes.load(Ordering::Acquire))
     }
 
     /// How many bytes of room it still needs.
     pub(crate) fn needed_bytes(&self) -> u64 {
-        if self.allocated { 0 } else { self.missing_bytes() }
+        if self.allocated || self.size_bytes() == UNKNOWN_BYTES { 0 } else { self.missing_bytes() }
     }
 
     /// Whether it can still be written to.
@@ -166,9 +182,10 @@ impl Draft {
     /// # Errors
     /// `Unsupported` where the file systems cannot do that; nothing was written then.
     pub(crate) fn share_blocks(&self, from: &OwnedFd) -> Result<()> {
-        self.take(0, self.size_bytes)?;
+        let size_bytes = self.size_bytes();
+        self.take(0, size_bytes)?;
         let undo = |kind, words: &str| {
-            self.progress().taken.give_back(0, self.size_bytes);
+            self.progress().taken.give_back(0, size_bytes);
             Err(Error::new(kind, "sharing blocks", words).at(&self.path))
         };
         if self.kind != DraftKind::File {
@@ -180,11 +197,11 @@ impl Draft {
             Err(_) => return undo(ErrorKind::Unsupported, "the file systems cannot do it"),
         }
         let size = fstat(&self.file).map_err(|errno| fault("looking at the draft", errno))?.st_size;
-        if u64::try_from(size) != Ok(self.size_bytes) {
+        if u64::try_from(size) != Ok(size_bytes) {
             let error = Error::new(ErrorKind::SourceChanged, "sharing blocks", "its size changed");
             return Err(error.at(&self.path));
         }
-        self.written_bytes.fetch_add(self.size_bytes, Ordering::AcqRel);
+        self.written_bytes.fetch_add(size_bytes, Ordering::AcqRel);
         Ok(())
     }
 
@@ -222,7 +239,7 @@ impl Draft {
 
     /// Takes a range to be written, each byte once.
     pub(super) fn take(&self, offset: u64, length: u64) -> Result<()> {
-        let end = offset.checked_add(length).filter(|end| *end <= self.size_bytes);
+        let end = offset.checked_add(length).filter(|end| *end <= self.size_bytes());
         let Some(end) = end else { return Err(refusal("bytes beyond the file's size").at(&self.path)) };
         if self.kind == DraftKind::Compare {
             return Err(refusal("bytes for something that is only compared").at(&self.path));

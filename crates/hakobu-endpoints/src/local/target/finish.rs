@@ -36,14 +36,14 @@ impl Draft {
         if missing_bytes == 0 {
             return Ok(());
         }
-        let words = format!("{missing_bytes} of {} bytes were not written", self.size_bytes);
+        let words = format!("{missing_bytes} of {} bytes were not written", self.size_bytes());
         Err(Error::new(ErrorKind::Protocol, "finishing", words))
     }
 
     fn publish(&self, shared: &Shared, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
         if self.holes.load(Ordering::Acquire) || self.stale.load(Ordering::Acquire) {
-            ftruncate(&self.file, self.size_bytes).map_err(|errno| fault("setting the length", errno))?;
+            ftruncate(&self.file, self.size_bytes()).map_err(|errno| fault("setting the length", errno))?;
         }
         shared
             .policy
@@ -57,7 +57,7 @@ impl Draft {
 
     /// The end of a file that was changed where it lies.
     fn settle(&self, shared: &Shared, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
-        ftruncate(&self.file, self.size_bytes).map_err(|errno| fault("setting the length", errno))?;
+        ftruncate(&self.file, self.size_bytes()).map_err(|errno| fault("setting the length", errno))?;
         self.flush_all(shared)?;
         shared
             .policy

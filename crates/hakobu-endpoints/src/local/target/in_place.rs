@@ -156,7 +156,7 @@ impl Draft {
 
     /// Counts all of a range as done: what was not written is kept, where that may be.
     pub(crate) fn cover(&self, extent: Extent) -> Result<()> {
-        let end = extent.offset.checked_add(extent.length).filter(|end| *end <= self.size_bytes);
+        let end = extent.offset.checked_add(extent.length).filter(|end| *end <= self.size_bytes());
         let end = end.ok_or_else(|| refusal("bytes beyond the file's size").at(&self.path))?;
         let kept = self.progress().taken.fill(extent.offset, end);
         if kept > 0 && !self.signed.load(Ordering::Acquire) {

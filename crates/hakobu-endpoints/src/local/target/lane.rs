@@ -8,6 +8,7 @@ use hakobu_core::endpoint::{
     Begin, Completion, DraftId, Lane, Loss, Operation, Outcome, PieceBuffer, Ticket, Wait,
 };
 use hakobu_core::entry::Attributes;
+use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
@@ -116,6 +117,10 @@ impl LocalTargetLane {
                 let shared = self.draft_writer(draft).and_then(|writer| writer.draft().share_blocks(&from));
                 shared.map(|()| Outcome::Done)
             }
+            Operation::Length { draft, size_bytes } => self.draft_writer(draft).and_then(|writer| {
+                let set = writer.draft().set_size(size_bytes);
+                set.inspect_err(|error| writer.draft().fail(error.clone())).map(|()| Outcome::Done)
+            }),
             Operation::Finish { draft, attributes, digest: _ } => self.finish(draft, &attributes),
             Operation::Abandon { draft, keep } => {
                 self.abandon(draft, keep);
@@ -125,6 +130,7 @@ impl LocalTargetLane {
             Operation::Barrier => self.barrier(),
             Operation::Fetch { .. }
             | Operation::Read { .. }
+            | Operation::Next { .. }
             | Operation::Open { .. }
             | Operation::Losses { .. }
             | Operation::Confirm { .. } => {
@@ -162,7 +168,8 @@ impl LocalTargetLane {
         if i64::try_from(size_bytes).is_err() {
             return Err(Error::new(ErrorKind::Protocol, "beginning a draft", "an impossible size").at(path));
         }
-        let outstanding_bytes = shared.drafts.reserve(id, path, size_bytes)?;
+        let known_bytes = if size_bytes == UNKNOWN_BYTES { 0 } else { size_bytes };
+        let outstanding_bytes = shared.drafts.reserve(id, path, known_bytes)?;
         let begun = shared.take_bytes(size_bytes).and_then(|()| {
             let draft = self.directories.enter(&shared, &parent).and_then(|directory| {
                 let mut draft = Draft::begin(&shared, directory, name, begin, outstanding_bytes)?;

@@ -7,7 +7,7 @@ use hakobu_core::digest::{Digest, PieceHasher, chunk_value};
 use hakobu_core::disk::DeviceIdentity;
 use hakobu_core::endpoint::{Begin, DraftKind, Earlier};
 use hakobu_core::entry::Kind;
-use hakobu_core::extent::{CHUNK_BYTES, Extent};
+use hakobu_core::extent::{CHUNK_BYTES, Extent, UNKNOWN_BYTES};
 use hakobu_core::path::lossy;
 use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -125,12 +125,12 @@ impl Draft {
     /// 40 % less CPU; tmpfs gains nothing and others were not measured.
     fn preallocate(&self) -> Result<bool> {
         const EXT4: u64 = 0xef53;
-        if self.size_bytes < CHUNK_BYTES
+        if self.size_bytes() < CHUNK_BYTES
             || !matches!(fstatfs(&self.file), Ok(found) if found.f_type as u64 == EXT4)
         {
             return Ok(false);
         }
-        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, self.size_bytes) {
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, self.size_bytes()) {
             Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(fault("making the file", errno)),
             allocated => Ok(allocated.is_ok()),
         }
@@ -159,7 +159,9 @@ impl Draft {
     /// Opens the block device that the grant names.
     fn device(shared: &Shared, directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
         let granted = shared.grant.device(&begin.path)?;
-        let (file, identity) = open_exclusively(directory.fd.as_fd(), name, granted, begin.size_bytes)?;
+        // Whether a stream fits will be seen.
+        let least_bytes = if begin.size_bytes == UNKNOWN_BYTES { 0 } else { begin.size_bytes };
+        let (file, identity) = open_exclusively(directory.fd.as_fd(), name, granted, least_bytes)?;
         let id = &identity.place_id;
         let found = fstat(&file).map_err(|errno| fault(OPENING_DEVICE, errno))?;
         let owner = Owner { uid: found.st_uid, gid: found.st_gid };
@@ -267,7 +269,7 @@ impl Draft {
             }
             Err(error) => return Err(error.at(&self.path)),
         };
-        let begun = told(self.size_bytes, &chunks);
+        let begun = told(self.size_bytes(), &chunks);
         let samples = samples(&chunks, TARGET_SAMPLES_MAX);
         // Without digests nobody knows what others have written there since.
         let unknown = samples.is_empty() && self.kind != DraftKind::File;
@@ -296,7 +298,7 @@ impl Draft {
                 if missing > 0 && !self.grows_in_the_end() {
                     return Ok(false);
                 }
-                let mut hasher = PieceHasher::new(self.size_bytes, piece.offset);
+                let mut hasher = PieceHasher::new(self.size_bytes(), piece.offset);
                 hasher.update(bytes);
                 // Zeros at the end of a draft are not there yet.
                 hasher.update(&ZEROS[..missing]);

@@ -1,0 +1,387 @@
+//! Standard input as a source: read once and in order, by whichever lane asks next.
+//!
+//! A lane gets whole chunks, in memory: it hashes and sends one while another lane reads the next. So memory is bounded
+//! by a chunk for each lane and one that is being read.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
+use hakobu_core::entry::{Kind, Metadata, Time};
+use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, read, retry_on_intr};
+use rustix::pipe::fcntl_setpipe_size;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::buffers::Buffers;
+use super::fault::fault;
+
+/// How long a lane waits for input before it looks for other work.
+const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// What a pipe shall hold, where the system allows it: fewer switches between who writes and who reads.
+const PIPE_BYTES: usize = 1 << 20;
+/// What is done when reading fails.
+const READING: &str = "reading standard input";
+
+/// A stream that is read by this process: its standard input.
+#[derive(Debug)]
+pub struct StreamSource {
+    capabilities: Capabilities,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    stream: OwnedFd,
+    /// Only what a plan says is asked for: nothing is read.
+    plan_only: bool,
+    cancel: Arc<AtomicBool>,
+    intake: Mutex<Intake>,
+}
+
+/// How far the stream has been read.
+#[derive(Debug, Default)]
+struct Intake {
+    /// Where the next chunk begins.
+    offset: u64,
+    /// What is there of it.
+    chunk: Chunk,
+    ended: bool,
+    /// The first chunk, read to find out whether there are more.
+    first: Option<Chunk>,
+    looked: bool,
+}
+
+/// Consecutive pieces.
+#[derive(Debug, Default)]
+struct Chunk {
+    offset: u64,
+    length: u64,
+    /// The pieces by their number; none once taken.
+    pieces: Vec<Option<PieceBuffer>>,
+}
+
+impl StreamSource {
+    /// A source of what this descriptor gives. It stops waiting when `cancel` is set. With `plan_only` nothing is read.
+    pub fn new(stream: OwnedFd, plan_only: bool, cancel: Arc<AtomicBool>) -> Self {
+        // What is no pipe has no size to set.
+        let _ = fcntl_setpipe_size(&stream, PIPE_BYTES);
+        let capabilities = Capabilities { stream: true, ..Capabilities::posix(false) };
+        let shared = Arc::new(Shared { stream, plan_only, cancel, intake: Mutex::default() });
+        Self { capabilities, shared }
+    }
+}
+
+impl Endpoint for StreamSource {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn open_lane(&self, _index: usize) -> Result<Box<dyn Lane>> {
+        let shared = Arc::clone(&self.shared);
+        Ok(Box::new(StreamLane {
+            shared,
+            chunk: Chunk::default(),
+            spare: Vec::new(),
+            buffers: Buffers::default(),
+            completions: VecDeque::new(),
+        }))
+    }
+}
+
+impl Shared {
+    fn intake(&self) -> MutexGuard<'_, Intake> {
+        self.intake.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads on, and gives the chunk once it is whole or the stream has ended. An empty one stands for the end.
+    fn next(&self, spare: &mut Vec<PieceBuffer>) -> Result<Option<Chunk>> {
+        let mut intake = self.intake();
+        if let Some(first) = intake.first.take() {
+            return Ok(Some(first));
+        }
+        intake.fill(&self.stream, spare)
+    }
+
+    /// What the stream is: with its size if it ends within the first chunk.
+    fn inspect(&self) -> Result<Metadata> {
+        let size_bytes = if self.plan_only { 0 } else { self.first_bytes()? };
+        let now = clock_gettime(ClockId::Realtime);
+        let time = Time { seconds: now.tv_sec, nanoseconds: now.tv_nsec as u32 };
+        Ok(Metadata {
+            kind: Kind::Fifo,
+            mode: 0o666 & !umask(),
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            size_bytes,
+            mtime: time,
+            ctime: time,
+            links: 1,
+            sparse: false,
+        })
+    }
+
+    fn first_bytes(&self) -> Result<u64> {
+        let mut spare = Vec::new();
+        loop {
+            let mut intake = self.intake();
+            if !intake.looked {
+                intake.first = intake.fill(&self.stream, &mut spare)?;
+                intake.looked = intake.first.is_some();
+            }
+            if intake.looked {
+                let length = intake.first.as_ref().map_or(0, |chunk| chunk.length);
+                return Ok(if length < CHUNK_BYTES { length } else { UNKNOWN_BYTES });
+            }
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::Cancelled, READING, "stopped as asked"));
+            }
+        }
+    }
+}
+
+impl Intake {
+    /// Reads until a chunk is there, the stream has ended, or nothing has come in for a moment.
+    fn fill(&mut self, stream: &OwnedFd, spare: &mut Vec<PieceBuffer>) -> Result<Option<Chunk>> {
+        while !self.ended && self.chunk.length < CHUNK_BYTES {
+            let mut ready = [PollFd::new(stream, PollFlags::IN)];
+            let polled =
+                retry_on_intr(|| poll(&mut ready, Some(&WAIT))).map_err(|errno| fault(READING, errno))?;
+            if polled == 0 {
+                return Ok(None);
+            }
+            match self.chunk.read(stream, spare) {
+                Ok(0) => self.ended = true,
+                Ok(_) | Err(Errno::AGAIN) => {}
+                Err(errno) => return Err(fault(READING, errno)),
+            }
+        }
+        let offset = self.offset + self.chunk.length;
+        self.offset = offset;
+        let next = Chunk { offset, ..Chunk::default() };
+        Ok(Some(std::mem::replace(&mut self.chunk, next)))
+    }
+}
+
+impl Chunk {
+    /// Reads once into the piece that is not full. 0: the stream has ended.
+    fn read(&mut self, stream: &OwnedFd, spare: &mut Vec<PieceBuffer>) -> Result<usize, Errno> {
+        let filled = (self.length % PIECE_BYTES) as usize;
+        if filled == 0 {
+            self.pieces.push(Some(spare.pop().unwrap_or_default()));
+        }
+        let Some(Some(piece)) = self.pieces.last_mut() else { return Err(Errno::NOMEM) };
+        let bytes = retry_on_intr(|| read(stream, &mut piece.room()[filled..]))?;
+        piece.set_filled(filled + bytes);
+        self.length += bytes as u64;
+        if filled + bytes == 0 {
+            spare.extend(self.pieces.pop().flatten());
+        }
+        Ok(bytes)
+    }
+
+    /// Gives a piece away, once.
+    fn take(&mut self, extent: Extent) -> Option<PieceBuffer> {
+        let index = extent.offset.checked_sub(self.offset)? / PIECE_BYTES;
+        let piece = self.pieces.get_mut(usize::try_from(index).ok()?)?.take()?;
+        (piece.filled().len() as u64 == extent.length).then_some(piece)
+    }
+}
+
+/// One lane of a [`StreamSource`], with the chunk that it got last.
+struct StreamLane {
+    shared: Arc<Shared>,
+    chunk: Chunk,
+    /// Buffers to read into: what came back for the pieces that were given away.
+    spare: Vec<PieceBuffer>,
+    buffers: Buffers,
+    completions: VecDeque<Completion>,
+}
+
+impl StreamLane {
+    fn perform(&mut self, operation: Operation) -> Result<Outcome> {
+        match operation {
+            Operation::Inspect { .. } => Ok(Outcome::Inspected(Some(self.shared.inspect()?))),
+            Operation::Next { .. } => {
+                let Some(chunk) = self.shared.next(&mut self.spare)? else { return Ok(Outcome::Next(None)) };
+                let extent = Extent { offset: chunk.offset, length: chunk.length };
+                self.chunk = chunk;
+                Ok(Outcome::Next(Some(extent)))
+            }
+            Operation::Read { file, extent, buffer } => self.read(&file.path, extent, buffer),
+            Operation::Confirm { .. } => Ok(Outcome::Done),
+            _ => Err(Error::new(ErrorKind::Unsupported, READING, "a stream can only be read")),
+        }
+    }
+
+    /// Gives a piece of the chunk at hand. A stream that has ended within its first chunk is known by its size, and read
+    /// without being asked for the next.
+    fn read(&mut self, path: &EntryPath, extent: Extent, buffer: PieceBuffer) -> Result<Outcome> {
+        // While another lane waits for input, nothing here may wait for that lane.
+        let mut piece = self.chunk.take(extent);
+        if piece.is_none()
+            && let Some(first) = self.shared.intake().first.take()
+        {
+            self.chunk = first;
+            piece = self.chunk.take(extent);
+        }
+        if self.spare.len() < PIECES_PER_CHUNK as usize {
+            self.spare.push(buffer);
+        }
+        let gone = || Error::new(ErrorKind::Unsupported, READING, "a stream cannot be read again").at(path);
+        piece.map(Outcome::Read).ok_or_else(gone)
+    }
+}
+
+impl Lane for StreamLane {
+    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
+        let result = self.perform(operation);
+        self.completions.push_back(Completion { ticket, result });
+        Ok(())
+    }
+
+    fn reap(&mut self, _wait: Wait) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    fn piece_buffer(&mut self) -> PieceBuffer {
+        self.buffers.piece()
+    }
+
+    fn pack_buffer(&mut self) -> Vec<u8> {
+        self.buffers.pack()
+    }
+
+    fn recycle(&mut self, buffer: PieceBuffer) {
+        self.buffers.return_piece(buffer);
+    }
+}
+
+/// The bits that new files do not get, without changing them as `umask` does.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|value| u32::from_str_radix(value.trim(), 8).ok()).unwrap_or(0o022)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use hakobu_core::endpoint::SourceFile;
+
+    use super::*;
+
+    fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {
+        assert!(lane.submit(1, operation).is_ok());
+        lane.reap(Wait::Now).unwrap().result
+    }
+
+    fn inspect(lane: &mut dyn Lane) -> Metadata {
+        match ask(lane, Operation::Inspect { root: 0, path: EntryPath::new("0").unwrap() }).unwrap() {
+            Outcome::Inspected(Some(found)) => found,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn next(lane: &mut dyn Lane, file: &Arc<SourceFile>) -> Option<Extent> {
+        match ask(lane, Operation::Next { file: file.clone() }).unwrap() {
+            Outcome::Next(extent) => extent,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn pieces(lane: &mut dyn Lane, file: &Arc<SourceFile>, extent: Extent) -> Vec<u8> {
+        let mut all = Vec::new();
+        for extent in extent.pieces() {
+            let buffer = lane.piece_buffer();
+            match ask(lane, Operation::Read { file: file.clone(), extent, buffer }).unwrap() {
+                Outcome::Read(piece) => all.extend_from_slice(piece.filled()),
+                other => panic!("{other:?}"),
+            }
+        }
+        all
+    }
+
+    fn source() -> (StreamSource, std::io::PipeWriter) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        (StreamSource::new(reader.into(), false, Arc::default()), writer)
+    }
+
+    fn file(metadata: Metadata) -> Arc<SourceFile> {
+        let path = EntryPath::new("0").unwrap();
+        Arc::new(SourceFile { root: 0, path, metadata, tolerant: false })
+    }
+
+    #[test]
+    fn a_stream_that_ends_soon_has_its_size() {
+        for length in [0, 1, 300_000, CHUNK_BYTES as usize - 1] {
+            let (source, mut writer) = source();
+            let content: Vec<u8> = (0..length).map(|index| (index / 7) as u8).collect();
+            let sent = content.clone();
+            let thread = std::thread::spawn(move || writer.write_all(&sent).unwrap());
+            let (mut first, mut second) = (source.open_lane(0).unwrap(), source.open_lane(1).unwrap());
+            let found = inspect(&mut *first);
+            assert_eq!((found.kind, found.size_bytes), (Kind::Fifo, length as u64));
+            let whole = Extent { offset: 0, length: length as u64 };
+            // Whichever lane moves it.
+            assert_eq!(pieces(&mut *second, &file(found), whole), content);
+            thread.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn lanes_take_chunks_in_turn_and_pieces_once() {
+        let (source, mut writer) = source();
+        let length = 2 * CHUNK_BYTES as usize + 5;
+        let content: Vec<u8> = (0..length).map(|index| (index / 1001) as u8).collect();
+        let sent = content.clone();
+        let thread = std::thread::spawn(move || writer.write_all(&sent).unwrap());
+        let mut lanes = [source.open_lane(0).unwrap(), source.open_lane(1).unwrap()];
+        let found = inspect(&mut *lanes[0]);
+        assert_eq!(found.size_bytes, UNKNOWN_BYTES);
+        let file = file(found);
+        let mut all = Vec::new();
+        for (turn, expected) in [CHUNK_BYTES, CHUNK_BYTES, 5, 0, 0].into_iter().enumerate() {
+            let lane = &mut *lanes[turn % 2];
+            let extent = next(lane, &file).unwrap();
+            assert_eq!((extent.offset, extent.length), (all.len() as u64, expected));
+            all.extend(pieces(lane, &file, extent));
+        }
+        assert_eq!(all, content);
+        let again = Operation::Read {
+            file: file.clone(),
+            extent: Extent { offset: 0, length: PIECE_BYTES },
+            buffer: PieceBuffer::new(),
+        };
+        assert_eq!(ask(&mut *lanes[0], again).unwrap_err().kind, ErrorKind::Unsupported);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn who_waits_for_input_can_be_stopped() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let cancel = Arc::new(AtomicBool::new(true));
+        let source = StreamSource::new(reader.into(), false, cancel);
+        let mut lane = source.open_lane(0).unwrap();
+        let asked = ask(&mut *lane, Operation::Inspect { root: 0, path: EntryPath::new("0").unwrap() });
+        assert_eq!(asked.unwrap_err().kind, ErrorKind::Cancelled);
+    }
+
+    #[test]
+    fn a_plan_reads_nothing() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"kept").unwrap();
+        let source = StreamSource::new(reader.try_clone().unwrap().into(), true, Arc::default());
+        assert_eq!(inspect(&mut *source.open_lane(0).unwrap()).size_bytes, 0);
+        let mut kept = [0; 4];
+        std::io::Read::read_exact(&mut &reader, &mut kept).unwrap();
+        assert_eq!(&kept, b"kept");
+    }
+}
