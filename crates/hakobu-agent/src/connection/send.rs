@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::net::Shutdown;
+use std::time::{Duration, Instant};
 
 use hakobu_proto::frame::{Digest, Header, KIND_CLOSE};
 
@@ -18,6 +19,9 @@ const SLICE_BYTES: usize = 128 * 1024;
 
 /// At most this much is taken in at once while waiting to send.
 const SIDE_RECEIVE_BYTES: usize = 256 * 1024;
+
+/// How long a peer that sends nothing more may take nothing.
+const ENDED_LIMIT: Duration = Duration::from_secs(5);
 
 impl Connection {
     /// Sends a frame.
@@ -227,8 +231,14 @@ impl Connection {
     fn wait_to_send(&mut self) -> Result<()> {
         let room = self.inbound.room();
         let read = !self.ended && !room.is_empty();
-        let ready = self.socket.wait(read, true, None)?;
-        if !ready.read || ready.write {
+        // A peer that sends nothing more may still take what is on its way. If it has gone instead, nothing tells: its
+        // window is shut, so nothing that it could refuse ever reaches it.
+        let deadline = self.ended.then(|| Instant::now() + ENDED_LIMIT);
+        let ready = self.socket.wait(read, true, deadline)?;
+        if !ready.read && !ready.write {
+            return Err(ConnectionError::Cut);
+        }
+        if ready.write {
             return Ok(());
         }
         let room_bytes = room.len().min(SIDE_RECEIVE_BYTES);
