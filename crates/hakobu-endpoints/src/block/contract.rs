@@ -109,14 +109,19 @@ pub struct ConsentNeeded {
     pub holds: Vec<String>,
     /// All of it as a refusal, for when nobody can be asked.
     pub refusal: Refusal,
+    /// The same without what to do, for when something else speaks against it as well.
+    pub lost: String,
 }
 
 impl Verdict {
     /// The error that ends the copy, if there is a reason; consent that is needed is one.
     pub fn error(&self, during: &'static str) -> Option<Error> {
-        let consent = self.consent.as_ref().map(|consent| &consent.refusal);
-        let words: Vec<_> =
-            self.refusals.iter().chain(consent).map(|refusal| refusal.words.as_str()).collect();
+        let asked = self.consent.as_ref().map(|consent| match self.refusals.is_empty() {
+            true => consent.refusal.words.as_str(),
+            // Consent alone would change nothing.
+            false => consent.lost.as_str(),
+        });
+        let words: Vec<_> = self.refusals.iter().map(|refusal| refusal.words.as_str()).chain(asked).collect();
         (!words.is_empty()).then(|| Error::new(ErrorKind::Refused, during, words.join("\n")))
     }
 
@@ -332,10 +337,8 @@ fn consent(facts: &DeviceFacts) -> Option<ConsentNeeded> {
     if holds.len() > shown.len() {
         shown.push(format!("{} more", holds.len() - shown.len()));
     }
-    let words = format!(
-        "{} holds data: {}. All of it would be lost. If that is meant, say so: --confirm {id}",
-        words::device(facts),
-        shown.join(", ")
-    );
-    Some(ConsentNeeded { id, holds, refusal: Refusal { kind: RefusalKind::NoConsent, words } })
+    let lost = format!("{} holds data: {}. All of it would be lost.", words::device(facts), shown.join(", "));
+    let words = format!("{lost} If that is meant, say so: --confirm {id}");
+    let refusal = Refusal { kind: RefusalKind::NoConsent, words };
+    Some(ConsentNeeded { id, holds, refusal, lost })
 }

@@ -216,7 +216,7 @@ const MAKE_DATA: Group = Group {
     target: Target::Fresh,
     travels: false,
     ways: &[
-        Way::ours("make-data", "xtask make-data file $TARGET --size $BYTES"),
+        Way::ours("make-data", "hakobu make-data disk $TARGET --size $BYTES"),
         Way::new(
             "dd if=/dev/urandom",
             "dd",

@@ -1,5 +1,7 @@
 //! Where this machine keeps what has no place beside the data: the journals of devices, and jobs.
 
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -72,7 +74,9 @@ impl StateDirectory {
             return Ok(());
         }
         let path = self.0.join(unfinished_name(identity));
-        std::fs::write(&path, &identity.id).map_err(|error| {
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(identity.id.as_bytes())).map_err(|error| {
             Error::io("remembering the disk", &error).at(path.as_os_str().as_encoded_bytes())
         })
     }
@@ -104,6 +108,7 @@ mod tests {
 
     #[test]
     fn a_disk_is_known_by_the_id_it_had_before() {
+        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let state = StateDirectory::new(folder.path().join("state"));
         let identity = |id: &str| DeviceIdentity {
@@ -114,6 +119,8 @@ mod tests {
         assert_eq!(state.unfinished(&identity("made.1")), None);
         state.begin(&identity("made.1")).unwrap();
         state.begin(&identity("made.2")).unwrap();
+        let file = state.path().join(unfinished_name(&identity("made.1")));
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(state.unfinished(&identity("made.2")).unwrap(), "made.1");
         state.end(&identity("made.2"));
         assert_eq!(state.unfinished(&identity("made.1")), None);
