@@ -131,7 +131,7 @@ impl Forest {
 
     /// The stream of which these are the pieces has ended.
     pub fn end(&mut self, size_bytes: u64) {
-        self.pieces = size_bytes.div_ceil(PIECE_BYTES);
+        self.grow(size_bytes.div_ceil(PIECE_BYTES));
         self.open = false;
     }
 
@@ -261,19 +261,25 @@ mod tests {
         for (pieces, rest) in pieces_and_rest {
             let data = data(pieces * PIECE_BYTES as usize + rest);
             let count = data.len().div_ceil(PIECE_BYTES as usize);
-            for step in [1, 3, 5, 7] {
+            for (step, ends_early) in [(1, false), (1, true), (3, false), (3, true), (5, true), (7, false)] {
                 let mut forest = Forest::new(UNKNOWN_BYTES);
                 let mut order: Vec<usize> = (0..count).collect();
                 order.sort_by_key(|index| (index % step, *index));
-                for index in order {
+                for (turn, index) in order.into_iter().enumerate() {
+                    // Whoever reads the end says so before all that was read is hashed.
+                    if ends_early && turn == count / 2 {
+                        forest.end(data.len() as u64);
+                    }
                     let begin = index * PIECE_BYTES as usize;
                     let piece = &data[begin..data.len().min(begin + PIECE_BYTES as usize)];
                     // Of a stream that is one piece the size is known before it is hashed.
                     let size_bytes = if count == 1 { data.len() as u64 } else { UNKNOWN_BYTES };
                     forest.add(index as u64, piece_value(size_bytes, begin as u64, piece));
-                    assert_eq!(forest.digest(), None);
+                    assert!(forest.digest().is_none() || (ends_early && turn + 1 == count));
                 }
-                forest.end(data.len() as u64);
+                if !ends_early {
+                    forest.end(data.len() as u64);
+                }
                 assert_eq!(forest.digest(), Some(*blake3::hash(&data).as_bytes()), "{pieces} {rest} {step}");
             }
         }

@@ -96,6 +96,9 @@ fn check_streams(request: &mut CopyRequest, typed: &CopyArguments, found: &mut F
         found.usage("-", "pairs are of files and disks");
     }
     if request.sources.iter().any(Location::is_stream) {
+        if request.sources.len() > 1 {
+            found.usage("-", "standard input is copied alone");
+        }
         if request.mode != Mode::Copy {
             found.usage("-", "standard input can only be copied; it cannot be read a second time");
         }

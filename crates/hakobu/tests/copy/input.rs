@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Output, Stdio};
 
 use hakobu_testkit::devices::LoopDevice;
@@ -34,7 +34,7 @@ fn words(output: &Output) -> String {
 }
 
 fn content(place: &std::path::Path, size_bytes: u64) -> Vec<u8> {
-    let mut content = fs::read(file(&place.join("content"), size_bytes)).unwrap();
+    let mut content = fs::read(file(&place.join(format!("content {size_bytes}")), size_bytes)).unwrap();
     // Zeros within a chunk and over several.
     if size_bytes > 20 << 20 {
         content[1 << 20..3 << 20].fill(0);
@@ -162,13 +162,15 @@ fn an_interrupt_ends_it_although_nothing_comes() {
                 wait_until("it has begun", std::time::Duration::from_secs(60), || {
                     !drafts(place.path()).is_empty()
                 });
-            } else {
-                std::thread::sleep(std::time::Duration::from_millis(300));
             }
+            let mut said = BufReader::new(child.stdout.take().unwrap());
+            let mut line = String::new();
+            said.read_line(&mut line).unwrap();
+            assert!(line.starts_with("copying standard input to "), "{line}");
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-            let output = child.wait_with_output().unwrap();
-            assert_eq!(output.status.code(), Some(130), "{}", words(&output));
-            assert!(words(&output).contains("interrupted"), "{}", words(&output));
+            said.read_to_string(&mut line).unwrap();
+            assert_eq!(child.wait().unwrap().code(), Some(130), "{line}");
+            assert!(line.contains("interrupted"), "{line}");
             drop(input);
         }
     }
