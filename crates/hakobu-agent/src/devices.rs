@@ -55,7 +55,11 @@ pub fn check(
     }
     refuse_stray(&request.target, target)?;
     let (TargetFound::BlockDevice, Some(facts)) = (target.found, &target.device) else { return Ok(None) };
-    let verdict = target_verdict(facts, &wanted(request, sources, target, agreed));
+    let mut verdict = target_verdict(facts, &wanted(request, sources, target, agreed));
+    if target.unfinished.is_some() && is_copy_of(facts, sources) {
+        // What an interrupted copy of this very source has left there: the same command goes on.
+        verdict.consent = None;
+    }
     if agreed.0.contains(&facts.identity.place_id) && is_held_open(&verdict) {
         let words = "the process that wrote to it when the connection was lost still has it open";
         return Err(Error::new(ErrorKind::Locked, WRITING, words).at(request.target.as_typed()));
@@ -97,7 +101,7 @@ pub fn open_to_overwrite(
 /// # Errors
 /// `Refused`.
 pub fn refuse_stray(typed: &Location, target: &TargetLook) -> Result<()> {
-    if !target.stray || matches!(target.found, TargetFound::Directory) {
+    if !target.stray {
         return Ok(());
     }
     let words = stray_refusal(typed.as_typed()).words;
@@ -157,6 +161,17 @@ fn is_held_open(verdict: &Verdict) -> bool {
     let kinds = || verdict.refusals.iter().map(|refusal| refusal.kind);
     let held = |kind| matches!(kind, RefusalKind::OpenForWriting | RefusalKind::Claimed);
     kinds().any(|kind| kind == RefusalKind::OpenForWriting) && kinds().all(held)
+}
+
+/// Whether all that is known to be on a disk is also on the source, with the same identities.
+fn is_copy_of(facts: &DeviceFacts, sources: &[SourceLook]) -> bool {
+    let [source] = sources else { return false };
+    let Some(source) = &source.device else { return false };
+    !facts.contents_hidden
+        && facts.all_contents().all(|found| {
+            let (partition, signature) = found;
+            !signature.uuid.is_empty() && source.all_contents().any(|known| known == (partition, signature))
+        })
 }
 
 /// Whether a source is the file behind a loop device.

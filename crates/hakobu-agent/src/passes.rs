@@ -45,6 +45,10 @@ pub struct Pass {
 /// Runs passes. The result is that of the last one that was run.
 pub fn run(request: &CopyRequest, passes: &Passes, surroundings: &mut Surroundings<'_>) -> Transfer {
     let mut agreed = Agreed::default();
+    if request.dry_run {
+        // Nothing is held still for a plan.
+        return copy_agreed(request, surroundings, &mut agreed);
+    }
     let mut done: Vec<Pass> = Vec::new();
     loop {
         match is_last(passes, &done) {
@@ -98,7 +102,7 @@ fn is_last(passes: &Passes, done: &[Pass]) -> Result<bool> {
         done.len(),
         format_duration(expected(done))
     );
-    Err(Error::new(ErrorKind::Requirement, "making passes", words))
+    Err(Error::new(ErrorKind::Refused, "making passes", words))
 }
 
 /// How long the next pass will take. Reading both sides takes what it took; the first pass, which
@@ -184,7 +188,7 @@ mod tests {
         assert!(is_last(&passes, &[pass(100.0, 1000), pass(30.0, 200), pass(9.0, 20)]).unwrap());
         let stuck = [pass(100.0, 1000), pass(30.0, 200), pass(30.0, 200), pass(30.0, 200), pass(30.0, 200)];
         assert!(!is_last(&passes, &stuck[..4]).unwrap());
-        assert_eq!(is_last(&passes, &stuck).unwrap_err().kind, ErrorKind::Requirement);
+        assert_eq!(is_last(&passes, &stuck).unwrap_err().kind, ErrorKind::Refused);
     }
 
     #[test]

@@ -426,6 +426,7 @@ impl Attempt<'_, '_> {
             earlier: if self.request.restart { Earlier::Forget } else { Earlier::Refuse },
             verify_medium: self.request.verify == Verify::Medium,
             skip_unreadable: self.request.skip_unreadable,
+            live: self.request.live,
         }
     }
 

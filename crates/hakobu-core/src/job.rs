@@ -71,6 +71,8 @@ pub struct Job {
     pub earlier: Earlier,
     /// Read everything back from the medium before it counts as written.
     pub verify_medium: bool,
+    /// The source is in use, so it may have changed since an earlier run.
+    pub live: bool,
     /// Read ranges of bad sectors as zeros, and name them, instead of failing.
     pub skip_unreadable: bool,
 }

@@ -18,6 +18,12 @@ pub fn help(arguments: &[OsString]) -> Option<Vec<OsString>> {
     Some(arguments.first().cloned().into_iter().chain(verb).chain([OsString::from("--help")]).collect())
 }
 
+/// What other tools call what they do: no names of sources, so nothing is suggested for them.
+const VERBS_OF_OTHERS: [&str; 16] = [
+    "rm", "ls", "list", "push", "pull", "get", "put", "cat", "mkdir", "delete", "remove", "info", "run",
+    "start", "status", "update",
+];
+
 /// The lines to print if a flag or another tool's name stands where the verb belongs.
 pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
     let first = arguments.get(1)?.to_str()?;
@@ -55,10 +61,16 @@ fn with_copy(words: String, rest: &[OsString]) -> Vec<String> {
             Some(right) => format!("did you mean: {right}"),
             None => line,
         })),
-        None if rest.len() > 1 => lines.push(format!("did you mean: {}", shell::quote_all(&copy))),
+        None if rest.len() > 1 && !rest.first().is_some_and(is_verb) => {
+            lines.push(format!("did you mean: {}", shell::quote_all(&copy)));
+        }
         None => {}
     }
     lines
+}
+
+fn is_verb(typed: &OsString) -> bool {
+    typed.to_str().is_some_and(|typed| VERBS_OF_OTHERS.contains(&typed))
 }
 
 #[cfg(test)]

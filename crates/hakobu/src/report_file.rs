@@ -6,8 +6,9 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use hakobu_core::error::Error;
+use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::report::Report;
+use hakobu_endpoints::block::inspect::{Places, is_stray};
 
 use crate::render::json;
 
@@ -33,9 +34,26 @@ impl ReportFile {
             let file = file.map_err(|error| Self::error("opening the report", path, &error))?;
             return Ok(Self { path: path.to_owned(), file, replaces: false });
         }
+        Self::check(path)?;
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| Self::error("opening the report", path, &error))?;
         Ok(Self { path: path.to_owned(), file, replaces: true })
+    }
+
+    /// A report never goes onto a disk, nor among the devices under a mistyped name.
+    fn check(path: &Path) -> Result<(), Error> {
+        use std::os::unix::ffi::OsStrExt;
+        use std::os::unix::fs::FileTypeExt;
+        let refused = |words: &str| {
+            Err(Error::new(ErrorKind::Refused, "opening the report", words).at(path.as_os_str().as_bytes()))
+        };
+        if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device()) {
+            return refused("it is a disk, and a report would overwrite it; name a file");
+        }
+        if is_stray(&Places::default(), path).unwrap_or(false) {
+            return refused("it is among the devices, but no device; name a file in another directory");
+        }
+        Ok(())
     }
 
     /// Writes the report and brings it to stable storage.
@@ -79,5 +97,9 @@ mod tests {
         assert!(!text.contains('\u{9b}') && text.ends_with("}\n"));
         assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
         assert!(ReportFile::open(&directory.path().join("no/such")).is_err());
+        let among_devices = ReportFile::open(Path::new("/dev/hakobu-typo.json")).unwrap_err();
+        assert_eq!(among_devices.kind, ErrorKind::Refused);
+        assert!(!Path::new("/dev/hakobu-typo.json").exists());
+        assert!(ReportFile::open(Path::new("/dev/null")).is_ok());
     }
 }

@@ -32,10 +32,12 @@ pub enum SshError {
         error: io::Error,
     },
     /// ssh ended with 255, which is how it says that it failed itself.
-    #[error("ssh could not log in to {host} (its own words are above); `ssh {host}` has to work first")]
+    #[error("ssh could not log in to {host} (its own words are above); `{command}` has to work first")]
     Login {
         /// The far side.
         host: String,
+        /// What the user can type to try it.
+        command: String,
     },
     /// Something else than an agent answered.
     #[error(

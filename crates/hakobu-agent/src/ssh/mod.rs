@@ -63,6 +63,15 @@ pub struct SshSettings {
 }
 
 impl SshSettings {
+    /// The command by which the user can try the login, made printable.
+    fn typed(&self) -> String {
+        let mut words = vec![self.ssh_command.clone()];
+        words.extend(self.port.map(|port| format!("-p {port}")));
+        let user = self.user.as_ref().map(|user| format!("{}@", printable(user)));
+        words.push(format!("{}{}", user.unwrap_or_default(), printable(&self.host)));
+        words.join(" ")
+    }
+
     /// Plain `ssh` to `host`: nothing to upload, 120 s.
     #[must_use]
     pub fn new(host: Vec<u8>) -> Self {
@@ -296,7 +305,7 @@ impl Starter<'_> {
             Err(error) => return SshError::Pipe(error),
         };
         if status.code() == Some(255) && self.uploaded.is_none() {
-            SshError::Login { host }
+            SshError::Login { host, command: self.settings.typed() }
         } else if self.passwords == MAX_PASSWORDS {
             SshError::WrongPassword { host }
         } else if self.settings.sudo {

@@ -4,6 +4,7 @@ use hakobu_core::entry::{Kind, Metadata, Time};
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, SeekFrom, StatxFlags, StatxTimestamp, fstat, seek, statx};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Describes `name` in `directory` without following a link.
 pub(crate) fn of_name(directory: impl AsFd, name: impl rustix::path::Arg) -> Result<Metadata, Errno> {
@@ -13,6 +14,12 @@ pub(crate) fn of_name(directory: impl AsFd, name: impl rustix::path::Arg) -> Res
 /// Describes what `fd`, which may be opened with `O_PATH`, refers to.
 pub(crate) fn of_path(fd: impl AsFd) -> Result<Metadata, Errno> {
     describe(fd, c"", AtFlags::EMPTY_PATH)
+}
+
+/// This moment.
+pub(crate) fn now() -> Time {
+    let now = clock_gettime(ClockId::Realtime);
+    Time { seconds: now.tv_sec, nanoseconds: now.tv_nsec as u32 }
 }
 
 fn describe(directory: impl AsFd, name: impl rustix::path::Arg, flags: AtFlags) -> Result<Metadata, Errno> {

@@ -8,7 +8,7 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{
     Completion, Endpoint, Lane, Loss, LossKind, Operation, Outcome, PieceBuffer, Ticket, Wait,
 };
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
@@ -299,7 +299,10 @@ fn inspect_content(root: &Root, path: &EntryPath) -> Result<Outcome> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let content = root.open_beneath(path, flags).and_then(metadata::of_content);
     let content = content.map_err(|errno| super::fault::fault("opening the device", errno).at(path))?;
-    Ok(Outcome::Inspected(Some(content)))
+    // Writing to a device leaves no time on it, so what is made of it has that of now: an image is never taken for
+    // what is on the disk later.
+    let time = metadata::now();
+    Ok(Outcome::Inspected(Some(Metadata { mtime: time, ctime: time, ..content })))
 }
 
 /// Describes one entry. Something that is no directory in the middle of the path means that there

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
-use hakobu_core::entry::{Kind, Metadata, Time};
+use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -17,10 +17,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read, retry_on_intr};
 use rustix::pipe::fcntl_setpipe_size;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::buffers::Buffers;
 use super::fault::fault;
+use super::metadata;
 
 /// How long a lane waits for input before it looks for other work.
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -112,8 +112,7 @@ impl Shared {
     /// What the stream is: with its size if it ends within the first chunk.
     fn inspect(&self) -> Result<Metadata> {
         let size_bytes = if self.plan_only { 0 } else { self.first_bytes()? };
-        let now = clock_gettime(ClockId::Realtime);
-        let time = Time { seconds: now.tv_sec, nanoseconds: now.tv_nsec as u32 };
+        let time = metadata::now();
         Ok(Metadata {
             kind: Kind::Fifo,
             mode: 0o666 & !umask(),

@@ -19,7 +19,7 @@ fn ssh_has_its_own_words_for_logins_that_fail() {
     copy().arg("no-such-host.invalid:/x").run_to(1).says(&[
         "no-such-host.invalid",
         "ssh could not log in to no-such-host.invalid",
-        "`ssh no-such-host.invalid` has to work first",
+        " no-such-host.invalid` has to work first",
     ]);
     copy()
         .arg(format!("ssh://127.0.0.1:1{}", target.display()))

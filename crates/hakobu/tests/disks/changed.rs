@@ -35,6 +35,11 @@ impl Interrupted {
     }
 
     fn with(options: &str, from_disk: bool, to_disk: bool) -> Self {
+        Self::prepared(options, from_disk, to_disk, |_| {})
+    }
+
+    /// The same with something done to the source disk before.
+    fn prepared(options: &str, from_disk: bool, to_disk: bool, prepare: impl FnOnce(&Disk)) -> Self {
         let link = Link::up(settings(Some(400_000_000))).unwrap();
         let (place, host) = (place(), Host::behind(&link));
         let content = content(SIZE_BYTES, 1);
@@ -43,6 +48,7 @@ impl Interrupted {
         if from_disk {
             disks.push(Disk::with(place.path(), "source disk", &content, 512));
             source = disks[0].path.clone();
+            prepare(&disks[0]);
         } else {
             fs::write(&source, &content).unwrap();
         }
@@ -108,6 +114,9 @@ fn between_two_runs() {
     });
     std::thread::scope(|scope| {
         scope.spawn(|| a_disk_changed(false));
+        scope.spawn(|| a_disk_in_use_changed(false));
+        scope.spawn(|| a_disk_in_use_changed(true));
+        scope.spawn(a_file_system_that_is_half_there);
         scope.spawn(|| a_disk_changed(true));
         scope.spawn(the_draft_was_overwritten);
         scope.spawn(the_disk_was_overwritten);
@@ -154,6 +163,40 @@ fn a_disk_changed(to_disk: bool) {
     content[CHUNK_BYTES as usize / 2] ^= 1;
     interrupted.disks[0].write_at(CHUNK_BYTES / 2, &content[CHUNK_BYTES as usize / 2..][..1]);
     refused_until_restart(&interrupted, &content);
+}
+
+/// A disk in use has changed by the time that its copy goes on, and a sync finds what has.
+fn a_disk_in_use_changed(sync: bool) {
+    let interrupted = Interrupted::new(true, true);
+    let mut content = interrupted.content.clone();
+    content[CHUNK_BYTES as usize / 2] ^= 1;
+    interrupted.disks[0].write_at(CHUNK_BYTES / 2, &content[CHUNK_BYTES as usize / 2..][..1]);
+    let verb = |verb| {
+        let copy =
+            Copy::verb(interrupted.link.near().command(HAKOBU), verb).to(&interrupted.host).options(LANES);
+        copy.arg(&interrupted.source).arg(interrupted.host.at(&interrupted.target))
+    };
+    if !sync {
+        let ran = verb("copy").arg("--live").run_to(0);
+        assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
+    }
+    let ran = verb("sync").run_to(0);
+    assert_eq!(ran.report["digest_blake3"], b3sum(&content), "{:#}", ran.report);
+    assert_bytes(&interrupted.disks[1].bytes(), &content);
+    assert_eq!(interrupted.left(), Vec::<PathBuf>::new());
+}
+
+/// The disk was empty, so nothing was asked. What an interrupted copy has left there is no reason to ask either.
+fn a_file_system_that_is_half_there() {
+    let interrupted = Interrupted::prepared("", true, true, |disk| {
+        // What else is on the disk stays, so that there is something to copy.
+        tool("mkfs.ext4", ["-q", "-F", "-E", "nodiscard", disk.path.to_str().unwrap()]);
+    });
+    let ran = interrupted.copy().run_to(0);
+    assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
+    assert_eq!(interrupted.disks[0].bytes(), interrupted.disks[1].bytes());
+    // Now it is somebody's.
+    interrupted.copy().run_to(6).says(&["holds data: ext4"]);
 }
 
 fn the_draft_was_overwritten() {
@@ -297,16 +340,11 @@ fn on_one_machine() {
     let source = file(&place.path().join("source"), 600 * MIB);
     let target = place.path().join("target");
     let copy = || Copy::new().arg(&source).arg(&target);
-    let running = copy().start();
-    wait_until("it is under way", Duration::from_secs(60), || !drafts(place.path()).is_empty());
+    let mut running = copy().start();
+    running.crawl_until(|_| !drafts(place.path()).is_empty());
     // What is written is remembered once a second, and all of it could be done in less.
-    running.signal(Signal::STOP);
     std::thread::sleep(Duration::from_millis(1100));
-    running.signal(Signal::CONT);
-    wait_until("something is remembered", Duration::from_secs(60), || {
-        running.assert_unfinished();
-        recorded_bytes(&drafts(place.path())) > 0
-    });
+    running.crawl_until(|_| recorded_bytes(&drafts(place.path())) > 0);
     running.signal(Signal::KILL);
     assert_eq!(running.end().code, None);
     let ran = copy().run_to(0);

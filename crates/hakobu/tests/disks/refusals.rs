@@ -77,6 +77,82 @@ fn a_mounted_disk() {
     case.refused(&case.image, &target.path, &["--confirm", &id], &words);
 }
 
+/// What uses a file through one loop device uses it through all.
+#[test]
+fn a_disk_that_is_mounted_by_another_name() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let mounted = Mounted::of_size(case.place.path(), "ext4", 8 * MIB);
+    let twin = Disk::attach(&mounted.disk.as_ref().unwrap().backing, 512, &[]);
+    let words = ["is mounted at", mounted.at.to_str().unwrap()];
+    let id = twin.id();
+    let arguments = [OsStr::new("--confirm"), OsStr::new(&id), case.image.as_os_str(), twin.path.as_os_str()];
+    Copy::new().args(arguments).run_to(6).says(&words);
+}
+
+#[test]
+fn a_file_behind_a_loop_device_is_not_replaced() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let disk = case.disk("in use");
+    let ran = Copy::new().arg(&case.image).arg(&disk.backing).run();
+    assert!(matches!(ran.code, Some(3 | 6)), "{:?} {}", ran.code, ran.err);
+    assert!(ran.err.contains("is behind the loop device"), "{}", ran.err);
+    assert_bytes(&disk.bytes(), &vec![0xaa; 6 * MIB as usize]);
+}
+
+#[test]
+fn what_is_no_copy_and_would_overwrite_all_the_same() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let (one, other) = (case.disk("one"), case.disk("other"));
+    // A report.
+    let ran = Command::new(HAKOBU)
+        .arg("copy")
+        .arg("--report")
+        .arg(&one.path)
+        .arg(&case.image)
+        .arg("/dev/null")
+        .output();
+    let ran = ran.unwrap();
+    let words = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(6), "{words}");
+    assert!(words.contains("it is a disk, and a report would overwrite it"), "{words}");
+    // A disk that is read and written by the same run.
+    let pairs = case.place.path().join("pairs");
+    let line = |from: &Path, to: &Path| format!("{} {}\n", from.display(), to.display());
+    let third = case.disk("third");
+    fs::write(&pairs, line(&one.path, &other.path) + &line(&other.path, &third.path)).unwrap();
+    Copy::new().arg("--pairs").arg(&pairs).run_to(6).says(&["the source of another"]);
+    // The directory of the devices.
+    Copy::new().arg(&case.image).arg("/dev/").run_to(6);
+    assert!(!Path::new("/dev/disk.img").exists());
+    for disk in [&one, &other, &third] {
+        assert_bytes(&disk.bytes(), &vec![0xaa; 6 * MIB as usize]);
+    }
+}
+
+/// Nothing is held still for a plan.
+#[test]
+fn a_dry_run_runs_no_commands() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let disk = case.disk("target");
+    let mark = case.place.path().join("mark");
+    let command = format!("touch {}", mark.display());
+    let options = ["-n", "--passes", "2", "--before-last-pass", &command, "--after-last-pass", &command];
+    Copy::sync().args(options).arg(&case.image).arg(&disk.path).run_to(0);
+    assert!(!mark.exists());
+}
+
 #[test]
 fn swap_space_in_use() {
     if no_root() {

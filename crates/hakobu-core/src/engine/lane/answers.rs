@@ -50,6 +50,7 @@ impl Worker<'_> {
             (Pending::Begun(file), Ok(Outcome::Done)) => self.begun(file),
             (Pending::Begun(file), Ok(Outcome::Begun(begun))) => self.begun_again(file, *begun),
             (Pending::BegunAlone(_), Ok(Outcome::Done)) => Ok(()),
+            (Pending::Unbegun(file), Ok(Outcome::Done)) => self.begin_anew(file),
             (Pending::BegunToClone(file), Ok(Outcome::Done)) => self.clone_file(file),
             (Pending::BegunToClone(file), Ok(Outcome::Begun(begun))) => self.begun_to_clone(file, *begun),
             (Pending::Cloned(file), Ok(Outcome::Done)) => self.cloned(file),
@@ -113,6 +114,7 @@ impl Worker<'_> {
             }
             Pending::Begun(file)
             | Pending::BegunAlone(file)
+            | Pending::Unbegun(file)
             | Pending::BegunToClone(file)
             | Pending::Cloned(file) => return self.fail_file(&file, at_target(error, &file.target), 0),
             Pending::Chunk { file, extent, .. } => {

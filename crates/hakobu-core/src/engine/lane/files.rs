@@ -22,6 +22,17 @@ fn version(metadata: &Metadata) -> Digest {
 impl Worker<'_> {
     pub(super) fn begin_file(&mut self, file: Arc<LargeFile>) -> Result<()> {
         let job = self.shared.setup.job;
+        let earlier = match (job.earlier, job.mode) {
+            (_, _) if !file.named => Earlier::Continue,
+            // Comparing finds whatever has changed since.
+            (Earlier::Refuse, Mode::Delta) => Earlier::Continue,
+            (earlier, _) => earlier,
+        };
+        self.begin_with(file, earlier)
+    }
+
+    fn begin_with(&mut self, file: Arc<LargeFile>, earlier: Earlier) -> Result<()> {
+        let job = self.shared.setup.job;
         let metadata = &file.source.metadata;
         let clone = self.may_clone(&file);
         let keeps = !matches!(file.kind, DraftKind::Sink | DraftKind::Stream);
@@ -31,7 +42,7 @@ impl Worker<'_> {
             size_bytes: file.size_bytes(),
             kind: file.kind,
             version: journaled.then(|| version(metadata)),
-            earlier: if file.named { job.earlier } else { Earlier::Continue },
+            earlier,
             sparse: metadata.sparse || file.is_open_ended() || metadata.kind == Kind::BlockDevice,
             verify_medium: job.verify_medium,
         };
@@ -60,12 +71,15 @@ impl Worker<'_> {
     pub(super) fn begun_again(&mut self, file: Arc<LargeFile>, begun: Begun) -> Result<()> {
         let samples = begun.samples.clone();
         if let Err(error) = self.check_samples(&file, &samples) {
+            if error.is_fatal() {
+                return Err(error);
+            }
+            if error.kind == ErrorKind::SourceChanged && self.shared.setup.job.mode == Mode::Delta {
+                let abandon = Operation::Abandon { draft: file.draft, keep: false };
+                return self.submit(abandon, Pending::Unbegun(file)).map(drop);
+            }
             // What was brought over stays until it is said that it is of no use.
-            return if error.is_fatal() {
-                Err(error)
-            } else {
-                self.give_up(&file, at_source(error), 0, false)
-            };
+            return self.give_up(&file, at_source(error), 0, false);
         }
         let done_bytes = begun.done.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.length));
         let progress = file.begun(begun)?;
@@ -79,10 +93,16 @@ impl Worker<'_> {
         }
     }
 
+    /// What an earlier run has left is of no use, and forgotten: all of it is compared.
+    pub(super) fn begin_anew(&mut self, file: Arc<LargeFile>) -> Result<()> {
+        self.begin_with(file, Earlier::Forget)
+    }
+
     /// Reads some of what an earlier run has done once more: a device has no time by which to tell
     /// that it changed.
     fn check_samples(&mut self, file: &Arc<LargeFile>, samples: &[(Extent, Digest)]) -> Result<()> {
-        if file.source.metadata.kind != Kind::BlockDevice {
+        // A source that is known to be in use has changed, and later passes bring that over.
+        if file.source.metadata.kind != Kind::BlockDevice || self.shared.setup.job.live {
             return Ok(());
         }
         for (extent, value) in samples.iter().take(SAMPLES_MAX) {

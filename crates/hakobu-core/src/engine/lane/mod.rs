@@ -63,6 +63,8 @@ enum Pending {
     },
     Begun(Arc<LargeFile>),
     BegunAlone(Arc<LargeFile>),
+    /// A draft is given up, to be begun anew.
+    Unbegun(Arc<LargeFile>),
     BegunToClone(Arc<LargeFile>),
     Cloned(Arc<LargeFile>),
     Chunk {

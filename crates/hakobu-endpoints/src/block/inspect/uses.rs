@@ -2,8 +2,11 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use hakobu_core::disk::{DeviceFacts, DeviceNumber, SignatureKind, TEXT_BYTES_MAX, USES_MAX, Use, UseKind};
+use hakobu_core::disk::{
+    DeviceFacts, DeviceNumber, FileNumber, SignatureKind, TEXT_BYTES_MAX, USES_MAX, Use, UseKind,
+};
 
+use super::identity::file_number;
 use super::mounts::{Mount, mounts, swaps};
 use super::node::Node;
 use super::places::{Places, block_device_at, entries};
@@ -17,6 +20,8 @@ pub struct Machine {
     all_writers_seen: bool,
     /// Loop devices, each with the device behind it.
     loops: Vec<(Node, DeviceNumber)>,
+    /// Loop devices, each with the file behind it.
+    files: Vec<(Node, FileNumber)>,
     /// The imported pools, if the kernel has ZFS.
     pools: Option<Vec<Vec<u8>>>,
 }
@@ -31,7 +36,13 @@ impl Machine {
             let behind = block_device_at(&node.backing_path()?)?;
             Some((node, behind))
         });
+        let nodes = entries(&places.sys.join("block")).into_iter().filter_map(|path| Node::at(&path));
+        let files = nodes.filter_map(|node| {
+            let behind = file_number(&node, &node.backing_path()?)?;
+            Some((node, behind))
+        });
         Self {
+            files: files.collect(),
             swaps: swaps(places),
             writers,
             all_writers_seen,
@@ -48,6 +59,13 @@ impl Machine {
         }
         let mut uses = Uses { machine: self, found: Vec::new(), members: Vec::new() };
         uses.add(node.clone());
+        // The same file behind another loop device is the same disk, at another offset perhaps a part of it.
+        let behind =
+            self.files.iter().find(|(known, _)| known.number == node.number).map(|(_, behind)| behind);
+        let is_same =
+            |one: &FileNumber, other: &FileNumber| (one.device, one.inode) == (other.device, other.inode);
+        let twins = self.files.iter().filter(|(_, file)| behind.is_some_and(|behind| is_same(behind, file)));
+        twins.for_each(|(twin, _)| uses.add(twin.clone()));
         uses.follow(0, None);
         if let Some(whole) = node.whole() {
             // What uses the whole disk uses the partition, but not what uses the others.

@@ -77,7 +77,12 @@ impl Draft {
             Ok(found) if found.kind == Kind::Directory => {
                 return Err(fault("making the file", Errno::ISDIR));
             }
-            Ok(found) if !shared.grant.is_in_tree(&begin.path) => keep_device(found.kind)?,
+            Ok(found) if !shared.grant.is_in_tree(&begin.path) => {
+                keep_device(found.kind)?;
+                if found.kind == Kind::File {
+                    refuse_behind_loop(directory, name)?;
+                }
+            }
             _ => {}
         }
         let draft_name = shared.draft_name(0, &directory.path, name);
@@ -198,12 +203,7 @@ impl Draft {
         if found.kind != Kind::File {
             return Err(fault(during, Errno::ISDIR));
         }
-        if let Some(name) = loop_device_of(&Places::default(), file.as_fd()) {
-            let device = format!("/dev/{}", lossy(&name));
-            let words =
-                format!("it is behind the loop device {device}: detach that first (losetup -d {device})");
-            return Err(Error::new(ErrorKind::Refused, during, words));
-        }
+        check_behind_loop(&file, during)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Error::new(ErrorKind::Locked, during, "another program holds its lock; wait until it has ended")
         })?;
@@ -352,6 +352,23 @@ pub fn open_exclusively(
         return Err(refused(&words));
     }
     Ok((file, identity))
+}
+
+/// Refuses to take the place of a file that is behind a loop device: who uses that goes on with the old one, and
+/// loses what is written from then on.
+fn refuse_behind_loop(directory: &Directory, name: &[u8]) -> Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(&directory.fd, name, flags, Mode::empty()) {
+        Ok(file) => check_behind_loop(&file, "replacing the file"),
+        Err(_) => Ok(()),
+    }
+}
+
+fn check_behind_loop(file: &OwnedFd, during: &'static str) -> Result<()> {
+    let Some(name) = loop_device_of(&Places::default(), file.as_fd()) else { return Ok(()) };
+    let device = format!("/dev/{}", lossy(&name));
+    let words = format!("it is behind the loop device {device}: detach that first (losetup -d {device})");
+    Err(Error::new(ErrorKind::Refused, during, words))
 }
 
 /// The draft of an earlier run, if it is there and nobody else can have written to it.
