@@ -216,11 +216,19 @@ fn reason(ours: Option<&WayResult>, theirs: Option<&WayResult>) -> String {
     if reasons.is_empty() { "not measured".to_owned() } else { reasons.join("; ") }
 }
 
+/// Whether a command of ours says in a report how much memory it took.
+fn reports(command: &str) -> bool {
+    !command.starts_with("hakobu make-data ")
+}
+
 /// The row on memory: one goal for each checked group that ran ours, with the larger of both processes.
 pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResult {
     let measured = |group: &GroupResult| -> Option<GoalResult> {
-        let ours: Vec<&WayResult> =
-            group.ways.iter().filter(|way| way.command.starts_with("hakobu ")).collect();
+        let ours: Vec<&WayResult> = group
+            .ways
+            .iter()
+            .filter(|way| way.command.starts_with("hakobu ") && reports(&way.command))
+            .collect();
         if ours.is_empty() || group.extra {
             return None;
         }
