@@ -97,11 +97,13 @@ impl Logged {
 /// All writes, and how many of them are before the last flush.
 fn read_log(log: &File) -> io::Result<(Vec<Write>, usize)> {
     let head = numbers(log, 0)?;
-    if head[0] != MAGIC {
+    // Its head is written at the first flush.
+    let begun = head[0] != 0;
+    if begun && head[0] != MAGIC {
         return Err(io::Error::other("the log of a disk's writes does not begin like one"));
     }
     // Behind magic, version and number of entries, in 32 bits.
-    let sector_bytes = head[3] & 0xffff_ffff;
+    let sector_bytes = if begun { head[3] & 0xffff_ffff } else { 512 };
     let (mut writes, mut flushed, mut at) = (Vec::new(), 0, sector_bytes);
     loop {
         let [sector, sectors, flags, _] = numbers(log, at)?;
