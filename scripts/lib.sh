@@ -55,3 +55,23 @@ install_packages() {
   fi
   return $status
 }
+
+# What the tests with virtual machines need: QEMU, what runs in them, and a kernel, which is unpacked and not installed.
+need_virtual_machines() {
+  [ "$(uname -m)" = x86_64 ] || return 0
+  need_packages qemu-system-x86_64=qemu-system-x86 busybox=busybox-static mdadm=mdadm lvm=lvm2 dmsetup=dmsetup \
+    cryptsetup=cryptsetup-bin mkfs.ext4=e2fsprogs setpriv=util-linux
+  local directory=${CARGO_TARGET_DIR:-target}/vm name new
+  if [ -d "$directory/boot" ]; then return 0; fi
+  name=$(apt-cache depends linux-image-cloud-amd64 | awk '$1 == "Depends:" { print $2; exit }')
+  say "getting a kernel for virtual machines: ${name:-none is known to apt-get}"
+  new=$(mktemp -d) && chmod 755 "$new" || return 1
+  if (cd "$new" && apt-get download -q "$name" && dpkg-deb -x ./*.deb kernel) >"$new/log" 2>&1; then
+    mkdir -p "$directory" && cp -r "$new/kernel/lib" "$new/kernel/boot" "$directory"
+    rm -rf "$new"
+  else
+    tail -n 20 "$new/log" >&2
+    rm -rf "$new"
+    die "apt-get could not download a kernel for virtual machines"
+  fi
+}

@@ -1,5 +1,6 @@
 //! What tests need and the program never carries: the conformance suite of endpoints, injected
-//! faults, emulated links between network namespaces, loop devices, and throw-away ssh servers.
+//! faults, emulated links between network namespaces, loop devices, throw-away ssh servers, and virtual
+//! machines.
 
 pub mod conformance;
 pub mod devices;
@@ -7,3 +8,4 @@ pub mod faults;
 pub mod link;
 pub mod partition_table;
 pub mod sshd;
+pub mod vm;

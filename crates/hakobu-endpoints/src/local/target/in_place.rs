@@ -14,6 +14,7 @@ use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
 use rustix::io::{Errno, preadv, pwrite, retry_on_intr};
 
 use super::draft::{Draft, refusal};
+use super::journal;
 use crate::local::aligned::{ALIGNMENT, AlignedBuffer};
 use crate::local::fault::fault;
 
@@ -177,7 +178,12 @@ impl Draft {
         // Other lanes go on meanwhile.
         drop(journal);
         self.flush_data()?;
-        self.journal().map_or(Ok(()), |mut journal| journal.record(&written))
+        let Some(mut journal) = self.journal() else { return Ok(()) };
+        journal.record(&written)?;
+        let file = journal.file();
+        drop(journal);
+        journal::flush(&file);
+        Ok(())
     }
 
     /// The medium did not keep a range: it is to be written again, and zeros have to be made, too.
@@ -203,7 +209,7 @@ impl Draft {
         if !written.is_empty() && self.flush_data().is_ok() {
             let _ = journal.record(&written);
         }
-        journal.flush();
+        journal::flush(&journal.file());
         journal.is_used()
     }
 }

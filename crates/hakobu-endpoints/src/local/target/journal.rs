@@ -57,7 +57,7 @@ pub(crate) type Chunks = BTreeMap<u64, Option<Digest>>;
 pub(crate) struct Journal {
     directory: Arc<OwnedFd>,
     name: DraftName,
-    file: File,
+    file: Arc<File>,
     waiting: Vec<(Extent, Option<Digest>)>,
     flushed: Instant,
     /// Whether there is something in it that a later run can use.
@@ -101,7 +101,7 @@ impl Journal {
         // A torn record at the end would hide all that come behind it.
         let length = (HEADER_BYTES + found.records * RECORD_BYTES) as u64;
         journal.file.set_len(length).map_err(|error| Error::io("cutting the journal", &error))?;
-        std::io::Seek::seek(&mut journal.file, std::io::SeekFrom::Start(length))
+        std::io::Seek::seek(&mut &*journal.file, std::io::SeekFrom::Start(length))
             .map_err(|error| Error::io("cutting the journal", &error))?;
         journal.used = !found.chunks.is_empty();
         Ok(Some((journal, found.chunks)))
@@ -109,7 +109,14 @@ impl Journal {
 
     fn new(directory: &Arc<OwnedFd>, name: DraftName, file: File) -> Self {
         let directory = Arc::clone(directory);
-        Self { directory, name, file, waiting: Vec::new(), flushed: Instant::now(), used: false }
+        Self {
+            directory,
+            name,
+            file: Arc::new(file),
+            waiting: Vec::new(),
+            flushed: Instant::now(),
+            used: false,
+        }
     }
 
     /// Remembers a range that has been written. Gives what has to be flushed now, from time to
@@ -139,7 +146,7 @@ impl Journal {
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|error| Error::io("writing the journal", &error))
+        (&*self.file).write_all(bytes).map_err(|error| Error::io("writing the journal", &error))
     }
 
     /// Whether a later run can use it.
@@ -147,16 +154,22 @@ impl Journal {
         self.used
     }
 
-    /// Brings the journal itself to stable storage.
-    pub(crate) fn flush(&self) {
-        // What is lost of it is only done again.
-        let _ = fdatasync(&self.file);
+    /// The file itself, to [`flush`] it while others go on.
+    pub(crate) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
     }
 
     /// Removes it: the draft is finished, or of no use.
     pub(crate) fn remove(&self) {
         remove(&self.directory, self.name);
     }
+}
+
+/// Brings a journal itself to stable storage. Left to the kernel, records get there half a minute later, and after a
+/// power cut all that was written in that time is done again.
+pub(crate) fn flush(journal: &File) {
+    // What is lost of it is only done again.
+    let _ = fdatasync(journal);
 }
 
 /// Removes the journal of that name, if there is one.

@@ -1,0 +1,105 @@
+//! The kernel of a virtual machine, as a distribution packs it: an image and modules.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::initramfs::{Initramfs, read};
+
+/// The unpacked package of a kernel.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    image: PathBuf,
+    modules: Vec<PathBuf>,
+}
+
+impl Kernel {
+    /// What is unpacked in this directory.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn unpacked_in(directory: &Path) -> io::Result<Self> {
+        let none = || {
+            let place = directory.display();
+            io::Error::other(format!(
+                "no kernel for virtual machines is in {place}: `./test --long` gets one"
+            ))
+        };
+        let found = files(&directory.join("boot")).into_iter().find(|path| is_named(path, "vmlinuz-"));
+        let image = found.ok_or_else(none)?;
+        let modules = files(&directory.join("lib/modules"));
+        Ok(Self { image, modules })
+    }
+
+    /// What a machine starts.
+    pub fn image(&self) -> &Path {
+        &self.image
+    }
+
+    /// Puts modules with those that they need into a file system, in `/modules`; gives the names of all, in the order
+    /// in which they have to be loaded. One that there is no file of is built in.
+    ///
+    /// # Errors
+    /// When a module cannot be read.
+    pub fn install(&self, names: &[&str], into: &mut Initramfs) -> io::Result<Vec<String>> {
+        let mut order = Vec::new();
+        for name in names {
+            self.install_one(name, into, &mut order)?;
+        }
+        Ok(order)
+    }
+
+    fn install_one(&self, name: &str, into: &mut Initramfs, order: &mut Vec<String>) -> io::Result<()> {
+        let plain = |name: &str| name.trim_end_matches(".ko").replace('-', "_");
+        for path in &self.modules {
+            let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if plain(&file) == plain(name) && !order.contains(&file) {
+                self.install_file(path, file, into, order)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn install_file(
+        &self,
+        path: &Path,
+        file: String,
+        into: &mut Initramfs,
+        order: &mut Vec<String>,
+    ) -> io::Result<()> {
+        let content = read(path)?;
+        for needed in needs(&content) {
+            self.install_one(&needed, into, order)?;
+        }
+        into.file(format!("/modules/{file}"), &content);
+        order.push(file);
+        Ok(())
+    }
+}
+
+/// Which modules a module says that it needs.
+fn needs(module: &[u8]) -> Vec<String> {
+    let mark = b"\0depends=";
+    let Some(at) = module.windows(mark.len()).position(|window| window == mark) else { return Vec::new() };
+    let words = module[at + mark.len()..].split(|&byte| byte == 0).next().unwrap_or_default();
+    let words = String::from_utf8_lossy(words).into_owned();
+    words.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn is_named(path: &Path, prefix: &str) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+}
+
+/// Every file below a directory.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let (mut found, mut open) = (Vec::new(), vec![directory.to_path_buf()]);
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => open.push(entry.path()),
+                Ok(kind) if kind.is_file() => found.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,272 @@
+//! Small virtual machines, for what the kernel of the machine that runs the tests may not have or must not suffer:
+//! RAID, LVM and encrypted volumes that are in use, and power cuts.
+//!
+//! A machine has a kernel of the distribution, a file system in memory with the programs that it needs, disks that are
+//! files, and one script. What the script prints comes out of a serial line. Its processor is emulated, so it says nothing
+//! about speed. A machine ends with the test that started it.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+mod initramfs;
+mod kernel;
+mod power_cut;
+
+pub use initramfs::Initramfs;
+pub use kernel::Kernel;
+pub use power_cut::{Cut, Logged, Unflushed};
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const MEMORY_MIB: u32 = 1024;
+/// In software. KVM would be faster, but where it lies within another virtual machine it may be there and not work.
+const CPU: [&str; 4] = ["-accel", "tcg", "-cpu", "max"];
+/// What the script prints after its last command; a machine that ended without it has failed.
+const END: &str = "hakobu-vm: the end";
+
+/// Modules without which there are no disks.
+const DISK_MODULES: [&str; 2] = ["virtio_pci", "virtio_blk"];
+
+/// The first process. Should the test that watches over the machine be gone, it ends by itself.
+const INIT: &str = "#!/bin/busybox sh
+/bin/busybox mkdir -p /bin /sbin /usr/sbin
+/bin/busybox --install -s /bin
+export PATH=/bin:/sbin:/usr/sbin:/usr/bin LC_ALL=C HOME=/root DM_DISABLE_UDEV=1
+mount -t devtmpfs dev /dev
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t tmpfs tmp /tmp
+mount -t tmpfs run /run
+for module in $(cat /modules/order); do insmod /modules/$module; done
+stty -F /dev/ttyS1 raw -echo
+exec </dev/null >/dev/ttyS1 2>&1
+(sleep LIMIT; reboot -f) &
+sh /script
+echo 'END'
+sync
+reboot -f
+";
+
+/// Shell functions for scripts: `step NAME COMMAND...` runs a command and lets [`steps`] see what became of it.
+pub const STEP: &str = "step() {
+  local name=$1 code=0
+  shift
+  \"$@\" >/tmp/step 2>&1 || code=$?
+  echo \"hakobu-vm: step $name $code\"
+  cat /tmp/step
+  echo
+  echo 'hakobu-vm: done'
+}
+";
+
+/// One disk of a machine. They are `/dev/vda`, `/dev/vdb` and so on, in their order.
+#[derive(Debug, Clone)]
+pub struct VmDisk<'a> {
+    /// What is on it: a file of its size.
+    pub file: &'a Path,
+    /// Up to 20 letters and digits.
+    pub serial: &'a str,
+    /// How fast it takes writes, if it is to be slow.
+    pub write_bytes_per_second: Option<u64>,
+    /// Where its writes are logged.
+    pub logged: Option<&'a Logged>,
+}
+
+impl<'a> VmDisk<'a> {
+    /// A disk that is as fast as it can be.
+    pub fn new(file: &'a Path, serial: &'a str) -> Self {
+        Self { file, serial, write_bytes_per_second: None, logged: None }
+    }
+
+    /// What QEMU has to be told. Neither discarding nor zeroing on a disk that is logged: the former promises nothing,
+    /// and the latter is not logged rightly while other writes are under way.
+    fn arguments(&self, number: usize) -> [String; 4] {
+        let mut drive = format!("if=none,id=disk{number},");
+        let file = self.file.display();
+        match self.logged {
+            Some(Logged { log, .. }) => drive.push_str(&format!(
+                "driver=blklogwrites,file.driver=raw,file.file.driver=file,file.file.filename={file},\
+                 log.driver=file,log.filename={}",
+                log.display()
+            )),
+            None => drive.push_str(&format!("format=raw,file={file}")),
+        }
+        if let Some(limit) = self.write_bytes_per_second {
+            drive.push_str(&format!(",throttling.bps-write={limit}"));
+        }
+        let zeroing = if self.logged.is_some() { ",discard=off,write-zeroes=off" } else { "" };
+        let device = format!("virtio-blk-pci,drive=disk{number},serial={}{zeroing}", self.serial);
+        ["-drive".into(), drive, "-device".into(), device]
+    }
+}
+
+/// What a machine is made of, apart from its disks.
+#[derive(Debug, Clone)]
+pub struct VmKind {
+    kernel: Kernel,
+    files: Initramfs,
+    modules: Vec<String>,
+}
+
+impl VmKind {
+    /// A machine with busybox, of this kernel and with these of its modules.
+    ///
+    /// # Errors
+    /// When something of that is not there; its name is in the error.
+    pub fn new(kernel: Kernel, modules: &[&str]) -> io::Result<Self> {
+        let mut files = Initramfs::new();
+        files.program(Path::new("/bin/busybox"), "/bin/busybox")?;
+        let modules = kernel.install(&[&DISK_MODULES, modules].concat(), &mut files)?;
+        Ok(Self { kernel, files, modules })
+    }
+
+    /// Puts a program of this machine in, with its libraries.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn program(&mut self, path: impl AsRef<Path>, to: &str) -> io::Result<()> {
+        self.files.program(path.as_ref(), to)
+    }
+
+    /// Starts a machine that runs a script of busybox's shell, and may take so long.
+    ///
+    /// # Errors
+    /// When QEMU is not there.
+    pub fn start(&self, disks: &[VmDisk<'_>], script: &str, limit: Duration) -> io::Result<Vm> {
+        let place = tempfile::Builder::new().prefix("hakobu-vm-").tempdir()?;
+        let mut files = self.files.clone();
+        files.file(
+            "/init",
+            INIT.replace("LIMIT", &limit.as_secs().to_string()).replace("END", END).as_bytes(),
+        );
+        files.file("/script", [STEP, script].concat().as_bytes());
+        files.file("/modules/order", self.modules.join("\n").as_bytes());
+        let archive = place.path().join("initramfs");
+        std::fs::write(&archive, files.finish())?;
+        let serial = |name: &str| format!("file:{}", place.path().join(name).display());
+        // The machine ends with the thread that starts it, whatever becomes of that.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "qemu-system-x86_64", "-nodefaults", "-no-user-config"]);
+        command.args(["-display", "none", "-machine", "q35"]).args(CPU);
+        command.args(["-smp", "2", "-m", &MEMORY_MIB.to_string(), "-no-reboot", "-kernel"]);
+        command.arg(self.kernel.image()).arg("-initrd").arg(&archive);
+        command.args(["-append", "console=ttyS0 panic=-1 rdinit=/init"]);
+        command.args(["-serial", &serial("console"), "-serial", &serial("output")]);
+        for (number, disk) in disks.iter().enumerate() {
+            command.args(disk.arguments(number));
+        }
+        let errors = std::fs::File::create(place.path().join("errors"))?;
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn()?;
+        Ok(Vm { child, place, deadline: Instant::now() + limit })
+    }
+}
+
+/// A machine that runs.
+#[derive(Debug)]
+pub struct Vm {
+    child: Child,
+    place: TempDir,
+    deadline: Instant,
+}
+
+impl Vm {
+    /// What the script has printed so far.
+    pub fn output(&self) -> String {
+        self.read("output")
+    }
+
+    /// Waits until the script has printed what is looked for.
+    ///
+    /// # Errors
+    /// When the machine ends before, or its time does.
+    pub fn wait_until(&mut self, holds: impl Fn(&str) -> bool) -> io::Result<()> {
+        while !holds(&self.output()) {
+            if self.child.try_wait()?.is_some() {
+                return Err(self.failed("ended too soon"));
+            }
+            self.wait_a_moment()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of the script, and gives all that it has printed.
+    ///
+    /// # Errors
+    /// When the machine does not get so far in its time.
+    pub fn wait(mut self) -> io::Result<String> {
+        while self.child.try_wait()?.is_none() {
+            self.wait_a_moment()?;
+        }
+        let output = self.output();
+        if output.contains(END) { Ok(output) } else { Err(self.failed("did not get to the end")) }
+    }
+
+    /// Ends it at once, as it stands, and gives what the script had printed.
+    ///
+    /// # Errors
+    /// When it had ended before.
+    pub fn kill(mut self) -> io::Result<String> {
+        self.child.kill()?;
+        if self.child.wait()?.signal().is_none() {
+            return Err(self.failed("had ended before it was killed"));
+        }
+        Ok(self.output())
+    }
+
+    fn wait_a_moment(&self) -> io::Result<()> {
+        if Instant::now() > self.deadline {
+            return Err(self.failed("takes too long"));
+        }
+        std::thread::sleep(LOOK_EVERY);
+        Ok(())
+    }
+
+    fn failed(&self, what: &str) -> io::Error {
+        let said = ["errors", "console", "output"].map(|name| self.read(name));
+        io::Error::other(format!("the virtual machine {what}:\n{}", said.join("\n--\n")))
+    }
+
+    fn read(&self, name: &str) -> String {
+        let bytes = std::fs::read(self.path(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).replace('\r', "")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What became of a step of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// As the script calls it.
+    pub name: String,
+    /// The exit code.
+    pub code: i32,
+    /// What it printed.
+    pub output: String,
+}
+
+/// All steps that are in what a script has printed.
+pub fn steps(output: &str) -> Vec<Step> {
+    let mut found = Vec::new();
+    for part in output.split("hakobu-vm: step ").skip(1) {
+        let (head, rest) = part.split_once('\n').unwrap_or((part, ""));
+        let Some((name, code)) = head.split_once(' ') else { continue };
+        let Some((output, _)) = rest.split_once("hakobu-vm: done") else { continue };
+        let code = code.trim().parse().unwrap_or(-1);
+        found.push(Step { name: name.to_owned(), code, output: output.trim().to_owned() });
+    }
+    found
+}
