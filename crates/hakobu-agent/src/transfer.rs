@@ -251,7 +251,7 @@ impl Attempt<'_, '_> {
             planner.plan(source, target.as_mut())?
         };
         transfer.sources.clone_from(&plan.sources);
-        transfer.target = Some(plan.target.clone());
+        transfer.target = Some(plan.landed.clone());
         let mut target = plan.landed.clone();
         if let more @ 1.. = plan.pairs.len().saturating_sub(1) {
             target.extend_from_slice(format!(" and {more} more").as_bytes());

@@ -97,6 +97,9 @@ fn speed(report: &Report) -> String {
     if let Some(limit) = report.bottleneck.as_ref().filter(|_| report.bytes_done > 0) {
         line.push_str(&format!(", limited by: {}", limit.words()));
     }
+    if report.resumed {
+        line.push_str("; the rest was there from a run that was interrupted");
+    }
     if report.seconds.total > moving {
         line.push_str(&format!("; {} in all", words(report.seconds.total)));
     }

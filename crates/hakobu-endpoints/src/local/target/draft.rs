@@ -169,7 +169,14 @@ impl Draft {
                 Ok(())
             }
             Err(errno) => {
-                let error = if self.is_stream() { stream_fault(errno) } else { fault("writing", errno) };
+                let error = match (self.kind, errno) {
+                    (DraftKind::Stream, errno) => stream_fault(errno),
+                    (DraftKind::Device, Errno::NOSPC) => {
+                        let words = "the disk ends here, and more is to be written";
+                        Error::new(ErrorKind::Io, "writing", words)
+                    }
+                    (_, errno) => fault("writing", errno),
+                };
                 let error = error.at(&self.path);
                 self.progress().failed.get_or_insert_with(|| error.clone());
                 Err(error)
