@@ -18,8 +18,9 @@ const SIZE_BYTES: u64 = 320 * MIB + 2 * PIECE + 1536;
 const FAST_BITS_PER_SECOND: u64 = 800_000_000;
 /// At this rate a run goes when it is killed.
 const SLOW_BYTES_PER_SECOND: u64 = 20_000_000;
-/// What is written and not remembered is done again: so much at most.
-const AGAIN_BYTES_MAX: u64 = 2 * SLOW_BYTES_PER_SECOND;
+/// What is written and not remembered is done again: so much at most. That is a second's work and what is under way;
+/// a machine that is busy with other tests flushes later than one that copies, on which the bench measures it.
+const AGAIN_BYTES_MAX: u64 = 3 * SLOW_BYTES_PER_SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Target {
