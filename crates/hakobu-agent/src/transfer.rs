@@ -446,7 +446,7 @@ impl Attempt<'_, '_> {
             (source.min(LANES_MAX), format!("as many as processors: {source}"))
         } else if round_trip >= LONG_ROUND_TRIP {
             (LANES_ON_A_LONG_WAY, format!("a round trip takes {:.1} ms", round_trip.as_secs_f64() * 1e3))
-        } else if has_disks {
+        } else if has_disks && parties.target.is_some() {
             // A lane waits while a disk reads or writes: others keep the processors busy.
             let lanes = source.min(target).saturating_mul(3).div_ceil(2);
             let words = format!(

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// So many entries that are left out are named by each lane.
+const LEFT_OUT_TOLD_MAX: u64 = 5;
+
 impl Join<'_> {
     /// Whether no earlier part has an entry of this name. Otherwise it is dealt with here.
     pub(super) fn comes_first(&mut self, parts: &[Part], number: usize, index: usize) -> bool {
@@ -24,13 +27,26 @@ impl Join<'_> {
             }
             Some(_) => {
                 self.scanned(metadata);
-                self.counters.entries_skipped.add(1);
+                self.left_out(target_name);
                 if metadata.kind == Kind::File {
                     self.counters.bytes_unchanged.add(metadata.size_bytes);
                 }
             }
         }
         false
+    }
+
+    /// Counts what is left out for an earlier source's entry of the same name, and names the first of them.
+    fn left_out(&mut self, target_name: &[u8]) {
+        self.counters.entries_skipped.add(1);
+        let told = self.counters.entries_skipped.get();
+        let Ok(path) = self.node.target.join(target_name) else { return };
+        let words = match told {
+            ..=LEFT_OUT_TOLD_MAX => format!("{path} is that of an earlier source; one of the same name is left out"),
+            _ if told == LEFT_OUT_TOLD_MAX + 1 => "more of the same name are left out; the count is in the end".to_owned(),
+            _ => return,
+        };
+        self.shared.setup.observer.event(Event::Notice { words });
     }
 
     /// The kind of the entry that a part brings to a name of the target, if it brings one.
