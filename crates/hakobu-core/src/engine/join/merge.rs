@@ -42,8 +42,12 @@ impl Join<'_> {
         let told = self.counters.entries_skipped.get();
         let Ok(path) = self.node.target.join(target_name) else { return };
         let words = match told {
-            ..=LEFT_OUT_TOLD_MAX => format!("{path} is that of an earlier source; one of the same name is left out"),
-            _ if told == LEFT_OUT_TOLD_MAX + 1 => "more of the same name are left out; the count is in the end".to_owned(),
+            ..=LEFT_OUT_TOLD_MAX => {
+                format!("{path} is that of an earlier source; one of the same name is left out")
+            }
+            _ if told == LEFT_OUT_TOLD_MAX + 1 => {
+                "more of the same name are left out; the count is in the end".to_owned()
+            }
             _ => return,
         };
         self.shared.setup.observer.event(Event::Notice { words });
