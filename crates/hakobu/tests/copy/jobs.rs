@@ -74,8 +74,9 @@ impl Desk {
     /// Starts a job; its ID.
     #[track_caller]
     fn detach(&self, arguments: &[&OsStr]) -> String {
-        let words: Vec<_> =
-            ["copy", "--detach"].map(OsStr::new).into_iter().chain(arguments.iter().copied()).collect();
+        // With more lanes all of it would be under way at once, and nothing done until all of it is.
+        let words = ["copy", "--detach", "--lanes=2"].map(OsStr::new);
+        let words: Vec<_> = words.into_iter().chain(arguments.iter().copied()).collect();
         let (code, out, err) = self.run(&words);
         assert_eq!(code, 0, "{out}{err}");
         let id = out.trim_end().to_owned();
@@ -157,7 +158,7 @@ fn a_job_is_listed_paused_resumed_and_watched_to_its_end() {
     let (listed, _) = desk.jobs("");
     let line = listed.lines().next().unwrap();
     assert!(
-        line.starts_with(&format!("{id}  running ")) && line.contains("copy --detach source"),
+        line.starts_with(&format!("{id}  running ")) && line.contains("copy --detach --lanes=2 source"),
         "{listed}"
     );
     assert!(desk.jobs(&format!("show {}", &id[..6])).0.contains("copying "));
@@ -235,11 +236,18 @@ fn two_jobs_at_once_and_neither_is_in_the_way_of_the_other() {
     assert_ne!(one, two);
     desk.wait_for_progress(&one);
     desk.wait_for_progress(&two);
+    let link = |rate_bits_per_second| {
+        let settings = LinkSettings { rate_bits_per_second, mtu: 9000, ..LinkSettings::default() };
+        desk.link.as_ref().unwrap().change(settings).unwrap();
+    };
+    // Neither is to end while it is looked at.
+    link(Some(8_000_000));
     // What was started first is listed first.
     let listed: Vec<_> = desk.list().iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(listed, [one.clone(), two.clone()]);
     desk.jobs(&format!("pause {one}"));
     assert_eq!(desk.state_of(&two), "running");
+    link(None);
     desk.attach_to(&two, 0);
     assert_same(&sources[1], &targets[1]);
     assert_eq!(desk.state_of(&one), "paused");

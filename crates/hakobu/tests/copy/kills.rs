@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hakobu_testkit::link::Link;
+use hakobu_testkit::link::{Link, LinkSettings};
 use rustix::process::{Signal, kill_process};
 use tempfile::TempDir;
 
@@ -64,6 +64,11 @@ impl Line {
         }
     }
 
+    fn change_rate(&self, rate_bits_per_second: Option<u64>) {
+        let settings = LinkSettings { rate_bits_per_second, mtu: 9000, ..LinkSettings::default() };
+        self.link.change(settings).unwrap();
+    }
+
     /// Nothing that is not whole has a name of its own.
     #[track_caller]
     fn assert_nothing_partial(&self) {
@@ -78,7 +83,7 @@ impl Line {
     /// The same command again, at full speed, ends well and leaves nothing.
     #[track_caller]
     fn assert_goes_on(&self, way: Way) {
-        self.link.change(hakobu_testkit::link::LinkSettings { mtu: 9000, ..Default::default() }).unwrap();
+        self.change_rate(None);
         let ran = self.copy(way).run_to(0);
         assert!(ran.entries("unchanged") > 0, "{:#}", ran.report);
         assert_same(&self.source, &self.target);
@@ -344,6 +349,8 @@ fn the_same_job_twice_at_once() {
         let line = Line::new();
         let mut running = line.copy(way).start();
         running.wait_until_under_way();
+        // Two runs fit into what is left of it.
+        line.change_rate(Some(20_000_000));
         let ran = line.copy(way).run_to(6);
         ran.says(&["the same copy is already running", "what to do: wait for the other run"]);
         assert_eq!(ran.err.matches("wait").count(), 1, "{}", ran.err);
@@ -355,6 +362,7 @@ fn the_same_job_twice_at_once() {
         Copy::across(&line.link).to(&line.host).arg(typed).arg(target).run_to(0);
         assert_same(&other, &line.target.join("other"));
         running.assert_unfinished();
+        line.change_rate(None);
         assert_eq!(running.end().code, Some(0));
         fs::remove_file(line.target.join("other")).unwrap();
         std::fs::File::open(&line.target)
