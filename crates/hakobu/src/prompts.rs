@@ -23,8 +23,8 @@ impl Prompts for Terminal {
     fn sudo_password(&mut self, host: &str, attempt: u32) -> Option<Secret> {
         let again = if attempt > 1 { "that was not it; " } else { "" };
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
-        write!(terminal, "{again}password for sudo on {host}: ").ok()?;
-        let answer = read_hidden(&mut terminal, &self.cancel);
+        let answer =
+            read_hidden(&mut terminal, &format!("{again}password for sudo on {host}: "), &self.cancel);
         let _ = writeln!(terminal);
         Secret::new(answer?)
     }
@@ -38,13 +38,15 @@ impl Prompts for Terminal {
     }
 }
 
-/// Reads a line without showing it. Whatever happens, the terminal shows again what is typed.
-fn read_hidden(terminal: &mut File, cancel: &AtomicBool) -> Option<Vec<u8>> {
+/// Asks for a line, and reads it without showing it. Whatever happens, the terminal shows again what is typed.
+fn read_hidden(terminal: &mut File, question: &str, cancel: &AtomicBool) -> Option<Vec<u8>> {
     let shown = tcgetattr(&*terminal).ok()?;
     let mut hidden = shown.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
+    // What was typed before the question is thrown away here; behind the question, the answer would be as well.
     tcsetattr(&*terminal, OptionalActions::Flush, &hidden).ok()?;
-    let answer = read_line(terminal, cancel);
+    let asked = write!(terminal, "{question}");
+    let answer = asked.ok().and_then(|()| read_line(terminal, cancel));
     let _ = tcsetattr(&*terminal, OptionalActions::Flush, &shown);
     answer
 }
