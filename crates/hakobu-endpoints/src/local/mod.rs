@@ -2,10 +2,11 @@
 //! root within a grant.
 //!
 //! Every path is resolved beneath its root without following a link, at the source as well: root
-//! reads other users' trees. Lanes complete each operation inside `submit`.
+//! reads other users' trees.
 
 mod ahead;
 mod aligned;
+mod at_once;
 mod beneath;
 mod buffers;
 mod draft_name;
@@ -25,8 +26,10 @@ mod target;
 mod tests;
 mod unreadable;
 
-pub use source::{LocalSource, LocalSourceLane, SourceRoot};
+pub use at_once::AtOnce;
+pub use source::{LocalSource, LocalSourceLane, SourceRoot, SourceWork};
 pub use stream_source::StreamSource;
 pub use target::{
-    Draft, DraftWriter, LocalTarget, LocalTargetLane, StateDirectory, TargetOptions, open_exclusively,
+    Draft, DraftWriter, LocalTarget, LocalTargetLane, StateDirectory, TargetOptions, TargetWork,
+    open_exclusively,
 };

@@ -1,13 +1,10 @@
 //! The source: directories that the user named, opened once, and read by lanes.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::{
-    Completion, Endpoint, Lane, Loss, LossKind, Operation, Outcome, PieceBuffer, Ticket, Wait,
-};
+use hakobu_core::endpoint::{Endpoint, Lane, Loss, LossKind, Operation, Outcome};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -15,6 +12,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use super::at_once::{AtOnce, Work};
 use super::beneath::{Root, STEP};
 use super::buffers::Buffers;
 use super::fault::source_fault;
@@ -26,8 +24,6 @@ use super::recent::Recent;
 use super::shared_devices::SharedDevices;
 use super::source_files::SourceFiles;
 
-/// How many completions may wait to be reaped.
-pub(crate) const COMPLETIONS_MAX: usize = 1024;
 /// How many directories a lane keeps open.
 const DIRECTORIES_KEPT: usize = 8;
 
@@ -78,7 +74,7 @@ impl LocalSource {
     /// A lane of the concrete type.
     pub fn lane(&self) -> LocalSourceLane {
         let roots = Arc::clone(&self.roots);
-        LocalSourceLane {
+        AtOnce::new(SourceWork {
             reader: Reader {
                 roots,
                 directories: Recent::new(DIRECTORIES_KEPT),
@@ -90,8 +86,7 @@ impl LocalSource {
             fetcher: Fetcher::default(),
             files: SourceFiles::new(),
             buffers: Buffers::default(),
-            completions: VecDeque::new(),
-        }
+        })
     }
 }
 
@@ -195,19 +190,31 @@ impl NoAtime {
     }
 }
 
-/// One lane of a [`LocalSource`]: every operation is complete when `submit` returns.
+/// One lane of a [`LocalSource`].
+pub type LocalSourceLane = AtOnce<SourceWork>;
+
+/// What a lane of a source reads with.
 #[derive(Debug)]
-pub struct LocalSourceLane {
+pub struct SourceWork {
     reader: Reader,
     lister: Lister,
     fetcher: Fetcher,
     files: SourceFiles,
     buffers: Buffers,
-    completions: VecDeque<Completion>,
 }
 
-impl LocalSourceLane {
-    fn perform(&mut self, operation: Operation) -> Result<Outcome> {
+impl Work for SourceWork {
+    fn perform(&mut self, operation: Operation) -> Option<Result<Outcome>> {
+        Some(self.answer(operation))
+    }
+
+    fn buffers(&mut self) -> &mut Buffers {
+        &mut self.buffers
+    }
+}
+
+impl SourceWork {
+    fn answer(&mut self, operation: Operation) -> Result<Outcome> {
         match operation {
             Operation::Inspect { root, path } => inspect_content(self.reader.root(root)?, &path),
             Operation::List { root, directories, budget } => {
@@ -260,33 +267,6 @@ fn entry_losses(reader: &Reader, root: u16, path: &EntryPath) -> Result<Vec<Loss
     check_required(&reader.require, &lost)?;
     let loss = |what| Loss { what, count: 1, example: path.as_bytes().to_vec() };
     Ok(lost.into_iter().map(loss).collect())
-}
-
-impl Lane for LocalSourceLane {
-    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
-        if self.completions.len() >= COMPLETIONS_MAX {
-            return Err(operation);
-        }
-        let result = self.perform(operation);
-        self.completions.push_back(Completion { ticket, result });
-        Ok(())
-    }
-
-    fn reap(&mut self, _wait: Wait) -> Option<Completion> {
-        self.completions.pop_front()
-    }
-
-    fn piece_buffer(&mut self) -> PieceBuffer {
-        self.buffers.piece()
-    }
-
-    fn pack_buffer(&mut self) -> Vec<u8> {
-        self.buffers.pack()
-    }
-
-    fn recycle(&mut self, buffer: PieceBuffer) {
-        self.buffers.return_piece(buffer);
-    }
 }
 
 /// Describes one entry. A block device has the size of its content: it was named.

@@ -3,12 +3,11 @@
 //! A lane gets whole chunks, in memory: it hashes and sends one while another lane reads the next. So memory is bounded
 //! by a chunk for each lane and one that is being read.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
+use hakobu_core::endpoint::{Endpoint, Lane, Operation, Outcome, PieceBuffer};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 use hakobu_core::path::EntryPath;
@@ -18,6 +17,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read, retry_on_intr};
 use rustix::pipe::fcntl_setpipe_size;
 
+use super::at_once::{AtOnce, Work};
 use super::buffers::Buffers;
 use super::fault::fault;
 use super::metadata;
@@ -85,13 +85,8 @@ impl Endpoint for StreamSource {
 
     fn open_lane(&self, _index: usize) -> Result<Box<dyn Lane>> {
         let shared = Arc::clone(&self.shared);
-        Ok(Box::new(StreamLane {
-            shared,
-            chunk: Chunk::default(),
-            spare: Vec::new(),
-            buffers: Buffers::default(),
-            completions: VecDeque::new(),
-        }))
+        let (chunk, spare, buffers) = (Chunk::default(), Vec::new(), Buffers::default());
+        Ok(Box::new(AtOnce::new(StreamWork { shared, chunk, spare, buffers })))
     }
 }
 
@@ -194,17 +189,26 @@ impl Chunk {
 }
 
 /// One lane of a [`StreamSource`], with the chunk that it got last.
-struct StreamLane {
+struct StreamWork {
     shared: Arc<Shared>,
     chunk: Chunk,
     /// Buffers to read into: what came back for the pieces that were given away.
     spare: Vec<PieceBuffer>,
     buffers: Buffers,
-    completions: VecDeque<Completion>,
 }
 
-impl StreamLane {
-    fn perform(&mut self, operation: Operation) -> Result<Outcome> {
+impl Work for StreamWork {
+    fn perform(&mut self, operation: Operation) -> Option<Result<Outcome>> {
+        Some(self.answer(operation))
+    }
+
+    fn buffers(&mut self) -> &mut Buffers {
+        &mut self.buffers
+    }
+}
+
+impl StreamWork {
+    fn answer(&mut self, operation: Operation) -> Result<Outcome> {
         match operation {
             Operation::Inspect { .. } => Ok(Outcome::Inspected(Some(self.shared.inspect()?))),
             Operation::Next { .. } => {
@@ -238,30 +242,6 @@ impl StreamLane {
     }
 }
 
-impl Lane for StreamLane {
-    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
-        let result = self.perform(operation);
-        self.completions.push_back(Completion { ticket, result });
-        Ok(())
-    }
-
-    fn reap(&mut self, _wait: Wait) -> Option<Completion> {
-        self.completions.pop_front()
-    }
-
-    fn piece_buffer(&mut self) -> PieceBuffer {
-        self.buffers.piece()
-    }
-
-    fn pack_buffer(&mut self) -> Vec<u8> {
-        self.buffers.pack()
-    }
-
-    fn recycle(&mut self, buffer: PieceBuffer) {
-        self.buffers.return_piece(buffer);
-    }
-}
-
 /// The bits that new files do not get, without changing them as `umask` does.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -273,7 +253,7 @@ fn umask() -> u32 {
 mod tests {
     use std::io::Write;
 
-    use hakobu_core::endpoint::SourceFile;
+    use hakobu_core::endpoint::{SourceFile, Wait};
 
     use super::*;
 

@@ -1,12 +1,9 @@
-//! One lane of a target: every operation is complete when `submit` returns.
+//! One lane of a target.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use hakobu_core::endpoint::{
-    Begin, Completion, DraftId, Lane, Loss, Operation, Outcome, PieceBuffer, Ticket, Wait,
-};
+use hakobu_core::endpoint::{Begin, DraftId, Loss, Operation, Outcome};
 use hakobu_core::entry::Attributes;
 use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
@@ -20,14 +17,18 @@ use super::draft::Draft;
 use super::new_file::Maker;
 use super::store::store;
 use super::writer::DraftWriter;
+use crate::local::at_once::{AtOnce, Work};
 use crate::local::buffers::Buffers;
 use crate::local::fault::fault;
 use crate::local::list::Lister;
-use crate::local::source::{COMPLETIONS_MAX, inspect};
+use crate::local::source::inspect;
 
 /// One lane of a [`LocalTarget`](super::LocalTarget).
+pub type LocalTargetLane = AtOnce<TargetWork>;
+
+/// What a lane of a target writes with.
 #[derive(Debug)]
-pub struct LocalTargetLane {
+pub struct TargetWork {
     shared: Arc<Shared>,
     directories: Directories,
     maker: Maker,
@@ -35,49 +36,20 @@ pub struct LocalTargetLane {
     buffers: Buffers,
     /// The draft written to last, so that the shared table is not asked for every piece.
     last: Option<(DraftId, DraftWriter)>,
-    completions: VecDeque<Completion>,
 }
 
 impl LocalTargetLane {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let number = shared.lanes.fetch_add(1, Relaxed).wrapping_add(1);
-        Self {
-            shared,
-            directories: Directories::new(),
-            maker: Maker::new(number),
-            lister: Lister::default(),
-            buffers: Buffers::default(),
-            last: None,
-            completions: VecDeque::new(),
-        }
-    }
-
-    /// The open draft of that number, to write to it without a [`PieceBuffer`].
+    /// The open draft of that number, to write to it without a
+    /// [`PieceBuffer`](hakobu_core::endpoint::PieceBuffer).
     ///
     /// # Errors
     /// `NotFound` when there is none, or it is finished or abandoned.
     pub fn draft_writer(&mut self, draft: DraftId) -> Result<&mut DraftWriter> {
-        let known = matches!(&self.last, Some((id, last)) if *id == draft && last.draft().is_open());
-        if !known {
-            self.leave_draft();
-            let found = self.shared.drafts.find(draft)?;
-            self.last = Some((draft, DraftWriter::new(found)));
-        }
-        match &mut self.last {
-            Some((_, writer)) => Ok(writer),
-            None => Err(Error::new(ErrorKind::NotFound, "writing", "there is no draft of this number")),
-        }
+        self.work.draft_writer(draft)
     }
+}
 
-    /// Another draft is written to: what was held back of this one is written, and an error is
-    /// remembered by the draft.
-    fn leave_draft(&mut self) {
-        if let Some((_, mut writer)) = self.last.take() {
-            let _ = writer.flush();
-        }
-    }
-
-    /// `None` when there is nothing to answer.
+impl Work for TargetWork {
     fn perform(&mut self, operation: Operation) -> Option<Result<Outcome>> {
         let done = match operation {
             Operation::Write { draft, offset, buffer, check: _, acknowledge } => {
@@ -138,6 +110,45 @@ impl LocalTargetLane {
             }
         };
         Some(done)
+    }
+
+    fn buffers(&mut self) -> &mut Buffers {
+        &mut self.buffers
+    }
+}
+
+impl TargetWork {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let number = shared.lanes.fetch_add(1, Relaxed).wrapping_add(1);
+        Self {
+            shared,
+            directories: Directories::new(),
+            maker: Maker::new(number),
+            lister: Lister::default(),
+            buffers: Buffers::default(),
+            last: None,
+        }
+    }
+
+    fn draft_writer(&mut self, draft: DraftId) -> Result<&mut DraftWriter> {
+        let known = matches!(&self.last, Some((id, last)) if *id == draft && last.draft().is_open());
+        if !known {
+            self.leave_draft();
+            let found = self.shared.drafts.find(draft)?;
+            self.last = Some((draft, DraftWriter::new(found)));
+        }
+        match &mut self.last {
+            Some((_, writer)) => Ok(writer),
+            None => Err(Error::new(ErrorKind::NotFound, "writing", "there is no draft of this number")),
+        }
+    }
+
+    /// Another draft is written to: what was held back of this one is written, and an error is
+    /// remembered by the draft.
+    fn leave_draft(&mut self) {
+        if let Some((_, mut writer)) = self.last.take() {
+            let _ = writer.flush();
+        }
     }
 
     fn inspect(&self, root: u16, path: &EntryPath) -> Result<Outcome> {
@@ -234,34 +245,6 @@ impl LocalTargetLane {
             self.shared.devices.flush(&self.shared.root)?;
         }
         Ok(Outcome::Done)
-    }
-}
-
-impl Lane for LocalTargetLane {
-    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
-        if self.completions.len() >= COMPLETIONS_MAX {
-            return Err(operation);
-        }
-        if let Some(result) = self.perform(operation) {
-            self.completions.push_back(Completion { ticket, result });
-        }
-        Ok(())
-    }
-
-    fn reap(&mut self, _wait: Wait) -> Option<Completion> {
-        self.completions.pop_front()
-    }
-
-    fn piece_buffer(&mut self) -> PieceBuffer {
-        self.buffers.piece()
-    }
-
-    fn pack_buffer(&mut self) -> Vec<u8> {
-        self.buffers.pack()
-    }
-
-    fn recycle(&mut self, buffer: PieceBuffer) {
-        self.buffers.return_piece(buffer);
     }
 }
 

@@ -36,6 +36,7 @@ use hakobu_core::path::EntryPath;
 use rustix::fd::OwnedFd;
 use rustix::fs::{StatVfs, fstatvfs};
 
+use super::at_once::AtOnce;
 use super::beneath::Root;
 use super::draft_name::DraftName;
 use attributes::Policy;
@@ -43,7 +44,7 @@ pub(crate) use attributes::proc_path;
 use devices::Devices;
 pub use draft::Draft;
 use drafts::Drafts;
-pub use lane::LocalTargetLane;
+pub use lane::{LocalTargetLane, TargetWork};
 pub use open::open_exclusively;
 pub use state::StateDirectory;
 pub use writer::DraftWriter;
@@ -142,15 +143,15 @@ impl LocalTarget {
         self
     }
 
-    /// Removes the drafts that are unfinished, except for what a later run can use, and takes no more, as when it is dropped: for a process
-    /// that may end before the last of those who share it let go.
+    /// Removes the drafts that are unfinished, except for what a later run can use, and takes no more, as when it is
+    /// dropped: for a process that may end before the last of those who share it let go.
     pub fn close(&self) {
         self.shared.drafts.close();
     }
 
     /// A lane of the concrete type, which also offers [`LocalTargetLane::draft_writer`].
     pub fn lane(&self) -> LocalTargetLane {
-        LocalTargetLane::new(Arc::clone(&self.shared))
+        AtOnce::new(TargetWork::new(Arc::clone(&self.shared)))
     }
 }
 
