@@ -1,7 +1,8 @@
 //! What tests need and the program never carries: the conformance suite of endpoints, injected
-//! faults, emulated links between network namespaces, loop devices, throw-away ssh servers, and virtual
-//! machines.
+//! faults, emulated links between network namespaces, loop devices, disks that do not keep what is
+//! written, throw-away ssh servers, and virtual machines.
 
+pub mod bad_medium;
 pub mod conformance;
 pub mod devices;
 pub mod faults;

@@ -10,6 +10,7 @@ mod changed;
 mod consent;
 mod directions;
 mod in_place;
+mod medium;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;
