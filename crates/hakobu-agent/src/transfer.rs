@@ -446,12 +446,14 @@ impl Attempt<'_, '_> {
             (source.min(LANES_MAX), format!("as many as processors: {source}"))
         } else if round_trip >= LONG_ROUND_TRIP {
             (LANES_ON_A_LONG_WAY, format!("a round trip takes {:.1} ms", round_trip.as_secs_f64() * 1e3))
-        } else if has_disks && parties.target.is_some() {
-            // A lane waits while a disk reads or writes: others keep the processors busy.
-            let lanes = source.min(target).saturating_mul(3).div_ceil(2);
-            let words = format!(
-                "half as many again as processors, {source} and {target}, since disks make them wait"
-            );
+        } else if has_disks {
+            // A lane waits while a disk reads or writes: others keep the processors, or the disks, busy.
+            let processors = source.min(target);
+            let (lanes, share) = match parties.target {
+                Some(_) => (processors.saturating_mul(3).div_ceil(2), "half as many again as"),
+                None => (processors.saturating_mul(2), "twice as many as"),
+            };
+            let words = format!("{share} processors, {source} and {target}, since disks make them wait");
             (lanes.min(LANES_ON_A_LONG_WAY), words)
         } else {
             let words = format!("as many as processors, of which the ends have {source} and {target}");
