@@ -21,6 +21,7 @@ pub mod transfer;
 
 mod channel;
 mod data_path;
+mod deletion;
 mod gather;
 mod lock;
 mod login;

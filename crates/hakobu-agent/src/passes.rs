@@ -9,9 +9,8 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::units::{format_bytes, format_duration};
 
-use crate::devices::Agreed;
 use crate::request::CopyRequest;
-use crate::transfer::{Surroundings, Transfer, copy_agreed};
+use crate::transfer::{Held, Surroundings, Transfer, run_once};
 
 /// The most passes of one run: whoever needs more has a source that changes faster than it can be
 /// read.
@@ -44,10 +43,10 @@ pub struct Pass {
 
 /// Runs passes. The result is that of the last one that was run.
 pub fn run(request: &CopyRequest, passes: &Passes, surroundings: &mut Surroundings<'_>) -> Transfer {
-    let mut agreed = Agreed::default();
+    let mut held = Held::for_more();
     if request.dry_run {
         // Nothing is held still for a plan.
-        return copy_agreed(request, surroundings, &mut agreed);
+        return run_once(request, surroundings, &mut held);
     }
     let mut done: Vec<Pass> = Vec::new();
     loop {
@@ -57,10 +56,10 @@ pub fn run(request: &CopyRequest, passes: &Passes, surroundings: &mut Surroundin
                 transfer.summary.fatal = Some(error);
                 return transfer;
             }
-            Ok(true) => return last(request, passes, surroundings, (done, agreed)),
+            Ok(true) => return last(request, passes, surroundings, (done, held)),
             Ok(false) => {}
         }
-        let (mut transfer, pass) = one(request, surroundings, &mut agreed);
+        let (mut transfer, pass) = one(request, surroundings, &mut held);
         done.push(pass);
         if transfer.summary.fatal.is_some()
             || !transfer.summary.failures.is_empty()
@@ -122,9 +121,9 @@ fn expected(done: &[Pass]) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }
 
-fn one(request: &CopyRequest, surroundings: &mut Surroundings<'_>, agreed: &mut Agreed) -> (Transfer, Pass) {
+fn one(request: &CopyRequest, surroundings: &mut Surroundings<'_>, held: &mut Held) -> (Transfer, Pass) {
     let began = Instant::now();
-    let transfer = copy_agreed(request, surroundings, agreed);
+    let transfer = run_once(request, surroundings, held);
     let written_bytes = transfer.summary.counters.target_written_bytes;
     (transfer, Pass { seconds: began.elapsed().as_secs_f64(), written_bytes })
 }
@@ -134,14 +133,14 @@ fn last(
     request: &CopyRequest,
     passes: &Passes,
     surroundings: &mut Surroundings<'_>,
-    (mut done, mut agreed): (Vec<Pass>, Agreed),
+    (mut done, mut held): (Vec<Pass>, Held),
 ) -> Transfer {
     if let Err(error) = shell(passes.before_last.as_deref(), "--before-last-pass") {
         let mut transfer = Transfer { passes: done, ..Transfer::default() };
         transfer.summary.fatal = Some(error);
         return transfer;
     }
-    let (mut transfer, pass) = one(request, surroundings, &mut agreed);
+    let (mut transfer, pass) = one(request, surroundings, &mut held);
     done.push(pass);
     transfer.passes = done;
     if let Err(error) = shell(passes.after_last.as_deref(), "--after-last-pass") {

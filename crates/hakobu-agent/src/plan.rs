@@ -8,7 +8,7 @@ use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::grant::{Grant, GrantedPlace};
-use hakobu_core::job::{Item, Mode};
+use hakobu_core::job::{Item, Mode, Removal};
 use hakobu_core::landing::{Landing, LandingRoot, SourceFound, TargetFound, land, relation};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::path::EntryPath;
@@ -143,6 +143,9 @@ impl Planner<'_> {
         let (root, places) = root_and_places(&landing, &target)?;
         refuse_nesting(request, party, sources, (&root, &places))?;
         let mut grant = grant(sources, &places, &landing, trusted);
+        grant.may_set_id |= request.allow.set_id;
+        grant.may_make_devices |= request.allow.devices;
+        grant.may_remove = request.removal != Removal::Leave;
         grant.places.iter_mut().for_each(|place| place.device.clone_from(&disk));
         let landed = match landing.root {
             LandingRoot::Stream => stream::OUTPUT_NAME.to_vec(),
@@ -284,9 +287,8 @@ fn landing(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook) -
     }
     if let Some(tree) = found.iter().find(|source| source.kind == Kind::Directory) {
         let words = match (request.mode, request.verify) {
-            (Mode::Delta | Mode::Compare, _) => {
-                "sync and verify are for one file or disk in this version; hakobu copy brings over trees"
-            }
+            (Mode::Compare, _) => "verify is for one file or disk in this version",
+            _ if request.passes.is_some() => "passes are for files and disks; run sync again for a tree",
             (_, Verify::Medium) => "--verify medium is for single files and disks in this version",
             _ => "",
         };
@@ -379,6 +381,8 @@ fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, truste
         places: granted.into_iter().map(|(path, tree)| GrantedPlace::new(path, tree)).collect(),
         may_chown: true,
         may_set_id: trusted,
+        may_make_devices: trusted,
+        may_remove: false,
         bytes_max: files_only
             .then(|| sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add)),
     }

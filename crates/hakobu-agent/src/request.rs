@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hakobu_core::endpoint::LossKind;
-use hakobu_core::job::Mode;
+use hakobu_core::filter::FilterRules;
+use hakobu_core::job::{Mode, Removal};
 use hakobu_core::location::Location;
 
 use crate::passes::Passes;
@@ -61,6 +62,14 @@ pub struct CopyRequest {
     pub live: bool,
     /// Several passes over a source that is in use.
     pub passes: Option<Passes>,
+    /// Which entries take part.
+    pub filter: FilterRules,
+    /// What a source on another machine may bring over besides.
+    pub allow: Allow,
+    /// What `sync` does with entries that only the target has.
+    pub deletion: Option<Deletion>,
+    /// What the run at hand does with them.
+    pub removal: Removal,
     /// Go on where the source cannot be read, with zeros in the place of that.
     pub skip_unreadable: bool,
     /// Nobody waits for it: a first login that fails is tried again like a connection that was lost,
@@ -93,10 +102,43 @@ impl Default for CopyRequest {
             confirmed: Vec::new(),
             live: false,
             passes: None,
+            filter: FilterRules::default(),
+            allow: Allow::default(),
+            deletion: None,
+            removal: Removal::Leave,
             skip_unreadable: false,
             unattended: false,
         }
     }
+}
+
+/// What a source may bring over that gives rights at the target. One on this machine may anyway, and one on the target's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allow {
+    /// Set-user-ID and set-group-ID bits.
+    pub set_id: bool,
+    /// Device nodes.
+    pub devices: bool,
+}
+
+/// What `sync` may delete, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deletion {
+    /// The user has agreed already; without it the question is put.
+    pub agreed: bool,
+    /// Before anything is brought over, not after everything has been.
+    pub first: bool,
+    /// The most that may go. Without it, half of what the target has.
+    pub max: Option<DeletionMax>,
+}
+
+/// The most entries that may be deleted; if there are more, none is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeletionMax {
+    /// So many.
+    Count(u64),
+    /// This share of the target's entries.
+    Percent(u8),
 }
 
 /// How many lanes move data.

@@ -82,17 +82,35 @@ pub struct Transfer {
 
 /// Copies. Everything that went wrong is in the result.
 pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {
-    match &request.passes {
-        Some(passes) => crate::passes::run(request, passes, surroundings),
-        None => copy_agreed(request, surroundings, &mut Agreed::default()),
+    match (&request.passes, &request.deletion) {
+        (Some(passes), _) => crate::passes::run(request, passes, surroundings),
+        (None, Some(deletion)) => crate::deletion::run(request, deletion, surroundings),
+        (None, None) => run_once(request, surroundings, &mut Held::default()),
     }
 }
 
-/// Copies once, where the disk to overwrite may have been agreed on before.
-pub fn copy_agreed(
+/// What is kept from one run to the next of the same request.
+#[derive(Default)]
+pub(crate) struct Held {
+    /// The disk to overwrite, once it has been agreed on.
+    agreed: Agreed,
+    /// Where there will be another run, the machines, so that nobody has to log in again.
+    parties: Option<Parties>,
+    keeps_parties: bool,
+}
+
+impl Held {
+    /// For several runs.
+    pub fn for_more() -> Self {
+        Self { keeps_parties: true, ..Self::default() }
+    }
+}
+
+/// Copies once.
+pub(crate) fn run_once(
     request: &CopyRequest,
     surroundings: &mut Surroundings<'_>,
-    agreed: &mut Agreed,
+    held: &mut Held,
 ) -> Transfer {
     let began = Instant::now();
     let mut earlier: Option<Summary> = None;
@@ -106,8 +124,8 @@ pub fn copy_agreed(
         let login_limit = lost_at.map(|lost: Instant| {
             request.retry_for.saturating_sub(lost.elapsed()).clamp(LOGIN_AGAIN_MIN, LOGIN_AGAIN_MAX)
         });
-        let agreed = &mut *agreed;
-        let attempt = Attempt { request, surroundings: &mut *surroundings, began, login_limit, agreed };
+        let held = &mut *held;
+        let attempt = Attempt { request, surroundings: &mut *surroundings, began, login_limit, held };
         if let Err(error) = attempt.run(&mut transfer) {
             transfer.summary.fatal.get_or_insert(error);
         }
@@ -186,7 +204,7 @@ fn sleep(time: Duration, cancel: &AtomicBool) -> bool {
 
 /// Adds what earlier attempts did: what they brought over is unchanged for the later ones. Bytes
 /// that were sent again are counted again, as is the time that they took.
-fn add_earlier(summary: &mut Summary, earlier: &Summary) {
+pub(crate) fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     let (now, before) = (&mut summary.counters, &earlier.counters);
     // The figures come from another machine, so the sums may be anything.
     let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
@@ -196,6 +214,7 @@ fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     add(&mut now.entries_created, before.entries_created);
     add(&mut now.entries_updated, before.entries_updated);
     add(&mut now.entries_attributes_only, before.entries_attributes_only);
+    add(&mut now.entries_deleted, before.entries_deleted);
     add(&mut now.source_read_bytes, before.source_read_bytes);
     add(&mut now.target_read_bytes, before.target_read_bytes);
     add(&mut now.target_written_bytes, before.target_written_bytes);
@@ -206,7 +225,7 @@ fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     for loss in &earlier.losses {
         match summary.losses.iter_mut().find(|known| known.what == loss.what) {
             // These are counted of what was found equal as well.
-            Some(known) if matches!(loss.what, LossKind::HardLinks | LossKind::Holes | LossKind::Owner) => {
+            Some(known) if !matches!(loss.what, LossKind::Acl | LossKind::Xattr) => {
                 known.count = known.count.max(loss.count);
             }
             Some(known) => add(&mut known.count, loss.count),
@@ -234,17 +253,20 @@ struct Attempt<'a, 'b> {
     began: Instant,
     /// How long a login may take, if it is not the first.
     login_limit: Option<Duration>,
-    agreed: &'a mut Agreed,
+    held: &'a mut Held,
 }
 
 impl Attempt<'_, '_> {
     fn run(mut self, transfer: &mut Transfer) -> Result<()> {
-        let mut parties = self.parties()?;
+        let mut parties = match self.held.parties.take() {
+            Some(parties) => parties,
+            None => self.parties()?,
+        };
         let plan = {
             let Parties { source, target } = &mut parties;
             let mut planner = Planner {
                 request: self.request,
-                agreed: self.agreed,
+                agreed: &mut self.held.agreed,
                 prompts: self.surroundings.prompts,
                 observer: self.surroundings.observer,
             };
@@ -288,6 +310,9 @@ impl Attempt<'_, '_> {
         }
         transfer.summary = ran.summary;
         self.check_required(&mut transfer.summary);
+        if self.held.keeps_parties && transfer.summary.fatal.is_none() {
+            self.held.parties = Some(parties);
+        }
         Ok(())
     }
 
@@ -427,6 +452,8 @@ impl Attempt<'_, '_> {
             verify_medium: self.request.verify == Verify::Medium,
             skip_unreadable: self.request.skip_unreadable,
             live: self.request.live,
+            removal: self.request.removal,
+            filter: self.request.filter.clone(),
         }
     }
 

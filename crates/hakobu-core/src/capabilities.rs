@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct Capabilities {
     /// Owner and group can be set.
     pub owners: bool,
+    /// Set-user-ID and set-group-ID bits can be set.
+    pub set_id: bool,
     /// Times are kept to the nanosecond.
     pub nanoseconds: bool,
     /// Symbolic links can be made.
@@ -34,6 +36,7 @@ impl Capabilities {
     pub fn posix(owners: bool) -> Self {
         Self {
             owners,
+            set_id: true,
             nanoseconds: true,
             symlinks: true,
             wants_checksum: false,

@@ -65,8 +65,14 @@ counters! {
     bytes_unchanged,
     /// Entries of which only attributes were changed.
     entries_attributes_only,
-    /// Entries that only the target has.
+    /// Entries that only the target has, and that stay.
     entries_only_in_target,
+    /// Entries seen at the target, of a run that counts or removes what only the target has.
+    entries_in_target,
+    /// Entries of the target that were removed because the source lacks them.
+    entries_deleted,
+    /// Entries that wait for a directory in their place to be removed.
+    entries_in_the_way,
     /// Entries left out on purpose: sockets, and those of a name that an earlier source has as well.
     entries_skipped,
     /// Entries that could not be copied.

@@ -267,6 +267,16 @@ pub enum Change {
         /// What to set.
         attributes: Attributes,
     },
+    /// Remove an entry that the source does not have. One that is gone is removed.
+    Remove {
+        /// Which.
+        path: EntryPath,
+        /// Whether it is a directory, which has to be empty by now but for drafts that were given up.
+        directory: bool,
+        /// How many names of the path lead to the directory that stays. Nothing is removed that is on another file
+        /// system than that.
+        kept_names: u16,
+    },
 }
 
 impl Change {
@@ -275,7 +285,8 @@ impl Change {
         match self {
             Change::MakeDirectory { path, .. }
             | Change::Directory { path, .. }
-            | Change::Attributes { path, .. } => path,
+            | Change::Attributes { path, .. }
+            | Change::Remove { path, .. } => path,
         }
     }
 }

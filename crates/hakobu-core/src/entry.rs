@@ -45,6 +45,9 @@ impl Kind {
     }
 }
 
+/// The set-user-ID and set-group-ID bits of a mode.
+pub const SET_ID: u32 = 0o6000;
+
 /// A point in time as file systems keep it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time {
@@ -75,12 +78,19 @@ pub struct Metadata {
     pub links: u32,
     /// Whether fewer blocks are allocated than the size needs: the file has holes.
     pub sparse: bool,
+    /// The number of a device node, as the kernel packs it: 12 bits major, 20 bits minor.
+    pub device: u32,
 }
 
 impl Metadata {
     /// The part of this that is set at the target.
     pub fn attributes(&self) -> Attributes {
         Attributes { mode: self.mode, uid: self.uid, gid: self.gid, mtime: self.mtime }
+    }
+
+    /// Whether it is a named pipe or a device node: a name without content.
+    pub fn is_special(&self) -> bool {
+        matches!(self.kind, Kind::Fifo | Kind::BlockDevice | Kind::CharDevice)
     }
 
     /// Whether a file with this description, seen at two moments, kept its content.

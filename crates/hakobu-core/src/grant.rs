@@ -16,6 +16,10 @@ pub struct Grant {
     pub may_chown: bool,
     /// Whether set-user-ID and set-group-ID bits may be set.
     pub may_set_id: bool,
+    /// Whether device nodes may be made.
+    pub may_make_devices: bool,
+    /// Whether entries in granted trees may be removed without anything taking their place.
+    pub may_remove: bool,
     /// The most bytes of content that may be written, if there is a limit.
     pub bytes_max: Option<u64>,
 }
@@ -45,6 +49,8 @@ impl Grant {
             places: vec![GrantedPlace::new(EntryPath::root(), true)],
             may_chown: true,
             may_set_id: true,
+            may_make_devices: true,
+            may_remove: true,
             bytes_max: None,
         }
     }
@@ -59,6 +65,18 @@ impl Grant {
             return Ok(());
         }
         Err(beyond("writing").at(path))
+    }
+
+    /// Whether `path` may be removed: it lies in a granted tree, and is not its top.
+    ///
+    /// # Errors
+    /// `BeyondGrant`, naming the path.
+    pub fn check_remove(&self, path: &EntryPath) -> Result<()> {
+        let is_in = |place: &GrantedPlace| place.tree && path != &place.path && path.is_within(&place.path);
+        match self.may_remove && self.places.iter().any(is_in) {
+            true => Ok(()),
+            false => Err(beyond("removing").at(path)),
+        }
     }
 
     /// Whether `path` lies in a place that is open with everything below it.
@@ -116,7 +134,14 @@ mod tests {
 
     fn grant(path: &str, tree: bool) -> Grant {
         let place = GrantedPlace::new(EntryPath::new(path).unwrap(), tree);
-        Grant { places: vec![place], may_chown: false, may_set_id: false, bytes_max: Some(10) }
+        Grant {
+            places: vec![place],
+            may_chown: false,
+            may_set_id: false,
+            may_make_devices: false,
+            may_remove: true,
+            bytes_max: Some(10),
+        }
     }
 
     #[test]
@@ -129,6 +154,17 @@ mod tests {
         assert!(grant.check_write(&path("in")).is_err());
         assert!(grant.check_enter(&path("in")).is_ok());
         assert!(grant.check_enter(&path("other")).is_err());
+    }
+
+    #[test]
+    fn what_is_in_a_tree_may_be_removed_if_anything_may() {
+        let mut grant = grant("in/tree", true);
+        let path = |text: &str| EntryPath::new(text).unwrap();
+        assert!(grant.check_remove(&path("in/tree/a")).is_ok());
+        assert!(grant.check_remove(&path("in/tree")).is_err());
+        assert!(grant.check_remove(&path("in/other")).is_err());
+        grant.may_remove = false;
+        assert!(grant.check_remove(&path("in/tree/a")).is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Algorithm;
 use crate::endpoint::{DraftKind, Earlier, LossKind};
+use crate::filter::FilterRules;
 use crate::path::EntryPath;
 
 /// One thing to copy.
@@ -46,6 +47,19 @@ impl Mode {
     }
 }
 
+/// What a run does with entries that only the target has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Removal {
+    /// Leave them; of a directory only itself is counted, not what is in it.
+    #[default]
+    Leave,
+    /// Count them, all that directories hold among them. What is in the way of something of another kind is counted
+    /// with them, and that entry is left out.
+    Count,
+    /// Remove them, and bring nothing over.
+    Remove,
+}
+
 /// A run: everything the engine needs besides the two endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
@@ -75,6 +89,10 @@ pub struct Job {
     pub live: bool,
     /// Read ranges of bad sectors as zeros, and name them, instead of failing.
     pub skip_unreadable: bool,
+    /// What is done with entries that only the target has.
+    pub removal: Removal,
+    /// Which entries take part. What is left out is neither brought over nor removed.
+    pub filter: FilterRules,
 }
 
 /// The most lanes of one run.

@@ -16,6 +16,7 @@ pub mod entry;
 pub mod error;
 pub mod event;
 pub mod extent;
+pub mod filter;
 pub mod grant;
 pub mod job;
 pub mod landing;

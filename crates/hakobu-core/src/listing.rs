@@ -129,7 +129,8 @@ impl Listing {
                 out.extend_from_slice(&time.seconds.to_le_bytes());
                 out.extend_from_slice(&time.nanoseconds.to_le_bytes());
             }
-            out.extend_from_slice(&[0; 6]);
+            out.extend_from_slice(&it.device.to_le_bytes());
+            out.extend_from_slice(&[0; 2]);
             out.extend_from_slice(&self.names[record.name_begin as usize..][..record.name_bytes as usize]);
         }
     }
@@ -173,14 +174,16 @@ fn decode_record<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], Metadata)> {
         Ok(Time { seconds, nanoseconds })
     };
     let (mtime, ctime) = (time()?, time()?);
-    let _reserved: [u8; 6] = take(bytes)?;
+    let device = u32::from_le_bytes(take(bytes)?);
+    let _reserved: [u8; 2] = take(bytes)?;
     if name_bytes > bytes.len() {
         return Err(malformed("a name that exceeds the message"));
     }
     let (name, rest) = bytes.split_at(name_bytes);
     *bytes = rest;
     let mode = mode & 0o7777;
-    Ok((name, Metadata { kind, mode, uid, gid, size_bytes, mtime, ctime, links, sparse: sparse != 0 }))
+    let sparse = sparse != 0;
+    Ok((name, Metadata { kind, mode, uid, gid, size_bytes, mtime, ctime, links, sparse, device }))
 }
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
@@ -227,6 +230,7 @@ mod tests {
             ctime: time,
             links: 1,
             sparse: true,
+            device: 0x0080_0005,
         }
     }
 

@@ -3,7 +3,7 @@
 //! The source reads each file straight into the pack, the target writes each file straight out of
 //! it. A pack is made of records; a directory record says where the following ones belong.
 
-use crate::entry::{Attributes, Time};
+use crate::entry::{Attributes, Kind, Time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{EntryPath, PATH_BYTES_MAX, check_name};
 
@@ -19,9 +19,12 @@ pub const PACK_RECORDS_MAX: u32 = 1024;
 const TAG_DIRECTORY: u8 = 1;
 const TAG_FILE: u8 = 2;
 const TAG_SYMLINK: u8 = 3;
+const TAG_SPECIAL: u8 = 4;
 const FLAG_REPLACES: u8 = 1;
 /// tag, flags, name length (2), mode, uid, gid, seconds (8), nanoseconds, content length.
 const ENTRY_HEADER_BYTES: usize = 32;
+/// What stands in place of the content of a named pipe or device node: kind, number (4).
+const SPECIAL_BYTES: usize = 5;
 
 /// One record of a pack.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,6 +56,19 @@ pub enum Record<'a> {
         replaces: bool,
         /// Where it points to: any bytes.
         text: &'a [u8],
+    },
+    /// A named pipe or a device node.
+    Special {
+        /// The name in the current directory.
+        name: &'a [u8],
+        /// What to set on it.
+        attributes: Attributes,
+        /// Whether the target has an entry of this name already.
+        replaces: bool,
+        /// Which of them.
+        kind: Kind,
+        /// The device's number, as in [`Metadata::device`](crate::entry::Metadata).
+        device: u32,
     },
 }
 
@@ -110,6 +126,14 @@ impl PackBuilder {
         self.records += 1;
     }
 
+    /// Adds a named pipe or a device node.
+    pub fn special(&mut self, name: &[u8], attributes: &Attributes, replaces: bool, kind: Kind, device: u32) {
+        self.header(TAG_SPECIAL, name, attributes, replaces, SPECIAL_BYTES);
+        self.bytes.push(kind as u8);
+        self.bytes.extend_from_slice(&device.to_le_bytes());
+        self.records += 1;
+    }
+
     fn header(&mut self, tag: u8, name: &[u8], attributes: &Attributes, replaces: bool, size: usize) {
         let mut header = [0; ENTRY_HEADER_BYTES];
         header[0] = tag;
@@ -157,7 +181,7 @@ impl<'a> PackReader<'a> {
         let Some(&tag) = self.rest.first() else { return Ok(None) };
         match tag {
             TAG_DIRECTORY => self.directory().map(Some),
-            TAG_FILE | TAG_SYMLINK => {
+            TAG_FILE | TAG_SYMLINK | TAG_SPECIAL => {
                 self.records += 1;
                 if self.records > PACK_RECORDS_MAX {
                     return Err(malformed("too many records"));
@@ -199,6 +223,10 @@ impl<'a> PackReader<'a> {
             }
             return Ok(Record::Symlink { name, attributes, replaces, text: content });
         }
+        if tag == TAG_SPECIAL {
+            let (kind, device) = special(content)?;
+            return Ok(Record::Special { name, attributes, replaces, kind, device });
+        }
         Ok(Record::File { name, attributes, replaces, content })
     }
 
@@ -210,6 +238,19 @@ impl<'a> PackReader<'a> {
         self.rest = rest;
         Ok(head)
     }
+}
+
+fn special(content: &[u8]) -> Result<(Kind, u32)> {
+    let [kind, device @ ..] = <[u8; SPECIAL_BYTES]>::try_from(content)
+        .map_err(|_| malformed("a special file of a wrong length"))?;
+    let kind = Kind::from_number(kind)
+        .filter(|kind| matches!(kind, Kind::Fifo | Kind::BlockDevice | Kind::CharDevice))
+        .ok_or_else(|| malformed("a special file of an unknown kind"))?;
+    let device = u32::from_le_bytes(device);
+    if kind == Kind::Fifo && device != 0 {
+        return Err(malformed("a named pipe with the number of a device"));
+    }
+    Ok((kind, device))
 }
 
 fn malformed(what: &str) -> Error {
@@ -239,7 +280,9 @@ mod tests {
         assert_eq!(pack.file(b"bad", &attributes(), false, 9, |_| Err(5)), Err(5));
         assert_eq!(pack.file(b"short", &attributes(), false, 9, |_| Ok::<_, ()>(false)), Ok(false));
         pack.symlink(b"l", &attributes(), false, b"../x");
-        assert_eq!(pack.records(), 2);
+        pack.special(b"p", &attributes(), false, Kind::Fifo, 0);
+        pack.special(b"d", &attributes(), true, Kind::BlockDevice, 0x0080_0001);
+        assert_eq!(pack.records(), 4);
         let bytes = pack.finish();
         let mut reader = PackReader::new(&bytes);
         assert_eq!(reader.read().unwrap(), Some(Record::Directory { path }));
@@ -247,6 +290,12 @@ mod tests {
         assert_eq!(reader.read().unwrap(), Some(file));
         let link = Record::Symlink { name: b"l", attributes: attributes(), replaces: false, text: b"../x" };
         assert_eq!(reader.read().unwrap(), Some(link));
+        for (name, replaces, kind, device) in
+            [(&b"p"[..], false, Kind::Fifo, 0), (b"d", true, Kind::BlockDevice, 0x0080_0001)]
+        {
+            let special = Record::Special { name, attributes: attributes(), replaces, kind, device };
+            assert_eq!(reader.read().unwrap(), Some(special));
+        }
         assert_eq!(reader.read().unwrap(), None);
     }
 
@@ -259,9 +308,18 @@ mod tests {
         assert!(PackReader::new(&hostile).read().is_err());
     }
 
+    #[test]
+    fn special_files_that_are_none_are_refused() {
+        for (kind, device) in [(Kind::Fifo, 1), (Kind::Socket, 0), (Kind::File, 0), (Kind::Directory, 0)] {
+            let mut pack = PackBuilder::default();
+            pack.special(b"x", &attributes(), false, kind, device);
+            assert!(PackReader::new(&pack.finish()).read().is_err(), "{kind:?}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), tag in 1u8..4) {
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), tag in 1u8..5) {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() { *first = tag; }
             let mut reader = PackReader::new(&bytes);

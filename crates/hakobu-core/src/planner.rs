@@ -1,7 +1,7 @@
 //! What is decided for one path: a pure function of what both sides have.
 
 use crate::capabilities::Capabilities;
-use crate::entry::{Kind, Metadata};
+use crate::entry::{Kind, Metadata, SET_ID};
 
 /// What will be done for one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,21 +16,20 @@ pub enum Action {
     Leave,
     /// The target has a kind of entry in its place that `copy` does not remove.
     Conflict,
+    /// The target has a directory in its place, which is removed first.
+    MakeWay,
     /// A socket: it belongs to a running program and is never copied.
     Skip,
-    /// A kind of entry that cannot be copied.
-    Unsupported,
 }
 
 /// Decides for an entry of the source, given what the target has under its name.
 ///
 /// Files are equal when size and modification time are; links when their text length and
-/// modification time are. A link in the way is always replaced, never written through.
-pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities) -> Action {
-    match source.kind {
-        Kind::Socket => return Action::Skip,
-        Kind::Fifo | Kind::BlockDevice | Kind::CharDevice => return Action::Unsupported,
-        Kind::File | Kind::Directory | Kind::Symlink => {}
+/// modification time are, device nodes when their numbers are. A link in the way is always replaced, never written through. With `makes_way` a file in the
+/// place of a directory is replaced as well, and a directory in the place of something else is removed.
+pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities, makes_way: bool) -> Action {
+    if source.kind == Kind::Socket {
+        return Action::Skip;
     }
     let Some(target) = target else { return Action::Create };
     match (source.kind, target.kind) {
@@ -42,8 +41,15 @@ pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities)
             }
         }
         (Kind::Directory, Kind::Symlink) => Action::Replace,
+        (Kind::Directory, Kind::File) if makes_way => Action::Replace,
+        (_, Kind::Directory) if makes_way => Action::MakeWay,
         (Kind::Directory, _) | (_, Kind::Directory) => Action::Conflict,
         (a, b) if a != b => Action::Replace,
+        _ if source.is_special() => match source.device == target.device {
+            false => Action::Replace,
+            true if same_attributes(source, target, able) && same_time(source, target, able) => Action::Leave,
+            true => Action::SetAttributes,
+        },
         _ if source.size_bytes != target.size_bytes || !same_time(source, target, able) => Action::Replace,
         _ if same_attributes(source, target, able) => Action::Leave,
         _ => Action::SetAttributes,
@@ -56,9 +62,12 @@ fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool 
 
 /// Whether permissions and owner are equal, as far as the target can hold them.
 pub fn same_attributes(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
-    let permissions = source.kind == Kind::Symlink || source.mode == target.mode;
-    let owner = !able.owners || (source.uid == target.uid && source.gid == target.gid);
-    permissions && owner
+    let owned = source.uid == target.uid && source.gid == target.gid;
+    // Without the right owner these bits would lend the rights of the wrong one.
+    let set_id = able.set_id && (owned || able.owners);
+    let kept = if set_id { 0o7777 } else { 0o7777 & !SET_ID };
+    let permissions = source.kind == Kind::Symlink || source.mode & kept == target.mode & kept;
+    permissions && (owned || !able.owners)
 }
 
 #[cfg(test)]
@@ -80,6 +89,7 @@ mod tests {
             ctime: mtime,
             links: 1,
             sparse: false,
+            device: 0,
         }
     }
 
@@ -100,12 +110,45 @@ mod tests {
             (dir, link, 5, 5, Action::Replace),
             (link, link, 5, 5, Action::Leave),
             (Kind::Socket, file, 5, 5, Action::Skip),
-            (Kind::Fifo, Kind::Fifo, 5, 5, Action::Unsupported),
+            (Kind::Fifo, Kind::Fifo, 5, 6, Action::Leave),
+            (Kind::Fifo, file, 5, 5, Action::Replace),
+            (Kind::CharDevice, dir, 5, 5, Action::Conflict),
         ];
         for (source, target, source_size, target_size, expected) in cases {
             let target = metadata(target, target_size, 0);
-            let decided = decide(&metadata(source, source_size, 0), Some(&target), &able);
+            let decided = decide(&metadata(source, source_size, 0), Some(&target), &able, false);
             assert_eq!(decided, expected, "{source:?} onto {target:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_the_way_goes_where_it_may() {
+        let able = Capabilities::posix(true);
+        let cases = [
+            (Kind::File, Kind::Directory, Action::MakeWay),
+            (Kind::Symlink, Kind::Directory, Action::MakeWay),
+            (Kind::Directory, Kind::File, Action::Replace),
+            (Kind::Directory, Kind::Directory, Action::Leave),
+            // Nobody's program is cut off, and no device is given up.
+            (Kind::Directory, Kind::Socket, Action::Conflict),
+            (Kind::Directory, Kind::BlockDevice, Action::Conflict),
+        ];
+        for (source, target, expected) in cases {
+            let (source, target) = (metadata(source, 5, 0), metadata(target, 5, 0));
+            assert_eq!(decide(&source, Some(&target), &able, true), expected, "{source:?} onto {target:?}");
+        }
+    }
+
+    #[test]
+    fn device_nodes_are_their_numbers() {
+        let able = Capabilities::posix(true);
+        for kind in [Kind::BlockDevice, Kind::CharDevice] {
+            let (source, mut target) = (metadata(kind, 0, 0), metadata(kind, 0, 0));
+            assert_eq!(decide(&source, Some(&target), &able, false), Action::Leave);
+            target.mode = 0o600;
+            assert_eq!(decide(&source, Some(&target), &able, false), Action::SetAttributes);
+            target.device = 5;
+            assert_eq!(decide(&source, Some(&target), &able, false), Action::Replace);
         }
     }
 
@@ -113,31 +156,43 @@ mod tests {
     fn a_nanosecond_is_a_difference_where_the_target_can_hold_it() {
         let mut able = Capabilities::posix(true);
         let (source, target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 2));
-        assert_eq!(decide(&source, Some(&target), &able), Action::Replace);
+        assert_eq!(decide(&source, Some(&target), &able, false), Action::Replace);
         able.nanoseconds = false;
-        assert_eq!(decide(&source, Some(&target), &able), Action::Leave);
+        assert_eq!(decide(&source, Some(&target), &able, false), Action::Leave);
     }
 
     #[test]
     fn an_owner_that_cannot_be_set_is_no_difference() {
         let (source, mut target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 1));
         target.uid = 9;
-        assert_eq!(decide(&source, Some(&target), &Capabilities::posix(false)), Action::Leave);
-        assert_eq!(decide(&source, Some(&target), &Capabilities::posix(true)), Action::SetAttributes);
+        assert_eq!(decide(&source, Some(&target), &Capabilities::posix(false), false), Action::Leave);
+        assert_eq!(decide(&source, Some(&target), &Capabilities::posix(true), false), Action::SetAttributes);
+    }
+
+    #[test]
+    fn a_set_id_bit_that_cannot_be_set_is_no_difference() {
+        let (mut source, target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 1));
+        source.mode |= 0o4000;
+        let mut able = Capabilities::posix(true);
+        assert_eq!(decide(&source, Some(&target), &able, false), Action::SetAttributes);
+        able.set_id = false;
+        assert_eq!(decide(&source, Some(&target), &able, false), Action::Leave);
+        let strangers = Metadata { uid: 9, ..target };
+        assert_eq!(decide(&source, Some(&strangers), &Capabilities::posix(false), false), Action::Leave);
     }
 
     proptest! {
         #[test]
         fn after_a_copy_nothing_is_left_to_do(kind in all_kinds(), size in 0u64..9, ns in 0u32..9) {
             let source = metadata(kind, size, ns);
-            let again = decide(&source, Some(&source), &Capabilities::posix(true));
-            prop_assert!(matches!(again, Action::Leave | Action::Skip | Action::Unsupported));
+            let again = decide(&source, Some(&source), &Capabilities::posix(true), false);
+            prop_assert!(matches!(again, Action::Leave | Action::Skip));
         }
 
         #[test]
         fn a_directory_of_the_target_is_never_replaced(kind in all_kinds(), size in 0u64..9) {
             let target = metadata(Kind::Directory, 0, 0);
-            let action = decide(&metadata(kind, size, 0), Some(&target), &Capabilities::posix(true));
+            let action = decide(&metadata(kind, size, 0), Some(&target), &Capabilities::posix(true), false);
             prop_assert!(!matches!(action, Action::Replace | Action::Create));
         }
     }

@@ -371,7 +371,7 @@ impl Report {
             updated: sum.entries_updated,
             unchanged: sum.entries_unchanged,
             attributes_only: sum.entries_attributes_only,
-            deleted: self.entries.deleted,
+            deleted: sum.entries_deleted,
             only_in_target: sum.entries_only_in_target,
             skipped: sum.entries_skipped,
             failed: sum.entries_failed,

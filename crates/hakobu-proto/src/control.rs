@@ -18,9 +18,9 @@ use hakobu_core::path::{EntryPath, serde_bytes_vec};
 use serde::{Deserialize, Serialize};
 
 /// The oldest version of the protocol that this program speaks.
-pub const VERSION_OLDEST: u16 = 1;
+pub const VERSION_OLDEST: u16 = 2;
 /// The newest version of the protocol that this program speaks.
-pub const VERSION_NEWEST: u16 = 1;
+pub const VERSION_NEWEST: u16 = 2;
 /// The longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// The most connections that one session may have.
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn versions_meet_or_the_older_side_is_named() {
-        assert_eq!(negotiate(1, 9), Ok(1));
+        assert_eq!(negotiate(1, 9), Ok(VERSION_NEWEST));
         let error = negotiate(VERSION_NEWEST + 1, VERSION_NEWEST + 3).unwrap_err();
         assert!(error.detail.contains("on the far side"), "{error}");
         assert!(negotiate(0, 0).unwrap_err().detail.contains("on the near side"));

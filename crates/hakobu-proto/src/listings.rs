@@ -195,6 +195,7 @@ mod tests {
             ctime: time,
             links: 1,
             sparse: false,
+            device: 0,
         };
         let mut listing = Listing::default();
         (0..count).for_each(|number| listing.push(format!("{number:08}").as_bytes(), metadata).unwrap());

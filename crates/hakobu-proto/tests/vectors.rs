@@ -94,7 +94,18 @@ fn attributes() -> Attributes {
 fn metadata() -> Metadata {
     let Attributes { mode, uid, gid, mtime } = attributes();
     let ctime = Time { seconds: -1, nanoseconds: 999_999_999 };
-    Metadata { kind: Kind::File, mode, uid, gid, size_bytes: 5, mtime, ctime, links: 2, sparse: false }
+    Metadata {
+        kind: Kind::File,
+        mode,
+        uid,
+        gid,
+        size_bytes: 5,
+        mtime,
+        ctime,
+        links: 2,
+        sparse: false,
+        device: 0,
+    }
 }
 
 /// A disk of which little is known.
@@ -162,6 +173,7 @@ fn messages_on_data_connections() {
         Change::MakeDirectory { path: path("a"), mode: 0o755 },
         Change::Directory { path: path("a/b"), attributes: attributes() },
         Change::Attributes { path: path("a/c"), attributes: attributes() },
+        Change::Remove { path: path("a/d"), directory: true, kept_names: 1 },
     ];
     vectors.message("apply", &changes);
     vectors.message("inspected, nothing", &None::<Metadata>);
@@ -228,7 +240,14 @@ fn control_messages() {
     let listen = Request::Listen { address: None, port: Some(5000) };
     vectors.message("request listen", &listen);
     let place = GrantedPlace::new(path("data"), true);
-    let grant = Grant { places: vec![place], may_chown: true, may_set_id: false, bytes_max: Some(1 << 30) };
+    let grant = Grant {
+        places: vec![place],
+        may_chown: true,
+        may_set_id: false,
+        may_make_devices: false,
+        may_remove: true,
+        bytes_max: Some(1 << 30),
+    };
     let serve = ServeRequest {
         job: [0x11; 16],
         root: b"/srv".to_vec(),

@@ -9,6 +9,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgAction, Args, Command, CommandFactory, Parser, Subcommand};
 use hakobu_core::units::parse_bytes;
 
+use crate::rules::RuleArguments;
+
 /// Moves files and trees between machines, as fast as the hardware allows.
 #[derive(Debug, Parser)]
 #[command(
@@ -32,7 +34,7 @@ pub enum Verb {
     /// Bring over what is missing or different; never deletes
     #[command(after_help = COPY_HELP)]
     Copy(Box<CopyArguments>),
-    /// Make TARGET equal to SOURCE, sending only what differs (one disk or file in this version)
+    /// Make TARGET equal to SOURCE, and remove what SOURCE lacks once that is agreed to
     #[command(after_help = SYNC_HELP)]
     Sync(Box<CopyArguments>),
     /// Compare both sides, read where they are, and list what differs; writes nothing (one disk or file)
@@ -44,6 +46,9 @@ pub enum Verb {
     /// Print the digest of one file or disk, taken where it is, as b3sum or sha256sum print it
     #[command(after_help = DIGEST_HELP)]
     Digest(Box<DigestArguments>),
+    /// Say which filter rule decides about an entry
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArguments),
     /// Make test data that follows from a number: the content of a disk, or a tree
     MakeData {
         /// What.
@@ -172,17 +177,36 @@ failed, each is listed), 5 a source changed while it was read, 6 refused (it wou
 run is under way, or --require cannot be met), 130 interrupted.";
 
 const SYNC_HELP: &str = "\
-Both sides read their own data and compare digests of pieces of 256 KiB; only pieces that differ
-travel and are written. Each side is read once. A disk or file that is there is changed in place: if
-the run is interrupted it is a mixture of old and new until the same command has ended well. What is
-not there yet is made as `hakobu copy` makes it. Trees come with a later version.
+Of a tree, what is missing or different is brought over as by `hakobu copy`. After that, and only if
+nothing failed, what the source lacks is removed at the target: how much that is, with examples, is
+shown and asked, or agreed to beforehand with --delete. More than half of the target's entries never
+go unless --max-delete allows it. What is in the way of something of another kind goes as well.
+
+Of a disk or a file, both sides read their own data and compare digests of pieces of 256 KiB; only
+pieces that differ travel and are written. Each side is read once. A disk or file that is there is
+changed in place: if the run is interrupted it is a mixture of old and new until the same command
+has ended well. What is not there yet is made as `hakobu copy` makes it.
 
 Examples:
+  hakobu sync data/ host:/backup/data        make the tree equal; asks before it deletes
+  hakobu sync --delete data/ host:/backup/data
+  hakobu sync -n data/ host:/backup/data     only say what would be done
   hakobu sync /dev/sdb host:/dev/sdc         make the disk on host equal to this one
   hakobu sync /dev/vg0/data host:/img/data   keep an image of a volume up to date
   hakobu sync disk.img host:/dev/sdc --confirm ID
 
 Exit codes are those of hakobu copy.";
+
+const EXPLAIN_HELP: &str = "\
+Rules are as in .gitignore: the last one that matches decides, a pattern with a slash in it is
+relative to SOURCE, one that ends in a slash is for directories, and nothing takes part within a
+directory that is left out. sync removes nothing that a rule leaves out.
+
+Examples:
+  hakobu explain build/x.o data --exclude '*.o'
+  hakobu explain notes/a.txt data --filter-file rules --newer-than 7d
+
+Exit codes: 0 it takes part, 3 it is left out, 1 failed, 2 wrong usage.";
 
 const VERIFY_HELP: &str = "\
 Both sides read their own data; only digests travel. TARGET may be larger than SOURCE if it is a
@@ -464,6 +488,22 @@ pub struct CopyArguments {
         hide_possible_values = true, value_parser = PossibleValuesParser::new(["stop", "skip"]))]
     pub on_read_error: String,
 
+    /// Which entries take part.
+    #[command(flatten)]
+    pub filter: FilterArguments,
+
+    /// Remove what the source lacks without a question (sync)
+    #[arg(long, help_heading = "Deletion")]
+    pub delete: bool,
+
+    /// Remove it before anything is brought over, not after everything has been (sync)
+    #[arg(long, help_heading = "Deletion")]
+    pub delete_during: bool,
+
+    /// Remove so many entries at most, 1000 or 20%; if there are more, none [default: 50%] (sync)
+    #[arg(long, value_name = "N", help_heading = "Deletion")]
+    pub max_delete: Option<String>,
+
     /// Forget what an interrupted run has brought over, and begin anew
     #[arg(long)]
     pub restart: bool,
@@ -471,6 +511,11 @@ pub struct CopyArguments {
     /// Fail rather than lose: xattr, acl, hardlinks, holes, owner, setid
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub require: Vec<String>,
+
+    /// From another machine, keep these too: setuid, devices
+    #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["setuid", "devices"]))]
+    pub allow: Vec<String>,
 
     /// none: do not wait until everything is on stable storage
     #[arg(long, value_name = "none", hide_possible_values = true,
@@ -544,6 +589,46 @@ pub struct CopyArguments {
     pub memory: Option<String>,
 }
 
+/// Which entries take part.
+#[derive(Debug, Default, Args)]
+pub struct FilterArguments {
+    /// Rules.
+    #[command(flatten)]
+    pub rules: RuleArguments,
+
+    /// Only files changed since then: 7d ago, or 2026-11-01
+    #[arg(long, value_name = "WHEN", help_heading = "What takes part")]
+    pub newer_than: Option<String>,
+
+    /// Only files not changed since then
+    #[arg(long, value_name = "WHEN", help_heading = "What takes part")]
+    pub older_than: Option<String>,
+
+    /// Only files of this size or more
+    #[arg(long, value_name = "SIZE", help_heading = "What takes part")]
+    pub min_size: Option<String>,
+
+    /// Only files of this size or less
+    #[arg(long, value_name = "SIZE", help_heading = "What takes part")]
+    pub max_size: Option<String>,
+}
+
+/// The arguments of `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArguments {
+    /// An entry of the tree, below SOURCE
+    #[arg(value_name = "PATH")]
+    pub path: OsString,
+
+    /// The tree, on this machine
+    #[arg(value_name = "SOURCE")]
+    pub source: PathBuf,
+
+    /// Which entries take part.
+    #[command(flatten)]
+    pub filter: FilterArguments,
+}
+
 /// The values of an option: those that work, and those of later versions, which are refused by name
 /// and offered nowhere.
 fn now_and_later(now: &[&'static str], later: &[&'static str]) -> Vec<PossibleValue> {
@@ -552,9 +637,11 @@ fn now_and_later(now: &[&'static str], later: &[&'static str]) -> Vec<PossibleVa
 }
 
 /// Options that make sense for `sync` only.
-const OF_SYNC: [&str; 4] = ["passes", "until_under", "before_last_pass", "after_last_pass"];
+pub const OF_SYNC: [&str; 7] =
+    ["passes", "until_under", "before_last_pass", "after_last_pass", "delete", "delete_during", "max_delete"];
 /// Options that make no sense where nothing is written.
-const OF_WRITING: [&str; 6] = ["confirm", "restart", "verify", "durable", "require", "on_read_error"];
+const OF_WRITING: [&str; 7] =
+    ["confirm", "restart", "verify", "durable", "require", "on_read_error", "allow"];
 
 /// All that can be typed. The verbs share their arguments; each shows those that are for it.
 pub fn command() -> Command {

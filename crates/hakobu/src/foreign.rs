@@ -14,14 +14,15 @@ use table::{Fix, find_long, find_short};
 /// An option of ours that comes with a later version.
 const COMPRESS: &str = "--compress";
 
-/// The lines to print if `hakobu copy` was given flags that other tools have and it has not,
+/// The lines to print if `hakobu copy` or `sync` was given flags that other tools have and it has not,
 /// or `--compress`.
 /// `arguments` begin with the program's name.
 pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
-    if arguments.get(1).map(OsString::as_os_str) != Some(OsStr::new("copy")) {
+    let verb = arguments.get(1).and_then(|verb| verb.to_str())?;
+    if !matches!(verb, "copy" | "sync") {
         return None;
     }
-    let mut scan = Scan::new();
+    let mut scan = Scan::new(verb);
     let mut rest = arguments[2..].iter().peekable();
     while let Some(argument) = rest.next() {
         let next = rest.peek().map(|next| next.as_os_str());
@@ -57,7 +58,8 @@ enum Taken {
     Foreign,
 }
 
-struct Scan {
+struct Scan<'a> {
+    verb: &'a str,
     /// Our own options: name with dashes, and whether a value follows.
     own: Vec<(String, bool)>,
     lines: Vec<String>,
@@ -66,16 +68,20 @@ struct Scan {
     can_be_fixed: bool,
 }
 
-impl Scan {
-    fn new() -> Self {
+impl<'a> Scan<'a> {
+    fn new(verb: &'a str) -> Self {
         let mut own = vec![("--help".to_owned(), false), ("-h".to_owned(), false)];
         let command = cli::command();
-        for option in command.find_subcommand("copy").into_iter().flat_map(|copy| copy.get_opts()) {
+        for option in command.find_subcommand(verb).into_iter().flat_map(|verb| verb.get_opts()) {
+            if verb == "copy" && cli::OF_SYNC.contains(&option.get_id().as_str()) {
+                continue;
+            }
             let takes_value = option.get_action().takes_values();
             own.extend(option.get_long().map(|long| (format!("--{long}"), takes_value)));
             own.extend(option.get_short().map(|short| (format!("-{short}"), takes_value)));
         }
-        Self { own, lines: Vec::new(), kept: Vec::new(), ssh_options: Vec::new(), can_be_fixed: true }
+        let (lines, kept, ssh_options) = (Vec::new(), Vec::new(), Vec::new());
+        Self { verb, own, lines, kept, ssh_options, can_be_fixed: true }
     }
 
     fn own(&self, name: &str) -> Option<bool> {
@@ -176,7 +182,7 @@ impl Scan {
         self.can_be_fixed &=
             self.kept.iter().filter(|kept| !kept.as_encoded_bytes().starts_with(b"-")).count() >= 2;
         if self.can_be_fixed {
-            self.lines.push(format!("try: hakobu copy {}", shell::quote_all(&self.kept)));
+            self.lines.push(format!("try: hakobu {} {}", self.verb, shell::quote_all(&self.kept)));
         }
         Some(self.lines)
     }

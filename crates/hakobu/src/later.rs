@@ -3,13 +3,12 @@
 use std::ffi::OsString;
 
 /// The verbs, and what serves in their place until they are there.
-const LATER_VERBS: [(&str, &str); 12] = [
+const LATER_VERBS: [(&str, &str); 11] = [
     ("scan", "hakobu copy --dry-run lists what differs"),
     ("probe", "hakobu copy --why says what limits a transfer"),
     ("bench", "cargo xtask bench, in the source tree, compares with the usual tools"),
     ("doctor", "hakobu copy --why says what limits a transfer"),
     ("report", "a report is JSON: hakobu copy --report FILE"),
-    ("explain", "there are no filter rules yet"),
     ("daemon", "hakobu copy needs only ssh on the other machine"),
     ("receive", "hakobu copy needs only ssh on the other machine"),
     ("modules", "hakobu copy needs only ssh on the other machine"),

@@ -10,6 +10,7 @@ pub mod copy;
 pub mod digest;
 pub mod disks;
 pub mod exit;
+pub mod explain;
 pub mod first_word;
 pub mod foreign;
 pub mod jobs;
@@ -21,6 +22,7 @@ pub mod pairs;
 pub mod prompts;
 pub mod render;
 pub mod report_file;
+pub mod rules;
 pub mod run;
 pub mod settings;
 pub mod shell;
@@ -64,6 +66,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::MakeData { kind: MakeData::Disk(options) } }) => make_data::disk(&options),
         Ok(Cli { verb: Verb::MakeData { kind: MakeData::Tree(options) } }) => make_data::tree(&options),
         Ok(Cli { verb: Verb::Disks(options) }) => disks::disks(&options),
+        Ok(Cli { verb: Verb::Explain(options) }) => explain::explain(&options),
         Ok(Cli { verb: Verb::Jobs { verb } }) => jobs::jobs(verb),
         Ok(Cli { verb: Verb::Agent }) => agent_command::agent(),
         Ok(Cli { verb: Verb::Completions { shell } }) => {

@@ -29,6 +29,14 @@ impl Prompts for Terminal {
         Secret::new(answer?)
     }
 
+    fn may_delete(&mut self, words: &str) -> Option<bool> {
+        let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+        let words = crate::words::escaped_lines(words);
+        write!(terminal, "{words}\ndelete them? yes or no: ").ok()?;
+        let answer = read_line(&mut terminal, &self.cancel)?;
+        Some(answer.trim_ascii().eq_ignore_ascii_case(b"yes"))
+    }
+
     fn disk_id(&mut self, words: &str) -> Option<String> {
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         let words = crate::words::escaped_lines(words);

@@ -115,6 +115,7 @@ impl Renderer {
         }
         let (doing, to) = match (self.settings.mode, self.settings.dry_run) {
             (Mode::Compare, _) => ("comparing", "with"),
+            (Mode::Delta, true) => ("would synchronise", "to"),
             (_, true) => ("would copy", "to"),
             (Mode::Copy | Mode::Digest(_), false) => ("copying", "to"),
             (Mode::Delta, false) => ("synchronising", "to"),

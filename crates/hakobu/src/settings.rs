@@ -9,16 +9,19 @@ use std::time::Duration;
 use hakobu_agent::disks::DisksRequest;
 use hakobu_agent::passes::Passes;
 use hakobu_agent::request::{
-    CipherChoice, CopyRequest, Durable, Lanes, RETRY_FOR_DETACHED, Transport, Verify,
+    Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, Lanes, RETRY_FOR_DETACHED, Transport,
+    Verify,
 };
 use hakobu_core::digest::Algorithm;
 use hakobu_core::endpoint::LossKind;
+use hakobu_core::entry::Time;
 use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::filter::{Filter, FilterRules};
 use hakobu_core::job::{LANES_MAX, Mode};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::units::{format_rate_and_bits, parse_bytes, parse_duration};
 
-use crate::cli::{CopyArguments, DigestArguments, DisksArguments, LoginArguments};
+use crate::cli::{CopyArguments, DigestArguments, DisksArguments, FilterArguments, LoginArguments};
 use crate::{pairs, shell};
 
 /// The answer to `-` where nothing is written to it.
@@ -52,7 +55,14 @@ pub fn request(
         found.usage("SOURCE", "there is one source in this version");
     }
     (request.restart, request.live) = (typed.restart, typed.live);
+    let allows = |what: &str| typed.allow.iter().any(|allowed| allowed == what);
+    request.allow = Allow { set_id: allows("setuid"), devices: allows("devices") };
+    request.filter = filter(&typed.filter).unwrap_or_else(|errors| {
+        found.errors.extend(errors);
+        FilterRules::default()
+    });
     request.passes = passes(typed, mode, &mut found);
+    request.deletion = deletion(typed, mode, &mut found);
     // That is what passes are for.
     request.live |= request.passes.is_some();
     request.confirmed.clone_from(&typed.confirm);
@@ -218,7 +228,7 @@ impl Findings {
     }
 
     /// Everything that was found, if anything was.
-    fn or(self, request: CopyRequest) -> Result<CopyRequest, Vec<Error>> {
+    fn or<T>(self, request: T) -> Result<T, Vec<Error>> {
         if self.errors.is_empty() { Ok(request) } else { Err(self.errors) }
     }
 
@@ -266,6 +276,80 @@ fn passes(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Pas
         return Some(Passes { count: Some(1), ..passes });
     }
     Some(passes)
+}
+
+/// Which entries take part.
+///
+/// # Errors
+/// `Usage` for each value that is wrong; what reading a file of rules fails with.
+pub fn filter(typed: &FilterArguments) -> Result<FilterRules, Vec<Error>> {
+    let mut found = Findings::default();
+    let size = |found: &mut Findings, option: &str, text: Option<&str>| {
+        text.and_then(|text| parse_bytes(text).map_err(|error| found.usage(option, error.to_string())).ok())
+    };
+    let time = |found: &mut Findings, option: &str, text: Option<&str>| {
+        text.and_then(|text| {
+            let parsed = when(text);
+            if parsed.is_none() {
+                found.usage(option, "it is an age, such as 7d or 12h, or a date, such as 2026-11-01");
+            }
+            parsed
+        })
+    };
+    let rules = FilterRules {
+        rules: found.keep(typed.rules.read()).unwrap_or_default(),
+        newer_than: time(&mut found, "--newer-than", typed.newer_than.as_deref()),
+        older_than: time(&mut found, "--older-than", typed.older_than.as_deref()),
+        bytes_min: size(&mut found, "--min-size", typed.min_size.as_deref()),
+        bytes_max: size(&mut found, "--max-size", typed.max_size.as_deref()),
+    };
+    found.keep(Filter::new(&rules).map(drop));
+    found.or(rules)
+}
+
+/// A moment: so long ago, or a date or time as in ISO 8601, here where no zone is given.
+fn when(text: &str) -> Option<Time> {
+    let stamp = match parse_duration(text) {
+        Ok(age) => jiff::Timestamp::now().checked_sub(age).ok()?,
+        Err(_) => match text.parse::<jiff::Timestamp>() {
+            Ok(stamp) => stamp,
+            Err(_) => {
+                let civil = text.parse::<jiff::civil::DateTime>().ok()?;
+                civil.to_zoned(jiff::tz::TimeZone::system()).ok()?.timestamp()
+            }
+        },
+    };
+    let nanoseconds = stamp.as_nanosecond().rem_euclid(1_000_000_000);
+    let seconds = stamp.as_nanosecond().div_euclid(1_000_000_000);
+    Some(Time { seconds: i64::try_from(seconds).ok()?, nanoseconds: u32::try_from(nanoseconds).ok()? })
+}
+
+/// What may be deleted; none where nothing ever is.
+fn deletion(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Deletion> {
+    if mode != Mode::Delta {
+        if typed.delete || typed.delete_during || typed.max_delete.is_some() {
+            found.usage("--delete", "only hakobu sync deletes");
+        }
+        return None;
+    }
+    let max = typed.max_delete.as_deref().and_then(|limit| {
+        let parsed = deletion_max(limit);
+        if parsed.is_none() {
+            found.usage("--max-delete", "it is a number, such as 1000, or a share, such as 20%");
+        }
+        parsed
+    });
+    // Whoever says when says that it is meant.
+    Some(Deletion { agreed: typed.delete || typed.delete_during, first: typed.delete_during, max })
+}
+
+fn deletion_max(limit: &str) -> Option<DeletionMax> {
+    match limit.strip_suffix('%') {
+        Some(percent) => {
+            percent.trim().parse().ok().filter(|percent| *percent <= 100).map(DeletionMax::Percent)
+        }
+        None => limit.parse().ok().map(DeletionMax::Count),
+    }
 }
 
 fn refuse_later(typed: &CopyArguments, found: &mut Findings) {

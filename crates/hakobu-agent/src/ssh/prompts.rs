@@ -8,6 +8,12 @@ pub trait Prompts {
     /// answer was wrong. `None` when there is nobody to ask or no answer; it is not asked again then.
     fn sudo_password(&mut self, host: &str, attempt: u32) -> Option<Secret>;
 
+    /// Whether the user wants what `words` say to be deleted. `None` when there is nobody to ask or no answer.
+    fn may_delete(&mut self, words: &str) -> Option<bool> {
+        let _nobody_reads_it = words;
+        None
+    }
+
     /// What the user types when shown `words` about a disk that would be overwritten. `None` when
     /// there is nobody to ask or no answer.
     fn disk_id(&mut self, words: &str) -> Option<String> {

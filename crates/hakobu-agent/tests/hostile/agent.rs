@@ -12,7 +12,8 @@ use hakobu_core::grant::Grant;
 use hakobu_core::job::{Item, Job};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{
-    Answer, Cipher, ConnectRequest, MESSAGE_BYTES_MAX, PathBytes, Request, RunRequest, ServeRequest, Way,
+    Answer, Cipher, ConnectRequest, MESSAGE_BYTES_MAX, PathBytes, Request, RunRequest, ServeRequest,
+    VERSION_NEWEST, VERSION_OLDEST, Way,
 };
 
 use crate::bench::job;
@@ -37,7 +38,7 @@ impl Controller {
 
     fn greeted() -> Self {
         let mut controller = Self::new();
-        let hello = Request::Hello { oldest: 1, newest: 1, digest: false };
+        let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: false };
         assert!(matches!(controller.ask(&hello), Some(Answer::Hello(_))));
         controller
     }
@@ -156,7 +157,7 @@ fn serve(job: [u8; 16], root: &[u8], way: Way) -> Request {
 
 #[test]
 fn anything_before_hello_and_hello_twice() {
-    let hello = Request::Hello { oldest: 1, newest: 1, digest: false };
+    let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: false };
     for request in
         [run(), connect(Way::Accept), Request::EndServing, Request::Listen { address: None, port: None }]
     {
@@ -177,7 +178,7 @@ fn versions_that_do_not_meet_can_be_tried_again() {
         let Some(Answer::Refused(error)) = answer else { panic!("{answer:?}") };
         assert_eq!(error.kind, ErrorKind::Unsupported);
     }
-    let hello = Request::Hello { oldest: 1, newest: 1, digest: false };
+    let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: false };
     assert!(matches!(controller.ask(&hello), Some(Answer::Hello(_))));
     controller.goes_on();
 }

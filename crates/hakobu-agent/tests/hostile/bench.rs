@@ -203,6 +203,8 @@ pub fn grant() -> Grant {
         places: vec![place("tree", true), place("name", false)],
         may_chown: false,
         may_set_id: false,
+        may_make_devices: false,
+        may_remove: false,
         bytes_max: None,
     }
 }

@@ -126,6 +126,7 @@ pub fn directory() -> Metadata {
         ctime: time,
         links: 2,
         sparse: false,
+        device: 0,
     }
 }
 

@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use hakobu_core::endpoint::{Begin, Change, DraftKind};
-use hakobu_core::entry::Attributes;
+use hakobu_core::entry::{Attributes, Kind};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::pack::PackBuilder;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::Cipher;
 use hakobu_proto::data::{self, kind};
@@ -269,5 +270,65 @@ fn a_device_is_not_replaced() {
     assert_eq!(peer.answer().kind, kind::DONE);
     peer.write(1, 0, b"gone", 4).unwrap();
     peer.finish(1, &attributes).unwrap();
+    session.end(&[]);
+}
+
+fn remove(text: &str, directory: bool) -> Change {
+    Change::Remove { path: path(text), directory, kept_names: 0 }
+}
+
+#[test]
+fn nothing_is_removed_without_leave() {
+    let session = Session::new();
+    let mut peer = session.peer();
+    for change in
+        [remove("tree/old", false), remove("tree", true), remove("name", false), remove("private", false)]
+    {
+        is_refused(peer.apply(std::slice::from_ref(&change)), change.path().to_string().as_str());
+    }
+    session.end(&[]);
+}
+
+#[test]
+fn with_leave_nothing_but_what_is_in_the_tree_is_removed() {
+    let session = Session::with(Grant { may_remove: true, ..grant() }, Cipher::Aes128Gcm, |root, outside| {
+        std::os::unix::fs::symlink(outside, root.join("tree/out")).unwrap();
+    });
+    let mut peer = session.peer();
+    for change in [
+        remove("tree", true),
+        remove("", true),
+        remove("name", false),
+        remove("private", false),
+        // More names than the path has, and a directory that is none.
+        Change::Remove { path: path("private"), directory: false, kept_names: u16::MAX },
+        remove("tree/old", true),
+    ] {
+        let failed = peer.apply(std::slice::from_ref(&change));
+        assert!(failed.map_or(true, |failures| failures.len() == 1), "{change:?}");
+    }
+    // Beyond a link there is nothing of the tree: it is gone already, and stays where it is.
+    assert!(peer.apply(&[remove("tree/out/secret", false)]).unwrap().is_empty());
+    session.end(&[]);
+}
+
+#[test]
+fn devices_are_neither_made_nor_changed_without_leave() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let session = Session::with(grant(), Cipher::Aes128Gcm, |root, _| {
+        let mode = Mode::from_raw_mode(0o600);
+        mknodat(CWD, root.join("tree/disk"), FileType::BlockDevice, mode, makedev(7, 999)).unwrap();
+    });
+    let mut peer = session.peer();
+    for kind in [Kind::BlockDevice, Kind::CharDevice] {
+        let mut pack = PackBuilder::default();
+        pack.directory(&path("tree"));
+        pack.special(b"new", &attributes(0o666), false, kind, 0x0070_0000);
+        assert_eq!(peer.store(&pack.finish()).unwrap().len(), 1, "{kind:?}");
+    }
+    let change = Change::Attributes { path: path("tree/disk"), attributes: attributes(0o666) };
+    assert_eq!(peer.apply(&[change]).unwrap().len(), 1);
     session.end(&[]);
 }

@@ -1,5 +1,6 @@
 //! Comparing the two sides of one directory: a merge of two sorted listings into tasks.
 
+mod extras;
 mod losses;
 mod merge;
 
@@ -12,7 +13,7 @@ use super::node::{Counted, DirectoryTask, Node, Origin, Part, Prefetched, Target
 use super::queue::PackTask;
 use crate::counters::LaneCounters;
 use crate::endpoint::{Change, DraftId, DraftKind, LossKind, Pick, Picks, SourceFile, failure};
-use crate::entry::{Kind, Metadata};
+use crate::entry::{Kind, Metadata, SET_ID};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Failure};
 use crate::listing::Listing;
@@ -30,6 +31,8 @@ pub(super) struct Found {
     /// Attribute changes in this directory with the paths at the source; each is counted as pending
     /// in its node.
     pub changes: Vec<(EntryPath, Change)>,
+    /// Entries to be removed, but for directories; each is counted as pending in its node.
+    pub removals: Vec<EntryPath>,
 }
 
 /// Compares one directory.
@@ -53,6 +56,10 @@ pub(super) struct Join<'a> {
     target_name: Option<&'a [u8]>,
     picks: Vec<Pick>,
     picked_bytes: u64,
+    /// Which of the target's entries the source has as well; empty where nobody asks.
+    matched: Vec<bool>,
+    /// The node's path for filter rules, in front of a name.
+    below_top: Vec<u8>,
 }
 
 impl<'a> Join<'a> {
@@ -79,6 +86,8 @@ impl<'a> Join<'a> {
             target_name: None,
             picks: Vec::new(),
             picked_bytes: 0,
+            matched: Vec::new(),
+            below_top: if shared.filter.is_some() { node.below_top() } else { Vec::new() },
         }
     }
 
@@ -87,6 +96,7 @@ impl<'a> Join<'a> {
         let empty = Listing::default();
         let target = target.unwrap_or(&empty);
         let mut matched = 0;
+        self.begin_extras(parts, target);
         for (number, part) in parts.iter().enumerate() {
             let Some(origin) = self.node.origins.get(part.origin) else { continue };
             (self.origin, self.root, self.below) = (part.origin, origin.root, &origin.path);
@@ -94,7 +104,7 @@ impl<'a> Join<'a> {
             matched += self.part(parts, number, target);
             self.close_pack(&part.listing);
         }
-        self.counters.entries_only_in_target.add((target.len() as u64).saturating_sub(matched));
+        self.end_extras(target, matched);
         self.shared.record.losses(self.losses.finish());
         self.found
     }
@@ -122,11 +132,14 @@ impl<'a> Join<'a> {
                 true => None,
                 false => target.find(name, !directory),
             });
+            if let Some(matched) = beside.and_then(|index| self.matched.get_mut(index)) {
+                *matched = true;
+            }
             if parts.len() > 1 && !self.comes_first(parts, number, index) {
                 continue;
             }
             matched += u64::from(beside.is_some());
-            self.entry(parts, number, index, beside.map(|index| target.metadata(index)));
+            self.entry(parts, number, index, beside.map(|index| (target, index)));
         }
         matched
     }
@@ -139,14 +152,23 @@ impl<'a> Join<'a> {
     }
 
     /// Decides for one entry of a part.
-    fn entry(&mut self, parts: &[Part], number: usize, index: usize, target: Option<&Metadata>) {
+    fn entry(&mut self, parts: &[Part], number: usize, index: usize, beside: Option<(&Listing, usize)>) {
+        let target = beside.map(|(listing, index)| listing.metadata(index));
         let source = &parts[number].listing;
         let metadata = source.metadata(index);
+        if self.is_left_out(source.name(index), metadata) {
+            self.counters.entries_scanned.add(1);
+            return self.counters.entries_skipped.add(1);
+        }
         self.scanned(metadata);
         let able = self.shared.setup.target.capabilities();
         let action = match metadata.kind {
             Kind::BlockDevice if self.is_large(metadata) => as_content(target),
-            _ => decide(metadata, target, able),
+            _ => decide(metadata, target, able, self.makes_way(metadata)),
+        };
+        let action = match self.removes() {
+            true => only_removing(metadata, target, action),
+            false => action,
         };
         if let Err(error) = self.check_losses(source.name(index), metadata, action, target) {
             let name = source.name(index);
@@ -155,7 +177,7 @@ impl<'a> Join<'a> {
                 _ => self.fail(name, error),
             };
         }
-        if metadata.kind == Kind::Directory {
+        if metadata.kind == Kind::Directory && !matches!(action, Action::Conflict | Action::Skip) {
             return self.directory(&parts[number..], index, target, action);
         }
         if self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace) {
@@ -171,8 +193,14 @@ impl<'a> Join<'a> {
                 }
             }
             Action::Skip => self.counters.entries_skipped.add(1),
+            Action::MakeWay => {
+                self.counters.entries_in_the_way.add(1);
+                if let Some((listing, index)) = beside {
+                    self.extra(listing, index);
+                }
+            }
             // Refusals were dealt with above.
-            Action::Conflict | Action::Unsupported => {}
+            Action::Conflict => {}
         }
     }
 
@@ -334,6 +362,17 @@ pub(super) fn fail(shared: &Shared<'_>, counters: &LaneCounters, failure: Failur
     counters.entries_failed.add(1);
     shared.record.failure(&failure);
     shared.setup.observer.event(Event::Failure(failure));
+}
+
+/// What is decided where nothing is brought over: what both sides have is looked into, and left.
+fn only_removing(source: &Metadata, target: Option<&Metadata>, action: Action) -> Action {
+    let both = |kind| source.kind == kind && target.is_some_and(|target| target.kind == kind);
+    match action {
+        Action::MakeWay => Action::MakeWay,
+        _ if both(Kind::Directory) => Action::Leave,
+        _ if source.kind == Kind::Directory => Action::Skip,
+        _ => Action::Leave,
+    }
 }
 
 /// What is decided for the content of a device: whatever its time is, it is brought over.

@@ -298,6 +298,7 @@ mod tests {
             ctime: mtime,
             links: 1,
             sparse: false,
+            device: 0,
         };
         let node = Node::new((Vec::new(), EntryPath::root()), (None, Counted::Not), None, false);
         let source = SourceFile { root: 0, path: path.clone(), metadata, tolerant: false };

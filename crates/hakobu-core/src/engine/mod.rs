@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
-pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, Summary};
+pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_KEPT_MAX, Summary};
 
 use self::lane::Worker;
 use self::queue::Queue;
@@ -24,6 +24,7 @@ use self::record::Record;
 use crate::endpoint::{Endpoint, LossKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Observer};
+use crate::filter::Filter;
 use crate::job::{Job, LANES_MAX};
 
 /// How often the observer is told the figures.
@@ -64,6 +65,8 @@ struct Shared<'a> {
     setup: &'a Setup<'a>,
     queue: Queue,
     record: Record,
+    /// Which entries take part, if not all do.
+    filter: Option<Filter>,
     /// Sharing blocks was tried and cannot be done between these ends.
     cannot_clone: AtomicBool,
 }
@@ -73,12 +76,16 @@ struct Shared<'a> {
 /// Failures of single entries are in the summary; what ended the run early is its `fatal` error.
 pub fn run(setup: &Setup<'_>) -> Summary {
     let lanes = usize::from(setup.job.lanes.clamp(1, LANES_MAX));
-    let shared = Shared {
-        setup,
-        queue: Queue::new(),
-        record: Record::new(lanes, setup.target.capabilities().remote),
-        cannot_clone: AtomicBool::new(false),
+    let record = Record::new(lanes, setup.target.capabilities().remote);
+    let filter = match Filter::new(&setup.job.filter) {
+        Ok(filter) => filter,
+        Err(error) => {
+            record.fatal(error);
+            return record.into_summary(setup.clock.now_ns());
+        }
     };
+    let (queue, cannot_clone) = (Queue::new(), AtomicBool::new(false));
+    let shared = Shared { setup, queue, record, filter, cannot_clone };
     std::thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();
         for index in 0..lanes {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::counters::LaneCounters;
+use crate::endpoint::Change;
 use crate::entry::Attributes;
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
@@ -53,8 +54,19 @@ pub(super) enum Counted {
     AttributesOnly,
     /// It was equal; something may have been put into it.
     Unchanged,
+    /// The source lacks it; it is removed, or only counted.
+    OnlyInTarget,
     /// Nothing: it only leads to what is copied.
     Not,
+}
+
+/// What becomes of a directory that the source lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Doomed {
+    /// Whether it is removed, or only counted.
+    pub removed: bool,
+    /// How many names of its path lead to the directory that stays.
+    pub kept_names: u16,
 }
 
 /// A directory on both sides, kept until everything below it is done.
@@ -69,6 +81,10 @@ pub(super) struct Node {
     pub attributes: Option<Attributes>,
     /// What it counts as in the end.
     counted: Counted,
+    /// Set of a directory that only the target has.
+    doomed: Option<Doomed>,
+    /// How many names of the target's path lead to the top that filter rules are relative to.
+    top_names: u16,
     /// The directory that holds it, if that is copied as well.
     pub parent: Option<Arc<Node>>,
     /// How many things below it are not done, its own scan among them.
@@ -77,6 +93,10 @@ pub(super) struct Node {
     touched: AtomicBool,
     /// Whether it is among the failures, of which each is told once.
     failed: AtomicBool,
+    /// Whether something in it could not be removed.
+    stuck: AtomicBool,
+    /// Whether something in it is left out by a rule, and so it stays.
+    spared: AtomicBool,
 }
 
 impl Node {
@@ -90,16 +110,93 @@ impl Node {
         if let Some(parent) = &parent {
             parent.hold(1);
         }
+        // What the user named is the top, whether it is the contents of a directory or an entry of one.
+        let top_names = match &parent {
+            Some(parent) if !parent.is_above_top() => parent.top_names,
+            _ => target.names().count() as u16,
+        };
         Arc::new(Self {
+            top_names,
             origins,
             target,
             attributes,
             counted,
+            doomed: None,
             parent,
             pending: AtomicU64::new(1),
             touched: AtomicBool::new(touched),
             failed: AtomicBool::new(false),
+            stuck: AtomicBool::new(false),
+            spared: AtomicBool::new(false),
         })
+    }
+
+    /// Whether it only leads to what the user named.
+    pub fn is_above_top(&self) -> bool {
+        !self.origins.is_empty() && self.origins.iter().all(|origin| origin.only.is_some())
+    }
+
+    /// Its path below the top that filter rules are relative to, with a slash behind it if it is not the top.
+    pub fn below_top(&self) -> Vec<u8> {
+        let mut below = Vec::new();
+        for name in self.target.names().skip(usize::from(self.top_names)) {
+            below.extend_from_slice(name);
+            below.push(b'/');
+        }
+        below
+    }
+
+    /// A directory that only the target has, in `parent`.
+    pub fn doomed(target: EntryPath, parent: &Arc<Node>, doomed: Doomed) -> Arc<Self> {
+        parent.hold(1);
+        Arc::new(Self {
+            origins: Vec::new(),
+            target,
+            attributes: None,
+            counted: Counted::OnlyInTarget,
+            doomed: Some(doomed),
+            parent: Some(parent.clone()),
+            pending: AtomicU64::new(1),
+            touched: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            stuck: AtomicBool::new(false),
+            spared: AtomicBool::new(false),
+            top_names: parent.top_names,
+        })
+    }
+
+    /// Whether only the target has it.
+    pub fn is_doomed(&self) -> bool {
+        self.doomed.is_some()
+    }
+
+    /// How many names of a path below it lead to the directory that stays.
+    pub fn kept_names(&self) -> u16 {
+        self.doomed.map_or_else(|| self.target.names().count() as u16, |doomed| doomed.kept_names)
+    }
+
+    /// Something in it could not be removed, so it and what it lies in stay.
+    pub fn stick(&self) {
+        self.mark(|node| &node.stuck);
+    }
+
+    /// Something in it is left out by a rule, so it and what it lies in stay as well.
+    pub fn spare(&self) {
+        self.mark(|node| &node.spared);
+    }
+
+    /// Sets a flag of it and of all that it lies in, as far as only the target has these.
+    fn mark(&self, flag: fn(&Node) -> &AtomicBool) {
+        let mut node = Some(self);
+        while let Some(doomed) = node.filter(|node| node.is_doomed()) {
+            flag(doomed).store(true, Ordering::Relaxed);
+            node = doomed.parent.as_deref();
+        }
+    }
+
+    /// Whether something in it could not be removed.
+    pub fn is_stuck(&self) -> bool {
+        self.stuck.load(Ordering::Relaxed)
     }
 
     /// The directory at the source, of several the first.
@@ -125,6 +222,9 @@ impl Node {
     /// Counts it, unless it is among the failures. To be called once, when all is done.
     pub fn count(&self, counters: &LaneCounters) {
         let counter = match self.counted {
+            Counted::OnlyInTarget if self.spared.load(Ordering::Relaxed) => &counters.entries_skipped,
+            Counted::OnlyInTarget if self.is_removed() => &counters.entries_deleted,
+            Counted::OnlyInTarget => &counters.entries_only_in_target,
             _ if self.failed.load(Ordering::Relaxed) => return,
             Counted::Created => &counters.entries_created,
             Counted::Updated => &counters.entries_updated,
@@ -145,9 +245,31 @@ impl Node {
         self.pending.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// What to set now that all is done.
-    pub fn attributes_to_set(&self) -> Option<Attributes> {
-        self.attributes.filter(|_| self.touched.load(Ordering::Relaxed))
+    /// Whether it is removed, as far as is known.
+    fn is_removed(&self) -> bool {
+        let stays =
+            self.failed.load(Ordering::Relaxed) || self.is_stuck() || self.spared.load(Ordering::Relaxed);
+        self.doomed.is_some_and(|doomed| doomed.removed) && !stays
+    }
+
+    /// Whether something is to be done to it now that all in it is done.
+    pub fn has_change(&self) -> bool {
+        match self.doomed {
+            Some(_) => self.is_removed(),
+            None => self.attributes.is_some() && self.touched.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What is to be done to it now that all in it is done.
+    pub fn change(&self) -> Option<Change> {
+        if !self.has_change() {
+            return None;
+        }
+        let path = self.target.clone();
+        match self.doomed {
+            Some(Doomed { kept_names, .. }) => Some(Change::Remove { path, directory: true, kept_names }),
+            None => Some(Change::Directory { path, attributes: self.attributes? }),
+        }
     }
 }
 

@@ -174,7 +174,7 @@ impl Queue {
     pub fn release(&self, node: &Arc<Node>, counters: &LaneCounters) {
         let mut node = node;
         while node.release() {
-            if node.attributes_to_set().is_some() {
+            if node.has_change() {
                 let mut state = self.lock();
                 state.outstanding += 1;
                 let is_first = state.finished.is_empty();

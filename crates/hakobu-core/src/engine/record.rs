@@ -12,12 +12,16 @@ use crate::endpoint::{Loss, LossKind};
 use crate::error::Error;
 use crate::event::{Difference, Failure};
 use crate::job::LANES_MAX;
+use crate::path::EntryPath;
 
 /// So many failures are kept for the report; all of them are counted and told to the observer.
 pub const FAILURES_KEPT_MAX: usize = 10_000;
 
 /// So many ranges that differ are kept for the report; the bytes of all are counted.
 pub const DIFFERENCES_KEPT_MAX: usize = 10_000;
+
+/// So many of the entries that only the target has are kept as examples.
+pub const ONLY_IN_TARGET_KEPT_MAX: usize = 10;
 
 /// What came of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -40,6 +44,8 @@ pub struct Summary {
     pub differences: Vec<Difference>,
     /// How many bytes lie in pieces that differ.
     pub differing_bytes: u64,
+    /// Some of the entries that only the target has, of a run that counts them.
+    pub only_in_target: Vec<EntryPath>,
     /// How many lanes worked.
     pub lanes: u16,
     /// Nanoseconds from the first task to the end of the scan.
@@ -62,6 +68,7 @@ pub(super) struct Record {
     planned_bytes: [AtomicI64; 2],
     differences: Mutex<Vec<Difference>>,
     differing_bytes: AtomicU64,
+    only_in_target: Mutex<Vec<EntryPath>>,
     lanes_open: AtomicU64,
     started_ns: OnceLock<u64>,
     scan_ended_ns: OnceLock<u64>,
@@ -81,6 +88,7 @@ impl Record {
             planned_bytes: Default::default(),
             differences: Mutex::default(),
             differing_bytes: AtomicU64::new(0),
+            only_in_target: Mutex::default(),
             lanes_open: AtomicU64::new(0),
             started_ns: OnceLock::new(),
             scan_ended_ns: OnceLock::new(),
@@ -110,6 +118,14 @@ impl Record {
     pub fn planned(&self) -> (i64, i64) {
         let [needed, shared] = &self.planned_bytes;
         (needed.load(Relaxed), shared.load(Relaxed))
+    }
+
+    /// Keeps the first as examples.
+    pub fn only_in_target(&self, path: &EntryPath) {
+        let mut kept = self.only_in_target.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < ONLY_IN_TARGET_KEPT_MAX {
+            kept.push(path.clone());
+        }
     }
 
     pub fn digest(&self, digest: Digest) {
@@ -181,6 +197,7 @@ impl Record {
             digests: self.digests.into_inner().unwrap_or_else(PoisonError::into_inner),
             differences: in_order(self.differences.into_inner().unwrap_or_else(PoisonError::into_inner)),
             differing_bytes: self.differing_bytes.into_inner(),
+            only_in_target: self.only_in_target.into_inner().unwrap_or_else(PoisonError::into_inner),
             lanes: self.lanes_open.into_inner() as u16,
             scan_ns: scan_ended.saturating_sub(started),
             transfer_ns: now_ns.saturating_sub(started),

@@ -1,4 +1,4 @@
-//! `Fetch`: small files and links of one directory, read straight into a pack.
+//! `Fetch`: small files, links and special files of one directory, read straight into a pack.
 
 use hakobu_core::endpoint::{Fetched, LossKind, Picks};
 use hakobu_core::entry::{Kind, Metadata};
@@ -88,6 +88,10 @@ impl Run<'_> {
         let packed = match metadata.kind {
             Kind::File => put.file(&mut self.pack, noatime, require, lost),
             Kind::Symlink => put.link(&mut self.pack),
+            Kind::Fifo | Kind::BlockDevice | Kind::CharDevice => {
+                put.special(&mut self.pack);
+                Ok(())
+            }
             other => Err(Error::new(
                 ErrorKind::Usage,
                 "reading",
@@ -166,6 +170,12 @@ impl Put<'_> {
             lost.push(LossKind::Holes);
         }
         lost_attributes(file, lost);
+    }
+
+    /// There is nothing to read: all of it is in the listing.
+    fn special(&self, pack: &mut PackBuilder) {
+        let Metadata { kind, device, .. } = *self.metadata;
+        pack.special(self.new_name, &self.metadata.attributes(), self.replaces, kind, device);
     }
 
     fn link(&self, pack: &mut PackBuilder) -> Result<()> {

@@ -1,10 +1,18 @@
 //! What the system says about an entry, in hakobu's words.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use hakobu_core::Result;
 use hakobu_core::entry::{Kind, Metadata, Time};
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, FileType, SeekFrom, StatxFlags, StatxTimestamp, fstat, seek, statx};
+use rustix::fs::{
+    AtFlags, CWD, FileType, SeekFrom, StatxFlags, StatxTimestamp, fstat, major, minor, seek, statx,
+};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
+
+use super::fault::fault;
 
 /// Describes `name` in `directory` without following a link.
 pub(crate) fn of_name(directory: impl AsFd, name: impl rustix::path::Arg) -> Result<Metadata, Errno> {
@@ -14,6 +22,15 @@ pub(crate) fn of_name(directory: impl AsFd, name: impl rustix::path::Arg) -> Res
 /// Describes what `fd`, which may be opened with `O_PATH`, refers to.
 pub(crate) fn of_path(fd: impl AsFd) -> Result<Metadata, Errno> {
     describe(fd, c"", AtFlags::EMPTY_PATH)
+}
+
+/// Describes an entry of this machine, without following a link.
+///
+/// # Errors
+/// What looking at it fails with.
+pub fn describe_entry(path: &Path) -> Result<Metadata> {
+    let failed = |errno| fault("looking at", errno).at(path.as_os_str().as_bytes());
+    of_name(CWD, path).map_err(failed)
 }
 
 /// This moment.
@@ -35,6 +52,7 @@ fn describe(directory: impl AsFd, name: impl rustix::path::Arg, flags: AtFlags) 
         ctime: time(&found.stx_ctime),
         links: found.stx_nlink,
         sparse: is_sparse(mode, found.stx_blocks, found.stx_size),
+        device: packed(found.stx_rdev_major, found.stx_rdev_minor),
     })
 }
 
@@ -56,6 +74,7 @@ pub(crate) fn of_file(file: impl AsFd) -> Result<Metadata, Errno> {
             u64::try_from(found.st_blocks).unwrap_or(0),
             u64::try_from(found.st_size).unwrap_or(0),
         ),
+        device: packed(major(found.st_rdev), minor(found.st_rdev)),
     })
 }
 
@@ -66,6 +85,11 @@ pub(crate) fn of_content(file: impl AsFd) -> Result<Metadata, Errno> {
         found.size_bytes = seek(&file, SeekFrom::End(0))?;
     }
     Ok(found)
+}
+
+/// A device's number as the kernel packs it, so it fits.
+fn packed(major: u32, minor: u32) -> u32 {
+    (major << 20) | (minor & 0xf_ffff)
 }
 
 fn is_sparse(mode: u32, blocks: u64, size_bytes: u64) -> bool {

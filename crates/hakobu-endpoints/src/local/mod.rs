@@ -27,6 +27,7 @@ mod tests;
 mod unreadable;
 
 pub use at_once::AtOnce;
+pub use metadata::describe_entry;
 pub use source::{LocalSource, LocalSourceLane, SourceRoot, SourceWork};
 pub use stream_source::StreamSource;
 pub use target::{

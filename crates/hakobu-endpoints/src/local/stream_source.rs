@@ -118,6 +118,7 @@ impl Shared {
             ctime: time,
             links: 1,
             sparse: false,
+            device: 0,
         })
     }
 

@@ -9,7 +9,7 @@ use hakobu_core::endpoint::DraftKind;
 use hakobu_core::engine::{Clock, Setup, Summary, run};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
-use hakobu_core::job::{Item, Job};
+use hakobu_core::job::{Item, Job, Removal};
 use hakobu_core::path::EntryPath;
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
 use hakobu_testkit::faults::{Faulty, Logged, OperationKind, Plan};
@@ -109,7 +109,9 @@ fn run_between(sources: &[&Path; 3], target: &Path, order: &Order) -> Made {
     let local = LocalSource::open(&roots).unwrap();
     let source = Faulty::new(local, order.source.clone());
     let options = TargetOptions { job: [5; 32], durable: order.job.durable, state: None };
-    let local = LocalTarget::open(target, Grant::everything(), options).unwrap();
+    let may_remove = order.job.removal != Removal::Leave;
+    let grant = Grant { may_remove, ..Grant::everything() };
+    let local = LocalTarget::open(target, grant, options).unwrap();
     let faulty = Faulty::new(local, order.target.clone()).showing(|able| able.remote |= order.remote);
     let events = Events::default();
     let setup = Setup {

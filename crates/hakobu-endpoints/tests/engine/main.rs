@@ -11,6 +11,7 @@ mod medium;
 mod merge;
 mod plain;
 mod remote;
+mod removal;
 mod resume;
 mod tree;
 mod view;

@@ -12,6 +12,7 @@ use hakobu_core::endpoint::{Change, Operation, Outcome};
 use hakobu_core::entry::{Attributes, Time};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
+use hakobu_core::grant::Grant;
 
 use super::Case;
 use super::bench::*;
@@ -23,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("a file that is there is replaced, announced or not", replaces),
     Case::new("missing directories above a file are made, private", parents),
     Case::new("a directory in the place of a file is a conflict", directory_conflict),
-    Case::new("a file in the place of a directory is a conflict", file_conflict),
+    Case::new("a file in the place of a directory is a conflict where nothing may be removed", file_conflict),
     Case::new("mode and time are kept to the nanosecond", attributes_kept),
     Case::new("attributes of directories, files and links change", attributes_apply),
     Case::new("a change that fails is named and the rest is made", failed_change),
@@ -160,8 +161,13 @@ fn directory_conflict(bench: &Bench<'_>) {
     assert!(target.root.join("taken/inside").is_dir());
 }
 
+/// May do everything but remove.
+fn removes_nothing() -> Grant {
+    Grant { may_remove: false, ..Grant::everything() }
+}
+
 fn file_conflict(bench: &Bench<'_>) {
-    let target = bench.target();
+    let target = bench.target_with(removes_nothing());
     fs::write(target.root.join("taken"), "keep").unwrap();
     let mut pack = pack("taken", &[(b"a", b"1"), (b"b", b"2")]);
     pack.directory(&path("taken/deeper"));
@@ -235,7 +241,7 @@ fn apply_all(bench: &Bench<'_>, changes: Vec<Change>) {
 }
 
 fn failed_change(bench: &Bench<'_>) {
-    let target = bench.target();
+    let target = bench.target_with(removes_nothing());
     fs::write(target.root.join("file"), "x").unwrap();
     let changes = vec![
         Change::Directory { path: path("file"), attributes: attributes(0o700) },

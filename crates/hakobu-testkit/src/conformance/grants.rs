@@ -25,7 +25,14 @@ pub(super) const CASES: &[Case] = &[
 
 fn grant(place: &str, tree: bool) -> Grant {
     let places = vec![GrantedPlace::new(path(place), tree)];
-    Grant { places, may_chown: false, may_set_id: false, bytes_max: None }
+    Grant {
+        places,
+        may_chown: false,
+        may_set_id: false,
+        may_make_devices: false,
+        may_remove: false,
+        bytes_max: None,
+    }
 }
 
 fn outside_the_tree(bench: &Bench<'_>) {

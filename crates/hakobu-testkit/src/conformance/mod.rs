@@ -10,6 +10,7 @@ mod files;
 mod grants;
 mod links;
 mod listings;
+mod removal;
 mod sources;
 mod space;
 
@@ -79,6 +80,7 @@ pub fn cases() -> impl Iterator<Item = &'static Case> {
         drafts::CASES,
         grants::CASES,
         listings::CASES,
+        removal::CASES,
         sources::CASES,
         space::CASES,
     ];

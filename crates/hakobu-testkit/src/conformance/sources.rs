@@ -12,12 +12,13 @@ use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::listing::Listing;
 use hakobu_core::pack::{PackReader, Record};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::Case;
 use super::bench::*;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("files and links go into a pack as they are", packed),
+    Case::new("files, links and pipes go into a pack as they are", packed),
     Case::new("a pack of one entry may have another name", renamed),
     Case::new("what changed or vanished after the list is left out and named", changed),
     Case::new("a directory that vanished is named for each entry", vanished_directory),
@@ -66,6 +67,11 @@ fn results(listing: &Listing, fetched: &Fetched) -> Vec<Named> {
                 assert_eq!(replaces, index == 1);
                 results.push((name.to_vec(), Ok(bytes.to_vec())));
             }
+            Record::Special { name, attributes, kind, device, .. } => {
+                let index = *packed.next().unwrap() as usize;
+                assert_eq!(attributes, listing.metadata(index).attributes());
+                results.push((name.to_vec(), Ok(format!("{kind:?} {device:#x}").into_bytes())));
+            }
         }
     }
     assert!(packed.next().is_none(), "an entry that is said to be in the pack and is not");
@@ -78,16 +84,18 @@ fn results(listing: &Listing, fetched: &Fetched) -> Vec<Named> {
 fn packed(bench: &Bench<'_>) {
     let Some(source) = bench.source() else { return };
     fs::create_dir(source.root.join("d")).unwrap();
-    let expected: [(&str, Vec<u8>); 4] = [
+    let expected: [(&str, Vec<u8>); 5] = [
         ("0 empty", vec![]),
         ("1 small", content(10)),
         ("2 large", content(PIECE_BYTES)),
         ("3 link", b"../x".to_vec()),
+        ("4 pipe", b"Fifo 0x0".to_vec()),
     ];
     for (name, bytes) in &expected[..3] {
         fs::write(source.root.join("d").join(name), bytes).unwrap();
     }
     symlink("../x", source.root.join("d/3 link")).unwrap();
+    mknodat(CWD, source.root.join("d/4 pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
     let mut lane = lane(&source);
     let listing = listed(&mut *lane, "d");
     let fetched = fetch(&mut *lane, "d", &listing, None);

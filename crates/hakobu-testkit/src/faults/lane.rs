@@ -356,6 +356,9 @@ fn without(pack: &[u8], skipped: usize) -> Vec<u8> {
             Record::Symlink { name, attributes, replaces, text } => {
                 builder.symlink(name, &attributes, replaces, text);
             }
+            Record::Special { name, attributes, replaces, kind, device } => {
+                builder.special(name, &attributes, replaces, kind, device);
+            }
             Record::Directory { .. } => {}
         }
     }

@@ -48,9 +48,14 @@ const CHECKSUM: Foreign = flag(
     "comparing by content is not in this version; what is copied is always checked on the way",
     Fix::None,
 );
-const DELETE: Foreign =
-    flag("copy never deletes; deletion comes with hakobu sync, not in this version", Fix::None);
-const FILTER: Foreign = valued("filters are not in this version", Fix::None);
+const DELETE: Foreign = flag(
+    "copy never deletes; hakobu sync --delete does, after everything else has succeeded, and before it with --delete-during",
+    Fix::None,
+);
+const FILTER: Foreign = valued(
+    "rules are --exclude, --include and --filter-file, of which the last that matches decides",
+    Fix::None,
+);
 const LIMIT: Foreign = valued("a rate limit is not in this version (it will be --bwlimit)", Fix::None);
 const EXTRAS: Foreign = flag(
     "it is not kept in this version; what is lost is counted at the end, --require refuses instead",
@@ -61,8 +66,10 @@ const POLICY: Foreign =
 const INTERACTIVE: Foreign =
     flag("nothing is asked; -n lists what would be done (for an ssh key: --ssh 'ssh -i FILE')", Fix::None);
 const WHOLE: Foreign = flag("not needed: whatever is fastest is found out", Fix::Drop);
-const SPECIAL: Foreign =
-    flag("devices and special files are not in this version; they are listed", Fix::None);
+const SPECIAL: Foreign = flag(
+    "not needed: named pipes and, as root, device nodes are kept (from another machine with --allow devices)",
+    Fix::Drop,
+);
 const FOLLOW: Foreign =
     flag("following links is not in this version; `link/` follows the one you name", Fix::None);
 const ONE_SYSTEM: Foreign = flag("staying on one file system is not in this version", Fix::None);
@@ -135,8 +142,11 @@ pub fn find_long(name: &str) -> Option<Foreign> {
         | "--del"
         | "--remove-source-files"
         | "--force" => DELETE,
-        "--exclude" | "--include" | "--filter" | "--exclude-from" | "--include-from" | "--files-from"
-        | "--max-size" | "--min-size" => FILTER,
+        "--exclude-from" => valued(
+            "rules from a file are --filter-file FILE, as .gitignore is one",
+            Fix::Option("--filter-file"),
+        ),
+        "--filter" | "--include-from" | "--files-from" => FILTER,
         "--rsh" => valued("it is spelled --ssh, or -e", Fix::Option("--ssh")),
         "--rsync-path" => valued("the program on the other machine is --agent PATH", Fix::None),
         "--port" => valued(

@@ -64,7 +64,7 @@ pub fn words_of(outcome: Outcome) -> &'static str {
     }
 }
 
-/// `3 created, 2 updated, 1 000 unchanged, 2 failed`; unchanged is said even when it is none.
+/// `3 created, 2 updated, 1 000 unchanged, 2 failed`; the first three are said even when there are none.
 fn entries(report: &Report) -> String {
     let entries = &report.entries;
     [
@@ -73,6 +73,7 @@ fn entries(report: &Report) -> String {
         (entries.unchanged, "unchanged", true),
         (entries.attributes_only, "with new attributes only", false),
         (entries.deleted, "deleted", false),
+        (entries.only_in_target, "only in the target", false),
         (entries.skipped, "skipped", false),
         (entries.failed, "failed", false),
     ]

@@ -13,7 +13,7 @@ use rustix::process::{Signal, kill_process};
 use crate::program::*;
 
 /// A directory with hakobu that every user can run.
-fn bin() -> tempfile::TempDir {
+pub fn bin() -> tempfile::TempDir {
     let bin = place();
     install(HAKOBU, &bin.path().join("hakobu"));
     bin

@@ -7,7 +7,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{CWD, Mode, XattrFlags, mkfifoat, setxattr};
+use hakobu_testkit::sshd::no_root;
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, makedev, mkfifoat, mknodat, setxattr};
 
 use crate::program::*;
 
@@ -291,31 +292,82 @@ fn what_must_not_be_lost_is_refused() {
     }
 }
 
+/// Kind, number, mode, owner and time of a special file.
+fn node(path: &Path) -> (u32, u64, u32, i64, i64) {
+    let found = fs::symlink_metadata(path).unwrap();
+    (found.mode(), found.rdev(), found.uid(), found.mtime(), found.mtime_nsec())
+}
+
 #[test]
-fn special_files_are_listed_and_sockets_are_not() {
+fn named_pipes_are_kept_and_sockets_are_skipped() {
     let pair = Pair::of(|source| {
         fs::create_dir(source.join("sub")).unwrap();
         mkfifoat(CWD, source.join("sub/fifo"), Mode::from_raw_mode(0o600)).unwrap();
+        fs::set_permissions(source.join("sub/fifo"), fs::Permissions::from_mode(0o642)).unwrap();
         fs::write(source.join("file"), "x").unwrap();
     });
     let _socket = UnixListener::bind(pair.source.join("socket")).unwrap();
-    let ran = pair.copy().run_to(3);
-    assert_eq!(ran.report["outcome"], "partial");
-    assert_eq!(ran.failures()[0].0, "sub/fifo");
-    assert_eq!((ran.entries("failed"), ran.entries("skipped")), (1, 1));
-    assert!(pair.target.join("file").exists() && !pair.target.join("sub/fifo").exists());
-    ran.says(&["failed: sub/fifo: "]);
-
-    fs::remove_file(pair.source.join("sub/fifo")).unwrap();
+    let (fifo, copied) = (pair.source.join("sub/fifo"), pair.target.join("sub/fifo"));
     let ran = pair.copy().run_to(0);
-    assert_eq!(ran.entries("skipped"), 1);
+    assert_eq!((ran.entries("created"), ran.entries("skipped")), (4, 1), "{:#}", ran.report);
+    assert_eq!(node(&copied), node(&fifo));
+    let ran = pair.copy().run_to(0);
+    assert_eq!((ran.entries("created"), ran.entries("unchanged")), (0, 4), "{:#}", ran.report);
+    fs::set_permissions(&fifo, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(pair.copy().run_to(0).entries("attributes_only"), 1);
+    assert_eq!(node(&copied), node(&fifo));
+    // In the place of something else.
+    fs::remove_file(&copied).unwrap();
+    fs::write(&copied, "other").unwrap();
+    assert_eq!(pair.copy().run_to(0).entries("updated"), 1);
+    assert_eq!(node(&copied), node(&fifo));
 
-    // Named by the user, there is nothing else to copy.
+    // Named by the user, it stands for its content.
     let fifo = pair.place.path().join("fifo");
     mkfifoat(CWD, &fifo, Mode::from_raw_mode(0o600)).unwrap();
     let ran = Copy::new().to(&pair.host).arg(&fifo).arg(pair.host.at(&pair.target)).run();
     assert!(matches!(ran.code, Some(1..=3)), "{:?} {}", ran.code, ran.err);
     ran.says(&["fifo"]);
+}
+
+#[test]
+fn device_nodes_need_leave_where_the_source_is_elsewhere() {
+    if no_root() {
+        return;
+    }
+    let pair = Pair::of(|source| {
+        for (name, kind, number) in [
+            ("null", FileType::CharacterDevice, makedev(1, 3)),
+            ("disk", FileType::BlockDevice, makedev(4095, 1_048_575)),
+        ] {
+            mknodat(CWD, source.join(name), kind, Mode::from_raw_mode(0o600), number).unwrap();
+            fs::set_permissions(source.join(name), fs::Permissions::from_mode(0o622)).unwrap();
+        }
+        fs::write(source.join("file"), "x").unwrap();
+    });
+    let same = |target: &Path| {
+        for name in ["null", "disk"] {
+            assert_eq!(node(&target.join(name)), node(&pair.source.join(name)), "{name}");
+        }
+    };
+    // Here and in a push the source is the user's own.
+    pair.copy().run_to(0);
+    same(&pair.target);
+    assert_eq!(pair.copy().run_to(0).entries("unchanged"), 4);
+    let pulled = pair.place.path().join("pulled");
+    let pull = || Copy::new().to(&pair.host).arg(contents(pair.host.at(&pair.source))).arg(&pulled);
+    let ran = pull().run_to(3);
+    assert_eq!(ran.failures().len(), 2, "{:#}", ran.report);
+    ran.says(&["--allow devices"]);
+    assert!(pulled.join("file").exists() && !pulled.join("null").exists() && !pulled.join("disk").exists());
+    pull().options("--allow devices").run_to(0);
+    same(&pulled);
+    // Another number is another device.
+    fs::remove_file(pulled.join("null")).unwrap();
+    mknodat(CWD, pulled.join("null"), FileType::CharacterDevice, Mode::from_raw_mode(0o600), makedev(1, 5))
+        .unwrap();
+    assert_eq!(pull().options("--allow devices").run_to(0).entries("updated"), 1);
+    same(&pulled);
 }
 
 /// Drafts of other runs belong to them.

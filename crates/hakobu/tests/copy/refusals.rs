@@ -250,5 +250,13 @@ fn a_bit_that_a_stranger_may_not_set_when_it_must_be_kept() {
     let ran = pull("kept out", "", 0);
     assert_eq!(ran.lost("setid"), 1);
     ran.says(&["not kept: setid of 1 entry, such as kept out at the target"]);
+    // The next run finds nothing to do, and says again what is missing.
+    let again = pull("kept out", "", 0);
+    assert_eq!((again.entries("unchanged"), again.lost("setid")), (1, 1), "{:#}", again.report);
+    let mode = |name: &str| fs::metadata(place.path().join(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode("kept out"), 0o755);
+    let allowed = pull("kept out", "--allow setuid", 0);
+    assert_eq!((allowed.entries("attributes_only"), allowed.lost("setid")), (1, 0), "{:#}", allowed.report);
+    assert_eq!(mode("kept out"), 0o4755);
     pull("required", "--require setid", 6).says(&["--require setid is not met"]);
 }

@@ -54,18 +54,22 @@ impl Join<'_> {
                 );
                 Some(Error::new(ErrorKind::Conflict, "copying", words))
             }
-            Action::Unsupported => {
-                let words = format!("{} is not copied by this version", source.kind.words());
+            _ if self.target_name.is_some() && source.is_special() && !self.is_large(source) => {
+                let words = format!(
+                    "{} that is named stands for its content, which has no end of its own; `hakobu copy - TARGET` copies \
+                     what a program reads from it",
+                    source.kind.words()
+                );
                 Some(Error::new(ErrorKind::Unsupported, "copying", words))
             }
             Action::Create | Action::Replace | Action::SetAttributes | Action::Leave => {
                 let require = &self.shared.setup.job.require;
                 // Whether an owner can be kept is the target's affair, and known in the end.
-                let kind = lost.iter().find(|kind| **kind != LossKind::Owner && require.contains(kind))?;
+                let kind = lost.iter().find(|kind| kind.side() == "source" && require.contains(kind))?;
                 let words = format!("--require {} cannot be met: this version does not keep it", kind.name());
                 Some(Error::new(ErrorKind::Requirement, "copying", words))
             }
-            Action::Skip => None,
+            Action::Skip | Action::MakeWay => None,
         }
     }
 
@@ -86,8 +90,14 @@ impl Join<'_> {
             }
         }
         let owned = there.is_none_or(|there| source.uid == there.uid && source.gid == there.gid);
-        if !owned && !setup.target.capabilities().owners {
+        let able = setup.target.capabilities();
+        if !owned && !able.owners {
             lost.push(LossKind::Owner);
+        }
+        let lacks =
+            |there: &Metadata| source.kind != Kind::Symlink && source.mode & SET_ID & !there.mode != 0;
+        if !(able.set_id && (owned || able.owners)) && there.is_some_and(lacks) {
+            lost.push(LossKind::SetId);
         }
         lost
     }

@@ -61,12 +61,7 @@ impl Join<'_> {
             None => part.listing.find(target_name, true).or_else(|| part.listing.find(target_name, false)),
         };
         let kind = part.listing.metadata(index?).kind;
-        let comes = match kind {
-            Kind::File | Kind::Directory | Kind::Symlink => true,
-            Kind::BlockDevice => only.is_some(),
-            _ => false,
-        };
-        comes.then_some(kind)
+        (kind != Kind::Socket).then_some(kind)
     }
 
     /// The directories of one name in a part and in those behind it.

@@ -41,6 +41,11 @@ impl Worker<'_> {
                 self.applied(&entries, &node, failures);
                 Ok(())
             }
+            (Pending::Removed { paths, node }, Ok(Outcome::Stored { failures, .. })) => {
+                check_indices(&failures, paths.len())?;
+                self.removed(&paths, &node, failures);
+                Ok(())
+            }
             (Pending::Settled { nodes }, Ok(Outcome::Stored { failures, losses })) => {
                 check_indices(&failures, nodes.len())?;
                 self.shared.record.losses(losses);
@@ -108,6 +113,10 @@ impl Worker<'_> {
                 let failures = (0..entries.len() as u32).map(|index| (index, error.clone())).collect();
                 self.applied(&entries, &node, failures);
             }
+            Pending::Removed { paths, node } => {
+                let failures = (0..paths.len() as u32).map(|index| (index, error.clone())).collect();
+                self.removed(&paths, &node, failures);
+            }
             Pending::Settled { nodes } => {
                 let failures = (0..nodes.len() as u32).map(|index| (index, error.clone())).collect();
                 self.settled(&nodes, failures);
@@ -141,11 +150,27 @@ impl Worker<'_> {
         self.shared.queue.complete(entries.len() as u64);
     }
 
+    fn removed(&mut self, paths: &[EntryPath], node: &Arc<Node>, failures: Vec<(u32, Error)>) {
+        self.counters.entries_deleted.add((paths.len() - failures.len()) as u64);
+        self.counters.entries_only_in_target.add(failures.len() as u64);
+        for (index, error) in failures {
+            node.stick();
+            if let Some(path) = paths.get(index as usize) {
+                fail(self.shared, self.counters, failure(path, at_target(error, path)));
+            }
+        }
+        paths.iter().for_each(|_| self.shared.queue.release(node, self.counters));
+        self.shared.queue.complete(paths.len() as u64);
+    }
+
     fn settled(&mut self, nodes: &[Arc<Node>], failures: Vec<(u32, Error)>) {
         for (index, error) in failures {
+            // Why something in it stays has been told.
             if let Some(node) = nodes.get(index as usize)
                 && node.fail()
+                && !node.is_stuck()
             {
+                node.stick();
                 fail(self.shared, self.counters, failure(node.source(), at_target(error, &node.target)));
             }
         }

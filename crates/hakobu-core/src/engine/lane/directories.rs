@@ -5,7 +5,7 @@ use super::*;
 impl Worker<'_> {
     pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
         let parts = self.scan_sound(&task)?;
-        if !parts.is_empty() {
+        if !parts.is_empty() || task.node.is_doomed() {
             let (target, prefetched) = match task.target {
                 TargetState::Listed(target, prefetched) => (Some(target), prefetched),
                 _ => (None, Prefetched::default()),
@@ -20,7 +20,7 @@ impl Worker<'_> {
         let mut scanned = Vec::with_capacity(tasks.len());
         for task in tasks {
             let parts = self.scan_sound(&task)?;
-            if parts.is_empty() {
+            if parts.is_empty() && !task.node.is_doomed() {
                 self.directories_done(1);
             } else {
                 scanned.push((task, parts));
@@ -36,8 +36,11 @@ impl Worker<'_> {
     }
 
     /// Lists a directory of the source if it may be copied. Nothing: it failed, which has been
-    /// recorded.
+    /// recorded, or only the target has it.
     fn scan_sound(&mut self, task: &DirectoryTask) -> Result<Vec<Part>> {
+        if task.node.is_doomed() {
+            return Ok(Vec::new());
+        }
         let parts = self.scan(&task.node)?;
         let is_new = matches!(task.target, TargetState::Absent);
         if !parts.is_empty() && (is_new || self.shared.must_examine()) && !self.count_losses(&task.node)? {
@@ -101,6 +104,7 @@ impl Worker<'_> {
     /// A directory could not be listed, on either side: nothing of what it holds is copied.
     pub(super) fn fail_directory(&mut self, node: &Arc<Node>, error: Error) {
         // Of several origins one may have been told already, but not the others.
+        node.stick();
         if node.fail() || node.origins.len() > 1 {
             fail(self.shared, self.counters, failure(node.source(), error));
         }
@@ -156,9 +160,16 @@ impl Worker<'_> {
     }
 
     pub(super) fn add(&mut self, node: &Arc<Node>, found: Found) -> Result<()> {
-        let Found { directories, packs, files, changes } = found;
+        let Found { directories, packs, files, changes, removals } = found;
         self.shared.queue.add(directories, packs, files);
-        self.shared.queue.hold(changes.len() as u64);
+        self.shared.queue.hold((changes.len() + removals.len()) as u64);
+        let kept_names = node.kept_names();
+        let remove = |path| Change::Remove { path, directory: false, kept_names };
+        for paths in removals.chunks(CHANGES_AT_ONCE) {
+            let changes = paths.iter().cloned().map(remove).collect();
+            let pending = Pending::Removed { paths: paths.to_vec(), node: node.clone() };
+            self.submit(Operation::Apply { changes }, pending)?;
+        }
         for changes in changes.chunks(CHANGES_AT_ONCE) {
             let entries = changes.iter().map(|(source, change)| (source.clone(), change.path().clone()));
             let pending = Pending::Applied { entries: entries.collect(), node: node.clone() };
@@ -186,14 +197,20 @@ impl Worker<'_> {
             return Ok(());
         }
         for nodes in finished.chunks(CHANGES_AT_ONCE) {
-            let changes: Vec<_> = nodes
-                .iter()
-                .filter_map(|node| {
-                    let attributes = node.attributes_to_set()?;
-                    Some(Change::Directory { path: node.target.clone(), attributes })
-                })
-                .collect();
-            self.submit(Operation::Apply { changes }, Pending::Settled { nodes: nodes.to_vec() })?;
+            let (mut settled, mut changes) = (Vec::with_capacity(nodes.len()), Vec::new());
+            for node in nodes {
+                if let Some(change) = node.change() {
+                    settled.push(node.clone());
+                    changes.push(change);
+                } else {
+                    // It has turned out meanwhile that something in it stays.
+                    node.count(self.counters);
+                    self.shared.queue.complete(1);
+                }
+            }
+            if !changes.is_empty() {
+                self.submit(Operation::Apply { changes }, Pending::Settled { nodes: settled })?;
+            }
         }
         Ok(())
     }

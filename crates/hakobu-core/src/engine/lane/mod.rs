@@ -86,7 +86,12 @@ enum Pending {
         entries: Vec<(EntryPath, EntryPath)>,
         node: Arc<Node>,
     },
-    /// Attributes of directories that are complete.
+    /// Entries of a directory that only the target had.
+    Removed {
+        paths: Vec<EntryPath>,
+        node: Arc<Node>,
+    },
+    /// Attributes of directories that are complete, or their removal.
     Settled {
         nodes: Vec<Arc<Node>>,
     },

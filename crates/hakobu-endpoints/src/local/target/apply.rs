@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 use super::Shared;
 use super::attributes::Lost;
 use super::directories::{Directories, PASSING_MODE, reach};
+use super::remove::remove;
 use crate::local::fault::fault;
 use crate::local::metadata;
 
@@ -36,16 +37,19 @@ fn apply_one(shared: &Shared, directories: &mut Directories, change: &Change, lo
     let path = change.path();
     shared.grant.check_write(path)?;
     match change {
+        Change::Remove { directory, kept_names, .. } => {
+            remove(shared, directories, path, *directory, *kept_names)
+        }
         Change::MakeDirectory { mode, .. } => reach(shared, path, *mode).map(drop),
         Change::Directory { attributes, .. } => {
             let directory = reach(shared, path, PASSING_MODE)?;
             // New files may belong to others from now on.
             directories.forget(path);
-            settle(shared, &directory, attributes, lost)
+            settle(shared, path, &directory, attributes, lost)
         }
         Change::Attributes { attributes, .. } => {
             let entry = open_entry(shared, path)?;
-            settle(shared, &entry, attributes, lost)
+            settle(shared, path, &entry, attributes, lost)
         }
     }
 }
@@ -54,10 +58,25 @@ fn open_entry(shared: &Shared, path: &EntryPath) -> Result<OwnedFd> {
     shared.root.open_beneath(path, OFlags::PATH).map_err(|errno| fault("opening", errno))
 }
 
-fn settle(shared: &Shared, entry: &OwnedFd, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
+fn settle(
+    shared: &Shared,
+    path: &EntryPath,
+    entry: &OwnedFd,
+    attributes: &Attributes,
+    lost: &mut Lost,
+) -> Result<()> {
     let during = "setting the attributes";
     let is = metadata::of_path(entry).map_err(|errno| fault(during, errno))?;
-    if !matches!(is.kind, Kind::File | Kind::Directory | Kind::Symlink) {
+    // The mode of a device node gives rights, and one that stands for itself is only written to.
+    let may = match is.kind {
+        Kind::File | Kind::Directory | Kind::Symlink => true,
+        Kind::Fifo => shared.grant.is_in_tree(path),
+        Kind::BlockDevice | Kind::CharDevice => {
+            shared.grant.is_in_tree(path) && shared.grant.may_make_devices
+        }
+        Kind::Socket => false,
+    };
+    if !may {
         return Err(Error::new(ErrorKind::Conflict, during, format!("{} is in its place", is.kind.words())));
     }
     shared.policy.settle_entry(entry.as_fd(), &is, attributes, lost).map_err(|errno| fault(during, errno))

@@ -1,7 +1,7 @@
 //! Owner, mode and times: what may be set, in which order, and what is lost.
 
 use hakobu_core::endpoint::LossKind;
-use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
+use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID, Time};
 use hakobu_core::grant::Grant;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::{
@@ -9,8 +9,6 @@ use rustix::fs::{
     futimens, utimensat,
 };
 use rustix::io::Errno;
-
-const SET_ID: u32 = 0o6000;
 
 /// Who an entry belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +24,7 @@ pub(crate) struct Owner {
 pub(crate) struct Policy {
     /// Owner and group can be set.
     pub(crate) may_chown: bool,
-    may_set_id: bool,
+    pub(crate) may_set_id: bool,
     /// The bits that the process's umask removes from new entries.
     umask: u32,
 }

@@ -70,6 +70,18 @@ impl Directories {
         self.recent.find(|key| key == path).ok_or_else(missing)
     }
 
+    /// Opens a directory if it is there; nothing is made.
+    pub(crate) fn find(&mut self, shared: &Shared, path: &EntryPath) -> Result<Option<&mut Directory>> {
+        if self.recent.find(|key| key == path).is_none() {
+            match shared.root.open_beneath(path, STEP) {
+                Ok(_) => {}
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+                Err(errno) => return Err(fault("opening the directory", errno).at(path)),
+            }
+        }
+        self.enter(shared, path).map(Some)
+    }
+
     /// Forgets a directory, because it has changed.
     pub(crate) fn forget(&mut self, path: &EntryPath) {
         self.recent.forget(|key| key == path);
@@ -172,6 +184,7 @@ fn step(
         Err(Errno::NOTDIR | Errno::LOOP) => {
             match metadata::of_name(parent, name) {
                 Ok(found) if found.kind == Kind::Symlink => {}
+                Ok(found) if found.kind == Kind::File && shared.grant.check_remove(path).is_ok() => {}
                 Ok(found) => {
                     let words = format!("{} is in its place", found.kind.words());
                     return Err(Error::new(ErrorKind::Conflict, during, words).at(path));
@@ -182,7 +195,7 @@ fn step(
             match unlinkat(parent, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(Errno::ISDIR) => return Ok(None),
-                Err(errno) => return Err(fault("removing the link", errno).at(path)),
+                Err(errno) => return Err(fault("removing what is in its place", errno).at(path)),
             }
         }
         Err(errno) => return Err(fault("opening the directory", errno).at(path)),

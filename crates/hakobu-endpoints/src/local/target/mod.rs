@@ -16,6 +16,7 @@ mod journal;
 mod lane;
 mod new_file;
 mod open;
+mod remove;
 mod state;
 mod store;
 mod stream;
@@ -98,7 +99,7 @@ impl LocalTarget {
         let (root_path, root) = (whole_path(root), Root::open(root)?);
         let policy = Policy::new(&grant);
         let mut capabilities = Capabilities::posix(policy.may_chown);
-        capabilities.clones = true;
+        (capabilities.clones, capabilities.set_id) = (true, policy.may_set_id);
         if let Ok(figures) = fstatvfs(root.fd()) {
             capabilities.free_bytes = free_bytes(&figures);
             capabilities.free_inodes = (figures.f_files > 0).then_some(figures.f_favail);

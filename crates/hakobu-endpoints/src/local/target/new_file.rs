@@ -1,9 +1,12 @@
-//! A file or link being made: complete before its name can be seen.
+//! A file, link or special file being made: complete before its name can be seen.
 
-use hakobu_core::entry::Attributes;
+use hakobu_core::entry::{Attributes, Kind};
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, renameat, symlinkat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dev, FileType, Mode, OFlags, linkat, makedev, mknodat, openat, renameat, symlinkat,
+    unlinkat,
+};
 use rustix::io::{Errno, retry_on_intr, write};
 
 use super::Shared;
@@ -67,11 +70,7 @@ impl Maker {
         let draft = self.draft_name(shared, directory, name);
         let file = create_draft(directory.fd.as_fd(), &draft)?;
         let filled = self.fill(shared, directory, &file, 0o600, attributes, content);
-        let done = filled.and_then(|()| rename(directory, &draft, name));
-        if done.is_err() {
-            let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
-        }
-        done
+        publish(directory, &draft, name, filled)
     }
 
     /// The name of a draft of this lane: two lanes that are asked for the same path must not write
@@ -121,11 +120,7 @@ impl Maker {
             linked = self.link(directory, file, draft.as_bytes());
         }
         linked.map_err(failed)?;
-        let renamed = rename(directory, &draft, name);
-        if renamed.is_err() {
-            let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
-        }
-        renamed
+        publish(directory, &draft, name, Ok(()))
     }
 
     fn link(&mut self, directory: &Directory, file: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
@@ -164,18 +159,49 @@ impl Maker {
             }
         }
         let draft = self.draft_name(shared, directory, name);
-        let mut made = symlinkat(text, &directory.fd, draft.as_bytes());
-        if made == Err(Errno::EXIST) {
-            let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
-            made = symlinkat(text, &directory.fd, draft.as_bytes());
-        }
+        let made = make_draft(directory, &draft, |name| symlinkat(text, &directory.fd, name));
         made.map_err(|errno| link_fault(errno, directory))?;
         let settled = self.settle_link(shared, directory, draft.as_bytes(), attributes);
-        let done = settled.and_then(|()| rename(directory, &draft, name));
-        if done.is_err() {
-            let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
+        publish(directory, &draft, name, settled)
+    }
+
+    /// Makes a named pipe or device node with its attributes.
+    pub(crate) fn special(
+        &mut self,
+        shared: &Shared,
+        directory: &mut Directory,
+        name: &[u8],
+        attributes: &Attributes,
+        _replaces: bool,
+        node: Node,
+    ) -> Result<()> {
+        if node.kind != Kind::Fifo && !shared.grant.may_make_devices {
+            let words = "the job does not allow device nodes; --allow devices does";
+            return Err(Error::new(ErrorKind::Unsupported, "making the device node", words));
         }
-        done
+        // Whoever opened a device node before it has its owner and mode would keep it, so even a new one is a draft
+        // that nobody else can open.
+        let draft = self.draft_name(shared, directory, name);
+        let made = make_draft(directory, &draft, |name| {
+            mknodat(&directory.fd, name, node.file_type(), Mode::from_raw_mode(0), node.number())
+        });
+        made.map_err(|errno| node_fault(errno, directory))?;
+        let settled = self.settle_special(shared, directory, draft.as_bytes(), attributes);
+        publish(directory, &draft, name, settled)
+    }
+
+    fn settle_special(
+        &mut self,
+        shared: &Shared,
+        directory: &Directory,
+        name: &[u8],
+        attributes: &Attributes,
+    ) -> Result<()> {
+        let failed = |errno| fault("setting the attributes", errno);
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let entry = openat(&directory.fd, name, flags, Mode::empty()).map_err(failed)?;
+        let is = metadata::of_path(&entry).map_err(failed)?;
+        shared.policy.settle_entry(entry.as_fd(), &is, attributes, &mut self.lost).map_err(failed)
     }
 
     fn settle_link(
@@ -196,6 +222,51 @@ impl Maker {
         let fd = directory.fd.as_fd();
         shared.policy.settle_link(fd, name, owner, attributes, &mut self.lost).map_err(failed)
     }
+}
+
+/// A named pipe, or a device node with its number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
+    pub(crate) device: u32,
+}
+
+impl Node {
+    fn file_type(self) -> FileType {
+        match self.kind {
+            Kind::BlockDevice => FileType::BlockDevice,
+            Kind::CharDevice => FileType::CharacterDevice,
+            _ => FileType::Fifo,
+        }
+    }
+
+    fn number(self) -> Dev {
+        makedev(self.device >> 20, self.device & 0xf_ffff)
+    }
+}
+
+/// Makes a draft; one of the same name is left from an earlier run.
+fn make_draft(
+    directory: &Directory,
+    draft: &DraftName,
+    make: impl Fn(&[u8]) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    match make(draft.as_bytes()) {
+        Err(Errno::EXIST) => {
+            let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
+            make(draft.as_bytes())
+        }
+        other => other,
+    }
+}
+
+/// Gives a draft its name if it is complete, and removes it if that fails.
+fn publish(directory: &Directory, draft: &DraftName, name: &[u8], complete: Result<()>) -> Result<()> {
+    let done = complete.and_then(|()| rename(directory, draft, name));
+    if done.is_err() {
+        let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
+    }
+    done
 }
 
 /// Creates a draft that only we can open. One of the same name is left from an earlier run.
@@ -223,6 +294,20 @@ fn link_fault(errno: Errno, directory: &Directory) -> Error {
             Error::new(ErrorKind::Unsupported, "making the link", "the file system has no symbolic links")
         }
         _ => creation_fault("making the link", errno, &directory.fd),
+    }
+}
+
+fn node_fault(errno: Errno, directory: &Directory) -> Error {
+    match errno {
+        Errno::PERM => {
+            let words = "only root may make device nodes, and not on every file system";
+            Error::new(ErrorKind::PermissionDenied, "making the device node", words)
+        }
+        Errno::OPNOTSUPP => {
+            let words = "the file system has no named pipes or device nodes";
+            Error::new(ErrorKind::Unsupported, "making it", words)
+        }
+        _ => creation_fault("making it", errno, &directory.fd),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `Store`: the files and links of a pack, written straight out of it.
+//! `Store`: the entries of a pack, written straight out of it.
 
 use hakobu_core::endpoint::Outcome;
 use hakobu_core::entry::Kind;
@@ -9,7 +9,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::Shared;
 use super::directories::Directories;
-use super::new_file::Maker;
+use super::new_file::{Maker, Node};
 use crate::local::fault::place;
 use crate::local::metadata;
 
@@ -59,7 +59,7 @@ fn check(pack: &[u8]) -> Result<u64> {
                 ));
             }
             Record::File { content, .. } => content_bytes += content.len() as u64,
-            Record::Symlink { .. } => {}
+            Record::Symlink { .. } | Record::Special { .. } => {}
         }
     }
     Ok(content_bytes)
@@ -139,7 +139,11 @@ impl Run<'_> {
     }
 
     fn entry_in(&mut self, here: &Here, record: &Record<'_>) -> Result<()> {
-        let (Record::File { name, .. } | Record::Symlink { name, .. }) = *record else { return Ok(()) };
+        let (Record::File { name, .. } | Record::Symlink { name, .. } | Record::Special { name, .. }) =
+            *record
+        else {
+            return Ok(());
+        };
         if let Some(error) = &here.blocked {
             return Err(error.clone());
         }
@@ -182,6 +186,10 @@ impl Run<'_> {
             }
             Record::Symlink { name, attributes, replaces, text } => {
                 self.maker.symlink(self.shared, directory, name, attributes, *replaces, text)
+            }
+            Record::Special { name, attributes, replaces, kind, device } => {
+                let node = Node { kind: *kind, device: *device };
+                self.maker.special(self.shared, directory, name, attributes, *replaces, node)
             }
             Record::Directory { .. } => Ok(()),
         }

@@ -1,0 +1,216 @@
+//! What a synchronisation does with entries that only the target has: they are counted while everything else is
+//! brought over, agreed on, and removed by a second run, which looks at both sides again.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::job::{Mode, Removal};
+use hakobu_core::units::format_count;
+
+use crate::request::{CopyRequest, Deletion, DeletionMax};
+use crate::ssh::Prompts;
+use crate::transfer::{Held, Surroundings, Transfer, add_earlier, run_once};
+
+const DELETING: &str = "deleting in";
+
+/// Runs a synchronisation to its end.
+pub(crate) fn run(
+    request: &CopyRequest,
+    deletion: &Deletion,
+    surroundings: &mut Surroundings<'_>,
+) -> Transfer {
+    let mut held = Held::for_more();
+    let counting = CopyRequest { removal: Removal::Count, ..request.clone() };
+    let removing = CopyRequest { removal: Removal::Remove, ..request.clone() };
+    if deletion.first && !request.dry_run {
+        return delete_first((&counting, &removing), deletion, surroundings, &mut held);
+    }
+    let mut done = run_once(&counting, surroundings, &mut held);
+    if !is_wanted(&done, surroundings) {
+        return done;
+    }
+    if let Err(error) = agree(&done, deletion, request.dry_run, surroundings.prompts) {
+        done.summary.fatal = Some(error);
+        return done;
+    }
+    if request.dry_run {
+        return done;
+    }
+    done = next(&removing, surroundings, &mut held, &done);
+    if done.summary.fatal.is_none() && done.summary.counters.entries_in_the_way > 0 {
+        done = next(&copying(request), surroundings, &mut held, &done);
+    }
+    done
+}
+
+/// Brings over what something was in the way of. Where it still is, that is a failure now.
+fn copying(request: &CopyRequest) -> CopyRequest {
+    CopyRequest { removal: Removal::Leave, mode: Mode::Copy, ..request.clone() }
+}
+
+/// Deletes before anything is brought over.
+fn delete_first(
+    (counting, removing): (&CopyRequest, &CopyRequest),
+    deletion: &Deletion,
+    surroundings: &mut Surroundings<'_>,
+    held: &mut Held,
+) -> Transfer {
+    let planning = CopyRequest { dry_run: true, ..counting.clone() };
+    let quiet = Quiet(surroundings.observer);
+    let mut planned = {
+        let cancel = surroundings.cancel.clone();
+        let mut surroundings = Surroundings { prompts: &mut *surroundings.prompts, observer: &quiet, cancel };
+        run_once(&planning, &mut surroundings, held)
+    };
+    let has_extras = planned.summary.counters.entries_only_in_target > 0;
+    if planned.summary.fatal.is_some() {
+        return planned;
+    }
+    if has_extras && !is_wanted(&planned, surroundings) {
+        return run_once(counting, surroundings, held);
+    }
+    if has_extras && let Err(error) = agree(&planned, deletion, false, surroundings.prompts) {
+        planned.summary.fatal = Some(error);
+        return planned;
+    }
+    let mut done = run_once(removing, surroundings, held);
+    if done.summary.fatal.is_none() {
+        done = next(counting, surroundings, held, &done);
+    }
+    if done.summary.fatal.is_none() && done.summary.counters.entries_in_the_way > 0 {
+        return next(&copying(counting), surroundings, held, &done);
+    }
+    done
+}
+
+/// One more run, whose figures are added to those before.
+fn next(
+    request: &CopyRequest,
+    surroundings: &mut Surroundings<'_>,
+    held: &mut Held,
+    before: &Transfer,
+) -> Transfer {
+    let mut done = run_once(request, surroundings, held);
+    add_earlier(&mut done.summary, &before.summary);
+    done.connect = before.connect;
+    let sum = |now: (u64, u64), before: (u64, u64)| {
+        (now.0.saturating_add(before.0), now.1.saturating_add(before.1))
+    };
+    done.wire_bytes = match (done.wire_bytes, before.wire_bytes) {
+        (Some(now), Some(before)) => Some(sum(now, before)),
+        (now, before) => now.or(before),
+    };
+    done
+}
+
+/// Whether there is something to delete, and nothing has gone wrong that speaks against it.
+fn is_wanted(done: &Transfer, surroundings: &Surroundings<'_>) -> bool {
+    let summary = &done.summary;
+    let extras = summary.counters.entries_only_in_target;
+    if extras == 0 || summary.fatal.is_some() || surroundings.cancel.load(Relaxed) {
+        return false;
+    }
+    if summary.counters.entries_failed == 0 {
+        return true;
+    }
+    let mut words = format!("nothing is deleted after failures; {} are only at the target", entries(extras));
+    let in_the_way = summary.counters.entries_in_the_way;
+    if in_the_way > 0 {
+        words.push_str(&format!(", in the way of {}", entries(in_the_way)));
+    }
+    surroundings.observer.event(Event::Notice { words });
+    false
+}
+
+/// Whether so much may go, by the limits and by the user.
+fn agree(done: &Transfer, deletion: &Deletion, only_planned: bool, prompts: &mut dyn Prompts) -> Result<()> {
+    let counters = &done.summary.counters;
+    let (extras, total) = (counters.entries_only_in_target, counters.entries_in_target);
+    let target = done.target.clone().unwrap_or_default();
+    let refused = |words: String| Error::new(ErrorKind::Refused, DELETING, words).at(target.clone());
+    if let Some(words) = beyond_limit(deletion.max, extras, total) {
+        return Err(refused(words));
+    }
+    if deletion.agreed || only_planned {
+        return Ok(());
+    }
+    let place = String::from_utf8_lossy(&target);
+    let mut words = format!("{} of {} are not in the source:", entries(extras), place);
+    for path in &done.summary.only_in_target {
+        words.push_str(&format!("\n  {path}"));
+    }
+    let more = extras.saturating_sub(done.summary.only_in_target.len() as u64);
+    if more > 0 {
+        words.push_str(&format!("\n  and {} more", format_count(more)));
+    }
+    match prompts.may_delete(&words) {
+        Some(true) => Ok(()),
+        Some(false) => Err(refused(format!("{} stay, as you said", entries(extras)))),
+        None => {
+            let words = format!("{} stay, as nobody could be asked; --delete removes them", entries(extras));
+            Err(refused(words))
+        }
+    }
+}
+
+/// Why so many entries may not go, if they may not. `total` is how many the target has.
+fn beyond_limit(max: Option<DeletionMax>, extras: u64, total: u64) -> Option<String> {
+    let of = format!("{} of the {} at the target", format_count(extras), entries(total));
+    match max {
+        Some(DeletionMax::Count(max)) if extras > max => {
+            Some(format!("{of} would go, and --max-delete allows {}; none was deleted", format_count(max)))
+        }
+        Some(DeletionMax::Percent(max)) if u128::from(extras) * 100 > u128::from(total) * u128::from(max) => {
+            Some(format!("{of} would go, and --max-delete allows {max} %; none was deleted"))
+        }
+        None if extras > total / 2 => Some(format!(
+            "{of} would go, more than half; is that the right source? --max-delete {extras} allows it; \
+             none was deleted"
+        )),
+        _ => None,
+    }
+}
+
+fn entries(count: u64) -> String {
+    match count {
+        1 => "1 entry".to_owned(),
+        _ => format!("{} entries", format_count(count)),
+    }
+}
+
+/// Passes on what is no plan.
+struct Quiet<'a>(&'a dyn Observer);
+
+impl Observer for Quiet<'_> {
+    fn event(&self, event: Event) {
+        if !matches!(event, Event::Planned { .. } | Event::Located { .. } | Event::Progress(_)) {
+            self.0.event(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_half_is_too_much_unless_it_is_allowed() {
+        use DeletionMax::{Count, Percent};
+        let cases = [
+            (None, 5, 10, true),
+            (None, 6, 10, false),
+            (None, 1, 1, false),
+            (Some(Count(6)), 6, 10, true),
+            (Some(Count(5)), 6, 10, false),
+            (Some(Count(0)), 1, 10, false),
+            (Some(Percent(60)), 6, 10, true),
+            (Some(Percent(59)), 6, 10, false),
+            (Some(Percent(100)), u64::MAX, u64::MAX, true),
+        ];
+        for (max, extras, total, allowed) in cases {
+            let refusal = beyond_limit(max, extras, total);
+            assert_eq!(refusal.is_none(), allowed, "{max:?} {extras} of {total}: {refusal:?}");
+        }
+    }
+}

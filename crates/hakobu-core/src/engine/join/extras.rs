@@ -1,0 +1,101 @@
+//! Entries that only the target has.
+
+use super::*;
+use crate::engine::node::Doomed;
+use crate::job::Removal;
+
+impl Join<'_> {
+    /// Whether an entry may take the place of one of another kind. What the user named by itself may not: what is in
+    /// its place was looked at before.
+    pub(super) fn makes_way(&self, source: &Metadata) -> bool {
+        let may = self.shared.setup.job.removal != Removal::Leave;
+        may && (self.target_name.is_none() || source.kind == Kind::Directory)
+    }
+
+    /// Whether an entry of the source takes no part. What the user named does.
+    pub(super) fn is_left_out(&mut self, name: &[u8], metadata: &Metadata) -> bool {
+        let Some(filter) = self.shared.filter.as_ref().filter(|_| self.target_name.is_none()) else {
+            return false;
+        };
+        let top_bytes = self.below_top.len();
+        self.below_top.extend_from_slice(name);
+        let left_out = filter.leaves_out(&self.below_top, metadata);
+        self.below_top.truncate(top_bytes);
+        left_out
+    }
+
+    /// Whether a rule protects an entry that only the target has.
+    fn is_protected(&mut self, name: &[u8], kind: Kind) -> bool {
+        let Some(filter) = &self.shared.filter else { return false };
+        let top_bytes = self.below_top.len();
+        self.below_top.extend_from_slice(name);
+        let protected = filter.rules_leave_out(&self.below_top, kind == Kind::Directory);
+        self.below_top.truncate(top_bytes);
+        protected
+    }
+
+    /// Whether this run only removes.
+    pub(super) fn removes(&self) -> bool {
+        self.shared.setup.job.removal == Removal::Remove
+    }
+
+    /// Whether everything is known that the source has here, so that the rest is only at the target.
+    fn is_complete(&self, parts: &[Part]) -> bool {
+        parts.len() == self.node.origins.len() && self.node.origins.iter().all(|origin| origin.only.is_none())
+    }
+
+    pub(super) fn begin_extras(&mut self, parts: &[Part], target: &Listing) {
+        if self.shared.setup.job.removal == Removal::Leave {
+            return;
+        }
+        self.counters.entries_in_target.add(target.len() as u64);
+        if self.is_complete(parts) {
+            self.matched = vec![false; target.len()];
+        }
+    }
+
+    /// Deals with the target's entries that were not found at the source. `matched` is how many were.
+    pub(super) fn end_extras(&mut self, target: &Listing, matched: u64) {
+        if self.shared.setup.job.removal == Removal::Leave {
+            self.counters.entries_only_in_target.add((target.len() as u64).saturating_sub(matched));
+            return;
+        }
+        let matched = std::mem::take(&mut self.matched);
+        for index in matched.iter().enumerate().filter_map(|(index, matched)| (!matched).then_some(index)) {
+            self.extra(target, index);
+        }
+    }
+
+    /// Removes an entry of the target, or counts it and, of a directory, all that is in it.
+    pub(super) fn extra(&mut self, target: &Listing, index: usize) {
+        let path = match self.node.target.join(target.name(index)) {
+            Ok(path) => path,
+            Err(error) => return self.fail(target.name(index), error),
+        };
+        let removed = self.removes();
+        let metadata = target.metadata(index);
+        if self.is_protected(target.name(index), metadata.kind) {
+            self.node.spare();
+            return self.counters.entries_skipped.add(1);
+        }
+        let size_bytes = if metadata.kind == Kind::File { metadata.size_bytes } else { 0 };
+        self.planned("delete", &path, size_bytes);
+        if removed {
+            self.node.touch();
+        } else {
+            self.shared.record.only_in_target(&path);
+        }
+        if metadata.kind == Kind::Directory {
+            let listed = |listing| TargetState::Listed(listing, self.prefetched.clone());
+            let state = self.prefetched.take(&path).map_or(TargetState::Unknown, listed);
+            let doomed = Doomed { removed, kept_names: self.node.kept_names() };
+            let node = Node::doomed(path, self.node, doomed);
+            self.found.directories.push(DirectoryTask { node, target: state });
+        } else if removed {
+            self.node.hold(1);
+            self.found.removals.push(path);
+        } else {
+            self.counters.entries_only_in_target.add(1);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Which entries of a source take part: rules as in `.gitignore`, and limits of size and age.
+//!
+//! The semantics of the rules are those of git (gitignore(5)): the last rule that matches decides, a pattern with a slash
+//! in it is relative to the top, one that ends in a slash is for directories, and nothing within a directory that is
+//! left out takes part.
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::entry::{Kind, Metadata, Time};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The most rules of one run.
+pub const RULES_MAX: usize = 10_000;
+/// The longest rule, in bytes.
+pub const RULE_BYTES_MAX: usize = 4096;
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// A line as in `.gitignore`.
+    pub line: String,
+    /// Where it is from, for people: an option, or a file and the number of the line.
+    pub from: String,
+}
+
+impl Rule {
+    /// Leaves out what matches the pattern.
+    pub fn exclude(pattern: &str, from: String) -> Self {
+        Self { line: literal(pattern), from }
+    }
+
+    /// Takes what matches the pattern back in.
+    pub fn include(pattern: &str, from: String) -> Self {
+        Self { line: format!("!{}", literal(pattern)), from }
+    }
+}
+
+/// A pattern as a line: it begins with nothing that means more there, and keeps its blanks.
+fn literal(pattern: &str) -> String {
+    let mut line = String::with_capacity(pattern.len() + 1);
+    if pattern.starts_with(['#', '!']) {
+        line.push('\\');
+    }
+    let blanks = pattern.len() - pattern.trim_end_matches(' ').len();
+    line.push_str(&pattern[..pattern.len() - blanks]);
+    (0..blanks).for_each(|_| line.push_str("\\ "));
+    line
+}
+
+/// Everything that is asked of entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilterRules {
+    /// Rules, of which the last that matches decides.
+    pub rules: Vec<Rule>,
+    /// Files whose content changed before this are left out.
+    pub newer_than: Option<Time>,
+    /// Files whose content changed at this time or later are left out.
+    pub older_than: Option<Time>,
+    /// Smaller files are left out.
+    pub bytes_min: Option<u64>,
+    /// Larger files are left out.
+    pub bytes_max: Option<u64>,
+}
+
+/// Rules, ready to be asked.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    rules: Option<Gitignore>,
+    limits: FilterRules,
+}
+
+impl Filter {
+    /// None where everything takes part.
+    ///
+    /// # Errors
+    /// `Usage`, naming the rule, for one that is no pattern, and for too many or too long ones.
+    pub fn new(asked: &FilterRules) -> Result<Option<Self>> {
+        if *asked == FilterRules::default() {
+            return Ok(None);
+        }
+        let wrong = |words: String| Error::new(ErrorKind::Usage, "reading the filter rules", words);
+        if asked.rules.len() > RULES_MAX {
+            return Err(wrong(format!("there are more than {RULES_MAX}")));
+        }
+        let mut builder = GitignoreBuilder::new("");
+        builder.allow_unclosed_class(false);
+        for rule in &asked.rules {
+            let Rule { line, from } = rule;
+            if line.len() > RULE_BYTES_MAX {
+                return Err(wrong(format!("{from}: it is longer than {RULE_BYTES_MAX} bytes")));
+            }
+            if line.contains(['\n', '\0']) {
+                return Err(wrong(format!("{from}: a rule is one line")));
+            }
+            builder
+                .add_line(Some(PathBuf::from(from)), line)
+                .map_err(|error| wrong(format!("{from}: `{line}`: {error}")))?;
+        }
+        let rules = builder.build().map_err(|error| wrong(error.to_string()))?;
+        let limits = FilterRules { rules: Vec::new(), ..asked.clone() };
+        Ok(Some(Self { rules: (!rules.is_empty()).then_some(rules), limits }))
+    }
+
+    /// Whether an entry is left out: by a rule, or as a file by a limit. `path` is below the top; what it lies in
+    /// takes part.
+    pub fn leaves_out(&self, path: &[u8], metadata: &Metadata) -> bool {
+        self.rules_leave_out(path, metadata.kind == Kind::Directory) || self.is_beyond(metadata)
+    }
+
+    /// Whether a rule leaves an entry out.
+    pub fn rules_leave_out(&self, path: &[u8], is_directory: bool) -> bool {
+        self.deciding(path, is_directory).is_some_and(|decided| decided.left_out)
+    }
+
+    /// The rule that decides about an entry, of which the directories that it lies in take part.
+    pub fn deciding(&self, path: &[u8], is_directory: bool) -> Option<Decided> {
+        let path = Path::new(OsStr::from_bytes(path));
+        let (glob, left_out) = match self.rules.as_ref()?.matched(path, is_directory) {
+            Match::None => return None,
+            Match::Ignore(glob) => (glob, true),
+            Match::Whitelist(glob) => (glob, false),
+        };
+        let from = glob.from().map(|from| from.to_string_lossy().into_owned()).unwrap_or_default();
+        Some(Decided { left_out, line: glob.original().to_owned(), from })
+    }
+
+    fn is_beyond(&self, metadata: &Metadata) -> bool {
+        let Self { limits, .. } = self;
+        metadata.kind == Kind::File
+            && (limits.bytes_min.is_some_and(|least| metadata.size_bytes < least)
+                || limits.bytes_max.is_some_and(|most| metadata.size_bytes > most)
+                || limits.newer_than.is_some_and(|time| metadata.mtime < time)
+                || limits.older_than.is_some_and(|time| metadata.mtime >= time))
+    }
+
+    /// The limit that leaves a file out, in words.
+    pub fn limit(&self, metadata: &Metadata) -> Option<&'static str> {
+        if !self.is_beyond(metadata) {
+            return None;
+        }
+        let Self { limits, .. } = self;
+        Some(match () {
+            () if limits.bytes_min.is_some_and(|least| metadata.size_bytes < least) => "--min-size",
+            () if limits.bytes_max.is_some_and(|most| metadata.size_bytes > most) => "--max-size",
+            () if limits.newer_than.is_some_and(|time| metadata.mtime < time) => "--newer-than",
+            () => "--older-than",
+        })
+    }
+}
+
+/// The rule that decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// Whether the entry is left out.
+    pub left_out: bool,
+    /// The rule as it was written.
+    pub line: String,
+    /// Where it is from.
+    pub from: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(rules: &[Rule]) -> Filter {
+        Filter::new(&FilterRules { rules: rules.to_vec(), ..FilterRules::default() }).unwrap().unwrap()
+    }
+
+    fn lines(lines: &[&str]) -> Filter {
+        let rule = |line: &&str| Rule { line: (*line).to_owned(), from: "file".to_owned() };
+        filter(&lines.iter().map(rule).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn rules_are_those_of_git() {
+        let filter = lines(&["*.o", "# a comment", "", "!keep.o", "/top", "cache/", "a/**/z", "na me"]);
+        for (path, is_directory, left_out) in [
+            (&b"x.o"[..], false, true),
+            (b"deep/down/x.o", false, true),
+            (b"deep/keep.o", false, false),
+            (b"top", false, true),
+            (b"deep/top", false, false),
+            (b"cache", true, true),
+            (b"deep/cache", true, true),
+            (b"cache", false, false),
+            (b"a/b/c/z", false, true),
+            (b"a/z", false, true),
+            (b"na me", false, true),
+            (b"other", false, false),
+            (b"\xff\xfe.o", false, true),
+            (b"# a comment", false, false),
+        ] {
+            let name = String::from_utf8_lossy(path);
+            assert_eq!(filter.rules_leave_out(path, is_directory), left_out, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_last_rule_decides_and_is_named() {
+        let rules = [
+            Rule::exclude("*", "--exclude".into()),
+            Rule::include("*.c", "--include".into()),
+            Rule { line: "/secret.c".into(), from: "rules:3".into() },
+        ];
+        let filter = filter(&rules);
+        let decided = |path: &[u8]| filter.deciding(path, false).unwrap();
+        assert_eq!((decided(b"x").left_out, &*decided(b"x").from), (true, "--exclude"));
+        assert_eq!((decided(b"x.c").left_out, &*decided(b"x.c").line), (false, "!*.c"));
+        assert_eq!((decided(b"secret.c").left_out, &*decided(b"secret.c").from), (true, "rules:3"));
+    }
+
+    #[test]
+    fn a_pattern_means_what_it_says() {
+        for name in ["#x", "!x", "x  ", " x"] {
+            let filter = filter(&[Rule::exclude(name, String::new())]);
+            assert!(filter.rules_leave_out(name.as_bytes(), false), "{name:?}");
+            assert!(!filter.rules_leave_out(b"x", false), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn limits_are_for_files() {
+        let time = |seconds| Time { seconds, nanoseconds: 0 };
+        let asked = FilterRules {
+            newer_than: Some(time(10)),
+            older_than: Some(time(20)),
+            bytes_min: Some(5),
+            bytes_max: Some(6),
+            ..FilterRules::default()
+        };
+        let filter = Filter::new(&asked).unwrap().unwrap();
+        let metadata = |kind, size_bytes, seconds| Metadata {
+            kind,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            size_bytes,
+            mtime: time(seconds),
+            ctime: time(0),
+            links: 1,
+            sparse: false,
+            device: 0,
+        };
+        for (size_bytes, seconds, limit) in [
+            (5, 10, None),
+            (6, 19, None),
+            (4, 10, Some("--min-size")),
+            (7, 10, Some("--max-size")),
+            (5, 9, Some("--newer-than")),
+            (5, 20, Some("--older-than")),
+        ] {
+            let file = metadata(Kind::File, size_bytes, seconds);
+            assert_eq!(filter.limit(&file), limit);
+            assert_eq!(filter.leaves_out(b"x", &file), limit.is_some());
+            assert!(!filter.leaves_out(b"x", &metadata(Kind::Directory, size_bytes, seconds)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_rule_is_named() {
+        let new = |rule: Rule| Filter::new(&FilterRules { rules: vec![rule], ..FilterRules::default() });
+        let error = new(Rule::exclude("[a", "--exclude".into())).unwrap_err();
+        assert!(error.detail.contains("--exclude: `[a`"), "{error}");
+        assert!(new(Rule::exclude(&"x".repeat(RULE_BYTES_MAX + 1), String::new())).is_err());
+        assert!(new(Rule::exclude("a\nb", String::new())).is_err());
+        assert!(Filter::new(&FilterRules::default()).unwrap().is_none());
+    }
+}

@@ -1,0 +1,84 @@
+//! Removing what the source does not have.
+
+use std::os::unix::ffi::OsStrExt;
+
+use hakobu_core::entry::Kind;
+use hakobu_core::path::{EntryPath, is_draft_name};
+use hakobu_core::{Error, ErrorKind, Result};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
+
+use super::Shared;
+use super::directories::Directories;
+
+use crate::local::fault::fault;
+use crate::local::metadata;
+
+const REMOVING: &str = "removing";
+
+/// Removes one entry; a directory has to be empty but for drafts. What is gone already is removed.
+pub(crate) fn remove(
+    shared: &Shared,
+    directories: &mut Directories,
+    path: &EntryPath,
+    directory: bool,
+    kept_names: u16,
+) -> Result<()> {
+    shared.grant.check_remove(path)?;
+    let Some((parent, name)) = path.split_last() else {
+        return Err(Error::new(ErrorKind::Refused, REMOVING, "the target itself is never removed"));
+    };
+    let kept = path
+        .names()
+        .take(usize::from(kept_names))
+        .try_fold(EntryPath::root(), |path, name| path.join(name))?;
+    let Some(device) = directories.find(shared, &kept)?.map(|directory| directory.device) else {
+        return Ok(());
+    };
+    let Some(parent) = directories.find(shared, &parent)? else { return Ok(()) };
+    if parent.device != device {
+        let words = "another file system is mounted there, which is left alone";
+        return Err(Error::new(ErrorKind::Refused, REMOVING, words));
+    }
+    let removed = match directory {
+        true => remove_directory(&parent.fd, name),
+        false => unlinkat(&parent.fd, name, AtFlags::empty()),
+    };
+    if directory {
+        directories.forget(path);
+    }
+    match removed {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::BUSY) if directory => {
+            Err(Error::new(ErrorKind::Refused, REMOVING, "a file system is mounted on it"))
+        }
+        Err(Errno::ISDIR) => {
+            Err(Error::new(ErrorKind::Conflict, REMOVING, "it has become a directory meanwhile"))
+        }
+        Err(Errno::NOTEMPTY) => {
+            Err(Error::new(ErrorKind::Conflict, REMOVING, "something has been put into it meanwhile"))
+        }
+        Err(errno) => Err(fault(REMOVING, errno)),
+    }
+}
+
+/// Removes a directory in which there may be drafts, which no listing shows.
+fn remove_directory(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+    match unlinkat(parent, name, AtFlags::REMOVEDIR) {
+        Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+        other => return other,
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = openat(parent, name, flags, Mode::empty())?;
+    let drafts: Vec<Vec<u8>> = Dir::read_from(&directory)?
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_bytes().to_vec()))
+        .filter(|name| is_draft_name(name))
+        .collect();
+    for draft in drafts {
+        if metadata::of_name(&directory, &draft).is_ok_and(|found| found.kind == Kind::File) {
+            unlinkat(&directory, std::ffi::OsStr::from_bytes(&draft), AtFlags::empty())?;
+        }
+    }
+    unlinkat(parent, name, AtFlags::REMOVEDIR)
+}

@@ -1,0 +1,176 @@
+//! Entries that only the target has: counted by one run, removed by another.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use hakobu_core::job::Removal;
+use hakobu_testkit::faults::OperationKind::{Apply, List};
+use hakobu_testkit::faults::{Fault, Plan, When};
+
+use crate::bench::{Made, Order, Place};
+use crate::tree::{Numbers, dress, socket, stamp, write};
+use crate::view::{View, assert_same};
+
+fn order(lanes: u16, removal: Removal) -> Order {
+    Order::contents(lanes).job(|job| job.removal = removal)
+}
+
+fn run(place: &Place, order: &Order) -> Made {
+    let made = place.run(order);
+    assert_eq!(made.summary.fatal, None);
+    made
+}
+
+/// Some files and directories, the same for the same seed.
+fn grow(root: &Path, numbers: &mut Numbers, count: usize) {
+    let mut open = vec![root.to_path_buf()];
+    for index in 0..count {
+        let parent = numbers.one_of(&open).clone();
+        // Few names, so that trees have some in common, of another kind as well.
+        let path = parent.join(format!("name-{}", numbers.below(count)));
+        if fs::symlink_metadata(&path).is_ok() {
+            continue;
+        }
+        match numbers.below(4) {
+            0 => {
+                fs::create_dir(&path).unwrap();
+                open.push(path);
+            }
+            1 => symlink(format!("to-{index}"), &path).unwrap(),
+            2 if index % 9 == 0 => write(&path, numbers, 400_000),
+            _ => {
+                let size = numbers.below(300);
+                write(&path, numbers, size);
+            }
+        }
+    }
+    for path in open.iter().rev() {
+        dress(path, numbers);
+    }
+}
+
+#[test]
+fn any_tree_becomes_any_other() {
+    for (round, lanes) in (0..24u64).zip([1, 2, 5].into_iter().cycle()) {
+        let place = Place::new();
+        let numbers = &mut Numbers(round);
+        grow(&place.source(), numbers, 40);
+        grow(&place.target(), numbers, 40);
+        let (source, before) = (place.source_view(), place.target_view());
+        let remote = round % 2 == 0;
+        let go = |removal| {
+            let mut order = order(lanes, removal);
+            order.remote = remote;
+            order.target = Plan::new(round).reorder(8);
+            run(&place, &order)
+        };
+        let counted = go(Removal::Count);
+        assert_eq!(counted.failed_paths(), Vec::<Vec<u8>>::new());
+        let figures = &counted.summary.counters;
+        assert_eq!((figures.entries_deleted, figures.entries_in_target), (0, before.0.len() as u64 - 1));
+        // Nothing is gone yet but what something of another kind took the place of.
+        let after = place.target_view();
+        assert!(before.0.keys().all(|path| after.0.contains_key(path)));
+        let removed = go(Removal::Remove);
+        let extras = figures.entries_only_in_target;
+        assert_eq!(removed.summary.counters.entries_deleted, extras, "round {round}");
+        assert_eq!(removed.summary.counters.entries_only_in_target, 0);
+        let in_the_way = removed.summary.counters.entries_in_the_way;
+        assert_eq!(in_the_way, figures.entries_in_the_way);
+        // Nothing was brought over by the way.
+        assert_eq!(removed.summary.counters.target_written_bytes, 0);
+        if in_the_way > 0 {
+            go(Removal::Leave);
+        }
+        assert_same(&source, &place.target_view());
+        let again = go(Removal::Remove);
+        assert!(again.writes().is_empty(), "round {round}: {:?}", again.writes());
+    }
+}
+
+#[test]
+fn a_copy_counts_what_only_the_target_has_and_leaves_it() {
+    let place = Place::new();
+    fs::create_dir_all(place.target().join("old/deep")).unwrap();
+    fs::write(place.target().join("old/deep/file"), "x").unwrap();
+    let made = run(&place, &Order::contents(2));
+    let figures = &made.summary.counters;
+    assert_eq!((figures.entries_only_in_target, figures.entries_deleted), (1, 0));
+    let counted = run(&place, &order(2, Removal::Count));
+    assert_eq!(counted.summary.counters.entries_only_in_target, 3);
+    let examples: Vec<_> = counted.summary.only_in_target.iter().map(ToString::to_string).collect();
+    assert_eq!(examples, ["old", "old/deep", "old/deep/file"]);
+    assert!(place.target().join("old/deep/file").exists());
+}
+
+#[test]
+fn what_the_source_has_of_any_kind_stays() {
+    let place = Place::new();
+    fs::write(place.target().join("socket"), "kept").unwrap();
+    socket(&place.source().join("socket"));
+    let made = run(&place, &order(2, Removal::Remove));
+    assert_eq!(made.summary.counters.entries_deleted, 0);
+    assert_eq!(fs::read(place.target().join("socket")).unwrap(), b"kept");
+}
+
+#[test]
+fn nothing_goes_where_the_source_could_not_be_listed() {
+    let place = Place::new();
+    for name in ["a", "b"] {
+        fs::create_dir(place.source().join(name)).unwrap();
+        fs::create_dir(place.target().join(name)).unwrap();
+        fs::write(place.target().join(name).join("old"), "x").unwrap();
+    }
+    // The second directory that is listed is one of these.
+    let broken = Plan::new(1).on(List, When::Nth(2), Fault::OneEntry(hakobu_core::error::ErrorKind::Io));
+    let made = place.run(&order(1, Removal::Remove).source(broken));
+    assert_eq!(made.summary.counters.entries_failed, 1, "{:?}", made.summary.failures);
+    assert_eq!(made.summary.counters.entries_deleted, 1);
+    let left = ["a", "b"].iter().filter(|name| place.target().join(name).join("old").exists()).count();
+    assert_eq!(left, 1);
+}
+
+#[test]
+fn what_cannot_be_removed_is_told_once_and_counted_as_left() {
+    let place = Place::new();
+    fs::create_dir_all(place.target().join("old/deep")).unwrap();
+    fs::write(place.target().join("old/deep/file"), "x").unwrap();
+    fs::write(place.target().join("old/other"), "x").unwrap();
+    stamp(&place.target(), 1, 1);
+    stamp(&place.source(), 1, 1);
+    // The first to be removed is the one that is met first.
+    let broken = Plan::new(1).on(
+        Apply,
+        When::Nth(1),
+        Fault::OneEntry(hakobu_core::error::ErrorKind::PermissionDenied),
+    );
+    let made = place.run(&order(1, Removal::Remove).target(broken));
+    let figures = &made.summary.counters;
+    let left = View::of(&place.target()).0.len() as u64 - 1;
+    assert_eq!((figures.entries_only_in_target, figures.entries_deleted), (left, 4 - left));
+    assert_eq!(made.failed_paths().len(), 1, "{:?}", made.summary.failures);
+    assert!(left > 0);
+}
+
+#[test]
+fn a_plan_names_everything_and_changes_nothing() {
+    use hakobu_core::event::Event;
+    let place = Place::new();
+    fs::create_dir_all(place.target().join("old")).unwrap();
+    fs::write(place.target().join("old/file"), "x").unwrap();
+    let before = place.target_view();
+    let made = run(&place, &order(2, Removal::Count).job(|job| job.dry_run = true));
+    let mut planned: Vec<_> = made
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Planned { action, path, .. } => Some((action.clone(), path.clone())),
+            _ => None,
+        })
+        .collect();
+    planned.sort();
+    let delete = |path: &str| ("delete".into(), path.as_bytes().to_vec());
+    assert_eq!(planned, [delete("old"), delete("old/file")]);
+    assert_same(&before, &place.target_view());
+}

@@ -1,0 +1,88 @@
+//! The verb `explain`: which filter rule decides about one entry.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+use hakobu_core::entry::{Kind, Time};
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::filter::Filter;
+use hakobu_core::path::lossy;
+use hakobu_endpoints::local::describe_entry;
+
+use crate::cli::ExplainArguments;
+use crate::{exit, output, settings};
+
+/// It does not take part.
+const LEFT_OUT: u8 = 3;
+
+/// Says which rule decides; returns the exit code.
+pub fn explain(typed: &ExplainArguments) -> u8 {
+    match verdict(typed) {
+        Ok((words, left_out)) => match output::print(words.as_bytes()) {
+            0 if left_out => LEFT_OUT,
+            code => code,
+        },
+        Err(errors) => exit::errors(&errors),
+    }
+}
+
+fn verdict(typed: &ExplainArguments) -> std::result::Result<(String, bool), Vec<Error>> {
+    let rules = settings::filter(&typed.filter)?;
+    let decided = Filter::new(&rules).and_then(|filter| decide(filter.as_ref(), typed));
+    decided.map_err(|error| vec![error])
+}
+
+/// Goes down to the entry: a directory that is left out takes along what it holds.
+fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, bool)> {
+    let path = below(Path::new(&typed.path), &typed.source)?;
+    let shown = lossy(path);
+    let Some(filter) = filter else {
+        return Ok((format!("{shown} takes part: there are no rules\n"), false));
+    };
+    let ends = (0..path.len()).filter(|at| path[*at] == b'/').chain([path.len()]);
+    let mut taken_in = None;
+    for end in ends {
+        let part = &path[..end];
+        let metadata = describe_entry(&typed.source.join(std::ffi::OsStr::from_bytes(part)))?;
+        let decided = filter.deciding(part, metadata.kind == Kind::Directory);
+        let above =
+            if end < path.len() { format!("it lies in {}, which ", lossy(part)) } else { String::new() };
+        match decided {
+            Some(decided) if decided.left_out => {
+                let words =
+                    format!("{shown} is left out: {above}matches `{}` ({})\n", decided.line, decided.from);
+                return Ok((words, true));
+            }
+            decided if end == path.len() => taken_in = decided,
+            _ => {}
+        }
+        if let Some(limit) = filter.limit(&metadata) {
+            let Time { seconds, .. } = metadata.mtime;
+            let size_bytes = metadata.size_bytes;
+            let words =
+                format!("{shown} is left out: {limit}, as it has {size_bytes} bytes of {}\n", date(seconds));
+            return Ok((words, true));
+        }
+    }
+    let why = match taken_in {
+        Some(rule) => format!("it matches `{}` ({})", rule.line, rule.from),
+        None => "no rule leaves it out".to_owned(),
+    };
+    Ok((format!("{shown} takes part: {why}\n"), false))
+}
+
+fn date(seconds: i64) -> String {
+    jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
+}
+
+/// The entry's path below the source, which may be in front of it.
+fn below<'a>(path: &'a Path, source: &Path) -> Result<&'a [u8]> {
+    let below = path.strip_prefix(source).unwrap_or(path);
+    let plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+    if !plain || below.as_os_str().is_empty() {
+        let words = "name an entry below SOURCE, such as dir/file";
+        return Err(Error::new(ErrorKind::Usage, "explaining", words).at(path.as_os_str().as_bytes()));
+    }
+    let bytes = below.as_os_str().as_bytes();
+    Ok(bytes.strip_suffix(b"/").unwrap_or(bytes))
+}

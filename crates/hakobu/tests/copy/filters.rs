@@ -1,0 +1,163 @@
+//! Rules and limits that leave entries out, and what becomes of these at the target.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use crate::program::*;
+
+/// A small tree, and a place to bring it to.
+struct Pair {
+    place: tempfile::TempDir,
+    source: PathBuf,
+    target: PathBuf,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let place = place();
+        let (source, target) = (place.path().join("source"), place.path().join("target"));
+        for name in ["src/main.c", "src/main.o", "src/deep/x.o", "cache/a/b", "keep.o", "notes"] {
+            let path = source.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, name).unwrap();
+        }
+        Self { place, source, target }
+    }
+
+    fn typed(&self) -> [OsString; 2] {
+        [contents(&self.source), self.target.clone().into()]
+    }
+}
+
+/// The files below a directory.
+fn files(root: &Path) -> Vec<String> {
+    let output = Command::new("find").arg(root).args(["-type", "f", "-printf", "%P\n"]).output().unwrap();
+    let mut files: Vec<_> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+    files.sort();
+    files
+}
+
+const RULES: &str = "--exclude *.o --include /keep.o --exclude cache/";
+
+#[test]
+fn rules_hold_here_in_a_push_in_a_pull_and_for_named_directories() {
+    let host = Host::up();
+    let expected = ["keep.o", "notes", "src/main.c"];
+    for way in 0..4 {
+        let pair = Pair::new();
+        let (typed, landed) = match way {
+            0 => (pair.typed(), pair.target.clone()),
+            1 => ([contents(&pair.source), host.at(&pair.target)], pair.target.clone()),
+            2 => ([contents(host.at(&pair.source)), pair.target.clone().into()], pair.target.clone()),
+            // Rules are relative to the directory that was named.
+            _ => ([pair.source.clone().into(), pair.target.clone().into()], pair.target.join("source")),
+        };
+        let ran = Copy::new().to(&host).options(RULES).args(&typed).run_to(0);
+        assert_eq!(files(&landed), expected, "{way}");
+        assert!(!landed.join("cache").exists() && landed.join("src/deep").is_dir());
+        // main.o, x.o and cache; what is in cache was not even looked at.
+        assert_eq!(ran.entries("skipped"), 3, "{:#}", ran.report);
+        let again = Copy::new().to(&host).options(RULES).args(&typed).run_to(0);
+        assert_eq!(again.entries("created") + again.entries("attributes_only"), 0);
+    }
+}
+
+#[test]
+fn rules_of_a_file_and_limits() {
+    let pair = Pair::new();
+    let rules = pair.place.path().join("rules");
+    fs::write(&rules, "# objects\n*.o\n!keep.o\n").unwrap();
+    let old = SystemTime::now() - Duration::from_secs(10 * 86_400);
+    let stamp = |name: &str| {
+        fs::File::options().write(true).open(pair.source.join(name)).unwrap().set_modified(old).unwrap();
+    };
+    stamp("notes");
+    file(&pair.source.join("large"), 3_000_000);
+    let run = |options: &str| {
+        let _ = fs::remove_dir_all(&pair.target);
+        Copy::new().options(options).args(pair.typed()).run_to(0);
+        files(&pair.target)
+    };
+    let file = format!("--filter-file {}", rules.display());
+    assert_eq!(run(&format!("{file} --max-size 1MB")), ["cache/a/b", "keep.o", "notes", "src/main.c"]);
+    assert_eq!(
+        run(&format!("{file} --newer-than 7d --exclude large")),
+        ["cache/a/b", "keep.o", "src/main.c"]
+    );
+    assert_eq!(run("--older-than 7d"), ["notes"]);
+    assert_eq!(run("--min-size 1MB"), ["large"]);
+}
+
+#[test]
+fn what_is_left_out_is_not_removed_either() {
+    let pair = Pair::new();
+    Copy::new().args(pair.typed()).run_to(0);
+    for name in ["old/x.o", "old/deep/text", "gone/text"] {
+        let path = pair.target.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+    fs::remove_file(pair.source.join("src/main.c")).unwrap();
+    fs::remove_file(pair.source.join("src/main.o")).unwrap();
+    let ran = Copy::sync().options("--delete --exclude *.o").args(pair.typed()).run_to(0);
+    // main.c, old/deep with its text, gone with its text; old holds something that stays.
+    assert_eq!(ran.entries("deleted"), 5, "{:#}", ran.report);
+    assert_eq!(
+        files(&pair.target),
+        ["cache/a/b", "keep.o", "notes", "old/x.o", "src/deep/x.o", "src/main.o"]
+    );
+    // And it says so only once: there is nothing left to do.
+    let again = Copy::sync().options("--exclude *.o").args(pair.typed()).run_to(0);
+    assert_eq!((again.entries("deleted"), again.entries("only_in_target")), (0, 0), "{:#}", again.report);
+}
+
+#[test]
+fn rules_that_are_none_are_refused() {
+    let pair = Pair::new();
+    for (options, words) in [
+        ("--exclude [a", "`[a`"),
+        ("--filter-file /nothing/here", "/nothing/here"),
+        ("--newer-than soon", "2026-11-01"),
+        ("--max-size many", "--max-size"),
+    ] {
+        let ran = Copy::new().options(options).args(pair.typed()).run();
+        assert!(matches!(ran.code, Some(1 | 2)), "{options}: {:?}", ran.code);
+        ran.says(&[words]);
+        assert!(!pair.target.exists());
+    }
+}
+
+#[test]
+fn explain_names_the_rule() {
+    let pair = Pair::new();
+    let explain = |path: &str, options: &str| {
+        let output = Command::new(HAKOBU)
+            .args(["explain", path])
+            .arg(&pair.source)
+            .args(options.split_whitespace())
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout) + &text(output.stderr))
+    };
+    for (path, code, words) in [
+        ("src/main.o", 3, "src/main.o is left out: matches `*.o` (--exclude)"),
+        ("keep.o", 0, "keep.o takes part: it matches `!/keep.o` (--include)"),
+        ("notes", 0, "notes takes part: no rule leaves it out"),
+        ("cache/a/b", 3, "cache/a/b is left out: it lies in cache, which matches `cache/` (--exclude)"),
+        ("missing", 1, "missing"),
+        ("../out", 2, "below SOURCE"),
+    ] {
+        let (found, said) = explain(path, RULES);
+        assert_eq!(found, code, "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+    let (code, said) = explain("notes", "--min-size 1GB");
+    assert!(code == 3 && said.contains("--min-size, as it has 5 bytes"), "{said}");
+    let whole = pair.source.join("notes");
+    let (code, said) = explain(whole.to_str().unwrap(), "");
+    assert!(code == 0 && said.contains("there are no rules"), "{said}");
+}

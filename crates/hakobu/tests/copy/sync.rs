@@ -1,0 +1,240 @@
+//! `hakobu sync` of trees: the target becomes equal, and what goes has been agreed to.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use hakobu_testkit::sshd::SshdOptions;
+use hakobu_testkit::sshd::{Shell, Sudo, User, no_root};
+
+use crate::program::*;
+
+/// A tree, and an older copy of it with more in it.
+struct Pair {
+    place: tempfile::TempDir,
+    source: PathBuf,
+    target: PathBuf,
+}
+
+/// How many entries the target has too many.
+const EXTRAS: u64 = 5;
+
+impl Pair {
+    fn new() -> Self {
+        let place = place();
+        let (source, target) = (place.path().join("source"), place.path().join("target"));
+        tree(&source);
+        Copy::new().arg(contents(&source)).arg(&target).run_to(0);
+        fs::create_dir_all(target.join("old/deep")).unwrap();
+        for name in ["old/deep/one", "old/two", "three"] {
+            file(&target.join(name), 1000);
+        }
+        Self { place, source, target }
+    }
+
+    fn here(&self) -> [OsString; 2] {
+        [contents(&self.source), self.target.clone().into()]
+    }
+
+    fn has_extras(&self) -> bool {
+        ["old/deep/one", "old/two", "three"].iter().all(|name| self.target.join(name).exists())
+    }
+}
+
+#[test]
+fn here_pushed_and_pulled_the_target_becomes_equal() {
+    let host = Host::up();
+    for way in 0..3 {
+        let pair = Pair::new();
+        let typed = match way {
+            0 => pair.here(),
+            1 => [contents(&pair.source), host.at(&pair.target)],
+            _ => [contents(host.at(&pair.source)), pair.target.clone().into()],
+        };
+        file(&pair.source.join("new"), 5000);
+        let ran = Copy::sync().to(&host).options("--delete").args(&typed).run_to(0);
+        assert_eq!((ran.entries("deleted"), ran.entries("created")), (EXTRAS, 1), "{:#}", ran.report);
+        assert_eq!(ran.entries("only_in_target"), 0);
+        assert_eq!(
+            ran.entries("scanned"),
+            ran.entries("created") + ran.entries("unchanged"),
+            "{:#}",
+            ran.report
+        );
+        assert_same(&pair.source, &pair.target);
+        let again = Copy::sync().to(&host).args(&typed).run_to(0);
+        assert_eq!((again.entries("deleted"), again.entries("only_in_target")), (0, 0));
+        assert_eq!(again.entries("unchanged"), again.entries("scanned"), "{:#}", again.report);
+    }
+    host.wait_for_no_agent();
+}
+
+#[test]
+fn nothing_goes_without_leave() {
+    let pair = Pair::new();
+    file(&pair.source.join("new"), 5000);
+    let ran = Copy::verb(alone(), "sync").args(pair.here()).run_to(6);
+    ran.says(&["5 entries stay", "--delete removes them"]);
+    assert_eq!(ran.report["outcome"], "refused");
+    // The rest has been done.
+    assert_eq!((ran.entries("created"), ran.entries("only_in_target")), (1, EXTRAS));
+    assert!(pair.has_extras() && pair.target.join("new").exists());
+    let ran = Copy::new().options("--delete").args(pair.here()).run_to(2);
+    ran.says(&["hakobu sync"]);
+    assert!(pair.has_extras());
+}
+
+/// Without a terminal to ask on.
+fn alone() -> Command {
+    let mut command = Command::new("setsid");
+    command.args(["--wait", HAKOBU]);
+    command
+}
+
+#[test]
+fn a_plan_says_what_would_go() {
+    let pair = Pair::new();
+    let ran = Copy::sync().options("-n").args(pair.here()).run_to(0);
+    let planned =
+        ran.events.iter().filter(|event| event["event"] == "planned" && event["action"] == "delete");
+    let mut paths: Vec<_> = planned.map(|event| event["path"].as_str().unwrap().to_owned()).collect();
+    paths.sort();
+    assert_eq!(paths, ["old", "old/deep", "old/deep/one", "old/two", "three"]);
+    assert!(pair.has_extras());
+    assert_eq!((ran.entries("deleted"), ran.entries("only_in_target")), (0, EXTRAS));
+    let ran = Copy::sync().options("-n --max-delete 4").args(pair.here()).run_to(6);
+    ran.says(&["--max-delete allows 4"]);
+}
+
+#[test]
+fn more_than_was_allowed_is_refused_as_a_whole() {
+    let pair = Pair::new();
+    for limit in ["4", "0", "1%"] {
+        let ran = Copy::sync().options(&format!("--delete --max-delete {limit}")).args(pair.here()).run_to(6);
+        ran.says(&["would go", "none was deleted"]);
+        assert!(pair.has_extras());
+    }
+    for wrong in ["101%", "-1", "many", "%"] {
+        Copy::sync().options("--delete").arg(format!("--max-delete={wrong}")).args(pair.here()).run_to(2);
+    }
+    // A source that is not what it was, such as a file system that is not mounted.
+    let empty = pair.place.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let typed = [contents(&empty), pair.target.clone().into()];
+    let ran = Copy::sync().options("--delete").args(&typed).run_to(6);
+    ran.says(&["more than half", "is that the right source?"]);
+    assert!(pair.has_extras() && fs::read_dir(&pair.target).unwrap().count() > 5);
+    Copy::sync().options("--delete --max-delete 100%").args(&typed).run_to(0);
+    assert_same(&empty, &pair.target);
+}
+
+#[test]
+fn after_a_failure_nothing_goes() {
+    if no_root() {
+        return;
+    }
+    let pair = Pair::new();
+    let user = User::create(Shell::Bash, &Sudo::Refused).unwrap();
+    let bin = crate::agents::bin();
+    let host = Host::with(&SshdOptions {
+        login: Some(user.name().to_owned()),
+        path_dirs: vec![bin.path().to_owned()],
+        ..SshdOptions::default()
+    });
+    // What is there anybody may read.
+    let opened = Command::new("chmod").args(["-R", "a+rX"]).arg(&pair.source).status().unwrap();
+    assert!(opened.success());
+    let secret = pair.source.join("secret");
+    file(&secret, 10);
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o000)).unwrap();
+    let typed = [contents(host.at(&pair.source)), pair.target.clone().into()];
+    let ran = Copy::sync().to(&host).options("--delete").args(&typed).run_to(3);
+    ran.says(&["nothing is deleted after failures"]);
+    assert!(pair.has_extras());
+    assert_eq!(ran.entries("deleted"), 0);
+    fs::remove_file(&secret).unwrap();
+    Copy::sync().to(&host).options("--delete").args(&typed).run_to(0);
+    assert!(!pair.target.join("three").exists() && !pair.target.join("old").exists());
+}
+
+#[test]
+fn one_kind_takes_the_place_of_another() {
+    let host = Host::up();
+    for (options, far) in [("--delete", false), ("--delete", true), ("--delete-during", false)] {
+        let pair = Pair::new();
+        fs::create_dir(pair.target.join("becomes a file")).unwrap();
+        file(&pair.target.join("becomes a file/within"), 10);
+        file(&pair.source.join("becomes a file"), 3000);
+        file(&pair.target.join("becomes a directory"), 10);
+        fs::create_dir(pair.source.join("becomes a directory")).unwrap();
+        file(&pair.source.join("becomes a directory/within"), 400_000);
+        let target = if far { host.at(&pair.target) } else { pair.target.clone().into() };
+        // A copy removes nothing.
+        let ran = Copy::new().to(&host).arg(contents(&pair.source)).arg(&target).run_to(3);
+        assert_eq!(ran.failures().len(), 2, "{:#}", ran.report);
+        let ran = Copy::sync().to(&host).options(options).arg(contents(&pair.source)).arg(&target).run_to(0);
+        assert_same(&pair.source, &pair.target);
+        assert_eq!(ran.entries("deleted"), EXTRAS + 2, "{:#}", ran.report);
+    }
+}
+
+#[test]
+fn before_anything_is_brought_over() {
+    let pair = Pair::new();
+    // There is room for one of them only.
+    let small = crate::changes::Small::mount(&pair.place.path().join("small"), "size=8m");
+    let (source, target) = (pair.place.path().join("big"), small.0.join("target"));
+    fs::create_dir_all(&target).unwrap();
+    fs::create_dir(&source).unwrap();
+    for index in 0..9 {
+        file(&source.join(format!("small {index}")), 10);
+    }
+    Copy::new().arg(contents(&source)).arg(&target).run_to(0);
+    file(&target.join("old"), 5_000_000);
+    file(&source.join("new"), 5_000_000);
+    let typed = [contents(&source), target.clone().into()];
+    let ran = Copy::sync().options("--delete").args(&typed).run_to(1);
+    ran.says(&["what to do: free space at the target"]);
+    assert!(target.join("old").exists());
+    let ran = Copy::sync().options("--delete-during").args(&typed).run_to(0);
+    assert_eq!((ran.entries("deleted"), ran.entries("created")), (1, 1), "{:#}", ran.report);
+    assert_same(&source, &target);
+}
+
+/// What it shows and is answered on a terminal, and its exit code.
+fn asked(pair: &Pair, answer: &str) -> (i32, String) {
+    let [from, to] = pair.here().map(|typed| typed.into_string().unwrap());
+    let line = format!("exec {HAKOBU} sync '{from}' '{to}'");
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--echo", "never", "--command", &line, "/dev/null"]);
+    script.env("TERM", "dumb").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = script.spawn().unwrap();
+    let mut shown = String::new();
+    while !shown.contains("yes or no: ") {
+        let mut byte = [0];
+        child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+        shown.push(char::from(byte[0]));
+    }
+    writeln!(child.stdin.as_mut().unwrap(), "{answer}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    shown.push_str(&String::from_utf8_lossy(&output.stdout));
+    (output.status.code().unwrap(), shown)
+}
+
+#[test]
+fn on_a_terminal_it_is_asked() {
+    let pair = Pair::new();
+    for no in ["no", "", "y", "yess"] {
+        let (code, shown) = asked(&pair, no);
+        assert_eq!(code, 6, "{shown}");
+        assert!(shown.contains("5 entries of ") && shown.contains("\n  old/deep/one"), "{shown}");
+        assert!(pair.has_extras());
+    }
+    let (code, shown) = asked(&pair, "yes");
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("5 deleted"), "{shown}");
+    assert_same(&pair.source, &pair.target);
+}
