@@ -22,9 +22,8 @@ pub(crate) fn run(
 ) -> Transfer {
     let mut held = Held::for_more();
     let counting = CopyRequest { removal: Removal::Count, ..request.clone() };
-    let removing = CopyRequest { removal: Removal::Remove, ..request.clone() };
     if deletion.first && !request.dry_run {
-        return delete_first((&counting, &removing), deletion, surroundings, &mut held);
+        return delete_first(&counting, deletion, surroundings, &mut held);
     }
     let mut done = run_once(&counting, surroundings, &mut held);
     if !is_wanted(&done, surroundings) {
@@ -37,11 +36,17 @@ pub(crate) fn run(
     if request.dry_run {
         return done;
     }
-    done = next(&removing, surroundings, &mut held, &done);
+    done = next(&removing(request, &done), surroundings, &mut held, &done);
     if done.summary.fatal.is_none() && done.summary.counters.entries_in_the_way > 0 {
         done = next(&copying(request), surroundings, &mut held, &done);
     }
     done
+}
+
+/// Removes what was agreed to, and not more.
+fn removing(request: &CopyRequest, counted: &Transfer) -> CopyRequest {
+    let removals_max = counted.summary.counters.entries_only_in_target;
+    CopyRequest { removal: Removal::Remove, removals_max, dry_run: false, ..request.clone() }
 }
 
 /// Brings over what something was in the way of. Where it still is, that is a failure now.
@@ -51,7 +56,7 @@ fn copying(request: &CopyRequest) -> CopyRequest {
 
 /// Deletes before anything is brought over.
 fn delete_first(
-    (counting, removing): (&CopyRequest, &CopyRequest),
+    counting: &CopyRequest,
     deletion: &Deletion,
     surroundings: &mut Surroundings<'_>,
     held: &mut Held,
@@ -74,7 +79,7 @@ fn delete_first(
         planned.summary.fatal = Some(error);
         return planned;
     }
-    let mut done = run_once(removing, surroundings, held);
+    let mut done = run_once(&removing(counting, &planned), surroundings, held);
     if done.summary.fatal.is_none() {
         done = next(counting, surroundings, held, &done);
     }

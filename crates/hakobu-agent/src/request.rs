@@ -68,8 +68,10 @@ pub struct CopyRequest {
     pub allow: Allow,
     /// What `sync` does with entries that only the target has.
     pub deletion: Option<Deletion>,
-    /// What the run at hand does with them.
+    /// What the run at hand does with them, and how many it may remove.
     pub removal: Removal,
+    /// See [`Job::removals_max`](hakobu_core::job::Job).
+    pub removals_max: u64,
     /// Go on where the source cannot be read, with zeros in the place of that.
     pub skip_unreadable: bool,
     /// Nobody waits for it: a first login that fails is tried again like a connection that was lost,
@@ -106,6 +108,7 @@ impl Default for CopyRequest {
             allow: Allow::default(),
             deletion: None,
             removal: Removal::Leave,
+            removals_max: 0,
             skip_unreadable: false,
             unattended: false,
         }

@@ -453,6 +453,7 @@ impl Attempt<'_, '_> {
             skip_unreadable: self.request.skip_unreadable,
             live: self.request.live,
             removal: self.request.removal,
+            removals_max: self.request.removals_max,
             filter: self.request.filter.clone(),
         }
     }

@@ -91,6 +91,8 @@ pub struct Job {
     pub skip_unreadable: bool,
     /// What is done with entries that only the target has.
     pub removal: Removal,
+    /// How many entries may be removed: so many were agreed to. The run ends before one more goes.
+    pub removals_max: u64,
     /// Which entries take part. What is left out is neither brought over nor removed.
     pub filter: FilterRules,
 }

@@ -12,7 +12,7 @@ mod node;
 mod queue;
 mod record;
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -65,6 +65,8 @@ struct Shared<'a> {
     setup: &'a Setup<'a>,
     queue: Queue,
     record: Record,
+    /// How many entries were found to be removed.
+    removals: AtomicU64,
     /// Which entries take part, if not all do.
     filter: Option<Filter>,
     /// Sharing blocks was tried and cannot be done between these ends.
@@ -84,8 +86,8 @@ pub fn run(setup: &Setup<'_>) -> Summary {
             return record.into_summary(setup.clock.now_ns());
         }
     };
-    let (queue, cannot_clone) = (Queue::new(), AtomicBool::new(false));
-    let shared = Shared { setup, queue, record, filter, cannot_clone };
+    let (queue, removals, cannot_clone) = (Queue::new(), AtomicU64::new(0), AtomicBool::new(false));
+    let shared = Shared { setup, queue, record, removals, filter, cannot_clone };
     std::thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();
         for index in 0..lanes {
@@ -167,6 +169,18 @@ impl Shared<'_> {
     /// Whether entries that are left alone have to be looked at for what an earlier run lost.
     fn must_examine(&self) -> bool {
         self.setup.job.require.iter().any(|kind| matches!(kind, LossKind::Acl | LossKind::Xattr))
+    }
+
+    /// Whether one more entry may be removed. If not, the run ends.
+    fn may_remove(&self) -> bool {
+        let max = self.setup.job.removals_max;
+        if self.removals.fetch_add(1, Relaxed) < max {
+            return true;
+        }
+        let words =
+            format!("more than the {max} entries that were agreed to would go; run it again to see which");
+        self.stop(Error::new(ErrorKind::Refused, "deleting", words));
+        false
     }
 
     /// Stops all lanes because of `error`; the first one counts.

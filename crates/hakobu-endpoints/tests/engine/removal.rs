@@ -13,7 +13,7 @@ use crate::tree::{Numbers, dress, socket, stamp, write};
 use crate::view::{View, assert_same};
 
 fn order(lanes: u16, removal: Removal) -> Order {
-    Order::contents(lanes).job(|job| job.removal = removal)
+    Order::contents(lanes).job(|job| (job.removal, job.removals_max) = (removal, u64::MAX))
 }
 
 fn run(place: &Place, order: &Order) -> Made {
@@ -151,6 +151,27 @@ fn what_cannot_be_removed_is_told_once_and_counted_as_left() {
     assert_eq!((figures.entries_only_in_target, figures.entries_deleted), (left, 4 - left));
     assert_eq!(made.failed_paths().len(), 1, "{:?}", made.summary.failures);
     assert!(left > 0);
+}
+
+/// The source is not what it was when it was agreed to: it is not mounted any more, say.
+#[test]
+fn no_more_goes_than_was_agreed_to() {
+    for lanes in [1, 5] {
+        let place = Place::new();
+        for directory in 0..9 {
+            let directory = place.target().join(format!("old-{directory}"));
+            fs::create_dir(&directory).unwrap();
+            (0..9).for_each(|file| fs::write(directory.join(file.to_string()), "x").unwrap());
+        }
+        let before = place.target_view().0.len() as u64;
+        let made = place.run(&order(lanes, Removal::Remove).job(|job| job.removals_max = 3));
+        let fatal = made.summary.fatal.unwrap();
+        assert!(
+            fatal.kind == hakobu_core::error::ErrorKind::Refused && fatal.detail.contains("the 3 entries")
+        );
+        let gone = before - place.target_view().0.len() as u64;
+        assert!(gone <= 3, "{gone}");
+    }
 }
 
 #[test]

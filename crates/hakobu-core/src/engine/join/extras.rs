@@ -81,6 +81,10 @@ impl Join<'_> {
         let size_bytes = if metadata.kind == Kind::File { metadata.size_bytes } else { 0 };
         self.planned("delete", &path, size_bytes);
         if removed {
+            // What has changed since it was agreed to, such as a source that is not mounted any more, must not go on.
+            if !self.shared.may_remove() {
+                return;
+            }
             self.node.touch();
         } else {
             self.shared.record.only_in_target(&path);
