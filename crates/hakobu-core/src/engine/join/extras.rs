@@ -82,7 +82,8 @@ impl Join<'_> {
         self.planned("delete", &path, size_bytes);
         if removed {
             // What has changed since it was agreed to, such as a source that is not mounted any more, must not go on.
-            if !self.shared.may_remove() {
+            // Directories are counted when they go, as a rule may spare something in them.
+            if metadata.kind != Kind::Directory && !self.shared.may_remove() {
                 return;
             }
             self.node.touch();

@@ -200,6 +200,9 @@ impl Worker<'_> {
             let (mut settled, mut changes) = (Vec::with_capacity(nodes.len()), Vec::new());
             for node in nodes {
                 if let Some(change) = node.change() {
+                    if node.is_doomed() && !self.shared.may_remove() {
+                        return Ok(());
+                    }
                     settled.push(node.clone());
                     changes.push(change);
                 } else {
