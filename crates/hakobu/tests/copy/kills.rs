@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use hakobu_testkit::link::{Link, LinkSettings};
@@ -206,15 +207,15 @@ fn ctrl_c_on_a_terminal() {
 fn ctrl_c_here() {
     let place = place();
     let (source, target) = (file(&place.path().join("source"), 2 << 30), place.path().join("target"));
-    let copy = || Copy::new().options("--verify wire").arg(&source).arg(&target);
-    let mut running = copy().start();
+    let by = |command| Copy::by(command).options("--verify wire").arg(&source).arg(&target);
+    let mut running = by(stopped()).start();
     running.crawl_until_under_way();
     running.signal(Signal::INT);
     running.signal(Signal::CONT);
     let ran = running.end();
     assert_eq!(ran.code, Some(130), "{}", ran.err);
     ran.says(&["to go on: "]);
-    assert_goes_on_here(&source, &target, copy());
+    assert_goes_on_here(&source, &target, by(Command::new(HAKOBU)));
 }
 
 /// A draft and its journal are there, with which the same command goes on, and then they are gone.
@@ -277,8 +278,8 @@ fn a_kill_of_this_side_in_the_middle_of_a_pull() {
 fn a_kill_on_one_machine() {
     let place = place();
     let (source, target) = (file(&place.path().join("source"), 2 << 30), place.path().join("target"));
-    let copy = || Copy::new().options("--verify wire").arg(&source).arg(&target);
-    let mut running = copy().start();
+    let by = |command| Copy::by(command).options("--verify wire").arg(&source).arg(&target);
+    let mut running = by(stopped()).start();
     running.crawl_until_under_way();
     // The journal gets its next records when the last ones are a second old.
     std::thread::sleep(Duration::from_millis(1200));
@@ -288,7 +289,7 @@ fn a_kill_on_one_machine() {
     });
     running.signal(Signal::KILL);
     assert_eq!(running.end().code, None);
-    assert_goes_on_here(&source, &target, copy());
+    assert_goes_on_here(&source, &target, by(Command::new(HAKOBU)));
 }
 
 #[test]

@@ -339,15 +339,15 @@ fn on_one_machine() {
     let place = place();
     let source = file(&place.path().join("source"), 600 * MIB);
     let target = place.path().join("target");
-    let copy = || Copy::new().arg(&source).arg(&target);
-    let mut running = copy().start();
+    let by = |command| Copy::by(command).arg(&source).arg(&target);
+    let mut running = by(stopped()).start();
     running.crawl_until(|_| !drafts(place.path()).is_empty());
     // What is written is remembered once a second, and all of it could be done in less.
     std::thread::sleep(Duration::from_millis(1100));
     running.crawl_until(|_| recorded_bytes(&drafts(place.path())) > 0);
     running.signal(Signal::KILL);
     assert_eq!(running.end().code, None);
-    let ran = copy().run_to(0);
+    let ran = by(std::process::Command::new(HAKOBU)).run_to(0);
     assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
     assert_eq!(b3sum_of(&target, u64::MAX), b3sum_of(&source, u64::MAX));
     assert_eq!(ran.report["digest_blake3"], b3sum_of(&source, u64::MAX));

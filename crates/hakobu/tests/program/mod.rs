@@ -314,6 +314,13 @@ impl Copy {
     }
 }
 
+/// The program, which stands still until it is let crawl: a busy machine may run it to its end before a test looks.
+pub fn stopped() -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "kill -STOP $$; exec \"$@\"", "sh", HAKOBU]);
+    command
+}
+
 /// `hakobu copy` on a terminal. What is written to the command's standard input is typed there, what is shown comes out
 /// of its standard output.
 pub fn terminal(host: &Host, program: &str, arguments: &[&OsStr]) -> Command {
