@@ -172,7 +172,6 @@ impl Maker {
         directory: &mut Directory,
         name: &[u8],
         attributes: &Attributes,
-        _replaces: bool,
         node: Node,
     ) -> Result<()> {
         if node.kind != Kind::Fifo && !shared.grant.may_make_devices {

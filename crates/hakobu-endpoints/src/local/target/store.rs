@@ -187,9 +187,9 @@ impl Run<'_> {
             Record::Symlink { name, attributes, replaces, text } => {
                 self.maker.symlink(self.shared, directory, name, attributes, *replaces, text)
             }
-            Record::Special { name, attributes, replaces, kind, device } => {
+            Record::Special { name, attributes, kind, device, .. } => {
                 let node = Node { kind: *kind, device: *device };
-                self.maker.special(self.shared, directory, name, attributes, *replaces, node)
+                self.maker.special(self.shared, directory, name, attributes, node)
             }
             Record::Directory { .. } => Ok(()),
         }
