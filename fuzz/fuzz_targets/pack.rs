@@ -29,6 +29,10 @@ fuzz_target!(|bytes: &[u8]| {
                 assert!(!text.is_empty() && !text.contains(&0));
                 builder.symlink(name, attributes, *replaces, text);
             }
+            Record::Special { name, attributes, replaces, kind, device } => {
+                check_name(name).unwrap();
+                builder.special(name, attributes, *replaces, *kind, *device);
+            }
         }
         records.push(record);
     }
