@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use hakobu_core::pack::{PACK_RECORDS_MAX, PackBuilder, PackReader, Record};
+use hakobu_core::pack::{Content, PACK_RECORDS_MAX, PackBuilder, PackReader, Record};
 use hakobu_core::path::{EntryPath, check_name};
 use libfuzzer_sys::fuzz_target;
 
@@ -16,22 +16,22 @@ fuzz_target!(|bytes: &[u8]| {
                 assert_eq!(&EntryPath::new(path.as_bytes()).unwrap(), path);
                 builder.directory(path);
             }
-            Record::File { name, attributes, replaces, content } => {
-                check_name(name).unwrap();
-                let put = |space: &mut [u8]| {
-                    space.copy_from_slice(content);
-                    Ok::<_, ()>(true)
-                };
-                builder.file(name, attributes, *replaces, content.len(), put).unwrap();
-            }
-            Record::Symlink { name, attributes, replaces, text } => {
-                check_name(name).unwrap();
-                assert!(!text.is_empty() && !text.contains(&0));
-                builder.symlink(name, attributes, *replaces, text);
-            }
-            Record::Special { name, attributes, replaces, kind, device } => {
-                check_name(name).unwrap();
-                builder.special(name, attributes, *replaces, *kind, *device);
+            Record::Entry(head, content) => {
+                check_name(head.name).unwrap();
+                match *content {
+                    Content::File(content) => {
+                        let put = |space: &mut [u8]| {
+                            space.copy_from_slice(content);
+                            Ok::<_, ()>(true)
+                        };
+                        builder.file(head, content.len(), put).unwrap();
+                    }
+                    Content::Symlink(text) => {
+                        assert!(!text.is_empty() && !text.contains(&0));
+                        builder.symlink(head, text);
+                    }
+                    Content::Special(kind, device) => builder.special(head, kind, device),
+                }
             }
         }
         records.push(record);

@@ -1,5 +1,5 @@
-//! The digest of one file or device: a copy to nowhere, on the machine where it is, so that nothing
-//! but the digest travels.
+//! The digest of one file or device, or of each file of a tree: a copy to nowhere, on the machine where it is, so that
+//! nothing but digests travels.
 
 use hakobu_core::digest::Algorithm;
 use hakobu_core::entry::Kind;
@@ -22,15 +22,12 @@ pub fn request(location: Location, algorithm: Algorithm) -> CopyRequest {
 }
 
 /// Refuses what has no content of its own.
-pub(crate) fn check(sources: &[SourceFound<'_>]) -> Result<()> {
+pub(crate) fn check(sources: &[SourceFound<'_>], algorithm: Algorithm) -> Result<()> {
     for source in sources {
         let words = match source.kind {
             Kind::File | Kind::BlockDevice => continue,
-            Kind::Directory => {
-                "it is a directory; hakobu digest is for one file or disk in this version, trees come with a later \
-                 one"
-                .to_owned()
-            }
+            Kind::Directory if algorithm == Algorithm::Blake3 => continue,
+            Kind::Directory => "the digests of a tree are BLAKE3; leave --algorithm out".to_owned(),
             kind => format!("{} has no content of a known size", kind.words()),
         };
         let error = Error::new(ErrorKind::Usage, "taking the digest of", words);

@@ -10,6 +10,7 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::extended::Extended;
 use hakobu_core::extent::PIECES_PER_CHUNK;
 use hakobu_core::listing::ENTRIES_MAX;
 use hakobu_proto::data::{self, kind};
@@ -139,13 +140,13 @@ impl RemoteLane {
         // Tickets count up, and far fewer than 2^32 are ever outstanding.
         let request = ticket as u32;
         match operation {
-            Operation::Inspect { path, .. } => {
+            Operation::Inspect { path, extended, .. } => {
                 self.expect(ticket, None);
-                self.message(kind::INSPECT, request, &path)
+                self.message(kind::INSPECT, request, &data::Inspect { path, extended })
             }
-            Operation::List { directories, budget, .. } => {
+            Operation::List { directories, budget, detail, .. } => {
                 self.expect(ticket, Some(Assembler::new(ENTRIES_MAX)));
-                self.with_payload(kind::LIST, request, &budget, &directories)?;
+                self.with_payload(kind::LIST, request, &data::List { budget, detail }, &directories)?;
                 // The far side lists while this one goes on scanning.
                 self.connection.flush().map_err(lost)
             }
@@ -201,13 +202,21 @@ impl RemoteLane {
                 self.expect(ticket, None);
                 self.message(kind::LENGTH, request, &data::Length { draft, size_bytes })
             }
-            Operation::Finish { draft, attributes, digest } => {
+            Operation::Finish { draft, attributes, extended, digest } => {
                 self.expect(ticket, None);
-                self.message(kind::FINISH, request, &data::Finish { draft, attributes, digest })
+                self.meta.clear();
+                data::encode(&data::Finish { draft, attributes, digest }, &mut self.meta)?;
+                let extended = extended.as_ref().map_or(&b""[..], Extended::as_bytes);
+                send_checked(&mut self.connection, kind::FINISH, 0, request, &self.meta, extended)
             }
             Operation::Abandon { draft, keep } => {
                 self.expect(ticket, None);
                 self.message(kind::ABANDON, request, &data::Abandon { draft, keep })
+            }
+            Operation::Digest { directory, names } => {
+                self.expect(ticket, None);
+                let names = names.into_iter().map(data::ByteBuf).collect();
+                self.with_payload(kind::DIGEST, request, &(), &data::Digests { directory, names })
             }
             Operation::Apply { changes } => {
                 self.expect(ticket, None);
@@ -218,10 +227,11 @@ impl RemoteLane {
                 self.message(kind::BARRIER, request, &())
             }
             Operation::Fetch { .. }
+            | Operation::DigestPicks { .. }
             | Operation::Read { .. }
             | Operation::Next { .. }
             | Operation::Open { .. }
-            | Operation::Losses { .. }
+            | Operation::Extended { .. }
             | Operation::Clone { .. }
             | Operation::Confirm { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "copying", "it cannot be done across machines"))
@@ -300,6 +310,10 @@ impl RemoteLane {
             (kind::DONE, None) => Outcome::Done,
             (kind::BEGUN, None) => Outcome::Begun(Box::new(data::decode(&self.payload)?)),
             (kind::SIGNED, None) => Outcome::Signed(values(&self.payload)?),
+            (kind::DIGESTED, None) => {
+                let digests = data::decode::<data::Digested>(&self.payload)?;
+                Outcome::Digests(digests.into_iter().map(|digest| digest.map_err(data::bounded)).collect())
+            }
             (kind::INSPECTED, None) => Outcome::Inspected(data::decode(self.connection.meta())?),
             (kind::STORED, None) => {
                 let data::Stored { failures, losses } =

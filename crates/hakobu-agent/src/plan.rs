@@ -9,7 +9,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::job::{Item, Mode, Removal};
-use hakobu_core::landing::{Landing, LandingRoot, SourceFound, TargetFound, land, relation};
+use hakobu_core::landing::{Landing, LandingRoot, SourceFound, TargetFound, land, nowhere, relation};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{PathBytes, SourceAsk, SourceLook, TargetLook};
@@ -141,10 +141,15 @@ impl Planner<'_> {
         let looks = (sources, &target);
         let disk = devices::check(request, looks, self.agreed, self.prompts, self.observer)?;
         let (root, places) = root_and_places(&landing, &target)?;
-        refuse_nesting(request, party, sources, (&root, &places))?;
+        // Nothing is written where only digests are taken.
+        if !request.mode.is_digest() {
+            refuse_nesting(request, party, sources, (&root, &places))?;
+        }
         let mut grant = grant(sources, &places, &landing, trusted);
         grant.may_set_id |= request.allow.set_id;
         grant.may_make_devices |= request.allow.devices;
+        grant.may_chown &= request.preserve.owner;
+        grant.only_reads = request.mode == Mode::Compare;
         grant.may_remove = request.removal != Removal::Leave;
         grant.places.iter_mut().for_each(|place| place.device.clone_from(&disk));
         let landed = match landing.root {
@@ -282,14 +287,16 @@ fn landing(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook) -
         .zip(sources)
         .map(|(location, look)| SourceFound { location, kind: look.kind })
         .collect();
-    if request.mode.is_digest() {
-        digest::check(&found)?;
+    if let Mode::Digest(algorithm) = request.mode {
+        digest::check(&found, algorithm)?;
+    }
+    if request.mode.is_digest() && sources.iter().all(|source| source.kind == Kind::Directory) {
+        return Ok(nowhere());
     }
     if let Some(tree) = found.iter().find(|source| source.kind == Kind::Directory) {
-        let words = match (request.mode, request.verify) {
-            (Mode::Compare, _) => "verify is for one file or disk in this version",
+        let words = match request.verify {
             _ if request.passes.is_some() => "passes are for files and disks; run sync again for a tree",
-            (_, Verify::Medium) => "--verify medium is for single files and disks in this version",
+            Verify::Medium => "--verify medium is for single files and disks in this version",
             _ => "",
         };
         if !words.is_empty() {
@@ -334,7 +341,8 @@ fn draft_kind(mode: Mode, landing: &Landing, source: &SourceLook, found: TargetF
     match (landing.root, mode) {
         (LandingRoot::Discard, _) => DraftKind::Sink,
         (LandingRoot::Stream, _) => DraftKind::Stream,
-        (_, Mode::Compare) => DraftKind::Compare,
+        // Entries of trees are compared one by one.
+        (_, Mode::Compare) if content => DraftKind::Compare,
         (LandingRoot::Device, _) => DraftKind::Device,
         (LandingRoot::Parent, Mode::Delta) if content && found == TargetFound::File => DraftKind::InPlace,
         _ => DraftKind::File,
@@ -383,6 +391,7 @@ fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, truste
         may_set_id: trusted,
         may_make_devices: trusted,
         may_remove: false,
+        only_reads: false,
         bytes_max: files_only
             .then(|| sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add)),
     }

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hakobu_core::endpoint::LossKind;
+use hakobu_core::extended::Classes;
 use hakobu_core::filter::FilterRules;
-use hakobu_core::job::{Mode, Removal};
+use hakobu_core::job::{Mode, Removal, Sample};
 use hakobu_core::location::Location;
 
 use crate::passes::Passes;
@@ -64,6 +65,14 @@ pub struct CopyRequest {
     pub passes: Option<Passes>,
     /// Which entries take part.
     pub filter: FilterRules,
+    /// What is kept of entries besides content, mode and times.
+    pub preserve: Preserve,
+    /// Whether files of one size are equal only if their content is, whatever their times say.
+    pub compare_content: bool,
+    /// Of which files the content is compared, where nothing is written; of all without.
+    pub sample: Option<Sample>,
+    /// Whether directories on other file systems are left empty.
+    pub one_file_system: bool,
     /// What a source on another machine may bring over besides.
     pub allow: Allow,
     /// What `sync` does with entries that only the target has.
@@ -105,6 +114,10 @@ impl Default for CopyRequest {
             live: false,
             passes: None,
             filter: FilterRules::default(),
+            preserve: Preserve::default(),
+            compare_content: false,
+            sample: None,
+            one_file_system: false,
             allow: Allow::default(),
             deletion: None,
             removal: Removal::Leave,
@@ -112,6 +125,23 @@ impl Default for CopyRequest {
             skip_unreadable: false,
             unattended: false,
         }
+    }
+}
+
+/// What is kept of entries besides content, mode and times, as far as both ends can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preserve {
+    /// Owner and group.
+    pub owner: bool,
+    /// Extended attributes, access control lists among them.
+    pub extended: Classes,
+    /// Names of one inode stay that.
+    pub hard_links: bool,
+}
+
+impl Default for Preserve {
+    fn default() -> Self {
+        Self { owner: true, extended: Classes::USUAL, hard_links: true }
     }
 }
 

@@ -9,6 +9,7 @@ use hakobu_core::checksum::Crc64;
 use hakobu_core::digest::PieceHasher;
 use hakobu_core::endpoint::{Lane, Operation, Outcome, Wait};
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::extended::{EXTENDED_BYTES_MAX, Extended};
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::job::LANES_MAX;
 use hakobu_core::pack::PACK_BYTES_MAX;
@@ -89,7 +90,8 @@ impl Session {
 
     /// Decodes an operation other than a write.
     fn operation(&mut self, frame: &Incoming) -> Result<Operation> {
-        let takes_payload = matches!(frame.kind, kind::LIST | kind::STORE | kind::APPLY);
+        let takes_payload =
+            matches!(frame.kind, kind::LIST | kind::STORE | kind::APPLY | kind::FINISH | kind::DIGEST);
         if !takes_payload && frame.payload_bytes > 0 {
             return Err(breach("a payload where none belongs"));
         }
@@ -98,7 +100,10 @@ impl Session {
         }
         let meta = self.connection.meta();
         let decoded = match frame.kind {
-            kind::INSPECT => Operation::Inspect { root: 0, path: data::decode(meta)? },
+            kind::INSPECT => {
+                let data::Inspect { path, extended } = data::decode(meta)?;
+                Operation::Inspect { root: 0, path, extended }
+            }
             kind::BEGIN => {
                 let data::Begin { draft, begin } = data::decode(meta)?;
                 Operation::Begin { draft, begin }
@@ -120,7 +125,12 @@ impl Session {
                 if attributes.mtime.nanoseconds > 999_999_999 {
                     return Err(breach("a time with too many nanoseconds"));
                 }
-                Operation::Finish { draft, attributes, digest }
+                let extended = match frame.payload_bytes {
+                    0 => None,
+                    1..=EXTENDED_BYTES_MAX => Some(Extended::decode(self.read_payload(frame)?.to_vec())?),
+                    _ => return Err(breach("extended attributes that exceed the limit")),
+                };
+                Operation::Finish { draft, attributes, extended, digest }
             }
             kind::ABANDON => {
                 let data::Abandon { draft, keep } = data::decode(meta)?;
@@ -128,12 +138,13 @@ impl Session {
             }
             kind::BARRIER => Operation::Barrier,
             kind::LIST => {
-                let budget = data::decode::<u32>(meta)?.min(data::LIST_BUDGET_MAX);
+                let data::List { budget, detail } = data::decode(meta)?;
+                let budget = budget.min(data::LIST_BUDGET_MAX);
                 let directories: data::Directories = data::decode(self.read_payload(frame)?)?;
                 if directories.len() > data::LIST_DIRECTORIES_MAX {
                     return Err(breach("too many directories at once"));
                 }
-                Operation::List { root: 0, directories, budget }
+                Operation::List { root: 0, directories, budget, detail }
             }
             kind::APPLY => {
                 let changes: data::Changes = data::decode(self.read_payload(frame)?)?;
@@ -141,6 +152,13 @@ impl Session {
                     return Err(breach("too many changes at once"));
                 }
                 Operation::Apply { changes }
+            }
+            kind::DIGEST => {
+                let data::Digests { directory, names } = data::decode(self.read_payload(frame)?)?;
+                if names.len() > data::CHANGES_MAX {
+                    return Err(breach("too many digests at once"));
+                }
+                Operation::Digest { directory, names: names.into_iter().map(|name| name.0).collect() }
             }
             kind::STORE => {
                 let mut pack = self.lane.pack_buffer();
@@ -251,11 +269,24 @@ impl Session {
             Outcome::Signed(values) => {
                 send_checked(connection, kind::SIGNED, 0, request, &[], values.as_flattened())?;
             }
+            Outcome::Digests(mut digests) => {
+                for digest in &mut digests {
+                    if let Err(error) = digest {
+                        // The asker knows what it asked for.
+                        error.at.clear();
+                        *error = data::bounded(error.clone());
+                    }
+                }
+                self.payload.clear();
+                data::encode(&digests, &mut self.payload)?;
+                send_checked(connection, kind::DIGESTED, 0, request, &[], &self.payload)?;
+            }
             Outcome::Fetched(_)
             | Outcome::Read(_)
             | Outcome::Hole { .. }
             | Outcome::ReadPartly { .. }
             | Outcome::Next(_)
+            | Outcome::Extended { .. }
             | Outcome::Opened(_) => {
                 return Err(breach("an operation that reads"));
             }

@@ -455,6 +455,12 @@ impl Attempt<'_, '_> {
             removal: self.request.removal,
             removals_max: self.request.removals_max,
             filter: self.request.filter.clone(),
+            extended: self.request.preserve.extended,
+            owners: self.request.preserve.owner,
+            compare_content: self.request.compare_content,
+            sample: self.request.sample,
+            one_file_system: self.request.one_file_system,
+            hard_links: self.request.preserve.hard_links,
         }
     }
 

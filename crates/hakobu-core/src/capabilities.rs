@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::extended::Classes;
+
 /// The abilities of an opened endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
@@ -9,6 +11,8 @@ pub struct Capabilities {
     pub owners: bool,
     /// Set-user-ID and set-group-ID bits can be set.
     pub set_id: bool,
+    /// The extended attributes that can be seen, and set.
+    pub extended: Classes,
     /// Times are kept to the nanosecond.
     pub nanoseconds: bool,
     /// Symbolic links can be made.
@@ -37,6 +41,7 @@ impl Capabilities {
         Self {
             owners,
             set_id: true,
+            extended: Classes::NONE,
             nanoseconds: true,
             symlinks: true,
             wants_checksum: false,

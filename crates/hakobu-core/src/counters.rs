@@ -65,6 +65,10 @@ counters! {
     bytes_unchanged,
     /// Entries of which only attributes were changed.
     entries_attributes_only,
+    /// Entries that both sides have and that differ, of a run that compares.
+    entries_different,
+    /// Files whose content was compared.
+    entries_compared,
     /// Entries that only the target has, and that stay.
     entries_only_in_target,
     /// Entries seen at the target, of a run that counts or removes what only the target has.

@@ -14,6 +14,7 @@ use crate::digest::{Digest, Subtree};
 use crate::entry::{Attributes, Metadata};
 use crate::error::{Error, Result};
 use crate::event::Failure;
+use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::extent::{Extent, PIECE_BYTES};
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::{EntryPath, serde_bytes_vec};
@@ -243,6 +244,15 @@ pub struct Check {
     pub value: Option<Digest>,
 }
 
+/// How much a listing tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Detail {
+    /// Only names and kinds, for what is to be removed: all else is as in [`Metadata::new`].
+    pub kinds_only: bool,
+    /// Which extended attributes [`Metadata::extended`] stands for.
+    pub extended: Classes,
+}
+
 /// A change at the target that carries no content.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Change {
@@ -259,6 +269,8 @@ pub enum Change {
         path: EntryPath,
         /// What to set.
         attributes: Attributes,
+        /// The extended attributes to set; without, they are left as they are.
+        extended: Option<Extended>,
     },
     /// Set the attributes of a file or a link.
     Attributes {
@@ -266,6 +278,17 @@ pub enum Change {
         path: EntryPath,
         /// What to set.
         attributes: Attributes,
+        /// The extended attributes to set; without, they are left as they are.
+        extended: Option<Extended>,
+    },
+    /// Give a file, which is complete, one more name.
+    Link {
+        /// The new name.
+        path: EntryPath,
+        /// A name that it has.
+        to: EntryPath,
+        /// Whether the target has an entry of the new name already, which is replaced.
+        replaces: bool,
     },
     /// Remove an entry that the source does not have. One that is gone is removed.
     Remove {
@@ -280,12 +303,21 @@ pub enum Change {
 }
 
 impl Change {
+    /// The extended attributes that are set, if any are.
+    pub fn extended(&self) -> Option<&Extended> {
+        match self {
+            Change::Directory { extended, .. } | Change::Attributes { extended, .. } => extended.as_ref(),
+            Change::MakeDirectory { .. } | Change::Link { .. } | Change::Remove { .. } => None,
+        }
+    }
+
     /// The path that is changed.
     pub fn path(&self) -> &EntryPath {
         match self {
             Change::MakeDirectory { path, .. }
             | Change::Directory { path, .. }
             | Change::Attributes { path, .. }
+            | Change::Link { path, .. }
             | Change::Remove { path, .. } => path,
         }
     }
@@ -300,6 +332,8 @@ pub enum Operation {
         root: u16,
         /// Which entry.
         path: EntryPath,
+        /// Which extended attributes are looked at.
+        extended: Classes,
     },
     /// List directories, complete or with an error each. The far side may add descendants as long
     /// as all listings together stay below `budget` entries. Source and target.
@@ -310,6 +344,8 @@ pub enum Operation {
         directories: Vec<EntryPath>,
         /// How many entries may be added on the way down.
         budget: u32,
+        /// What is told of each entry.
+        detail: Detail,
     },
     /// Read small files and links of one directory into a pack. Source.
     Fetch {
@@ -321,6 +357,10 @@ pub enum Operation {
         target: EntryPath,
         /// Which entries.
         picks: Arc<Picks>,
+        /// How many of them were dealt with before.
+        from: u32,
+        /// Which extended attributes go with them.
+        ask: ExtendedAsk,
         /// Where the pack goes: [`Lane::pack_buffer`] of the target's lane.
         buffer: Vec<u8>,
     },
@@ -339,28 +379,50 @@ pub enum Operation {
         /// The stream.
         file: Arc<SourceFile>,
     },
-    /// Say which extended attributes a directory or file has that are not copied: answered with
-    /// [`Outcome::Stored`]. Fails if one of them must not be lost. Source.
-    Losses {
+    /// Tell the extended attributes of an entry: answered with [`Outcome::Extended`]. Fails if it has some that must
+    /// not be lost and would be. Source.
+    Extended {
         /// Which root.
         root: u16,
         /// The entry.
         path: EntryPath,
+        /// Which of them.
+        ask: ExtendedAsk,
     },
     /// Open a file for [`Operation::Clone`]. Source.
     Open {
         /// The file.
         file: Arc<SourceFile>,
     },
-    /// Check that a file is still the version that was listed. Source.
+    /// Check that a file is still the version that was listed, and tell its extended attributes: answered with
+    /// [`Outcome::Extended`]. Source.
     Confirm {
         /// The file.
         file: Arc<SourceFile>,
+        /// Which of them.
+        ask: ExtendedAsk,
     },
     /// Write the files and links of a pack. Target.
     Store {
         /// The pack, as [`crate::pack::PackBuilder`] made it.
         pack: Vec<u8>,
+    },
+    /// Take the digests of small files, and of the texts of links, in one directory: answered with
+    /// [`Outcome::Digests`]. Those of the source have to be the versions that were listed. Source.
+    DigestPicks {
+        /// Which root.
+        root: u16,
+        /// The directory.
+        directory: EntryPath,
+        /// Which entries.
+        picks: Arc<Picks>,
+    },
+    /// The same. Target.
+    Digest {
+        /// The directory.
+        directory: EntryPath,
+        /// The names in it.
+        names: Vec<Vec<u8>>,
     },
     /// Begin a draft: answered with [`Outcome::Begun`] when it keeps a journal. Target.
     Begin {
@@ -435,6 +497,8 @@ pub enum Operation {
         draft: DraftId,
         /// What to set; nothing on a device.
         attributes: Attributes,
+        /// The extended attributes to set; without, they are left as they come.
+        extended: Option<Extended>,
         /// The digest of the whole, if it was taken.
         digest: Option<Digest>,
     },
@@ -484,10 +548,19 @@ pub enum Outcome {
     Next(Option<Extent>),
     /// The file is open.
     Opened(Arc<OwnedFd>),
-    /// Confirmed, written, cloned, begun, finished, abandoned, or brought to stable storage.
+    /// Extended attributes: those that were asked for, unless none were, and what is lost.
+    Extended {
+        /// What is kept.
+        extended: Option<Extended>,
+        /// What is not.
+        losses: Vec<Loss>,
+    },
+    /// Written, cloned, begun, finished, abandoned, or brought to stable storage.
     Done,
     /// A draft that keeps a journal has been begun.
     Begun(Box<Begun>),
+    /// The BLAKE3 of each entry, or why there is none.
+    Digests(Vec<Result<Digest>>),
     /// The values of the pieces in a range, in order ([`crate::digest::piece_value`]).
     Signed(Vec<Digest>),
     /// Stored, applied or finished, except for these.
@@ -504,6 +577,8 @@ pub enum Outcome {
 pub struct Fetched {
     /// The pack; empty when no entry could be read.
     pub pack: Vec<u8>,
+    /// How many of the picks have been dealt with, with those before. The rest did not fit: ask again.
+    pub until: u32,
     /// Indices into the picks of the entries that are in the pack, in order.
     pub packed: Vec<u32>,
     /// Indices into the picks of the entries that could not be read, and why.
@@ -517,7 +592,7 @@ pub struct Fetched {
 /// Something that the copy does not keep.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Loss {
-    /// What: `xattr`, `acl`, `hard_links`, `holes`, `owner`, `set_id`.
+    /// What: `xattr`, `acl`, `hard_links`, `holes`, `owner`, `set_id`, `flags`.
     pub what: LossKind,
     /// How many entries.
     pub count: u64,
@@ -540,8 +615,10 @@ pub enum LossKind {
     Holes,
     /// Owner or group.
     Owner,
-    /// Set-user-ID and set-group-ID bits.
+    /// Set-user-ID and set-group-ID bits, and capabilities of programs.
     SetId,
+    /// That a file is immutable, or can only be appended to.
+    Flags,
 }
 
 impl LossKind {
@@ -554,13 +631,16 @@ impl LossKind {
             LossKind::Holes => "holes",
             LossKind::Owner => "owner",
             LossKind::SetId => "setid",
+            LossKind::Flags => "flags",
         }
     }
 
     /// The side that notices it, `source` or `target`: an example is a path there.
     pub fn side(self) -> &'static str {
         match self {
-            LossKind::Acl | LossKind::Xattr | LossKind::HardLinks | LossKind::Holes => "source",
+            LossKind::Acl | LossKind::Xattr | LossKind::HardLinks | LossKind::Holes | LossKind::Flags => {
+                "source"
+            }
             LossKind::Owner | LossKind::SetId => "target",
         }
     }

@@ -74,15 +74,54 @@ pub struct Metadata {
     pub mtime: Time,
     /// When anything about the inode last changed; tells a change that hides its mtime.
     pub ctime: Time,
-    /// How many names the inode has, where more than `u32::MAX` count as that.
+    /// How many names the inode has, where more than `u32::MAX` count as that; 1 of a directory.
     pub links: u32,
     /// Whether fewer blocks are allocated than the size needs: the file has holes.
     pub sparse: bool,
     /// The number of a device node, as the kernel packs it: 12 bits major, 20 bits minor.
     pub device: u32,
+    /// Which inode it is, where other names may lead to it as well.
+    pub inode: Option<Inode>,
+    /// Whether it is a directory on another file system than the one that holds it.
+    pub mount_point: bool,
+    /// Whether it is immutable, or can only be appended to.
+    pub locked: bool,
+    /// Stands for the extended attributes that were looked at, see [`ExtendedRef::digest`]; 0 where there are none.
+    ///
+    /// [`ExtendedRef::digest`]: crate::extended::ExtendedRef::digest
+    pub extended: u64,
+}
+
+/// What tells an inode from all others of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Inode {
+    /// The number of the file system's device.
+    pub file_system: u64,
+    /// The number in the file system.
+    pub number: u64,
 }
 
 impl Metadata {
+    /// An empty entry of a kind that belongs to root and is of 1970.
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            size_bytes: 0,
+            mtime: Time::default(),
+            ctime: Time::default(),
+            links: 1,
+            sparse: false,
+            device: 0,
+            inode: None,
+            mount_point: false,
+            locked: false,
+            extended: 0,
+        }
+    }
+
     /// The part of this that is set at the target.
     pub fn attributes(&self) -> Attributes {
         Attributes { mode: self.mode, uid: self.uid, gid: self.gid, mtime: self.mtime }

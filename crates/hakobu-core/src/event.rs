@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Snapshot;
+use crate::digest::Digest;
 use crate::error::Error;
 use crate::extent::Extent;
 use crate::path::serde_bytes_vec;
@@ -44,6 +45,16 @@ pub enum Event {
         /// Bytes that would be moved.
         size_bytes: u64,
     },
+    /// The digest of one file of a tree.
+    Digest {
+        /// Its path below the source's root.
+        #[serde(with = "serde_bytes_vec")]
+        path: Vec<u8>,
+        /// The BLAKE3.
+        digest: Digest,
+    },
+    /// Something that a comparison found.
+    Difference(Difference),
     /// The figures so far, a few times a second at most.
     Progress(Snapshot),
 }
@@ -59,14 +70,57 @@ pub struct Failure {
     pub error: Error,
 }
 
-/// A range in which the target differs from the source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// In what the target differs from the source.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Difference {
     /// The path below the target's root.
     #[serde(with = "serde_bytes_vec")]
     pub path: Vec<u8>,
-    /// The range.
-    pub extent: Extent,
+    /// What differs.
+    pub what: Different,
+}
+
+/// What may differ of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Different {
+    /// The target lacks it.
+    OnlyInSource,
+    /// The source lacks it.
+    OnlyInTarget,
+    /// It is something else.
+    Kind,
+    /// Its size.
+    Size,
+    /// Its content, of one size.
+    Content,
+    /// A range of its content.
+    Range(Extent),
+    /// Permissions.
+    Mode,
+    /// Owner or group.
+    Owner,
+    /// The time of its last change.
+    Time,
+    /// Extended attributes.
+    Extended,
+}
+
+impl Different {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Different::OnlyInSource => "only_in_source",
+            Different::OnlyInTarget => "only_in_target",
+            Different::Kind => "kind",
+            Different::Size => "size",
+            Different::Content => "content",
+            Different::Range(_) => "range",
+            Different::Mode => "mode",
+            Different::Owner => "owner",
+            Different::Time => "time",
+            Different::Extended => "xattr",
+        }
+    }
 }
 
 /// Whoever watches a run. Called from the lanes, so it must be quick and must not block for long.

@@ -7,6 +7,7 @@
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,9 @@ pub struct FilterRules {
     pub bytes_min: Option<u64>,
     /// Larger files are left out.
     pub bytes_max: Option<u64>,
+    /// Only these paths take part, all that is below them, and the directories that lead to them.
+    #[serde(with = "paths")]
+    pub only: Option<Vec<Vec<u8>>>,
 }
 
 /// Rules, ready to be asked.
@@ -72,6 +76,42 @@ pub struct FilterRules {
 pub struct Filter {
     rules: Option<Gitignore>,
     limits: FilterRules,
+    only: Option<Only>,
+}
+
+/// The paths that take part.
+#[derive(Clone, Debug, Default)]
+struct Only {
+    /// With all that is below them.
+    whole: HashSet<Vec<u8>>,
+    /// The directories that lead to them.
+    leading: HashSet<Vec<u8>>,
+}
+
+impl Only {
+    fn new(paths: &[Vec<u8>]) -> Self {
+        let mut only = Self::default();
+        for path in paths {
+            let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+            only.leading.extend(slashes.map(|(at, _)| path[..at].to_vec()));
+            only.whole.insert(path.clone());
+        }
+        only
+    }
+
+    /// Whether an entry is left out, of which the directory that holds it is not.
+    fn leaves_out(&self, path: &[u8]) -> bool {
+        let mut at = path;
+        loop {
+            if self.whole.contains(at) {
+                return false;
+            }
+            match at.iter().rposition(|byte| *byte == b'/') {
+                Some(slash) => at = &at[..slash],
+                None => return !self.leading.contains(path),
+            }
+        }
+    }
 }
 
 impl Filter {
@@ -102,8 +142,12 @@ impl Filter {
                 .map_err(|error| wrong(format!("{from}: `{line}`: {error}")))?;
         }
         let rules = builder.build().map_err(|error| wrong(error.to_string()))?;
-        let limits = FilterRules { rules: Vec::new(), ..asked.clone() };
-        Ok(Some(Self { rules: (!rules.is_empty()).then_some(rules), limits }))
+        if asked.only.iter().flatten().any(Vec::is_empty) {
+            return Err(wrong("an empty path".to_owned()));
+        }
+        let only = asked.only.as_deref().map(Only::new);
+        let limits = FilterRules { rules: Vec::new(), only: None, ..asked.clone() };
+        Ok(Some(Self { rules: (!rules.is_empty()).then_some(rules), limits, only }))
     }
 
     /// Whether an entry is left out: by a rule, or as a file by a limit. `path` is below the top; what it lies in
@@ -114,7 +158,12 @@ impl Filter {
 
     /// Whether a rule leaves an entry out.
     pub fn rules_leave_out(&self, path: &[u8], is_directory: bool) -> bool {
-        self.deciding(path, is_directory).is_some_and(|decided| decided.left_out)
+        self.is_not_listed(path) || self.deciding(path, is_directory).is_some_and(|decided| decided.left_out)
+    }
+
+    /// Whether only listed paths take part, and this is none of them.
+    pub fn is_not_listed(&self, path: &[u8]) -> bool {
+        self.only.as_ref().is_some_and(|only| only.leaves_out(path))
     }
 
     /// The rule that decides about an entry, of which the directories that it lies in take part.
@@ -153,6 +202,26 @@ impl Filter {
     }
 }
 
+/// Paths as bytes, not as sequences of numbers.
+mod paths {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::path::serde_bytes_vec;
+
+    #[derive(Serialize, Deserialize)]
+    struct Path(#[serde(with = "serde_bytes_vec")] Vec<u8>);
+
+    pub fn serialize<S: Serializer>(paths: &Option<Vec<Vec<u8>>>, serializer: S) -> Result<S::Ok, S::Error> {
+        let paths = paths.as_ref().map(|paths| paths.iter().cloned().map(Path).collect::<Vec<_>>());
+        paths.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Vec<u8>>>, D::Error> {
+        let paths = Option::<Vec<Path>>::deserialize(deserializer)?;
+        Ok(paths.map(|paths| paths.into_iter().map(|path| path.0).collect()))
+    }
+}
+
 /// The rule that decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
@@ -175,6 +244,27 @@ mod tests {
     fn lines(lines: &[&str]) -> Filter {
         let rule = |line: &&str| Rule { line: (*line).to_owned(), from: "file".to_owned() };
         filter(&lines.iter().map(rule).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn of_listed_paths_all_that_is_below_takes_part_and_what_leads_there() {
+        let only = Some(vec![b"a/b".to_vec(), b"c".to_vec()]);
+        let filter = Filter::new(&FilterRules { only, ..FilterRules::default() }).unwrap().unwrap();
+        for (path, left_out) in [
+            (&b"a"[..], false),
+            (b"a/b", false),
+            (b"a/b/x/y", false),
+            (b"a/bb", true),
+            (b"a/x", true),
+            (b"c", false),
+            (b"c/x", false),
+            (b"d", true),
+            (b"b", true),
+        ] {
+            assert_eq!(filter.rules_leave_out(path, true), left_out, "{path:?}");
+        }
+        let empty = FilterRules { only: Some(vec![Vec::new()]), ..FilterRules::default() };
+        assert_eq!(Filter::new(&empty).unwrap_err().kind, ErrorKind::Usage);
     }
 
     #[test]
@@ -236,16 +326,10 @@ mod tests {
         };
         let filter = Filter::new(&asked).unwrap().unwrap();
         let metadata = |kind, size_bytes, seconds| Metadata {
-            kind,
-            mode: 0,
-            uid: 0,
-            gid: 0,
             size_bytes,
             mtime: time(seconds),
             ctime: time(0),
-            links: 1,
-            sparse: false,
-            device: 0,
+            ..Metadata::new(kind)
         };
         for (size_bytes, seconds, limit) in [
             (5, 10, None),

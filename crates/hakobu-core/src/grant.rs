@@ -20,6 +20,8 @@ pub struct Grant {
     pub may_make_devices: bool,
     /// Whether entries in granted trees may be removed without anything taking their place.
     pub may_remove: bool,
+    /// Whether nothing may be written: what is there may only be listed and compared.
+    pub only_reads: bool,
     /// The most bytes of content that may be written, if there is a limit.
     pub bytes_max: Option<u64>,
 }
@@ -51,6 +53,7 @@ impl Grant {
             may_set_id: true,
             may_make_devices: true,
             may_remove: true,
+            only_reads: false,
             bytes_max: None,
         }
     }
@@ -140,6 +143,7 @@ mod tests {
             may_set_id: false,
             may_make_devices: false,
             may_remove: true,
+            only_reads: false,
             bytes_max: Some(10),
         }
     }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Algorithm;
 use crate::endpoint::{DraftKind, Earlier, LossKind};
+use crate::extended::Classes;
 use crate::filter::FilterRules;
 use crate::path::EntryPath;
 
@@ -60,6 +61,25 @@ pub enum Removal {
     Remove,
 }
 
+/// A share of the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// How many of a million.
+    pub per_million: u32,
+    /// Another one takes other files.
+    pub seed: u64,
+}
+
+impl Sample {
+    /// Whether a file is among them.
+    pub fn takes(self, path: &EntryPath) -> bool {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.seed.to_le_bytes()).update(path.as_bytes());
+        let [a, b, c, d, ..] = *hasher.finalize().as_bytes();
+        u64::from(u32::from_le_bytes([a, b, c, d])) * 1_000_000 < u64::from(self.per_million) << 32
+    }
+}
+
 /// A run: everything the engine needs besides the two endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
@@ -95,6 +115,18 @@ pub struct Job {
     pub removals_max: u64,
     /// Which entries take part. What is left out is neither brought over nor removed.
     pub filter: FilterRules,
+    /// Which extended attributes are kept, as far as both ends can. The others are left alone, and are no loss.
+    pub extended: Classes,
+    /// Whether owner and group are compared, where nothing is written.
+    pub owners: bool,
+    /// Whether files of one size are taken as equal only if their content is, whatever their times say.
+    pub compare_content: bool,
+    /// Of which files the content is compared, where nothing is written; of all without.
+    pub sample: Option<Sample>,
+    /// Whether directories on other file systems are left empty: neither listed, nor anything removed in them.
+    pub one_file_system: bool,
+    /// Whether names of one inode are names of one inode at the target as well.
+    pub hard_links: bool,
 }
 
 /// The most lanes of one run.

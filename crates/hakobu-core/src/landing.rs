@@ -123,6 +123,11 @@ pub fn land(sources: &[SourceFound<'_>], target: &Location, found: TargetFound) 
     }
 }
 
+/// Where a tree lands of which only digests are taken.
+pub fn nowhere() -> Landing {
+    as_target(LandingRoot::Discard, EntryPath::root())
+}
+
 /// Whether something that was named is content, and not a link, pipe or socket.
 fn has_content(source: &SourceFound<'_>) -> bool {
     matches!(source.kind, Kind::File | Kind::BlockDevice) || source.location.is_stream()

@@ -15,6 +15,7 @@ pub mod engine;
 pub mod entry;
 pub mod error;
 pub mod event;
+pub mod extended;
 pub mod extent;
 pub mod filter;
 pub mod grant;

@@ -2,14 +2,27 @@
 
 use std::cmp::Ordering;
 
-use crate::entry::{Kind, Metadata, Time};
+use crate::entry::{Inode, Kind, Metadata, Time};
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{EntryPath, check_name};
+use crate::path::{EntryPath, NAME_BYTES_MAX, check_name};
 
 /// The most entries that one directory may have to be handled.
 pub const ENTRIES_MAX: usize = 32 << 20;
-/// The bytes of an encoded record without its name.
-const RECORD_BYTES: usize = 58;
+/// The bytes of an encoded record without its name and what only some have.
+const RECORD_BYTES: usize = 46;
+/// The most bytes of an encoded record, with its name.
+pub const RECORD_BYTES_MAX: usize = RECORD_BYTES + 20 + 4 + 8 + NAME_BYTES_MAX;
+
+const FLAG_SPARSE: u8 = 1;
+const FLAG_MOUNT_POINT: u8 = 2;
+const FLAG_LOCKED: u8 = 4;
+/// A count of names (4) and an inode (8 and 8) follow: there are others than this name.
+const FLAG_LINKED: u8 = 8;
+/// The number of a device node (4) follows.
+const FLAG_DEVICE: u8 = 16;
+/// What stands for the extended attributes (8) follows.
+const FLAG_EXTENDED: u8 = 32;
+const FLAGS: u8 = 63;
 
 /// The listing of one directory, or why there is none.
 #[derive(Clone, Debug)]
@@ -117,20 +130,8 @@ impl Listing {
     pub fn encode_range(&self, begin: usize, count: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&(count as u32).to_le_bytes());
         for record in &self.records[begin..begin + count] {
-            let it = &record.metadata;
             out.extend_from_slice(&record.name_bytes.to_le_bytes());
-            out.push(it.kind as u8);
-            out.push(u8::from(it.sparse));
-            for number in [it.mode, it.uid, it.gid, it.links] {
-                out.extend_from_slice(&number.to_le_bytes());
-            }
-            out.extend_from_slice(&it.size_bytes.to_le_bytes());
-            for time in [it.mtime, it.ctime] {
-                out.extend_from_slice(&time.seconds.to_le_bytes());
-                out.extend_from_slice(&time.nanoseconds.to_le_bytes());
-            }
-            out.extend_from_slice(&it.device.to_le_bytes());
-            out.extend_from_slice(&[0; 2]);
+            encode_metadata(&record.metadata, out);
             out.extend_from_slice(&self.names[record.name_begin as usize..][..record.name_bytes as usize]);
         }
     }
@@ -158,13 +159,50 @@ impl Listing {
     }
 }
 
-fn decode_record<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], Metadata)> {
-    let name_bytes = u16::from_le_bytes(take(bytes)?) as usize;
-    let [kind, sparse] = take(bytes)?;
+fn encode_metadata(it: &Metadata, out: &mut Vec<u8>) {
+    let linked = it.inode.filter(|_| it.links > 1);
+    let flags = [
+        (it.sparse, FLAG_SPARSE),
+        (it.mount_point, FLAG_MOUNT_POINT),
+        (it.locked, FLAG_LOCKED),
+        (linked.is_some(), FLAG_LINKED),
+        (it.device != 0, FLAG_DEVICE),
+        (it.extended != 0, FLAG_EXTENDED),
+    ];
+    out.push(it.kind as u8);
+    out.push(flags.into_iter().filter(|(set, _)| *set).fold(0, |flags, (_, flag)| flags | flag));
+    out.extend_from_slice(&(it.mode as u16).to_le_bytes());
+    out.extend_from_slice(&it.uid.to_le_bytes());
+    out.extend_from_slice(&it.gid.to_le_bytes());
+    out.extend_from_slice(&it.size_bytes.to_le_bytes());
+    for time in [it.mtime, it.ctime] {
+        out.extend_from_slice(&time.seconds.to_le_bytes());
+        out.extend_from_slice(&time.nanoseconds.to_le_bytes());
+    }
+    if let Some(inode) = linked {
+        out.extend_from_slice(&it.links.to_le_bytes());
+        out.extend_from_slice(&inode.file_system.to_le_bytes());
+        out.extend_from_slice(&inode.number.to_le_bytes());
+    }
+    if it.device != 0 {
+        out.extend_from_slice(&it.device.to_le_bytes());
+    }
+    if it.extended != 0 {
+        out.extend_from_slice(&it.extended.to_le_bytes());
+    }
+}
+
+fn decode_metadata(bytes: &mut &[u8]) -> Result<Metadata> {
+    let [kind, flags] = take(bytes)?;
     let kind = Kind::from_number(kind).ok_or_else(|| malformed("an unknown kind of entry"))?;
-    let mut number = || -> Result<u32> { Ok(u32::from_le_bytes(take(bytes)?)) };
-    let (mode, uid, gid, links) = (number()?, number()?, number()?, number()?);
-    let size_bytes = u64::from_le_bytes(take(bytes)?);
+    if flags & !FLAGS != 0 {
+        return Err(malformed("an unknown flag"));
+    }
+    let has = |flag| flags & flag != 0;
+    let mut it = Metadata::new(kind);
+    it.mode = u32::from(u16::from_le_bytes(take(bytes)?) & 0o7777);
+    (it.uid, it.gid) = (u32::from_le_bytes(take(bytes)?), u32::from_le_bytes(take(bytes)?));
+    it.size_bytes = u64::from_le_bytes(take(bytes)?);
     let mut time = || -> Result<Time> {
         let seconds = i64::from_le_bytes(take(bytes)?);
         let nanoseconds = u32::from_le_bytes(take(bytes)?);
@@ -173,17 +211,31 @@ fn decode_record<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], Metadata)> {
         }
         Ok(Time { seconds, nanoseconds })
     };
-    let (mtime, ctime) = (time()?, time()?);
-    let device = u32::from_le_bytes(take(bytes)?);
-    let _reserved: [u8; 2] = take(bytes)?;
+    (it.mtime, it.ctime) = (time()?, time()?);
+    (it.sparse, it.mount_point, it.locked) = (has(FLAG_SPARSE), has(FLAG_MOUNT_POINT), has(FLAG_LOCKED));
+    if has(FLAG_LINKED) {
+        it.links = u32::from_le_bytes(take(bytes)?);
+        let (file_system, number) = (u64::from_le_bytes(take(bytes)?), u64::from_le_bytes(take(bytes)?));
+        it.inode = Some(Inode { file_system, number });
+    }
+    if has(FLAG_DEVICE) {
+        it.device = u32::from_le_bytes(take(bytes)?);
+    }
+    if has(FLAG_EXTENDED) {
+        it.extended = u64::from_le_bytes(take(bytes)?);
+    }
+    Ok(it)
+}
+
+fn decode_record<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], Metadata)> {
+    let name_bytes = u16::from_le_bytes(take(bytes)?) as usize;
+    let metadata = decode_metadata(bytes)?;
     if name_bytes > bytes.len() {
         return Err(malformed("a name that exceeds the message"));
     }
     let (name, rest) = bytes.split_at(name_bytes);
     *bytes = rest;
-    let mode = mode & 0o7777;
-    let sparse = sparse != 0;
-    Ok((name, Metadata { kind, mode, uid, gid, size_bytes, mtime, ctime, links, sparse, device }))
+    Ok((name, metadata))
 }
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
@@ -221,16 +273,28 @@ mod tests {
     fn metadata(kind: Kind) -> Metadata {
         let time = Time { seconds: -5, nanoseconds: 7 };
         Metadata {
-            kind,
             mode: 0o644,
             uid: 1,
             gid: 2,
             size_bytes: 3,
             mtime: time,
             ctime: time,
-            links: 1,
             sparse: true,
-            device: 0x0080_0005,
+            ..Metadata::new(kind)
+        }
+    }
+
+    fn linked() -> Metadata {
+        let inode = Some(Inode { file_system: u64::MAX, number: 7 });
+        let (device, extended) = (0x0080_0005, u64::MAX - 1);
+        Metadata {
+            links: 3,
+            inode,
+            device,
+            extended,
+            mount_point: true,
+            locked: true,
+            ..metadata(Kind::File)
         }
     }
 
@@ -276,7 +340,12 @@ mod tests {
         fn encoding_is_reversible(names in proptest::collection::btree_set(proptest::collection::vec(1u8..46, 1..9), 0..40)) {
             let mut listing = Listing::default();
             for name in &names {
-                listing.push(name, metadata(if name.len() % 2 == 0 { Kind::File } else { Kind::Directory })).unwrap();
+                let metadata = match name.len() % 3 {
+                    0 => metadata(Kind::File),
+                    1 => metadata(Kind::Directory),
+                    _ => linked(),
+                };
+                listing.push(name, metadata).unwrap();
             }
             listing.sort();
             let mut encoded = Vec::new();

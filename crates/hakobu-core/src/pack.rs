@@ -5,6 +5,7 @@
 
 use crate::entry::{Attributes, Kind, Time};
 use crate::error::{Error, ErrorKind, Result};
+use crate::extended::ExtendedRef;
 use crate::path::{EntryPath, PATH_BYTES_MAX, check_name};
 
 /// Files up to this size travel in packs; larger ones in pieces.
@@ -21,6 +22,10 @@ const TAG_FILE: u8 = 2;
 const TAG_SYMLINK: u8 = 3;
 const TAG_SPECIAL: u8 = 4;
 const FLAG_REPLACES: u8 = 1;
+/// The file has holes: blocks of zeros need not be written.
+const FLAG_SPARSE: u8 = 2;
+/// Behind the name: a length (4) and extended attributes.
+const FLAG_EXTENDED: u8 = 4;
 /// tag, flags, name length (2), mode, uid, gid, seconds (8), nanoseconds, content length.
 const ENTRY_HEADER_BYTES: usize = 32;
 /// What stands in place of the content of a named pipe or device node: kind, number (4).
@@ -35,41 +40,49 @@ pub enum Record<'a> {
         /// The path, checked when it is decoded.
         path: EntryPath,
     },
-    /// A regular file with its content.
-    File {
-        /// The name in the current directory.
-        name: &'a [u8],
-        /// What to set on it.
-        attributes: Attributes,
-        /// Whether the target has an entry of this name already.
-        replaces: bool,
-        /// All of it.
-        content: &'a [u8],
-    },
-    /// A symbolic link with its text.
-    Symlink {
-        /// The name in the current directory.
-        name: &'a [u8],
-        /// What to set on it.
-        attributes: Attributes,
-        /// Whether the target has an entry of this name already.
-        replaces: bool,
-        /// Where it points to: any bytes.
-        text: &'a [u8],
-    },
-    /// A named pipe or a device node.
-    Special {
-        /// The name in the current directory.
-        name: &'a [u8],
-        /// What to set on it.
-        attributes: Attributes,
-        /// Whether the target has an entry of this name already.
-        replaces: bool,
-        /// Which of them.
-        kind: Kind,
-        /// The device's number, as in [`Metadata::device`](crate::entry::Metadata).
-        device: u32,
-    },
+    /// An entry of the current directory.
+    Entry(Head<'a>, Content<'a>),
+}
+
+/// What all entries of a pack have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// The name in the current directory.
+    pub name: &'a [u8],
+    /// What to set on it.
+    pub attributes: Attributes,
+    /// Whether the target has an entry of this name already.
+    pub replaces: bool,
+    /// Whether it has holes, so that blocks of zeros need not be written.
+    pub sparse: bool,
+    /// The extended attributes to set; without, they are left as they come.
+    pub extended: Option<ExtendedRef<'a>>,
+}
+
+impl<'a> Head<'a> {
+    /// A new entry without holes, and without a word on extended attributes.
+    pub fn new(name: &'a [u8], attributes: Attributes) -> Self {
+        Self { name, attributes, replaces: false, sparse: false, extended: None }
+    }
+
+    /// The same with a word on whether the target has an entry of this name already.
+    #[must_use]
+    pub fn replacing(mut self, replaces: bool) -> Self {
+        self.replaces = replaces;
+        self
+    }
+}
+
+/// What an entry of a pack is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// A regular file: all of its content.
+    File(&'a [u8]),
+    /// A symbolic link: where it points to, any bytes.
+    Symlink(&'a [u8]),
+    /// A named pipe or a device node: which of them, and the device's number as in
+    /// [`Metadata::device`](crate::entry::Metadata).
+    Special(Kind, u32),
 }
 
 /// A pack being filled. Its buffer is reused from pack to pack.
@@ -100,14 +113,12 @@ impl PackBuilder {
     /// Those of `read`.
     pub fn file<E>(
         &mut self,
-        name: &[u8],
-        attributes: &Attributes,
-        replaces: bool,
+        head: &Head<'_>,
         size: usize,
         read: impl FnOnce(&mut [u8]) -> Result<bool, E>,
     ) -> Result<bool, E> {
         let begin = self.bytes.len();
-        self.header(TAG_FILE, name, attributes, replaces, size);
+        self.header(TAG_FILE, head, size);
         let content = self.bytes.len();
         self.bytes.resize(content + size, 0);
         let result = read(&mut self.bytes[content..]);
@@ -120,24 +131,27 @@ impl PackBuilder {
     }
 
     /// Adds a symbolic link.
-    pub fn symlink(&mut self, name: &[u8], attributes: &Attributes, replaces: bool, text: &[u8]) {
-        self.header(TAG_SYMLINK, name, attributes, replaces, text.len());
+    pub fn symlink(&mut self, head: &Head<'_>, text: &[u8]) {
+        self.header(TAG_SYMLINK, head, text.len());
         self.bytes.extend_from_slice(text);
         self.records += 1;
     }
 
     /// Adds a named pipe or a device node.
-    pub fn special(&mut self, name: &[u8], attributes: &Attributes, replaces: bool, kind: Kind, device: u32) {
-        self.header(TAG_SPECIAL, name, attributes, replaces, SPECIAL_BYTES);
+    pub fn special(&mut self, head: &Head<'_>, kind: Kind, device: u32) {
+        self.header(TAG_SPECIAL, head, SPECIAL_BYTES);
         self.bytes.push(kind as u8);
         self.bytes.extend_from_slice(&device.to_le_bytes());
         self.records += 1;
     }
 
-    fn header(&mut self, tag: u8, name: &[u8], attributes: &Attributes, replaces: bool, size: usize) {
+    fn header(&mut self, tag: u8, head: &Head<'_>, size: usize) {
+        let Head { name, attributes, replaces, sparse, extended } = head;
         let mut header = [0; ENTRY_HEADER_BYTES];
         header[0] = tag;
-        header[1] = if replaces { FLAG_REPLACES } else { 0 };
+        header[1] = u8::from(*replaces) * FLAG_REPLACES
+            + u8::from(*sparse) * FLAG_SPARSE
+            + u8::from(extended.is_some()) * FLAG_EXTENDED;
         header[2..4].copy_from_slice(&(name.len() as u16).to_le_bytes());
         header[4..8].copy_from_slice(&attributes.mode.to_le_bytes());
         header[8..12].copy_from_slice(&attributes.uid.to_le_bytes());
@@ -147,6 +161,15 @@ impl PackBuilder {
         header[28..32].copy_from_slice(&(size as u32).to_le_bytes());
         self.bytes.extend_from_slice(&header);
         self.bytes.extend_from_slice(name);
+        if let Some(extended) = extended {
+            self.bytes.extend_from_slice(&(extended.as_bytes().len() as u32).to_le_bytes());
+            self.bytes.extend_from_slice(extended.as_bytes());
+        }
+    }
+
+    /// How many bytes are in it.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// How many files and links are in it.
@@ -213,21 +236,30 @@ impl<'a> PackReader<'a> {
             return Err(malformed("a time with too many nanoseconds"));
         }
         let attributes = Attributes { mode: u32_at(4) & 0o7777, uid: u32_at(8), gid: u32_at(12), mtime };
-        let replaces = header[1] & FLAG_REPLACES != 0;
+        let flags = header[1];
         let name = self.take(u16::from_le_bytes([header[2], header[3]]) as usize)?;
         check_name(name)?;
+        let extended = if flags & FLAG_EXTENDED != 0 { Some(self.extended()?) } else { None };
+        let (replaces, sparse) = (flags & FLAG_REPLACES != 0, flags & FLAG_SPARSE != 0);
+        let head = Head { name, attributes, replaces, sparse, extended };
         let content = self.take(u32_at(28) as usize)?;
         if tag == TAG_SYMLINK {
             if content.is_empty() || content.len() > PATH_BYTES_MAX || content.contains(&0) {
                 return Err(malformed("a link whose text cannot be one"));
             }
-            return Ok(Record::Symlink { name, attributes, replaces, text: content });
+            return Ok(Record::Entry(head, Content::Symlink(content)));
         }
         if tag == TAG_SPECIAL {
             let (kind, device) = special(content)?;
-            return Ok(Record::Special { name, attributes, replaces, kind, device });
+            return Ok(Record::Entry(head, Content::Special(kind, device)));
         }
-        Ok(Record::File { name, attributes, replaces, content })
+        Ok(Record::Entry(head, Content::File(content)))
+    }
+
+    fn extended(&mut self) -> Result<ExtendedRef<'a>> {
+        let mut length = [0; 4];
+        length.copy_from_slice(self.take(4)?);
+        ExtendedRef::decode(self.take(u32::from_le_bytes(length) as usize)?)
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8]> {
@@ -262,6 +294,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::extended::{Classes, Extended};
 
     fn attributes() -> Attributes {
         Attributes { mode: 0o4640, uid: 7, gid: 8, mtime: Time { seconds: -1, nanoseconds: 5 } }
@@ -272,29 +305,30 @@ mod tests {
         let mut pack = PackBuilder::new(vec![1, 2, 3]);
         let path = EntryPath::new("a/b").unwrap();
         pack.directory(&path);
-        pack.file(b"f", &attributes(), true, 3, |space| {
+        let extended = Extended::new(Classes::USER, &mut [(b"user.a".to_vec(), b"b".to_vec())]).unwrap();
+        let head = |name: &'static [u8]| Head::new(name, attributes());
+        let file = Head { sparse: true, extended: Some(extended.as_ref()), ..head(b"f").replacing(true) };
+        pack.file(&file, 3, |space| {
             space.copy_from_slice(b"xyz");
             Ok::<_, ()>(true)
         })
         .unwrap();
-        assert_eq!(pack.file(b"bad", &attributes(), false, 9, |_| Err(5)), Err(5));
-        assert_eq!(pack.file(b"short", &attributes(), false, 9, |_| Ok::<_, ()>(false)), Ok(false));
-        pack.symlink(b"l", &attributes(), false, b"../x");
-        pack.special(b"p", &attributes(), false, Kind::Fifo, 0);
-        pack.special(b"d", &attributes(), true, Kind::BlockDevice, 0x0080_0001);
+        assert_eq!(pack.file(&head(b"bad"), 9, |_| Err(5)), Err(5));
+        assert_eq!(pack.file(&head(b"short"), 9, |_| Ok::<_, ()>(false)), Ok(false));
+        pack.symlink(&head(b"l"), b"../x");
+        pack.special(&head(b"p"), Kind::Fifo, 0);
+        pack.special(&head(b"d").replacing(true), Kind::BlockDevice, 0x0080_0001);
         assert_eq!(pack.records(), 4);
         let bytes = pack.finish();
         let mut reader = PackReader::new(&bytes);
         assert_eq!(reader.read().unwrap(), Some(Record::Directory { path }));
-        let file = Record::File { name: b"f", attributes: attributes(), replaces: true, content: b"xyz" };
-        assert_eq!(reader.read().unwrap(), Some(file));
-        let link = Record::Symlink { name: b"l", attributes: attributes(), replaces: false, text: b"../x" };
-        assert_eq!(reader.read().unwrap(), Some(link));
-        for (name, replaces, kind, device) in
-            [(&b"p"[..], false, Kind::Fifo, 0), (b"d", true, Kind::BlockDevice, 0x0080_0001)]
-        {
-            let special = Record::Special { name, attributes: attributes(), replaces, kind, device };
-            assert_eq!(reader.read().unwrap(), Some(special));
+        for (head, content) in [
+            (file, Content::File(b"xyz")),
+            (head(b"l"), Content::Symlink(b"../x")),
+            (head(b"p"), Content::Special(Kind::Fifo, 0)),
+            (head(b"d").replacing(true), Content::Special(Kind::BlockDevice, 0x0080_0001)),
+        ] {
+            assert_eq!(reader.read().unwrap(), Some(Record::Entry(head, content)));
         }
         assert_eq!(reader.read().unwrap(), None);
     }
@@ -302,7 +336,7 @@ mod tests {
     #[test]
     fn names_and_paths_that_leave_the_root_are_refused() {
         let mut pack = PackBuilder::default();
-        pack.symlink(b"..", &attributes(), false, b"x");
+        pack.symlink(&Head::new(b"..", attributes()), b"x");
         assert!(PackReader::new(&pack.finish()).read().is_err());
         let hostile = [&[TAG_DIRECTORY, 4, 0][..], b"a/.."].concat();
         assert!(PackReader::new(&hostile).read().is_err());
@@ -312,7 +346,7 @@ mod tests {
     fn special_files_that_are_none_are_refused() {
         for (kind, device) in [(Kind::Fifo, 1), (Kind::Socket, 0), (Kind::File, 0), (Kind::Directory, 0)] {
             let mut pack = PackBuilder::default();
-            pack.special(b"x", &attributes(), false, kind, device);
+            pack.special(&Head::new(b"x", attributes()), kind, device);
             assert!(PackReader::new(&pack.finish()).read().is_err(), "{kind:?}");
         }
     }

@@ -56,18 +56,20 @@ pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities,
     }
 }
 
-fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
+/// Whether the times of the last change are equal, as far as the target can hold them.
+pub fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
     if able.nanoseconds { source.mtime == target.mtime } else { source.mtime.seconds == target.mtime.seconds }
 }
 
-/// Whether permissions and owner are equal, as far as the target can hold them.
+/// Whether permissions, owner and extended attributes are equal, as far as the target can hold them.
 pub fn same_attributes(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
     let owned = source.uid == target.uid && source.gid == target.gid;
     // Without the right owner these bits would lend the rights of the wrong one.
     let set_id = able.set_id && (owned || able.owners);
     let kept = if set_id { 0o7777 } else { 0o7777 & !SET_ID };
     let permissions = source.kind == Kind::Symlink || source.mode & kept == target.mode & kept;
-    permissions && (owned || !able.owners)
+    // The listings have only those that the target can hold.
+    permissions && (owned || !able.owners) && source.extended == target.extended
 }
 
 #[cfg(test)]
@@ -79,18 +81,7 @@ mod tests {
 
     fn metadata(kind: Kind, size_bytes: u64, nanoseconds: u32) -> Metadata {
         let mtime = Time { seconds: 1, nanoseconds };
-        Metadata {
-            kind,
-            mode: 0o644,
-            uid: 0,
-            gid: 0,
-            size_bytes,
-            mtime,
-            ctime: mtime,
-            links: 1,
-            sparse: false,
-            device: 0,
-        }
+        Metadata { mode: 0o644, size_bytes, mtime, ctime: mtime, ..Metadata::new(kind) }
     }
 
     fn all_kinds() -> impl Strategy<Value = Kind> {
@@ -167,6 +158,16 @@ mod tests {
         target.uid = 9;
         assert_eq!(decide(&source, Some(&target), &Capabilities::posix(false), false), Action::Leave);
         assert_eq!(decide(&source, Some(&target), &Capabilities::posix(true), false), Action::SetAttributes);
+    }
+
+    #[test]
+    fn other_extended_attributes_move_no_data() {
+        let (mut source, target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 1));
+        source.extended = 5;
+        let able = Capabilities::posix(false);
+        assert_eq!(decide(&source, Some(&target), &able, false), Action::SetAttributes);
+        assert_eq!(decide(&target, Some(&source), &able, false), Action::SetAttributes);
+        assert_eq!(decide(&source, Some(&source), &able, false), Action::Leave);
     }
 
     #[test]

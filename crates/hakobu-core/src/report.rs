@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::counters::Snapshot;
 use crate::endpoint::Loss;
 use crate::error::{Error, ErrorKind};
-use crate::event::{Difference, Failure};
-use crate::extent::Extent;
+use crate::event::{Difference, Different, Failure};
 
 mod bottleneck;
 mod outcome;
@@ -37,6 +36,8 @@ pub struct Report {
     pub version: String,
     /// The command, quoted for a shell.
     pub command: String,
+    /// Whether both sides were only compared.
+    pub only_compared: bool,
     /// Who ran it.
     pub user: String,
     /// When it began, RFC 3339 in UTC.
@@ -79,8 +80,10 @@ pub struct Report {
     pub losses: Vec<ReportLoss>,
     /// The entries that failed, each of them.
     pub failures: Vec<ReportFailure>,
-    /// The ranges in which the target differs, of a run that compares: the first 10 000.
+    /// In what the target differs, of a run that compares: the first 10 000.
     pub differences: Vec<ReportDifference>,
+    /// Whether the content of some files only was compared.
+    pub sampled: bool,
     /// The bytes of all pieces that differ.
     pub differing_bytes: u64,
     /// Each source with its target and digest, where several were given in pairs.
@@ -128,6 +131,10 @@ pub struct ReportEntries {
     pub unchanged: u64,
     /// Only attributes were changed.
     pub attributes_only: u64,
+    /// On both sides and not equal, of a run that compares.
+    pub different: u64,
+    /// Of which the content was read on both sides and compared.
+    pub compared: u64,
     /// Removed from the target.
     pub deleted: u64,
     /// Only the target has them.
@@ -261,24 +268,32 @@ pub struct ReportPass {
     pub written_bytes: u64,
 }
 
-/// A range in which the target differs from the source.
+/// In what the target differs from the source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportDifference {
     /// The path below the target's root.
     pub path: String,
     /// The same in base64, where it is not UTF-8.
     pub path_base64: Option<String>,
-    /// Where it begins.
-    pub offset_bytes: u64,
+    /// What differs: `only_in_source`, `only_in_target`, `kind`, `size`, `content`, `range`, `mode`, `owner`, `time`,
+    /// `xattr`.
+    pub what: String,
+    /// Where a range begins.
+    pub offset_bytes: Option<u64>,
     /// How long it is: whole pieces of 256 KiB.
-    pub length_bytes: u64,
+    pub length_bytes: Option<u64>,
 }
 
 impl From<&Difference> for ReportDifference {
     fn from(difference: &Difference) -> Self {
         let (path, path_base64) = text_and_base64(&difference.path);
-        let Extent { offset, length } = difference.extent;
-        Self { path, path_base64, offset_bytes: offset, length_bytes: length }
+        let extent = match difference.what {
+            Different::Range(extent) => Some(extent),
+            _ => None,
+        };
+        let (offset_bytes, length_bytes) =
+            (extent.map(|extent| extent.offset), extent.map(|extent| extent.length));
+        Self { path, path_base64, what: difference.what.name().to_owned(), offset_bytes, length_bytes }
     }
 }
 
@@ -330,6 +345,7 @@ impl Default for Report {
             job: None,
             version: String::new(),
             command: String::new(),
+            only_compared: false,
             user: String::new(),
             started_at: String::new(),
             ended_at: String::new(),
@@ -352,6 +368,7 @@ impl Default for Report {
             losses: Vec::new(),
             failures: Vec::new(),
             differences: Vec::new(),
+            sampled: false,
             differing_bytes: 0,
             pairs: Vec::new(),
             passes: Vec::new(),
@@ -371,6 +388,8 @@ impl Report {
             updated: sum.entries_updated,
             unchanged: sum.entries_unchanged,
             attributes_only: sum.entries_attributes_only,
+            different: sum.entries_different,
+            compared: sum.entries_compared,
             deleted: sum.entries_deleted,
             only_in_target: sum.entries_only_in_target,
             skipped: sum.entries_skipped,
@@ -410,7 +429,8 @@ impl Report {
     /// Whether any entry is as it should be.
     pub fn something_done(&self) -> bool {
         let entries = &self.entries;
-        entries.created + entries.updated + entries.unchanged + entries.attributes_only > 0
+        let equal = entries.unchanged + entries.different;
+        entries.created + entries.updated + equal + entries.attributes_only > 0
     }
 }
 

@@ -18,9 +18,9 @@ use hakobu_core::path::{EntryPath, serde_bytes_vec};
 use serde::{Deserialize, Serialize};
 
 /// The oldest version of the protocol that this program speaks.
-pub const VERSION_OLDEST: u16 = 2;
+pub const VERSION_OLDEST: u16 = 3;
 /// The newest version of the protocol that this program speaks.
-pub const VERSION_NEWEST: u16 = 2;
+pub const VERSION_NEWEST: u16 = 3;
 /// The longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// The most connections that one session may have.

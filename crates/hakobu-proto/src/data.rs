@@ -5,11 +5,12 @@
 //! message: operations towards the target, answers back.
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{self, Change, DraftId, Loss};
+use hakobu_core::endpoint::{self, Change, Detail, DraftId, Loss};
 use hakobu_core::entry::{Attributes, Metadata};
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::extended::Classes;
 use hakobu_core::extent::Extent;
-use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
+use hakobu_core::path::{EntryPath, PATH_BYTES_MAX, serde_bytes_vec};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +20,9 @@ use crate::frame::PAYLOAD_LIMIT_BYTES;
 pub mod kind {
     /// [`Hello`](super::Hello): the first frame of every connection, and only that.
     pub const HELLO: u8 = 1;
-    /// Describe one entry; meta: its path.
+    /// [`Inspect`](super::Inspect): describe one entry.
     pub const INSPECT: u8 = 2;
-    /// List directories; meta: the budget, payload: the paths.
+    /// [`List`](super::List) directories; payload: the paths.
     pub const LIST: u8 = 3;
     /// Store a pack; payload: the pack.
     pub const STORE: u8 = 4;
@@ -29,7 +30,7 @@ pub mod kind {
     pub const BEGIN: u8 = 5;
     /// [`Write`](super::Write) a piece; payload: its bytes.
     pub const WRITE: u8 = 6;
-    /// [`Finish`](super::Finish) a draft.
+    /// [`Finish`](super::Finish) a draft; payload: the extended attributes to set, if any are.
     pub const FINISH: u8 = 7;
     /// [`Abandon`](super::Abandon) a draft.
     pub const ABANDON: u8 = 8;
@@ -45,6 +46,8 @@ pub mod kind {
     pub const COMPLETE: u8 = 13;
     /// A stream has ended, and this is its [`Length`](super::Length).
     pub const LENGTH: u8 = 14;
+    /// Take digests of small files: [`Digests`](super::Digests); payload: directory and names.
+    pub const DIGEST: u8 = 15;
 
     /// It is done.
     pub const DONE: u8 = 64;
@@ -60,6 +63,8 @@ pub mod kind {
     pub const BEGUN: u8 = 69;
     /// The values of the pieces of a range; payload: 32 bytes each.
     pub const SIGNED: u8 = 70;
+    /// Digests; payload: for each name 32 bytes or an error.
+    pub const DIGESTED: u8 = 71;
 }
 
 /// Flag of a [`kind::WRITE`] or [`kind::ZERO`]: answer when this and all earlier writes have succeeded.
@@ -83,6 +88,24 @@ const DURING_BYTES_MAX: usize = 256;
 pub struct Hello {
     /// The lane's number, from 0.
     pub lane: u16,
+}
+
+/// Asks for a description.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inspect {
+    /// The entry.
+    pub path: EntryPath,
+    /// Which extended attributes are looked at.
+    pub extended: Classes,
+}
+
+/// Asks for listings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct List {
+    /// How many entries may be added on the way down.
+    pub budget: u32,
+    /// What is told of each entry.
+    pub detail: Detail,
 }
 
 /// Begins a draft.
@@ -202,6 +225,21 @@ impl Stored {
     }
 }
 
+/// Asks for the digests of small files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digests {
+    /// The directory.
+    pub directory: EntryPath,
+    /// Names in it: at most [`CHANGES_MAX`].
+    pub names: Vec<ByteBuf>,
+}
+
+/// Bytes that travel as such.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByteBuf(#[serde(with = "serde_bytes_vec")] pub Vec<u8>);
+
+/// The payload of [`kind::DIGESTED`].
+pub type Digested = Vec<Result<Digest>>;
 /// The answer to an inspection.
 pub type Inspected = Option<Metadata>;
 /// The payload of [`kind::LIST`].

@@ -13,7 +13,8 @@ use crate::data;
 
 /// A frame of listings is closed when it has grown to this size.
 const FRAME_BYTES_TARGET: usize = 1 << 20;
-/// Entries are encoded in slices of so many, each at most 313 bytes.
+/// Entries are encoded in slices of so many, each at most
+/// [`RECORD_BYTES_MAX`](hakobu_core::listing::RECORD_BYTES_MAX).
 const SLICE_ENTRIES: usize = 2048;
 /// The most directories in one answer: those asked for, and a descendant for each entry of the
 /// largest budget.
@@ -186,16 +187,13 @@ mod tests {
     fn listing(count: usize) -> Listing {
         let time = Time { seconds: 1, nanoseconds: 2 };
         let metadata = Metadata {
-            kind: Kind::File,
             mode: 0o600,
             uid: 1,
             gid: 2,
             size_bytes: 3,
             mtime: time,
             ctime: time,
-            links: 1,
-            sparse: false,
-            device: 0,
+            ..Metadata::new(Kind::File)
         };
         let mut listing = Listing::default();
         (0..count).for_each(|number| listing.push(format!("{number:08}").as_bytes(), metadata).unwrap());

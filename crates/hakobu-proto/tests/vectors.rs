@@ -12,16 +12,20 @@ use std::path::Path;
 
 use hakobu_core::checksum::crc64;
 use hakobu_core::disk::{DeviceFacts, DeviceNumber, DiskList, Use, UseKind};
-use hakobu_core::endpoint::{self, Change, Loss, LossKind, Outcome};
-use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
+use hakobu_core::endpoint::{self, Change, Detail, Loss, LossKind, Outcome};
+use hakobu_core::entry::{Attributes, Inode, Kind, Metadata, Time};
 use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::extended::{Classes, Extended};
 use hakobu_core::extent::Extent;
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::listing::{DirectoryListing, Listing};
-use hakobu_core::pack::{PackBuilder, PackReader, Record};
+use hakobu_core::pack::{Content, Head, PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{Answer, Cipher, ConnectRequest, Listening, Request, ServeRequest, Way};
-use hakobu_proto::data::{self, Abandon, Begin, Complete, Finish, Hello, Length, Sign, Stored, Write, Zero};
+use hakobu_proto::data::{
+    self, Abandon, Begin, ByteBuf, Complete, Digests, Finish, Hello, Inspect, Length, List, Sign, Stored,
+    Write, Zero,
+};
 use hakobu_proto::frame::{HEADER_BYTES, Header, Opener, SEAL_BYTES, Seal, SealKey, Sealer};
 use hakobu_proto::listings::{self, Assembler};
 use serde::Serialize;
@@ -95,7 +99,6 @@ fn metadata() -> Metadata {
     let Attributes { mode, uid, gid, mtime } = attributes();
     let ctime = Time { seconds: -1, nanoseconds: 999_999_999 };
     Metadata {
-        kind: Kind::File,
         mode,
         uid,
         gid,
@@ -103,9 +106,14 @@ fn metadata() -> Metadata {
         mtime,
         ctime,
         links: 2,
-        sparse: false,
-        device: 0,
+        inode: Some(Inode { file_system: 3, number: 4 }),
+        extended: extended().as_ref().digest(),
+        ..Metadata::new(Kind::File)
     }
+}
+
+fn extended() -> Extended {
+    Extended::new(Classes::USUAL, &mut [(b"user.a".to_vec(), b"value".to_vec())]).unwrap()
 }
 
 /// A disk of which little is known.
@@ -153,8 +161,10 @@ fn seals() {
 fn messages_on_data_connections() {
     let vectors = Vectors::read();
     vectors.message("hello", &Hello { lane: 300 });
-    vectors.message("inspect", &path("a/b"));
-    vectors.message("list, meta", &1024_u32);
+    vectors.message("inspect", &Inspect { path: path("a/b"), extended: Classes::USUAL });
+    let detail = Detail { kinds_only: false, extended: Classes::USUAL };
+    vectors.message("list, meta", &List { budget: 1024, detail });
+    vectors.check("extended attributes", extended().as_bytes());
     vectors.message("list, payload", &vec![EntryPath::root(), path("a/b")]);
     let begin = Begin { draft: 1 << 48, begin: endpoint::Begin::file(path("a/b"), 5_000_000_000) };
     vectors.message("begin", &begin);
@@ -168,11 +178,16 @@ fn messages_on_data_connections() {
     let finish = Finish { draft: 1 << 48, attributes: attributes(), digest: None };
     vectors.message("finish", &finish);
     vectors.message("finish with digest", &Finish { digest: Some([0xab; 32]), ..finish });
+    let names = vec![ByteBuf(b"f".to_vec())];
+    vectors.message("digest", &Digests { directory: path("a/b"), names });
+    let digested: data::Digested = vec![Ok([0xab; 32]), Err(no_space())];
+    vectors.message("digested", &digested);
     vectors.message("abandon", &Abandon { draft: 1 << 48, keep: true });
     let changes = vec![
         Change::MakeDirectory { path: path("a"), mode: 0o755 },
-        Change::Directory { path: path("a/b"), attributes: attributes() },
-        Change::Attributes { path: path("a/c"), attributes: attributes() },
+        Change::Directory { path: path("a/b"), attributes: attributes(), extended: None },
+        Change::Attributes { path: path("a/c"), attributes: attributes(), extended: Some(extended()) },
+        Change::Link { path: path("a/e"), to: path("a/c"), replaces: true },
         Change::Remove { path: path("a/d"), directory: true, kept_names: 1 },
     ];
     vectors.message("apply", &changes);
@@ -188,20 +203,24 @@ fn packs() {
     let vectors = Vectors::read();
     let mut pack = PackBuilder::new(Vec::new());
     pack.directory(&path("a/b"));
-    let filled = pack.file(b"f", &attributes(), true, 5, |room| {
+    let extended = extended();
+    let file = Head {
+        sparse: true,
+        extended: Some(extended.as_ref()),
+        ..Head::new(b"f", attributes()).replacing(true)
+    };
+    let filled = pack.file(&file, 5, |room| {
         room.copy_from_slice(b"hello");
         Ok::<_, Error>(true)
     });
     assert!(filled.unwrap());
-    pack.symlink(b"l", &attributes(), false, b"../f");
+    pack.symlink(&Head::new(b"l", attributes()), b"../f");
     vectors.check("pack", &pack.finish());
 
     let mut reader = PackReader::new(&vectors.0["pack"]);
     assert_eq!(reader.read().unwrap(), Some(Record::Directory { path: path("a/b") }));
-    let (attributes, name) = (attributes(), &b"f"[..]);
-    let file = Record::File { name, attributes, replaces: true, content: b"hello" };
-    assert_eq!(reader.read().unwrap(), Some(file));
-    let link = Record::Symlink { name: b"l", attributes, replaces: false, text: b"../f" };
+    assert_eq!(reader.read().unwrap(), Some(Record::Entry(file, Content::File(b"hello"))));
+    let link = Record::Entry(Head::new(b"l", attributes()), Content::Symlink(b"../f"));
     assert_eq!(reader.read().unwrap(), Some(link));
     assert_eq!(reader.read().unwrap(), None);
 }
@@ -246,6 +265,7 @@ fn control_messages() {
         may_set_id: false,
         may_make_devices: false,
         may_remove: true,
+        only_reads: false,
         bytes_max: Some(1 << 30),
     };
     let serve = ServeRequest {

@@ -27,7 +27,8 @@ pub enum OperationKind {
     Fetch,
     Read,
     Open,
-    Losses,
+    Extended,
+    Digest,
     Confirm,
     Store,
     Begin,
@@ -52,9 +53,10 @@ impl OperationKind {
             Operation::List { .. } => Self::List,
             Operation::Fetch { .. } => Self::Fetch,
             Operation::Read { .. } => Self::Read,
+            Operation::DigestPicks { .. } | Operation::Digest { .. } => Self::Digest,
             Operation::Next { .. } => Self::Next,
             Operation::Open { .. } => Self::Open,
-            Operation::Losses { .. } => Self::Losses,
+            Operation::Extended { .. } => Self::Extended,
             Operation::Confirm { .. } => Self::Confirm,
             Operation::Store { .. } => Self::Store,
             Operation::Begin { .. } => Self::Begin,
@@ -83,6 +85,7 @@ impl OperationKind {
                 | Self::Open
                 | Self::Confirm
                 | Self::Sign
+                | Self::Digest
                 | Self::Barrier
         )
     }
@@ -336,17 +339,19 @@ impl State {
         let kind = OperationKind::of(operation);
         let mut of_draft = None;
         let paths = match operation {
-            Operation::Inspect { path, .. } | Operation::Losses { path, .. } => {
+            Operation::Inspect { path, .. } | Operation::Extended { path, .. } => {
                 vec![path.as_bytes().to_vec()]
             }
             Operation::List { directories, .. } => {
                 directories.iter().map(|path| path.as_bytes().to_vec()).collect()
             }
-            Operation::Fetch { directory, .. } => vec![directory.as_bytes().to_vec()],
+            Operation::Fetch { directory, .. }
+            | Operation::DigestPicks { directory, .. }
+            | Operation::Digest { directory, .. } => vec![directory.as_bytes().to_vec()],
             Operation::Read { file, .. }
             | Operation::Next { file }
             | Operation::Open { file }
-            | Operation::Confirm { file } => {
+            | Operation::Confirm { file, .. } => {
                 vec![file.path.as_bytes().to_vec()]
             }
             Operation::Store { pack } => directories_of(pack),

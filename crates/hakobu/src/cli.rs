@@ -37,13 +37,13 @@ pub enum Verb {
     /// Make TARGET equal to SOURCE, and remove what SOURCE lacks once that is agreed to
     #[command(after_help = SYNC_HELP)]
     Sync(Box<CopyArguments>),
-    /// Compare both sides, read where they are, and list what differs; writes nothing (one disk or file)
+    /// Compare both sides, read where they are, and list what differs; writes nothing
     #[command(after_help = VERIFY_HELP)]
     Verify(Box<CopyArguments>),
     /// List the disks of a machine: what they are, what is on them, what uses them
     #[command(after_help = DISKS_HELP)]
     Disks(DisksArguments),
-    /// Print the digest of one file or disk, taken where it is, as b3sum or sha256sum print it
+    /// Print the digest of a file or disk, or of each file of a tree, as b3sum or sha256sum print it
     #[command(after_help = DIGEST_HELP)]
     Digest(Box<DigestArguments>),
     /// Say which filter rule decides about an entry
@@ -209,19 +209,24 @@ Examples:
 Exit codes: 0 it takes part, 3 it is left out, 1 failed, 2 wrong usage.";
 
 const VERIFY_HELP: &str = "\
-Both sides read their own data; only digests travel. TARGET may be larger than SOURCE if it is a
-disk: as many bytes as SOURCE has are compared. Trees come with a later version.
+Both sides read their own data; only digests travel. Of a tree names, kinds, permissions, owners,
+times, extended attributes and content are compared, and each difference is a line on standard
+output. `dir` is compared with TARGET/dir, `dir/` with TARGET, as hakobu copy would place it. Of a
+disk as many bytes are compared as SOURCE has; TARGET may be larger.
 
 Examples:
+  hakobu verify data/ host:/srv/data
+  hakobu verify data/ host:/srv/data --sample 5%   read 5 % of the files, and all names
   hakobu verify /dev/sdb host:/dev/sdc
-  hakobu verify disk.img host:/images/disk.img
 
 Exit codes: 0 equal, 1 failed, 2 wrong usage, 4 there are differences (listed), 5 the source changed
 while it was read, 6 refused, 130 interrupted.";
 
 const DIGEST_HELP: &str = "\
-The file or disk is read on the machine where it is, a disk past the page cache, on all cores for
-BLAKE3; only the digest travels. Links are followed. Trees come with a later version.
+The data is read on the machine where it is, a disk past the page cache, on all cores for BLAKE3;
+only digests travel. A link that is named is followed. Of a tree each file has a line, as b3sum
+prints it, with its path on that machine and in no particular order; `b3sum --check` reads it there,
+but for names that are not UTF-8.
 
 Examples:
   hakobu digest disk.img                     what b3sum disk.img prints
@@ -402,7 +407,7 @@ pub struct DisksArguments {
 /// The arguments of `digest`.
 #[derive(Debug, Args)]
 pub struct DigestArguments {
-    /// A file or block device: a path, host:path or ssh://host:port/path
+    /// A file, tree or block device: a path, host:path or ssh://host:port/path
     #[arg(value_name = "LOCATION")]
     pub location: OsString,
 
@@ -420,7 +425,7 @@ pub struct DigestArguments {
         value_parser = PossibleValuesParser::new(["stop", "skip"]))]
     pub on_read_error: String,
 
-    /// Print one JSON object instead of a line
+    /// Print JSON objects instead of lines
     #[arg(long)]
     pub json: bool,
 
@@ -492,6 +497,10 @@ pub struct CopyArguments {
     #[command(flatten)]
     pub filter: FilterArguments,
 
+    /// Make directories on which other file systems are mounted, but do not look into them
+    #[arg(short = 'x', long, help_heading = "What takes part")]
+    pub one_file_system: bool,
+
     /// Remove what the source lacks without a question (sync)
     #[arg(long, help_heading = "Deletion")]
     pub delete: bool,
@@ -508,9 +517,23 @@ pub struct CopyArguments {
     #[arg(long)]
     pub restart: bool,
 
-    /// Fail rather than lose: xattr, acl, hardlinks, holes, owner, setid
+    /// Fail rather than lose: xattr, acl, hardlinks, holes, owner, setid, flags
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub require: Vec<String>,
+
+    /// times: files of one size and time are equal; digest: only those of one content, read on both sides
+    #[arg(long, value_name = "HOW", default_value = "times", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["times", "digest"]))]
+    pub compare: String,
+
+    /// Compare the content of so many files only, 5%, and all names and attributes
+    #[arg(long, value_name = "PERCENT", help_heading = "What is compared")]
+    pub sample: Option<String>,
+
+    /// What to keep besides content, mode and times, or with no- in front what not: owner, acl, xattr, hardlinks;
+    /// selinux only if it is named [default: all but selinux]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub preserve: Vec<String>,
 
     /// From another machine, keep these too: setuid, devices
     #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true,
@@ -596,6 +619,10 @@ pub struct FilterArguments {
     #[command(flatten)]
     pub rules: RuleArguments,
 
+    /// Only the paths in this file, one a line, relative to SOURCE; NUL in the place of line ends works as well
+    #[arg(long, value_name = "FILE", help_heading = "What takes part")]
+    pub files_from: Option<PathBuf>,
+
     /// Only files changed since then: 7d ago, or 2026-11-01
     #[arg(long, value_name = "WHEN", help_heading = "What takes part")]
     pub newer_than: Option<String>,
@@ -640,8 +667,10 @@ fn now_and_later(now: &[&'static str], later: &[&'static str]) -> Vec<PossibleVa
 pub const OF_SYNC: [&str; 7] =
     ["passes", "until_under", "before_last_pass", "after_last_pass", "delete", "delete_during", "max_delete"];
 /// Options that make no sense where nothing is written.
-const OF_WRITING: [&str; 7] =
-    ["confirm", "restart", "verify", "durable", "require", "on_read_error", "allow"];
+const OF_WRITING: [&str; 8] =
+    ["confirm", "restart", "verify", "durable", "require", "on_read_error", "allow", "compare"];
+/// Options that make sense for `verify` only.
+const OF_VERIFY: [&str; 1] = ["sample"];
 
 /// All that can be typed. The verbs share their arguments; each shows those that are for it.
 pub fn command() -> Command {
@@ -652,6 +681,8 @@ pub fn command() -> Command {
     };
     Cli::command()
         .mut_subcommand("copy", without(&OF_SYNC))
+        .mut_subcommand("copy", without(&OF_VERIFY))
+        .mut_subcommand("sync", without(&OF_VERIFY))
         .mut_subcommand("verify", without(&OF_SYNC))
         .mut_subcommand("verify", without(&OF_WRITING))
 }

@@ -44,6 +44,9 @@ fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, 
     for end in ends {
         let part = &path[..end];
         let metadata = describe_entry(&typed.source.join(std::ffi::OsStr::from_bytes(part)))?;
+        if filter.is_not_listed(part) {
+            return Ok((format!("{shown} is left out: --files-from does not list it\n"), true));
+        }
         let decided = filter.deciding(part, metadata.kind == Kind::Directory);
         let above =
             if end < path.len() { format!("it lies in {}, which ", lossy(part)) } else { String::new() };

@@ -165,6 +165,7 @@ impl<'a> Scan<'a> {
             Fix::Option(name) if !value.is_empty() => {
                 self.kept.insert(0, OsString::from(format!("{name}={value}")));
             }
+            Fix::Write(option) => self.kept.insert(0, OsString::from(option)),
             Fix::Cipher => self.kept.insert(0, OsString::from(format!("--cipher={}", cipher(value)))),
             _ => self.can_be_fixed = false,
         }

@@ -11,6 +11,7 @@ pub mod digest;
 pub mod disks;
 pub mod exit;
 pub mod explain;
+mod files_from;
 pub mod first_word;
 pub mod foreign;
 pub mod jobs;

@@ -11,7 +11,7 @@ use std::time::Instant;
 use hakobu_core::event::{Event, Failure, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::path::lossy;
-use hakobu_core::report::{Outcome, Report, ReportEntries};
+use hakobu_core::report::{Outcome, Report, ReportDifference, ReportEntries};
 use hakobu_core::units::{format_bytes, format_count};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -302,6 +302,9 @@ impl Observer for Renderer {
             }
             Event::Decision { choice, .. } if self.settings.verbose => {
                 self.remark(&format!("chosen: {}", lossy(choice.as_bytes())));
+            }
+            Event::Difference(difference) if !self.settings.json => {
+                self.result_line(&summary::difference_words(&ReportDifference::from(difference)));
             }
             Event::Planned { action, path, size_bytes } if !self.settings.json => {
                 let action = lossy(action.as_bytes());

@@ -8,13 +8,15 @@ use hakobu_agent::passes::Pass;
 use hakobu_agent::request::{CopyRequest, Verify};
 use hakobu_agent::transfer::{self, Surroundings, Transfer};
 use hakobu_core::digest::{Digest, hex};
+use hakobu_core::endpoint::{Loss, LossKind};
 use hakobu_core::error::ErrorKind;
+use hakobu_core::event::Observer;
+use hakobu_core::job::Mode;
 use hakobu_core::report::{
     Report, ReportDifference, ReportEnd, ReportLoss, ReportPair, ReportPass, Verified,
 };
 
 use crate::prompts::Terminal;
-use crate::render::Renderer;
 
 /// Copies as requested. The report is filled but for what only the program knows: version,
 /// command, user, the times, and what was typed.
@@ -25,11 +27,11 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Repor
 /// As [`copy`], and the digest by whatever algorithm was asked for.
 pub fn digest(
     request: &CopyRequest,
-    renderer: &Renderer,
+    observer: &dyn Observer,
     cancel: Arc<AtomicBool>,
 ) -> (Report, Option<Digest>) {
     let mut prompts = Terminal { cancel: cancel.clone() };
-    let mut surroundings = Surroundings { prompts: &mut prompts, observer: renderer, cancel };
+    let mut surroundings = Surroundings { prompts: &mut prompts, observer, cancel };
     let mut transfer = transfer::copy(request, &mut surroundings);
     let digest = transfer.summary.digest.take();
     (report(transfer, request), digest)
@@ -64,6 +66,8 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.resumed = summary.counters.bytes_resumed > 0;
     report.differences = summary.differences.iter().map(ReportDifference::from).collect();
     report.differing_bytes = summary.differing_bytes;
+    report.sampled = request.sample.is_some();
+    report.only_compared = request.mode == Mode::Compare;
     report.pairs = pairs(&transfer.pairs, &summary.digests);
     let pass = |pass: &Pass| ReportPass { seconds: pass.seconds, written_bytes: pass.written_bytes };
     report.passes = transfer.passes.iter().map(pass).collect();
@@ -72,7 +76,9 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
         report.digest_blake3_reason =
             Some(no_digest(request, &report, summary.counters.cloned_bytes > 0).to_owned());
     }
-    report.losses = summary.losses.iter().map(ReportLoss::from).collect();
+    // Whoever does not want owners kept does not miss them.
+    let wanted = |loss: &&Loss| request.preserve.owner || loss.what != LossKind::Owner;
+    report.losses = summary.losses.iter().filter(wanted).map(ReportLoss::from).collect();
     report.peak_memory_bytes.source = transfer.peak_memory_bytes.0;
     report.peak_memory_bytes.target = transfer.peak_memory_bytes.1;
     let interrupted = summary.fatal.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);

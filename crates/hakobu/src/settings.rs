@@ -9,26 +9,34 @@ use std::time::Duration;
 use hakobu_agent::disks::DisksRequest;
 use hakobu_agent::passes::Passes;
 use hakobu_agent::request::{
-    Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, Lanes, RETRY_FOR_DETACHED, Transport,
-    Verify,
+    Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, Lanes, Preserve, RETRY_FOR_DETACHED,
+    Transport, Verify,
 };
 use hakobu_core::digest::Algorithm;
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::entry::Time;
 use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::extended::Classes;
 use hakobu_core::filter::{Filter, FilterRules};
-use hakobu_core::job::{LANES_MAX, Mode};
+use hakobu_core::job::{LANES_MAX, Mode, Sample};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::units::{format_rate_and_bits, parse_bytes, parse_duration};
 
 use crate::cli::{CopyArguments, DigestArguments, DisksArguments, FilterArguments, LoginArguments};
-use crate::{pairs, shell};
+use crate::{files_from, pairs, shell};
 
 /// The answer to `-` where nothing is written to it.
 const NO_INPUT: &str = "hakobu digest does not read standard input in this version; b3sum and sha256sum do. A file named - is ./-";
 /// The kinds that `--require` knows.
-const REQUIREMENTS: [LossKind; 6] =
-    [LossKind::Xattr, LossKind::Acl, LossKind::HardLinks, LossKind::Holes, LossKind::Owner, LossKind::SetId];
+const REQUIREMENTS: [LossKind; 7] = [
+    LossKind::Xattr,
+    LossKind::Acl,
+    LossKind::HardLinks,
+    LossKind::Holes,
+    LossKind::Owner,
+    LossKind::SetId,
+    LossKind::Flags,
+];
 
 /// The request that the arguments stand for. `environment_ssh` is the value of `HAKOBU_SSH`.
 ///
@@ -57,6 +65,10 @@ pub fn request(
     (request.restart, request.live) = (typed.restart, typed.live);
     let allows = |what: &str| typed.allow.iter().any(|allowed| allowed == what);
     request.allow = Allow { set_id: allows("setuid"), devices: allows("devices") };
+    request.preserve = preserve(&typed.preserve, &mut found);
+    request.one_file_system = typed.one_file_system;
+    request.compare_content = typed.compare == "digest";
+    request.sample = sample(typed, mode, &mut found);
     request.filter = filter(&typed.filter).unwrap_or_else(|errors| {
         found.errors.extend(errors);
         FilterRules::default()
@@ -302,9 +314,62 @@ pub fn filter(typed: &FilterArguments) -> Result<FilterRules, Vec<Error>> {
         older_than: time(&mut found, "--older-than", typed.older_than.as_deref()),
         bytes_min: size(&mut found, "--min-size", typed.min_size.as_deref()),
         bytes_max: size(&mut found, "--max-size", typed.max_size.as_deref()),
+        only: typed.files_from.as_deref().and_then(|file| found.keep(files_from::read(file))),
     };
     found.keep(Filter::new(&rules).map(drop));
     found.or(rules)
+}
+
+/// The share of files whose content is compared.
+fn sample(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Sample> {
+    let text = typed.sample.as_deref()?;
+    if mode != Mode::Compare {
+        found.usage("--sample", "only hakobu verify reads a sample");
+    }
+    let percent: f64 = text.strip_suffix('%').unwrap_or(text).trim().parse().unwrap_or(f64::NAN);
+    if !(percent > 0.0 && percent <= 100.0) {
+        found.usage("--sample", "it is a share above 0 and up to 100, such as 5%");
+        return None;
+    }
+    // Another run takes other files.
+    let seed = jiff::Timestamp::now().as_nanosecond() as u64;
+    Some(Sample { per_million: (percent * 10_000.0).ceil() as u32, seed })
+}
+
+/// What is kept: everything that is usual, with what was named, and without what was named with `no-`.
+fn preserve(typed: &[String], found: &mut Findings) -> Preserve {
+    let mut preserve = Preserve::default();
+    for name in typed {
+        let (bare, keep) = match name.strip_prefix("no-") {
+            Some(bare) => (bare, false),
+            None => (name.as_str(), true),
+        };
+        let classes = match bare {
+            "all" if keep => continue,
+            "owner" => {
+                preserve.owner = keep;
+                continue;
+            }
+            "hardlinks" => {
+                preserve.hard_links = keep;
+                continue;
+            }
+            "acl" => Classes::ACL,
+            "xattr" => Classes::USER | Classes::TRUSTED | Classes::CAPABILITY,
+            "selinux" => Classes::SELINUX,
+            "mode" | "times" | "links" if keep => continue,
+            _ => {
+                let words = format!(
+                    "{name} is not one of owner, acl, xattr, hardlinks, selinux, or these with no- in front"
+                );
+                found.usage("--preserve", words);
+                continue;
+            }
+        };
+        preserve.extended =
+            if keep { preserve.extended | classes } else { preserve.extended.without(classes) };
+    }
+    preserve
 }
 
 /// A moment: so long ago, or a date or time as in ISO 8601, here where no zone is given.

@@ -17,7 +17,7 @@ use hakobu_core::endpoint::Begin;
 use hakobu_core::entry::{Attributes, Time};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::grant::{Grant, GrantedPlace};
-use hakobu_core::pack::PackBuilder;
+use hakobu_core::pack::{Head, PackBuilder};
 use hakobu_core::path::{EntryPath, is_draft_name};
 use hakobu_proto::control::{Cipher, ServeRequest, Way};
 use hakobu_proto::data::{self, Stored, kind};
@@ -141,8 +141,13 @@ impl Session {
     }
 
     /// As [`Session::check`], then ends the session: no draft may be left behind.
-    pub fn end(mut self, allowed: &[&str]) {
+    pub fn end(self, allowed: &[&str]) {
         self.check(allowed);
+        self.end_unwritten(allowed);
+    }
+
+    /// The same of a session in which nobody can write.
+    pub fn end_unwritten(mut self, allowed: &[&str]) {
         self.peers.borrow().iter().for_each(Interrupter::interrupt);
         self.side.end_serving();
         self.compare(allowed);
@@ -205,6 +210,7 @@ pub fn grant() -> Grant {
         may_set_id: false,
         may_make_devices: false,
         may_remove: false,
+        only_reads: false,
         bytes_max: None,
     }
 }
@@ -223,7 +229,7 @@ pub fn pack(directory: &str, name: &str, attributes: &Attributes, content: &[u8]
         space.copy_from_slice(content);
         Ok::<_, Error>(true)
     };
-    pack.file(name.as_bytes(), attributes, false, content.len(), put).unwrap();
+    pack.file(&Head::new(name.as_bytes(), *attributes), content.len(), put).unwrap();
     pack.finish()
 }
 

@@ -80,7 +80,7 @@ impl Target {
         let request = frame.request;
         match frame.kind {
             kind::INSPECT => {
-                let path: EntryPath = data::decode(meta).unwrap();
+                let data::Inspect { path, .. } = data::decode(meta).unwrap();
                 let found = (path.as_bytes() == b"there").then(directory);
                 self.answer(kind::INSPECTED, 0, request, &found, &[])
             }
@@ -116,18 +116,7 @@ impl Target {
 /// A directory as the target describes it, older than any source.
 pub fn directory() -> Metadata {
     let time = Time { seconds: 1, nanoseconds: 0 };
-    Metadata {
-        kind: Kind::Directory,
-        mode: 0o755,
-        uid: 0,
-        gid: 0,
-        size_bytes: 0,
-        mtime: time,
-        ctime: time,
-        links: 2,
-        sparse: false,
-        device: 0,
-    }
+    Metadata { mode: 0o755, mtime: time, ctime: time, links: 2, ..Metadata::new(Kind::Directory) }
 }
 
 /// Copies a directory (three small files, one of several chunks, a directory with one more file,

@@ -6,8 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use hakobu_core::endpoint::{Begin, Change, DraftKind};
 use hakobu_core::entry::{Attributes, Kind};
 use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::extended::Classes;
 use hakobu_core::grant::{Grant, GrantedPlace};
-use hakobu_core::pack::PackBuilder;
+use hakobu_core::pack::{Head, PackBuilder};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::Cipher;
 use hakobu_proto::data::{self, kind};
@@ -50,8 +51,8 @@ fn other_names_and_trees() {
         let (path, attributes) = (path(whole), attributes(0o777));
         for change in [
             Change::MakeDirectory { path: path.clone(), mode: 0o755 },
-            Change::Directory { path: path.clone(), attributes },
-            Change::Attributes { path, attributes },
+            Change::Directory { path: path.clone(), attributes, extended: None },
+            Change::Attributes { path, attributes, extended: None },
         ] {
             is_refused(peer.apply(&[change]), whole);
         }
@@ -66,8 +67,8 @@ fn the_root_itself() {
     let (path, attributes) = (EntryPath::root(), attributes(0o777));
     for change in [
         Change::MakeDirectory { path: path.clone(), mode: 0o755 },
-        Change::Directory { path: path.clone(), attributes },
-        Change::Attributes { path, attributes },
+        Change::Directory { path: path.clone(), attributes, extended: None },
+        Change::Attributes { path, attributes, extended: None },
     ] {
         is_refused(peer.apply(&[change]), "the root");
     }
@@ -80,11 +81,12 @@ fn other_places_are_not_told_either() {
     let session = Session::new();
     let mut peer = session.peer();
     for beyond in ["private", "name/x", "tree2"] {
-        peer.send(kind::INSPECT, 0, &path(beyond), &[]);
+        let inspect = data::Inspect { path: path(beyond), extended: Classes::USUAL };
+        peer.send(kind::INSPECT, 0, &inspect, &[]);
         assert_eq!(peer.answer().error().kind, ErrorKind::BeyondGrant, "{beyond}");
         let mut directories = Vec::new();
         data::encode(&vec![beyond], &mut directories).unwrap();
-        peer.send_bytes(kind::LIST, 0, &[0], &directories);
+        peer.send_bytes(kind::LIST, 0, &[0, 0, 0], &directories);
         let mut assembler = Assembler::new(100);
         assembler.frame(&peer.answer().payload).unwrap();
         let hakobu_core::endpoint::Outcome::Listed(listed) = assembler.finish().unwrap() else { panic!() };
@@ -185,9 +187,9 @@ fn set_id_bits() {
     peer.finish(1, &wanted).unwrap();
     assert_eq!(peer.store(&pack("tree", "changed", &attributes(0o600), b"mine")).unwrap(), []);
     let changes = [
-        Change::Attributes { path: path("tree/changed"), attributes: wanted },
+        Change::Attributes { path: path("tree/changed"), attributes: wanted, extended: None },
         Change::MakeDirectory { path: path("tree/made"), mode: 0o6755 },
-        Change::Directory { path: path("tree/made"), attributes: wanted },
+        Change::Directory { path: path("tree/made"), attributes: wanted, extended: None },
     ];
     assert_eq!(peer.apply(&changes).unwrap(), []);
     // Bits that no mode has are not passed on.
@@ -214,7 +216,11 @@ fn owners() {
     peer.begin(1, "tree/large", 4).unwrap();
     peer.write(1, 0, b"mine", 4).unwrap();
     peer.finish(1, &wanted).unwrap();
-    assert_eq!(peer.apply(&[Change::Attributes { path: path("tree/old"), attributes: wanted }]).unwrap(), []);
+    assert_eq!(
+        peer.apply(&[Change::Attributes { path: path("tree/old"), attributes: wanted, extended: None }])
+            .unwrap(),
+        []
+    );
     for name in ["packed", "large", "old"] {
         let found = fs::metadata(session.path("root/tree").join(name)).unwrap();
         let mine = attributes(0);
@@ -255,8 +261,8 @@ fn a_device_is_not_replaced() {
     let attributes = attributes(0o600);
     for change in [
         Change::MakeDirectory { path: path("null"), mode: 0o755 },
-        Change::Directory { path: path("null"), attributes },
-        Change::Attributes { path: path("null"), attributes },
+        Change::Directory { path: path("null"), attributes, extended: None },
+        Change::Attributes { path: path("null"), attributes, extended: None },
     ] {
         assert_eq!(peer.apply(&[change]).unwrap().len(), 1);
     }
@@ -325,10 +331,11 @@ fn devices_are_neither_made_nor_changed_without_leave() {
     for kind in [Kind::BlockDevice, Kind::CharDevice] {
         let mut pack = PackBuilder::default();
         pack.directory(&path("tree"));
-        pack.special(b"new", &attributes(0o666), false, kind, 0x0070_0000);
+        pack.special(&Head::new(b"new", attributes(0o666)), kind, 0x0070_0000);
         assert_eq!(peer.store(&pack.finish()).unwrap().len(), 1, "{kind:?}");
     }
-    let change = Change::Attributes { path: path("tree/disk"), attributes: attributes(0o666) };
+    let change =
+        Change::Attributes { path: path("tree/disk"), attributes: attributes(0o666), extended: None };
     assert_eq!(peer.apply(&[change]).unwrap().len(), 1);
     session.end(&[]);
 }

@@ -89,7 +89,7 @@ fn too_many_directories_at_once() {
     let session = Session::new();
     let mut directories = Vec::new();
     data::encode(&vec!["tree"; LIST_DIRECTORIES_MAX + 1], &mut directories).unwrap();
-    session.peer().breaks("too many directories", kind::LIST, &[0], &directories);
+    session.peer().breaks("too many directories", kind::LIST, &[0, 0, 0], &directories);
     session.end(&[]);
 }
 
@@ -107,7 +107,7 @@ fn lists_that_claim_more_than_they_hold() {
     let session = Session::new();
     // 2^63 elements, none of which is there.
     let claim = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
-    session.peer().breaks("a list without elements", kind::LIST, &[0], &claim);
+    session.peer().breaks("a list without elements", kind::LIST, &[0, 0, 0], &claim);
     session.peer().breaks("changes that are not there", kind::APPLY, &[], &claim);
     session.peer().breaks("a path that is not there", kind::INSPECT, &claim, &[]);
     session.end(&[]);
@@ -133,7 +133,7 @@ fn the_largest_budget_is_not_given() {
     let session = Session::new();
     let mut peer = session.peer();
     let (mut budget, mut directories) = (Vec::new(), Vec::new());
-    data::encode(&u32::MAX, &mut budget).unwrap();
+    data::encode(&(u32::MAX, false, 0u8), &mut budget).unwrap();
     data::encode(&vec!["tree"], &mut directories).unwrap();
     peer.send_bytes(kind::LIST, 0, &budget, &directories);
     assert_eq!(peer.answer().kind, kind::LISTED);

@@ -7,8 +7,9 @@ use std::path::Path;
 use hakobu_core::endpoint::Change;
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::error::ErrorKind;
+use hakobu_core::extended::Classes;
 use hakobu_core::grant::{Grant, GrantedPlace};
-use hakobu_core::pack::PackBuilder;
+use hakobu_core::pack::{Head, PackBuilder};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::Cipher;
 use hakobu_proto::data::{self, kind};
@@ -70,14 +71,14 @@ fn a_link_that_the_peer_made_is_no_way_out_either() {
     let mut both = PackBuilder::default();
     both.directory(&path("tree"));
     let outside = session.path("outside").into_os_string().into_encoded_bytes();
-    both.symlink(b"door", &attributes(0o777), false, &outside);
+    both.symlink(&Head::new(b"door", attributes(0o777)), &outside);
     let mut both = both.finish();
     both.extend(pack("tree/door", "secret", &attributes(0o600), b"mine"));
     assert_eq!(peer.store(&both).unwrap(), []);
     // The same from another connection, which knows the directory as it was.
     let mut link = PackBuilder::default();
     link.directory(&path("tree"));
-    link.symlink(b"other", &attributes(0o777), false, &outside);
+    link.symlink(&Head::new(b"other", attributes(0o777)), &outside);
     assert_eq!(peer.store(&link.finish()).unwrap(), []);
     let mut second = session.peer();
     assert_eq!(second.store(&pack("tree/other/inner", "file", &attributes(0o600), b"mine")).unwrap(), []);
@@ -90,9 +91,13 @@ fn changes_apply_to_the_link_itself_or_fail() {
     let mut peer = session.peer();
     let attributes = attributes(0o4777);
     // The link's own time is set, its mode means nothing.
-    assert_eq!(peer.apply(&[Change::Attributes { path: path("tree/leak"), attributes }]).unwrap(), []);
+    assert_eq!(
+        peer.apply(&[Change::Attributes { path: path("tree/leak"), attributes, extended: None }]).unwrap(),
+        []
+    );
     for beyond in ["tree/door/secret", "tree/door/inner"] {
-        let failures = peer.apply(&[Change::Attributes { path: path(beyond), attributes }]).unwrap();
+        let failures =
+            peer.apply(&[Change::Attributes { path: path(beyond), attributes, extended: None }]).unwrap();
         assert_eq!(failures[0].1.kind, ErrorKind::Conflict, "{beyond}");
     }
     let made = Change::MakeDirectory { path: path("tree/door/made"), mode: 0o777 };
@@ -108,17 +113,22 @@ fn nothing_behind_a_link_is_told() {
     for beyond in ["tree/door", "tree/door/inner"] {
         let mut directories = Vec::new();
         data::encode(&vec![beyond], &mut directories).unwrap();
-        peer.send_bytes(kind::LIST, 0, &[0xff, 0xff, 1], &directories);
+        peer.send_bytes(kind::LIST, 0, &[0xff, 0xff, 1, 0, 15], &directories);
         let mut assembler = Assembler::new(100);
         assembler.frame(&peer.answer().payload).unwrap();
         let hakobu_core::endpoint::Outcome::Listed(listed) = assembler.finish().unwrap() else { panic!() };
         assert_eq!(listed.len(), 1);
         assert_eq!(listed[0].result.as_ref().unwrap_err().kind, ErrorKind::Conflict, "{beyond}");
     }
-    peer.send(kind::INSPECT, 0, &path("tree/door/secret"), &[]);
+    peer.send(
+        kind::INSPECT,
+        0,
+        &data::Inspect { path: path("tree/door/secret"), extended: Classes::USUAL },
+        &[],
+    );
     let got = peer.answer();
     assert!(got.kind == kind::FAILED || got.meta == [0], "{got:?}");
-    peer.send(kind::INSPECT, 0, &path("tree/leak"), &[]);
+    peer.send(kind::INSPECT, 0, &data::Inspect { path: path("tree/leak"), extended: Classes::USUAL }, &[]);
     let found: Option<Metadata> = data::decode(&peer.answer().meta).unwrap();
     assert_eq!(found.unwrap().kind, Kind::Symlink);
     session.end(&[]);
@@ -130,7 +140,7 @@ fn descendants_are_not_sought_behind_links() {
     let mut peer = session.peer();
     let mut directories = Vec::new();
     data::encode(&vec!["tree"], &mut directories).unwrap();
-    peer.send_bytes(kind::LIST, 0, &[0xff, 0xff, 1], &directories);
+    peer.send_bytes(kind::LIST, 0, &[0xff, 0xff, 1, 0, 15], &directories);
     let mut assembler = Assembler::new(100);
     assembler.frame(&peer.answer().payload).unwrap();
     let hakobu_core::endpoint::Outcome::Listed(listed) = assembler.finish().unwrap() else { panic!() };

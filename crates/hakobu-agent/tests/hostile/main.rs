@@ -9,6 +9,7 @@ mod agent;
 mod bench;
 mod engine;
 mod engine_bench;
+mod fidelity;
 mod grants;
 mod lengths;
 mod links;

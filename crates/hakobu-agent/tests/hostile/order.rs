@@ -28,8 +28,8 @@ fn operations() -> Vec<(u8, Vec<u8>, Vec<u8>)> {
     let begin = data::Begin { draft: 1, begin: Begin::file(path.clone(), 4) };
     let finish = data::Finish { draft: 1, attributes: attributes(0o600), digest: None };
     vec![
-        (kind::INSPECT, encoded(&path), Vec::new()),
-        (kind::LIST, encoded(&0u32), encoded(&vec![path])),
+        (kind::INSPECT, encoded(&(&path, 0u8)), Vec::new()),
+        (kind::LIST, encoded(&(0u32, false, 0u8)), encoded(&vec![path])),
         (kind::STORE, Vec::new(), pack("tree", "file", &attributes(0o600), b"mine")),
         (kind::BEGIN, encoded(&begin), Vec::new()),
         (kind::WRITE, encoded(&data::Write { draft: 1, offset: 0 }), b"mine".to_vec()),

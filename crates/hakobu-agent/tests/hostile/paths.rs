@@ -42,8 +42,9 @@ fn bad_names() -> Vec<Vec<u8>> {
 #[derive(Serialize)]
 enum RawChange<'a> {
     MakeDirectory { path: &'a [u8], mode: u32 },
-    Directory { path: &'a [u8], attributes: Attributes },
-    Attributes { path: &'a [u8], attributes: Attributes },
+    Directory { path: &'a [u8], attributes: Attributes, extended: Option<()> },
+    Attributes { path: &'a [u8], attributes: Attributes, extended: Option<()> },
+    Link { path: &'a [u8], to: &'a [u8], replaces: bool },
 }
 
 fn encoded(message: &impl Serialize) -> Vec<u8> {
@@ -60,7 +61,7 @@ fn why(path: &[u8]) -> String {
 fn inspect() {
     let session = Session::new();
     for path in bad_paths() {
-        session.peer().breaks(&why(&path), kind::INSPECT, &encoded(&&path[..]), &[]);
+        session.peer().breaks(&why(&path), kind::INSPECT, &encoded(&(&path[..], 0u8)), &[]);
     }
     session.end(&[]);
 }
@@ -70,7 +71,9 @@ fn list() {
     let session = Session::new();
     for path in bad_paths() {
         let directories = encoded(&vec![&b"tree"[..], &path]);
-        session.peer().breaks(&why(&path), kind::LIST, &encoded(&10u32), &directories);
+        session.peer().breaks(&why(&path), kind::LIST, &encoded(&(10u32, false, 0u8)), &directories);
+        let names = encoded(&(&path[..], vec![&b"old"[..]]));
+        session.peer().breaks(&why(&path), kind::DIGEST, &[], &names);
     }
     session.end(&[]);
 }
@@ -94,8 +97,10 @@ fn apply() {
         let (path, attributes) = (&path[..], attributes(0o777));
         for change in [
             RawChange::MakeDirectory { path, mode: 0o777 },
-            RawChange::Directory { path, attributes },
-            RawChange::Attributes { path, attributes },
+            RawChange::Directory { path, attributes, extended: None },
+            RawChange::Attributes { path, attributes, extended: None },
+            RawChange::Link { path, to: b"tree/old", replaces: false },
+            RawChange::Link { path: b"tree/new", to: path, replaces: false },
         ] {
             let good = RawChange::MakeDirectory { path: b"tree/good", mode: 0o755 };
             session.peer().breaks(&why(path), kind::APPLY, &[], &encoded(&vec![good, change]));

@@ -6,9 +6,10 @@ use std::net::TcpStream;
 
 use hakobu_agent::connection::{Connection, Fingerprint, Identity};
 use hakobu_agent::side::{Side, Stop};
+use hakobu_core::extended::Classes;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{CONNECTIONS_MAX, Cipher, ConnectRequest, Way};
-use hakobu_proto::data::kind;
+use hakobu_proto::data::{self, kind};
 
 use crate::bench::{PATIENCE, Peer, Session, eventually, grant};
 
@@ -72,7 +73,8 @@ fn a_peer_that_does_not_listen_blocks_no_other() {
 }
 
 fn is_served(peer: &mut Peer) -> bool {
-    peer.send(kind::INSPECT, 0, &EntryPath::new("tree/old").unwrap(), &[]);
+    let inspect = data::Inspect { path: EntryPath::new("tree/old").unwrap(), extended: Classes::NONE };
+    peer.send(kind::INSPECT, 0, &inspect, &[]);
     peer.receive().is_ok_and(|got| got.kind == kind::INSPECTED)
 }
 

@@ -1,21 +1,25 @@
 //! Comparing the two sides of one directory: a merge of two sorted listings into tasks.
 
 mod extras;
+mod links;
 mod losses;
 mod merge;
+mod verify;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::Shared;
 use super::large::{How, LargeFile};
-use super::node::{Counted, DirectoryTask, Node, Origin, Part, Prefetched, TargetState};
+use super::links::Follower;
+use super::node::{Counted, DirectoryTask, Node, Origin, Part, Prefetched, TargetState, Touched};
 use super::queue::PackTask;
 use crate::counters::LaneCounters;
 use crate::endpoint::{Change, DraftId, DraftKind, LossKind, Pick, Picks, SourceFile, failure};
 use crate::entry::{Kind, Metadata, SET_ID};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Failure};
+use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::listing::Listing;
 use crate::losses::Losses;
 use crate::pack::{PACK_BYTES_TARGET, PACK_RECORDS_MAX, PACKED_FILE_BYTES_MAX};
@@ -31,9 +35,14 @@ pub(super) struct Found {
     /// Attribute changes in this directory with the paths at the source; each is counted as pending
     /// in its node.
     pub changes: Vec<(EntryPath, Change)>,
+    /// Further names of what the target has at a path; each is counted as pending in its node.
+    pub links: Vec<(Follower, EntryPath)>,
     /// Entries to be removed, but for directories; each is counted as pending in its node.
     pub removals: Vec<EntryPath>,
 }
+
+/// Asks the source for the extended attributes of an entry, and takes note of what is lost.
+pub(super) type Examine<'a> = dyn FnMut(u16, &EntryPath, ExtendedAsk) -> Result<Option<Extended>> + 'a;
 
 /// Compares one directory.
 pub(super) struct Join<'a> {
@@ -45,7 +54,7 @@ pub(super) struct Join<'a> {
     /// Gives numbers to drafts.
     pub next_draft: &'a mut dyn FnMut() -> DraftId,
     /// Looks at an entry's extended attributes; fails if it has some that must not be lost.
-    pub examine: &'a mut dyn FnMut(u16, &EntryPath) -> Result<()>,
+    pub examine: &'a mut Examine<'a>,
     pub found: Found,
     losses: Losses,
     /// The origin whose entries are decided: its number, its root and its path.
@@ -56,6 +65,9 @@ pub(super) struct Join<'a> {
     target_name: Option<&'a [u8]>,
     picks: Vec<Pick>,
     picked_bytes: u64,
+    /// The same for entries whose content is compared.
+    compared: Vec<Pick>,
+    compared_bytes: u64,
     /// Which of the target's entries the source has as well; empty where nobody asks.
     matched: Vec<bool>,
     /// The node's path for filter rules, in front of a name.
@@ -69,7 +81,7 @@ impl<'a> Join<'a> {
         node: &'a Arc<Node>,
         prefetched: &'a Prefetched,
         next_draft: &'a mut dyn FnMut() -> DraftId,
-        examine: &'a mut dyn FnMut(u16, &EntryPath) -> Result<()>,
+        examine: &'a mut Examine<'a>,
     ) -> Self {
         Self {
             shared,
@@ -86,6 +98,8 @@ impl<'a> Join<'a> {
             target_name: None,
             picks: Vec::new(),
             picked_bytes: 0,
+            compared: Vec::new(),
+            compared_bytes: 0,
             matched: Vec::new(),
             below_top: if shared.filter.is_some() { node.below_top() } else { Vec::new() },
         }
@@ -103,6 +117,7 @@ impl<'a> Join<'a> {
             self.target_name = origin.only.as_ref().map(|only| &only.target_name[..]);
             matched += self.part(parts, number, target);
             self.close_pack(&part.listing);
+            self.close_compared(&part.listing);
         }
         self.end_extras(target, matched);
         self.shared.record.losses(self.losses.finish());
@@ -161,6 +176,12 @@ impl<'a> Join<'a> {
             return self.counters.entries_skipped.add(1);
         }
         self.scanned(metadata);
+        if self.verifies() {
+            return self.verify(parts, number, index, target);
+        }
+        if self.hashes() {
+            return self.hash(parts, number, index);
+        }
         let able = self.shared.setup.target.capabilities();
         let action = match metadata.kind {
             Kind::BlockDevice if self.is_large(metadata) => as_content(target),
@@ -183,9 +204,15 @@ impl<'a> Join<'a> {
         if self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace) {
             self.plan_room(metadata, target);
         }
+        if self.is_further_name(source, index, action, target) {
+            return;
+        }
+        if self.compares(metadata, action, target) {
+            return self.compare(source, index, action != Action::Leave);
+        }
         match action {
             Action::Create | Action::Replace => self.content(source, index, action == Action::Replace),
-            Action::SetAttributes => self.attributes(source, index),
+            Action::SetAttributes => self.attributes(source, index, target),
             Action::Leave => {
                 self.counters.entries_unchanged.add(1);
                 if metadata.kind == Kind::File {
@@ -217,6 +244,11 @@ impl<'a> Join<'a> {
         let is_new = matches!(action, Action::Create | Action::Replace);
         let able = self.shared.setup.target.capabilities();
         let counted = match (action, target) {
+            _ if self.hashes() => Counted::Not,
+            _ if self.verifies() => match action {
+                Action::Leave => Counted::Unchanged,
+                _ => Counted::Different,
+            },
             (Action::Create, _) => Counted::Created,
             (Action::Replace, _) => Counted::Updated,
             (Action::SetAttributes, Some(target)) if !same_attributes(metadata, target, able) => {
@@ -224,11 +256,16 @@ impl<'a> Join<'a> {
             }
             _ => Counted::Unchanged,
         };
-        if is_new {
+        let writes = !self.verifies() && !self.hashes();
+        if is_new && writes {
             self.planned("directory", &target_path, 0);
             self.node.touch();
         }
-        let touched = action != Action::Leave;
+        let differs = target.is_none_or(|target| target.extended != metadata.extended);
+        let touched = Touched::new(action != Action::Leave && writes, is_new || differs);
+        // A directory without origins is made, and not looked into.
+        let beyond = self.shared.setup.job.one_file_system && metadata.mount_point;
+        let origins = if beyond && self.target_name.is_none() { Vec::new() } else { origins };
         let state = if is_new {
             TargetState::Absent
         } else {
@@ -253,7 +290,7 @@ impl<'a> Join<'a> {
             return;
         }
         if self.is_large(metadata) {
-            return self.large(name, metadata, replaces);
+            return self.large(name, metadata, replaces, DraftKind::File);
         }
         let bytes = metadata.size_bytes + name.len() as u64;
         if !self.picks.is_empty()
@@ -277,7 +314,7 @@ impl<'a> Join<'a> {
         }
     }
 
-    fn large(&mut self, name: &[u8], metadata: &Metadata, replaces: bool) {
+    fn large(&mut self, name: &[u8], metadata: &Metadata, replaces: bool, kind: DraftKind) {
         let job = self.shared.setup.job;
         let paths = (self.below.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
         let (path, target) = match paths {
@@ -288,9 +325,13 @@ impl<'a> Join<'a> {
         let source = SourceFile { root: self.root, path, metadata: *metadata, tolerant };
         let draft = (self.next_draft)();
         let named = self.target_name.is_some();
-        let how = How { kind: DraftKind::File, replaces, named, digest: job.digest };
+        let written = kind == DraftKind::File;
+        let digest = if written { job.digest } else { kind == DraftKind::Sink };
+        let how = How { kind, replaces, named: named && written, digest };
         self.node.hold(1);
-        self.node.touch();
+        if written {
+            self.node.touch();
+        }
         self.found.files.push(Arc::new(LargeFile::new(self.node.clone(), source, target, draft, how)));
     }
 
@@ -310,8 +351,9 @@ impl<'a> Join<'a> {
         self.shared.record.plan(bytes(source).saturating_sub(freed), shared);
     }
 
-    fn attributes(&mut self, source: &Arc<Listing>, index: usize) {
+    fn attributes(&mut self, source: &Arc<Listing>, index: usize, target: Option<&Metadata>) {
         let (name, metadata) = (source.name(index), source.metadata(index));
+        let differs = target.is_some_and(|target| target.extended != metadata.extended);
         let paths = (self.below.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
         match paths {
             (_, Ok(path)) if self.shared.setup.job.dry_run => {
@@ -319,8 +361,17 @@ impl<'a> Join<'a> {
                 self.planned("attributes", &path, 0);
             }
             (Ok(source), Ok(path)) => {
+                let ask = ExtendedAsk { miss: Classes::NONE, ..self.shared.ask };
+                let extended = match differs {
+                    true => (self.examine)(self.root, &source, ask),
+                    false => Ok(None),
+                };
+                let extended = match extended {
+                    Ok(extended) => extended,
+                    Err(error) => return self.fail(name, at_source(error)),
+                };
                 self.node.hold(1);
-                let change = Change::Attributes { path, attributes: metadata.attributes() };
+                let change = Change::Attributes { path, attributes: metadata.attributes(), extended };
                 self.found.changes.push((source, change));
             }
             (Err(error), _) | (_, Err(error)) => self.fail(name, error),
@@ -338,7 +389,8 @@ impl<'a> Join<'a> {
         let picks = Arc::new(Picks { listing: source.clone(), entries, target_name });
         self.node.hold(1);
         self.node.touch();
-        self.found.packs.push(PackTask { node: self.node.clone(), origin: self.origin, picks });
+        let (node, origin) = (self.node.clone(), self.origin);
+        self.found.packs.push(PackTask { node, origin, picks, compare: false });
     }
 
     fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {

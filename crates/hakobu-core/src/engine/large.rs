@@ -103,6 +103,11 @@ impl LargeFile {
         }
     }
 
+    /// Whether only its digest is taken, and the target is not asked at all.
+    pub fn is_only_hashed(&self) -> bool {
+        self.kind == DraftKind::Sink && !self.named
+    }
+
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::SeqCst)
     }
@@ -281,26 +286,16 @@ impl LargeFile {
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::Counted;
+    use super::super::node::{Counted, Touched};
     use super::*;
     use crate::entry::{Kind, Metadata, Time};
 
     fn file(chunks: u64) -> LargeFile {
         let path = EntryPath::new("f").unwrap();
         let mtime = Time::default();
-        let metadata = Metadata {
-            kind: Kind::File,
-            mode: 0,
-            uid: 0,
-            gid: 0,
-            size_bytes: chunks * CHUNK_BYTES,
-            mtime,
-            ctime: mtime,
-            links: 1,
-            sparse: false,
-            device: 0,
-        };
-        let node = Node::new((Vec::new(), EntryPath::root()), (None, Counted::Not), None, false);
+        let metadata =
+            Metadata { size_bytes: chunks * CHUNK_BYTES, mtime, ctime: mtime, ..Metadata::new(Kind::File) };
+        let node = Node::new((Vec::new(), EntryPath::root()), (None, Counted::Not), None, Touched::Not);
         let source = SourceFile { root: 0, path: path.clone(), metadata, tolerant: false };
         let how = How { kind: DraftKind::File, replaces: false, named: true, digest: false };
         LargeFile::new(node, source, path, 1, how)

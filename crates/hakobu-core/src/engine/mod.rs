@@ -8,6 +8,7 @@
 mod join;
 mod lane;
 mod large;
+mod links;
 mod node;
 mod queue;
 mod record;
@@ -19,13 +20,15 @@ use std::time::Duration;
 pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_KEPT_MAX, Summary};
 
 use self::lane::Worker;
+use self::links::Links;
 use self::queue::Queue;
 use self::record::Record;
 use crate::endpoint::{Endpoint, LossKind};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, Observer};
+use crate::event::{Difference, Different, Event, Observer};
+use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::Filter;
-use crate::job::{Job, LANES_MAX};
+use crate::job::{Job, LANES_MAX, Mode, Removal};
 
 /// How often the observer is told the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -69,6 +72,10 @@ struct Shared<'a> {
     removals: AtomicU64,
     /// Which entries take part, if not all do.
     filter: Option<Filter>,
+    /// Which extended attributes go along.
+    ask: ExtendedAsk,
+    /// Inodes with several names.
+    links: Links,
     /// Sharing blocks was tried and cannot be done between these ends.
     cannot_clone: AtomicBool,
 }
@@ -87,7 +94,8 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         }
     };
     let (queue, removals, cannot_clone) = (Queue::new(), AtomicU64::new(0), AtomicBool::new(false));
-    let shared = Shared { setup, queue, record, removals, filter, cannot_clone };
+    let (ask, links) = (what_to_keep(setup), Links::default());
+    let shared = Shared { setup, queue, record, removals, filter, ask, links, cannot_clone };
     std::thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();
         for index in 0..lanes {
@@ -105,6 +113,17 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         watch(&shared, &end);
     });
     shared.record.into_summary(setup.clock.now_ns())
+}
+
+/// Which extended attributes are kept between these ends, and which are lost.
+fn what_to_keep(setup: &Setup<'_>) -> ExtendedAsk {
+    // Those that are not seen at the source cannot be missed.
+    let seen = setup.job.extended & setup.source.capabilities().extended;
+    let able = setup.target.capabilities().extended;
+    match setup.job.removal {
+        Removal::Remove => ExtendedAsk::default(),
+        _ => ExtendedAsk { keep: seen & able, miss: seen.without(able) },
+    }
 }
 
 /// Stops the other lanes when a lane panics: they would wait for ever for what it had taken.
@@ -168,7 +187,23 @@ fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
 impl Shared<'_> {
     /// Whether entries that are left alone have to be looked at for what an earlier run lost.
     fn must_examine(&self) -> bool {
-        self.setup.job.require.iter().any(|kind| matches!(kind, LossKind::Acl | LossKind::Xattr))
+        !self.required().is_empty()
+    }
+
+    /// The extended attributes that are lost where an entry has them, and must not be.
+    fn required(&self) -> Classes {
+        let class = |kind: &LossKind| match kind {
+            LossKind::Acl => Classes::ACL,
+            LossKind::Xattr => Classes::USER | Classes::TRUSTED | Classes::SELINUX,
+            LossKind::SetId => Classes::CAPABILITY,
+            _ => Classes::NONE,
+        };
+        self.ask.miss & self.setup.job.require.iter().map(class).fold(Classes::NONE, |all, one| all | one)
+    }
+
+    /// Looks for extended attributes that are lost.
+    fn ask_losses(&self) -> ExtendedAsk {
+        ExtendedAsk { keep: Classes::NONE, miss: self.ask.miss }
     }
 
     /// Whether one more entry may be removed. If not, the run ends.
@@ -181,6 +216,17 @@ impl Shared<'_> {
             format!("more than the {max} entries that were agreed to would go; run it again to see which");
         self.stop(Error::new(ErrorKind::Refused, "deleting", words));
         false
+    }
+
+    /// Takes note of something that differs, and tells it.
+    fn difference(&self, difference: Difference) {
+        if self.setup.job.mode == Mode::Compare {
+            // Ranges are many, and in the report.
+            if !matches!(difference.what, Different::Range(_)) {
+                self.setup.observer.event(Event::Difference(difference.clone()));
+            }
+            self.record.difference(difference);
+        }
     }
 
     /// Stops all lanes because of `error`; the first one counts.

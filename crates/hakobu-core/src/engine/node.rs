@@ -54,10 +54,34 @@ pub(super) enum Counted {
     AttributesOnly,
     /// It was equal; something may have been put into it.
     Unchanged,
+    /// It differs, and is only compared.
+    Different,
     /// The source lacks it; it is removed, or only counted.
     OnlyInTarget,
     /// Nothing: it only leads to what is copied.
     Not,
+}
+
+/// What has to be set on a directory in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Touched {
+    /// Nothing, unless something is put into it.
+    Not,
+    /// Its attributes.
+    Yes,
+    /// These, and its extended attributes.
+    WithExtended,
+}
+
+impl Touched {
+    /// Of a directory that differs or is new, and whether its extended attributes may differ.
+    pub fn new(touched: bool, extended: bool) -> Self {
+        match (touched, extended) {
+            (false, _) => Self::Not,
+            (true, false) => Self::Yes,
+            (true, true) => Self::WithExtended,
+        }
+    }
 }
 
 /// What becomes of a directory that the source lacks.
@@ -73,7 +97,8 @@ pub(super) struct Doomed {
 #[derive(Debug)]
 pub(super) struct Node {
     /// The directory at the source. There are several where sources land on one place: they become
-    /// one directory, and of two entries of one name the first origin's counts.
+    /// one directory, and of two entries of one name the first origin's counts. There are none of a directory that is
+    /// not looked into, and of one that only the target has.
     pub origins: Vec<Origin>,
     /// The directory at the target.
     pub target: EntryPath,
@@ -81,6 +106,8 @@ pub(super) struct Node {
     pub attributes: Option<Attributes>,
     /// What it counts as in the end.
     counted: Counted,
+    /// Whether its extended attributes have to be set.
+    pub extended: bool,
     /// Set of a directory that only the target has.
     doomed: Option<Doomed>,
     /// How many names of the target's path lead to the top that filter rules are relative to.
@@ -105,7 +132,7 @@ impl Node {
         (origins, target): (Vec<Origin>, EntryPath),
         (attributes, counted): (Option<Attributes>, Counted),
         parent: Option<Arc<Node>>,
-        touched: bool,
+        touched: Touched,
     ) -> Arc<Self> {
         if let Some(parent) = &parent {
             parent.hold(1);
@@ -121,10 +148,11 @@ impl Node {
             target,
             attributes,
             counted,
+            extended: touched == Touched::WithExtended,
             doomed: None,
             parent,
             pending: AtomicU64::new(1),
-            touched: AtomicBool::new(touched),
+            touched: AtomicBool::new(touched != Touched::Not),
             failed: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             spared: AtomicBool::new(false),
@@ -154,6 +182,7 @@ impl Node {
             target,
             attributes: None,
             counted: Counted::OnlyInTarget,
+            extended: false,
             doomed: Some(doomed),
             parent: Some(parent.clone()),
             pending: AtomicU64::new(1),
@@ -230,6 +259,7 @@ impl Node {
             Counted::Updated => &counters.entries_updated,
             Counted::AttributesOnly => &counters.entries_attributes_only,
             Counted::Unchanged => &counters.entries_unchanged,
+            Counted::Different => &counters.entries_different,
             Counted::Not => return,
         };
         counter.add(1);
@@ -268,7 +298,7 @@ impl Node {
         let path = self.target.clone();
         match self.doomed {
             Some(Doomed { kept_names, .. }) => Some(Change::Remove { path, directory: true, kept_names }),
-            None => Some(Change::Directory { path, attributes: self.attributes? }),
+            None => Some(Change::Directory { path, attributes: self.attributes?, extended: None }),
         }
     }
 }

@@ -24,7 +24,7 @@ const DRAFTS_MAX: usize = 512;
 const LISTED_AT_ONCE: usize = 32;
 
 /// A pack to be read and stored.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PackTask {
     /// The directory.
     pub node: Arc<Node>,
@@ -32,6 +32,8 @@ pub(super) struct PackTask {
     pub origin: usize,
     /// Which of the entries.
     pub picks: Arc<Picks>,
+    /// Whether they are compared first.
+    pub compare: bool,
 }
 
 /// Something for a lane to do.
@@ -265,7 +267,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::{Counted, Origin};
+    use super::super::node::{Counted, Origin, Touched};
     use super::*;
     use crate::entry::{Attributes, Time};
     use crate::path::EntryPath;
@@ -278,7 +280,7 @@ mod tests {
             (vec![Origin::whole(0, path.clone())], path),
             (Some(attributes), Counted::Created),
             parent,
-            true,
+            Touched::Yes,
         )
     }
 

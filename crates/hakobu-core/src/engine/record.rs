@@ -10,7 +10,7 @@ use crate::counters::{LaneCounters, Snapshot};
 use crate::digest::Digest;
 use crate::endpoint::{Loss, LossKind};
 use crate::error::Error;
-use crate::event::{Difference, Failure};
+use crate::event::{Difference, Different, Failure};
 use crate::job::LANES_MAX;
 use crate::path::EntryPath;
 
@@ -40,7 +40,7 @@ pub struct Summary {
     pub digest: Option<Digest>,
     /// The digests of what the user named, by the number of their root, where these were several.
     pub digests: Vec<(u16, Digest)>,
-    /// The first [`DIFFERENCES_KEPT_MAX`] ranges that differ, in order, of a run that compares.
+    /// The first [`DIFFERENCES_KEPT_MAX`] differences, in order, of a run that compares.
     pub differences: Vec<Difference>,
     /// How many bytes lie in pieces that differ.
     pub differing_bytes: u64,
@@ -139,16 +139,22 @@ impl Record {
         }
     }
 
-    /// A piece differs. Pieces of a chunk come in order, so neighbours become one range.
+    /// Something differs. Pieces of a chunk come in order, so neighbours become one range.
     pub fn difference(&self, difference: Difference) {
-        self.differing_bytes.fetch_add(difference.extent.length, Relaxed);
         let mut differences = self.differences.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |known: &&mut Difference| {
-            known.path == difference.path && known.extent.end() == difference.extent.offset
-        };
-        if let Some(known) = differences.iter_mut().rev().take(LANES_MAX.into()).find(same) {
-            known.extent.length += difference.extent.length;
-        } else if differences.len() < DIFFERENCES_KEPT_MAX {
+        if let Different::Range(extent) = difference.what {
+            self.differing_bytes.fetch_add(extent.length, Relaxed);
+            let lately = differences.iter_mut().rev().take(LANES_MAX.into());
+            for known in lately.filter(|known| known.path == difference.path) {
+                if let Different::Range(range) = &mut known.what
+                    && range.end() == extent.offset
+                {
+                    range.length += extent.length;
+                    return;
+                }
+            }
+        }
+        if differences.len() < DIFFERENCES_KEPT_MAX {
             differences.push(difference);
         }
     }
@@ -207,13 +213,15 @@ impl Record {
 
 /// Ranges in order, those that touch joined.
 fn in_order(mut ranges: Vec<Difference>) -> Vec<Difference> {
-    ranges.sort_by(|one, other| (&one.path, one.extent.offset).cmp(&(&other.path, other.extent.offset)));
-    ranges.dedup_by(|next, before| {
-        let touch = next.path == before.path && before.extent.end() == next.extent.offset;
-        if touch {
-            before.extent.length += next.extent.length;
+    ranges.sort();
+    ranges.dedup_by(|next, before| match (&next.what, &mut before.what) {
+        (Different::Range(next_range), Different::Range(range))
+            if next.path == before.path && range.end() == next_range.offset =>
+        {
+            range.length += next_range.length;
+            true
         }
-        touch
+        _ => false,
     });
     ranges
 }

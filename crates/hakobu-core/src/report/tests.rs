@@ -48,7 +48,7 @@ fn the_promised_fields_are_there_even_when_nothing_is_known() {
         ("source", "typed typed_base64 resolved"),
         (
             "entries",
-            "scanned created updated unchanged attributes_only deleted only_in_target skipped failed",
+            "scanned created updated unchanged attributes_only different compared deleted only_in_target skipped failed",
         ),
         ("bytes", "source_read target_read target_written wire_sent wire_received zeros_skipped"),
         ("seconds", "total connect scan transfer verify"),

@@ -1,36 +1,45 @@
 //! `Fetch`: small files, links and special files of one directory, read straight into a pack.
 
+use std::ffi::CString;
+
 use hakobu_core::endpoint::{Fetched, LossKind, Picks};
 use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::extended::{EXTENDED_BYTES_MAX, ExtendedAsk};
 use hakobu_core::losses::Losses;
-use hakobu_core::pack::{PACKED_FILE_BYTES_MAX, PackBuilder};
+use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACKED_FILE_BYTES_MAX, PackBuilder};
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::{Error, ErrorKind, Result};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, openat, readlinkat_raw};
 use rustix::io::{Errno, read, retry_on_intr};
 
+use super::extended::{ExtendedReader, Place, open_place};
 use super::fault::{changed, fault, place, source_fault};
-use super::losses::{check_required, has_hole, lost_attributes};
+use super::losses::{check_required, has_hole};
 use super::metadata;
 use super::source::{NoAtime, Reader};
+
+/// What a record takes at most besides content and extended attributes, with its name.
+const HEAD_BYTES_MAX: usize = 300;
 
 /// The reused parts of fetching.
 #[derive(Debug, Default)]
 pub(crate) struct Fetcher {
+    extended: ExtendedReader,
     /// What the entry at hand loses.
     lost: Vec<LossKind>,
 }
 
 impl Fetcher {
-    /// Reads the picked entries. What cannot be read is among the failures, the rest is packed.
+    /// Reads the picked entries from one on, until the pack is full. What cannot be read is among the failures, the
+    /// rest is packed.
     pub(crate) fn fetch(
         &mut self,
         reader: &mut Reader,
-        root: u16,
-        directory: &EntryPath,
+        (root, directory): (u16, &EntryPath),
         target: &EntryPath,
-        picks: &Picks,
+        (picks, from): (&Picks, u32),
+        ask: ExtendedAsk,
         buffer: Vec<u8>,
     ) -> Result<Fetched> {
         let mut run = Run {
@@ -38,18 +47,23 @@ impl Fetcher {
             picks,
             pack: PackBuilder::new(buffer),
             losses: Losses::default(),
-            fetched: Fetched::default(),
+            fetched: Fetched { until: from, ..Fetched::default() },
         };
         run.pack.directory(target);
         let require = reader.require();
         let opened = reader.with_directory(root, directory, |fd, noatime| {
-            for index in 0..picks.entries.len() {
+            for index in from as usize..picks.entries.len() {
+                if run.is_full(index) {
+                    break;
+                }
                 self.lost.clear();
-                run.entry(index, fd, noatime, &require, &mut self.lost);
+                run.entry(index, (fd, noatime), (&require, ask), self);
+                run.fetched.until = index as u32 + 1;
             }
         });
         if let Err(error) = opened {
-            let all = (0..picks.entries.len()).map(|index| (index as u32, error.clone()));
+            run.fetched.until = picks.entries.len() as u32;
+            let all = (from..run.fetched.until).map(|index| (index, error.clone()));
             run.fetched.failures.extend(all);
         }
         Ok(run.finish())
@@ -66,13 +80,25 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Whether an entry might not fit any more. The first one does.
+    fn is_full(&self, index: usize) -> bool {
+        let listing = &self.picks.listing;
+        let listed = self.picks.entries.get(index).map(|pick| pick.index as usize);
+        let listed = listed.filter(|listed| *listed < listing.len());
+        let size_bytes = listed.map_or(0, |listed| match listing.metadata(listed).kind {
+            Kind::File => listing.metadata(listed).size_bytes.min(PACKED_FILE_BYTES_MAX) as usize,
+            _ => PATH_BYTES_MAX,
+        });
+        self.pack.records() > 0
+            && self.pack.bytes() + HEAD_BYTES_MAX + EXTENDED_BYTES_MAX + size_bytes > PACK_BYTES_MAX
+    }
+
     fn entry(
         &mut self,
         index: usize,
-        fd: &OwnedFd,
-        noatime: &mut NoAtime,
-        require: &[LossKind],
-        lost: &mut Vec<LossKind>,
+        (fd, noatime): (&OwnedFd, &mut NoAtime),
+        (require, ask): (&[LossKind], ExtendedAsk),
+        Fetcher { extended, lost }: &mut Fetcher,
     ) {
         let pick = self.picks.entries[index];
         let listing = &self.picks.listing;
@@ -84,13 +110,12 @@ impl Run<'_> {
         let name = listing.name(pick.index as usize);
         let metadata = listing.metadata(pick.index as usize);
         let new_name = self.picks.target_name.as_deref().unwrap_or(name);
-        let put = Put { fd, name, new_name, metadata, replaces: pick.replaces };
+        let put = Put { fd, name, new_name, metadata, replaces: pick.replaces, ask };
         let packed = match metadata.kind {
-            Kind::File => put.file(&mut self.pack, noatime, require, lost),
-            Kind::Symlink => put.link(&mut self.pack),
+            Kind::File => put.file(&mut self.pack, noatime, (extended, lost), require),
+            Kind::Symlink => put.link(&mut self.pack, (extended, lost), require),
             Kind::Fifo | Kind::BlockDevice | Kind::CharDevice => {
-                put.special(&mut self.pack);
-                Ok(())
+                put.special(&mut self.pack, (extended, lost), require)
             }
             other => Err(Error::new(
                 ErrorKind::Usage,
@@ -130,6 +155,7 @@ struct Put<'a> {
     new_name: &'a [u8],
     metadata: &'a Metadata,
     replaces: bool,
+    ask: ExtendedAsk,
 }
 
 impl Put<'_> {
@@ -137,8 +163,8 @@ impl Put<'_> {
         &self,
         pack: &mut PackBuilder,
         noatime: &mut NoAtime,
+        (extended, lost): (&mut ExtendedReader, &mut Vec<LossKind>),
         require: &[LossKind],
-        lost: &mut Vec<LossKind>,
     ) -> Result<()> {
         let size_bytes = self.metadata.size_bytes;
         if size_bytes > PACKED_FILE_BYTES_MAX {
@@ -147,13 +173,14 @@ impl Put<'_> {
         let opened =
             noatime.open(self.metadata.uid, |flags| openat(self.fd, self.name, flags, Mode::empty()));
         let file = opened.map_err(|errno| source_fault("opening", errno))?;
-        let attributes = self.metadata.attributes();
-        let whole = pack.file(self.new_name, &attributes, self.replaces, size_bytes as usize, |space| {
+        let extended = extended.read(open_place(&file), self.ask, lost);
+        check_required(require, lost)?;
+        let sparse = self.metadata.sparse && has_hole(&file, size_bytes);
+        let head = Head { sparse, extended, ..self.head() };
+        let whole = pack.file(&head, size_bytes as usize, |space| {
             fill(&file, space).map_err(|errno| source_fault("reading", errno))?;
             // The size is part of the version, so this also finds what was appended or cut off.
             let now = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
-            self.note_losses(&file, lost);
-            check_required(require, lost)?;
             Ok::<_, Error>(self.metadata.same_version(&now))
         })?;
         if !whole {
@@ -162,23 +189,35 @@ impl Put<'_> {
         Ok(())
     }
 
-    fn note_losses(&self, file: &OwnedFd, lost: &mut Vec<LossKind>) {
-        if self.metadata.links > 1 {
-            lost.push(LossKind::HardLinks);
-        }
-        if self.metadata.sparse && has_hole(file, self.metadata.size_bytes) {
-            lost.push(LossKind::Holes);
-        }
-        lost_attributes(file, lost);
+    fn head(&self) -> Head<'_> {
+        Head::new(self.new_name, self.metadata.attributes()).replacing(self.replaces)
     }
 
-    /// There is nothing to read: all of it is in the listing.
-    fn special(&self, pack: &mut PackBuilder) {
+    /// Nothing but its extended attributes is to be read: all else is in the listing.
+    fn special(
+        &self,
+        pack: &mut PackBuilder,
+        (extended, lost): (&mut ExtendedReader, &mut Vec<LossKind>),
+        require: &[LossKind],
+    ) -> Result<()> {
         let Metadata { kind, device, .. } = *self.metadata;
-        pack.special(self.new_name, &self.metadata.attributes(), self.replaces, kind, device);
+        let name = self.terminated()?;
+        let extended = extended.read(Place::Named(self.fd.as_fd(), &name), self.ask, lost);
+        check_required(require, lost)?;
+        pack.special(&Head { extended, ..self.head() }, kind, device);
+        Ok(())
     }
 
-    fn link(&self, pack: &mut PackBuilder) -> Result<()> {
+    fn terminated(&self) -> Result<CString> {
+        CString::new(self.name).map_err(|_| Error::new(ErrorKind::Usage, "reading", "a name with a NUL byte"))
+    }
+
+    fn link(
+        &self,
+        pack: &mut PackBuilder,
+        (extended, lost): (&mut ExtendedReader, &mut Vec<LossKind>),
+        require: &[LossKind],
+    ) -> Result<()> {
         let mut room = [0; PATH_BYTES_MAX + 1];
         let read = readlinkat_raw(self.fd, self.name, &mut room[..]);
         let length = match read {
@@ -191,7 +230,10 @@ impl Put<'_> {
         if !self.metadata.same_version(&now) {
             return Err(changed("reading the link"));
         }
-        pack.symlink(self.new_name, &self.metadata.attributes(), self.replaces, &room[..length]);
+        let name = self.terminated()?;
+        let extended = extended.read(Place::Named(self.fd.as_fd(), &name), self.ask, lost);
+        check_required(require, lost)?;
+        pack.symlink(&Head { extended, ..self.head() }, &room[..length]);
         Ok(())
     }
 }

@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::Outcome;
-use hakobu_core::entry::Kind;
+use hakobu_core::endpoint::{Detail, Outcome};
+use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::{EntryPath, is_draft_name};
-use rustix::fs::{OFlags, RawDir};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{OFlags, RawDir, RawDirEntry};
 use rustix::io::Errno;
 
 use super::beneath::Root;
+use super::extended::{ExtendedReader, Place};
 use super::metadata;
 
 /// The bytes that one `getdents` may fill: about 1 000 entries.
@@ -25,6 +27,16 @@ pub(crate) struct Lister {
     names: Vec<u8>,
     /// The entries of the last directory: the next one is often about as large.
     expected: usize,
+    extended: ExtendedReader,
+}
+
+/// What is asked about many directories.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// How many entries may be added on the way down.
+    pub(crate) budget: u32,
+    /// What is told of each entry.
+    pub(crate) detail: Detail,
 }
 
 impl Lister {
@@ -34,7 +46,7 @@ impl Lister {
         &mut self,
         root: &Root,
         directories: Vec<EntryPath>,
-        budget: u32,
+        Ask { budget, detail }: Ask,
         enter: impl Fn(&EntryPath) -> Result<()>,
         fault: Fault,
     ) -> Outcome {
@@ -42,7 +54,7 @@ impl Lister {
         let mut below = VecDeque::new();
         let mut entries = 0;
         for path in directories {
-            let listed = enter(&path).and_then(|()| self.list(root, &path, ENTRIES_MAX, fault));
+            let listed = enter(&path).and_then(|()| self.list(root, &path, (ENTRIES_MAX, detail), fault));
             let result = listed.map(Option::unwrap_or_default);
             if let Ok(listing) = &result {
                 entries += listing.len();
@@ -55,7 +67,7 @@ impl Lister {
             if enter(&path).is_err() {
                 continue;
             }
-            match self.list(root, &path, room - 1, fault) {
+            match self.list(root, &path, (room - 1, detail), fault) {
                 Ok(Some(listing)) => {
                     entries += listing.len();
                     collect_directories(&path, &listing, budget, &mut below);
@@ -74,7 +86,7 @@ impl Lister {
         &mut self,
         root: &Root,
         path: &EntryPath,
-        entries_max: usize,
+        (entries_max, detail): (usize, Detail),
         fault: Fault,
     ) -> Result<Option<Listing>> {
         let during = "listing the directory";
@@ -84,6 +96,7 @@ impl Lister {
         let mut listing = Listing::with_capacity(self.expected.min(entries_max));
         self.names.reserve_exact(NAMES_BYTES);
         let mut names = RawDir::new(&directory, self.names.spare_capacity_mut());
+        let mut describe = Describe { directory: &directory, on: None, extended: &mut self.extended, detail };
         while let Some(entry) = names.next() {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
@@ -91,7 +104,7 @@ impl Lister {
             if bytes == b"." || bytes == b".." || is_draft_name(bytes) {
                 continue;
             }
-            let metadata = match metadata::of_name(&directory, name) {
+            let metadata = match describe.entry(&entry) {
                 Ok(metadata) => metadata,
                 Err(Errno::NOENT) => continue,
                 Err(errno) => return Err(fault(during, errno).at(super::fault::place(path, bytes))),
@@ -104,6 +117,39 @@ impl Lister {
         listing.sort();
         self.expected = listing.len().min(4096);
         Ok(Some(listing))
+    }
+}
+
+/// Describes the entries of one directory.
+struct Describe<'a> {
+    directory: &'a OwnedFd,
+    /// The file system that it is on, once that was asked.
+    on: Option<u64>,
+    extended: &'a mut ExtendedReader,
+    detail: Detail,
+}
+
+impl Describe<'_> {
+    fn entry(&mut self, entry: &RawDirEntry<'_>) -> std::result::Result<Metadata, Errno> {
+        let name = entry.file_name();
+        if self.detail.kinds_only
+            && let Ok(kind) = metadata::kind(entry.file_type())
+        {
+            return Ok(Metadata::new(kind));
+        }
+        let (mut found, on) = metadata::of_name_on(self.directory, name)?;
+        if found.kind == Kind::Directory {
+            let here = match self.on {
+                Some(here) => here,
+                None => *self.on.insert(metadata::file_system_of(self.directory)?),
+            };
+            found.mount_point = on != here;
+        }
+        if !self.detail.extended.is_empty() {
+            let place = Place::Named(self.directory.as_fd(), name);
+            found.extended = self.extended.digest(place, self.detail.extended);
+        }
+        Ok(found)
     }
 }
 

@@ -4,10 +4,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use hakobu_core::Result;
-use hakobu_core::entry::{Kind, Metadata, Time};
+use hakobu_core::entry::{Inode, Kind, Metadata, Time};
 use rustix::fd::AsFd;
 use rustix::fs::{
-    AtFlags, CWD, FileType, SeekFrom, StatxFlags, StatxTimestamp, fstat, major, minor, seek, statx,
+    AtFlags, CWD, FileType, SeekFrom, Statx, StatxAttributes, StatxFlags, StatxTimestamp, fstat, major,
+    minor, seek, statx,
 };
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -17,6 +18,24 @@ use super::fault::fault;
 /// Describes `name` in `directory` without following a link.
 pub(crate) fn of_name(directory: impl AsFd, name: impl rustix::path::Arg) -> Result<Metadata, Errno> {
     describe(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// As [`of_name`], with the number of the file system's device.
+pub(crate) fn of_name_on(
+    directory: impl AsFd,
+    name: impl rustix::path::Arg,
+) -> Result<(Metadata, u64), Errno> {
+    let found = statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)?;
+    Ok((of_statx(&found)?, file_system(&found)))
+}
+
+/// The number of the device that an open directory is on.
+pub(crate) fn file_system_of(directory: impl AsFd) -> Result<u64, Errno> {
+    statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS).map(|found| file_system(&found))
+}
+
+fn file_system(found: &Statx) -> u64 {
+    (u64::from(found.stx_dev_major) << 32) | u64::from(found.stx_dev_minor)
 }
 
 /// Describes what `fd`, which may be opened with `O_PATH`, refers to.
@@ -40,28 +59,34 @@ pub(crate) fn now() -> Time {
 }
 
 fn describe(directory: impl AsFd, name: impl rustix::path::Arg, flags: AtFlags) -> Result<Metadata, Errno> {
-    let found = statx(directory, name, flags, StatxFlags::BASIC_STATS)?;
+    of_statx(&statx(directory, name, flags, StatxFlags::BASIC_STATS)?)
+}
+
+fn of_statx(found: &Statx) -> Result<Metadata, Errno> {
     let mode = u32::from(found.stx_mode);
+    let kind = kind(FileType::from_raw_mode(mode))?;
+    let others = kind != Kind::Directory && found.stx_nlink > 1;
     Ok(Metadata {
-        kind: kind(FileType::from_raw_mode(mode))?,
         mode: mode & 0o7777,
         uid: found.stx_uid,
         gid: found.stx_gid,
         size_bytes: found.stx_size,
         mtime: time(&found.stx_mtime),
         ctime: time(&found.stx_ctime),
-        links: found.stx_nlink,
+        links: if others { found.stx_nlink } else { 1 },
         sparse: is_sparse(mode, found.stx_blocks, found.stx_size),
         device: packed(found.stx_rdev_major, found.stx_rdev_minor),
+        inode: others.then(|| Inode { file_system: file_system(found), number: found.stx_ino }),
+        locked: found.stx_attributes.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND),
+        ..Metadata::new(kind)
     })
 }
 
-/// Describes an open file; cheaper than [`of_path`].
+/// Describes an open file; cheaper than [`of_path`], and without what only listings need.
 pub(crate) fn of_file(file: impl AsFd) -> Result<Metadata, Errno> {
     let found = fstat(file)?;
     let mode = found.st_mode;
     Ok(Metadata {
-        kind: kind(FileType::from_raw_mode(mode))?,
         mode: mode & 0o7777,
         uid: found.st_uid,
         gid: found.st_gid,
@@ -75,6 +100,7 @@ pub(crate) fn of_file(file: impl AsFd) -> Result<Metadata, Errno> {
             u64::try_from(found.st_size).unwrap_or(0),
         ),
         device: packed(major(found.st_rdev), minor(found.st_rdev)),
+        ..Metadata::new(kind(FileType::from_raw_mode(mode))?)
     })
 }
 
@@ -100,7 +126,8 @@ fn time(stamp: &StatxTimestamp) -> Time {
     Time { seconds: stamp.tv_sec, nanoseconds: stamp.tv_nsec.min(999_999_999) }
 }
 
-fn kind(file_type: FileType) -> Result<Kind, Errno> {
+/// The kind in hakobu's words; an error where the file system does not tell.
+pub(crate) fn kind(file_type: FileType) -> Result<Kind, Errno> {
     Ok(match file_type {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Directory,

@@ -4,21 +4,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::{Endpoint, Lane, Loss, LossKind, Operation, Outcome};
+use hakobu_core::digest::Digest;
+use hakobu_core::endpoint::{Endpoint, Lane, Loss, LossKind, Operation, Outcome, Pick, Picks};
 use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::extended::{Classes, Extended, ExtendedAsk, ExtendedRef};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::at_once::{AtOnce, Work};
 use super::beneath::{Root, STEP};
 use super::buffers::Buffers;
-use super::fault::source_fault;
+use super::digests::{self, Digester};
+use super::extended::{ExtendedReader, Place, seen};
+use super::fault::{place, source_fault};
 use super::fetch::Fetcher;
-use super::list::Lister;
-use super::losses::{check_required, lost_attributes};
+use super::list::{Ask, Lister};
+use super::losses::check_required;
 use super::metadata;
 use super::recent::Recent;
 use super::shared_devices::SharedDevices;
@@ -52,6 +56,7 @@ impl LocalSource {
         let roots = roots.iter().map(|root| Root::open(&root.path)).collect::<Result<Arc<[Root]>>>()?;
         let mut capabilities = Capabilities::posix(rustix::process::geteuid().is_root());
         capabilities.clones = true;
+        capabilities.extended = roots.iter().fold(Classes::NONE, |classes, root| classes | seen(root.fd()));
         Ok(Self { roots, capabilities, require: Arc::new([]), devices: Arc::default() })
     }
 
@@ -85,6 +90,8 @@ impl LocalSource {
             lister: Lister::default(),
             fetcher: Fetcher::default(),
             files: SourceFiles::new(),
+            extended: ExtendedReader::default(),
+            digester: Digester::default(),
             buffers: Buffers::default(),
         })
     }
@@ -200,6 +207,8 @@ pub struct SourceWork {
     lister: Lister,
     fetcher: Fetcher,
     files: SourceFiles,
+    extended: ExtendedReader,
+    digester: Digester,
     buffers: Buffers,
 }
 
@@ -216,14 +225,17 @@ impl Work for SourceWork {
 impl SourceWork {
     fn answer(&mut self, operation: Operation) -> Result<Outcome> {
         match operation {
-            Operation::Inspect { root, path } => inspect_content(self.reader.root(root)?, &path),
-            Operation::List { root, directories, budget } => {
-                let root = self.reader.root(root)?;
-                Ok(self.lister.list_all(root, directories, budget, |_| Ok(()), source_fault))
+            Operation::Inspect { root, path, extended } => {
+                inspect_content(self.reader.root(root)?, &path, (&mut self.extended, extended))
             }
-            Operation::Fetch { root, directory, target, picks, buffer } => {
+            Operation::List { root, directories, budget, detail } => {
+                let root = self.reader.root(root)?;
+                Ok(self.lister.list_all(root, directories, Ask { budget, detail }, |_| Ok(()), source_fault))
+            }
+            Operation::Fetch { root, directory, target, picks, from, ask, buffer } => {
+                let reader = &mut self.reader;
                 let fetched =
-                    self.fetcher.fetch(&mut self.reader, root, &directory, &target, &picks, buffer)?;
+                    self.fetcher.fetch(reader, (root, &directory), &target, (&picks, from), ask, buffer)?;
                 Ok(Outcome::Fetched(fetched))
             }
             Operation::Read { file, extent, buffer } => {
@@ -235,43 +247,79 @@ impl SourceWork {
                     }
                 }
             }
-            Operation::Losses { root, path } => {
-                let losses = entry_losses(&self.reader, root, &path).map_err(|error| error.at(&path))?;
-                Ok(Outcome::Stored { failures: Vec::new(), losses })
+            Operation::DigestPicks { root, directory, picks } => {
+                self.digests(root, &directory, &picks).map(Outcome::Digests)
+            }
+            Operation::Extended { root, path, ask } => {
+                let found = extended_of(&self.reader, &mut self.extended, (root, &path), ask);
+                found.map_err(|error| error.at(&path))
             }
             Operation::Open { file } => {
                 let opened = self.files.open_for_clone(&mut self.reader, &file);
                 opened.map(Outcome::Opened).map_err(|error| error.at(&file.path))
             }
-            Operation::Confirm { file } => {
-                let losses =
-                    self.files.confirm(&mut self.reader, &file).map_err(|error| error.at(&file.path))?;
-                Ok(match losses.is_empty() {
-                    true => Outcome::Done,
-                    false => Outcome::Stored { failures: Vec::new(), losses },
-                })
+            Operation::Confirm { file, ask } => {
+                let confirmed = self.files.confirm(&mut self.reader, &file, (&mut self.extended, ask));
+                confirmed.map_err(|error| error.at(&file.path))
             }
             _ => Err(Error::new(ErrorKind::Unsupported, "working on the source", "it is only read")),
         }
     }
 }
 
-/// What a directory or file has that a copy of it lacks.
-fn entry_losses(reader: &Reader, root: u16, path: &EntryPath) -> Result<Vec<Loss>> {
-    // Something that has taken its place must not hold us up.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = reader.root(root)?.open_beneath(path, flags);
+impl SourceWork {
+    fn digests(&mut self, root: u16, directory: &EntryPath, picks: &Picks) -> Result<Vec<Result<Digest>>> {
+        let Self { reader, digester, .. } = self;
+        let listing = &picks.listing;
+        reader.with_directory(root, directory, |fd, noatime| {
+            let digest = |pick: &Pick| {
+                let index = Some(pick.index as usize).filter(|index| *index < listing.len());
+                let index = index.ok_or_else(digests::none)?;
+                let (name, metadata) = (listing.name(index), listing.metadata(index));
+                let open = || noatime.open(metadata.uid, |flags| openat(fd, name, flags, Mode::empty()));
+                // A link's time of access changes when it is read, and nothing else.
+                let listed = Some(metadata).filter(|metadata| metadata.kind == Kind::File);
+                let taken = digester.digest((fd, name), listed, open, source_fault);
+                taken.map_err(|error| error.at(place(directory, name)))
+            };
+            picks.entries.iter().map(digest).collect()
+        })
+    }
+}
+
+/// The extended attributes of an entry of any kind.
+fn extended_of(
+    reader: &Reader,
+    extended: &mut ExtendedReader,
+    (root, path): (u16, &EntryPath),
+    ask: ExtendedAsk,
+) -> Result<Outcome> {
+    let opened = reader.root(root)?.open_beneath(path, OFlags::PATH);
     let opened = opened.map_err(|errno| source_fault("opening", errno))?;
     let mut lost = Vec::new();
-    lost_attributes(&opened, &mut lost);
+    let found = extended.read(Place::Proc(&super::target::proc_path(&opened)), ask, &mut lost);
     check_required(&reader.require, &lost)?;
+    extended_outcome(found, lost, path)
+}
+
+/// What is told of extended attributes.
+pub(crate) fn extended_outcome(
+    found: Option<ExtendedRef<'_>>,
+    lost: Vec<LossKind>,
+    path: &EntryPath,
+) -> Result<Outcome> {
+    let extended = found.map(|found| Extended::decode(found.as_bytes().to_vec())).transpose()?;
     let loss = |what| Loss { what, count: 1, example: path.as_bytes().to_vec() };
-    Ok(lost.into_iter().map(loss).collect())
+    Ok(Outcome::Extended { extended, losses: lost.into_iter().map(loss).collect() })
 }
 
 /// Describes one entry. A block device has the size of its content: it was named.
-fn inspect_content(root: &Root, path: &EntryPath) -> Result<Outcome> {
-    let found = inspect(root, path)?;
+fn inspect_content(
+    root: &Root,
+    path: &EntryPath,
+    extended: (&mut ExtendedReader, Classes),
+) -> Result<Outcome> {
+    let found = inspect(root, path, extended)?;
     let Outcome::Inspected(Some(metadata)) = &found else { return Ok(found) };
     if metadata.kind != Kind::BlockDevice {
         return Ok(found);
@@ -287,8 +335,18 @@ fn inspect_content(root: &Root, path: &EntryPath) -> Result<Outcome> {
 
 /// Describes one entry. Something that is no directory in the middle of the path means that there
 /// is no such entry.
-pub(crate) fn inspect(root: &Root, path: &EntryPath) -> Result<Outcome> {
-    let found = root.open_beneath(path, OFlags::PATH).and_then(metadata::of_path);
+pub(crate) fn inspect(
+    root: &Root,
+    path: &EntryPath,
+    (extended, classes): (&mut ExtendedReader, Classes),
+) -> Result<Outcome> {
+    let found = root.open_beneath(path, OFlags::PATH).and_then(|opened| {
+        let mut found = metadata::of_path(&opened)?;
+        if !classes.is_empty() {
+            found.extended = extended.digest(Place::Proc(&super::target::proc_path(&opened)), classes);
+        }
+        Ok(found)
+    });
     match found {
         Ok(metadata) => Ok(Outcome::Inspected(Some(metadata))),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(Outcome::Inspected(None)),

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use hakobu_core::endpoint::{Loss, LossKind, Outcome, PieceBuffer, SourceFile};
+use hakobu_core::endpoint::{Outcome, PieceBuffer, SourceFile};
 use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::extended::ExtendedAsk;
 use hakobu_core::extent::Extent;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -12,12 +13,13 @@ use rustix::fs::{Advice, FlockOperation, fadvise, flock};
 use rustix::io::{Errno, pread, retry_on_intr};
 
 use super::ahead::Ahead;
+use super::extended::{ExtendedReader, open_place};
 use super::fault::{changed, fault, source_fault};
 use super::holes::Holes;
-use super::losses::{check_required, lost_attributes};
+use super::losses::check_required;
 use super::metadata;
 use super::recent::Recent;
-use super::source::Reader;
+use super::source::{Reader, extended_outcome};
 use super::unreadable::{Medium, read_around};
 
 /// How many files a lane keeps open.
@@ -101,14 +103,22 @@ impl SourceFiles {
     }
 
     /// Checks that the file is still what was listed, and closes it: this is the last that is
-    /// asked of it. Gives the extended attributes that the copy lacks.
-    pub(crate) fn confirm(&mut self, reader: &mut Reader, file: &Arc<SourceFile>) -> Result<Vec<Loss>> {
+    /// asked of it. Gives its extended attributes.
+    pub(crate) fn confirm(
+        &mut self,
+        reader: &mut Reader,
+        file: &Arc<SourceFile>,
+        (extended, ask): (&mut ExtendedReader, ExtendedAsk),
+    ) -> Result<Outcome> {
+        let require = reader.require();
         let open = &self.open(reader, file)?.file;
         let now = metadata::of_content(open).map_err(|errno| fault("looking at", errno))?;
         let mut lost = Vec::new();
-        if now.kind == Kind::File {
-            lost_attributes(open, &mut lost);
-        }
+        let found = match now.kind {
+            Kind::File => extended.read(open_place(open), ask, &mut lost),
+            _ => None,
+        };
+        check_required(&require, &lost)?;
         self.0.forget(|key| Arc::ptr_eq(key, file));
         if file.metadata.kind == Kind::BlockDevice {
             reader.devices().forget(&device_key(file));
@@ -116,8 +126,7 @@ impl SourceFiles {
         if !is_same(&file.metadata, &now) {
             return Err(changed("reading"));
         }
-        let loss = |what| Loss { what, count: 1, example: file.path.as_bytes().to_vec() };
-        Ok(lost.into_iter().map(loss).collect())
+        extended_outcome(found, lost, &file.path)
     }
 
     fn open(&mut self, reader: &mut Reader, file: &Arc<SourceFile>) -> Result<&mut OpenFile> {
@@ -193,12 +202,6 @@ fn open_checked(reader: &mut Reader, file: &SourceFile) -> Result<OwnedFd> {
         // Whoever writes to it by the rule of systemd waits; refusing to read would help nobody.
         let _ = flock(&opened, FlockOperation::NonBlockingLockShared);
         return Ok(opened);
-    }
-    let require = reader.require();
-    if require.iter().any(|kind| matches!(kind, LossKind::Acl | LossKind::Xattr)) {
-        let mut lost = Vec::new();
-        lost_attributes(&opened, &mut lost);
-        check_required(&require, &lost)?;
     }
     // Only a hint: a refusal changes nothing.
     let _ = fadvise(&opened, 0, None, Advice::Sequential);

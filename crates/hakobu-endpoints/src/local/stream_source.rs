@@ -109,16 +109,13 @@ impl Shared {
         let size_bytes = if self.plan_only { 0 } else { self.first_bytes()? };
         let time = metadata::now();
         Ok(Metadata {
-            kind: Kind::Fifo,
             mode: 0o666 & !umask(),
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
             size_bytes,
             mtime: time,
             ctime: time,
-            links: 1,
-            sparse: false,
-            device: 0,
+            ..Metadata::new(Kind::Fifo)
         })
     }
 
@@ -219,7 +216,7 @@ impl StreamWork {
                 Ok(Outcome::Next(Some(extent)))
             }
             Operation::Read { file, extent, buffer } => self.read(&file.path, extent, buffer),
-            Operation::Confirm { .. } => Ok(Outcome::Done),
+            Operation::Confirm { .. } => Ok(Outcome::Extended { extended: None, losses: Vec::new() }),
             _ => Err(Error::new(ErrorKind::Unsupported, READING, "a stream can only be read")),
         }
     }
@@ -256,6 +253,8 @@ mod tests {
 
     use hakobu_core::endpoint::{SourceFile, Wait};
 
+    use hakobu_core::extended::Classes;
+
     use super::*;
 
     fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {
@@ -264,7 +263,12 @@ mod tests {
     }
 
     fn inspect(lane: &mut dyn Lane) -> Metadata {
-        match ask(lane, Operation::Inspect { root: 0, path: EntryPath::new("0").unwrap() }).unwrap() {
+        match ask(
+            lane,
+            Operation::Inspect { root: 0, path: EntryPath::new("0").unwrap(), extended: Classes::NONE },
+        )
+        .unwrap()
+        {
             Outcome::Inspected(Some(found)) => found,
             other => panic!("{other:?}"),
         }
@@ -356,7 +360,10 @@ mod tests {
         let cancel = Arc::new(AtomicBool::new(true));
         let source = StreamSource::new(reader.into(), false, cancel);
         let mut lane = source.open_lane(0).unwrap();
-        let asked = ask(&mut *lane, Operation::Inspect { root: 0, path: EntryPath::new("0").unwrap() });
+        let asked = ask(
+            &mut *lane,
+            Operation::Inspect { root: 0, path: EntryPath::new("0").unwrap(), extended: Classes::NONE },
+        );
         assert_eq!(asked.unwrap_err().kind, ErrorKind::Cancelled);
     }
 

@@ -5,8 +5,10 @@
 mod bench;
 mod cases;
 mod chance;
+mod compare;
 mod failures;
 mod fatal;
+mod fidelity;
 mod medium;
 mod merge;
 mod plain;

@@ -1,9 +1,7 @@
 //! Without faults: the target becomes the source, and the figures say so.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 
-use hakobu_core::endpoint::LossKind;
 use hakobu_testkit::faults::{OperationKind, Plan};
 
 use crate::bench::{Made, Order, Place};
@@ -12,7 +10,7 @@ use crate::view::{Sums, What, assert_same};
 
 const LANES: [u16; 3] = [1, 2, 5];
 
-fn assert_whole(made: &Made, failed: &[&[u8]]) {
+pub fn assert_whole(made: &Made, failed: &[&[u8]]) {
     assert_eq!(made.summary.fatal, None);
     assert_eq!(made.failed_paths(), failed);
     let sums = Sums::of(made);
@@ -57,7 +55,7 @@ fn a_second_run_changes_nothing() {
             let made = place.run(&order);
             assert_whole(&made, &[]);
             assert!(made.writes().is_empty(), "{:?}", made.writes());
-            assert_eq!(made.count(OperationKind::Losses), 0, "what is equal is not opened");
+            assert_eq!(made.count(OperationKind::Extended), 0, "what is equal is not opened");
             assert_same(&before, &place.target_view());
             let it = &made.summary.counters;
             assert_eq!(it.entries_unchanged, it.entries_scanned - 1);
@@ -153,29 +151,4 @@ fn blocks_that_can_be_shared_are_not_read() {
             assert_eq!(it.target_written_bytes, it.bytes_scanned);
         }
     }
-}
-
-#[test]
-fn what_cannot_be_kept_is_counted_or_refused() {
-    let place = Place::new();
-    let source = place.source();
-    let numbers = &mut Numbers(1);
-    write(&source.join("a"), numbers, 100);
-    fs::hard_link(source.join("a"), source.join("b")).unwrap();
-    write(&source.join("c"), numbers, 400_000);
-    fs::hard_link(source.join("c"), source.join("d")).unwrap();
-    let file = fs::File::create(source.join("holes")).unwrap();
-    file.set_len(900_000).unwrap();
-    let made = place.run(&Order::contents(2));
-    let losses: Vec<_> = made.summary.losses.iter().map(|loss| (loss.what, loss.count)).collect();
-    assert_eq!(losses, [(LossKind::HardLinks, 4)]);
-    assert_whole(&made, &[]);
-    // A large file keeps its holes.
-    assert_eq!(fs::metadata(place.target().join("holes")).unwrap().blocks(), 0);
-    fs::remove_dir_all(place.target()).unwrap();
-    fs::create_dir(place.target()).unwrap();
-    let order = Order::contents(2).job(|job| job.require = vec![LossKind::Holes, LossKind::HardLinks]);
-    let made = place.run(&order);
-    assert_whole(&made, &[b"a", b"b", b"c", b"d"]);
-    assert_eq!((made.count(OperationKind::Begin), made.count(OperationKind::Store)), (1, 0));
 }

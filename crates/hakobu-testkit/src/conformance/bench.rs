@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
+use hakobu_core::extended::Classes;
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
@@ -12,14 +13,14 @@ use hakobu_core::Result;
 use hakobu_core::checksum::crc64;
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::{
-    Begin, Check, Completion, DraftId, Endpoint, Lane, Loss, Operation, Outcome, Ticket, Wait,
+    Begin, Check, Completion, Detail, DraftId, Endpoint, Lane, Loss, Operation, Outcome, Ticket, Wait,
 };
 use hakobu_core::entry::{Attributes, Metadata, Time};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::Listing;
-use hakobu_core::pack::PackBuilder;
+use hakobu_core::pack::{Head, PackBuilder};
 use hakobu_core::path::EntryPath;
 use tempfile::TempDir;
 
@@ -149,7 +150,7 @@ pub fn add_file(
         space.copy_from_slice(content);
         Ok::<_, Error>(true)
     };
-    assert!(pack.file(name, attributes, replaces, content.len(), put).unwrap());
+    assert!(pack.file(&Head::new(name, *attributes).replacing(replaces), content.len(), put).unwrap());
 }
 
 /// What came of a pack: failures by index, and losses.
@@ -199,7 +200,7 @@ pub fn write(lane: &mut dyn Lane, draft: DraftId, size_bytes: u64, offset: u64, 
 /// # Errors
 /// Those of the lane.
 pub fn finish(lane: &mut dyn Lane, draft: DraftId, attributes: Attributes) -> Result<()> {
-    done(&ask(lane, Operation::Finish { draft, attributes, digest: None })?)
+    done(&ask(lane, Operation::Finish { draft, attributes, extended: None, digest: None })?)
 }
 
 /// Insists on the plain answer.
@@ -213,7 +214,7 @@ pub fn done(outcome: &Outcome) -> Result<()> {
 /// # Errors
 /// Those of the lane or the directory.
 pub fn list(lane: &mut dyn Lane, at: &str) -> Result<Listing> {
-    let list = Operation::List { root: 0, directories: vec![path(at)], budget: 0 };
+    let list = Operation::List { root: 0, directories: vec![path(at)], budget: 0, detail: Detail::default() };
     match ask(lane, list)? {
         Outcome::Listed(mut listed) => {
             assert!(!listed.is_empty(), "a listing for each directory that was asked for");
@@ -230,7 +231,7 @@ pub fn list(lane: &mut dyn Lane, at: &str) -> Result<Listing> {
 /// # Errors
 /// Those of the lane.
 pub fn inspect(lane: &mut dyn Lane, at: &str) -> Result<Option<Metadata>> {
-    match ask(lane, Operation::Inspect { root: 0, path: path(at) })? {
+    match ask(lane, Operation::Inspect { root: 0, path: path(at), extended: Classes::NONE })? {
         Outcome::Inspected(found) => Ok(found),
         other => panic!("not the answer to a look: {other:?}"),
     }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
+use hakobu_core::pack::Head;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -106,7 +107,7 @@ fn replaces(bench: &Bench<'_>) {
         }
         let mut pack = pack("", &[]);
         add_file(&mut pack, b"file", &attributes(0o600), replaces, b"new");
-        pack.symlink(b"other", &attributes(0o777), replaces, b"file");
+        pack.symlink(&Head::new(b"other", attributes(0o777)).replacing(replaces), b"file");
         store_all(&mut *lane, pack);
         assert_eq!(fs::read(target.root.join("file")).unwrap(), b"new");
         check(&target.root.join("file"), &attributes(0o600));
@@ -145,7 +146,7 @@ fn directory_conflict(bench: &Bench<'_>) {
     for replaces in [false, true] {
         let mut pack = pack("", &[(b"first", b"1")]);
         add_file(&mut pack, b"taken", &attributes(0o644), replaces, b"x");
-        pack.symlink(b"taken", &attributes(0o777), replaces, b"x");
+        pack.symlink(&Head::new(b"taken", attributes(0o777)).replacing(replaces), b"x");
         add_file(&mut pack, b"last", &attributes(0o644), false, b"2");
         let (failures, _) = store(&mut *lane, pack).unwrap();
         assert_eq!(failures, [(1, ErrorKind::Conflict), (2, ErrorKind::Conflict)]);
@@ -196,7 +197,7 @@ fn attributes_kept(bench: &Bench<'_>) {
     ] {
         let wanted = Attributes { mtime: Time { seconds, nanoseconds }, ..attributes(mode) };
         add_file(&mut pack, name.as_bytes(), &wanted, false, name.as_bytes());
-        pack.symlink(format!("link {name}").as_bytes(), &wanted, false, name.as_bytes());
+        pack.symlink(&Head::new(format!("link {name}").as_bytes(), wanted), name.as_bytes());
         expected.push((name, wanted));
     }
     store_all(&mut *lane, pack);
@@ -217,11 +218,11 @@ fn attributes_apply(bench: &Bench<'_>) {
     std::os::unix::fs::symlink("file", target.root.join("link")).unwrap();
     let late = |mode| Attributes { mtime: Time { seconds: 5, nanoseconds: 7 }, ..attributes(mode) };
     let changes = vec![
-        Change::Attributes { path: path("link"), attributes: late(0o700) },
-        Change::Attributes { path: path("file"), attributes: attributes(0o604) },
-        Change::Directory { path: path("new/below"), attributes: attributes(0o2750) },
-        Change::Directory { path: path("new"), attributes: late(0o711) },
-        Change::Directory { path: path("there"), attributes: attributes(0o555) },
+        Change::Attributes { path: path("link"), attributes: late(0o700), extended: None },
+        Change::Attributes { path: path("file"), attributes: attributes(0o604), extended: None },
+        Change::Directory { path: path("new/below"), attributes: attributes(0o2750), extended: None },
+        Change::Directory { path: path("new"), attributes: late(0o711), extended: None },
+        Change::Directory { path: path("there"), attributes: attributes(0o555), extended: None },
     ];
     apply_all(bench, changes);
     let link = fs::symlink_metadata(target.root.join("link")).unwrap();
@@ -244,9 +245,9 @@ fn failed_change(bench: &Bench<'_>) {
     let target = bench.target_with(removes_nothing());
     fs::write(target.root.join("file"), "x").unwrap();
     let changes = vec![
-        Change::Directory { path: path("file"), attributes: attributes(0o700) },
-        Change::Attributes { path: path("missing"), attributes: attributes(0o600) },
-        Change::Directory { path: path("fine"), attributes: attributes(0o750) },
+        Change::Directory { path: path("file"), attributes: attributes(0o700), extended: None },
+        Change::Attributes { path: path("missing"), attributes: attributes(0o600), extended: None },
+        Change::Directory { path: path("fine"), attributes: attributes(0o750), extended: None },
     ];
     let outcome = ask(&mut *lane(&target), Operation::Apply { changes }).unwrap();
     let Outcome::Stored { failures, .. } = outcome else { panic!("not the answer to changes: {outcome:?}") };
@@ -265,14 +266,14 @@ fn owners(bench: &Bench<'_>) {
     let wanted = Attributes { uid: 4711, gid: 815, ..attributes(0o6755) };
     let mut pack = pack("", &[(b"own", b"")]);
     add_file(&mut pack, b"packed", &wanted, false, b"x");
-    pack.symlink(b"link", &wanted, false, b"x");
+    pack.symlink(&Head::new(b"link", wanted), b"x");
     store_all(&mut *lane, pack);
     begin(&mut *lane, 1, "draft", 0).unwrap();
     finish(&mut *lane, 1, wanted).unwrap();
     fs::write(target.root.join("late"), "x").unwrap();
     let changes = vec![
-        Change::Directory { path: path("directory"), attributes: wanted },
-        Change::Attributes { path: path("late"), attributes: wanted },
+        Change::Directory { path: path("directory"), attributes: wanted, extended: None },
+        Change::Attributes { path: path("late"), attributes: wanted, extended: None },
     ];
     apply_all(bench, changes);
     for name in ["packed", "draft", "directory", "late"] {
@@ -283,7 +284,7 @@ fn owners(bench: &Bench<'_>) {
     // A directory that gives its group to what is made in it.
     fs::set_permissions(target.root.join("directory"), fs::Permissions::from_mode(0o2777)).unwrap();
     let mut inside = super::bench::pack("directory", &[(b"a", b"1")]);
-    inside.symlink(b"l", &attributes(0o777), false, b"x");
+    inside.symlink(&Head::new(b"l", attributes(0o777)), b"x");
     store_all(&mut *lane, inside);
     check(&target.root.join("directory/a"), &attributes(0o644));
     assert_eq!(fs::symlink_metadata(target.root.join("directory/l")).unwrap().gid(), attributes(0).gid);

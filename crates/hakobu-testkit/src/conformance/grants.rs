@@ -31,6 +31,7 @@ fn grant(place: &str, tree: bool) -> Grant {
         may_set_id: false,
         may_make_devices: false,
         may_remove: false,
+        only_reads: false,
         bytes_max: None,
     }
 }
@@ -49,10 +50,13 @@ fn outside_the_tree(bench: &Bench<'_>) {
         ("draft beside", |lane| begin(lane, 1, "in/treetop/x", 1)),
         ("directory", |lane| apply(lane, Change::MakeDirectory { path: path("in/new"), mode: 0o755 })),
         ("directory attributes", |lane| {
-            apply(lane, Change::Directory { path: path("in"), attributes: attributes(0o777) })
+            apply(lane, Change::Directory { path: path("in"), attributes: attributes(0o777), extended: None })
         }),
         ("attributes", |lane| {
-            apply(lane, Change::Attributes { path: path("in/other"), attributes: attributes(0o777) })
+            apply(
+                lane,
+                Change::Attributes { path: path("in/other"), attributes: attributes(0o777), extended: None },
+            )
         }),
         ("list", |lane| list(lane, "in/treetop").map(drop)),
         ("look", |lane| inspect(lane, "in/other").map(drop)),
@@ -137,8 +141,16 @@ fn set_id(bench: &Bench<'_>) {
     assert_eq!(losses[0].example, b"first");
     // What a draft loses need not be said, but it has to be lost.
     begin(&mut *lane, 1, "draft", 0).unwrap();
-    ask(&mut *lane, Operation::Finish { draft: 1, attributes: attributes(0o6755), digest: None }).unwrap();
-    apply(&mut *lane, Change::Attributes { path: path("third"), attributes: attributes(0o6711) }).unwrap();
+    ask(
+        &mut *lane,
+        Operation::Finish { draft: 1, attributes: attributes(0o6755), extended: None, digest: None },
+    )
+    .unwrap();
+    apply(
+        &mut *lane,
+        Change::Attributes { path: path("third"), attributes: attributes(0o6711), extended: None },
+    )
+    .unwrap();
     let mode = |name: &str| fs::metadata(target.root.join(name)).unwrap().mode() & 0o7777;
     assert_eq!((mode("first"), mode("second"), mode("draft"), mode("third")), (0o755, 0o755, 0o755, 0o711));
 }

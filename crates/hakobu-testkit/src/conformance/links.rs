@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
+use hakobu_core::pack::Head;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -65,7 +66,7 @@ fn link_to_directory(bench: &Bench<'_>) {
     finish(&mut *lane, 1, attributes(0o644)).unwrap();
     let changes = vec![
         Change::MakeDirectory { path: path("made"), mode: 0o755 },
-        Change::Directory { path: path("attributes"), attributes: attributes(0o755) },
+        Change::Directory { path: path("attributes"), attributes: attributes(0o755), extended: None },
     ];
     assert!(ask(&mut *lane, Operation::Apply { changes }).is_ok());
     for name in ["pack", "draft", "made", "attributes"] {
@@ -92,8 +93,8 @@ fn attributes_through_a_link(bench: &Bench<'_>) {
     symlink(outside.join("file"), target.root.join("link")).unwrap();
     symlink(&outside, target.root.join("way")).unwrap();
     let changes = vec![
-        Change::Attributes { path: path("link"), attributes: attributes(0o4777) },
-        Change::Attributes { path: path("way/file"), attributes: attributes(0o4777) },
+        Change::Attributes { path: path("link"), attributes: attributes(0o4777), extended: None },
+        Change::Attributes { path: path("way/file"), attributes: attributes(0o4777), extended: None },
     ];
     let outcome = ask(&mut *lane(&target), Operation::Apply { changes }).unwrap();
     let Outcome::Stored { failures, .. } = outcome else { panic!("not the answer to changes: {outcome:?}") };
@@ -125,7 +126,7 @@ fn texts(bench: &Bench<'_>) {
     let texts: [&[u8]; 6] = [b"../../etc", b"/absolute", b"\xff\n", b".", b"missing", &long];
     let mut pack = pack("in", &[]);
     for (index, text) in texts.iter().enumerate() {
-        pack.symlink(index.to_string().as_bytes(), &attributes(0o777), false, text);
+        pack.symlink(&Head::new(index.to_string().as_bytes(), attributes(0o777)), text);
     }
     store_all(&mut *lane(&target), pack);
     for (index, text) in texts.iter().enumerate() {

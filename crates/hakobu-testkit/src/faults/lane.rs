@@ -11,7 +11,7 @@ use hakobu_core::endpoint::{
 };
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extent::Extent;
-use hakobu_core::pack::{PackBuilder, PackReader, Record};
+use hakobu_core::pack::{Content, PackBuilder, PackReader, Record};
 
 use super::{Fault, OperationKind, Random, State, When, lock, planned};
 
@@ -91,20 +91,25 @@ impl FaultyLane {
         let error = planned(kind);
         match operation {
             Operation::List { .. } => self.one_directory(operation, when, error),
-            Operation::Fetch { root, directory, target, picks, buffer } => {
+            Operation::Fetch { root, directory, target, picks, from: 0, ask, buffer } => {
                 let index = self.random.below(picks.entries.len());
                 let mut entries = picks.entries.clone();
                 entries.remove(index);
                 if entries.is_empty() {
                     return Ok(Outcome::Fetched(Fetched {
                         failures: vec![(index as u32, error)],
+                        until: 1,
                         ..Fetched::default()
                     }));
                 }
                 let target_name = picks.target_name.clone();
                 let picks = Arc::new(Picks { listing: picks.listing.clone(), entries, target_name });
-                let outcome = self.ask(Operation::Fetch { root, directory, target, picks, buffer })?;
+                let all = picks.entries.len() as u32;
+                let fetch = Operation::Fetch { root, directory, target, picks, from: 0, ask, buffer };
+                let outcome = self.ask(fetch)?;
                 let Outcome::Fetched(mut fetched) = outcome else { return Ok(outcome) };
+                assert_eq!(fetched.until, all, "a pack with this fault takes all at once");
+                fetched.until += 1;
                 fetched.packed.iter_mut().for_each(|pick| *pick += u32::from(*pick >= index as u32));
                 insert(&mut fetched.failures, index as u32, error);
                 Ok(Outcome::Fetched(fetched))
@@ -338,28 +343,26 @@ fn without(pack: &[u8], skipped: usize) -> Vec<u8> {
     let mut builder = PackBuilder::default();
     let mut index = 0;
     while let Ok(Some(record)) = reader.read() {
-        if let Record::Directory { path } = &record {
-            builder.directory(path);
-            continue;
-        }
+        let (head, content) = match &record {
+            Record::Directory { path } => {
+                builder.directory(path);
+                continue;
+            }
+            Record::Entry(head, content) => (head, *content),
+        };
         index += 1;
         if index == skipped + 1 {
             continue;
         }
-        match record {
-            Record::File { name, attributes, replaces, content } => {
-                let _whole = builder.file(name, &attributes, replaces, content.len(), |space| {
+        match content {
+            Content::File(content) => {
+                let _whole = builder.file(head, content.len(), |space| {
                     space.copy_from_slice(content);
                     Ok::<_, Error>(true)
                 });
             }
-            Record::Symlink { name, attributes, replaces, text } => {
-                builder.symlink(name, &attributes, replaces, text);
-            }
-            Record::Special { name, attributes, replaces, kind, device } => {
-                builder.special(name, &attributes, replaces, kind, device);
-            }
-            Record::Directory { .. } => {}
+            Content::Symlink(text) => builder.symlink(head, text),
+            Content::Special(kind, device) => builder.special(head, kind, device),
         }
     }
     builder.finish()

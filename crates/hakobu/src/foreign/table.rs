@@ -9,6 +9,8 @@ pub enum Fix {
     Ssh(&'static str),
     /// Write this option with the flag's value.
     Option(&'static str),
+    /// Write this in its place.
+    Write(&'static str),
     /// Write `--cipher` with our name for the value.
     Cipher,
     /// It cannot be had.
@@ -35,7 +37,7 @@ const fn valued(words: &'static str, fix: Fix) -> Foreign {
 }
 
 const ARCHIVE: Foreign =
-    flag("not needed: trees, links, modes, times and, as root, owners are always copied", Fix::Drop);
+    flag("not needed: trees, links, modes, times and, as root, owners are copied anyway", Fix::Drop);
 const PROGRESS: Foreign = flag(
     "not needed: progress is shown on a terminal, and run again an interrupted copy leaves alone what is complete",
     Fix::Drop,
@@ -45,8 +47,8 @@ const COMPRESS: Foreign =
 /// The answer to our own option, until it is there.
 pub const COMPRESS_WORDS: &str = "compression is not in this version; leave it out";
 const CHECKSUM: Foreign = flag(
-    "comparing by content is not in this version; what is copied is always checked on the way",
-    Fix::None,
+    "comparing by content is --compare digest; what is copied is always checked on the way",
+    Fix::Write("--compare=digest"),
 );
 const DELETE: Foreign = flag(
     "copy never deletes; hakobu sync --delete does, after everything else has succeeded, and before it with --delete-during",
@@ -58,9 +60,10 @@ const FILTER: Foreign = valued(
 );
 const LIMIT: Foreign = valued("a rate limit is not in this version (it will be --bwlimit)", Fix::None);
 const EXTRAS: Foreign = flag(
-    "it is not kept in this version; what is lost is counted at the end, --require refuses instead",
-    Fix::None,
+    "not needed: hard links, access lists, extended attributes and holes are kept anyway (--preserve says what not)",
+    Fix::Drop,
 );
+const TIMES: Foreign = flag("times of access and of creation are not kept", Fix::None);
 const POLICY: Foreign =
     flag("not in this version: what differs in size or time is brought up to date", Fix::None);
 const INTERACTIVE: Foreign =
@@ -72,7 +75,6 @@ const SPECIAL: Foreign = flag(
 );
 const FOLLOW: Foreign =
     flag("following links is not in this version; `link/` follows the one you name", Fix::None);
-const ONE_SYSTEM: Foreign = flag("staying on one file system is not in this version", Fix::None);
 const RELATIVE: Foreign = flag("write the directory you want in TARGET", Fix::None);
 const BACKUP: Foreign = flag("backups of what is replaced are not in this version", Fix::None);
 const HUMAN: Foreign = flag("not needed: sizes are printed for people", Fix::Drop);
@@ -102,7 +104,7 @@ pub fn find_short(letter: char, value: Option<&str>) -> Option<Foreign> {
         'H' | 'A' | 'X' | 'S' | 'E' => EXTRAS,
         'L' | 'k' | 'K' => FOLLOW,
         'D' => SPECIAL,
-        'x' => ONE_SYSTEM,
+        'U' | 'N' => TIMES,
         'R' => RELATIVE,
         'b' => BACKUP,
         'W' => WHOLE,
@@ -127,7 +129,7 @@ pub fn find_short(letter: char, value: Option<&str>) -> Option<Foreign> {
 pub fn find_long(name: &str) -> Option<Foreign> {
     Some(match name {
         "--archive" | "--recursive" | "--times" | "--perms" | "--owner" | "--group" | "--links"
-        | "--preserve" | "--numeric-ids" | "--no-dereference" => ARCHIVE,
+        | "--numeric-ids" | "--no-dereference" => ARCHIVE,
         "--progress" | "--partial" | "--append" | "--append-verify" | "--stats" => PROGRESS,
         "--info" => Foreign { takes_value: true, ..PROGRESS },
         "--partial-dir" => Foreign { takes_value: true, ..PROGRESS },
@@ -146,7 +148,8 @@ pub fn find_long(name: &str) -> Option<Foreign> {
             "rules from a file are --filter-file FILE, as .gitignore is one",
             Fix::Option("--filter-file"),
         ),
-        "--filter" | "--include-from" | "--files-from" => FILTER,
+        "--filter" | "--include-from" => FILTER,
+        "--from0" => flag("not needed: paths that end in NUL are recognised", Fix::Drop),
         "--rsh" => valued("it is spelled --ssh, or -e", Fix::Option("--ssh")),
         "--rsync-path" => valued("the program on the other machine is --agent PATH", Fix::None),
         "--port" => valued(
@@ -160,10 +163,10 @@ pub fn find_long(name: &str) -> Option<Foreign> {
         | "--no-clobber" => POLICY,
         "--whole-file" | "--no-whole-file" | "--inplace" | "--reflink" | "--inc-recursive"
         | "--no-inc-recursive" => WHOLE,
-        "--hard-links" | "--acls" | "--xattrs" | "--sparse" | "--atimes" | "--crtimes" => EXTRAS,
+        "--hard-links" | "--acls" | "--xattrs" | "--sparse" => EXTRAS,
+        "--atimes" | "--crtimes" | "--open-noatime" => TIMES,
         "--devices" | "--specials" => SPECIAL,
         "--copy-links" | "--dereference" | "--keep-dirlinks" | "--copy-dirlinks" => FOLLOW,
-        "--one-file-system" => ONE_SYSTEM,
         "--relative" | "--parents" => RELATIVE,
         "--mkpath" => flag("create the target's parent first; TARGET itself is created", Fix::None),
         "--backup" => BACKUP,

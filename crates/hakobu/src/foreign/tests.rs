@@ -49,6 +49,9 @@ fn a_line_that_can_be_put_right_is_printed_right() {
         ("-oPort=22 d h:/b", "--ssh 'ssh -o Port=22' d h:/b"),
         ("-C -c aes128-gcm@openssh.com d h:/b", "--cipher=aes-128-gcm d h:/b"),
         ("-4 d h:/b", "--ssh 'ssh -4' d h:/b"),
+        ("-aHAXS d h:/b", "d h:/b"),
+        ("-ac d h:/b", "--compare=digest d h:/b"),
+        ("-ax d h:/b", "-x d h:/b"),
         ("--rsh='ssh -p 22' -a d h:/b", "'--ssh=ssh -p 22' d h:/b"),
         ("--archive --info=progress2 'a b' h:/b", "'a b' h:/b"),
         ("--info progress2 d h:/b", "d h:/b"),
@@ -63,13 +66,11 @@ fn a_line_that_can_be_put_right_is_printed_right() {
 #[test]
 fn what_cannot_be_had_is_said_without_a_wrong_suggestion() {
     for (line, words) in [
-        ("-c d h:/b", "by content"),
         ("-a --delete d h:/b", "hakobu sync --delete"),
         ("-a --delete-excluded d h:/b", "hakobu sync --delete"),
         ("-l 8000 d h:/b", "--bwlimit"),
-        ("-aH d h:/b", "--require"),
         ("--filter '- *.o' d h:/b", "--exclude"),
-        ("--files-from=list d h:/b", "--filter-file"),
+        ("-N d h:/b", "not kept"),
         ("-u d h:/b", "not in this version"),
         ("-i key d h:/b", "ssh -i"),
         ("-L d h:/b", "link/"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hakobu_core::event::Event;
 use hakobu_core::path::lossy;
-use hakobu_core::report::{Bottleneck, Report, ReportFailure, text_and_base64};
+use hakobu_core::report::{Bottleneck, Report, ReportDifference, ReportFailure, text_and_base64};
 use serde::Serialize;
 
 use super::progress::Figures;
@@ -40,6 +40,8 @@ pub enum JsonEvent<'a> {
     },
     /// An entry that failed.
     Failure(ReportFailure),
+    /// In what the target differs; ranges of large files are in the report only.
+    Difference(ReportDifference),
     /// A line of a plan.
     Planned {
         /// What would be done.
@@ -127,6 +129,7 @@ impl<'a> JsonEvent<'a> {
             Event::Decision { choice, reason } => Self::Decision { choice, reason },
             Event::Failure(failure) => Self::Failure(ReportFailure::from(failure)),
             Event::Notice { words } => Self::Notice { words },
+            Event::Difference(difference) => Self::Difference(ReportDifference::from(difference)),
             Event::Planned { action, path, size_bytes } => {
                 Self::Planned { action, path: JsonPath::new(path), size_bytes: *size_bytes }
             }

@@ -28,6 +28,7 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
         format!("blake3 {}  {ends}", lossy(digest.as_bytes()))
     }));
     lines.extend(differences(report));
+    lines.extend(sampled(report));
     lines.extend(losses(report));
     lines.extend(failures(report));
     if verbose {
@@ -67,11 +68,13 @@ pub fn words_of(outcome: Outcome) -> &'static str {
 /// `3 created, 2 updated, 1 000 unchanged, 2 failed`; the first three are said even when there are none.
 fn entries(report: &Report) -> String {
     let entries = &report.entries;
+    let compares = report.only_compared;
     [
-        (entries.created, "created", true),
-        (entries.updated, "updated", true),
-        (entries.unchanged, "unchanged", true),
+        (entries.created, "created", !compares),
+        (entries.updated, "updated", !compares),
+        (entries.unchanged, if compares { "equal" } else { "unchanged" }, true),
         (entries.attributes_only, "with new attributes only", false),
+        (entries.different, "different", false),
         (entries.deleted, "deleted", false),
         (entries.only_in_target, "only in the target", false),
         (entries.skipped, "skipped", false),
@@ -89,7 +92,7 @@ fn speed(report: &Report) -> String {
     // The time that the rate is of: logging in is no part of it.
     let moving = if report.seconds.transfer > 0.0 { report.seconds.transfer } else { report.seconds.total };
     let mut line = format!("{} in {}", format_bytes(report.bytes_done), words(moving));
-    if report.bytes_done > report.bytes.target_written {
+    if report.bytes_done > report.bytes.target_written && !report.only_compared {
         line.push_str(&format!(" ({} written)", format_bytes(report.bytes.target_written)));
     }
     if report.throughput_bytes_per_second > 0 {
@@ -107,19 +110,53 @@ fn speed(report: &Report) -> String {
     line
 }
 
-/// The first ranges that differ, and how much that is in all.
+/// The first ranges of large files and disks that differ, and how much that is in all.
 fn differences(report: &Report) -> Vec<String> {
-    let range = |range: &ReportDifference| {
-        let (path, end) = (lossy(range.path.as_bytes()), range.offset_bytes + range.length_bytes);
-        format!("differs: {path}: bytes {} to {end}", range.offset_bytes)
-    };
-    let mut lines: Vec<_> = report.differences.iter().take(FAILURES_SHOWN_MAX as usize).map(range).collect();
+    // The others were listed as they were found.
+    let ranges: Vec<_> = report.differences.iter().filter(|known| known.offset_bytes.is_some()).collect();
+    let mut lines: Vec<_> =
+        ranges.iter().take(FAILURES_SHOWN_MAX as usize).map(|range| difference_words(range)).collect();
     if !lines.is_empty() {
-        let (count, bytes) =
-            (format_count(report.differences.len() as u64), format_bytes(report.differing_bytes));
+        let (count, bytes) = (format_count(ranges.len() as u64), format_bytes(report.differing_bytes));
         lines.push(format!("{bytes} in {count} ranges differ; all are in the report (--report FILE)"));
     }
     lines
+}
+
+/// `only in the source: a/b`, `differs: a/c: bytes 0 to 262144`.
+pub(super) fn difference_words(difference: &ReportDifference) -> String {
+    let path = lossy(difference.path.as_bytes());
+    let differs = |what: &str| format!("differs: {path}: {what}");
+    match difference.what.as_str() {
+        "only_in_source" => format!("only in the source: {path}"),
+        "only_in_target" => format!("only in the target: {path}"),
+        "kind" => differs("it is something else there"),
+        "time" => differs("time of the last change"),
+        "xattr" => differs("extended attributes or access lists"),
+        "range" => {
+            let offset = difference.offset_bytes.unwrap_or(0);
+            let end = offset.saturating_add(difference.length_bytes.unwrap_or(0));
+            differs(&format!("bytes {offset} to {end}"))
+        }
+        what => differs(what),
+    }
+}
+
+/// What a sample that was found equal says about the rest.
+fn sampled(report: &Report) -> Option<String> {
+    let read = report.entries.compared;
+    let differing =
+        report.differences.iter().any(|difference| matches!(difference.what.as_str(), "content" | "range"));
+    if !report.sampled || differing || read == 0 {
+        return None;
+    }
+    // If a share p of the files differed, none of n would be seen with a chance of (1 - p)^n: 5 % at p = 3 / n.
+    let share = 1.0 - 0.05_f64.powf(1.0 / read as f64);
+    Some(format!(
+        "the content of {} files was compared, taken at random: with 95 % confidence less than {:.2} % of the files differ",
+        format_count(read),
+        share * 100.0
+    ))
 }
 
 fn losses(report: &Report) -> impl Iterator<Item = String> {

@@ -138,8 +138,6 @@ fn what_cannot_be_read_is_zeros_where_that_is_wanted() {
 fn what_has_no_digest_is_told() {
     let (place, host) = (place(), Host::up());
     for (typed, code, words) in [
-        (place.path().as_os_str().to_owned(), 2, "it is a directory; hakobu digest is for one file or disk"),
-        (host.at(place.path()), 2, "it is a directory"),
         (host.at(place.path().join("none")), 1, "no such file or directory"),
         ("/dev/null".into(), 2, "a character device has no content of a known size"),
     ] {
@@ -150,6 +148,12 @@ fn what_has_no_digest_is_told() {
             assert!(err.contains(words), "{err}");
             assert_eq!(err.lines().count(), 1, "{err}");
         }
+    }
+    for typed in [place.path().as_os_str().to_owned(), host.at(place.path())] {
+        let output = digest(Some(&host), &[OsStr::new("--algorithm=sha256"), &typed]);
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout), (Some(2), Vec::new()), "{err}");
+        assert!(err.contains("the digests of a tree are BLAKE3"), "{err}");
     }
     let output = digest(None, &[OsStr::new("--algorithm=md5"), OsStr::new("x")]);
     assert_eq!(output.status.code(), Some(2));

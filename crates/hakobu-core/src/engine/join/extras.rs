@@ -25,7 +25,7 @@ impl Join<'_> {
     }
 
     /// Whether a rule protects an entry that only the target has.
-    fn is_protected(&mut self, name: &[u8], kind: Kind) -> bool {
+    pub(super) fn is_protected(&mut self, name: &[u8], kind: Kind) -> bool {
         let Some(filter) = &self.shared.filter else { return false };
         let top_bytes = self.below_top.len();
         self.below_top.extend_from_slice(name);
@@ -45,6 +45,9 @@ impl Join<'_> {
     }
 
     pub(super) fn begin_extras(&mut self, parts: &[Part], target: &Listing) {
+        if self.verifies() && self.is_complete(parts) {
+            self.matched = vec![false; target.len()];
+        }
         if self.shared.setup.job.removal == Removal::Leave {
             return;
         }
@@ -56,6 +59,9 @@ impl Join<'_> {
 
     /// Deals with the target's entries that were not found at the source. `matched` is how many were.
     pub(super) fn end_extras(&mut self, target: &Listing, matched: u64) {
+        if self.verifies() {
+            return self.verify_extras(target);
+        }
         if self.shared.setup.job.removal == Removal::Leave {
             self.counters.entries_only_in_target.add((target.len() as u64).saturating_sub(matched));
             return;

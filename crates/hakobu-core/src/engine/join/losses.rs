@@ -13,17 +13,26 @@ impl Join<'_> {
         target: Option<&Metadata>,
     ) -> Result<()> {
         let stays = matches!(action, Action::Leave | Action::SetAttributes);
-        let lost = self.known_losses(source, target.filter(|_| stays));
+        let lost = match self.removes() {
+            true => Vec::new(),
+            false => self.known_losses(source, target.filter(|_| stays)),
+        };
         if let Some(error) = self.refusal(source, action, target, &lost) {
             return Err(error);
         }
         let only_planned =
             self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace);
         // It costs a look at each, which what is left alone is spared if nobody asks for it.
-        if only_planned || (stays && self.shared.must_examine()) {
-            self.examine(name, source.kind).map_err(at_source)?;
+        if (only_planned && self.shared.ask.miss != Classes::NONE) || (stays && self.shared.must_examine()) {
+            self.examine(name, source.kind, self.shared.ask.miss).map_err(at_source)?;
+        } else if self.is_large(source) && !self.shared.required().is_empty() {
+            // Before all of it is read; what is not refused is counted in the end.
+            self.examine(name, source.kind, self.shared.required()).map_err(at_source)?;
         }
-        if only_planned || stays {
+        // What is brought over counts what it loses itself, but for what only the listing shows.
+        let counted = |what: &LossKind| only_planned || stays || *what == LossKind::Flags;
+        let lost: Vec<_> = lost.into_iter().filter(counted).collect();
+        if !lost.is_empty() {
             let (below, above) = (self.below, &self.node.target);
             let target_name = self.target_name.unwrap_or(name);
             for what in lost {
@@ -66,7 +75,7 @@ impl Join<'_> {
                 let require = &self.shared.setup.job.require;
                 // Whether an owner can be kept is the target's affair, and known in the end.
                 let kind = lost.iter().find(|kind| kind.side() == "source" && require.contains(kind))?;
-                let words = format!("--require {} cannot be met: this version does not keep it", kind.name());
+                let words = format!("--require {} cannot be met: the target cannot hold it", kind.name());
                 Some(Error::new(ErrorKind::Requirement, "copying", words))
             }
             Action::Skip | Action::MakeWay => None,
@@ -78,16 +87,17 @@ impl Join<'_> {
     fn known_losses(&self, source: &Metadata, there: Option<&Metadata>) -> Vec<LossKind> {
         let setup = self.shared.setup;
         let mut lost = Vec::new();
-        if source.kind == Kind::File {
-            if source.links > 1 && there.is_none_or(|there| there.links <= 1) {
-                lost.push(LossKind::HardLinks);
-            }
-            // Large files keep them. Fewer blocks can also come from compression, so small files are
-            // asked when they are read, unless it matters before.
-            let filled = !self.is_large(source) && setup.job.require.contains(&LossKind::Holes);
-            if source.sparse && filled && there.is_none_or(|there| !there.sparse) {
-                lost.push(LossKind::Holes);
-            }
+        // What the user named becomes a file of its own.
+        let named = self.target_name.is_some() && setup.job.hard_links;
+        if source.kind == Kind::File
+            && named
+            && source.links > 1
+            && there.is_none_or(|there| there.links <= 1)
+        {
+            lost.push(LossKind::HardLinks);
+        }
+        if source.locked && there.is_none_or(|there| !there.locked) {
+            lost.push(LossKind::Flags);
         }
         let owned = there.is_none_or(|there| source.uid == there.uid && source.gid == there.gid);
         let able = setup.target.capabilities();
@@ -103,10 +113,11 @@ impl Join<'_> {
     }
 
     /// Looks at the extended attributes of a file, which are not in the listings.
-    fn examine(&mut self, name: &[u8], kind: Kind) -> Result<()> {
+    fn examine(&mut self, name: &[u8], kind: Kind, miss: Classes) -> Result<()> {
         if kind != Kind::File {
             return Ok(());
         }
-        (self.examine)(self.root, &self.below.join(name)?)
+        let path = self.below.join(name)?;
+        (self.examine)(self.root, &path, ExtendedAsk { keep: Classes::NONE, miss }).map(drop)
     }
 }

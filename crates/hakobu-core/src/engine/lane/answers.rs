@@ -41,6 +41,14 @@ impl Worker<'_> {
                 self.applied(&entries, &node, failures);
                 Ok(())
             }
+            (Pending::Digested { task }, Ok(Outcome::Digests(theirs))) => {
+                let ours = self.digests.remove(&completion.ticket).ok_or_else(unexpected)?;
+                self.compared(&task, ours, theirs)
+            }
+            (Pending::Linked { followers }, Ok(Outcome::Stored { failures, .. })) => {
+                check_indices(&failures, followers.len())?;
+                self.linked(followers, failures)
+            }
             (Pending::Removed { paths, node }, Ok(Outcome::Stored { failures, .. })) => {
                 check_indices(&failures, paths.len())?;
                 self.removed(&paths, &node, failures);
@@ -73,15 +81,11 @@ impl Worker<'_> {
             {
                 self.repair(&file, extent, (attempt + 1, seal))
             }
-            (Pending::Finished(file), Ok(Outcome::Done)) => {
-                self.finished(&file);
-                Ok(())
-            }
+            (Pending::Finished(file), Ok(Outcome::Done)) => self.finished(&file),
             (Pending::Finished(file), Ok(Outcome::Stored { failures, losses })) => {
                 check_indices(&failures, 0)?;
                 self.shared.record.losses(losses);
-                self.finished(&file);
-                Ok(())
+                self.finished(&file)
             }
             (Pending::Abandoned(file), Ok(Outcome::Done)) => {
                 self.abandoned(&file);
@@ -103,15 +107,24 @@ impl Worker<'_> {
                 self.directories_done(count);
             }
             Pending::Stored { task, packed, .. } => {
-                let directory = &task.node.origins.get(task.origin).ok_or_else(unexpected)?.path;
                 for pick in packed {
-                    self.fail_stored((&task.node, directory), &task.picks, pick, error.clone());
+                    self.fail_stored(&task.node, task.origin, &task.picks, (pick, error.clone()))?;
                 }
                 self.task_done(&task.node);
             }
             Pending::Applied { entries, node } => {
                 let failures = (0..entries.len() as u32).map(|index| (index, error.clone())).collect();
                 self.applied(&entries, &node, failures);
+            }
+            Pending::Digested { task } => {
+                for pick in 0..task.picks.entries.len() as u32 {
+                    self.fail_stored(&task.node, task.origin, &task.picks, (pick, error.clone()))?;
+                }
+                self.task_done(&task.node);
+            }
+            Pending::Linked { followers } => {
+                let failures = (0..followers.len() as u32).map(|index| (index, error.clone())).collect();
+                self.linked(followers, failures)?;
             }
             Pending::Removed { paths, node } => {
                 let failures = (0..paths.len() as u32).map(|index| (index, error.clone())).collect();

@@ -20,7 +20,8 @@ impl Worker<'_> {
         let mut found = Vec::with_capacity(job.items.len());
         for item in &job.items {
             let begun = self.look_at(item).and_then(|metadata| {
-                if item.place != DraftKind::File || self.is_stream() {
+                let tree_of_digests = job.mode.is_digest() && metadata.kind == Kind::Directory;
+                if (item.place != DraftKind::File && !tree_of_digests) || self.is_stream() {
                     return self.begin_content(item, metadata);
                 }
                 found.push((item, metadata));
@@ -70,6 +71,9 @@ impl Worker<'_> {
             if metadata.kind != Kind::Directory {
                 return Err(unexpected());
             }
+            if self.shared.setup.job.mode.is_digest() {
+                return self.begin_digests((origins, item.target.clone()));
+            }
             let there = self.look_at_target(&item.target)?;
             return self.begin_directory((origins, item.target.clone()), metadata, there.as_ref());
         }
@@ -90,12 +94,13 @@ impl Worker<'_> {
         }
         let name = origins.first().and_then(|origin| origin.only.as_ref()).map(|only| &only.target_name);
         let target = listing(name, there)?;
-        let node = Node::new((origins, parent), (None, Counted::Not), None, false);
+        let node = Node::new((origins, parent), (None, Counted::Not), None, Touched::Not);
         self.join(&node, &parts, Some(&target), &Prefetched::default())
     }
 
     fn look_at(&mut self, item: &Item) -> Result<Metadata> {
-        let inspect = Operation::Inspect { root: item.root, path: item.source.clone() };
+        let extended = self.shared.ask.keep;
+        let inspect = Operation::Inspect { root: item.root, path: item.source.clone(), extended };
         let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
             return Err(not_there());
         };
@@ -103,7 +108,8 @@ impl Worker<'_> {
     }
 
     fn look_at_target(&mut self, path: &EntryPath) -> Result<Option<Metadata>> {
-        match self.ask_target(Operation::Inspect { root: 0, path: path.clone() }) {
+        let extended = self.shared.ask.keep;
+        match self.ask_target(Operation::Inspect { root: 0, path: path.clone(), extended }) {
             Ok(Outcome::Inspected(there)) => Ok(there),
             Ok(_) => Err(unexpected()),
             Err(error) => Err(at_target(error, path)),
@@ -130,7 +136,7 @@ impl Worker<'_> {
             return self.plan_content(item, source, replaces);
         }
         let (target_parent, _) = item.target.split_last().ok_or_else(unexpected)?;
-        let node = Node::new((vec![named(item)?], target_parent), (None, Counted::Not), None, false);
+        let node = Node::new((vec![named(item)?], target_parent), (None, Counted::Not), None, Touched::Not);
         node.hold(1);
         let draft = draft_numbers(&mut self.next_draft)();
         let how = How { kind: item.place, replaces, named: true, digest: job.digest };
@@ -171,6 +177,22 @@ impl Worker<'_> {
         }
     }
 
+    /// Of the files in a directory digests are taken.
+    fn begin_digests(&mut self, place: (Vec<Origin>, EntryPath)) -> Result<()> {
+        self.counters.entries_scanned.add(1);
+        let node = Node::new(place, (None, Counted::Not), None, Touched::Not);
+        let task = DirectoryTask { node, target: TargetState::Absent };
+        self.shared.queue.add(vec![task], Vec::new(), Vec::new());
+        Ok(())
+    }
+
+    /// Compares the attributes of a directory that the user named.
+    fn compare_top(&self, path: &EntryPath, metadata: &Metadata, there: &Metadata) -> Counted {
+        let different = self.shared.attributes_that_differ(metadata, there);
+        different.iter().for_each(|what| self.shared.differs(path, *what));
+        if different.is_empty() { Counted::Unchanged } else { Counted::Different }
+    }
+
     /// The contents of a directory go into another one.
     fn begin_directory(
         &mut self,
@@ -179,13 +201,20 @@ impl Worker<'_> {
         there: Option<&Metadata>,
     ) -> Result<()> {
         self.counters.entries_scanned.add(1);
+        let verifies = self.shared.setup.job.mode == Mode::Compare;
         let (state, counted, touched) = match there.map(|there| there.kind) {
             Some(Kind::Directory) => {
-                let touched = there.map(Metadata::attributes) != Some(metadata.attributes());
-                (TargetState::Unknown, Counted::Unchanged, touched)
+                let differs = there.is_some_and(|there| there.extended != metadata.extended);
+                let touched = differs || there.map(Metadata::attributes) != Some(metadata.attributes());
+                let counted = match there {
+                    Some(there) if verifies => self.compare_top(&place.1, metadata, there),
+                    _ => Counted::Unchanged,
+                };
+                (TargetState::Unknown, counted, Touched::new(touched && !verifies, differs))
             }
-            Some(Kind::Symlink) => (TargetState::Absent, Counted::Updated, true),
-            None => (TargetState::Absent, Counted::Created, true),
+            Some(_) | None if verifies => return Err(at_target(not_there(), &place.1)),
+            Some(Kind::Symlink) => (TargetState::Absent, Counted::Updated, Touched::WithExtended),
+            None => (TargetState::Absent, Counted::Created, Touched::WithExtended),
             Some(kind) => {
                 let words = format!("{} is in the place of the directory", kind.words());
                 return Err(at_target(Error::new(ErrorKind::Conflict, "copying", words), &place.1));

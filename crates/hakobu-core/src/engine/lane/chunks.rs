@@ -53,7 +53,8 @@ impl Values {
 impl Worker<'_> {
     /// Moves chunks until none is left for this lane.
     pub(super) fn move_chunks(&mut self, file: &Arc<LargeFile>) -> Result<()> {
-        if self.shared.setup.job.mode != Mode::Copy && file.kind.is_there() {
+        let compares = self.shared.setup.job.mode != Mode::Copy || file.kind == DraftKind::Compare;
+        if compares && file.kind.is_there() {
             return self.delta(file);
         }
         while let Some(extent) = self.next_chunk(file)? {
@@ -137,6 +138,9 @@ impl Worker<'_> {
     }
 
     fn chunk(&mut self, file: &Arc<LargeFile>, extent: Extent, earlier: Option<(u8, Digest)>) -> Result<()> {
+        if file.is_only_hashed() {
+            return self.hash_chunk(file, extent);
+        }
         let mut values = Values::new();
         let (mut zeros, mut unreadable) = (None, false);
         let attempt = earlier.map_or(0, |(attempt, _)| attempt);

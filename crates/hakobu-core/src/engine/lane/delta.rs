@@ -3,7 +3,7 @@
 
 use super::chunks::{Chunk, UNREADABLE, Values};
 use super::*;
-use crate::event::Difference;
+use crate::event::{Difference, Different};
 use crate::zeros::is_zero;
 
 /// So many chunks are asked for ahead, so that the target hashes while this side does: enough for
@@ -57,7 +57,7 @@ impl Worker<'_> {
             return Err(unexpected());
         }
         self.counters.target_read_bytes.add(extent.length);
-        let only_compare = self.shared.setup.job.mode == Mode::Compare;
+        let only_compare = file.kind == DraftKind::Compare;
         let (mut values, mut unreadable) = (Values::new(), false);
         let mut chunk = Chunk { file, extent, written_bytes: 0, attempt: 0, completes: true };
         for (piece, theirs) in extent.pieces().zip(theirs) {
@@ -109,6 +109,6 @@ impl Worker<'_> {
 
     pub(super) fn differs(&self, file: &LargeFile, piece: Extent) {
         let path = file.target.as_bytes().to_vec();
-        self.shared.record.difference(Difference { path, extent: piece });
+        self.shared.difference(Difference { path, what: Different::Range(piece) });
     }
 }

@@ -26,13 +26,21 @@ impl Worker<'_> {
                 scanned.push((task, parts));
             }
         }
-        if scanned.is_empty() {
+        // Of what goes nobody needs to know more than the names.
+        let (doomed, others): (Vec<_>, Vec<_>) =
+            scanned.into_iter().partition(|(task, _)| task.node.is_doomed());
+        self.list(others, self.detail())?;
+        self.list(doomed, Detail { kinds_only: true, ..Detail::default() })
+    }
+
+    fn list(&mut self, tasks: Vec<(DirectoryTask, Vec<Part>)>, detail: Detail) -> Result<()> {
+        if tasks.is_empty() {
             return Ok(());
         }
-        let directories = scanned.iter().map(|(task, _)| task.node.target.clone()).collect();
+        let directories = tasks.iter().map(|(task, _)| task.node.target.clone()).collect();
         let budget = if self.shared.setup.target.capabilities().remote { LIST_BUDGET } else { 0 };
-        let list = Operation::List { root: 0, directories, budget };
-        self.submit(list, Pending::Listing { tasks: scanned }).map(drop)
+        let list = Operation::List { root: 0, directories, budget, detail };
+        self.submit(list, Pending::Listing { tasks }).map(drop)
     }
 
     /// Lists a directory of the source if it may be copied. Nothing: it failed, which has been
@@ -41,9 +49,11 @@ impl Worker<'_> {
         if task.node.is_doomed() {
             return Ok(Vec::new());
         }
-        let parts = self.scan(&task.node)?;
         let is_new = matches!(task.target, TargetState::Absent);
-        if !parts.is_empty() && (is_new || self.shared.must_examine()) && !self.count_losses(&task.node)? {
+        let detail = if is_new { Detail::default() } else { self.detail() };
+        let parts = self.scan(&task.node, detail)?;
+        let lost = !self.shared.ask.miss.is_empty() && (is_new || self.shared.must_examine());
+        if !parts.is_empty() && lost && !self.count_losses(&task.node)? {
             return Ok(Vec::new());
         }
         Ok(parts)
@@ -52,8 +62,9 @@ impl Worker<'_> {
     /// Counts what a directory lacks at the target. Whether it may be copied all the same.
     fn count_losses(&mut self, node: &Arc<Node>) -> Result<bool> {
         let Some(origin) = node.first() else { return Ok(true) };
-        match examine(self.shared, &mut *self.source, origin.root, &origin.path) {
-            Ok(()) => Ok(true),
+        let ask = self.shared.ask_losses();
+        match examine(self.shared, &mut *self.source, (origin.root, &origin.path), ask) {
+            Ok(_) => Ok(true),
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
                 self.fail_directory(node, at_source(error));
@@ -62,13 +73,18 @@ impl Worker<'_> {
         }
     }
 
+    /// What has to be known of entries that both sides may have.
+    fn detail(&self) -> Detail {
+        Detail { kinds_only: false, extended: self.shared.ask.keep }
+    }
+
     /// Lists a directory of the source, each of its origins. What fails is recorded; if nothing is
     /// left, the directory is done.
-    pub(super) fn scan(&mut self, node: &Arc<Node>) -> Result<Vec<Part>> {
+    pub(super) fn scan(&mut self, node: &Arc<Node>, detail: Detail) -> Result<Vec<Part>> {
         let mut parts = Vec::with_capacity(node.origins.len());
         self.enter(Stage::Scan);
         for (index, origin) in node.origins.iter().enumerate() {
-            match self.scan_origin(origin) {
+            match self.scan_origin(origin, detail) {
                 Ok(listing) => parts.push(Part { origin: index, listing: Arc::new(listing) }),
                 Err(error) if error.is_fatal() => return Err(error),
                 Err(error) => {
@@ -84,17 +100,19 @@ impl Worker<'_> {
         Ok(parts)
     }
 
-    fn scan_origin(&mut self, origin: &Origin) -> Result<Listing> {
+    fn scan_origin(&mut self, origin: &Origin, detail: Detail) -> Result<Listing> {
         if let Some(only) = &origin.only {
             let mut listing = Listing::with_capacity(1);
-            let inspect = Operation::Inspect { root: origin.root, path: origin.path.join(&only.name)? };
+            let path = origin.path.join(&only.name)?;
+            let inspect = Operation::Inspect { root: origin.root, path, extended: detail.extended };
             let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else {
                 return Err(not_there());
             };
             listing.push(&only.name, metadata)?;
             return Ok(listing);
         }
-        let list = Operation::List { root: origin.root, directories: vec![origin.path.clone()], budget: 0 };
+        let directories = vec![origin.path.clone()];
+        let list = Operation::List { root: origin.root, directories, budget: 0, detail };
         match self.ask_source(list)? {
             Outcome::Listed(mut listed) => listed.pop().ok_or_else(unexpected)?.result,
             _ => Err(unexpected()),
@@ -150,7 +168,8 @@ impl Worker<'_> {
         let found = {
             let mut drafts = draft_numbers(&mut self.next_draft);
             let (shared, source) = (self.shared, &mut *self.source);
-            let mut examine = |root: u16, path: &EntryPath| examine(shared, source, root, path);
+            let mut examine =
+                |root: u16, path: &EntryPath, ask: ExtendedAsk| examine(shared, source, (root, path), ask);
             Join::new(shared, self.counters, node, prefetched, &mut drafts, &mut examine).run(parts, target)
         };
         self.leave(Stage::Scan);
@@ -160,8 +179,9 @@ impl Worker<'_> {
     }
 
     pub(super) fn add(&mut self, node: &Arc<Node>, found: Found) -> Result<()> {
-        let Found { directories, packs, files, changes, removals } = found;
+        let Found { directories, packs, files, changes, links, removals } = found;
         self.shared.queue.add(directories, packs, files);
+        self.link(links)?;
         self.shared.queue.hold((changes.len() + removals.len()) as u64);
         let kept_names = node.kept_names();
         let remove = |path| Change::Remove { path, directory: false, kept_names };
@@ -170,10 +190,9 @@ impl Worker<'_> {
             let pending = Pending::Removed { paths: paths.to_vec(), node: node.clone() };
             self.submit(Operation::Apply { changes }, pending)?;
         }
-        for changes in changes.chunks(CHANGES_AT_ONCE) {
-            let entries = changes.iter().map(|(source, change)| (source.clone(), change.path().clone()));
-            let pending = Pending::Applied { entries: entries.collect(), node: node.clone() };
-            let changes = changes.iter().map(|(_, change)| change.clone()).collect();
+        let both = |(source, change): (EntryPath, Change)| ((source, change.path().clone()), change);
+        for (entries, changes) in batches(changes.into_iter().map(both)) {
+            let pending = Pending::Applied { entries, node: node.clone() };
             self.submit(Operation::Apply { changes }, pending)?;
         }
         Ok(())
@@ -196,35 +215,58 @@ impl Worker<'_> {
             self.shared.queue.complete(finished.len() as u64);
             return Ok(());
         }
-        for nodes in finished.chunks(CHANGES_AT_ONCE) {
-            let (mut settled, mut changes) = (Vec::with_capacity(nodes.len()), Vec::new());
-            for node in nodes {
-                if let Some(change) = node.change() {
-                    if node.is_doomed() && !self.shared.may_remove() {
-                        return Ok(());
-                    }
-                    settled.push(node.clone());
-                    changes.push(change);
-                } else {
-                    // It has turned out meanwhile that something in it stays.
-                    node.count(self.counters);
-                    self.shared.queue.complete(1);
+        let mut changes = Vec::with_capacity(finished.len());
+        for node in finished {
+            if let Some(mut change) = node.change() {
+                if node.is_doomed() && !self.shared.may_remove() {
+                    return Ok(());
                 }
+                if let Change::Directory { extended, .. } = &mut change {
+                    *extended = self.extended_of(&node)?;
+                }
+                changes.push((node, change));
+            } else {
+                // It has turned out meanwhile that something in it stays.
+                node.count(self.counters);
+                self.shared.queue.complete(1);
             }
-            if !changes.is_empty() {
-                self.submit(Operation::Apply { changes }, Pending::Settled { nodes: settled })?;
-            }
+        }
+        for (nodes, changes) in batches(changes) {
+            self.submit(Operation::Apply { changes }, Pending::Settled { nodes })?;
         }
         Ok(())
     }
+
+    /// The extended attributes of a directory that is complete, if they have to be set.
+    fn extended_of(&mut self, node: &Arc<Node>) -> Result<Option<Extended>> {
+        let Some(origin) = node.first().filter(|_| node.extended && !self.shared.ask.keep.is_empty()) else {
+            return Ok(None);
+        };
+        let ask = ExtendedAsk { miss: Classes::NONE, ..self.shared.ask };
+        match examine(self.shared, &mut *self.source, (origin.root, &origin.path), ask) {
+            Ok(extended) => Ok(extended),
+            Err(error) if error.is_fatal() => Err(error),
+            Err(error) => {
+                if node.fail() {
+                    fail(self.shared, self.counters, failure(node.source(), at_source(error)));
+                }
+                Ok(None)
+            }
+        }
+    }
 }
 
-/// Counts the extended attributes of an entry that are lost; fails if they must not be.
-pub(super) fn examine(shared: &Shared<'_>, source: &mut dyn Lane, root: u16, path: &EntryPath) -> Result<()> {
-    match ask(source, Operation::Losses { root, path: path.clone() })? {
-        Outcome::Stored { losses, .. } => {
+/// Asks for extended attributes of an entry, and counts those that are lost; fails if they must not be.
+pub(super) fn examine(
+    shared: &Shared<'_>,
+    source: &mut dyn Lane,
+    (root, path): (u16, &EntryPath),
+    which: ExtendedAsk,
+) -> Result<Option<Extended>> {
+    match ask(source, Operation::Extended { root, path: path.clone(), ask: which })? {
+        Outcome::Extended { extended, losses } => {
             shared.record.losses(losses);
-            Ok(())
+            Ok(extended)
         }
         _ => Err(unexpected()),
     }

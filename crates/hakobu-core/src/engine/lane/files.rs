@@ -32,6 +32,9 @@ impl Worker<'_> {
     }
 
     fn begin_with(&mut self, file: Arc<LargeFile>, earlier: Earlier) -> Result<()> {
+        if file.is_only_hashed() {
+            return self.begun(file);
+        }
         let job = self.shared.setup.job;
         let metadata = &file.source.metadata;
         let clone = self.may_clone(&file);
@@ -47,7 +50,6 @@ impl Worker<'_> {
             verify_medium: job.verify_medium,
         };
         let begin = Operation::Begin { draft: file.draft, begin };
-        self.file_losses(&file);
         if clone {
             return self.submit(begin, Pending::BegunToClone(file)).map(drop);
         }
@@ -149,14 +151,6 @@ impl Worker<'_> {
         self.move_chunks(&file)
     }
 
-    pub(super) fn file_losses(&self, file: &LargeFile) {
-        let metadata = &file.source.metadata;
-        if metadata.links > 1 && metadata.kind == Kind::File && file.kind == DraftKind::File {
-            let example = file.source.path.as_bytes().to_vec();
-            self.shared.record.losses(vec![Loss { what: LossKind::HardLinks, count: 1, example }]);
-        }
-    }
-
     /// A big file cannot be copied; `chunks` of those it handed out are given up here.
     pub(super) fn fail_file(&mut self, file: &Arc<LargeFile>, error: Error, chunks: u64) -> Result<()> {
         let of_no_use = error.is_source_change();
@@ -168,6 +162,9 @@ impl Worker<'_> {
         let (first, given_up) = file.fail(of_no_use);
         if first {
             fail(self.shared, self.counters, failure(&file.source.path, error));
+            if !file.named {
+                self.first_name_failed(&file.source.metadata)?;
+            }
         }
         // A stream may have nothing under way when it fails.
         if chunks + given_up == 0 && !file.is_open_ended() {
@@ -180,21 +177,27 @@ impl Worker<'_> {
     pub(super) fn end_file(&mut self, file: Arc<LargeFile>, progress: Progress) -> Result<()> {
         match progress {
             Progress::More => Ok(()),
+            _ if file.is_only_hashed() => self.end_hashed(&file),
             // Nothing was written that would have to be finished.
             Progress::Finish if file.kind == DraftKind::Compare => self
                 .submit(Operation::Abandon { draft: file.draft, keep: false }, Pending::Finished(file))
                 .map(drop),
             Progress::Finish => {
-                match self.ask_source(Operation::Confirm { file: file.source.clone() }) {
+                // Other places than files keep no attributes, so none are lost.
+                let takes = matches!(file.kind, DraftKind::File | DraftKind::InPlace)
+                    && file.source.metadata.kind == Kind::File;
+                let ask = if takes { self.shared.ask } else { ExtendedAsk::default() };
+                let extended = match self.ask_source(Operation::Confirm { file: file.source.clone(), ask }) {
                     Err(error) => {
                         self.fail_file(&file, at_source(error), 0)?;
                         return self.end_file(file, Progress::Abandon);
                     }
-                    Ok(Outcome::Stored { losses, .. }) if file.kind == DraftKind::File => {
+                    Ok(Outcome::Extended { extended, losses }) => {
                         self.shared.record.losses(losses);
+                        extended
                     }
-                    Ok(_) => {}
-                }
+                    Ok(_) => return Err(unexpected()),
+                };
                 if file.is_open_ended() {
                     let length = Operation::Length { draft: file.draft, size_bytes: file.size_bytes() };
                     // An error of it is remembered by the draft.
@@ -203,6 +206,7 @@ impl Worker<'_> {
                 let finish = Operation::Finish {
                     draft: file.draft,
                     attributes: file.source.metadata.attributes(),
+                    extended,
                     digest: file.digest(),
                 };
                 self.submit(finish, Pending::Finished(file)).map(drop)
@@ -221,9 +225,13 @@ impl Worker<'_> {
         self.task_done(&file.node);
     }
 
-    pub(super) fn finished(&mut self, file: &Arc<LargeFile>) {
+    pub(super) fn finished(&mut self, file: &Arc<LargeFile>) -> Result<()> {
+        if file.kind == DraftKind::Compare && !file.named {
+            self.shared.queue.draft_done();
+            return self.large_compared(file);
+        }
         let counter = match self.shared.setup.job.mode {
-            Mode::Compare if file.has_changed() => None,
+            Mode::Compare if file.has_changed() => Some(&self.counters.entries_different),
             Mode::Compare | Mode::Digest(_) => Some(&self.counters.entries_unchanged),
             Mode::Copy | Mode::Delta if !file.replaces => Some(&self.counters.entries_created),
             Mode::Delta if file.kind.is_there() && !file.has_changed() => {
@@ -242,6 +250,10 @@ impl Worker<'_> {
             }
         }
         self.shared.queue.draft_done();
+        if file.source.metadata.inode.is_some() && !file.named {
+            self.first_name_done(&file.source.metadata, &file.target, false)?;
+        }
         self.task_done(&file.node);
+        Ok(())
     }
 }

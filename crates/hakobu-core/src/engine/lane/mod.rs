@@ -4,9 +4,12 @@ mod answers;
 mod begin;
 mod chunks;
 mod clones;
+mod compare;
 mod delta;
 mod directories;
 mod files;
+mod further_names;
+mod hashes;
 mod packs;
 
 use std::collections::{HashMap, VecDeque};
@@ -17,18 +20,20 @@ use std::time::Duration;
 use super::Shared;
 use super::join::{Found, Join, at_source, at_target, fail};
 use super::large::{How, LargeFile, Progress, SINGLE_LANE_CHUNKS};
-use super::node::{Counted, DirectoryTask, Node, Only, Origin, Part, Prefetched, TargetState};
+use super::links::Follower;
+use super::node::{Counted, DirectoryTask, Node, Only, Origin, Part, Prefetched, TargetState, Touched};
 use super::queue::{PackTask, Taken, Task};
 use crate::checksum::crc64;
 use crate::counters::{LaneCounters, Stage};
 use crate::digest::{Digest, chunk_value, piece_value};
 use crate::endpoint::{
-    Begin, Begun, Change, Check, Completion, DraftId, DraftKind, Earlier, Fetched, Lane, Loss, LossKind,
-    Operation, Outcome, Picks, PieceBuffer, SourceFile, Ticket, Wait, failure,
+    Begin, Begun, Change, Check, Completion, Detail, DraftId, DraftKind, Earlier, Fetched, Lane, Loss,
+    LossKind, Operation, Outcome, Pick, Picks, PieceBuffer, SourceFile, Ticket, Wait, failure,
 };
 use crate::entry::{Kind, Metadata};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
+use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 use crate::job::{Item, Mode};
 use crate::listing::{DirectoryListing, Listing};
@@ -45,6 +50,8 @@ const ANSWER_WAIT: Duration = Duration::from_millis(2);
 const LIST_BUDGET: u32 = 2 * 1024;
 /// How many directories get their attributes with one operation.
 const CHANGES_AT_ONCE: usize = 256;
+/// An operation takes no more changes once they have so many bytes of extended attributes.
+const CHANGES_BYTES_TARGET: usize = 1 << 20;
 
 /// How long a lane waits for answers at a time before it looks whether the run was stopped.
 const FULL_WAIT: Duration = Duration::from_millis(100);
@@ -86,6 +93,14 @@ enum Pending {
         entries: Vec<(EntryPath, EntryPath)>,
         node: Arc<Node>,
     },
+    /// The target's digests of what is compared.
+    Digested {
+        task: PackTask,
+    },
+    /// Further names of what the target has.
+    Linked {
+        followers: Vec<Follower>,
+    },
     /// Entries of a directory that only the target had.
     Removed {
         paths: Vec<EntryPath>,
@@ -110,6 +125,8 @@ pub(super) struct Worker<'a> {
     asked: Option<Result<Outcome>>,
     /// The target's values of chunks, by what they were asked with.
     signatures: HashMap<Ticket, Result<Vec<Digest>>>,
+    /// The source's digests of what is compared, by what the target was asked with.
+    digests: HashMap<Ticket, Vec<Result<Digest>>>,
     next_ticket: Ticket,
     next_draft: DraftId,
     /// When the current stage began.
@@ -131,6 +148,7 @@ impl<'a> Worker<'a> {
             under_way: HashMap::new(),
             asked: None,
             signatures: HashMap::new(),
+            digests: HashMap::new(),
             next_ticket: 0,
             // Lanes give out numbers from ranges of their own.
             next_draft: (index as DraftId) << 48,
@@ -177,7 +195,8 @@ impl<'a> Worker<'a> {
         if job.dry_run && !only_content && !self.shared.queue.is_stopped() {
             return self.foresee_room();
         }
-        if self.shared.queue.is_stopped() || job.dry_run || !job.durable || only_content {
+        let writes = !job.dry_run && !only_content && !job.mode.only_reads();
+        if self.shared.queue.is_stopped() || !writes || !job.durable {
             return Ok(());
         }
         self.enter(Stage::Sync);
@@ -211,6 +230,7 @@ impl<'a> Worker<'a> {
         match task {
             Task::Directory(task) => self.directory(task),
             Task::Directories(tasks) => self.directories(tasks),
+            Task::Pack(task) if task.compare => self.compare_pack(task),
             Task::Pack(task) => self.pack(&task),
             Task::Begin(file) => self.begin_file(file),
             Task::Chunks(file) => self.move_chunks(&file),
@@ -287,6 +307,12 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// One line of a plan.
+    fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
+        let path = path.as_bytes().to_vec();
+        self.shared.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
+    }
+
     fn enter(&mut self, _stage: Stage) {
         self.mark_ns = self.shared.setup.clock.now_ns();
     }
@@ -320,6 +346,25 @@ fn check_indices(failures: &[(u32, Error)], count: usize) -> Result<()> {
     let ascending = failures.windows(2).all(|pair| pair[0].0 < pair[1].0);
     let within = failures.last().is_none_or(|(last, _)| (*last as usize) < count);
     if ascending && within { Ok(()) } else { Err(unexpected()) }
+}
+
+/// Puts changes into operations that are not too large, each with what stands for them.
+fn batches<T>(changes: impl IntoIterator<Item = (T, Change)>) -> Vec<(Vec<T>, Vec<Change>)> {
+    let mut batches = Vec::new();
+    let (mut stand, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for (one, change) in changes {
+        bytes += change.extended().map_or(0, |extended| extended.as_bytes().len());
+        stand.push(one);
+        batch.push(change);
+        if batch.len() >= CHANGES_AT_ONCE || bytes >= CHANGES_BYTES_TARGET {
+            batches.push((std::mem::take(&mut stand), std::mem::take(&mut batch)));
+            bytes = 0;
+        }
+    }
+    if !batch.is_empty() {
+        batches.push((stand, batch));
+    }
+    batches
 }
 
 fn draft_numbers(next: &mut DraftId) -> impl FnMut() -> DraftId + '_ {

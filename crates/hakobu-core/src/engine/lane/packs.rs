@@ -3,7 +3,24 @@
 use super::*;
 
 impl Worker<'_> {
+    /// Moves the entries of a pack, in as many as their extended attributes make of it.
     pub(super) fn pack(&mut self, task: &PackTask) -> Result<()> {
+        let all = task.picks.entries.len() as u32;
+        let mut from = 0;
+        loop {
+            let until = self.pack_from(task, from)?;
+            if until >= all {
+                return Ok(());
+            }
+            if until <= from {
+                return Err(unexpected());
+            }
+            from = until;
+        }
+    }
+
+    /// Moves entries from one on, and says how far it came.
+    fn pack_from(&mut self, task: &PackTask, from: u32) -> Result<u32> {
         let origin = task.node.origins.get(task.origin).ok_or_else(unexpected)?;
         let buffer = self.target.pack_buffer();
         self.enter(Stage::Read);
@@ -12,6 +29,8 @@ impl Worker<'_> {
             directory: origin.path.clone(),
             target: task.node.target.clone(),
             picks: task.picks.clone(),
+            from,
+            ask: self.shared.ask,
             buffer,
         });
         self.leave(Stage::Read);
@@ -20,49 +39,69 @@ impl Worker<'_> {
             Ok(_) => return Err(unexpected()),
             Err(error) if error.is_fatal() => return Err(error),
             Err(error) => {
-                let all = 0..task.picks.entries.len() as u32;
-                Fetched { failures: all.map(|pick| (pick, error.clone())).collect(), ..Fetched::default() }
+                let until = task.picks.entries.len() as u32;
+                let failures = (from..until).map(|pick| (pick, error.clone())).collect();
+                Fetched { failures, until, ..Fetched::default() }
             }
         };
-        let Fetched { pack, packed, failures, losses, content_bytes } = fetched;
+        let Fetched { pack, until, packed, failures, losses, content_bytes } = fetched;
         // What is neither packed nor failed would be lost without a word.
-        if packed.len() + failures.len() != task.picks.entries.len() {
+        if until as usize > task.picks.entries.len()
+            || packed.len() + failures.len() != until.saturating_sub(from) as usize
+        {
             return Err(unexpected());
         }
+        if (until as usize) < task.picks.entries.len() {
+            // The rest is a task of its own.
+            task.node.hold(1);
+            self.shared.queue.hold(1);
+        }
         for (pick, error) in failures {
-            self.fail_pick(&origin.path, &task.picks, pick, at_source(error));
+            self.fail_pick(&task.node, task.origin, &task.picks, (pick, at_source(error)))?;
         }
         self.shared.record.losses(losses);
         self.counters.source_read_bytes.add(content_bytes);
         if packed.is_empty() {
             self.task_done(&task.node);
-            return Ok(());
+            return Ok(until);
         }
-        let task = PackTask { node: task.node.clone(), origin: task.origin, picks: task.picks.clone() };
+        let task = task.clone();
         let pending = Pending::Stored { task, packed, content_bytes };
-        self.submit(Operation::Store { pack }, pending).map(drop)
+        self.submit(Operation::Store { pack }, pending)?;
+        Ok(until)
     }
 
     /// An entry of a pack could not be stored at the target.
     pub(super) fn fail_stored(
-        &self,
-        (node, directory): (&Node, &EntryPath),
+        &mut self,
+        node: &Arc<Node>,
+        origin: usize,
         picks: &Picks,
-        pick: u32,
-        error: Error,
-    ) {
+        (pick, error): (u32, Error),
+    ) -> Result<()> {
         let name = picks.target_name.as_deref().unwrap_or_else(|| name_of(picks, pick));
         let error = match node.target.join(name) {
             Ok(target) => at_target(error, &target),
             Err(_) => error,
         };
-        self.fail_pick(directory, picks, pick, error);
+        self.fail_pick(node, origin, picks, (pick, error))
     }
 
-    pub(super) fn fail_pick(&self, directory: &EntryPath, picks: &Picks, pick: u32, error: Error) {
+    pub(super) fn fail_pick(
+        &mut self,
+        node: &Arc<Node>,
+        origin: usize,
+        picks: &Picks,
+        (pick, error): (u32, Error),
+    ) -> Result<()> {
+        let directory = &node.origins.get(origin).ok_or_else(unexpected)?.path;
         let name = name_of(picks, pick);
         let path = directory.join(name).unwrap_or_else(|_| directory.clone());
         fail(self.shared, self.counters, failure(path, error));
+        match metadata_of(picks, pick) {
+            Some(metadata) => self.first_name_failed(metadata),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn stored(
@@ -70,8 +109,7 @@ impl Worker<'_> {
         (task, packed, content_bytes): (PackTask, Vec<u32>, u64),
         failures: Vec<(u32, Error)>,
     ) -> Result<()> {
-        let PackTask { node, origin, picks } = task;
-        let directory = &node.origins.get(origin).ok_or_else(unexpected)?.path;
+        let PackTask { node, origin, picks, .. } = task;
         check_indices(&failures, packed.len())?;
         let (mut counts, mut stored_bytes) = ([0u64; 2], content_bytes);
         for pick in &packed {
@@ -83,7 +121,15 @@ impl Worker<'_> {
                 let replaces = picks.entries.get(pick as usize).is_some_and(|pick| pick.replaces);
                 counts[usize::from(replaces)] -= 1;
                 stored_bytes = stored_bytes.saturating_sub(content_of(&picks, pick));
-                self.fail_stored((&node, directory), &picks, pick, error);
+                self.fail_stored(&node, origin, &picks, (pick, error))?;
+            }
+        }
+        for pick in packed {
+            // Of those that failed it is known by now.
+            if let Some(metadata) = metadata_of(&picks, pick).filter(|metadata| metadata.inode.is_some()) {
+                let target =
+                    node.target.join(picks.target_name.as_deref().unwrap_or(name_of(&picks, pick)))?;
+                self.first_name_done(metadata, &target, false)?;
             }
         }
         self.counters.entries_created.add(counts[0]);
@@ -105,8 +151,13 @@ fn name_of(picks: &Picks, pick: u32) -> &[u8] {
     picks.entries.get(pick as usize).map_or(&b""[..], |pick| picks.listing.name(pick.index as usize))
 }
 
+fn metadata_of(picks: &Picks, pick: u32) -> Option<&Metadata> {
+    picks.entries.get(pick as usize).map(|pick| picks.listing.metadata(pick.index as usize))
+}
+
 /// How many bytes of content an entry brings into a pack: the text of a link does not count.
 fn content_of(picks: &Picks, pick: u32) -> u64 {
-    let metadata = picks.entries.get(pick as usize).map(|pick| picks.listing.metadata(pick.index as usize));
-    metadata.filter(|metadata| metadata.kind == Kind::File).map_or(0, |metadata| metadata.size_bytes)
+    metadata_of(picks, pick)
+        .filter(|metadata| metadata.kind == Kind::File)
+        .map_or(0, |metadata| metadata.size_bytes)
 }

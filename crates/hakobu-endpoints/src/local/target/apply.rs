@@ -3,6 +3,7 @@
 use hakobu_core::Result;
 use hakobu_core::endpoint::{Change, Outcome};
 use hakobu_core::entry::{Attributes, Kind};
+use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::losses::Losses;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind};
@@ -12,6 +13,7 @@ use rustix::fs::OFlags;
 use super::Shared;
 use super::attributes::Lost;
 use super::directories::{Directories, PASSING_MODE, reach};
+use super::link::link;
 use super::remove::remove;
 use crate::local::fault::fault;
 use crate::local::metadata;
@@ -40,16 +42,17 @@ fn apply_one(shared: &Shared, directories: &mut Directories, change: &Change, lo
         Change::Remove { directory, kept_names, .. } => {
             remove(shared, directories, path, *directory, *kept_names)
         }
+        Change::Link { to, replaces, .. } => link(shared, directories, path, to, *replaces),
         Change::MakeDirectory { mode, .. } => reach(shared, path, *mode).map(drop),
-        Change::Directory { attributes, .. } => {
+        Change::Directory { attributes, extended, .. } => {
             let directory = reach(shared, path, PASSING_MODE)?;
             // New files may belong to others from now on.
             directories.forget(path);
-            settle(shared, path, &directory, attributes, lost)
+            settle(shared, path, &directory, (attributes, extended.as_ref().map(Extended::as_ref)), lost)
         }
-        Change::Attributes { attributes, .. } => {
+        Change::Attributes { attributes, extended, .. } => {
             let entry = open_entry(shared, path)?;
-            settle(shared, path, &entry, attributes, lost)
+            settle(shared, path, &entry, (attributes, extended.as_ref().map(Extended::as_ref)), lost)
         }
     }
 }
@@ -62,7 +65,7 @@ fn settle(
     shared: &Shared,
     path: &EntryPath,
     entry: &OwnedFd,
-    attributes: &Attributes,
+    (attributes, extended): (&Attributes, Option<ExtendedRef<'_>>),
     lost: &mut Lost,
 ) -> Result<()> {
     let during = "setting the attributes";
@@ -79,5 +82,6 @@ fn settle(
     if !may {
         return Err(Error::new(ErrorKind::Conflict, during, format!("{} is in its place", is.kind.words())));
     }
-    shared.policy.settle_entry(entry.as_fd(), &is, attributes, lost).map_err(|errno| fault(during, errno))
+    let settled = shared.policy.settle_entry(entry.as_fd(), &is, attributes, extended, lost);
+    settled.map_err(|errno| fault(during, errno))
 }

@@ -2,13 +2,16 @@
 
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID, Time};
+use hakobu_core::extended::{Classes, ExtendedRef};
 use hakobu_core::grant::Grant;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
-    futimens, utimensat,
+    AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
+    futimens, openat, utimensat,
 };
 use rustix::io::Errno;
+
+use crate::local::extended::{Place, settle};
 
 /// Who an entry belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,12 +22,25 @@ pub(crate) struct Owner {
     pub(crate) gid: u32,
 }
 
+/// What is known of a file just made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewFile {
+    /// Its owner now.
+    pub(crate) is: Owner,
+    /// Whether it was created with its mode.
+    pub(crate) has_mode: bool,
+    /// Whether it has no extended attributes, as where none are inherited.
+    pub(crate) is_bare: bool,
+}
+
 /// What this process may set, by its grant and by who it is.
 #[derive(Debug)]
 pub(crate) struct Policy {
     /// Owner and group can be set.
     pub(crate) may_chown: bool,
     pub(crate) may_set_id: bool,
+    /// The extended attributes that can be set.
+    pub(crate) extended: Classes,
     /// The bits that the process's umask removes from new entries.
     umask: u32,
 }
@@ -34,10 +50,11 @@ pub(crate) type Lost = Vec<LossKind>;
 
 impl Policy {
     /// The policy of a grant in this process.
-    pub(crate) fn new(grant: &Grant) -> Self {
+    pub(crate) fn new(grant: &Grant, extended: Classes) -> Self {
         Self {
             may_chown: grant.may_chown && rustix::process::geteuid().is_root(),
             may_set_id: grant.may_set_id,
+            extended,
             umask: umask(),
         }
     }
@@ -48,17 +65,20 @@ impl Policy {
         mode & (0o7000 | self.umask) == 0
     }
 
-    /// Sets the attributes of a new file that is open for writing. `is` is its owner now, and
-    /// `has_mode` says that it was created with its mode.
+    /// Sets the attributes of a new file that is open for writing.
     pub(crate) fn settle_file(
         &self,
         file: BorrowedFd<'_>,
-        is: Owner,
-        has_mode: bool,
+        NewFile { is, has_mode, is_bare }: NewFile,
         wanted: &Attributes,
+        extended: Option<ExtendedRef<'_>>,
         lost: &mut Lost,
     ) -> Result<(), Errno> {
         let owned = self.settle_owner(is, wanted, lost, |uid, gid| fchown(file, uid, gid))?;
+        // Changing the owner takes capabilities away, and an access list changes the mode.
+        if let Some(extended) = extended {
+            settle(Place::Open(file), extended, is_bare, self.extended, lost)?;
+        }
         // Changing the owner, and the writing before, take set-ID bits away: the mode comes after.
         let mode = self.mode(wanted.mode, owned, lost);
         if !has_mode {
@@ -73,11 +93,18 @@ impl Policy {
         directory: BorrowedFd<'_>,
         name: &[u8],
         is: Owner,
-        wanted: &Attributes,
+        wanted: (&Attributes, Option<ExtendedRef<'_>>),
         lost: &mut Lost,
     ) -> Result<(), Errno> {
+        let (wanted, extended) = wanted;
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         self.settle_owner(is, wanted, lost, |uid, gid| chownat(directory, name, uid, gid, flags))?;
+        // A link inherits no access list.
+        if let Some(extended) = extended.filter(|extended| !extended.is_empty()) {
+            let open = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let link = openat(directory, name, open, Mode::empty())?;
+            settle(Place::Proc(&proc_path(&link)), extended, true, self.extended, lost)?;
+        }
         utimensat(directory, name, &modified(wanted.mtime), flags)
     }
 
@@ -88,17 +115,21 @@ impl Policy {
         entry: BorrowedFd<'_>,
         is: &Metadata,
         wanted: &Attributes,
+        extended: Option<ExtendedRef<'_>>,
         lost: &mut Lost,
     ) -> Result<(), Errno> {
         let owner = Owner { uid: is.uid, gid: is.gid };
         let owned = self.settle_owner(owner, wanted, lost, |uid, gid| {
             chownat(entry, c"", uid, gid, AtFlags::EMPTY_PATH)
         })?;
+        if let Some(extended) = extended {
+            settle(Place::Proc(&proc_path(entry)), extended, false, self.extended, lost)?;
+        }
         if is.kind != Kind::Symlink {
             // Set-ID bits mean no privilege on a directory.
             let mode = self.mode(wanted.mode, owned || is.kind == Kind::Directory, lost);
             let chowned = owned && owner != (Owner { uid: wanted.uid, gid: wanted.gid });
-            if mode != is.mode || (chowned && mode & SET_ID != 0) {
+            if mode != is.mode || extended.is_some() || (chowned && mode & SET_ID != 0) {
                 chmodat(CWD, proc_path(entry), Mode::from_raw_mode(mode), AtFlags::empty())?;
             }
         }

@@ -34,8 +34,12 @@ pub(crate) struct Directory {
     pub(crate) device: u64,
     /// Whether new files get the mode they are created with.
     pub(crate) keeps_modes: bool,
+    /// Whether new entries inherit no access list.
+    pub(crate) is_bare: bool,
     /// Whether files without a name can be made in it.
     pub(crate) nameless: bool,
+    /// How many names of its path lead to a directory that was found to be on the same file system.
+    pub(crate) on_one_system_from: Option<u16>,
     /// Who new files belong to, once one was made: set-group-ID directories and some mounts give
     /// them to others than the process.
     pub(crate) new_owner: Option<Owner>,
@@ -95,7 +99,7 @@ impl Directory {
         // To flush its file system and to read its default access list it must be open for
         // reading; a directory that is not readable can be written to all the same.
         let readable = openat(&fd, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-        let (fd, keeps_modes) = match readable {
+        let (fd, is_bare) = match readable {
             Ok(fd) => {
                 let list = fgetxattr(&fd, c"system.posix_acl_default", &mut [0u8; 16][..]);
                 (fd, matches!(list, Err(Errno::NODATA | Errno::OPNOTSUPP)))
@@ -105,7 +109,15 @@ impl Directory {
         };
         let device = fstat(&fd).map_err(failed)?.st_dev;
         let path = path.clone();
-        Ok(Self { path, fd: Arc::new(fd), device, keeps_modes, nameless: shared.nameless, new_owner: None })
+        let (fd, keeps_modes, nameless) = (Arc::new(fd), is_bare, shared.nameless);
+        let (on_one_system_from, new_owner) = (None, None);
+        Ok(Self { path, fd, device, keeps_modes, is_bare, nameless, on_one_system_from, new_owner })
+    }
+
+    /// Takes note that it is on the file system of the directory that so many names of its path lead to.
+    pub(crate) fn seen_on_one_system(&mut self, names: u16) -> &mut Self {
+        self.on_one_system_from = Some(names);
+        self
     }
 
     /// Who a new file, just made here, belongs to. The first one is asked, and whether its mode is

@@ -4,23 +4,30 @@ use std::sync::atomic::Ordering;
 
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::entry::Attributes;
+use hakobu_core::extended::ExtendedRef;
 use hakobu_core::{Error, ErrorKind, Result};
 use hakobu_sys::block::reread_partitions;
 use rustix::fd::AsFd;
 use rustix::fs::{fsync, ftruncate, renameat};
 
 use super::Shared;
-use super::attributes::Lost;
+use super::attributes::{Lost, NewFile};
 use super::draft::Draft;
 use crate::local::fault::{creation_fault, fault};
 
 impl Draft {
     /// Checks that it is complete, sets its attributes and makes it visible. It has to be closed.
     /// An error that a write met before comes out here.
-    pub(crate) fn finish(&self, shared: &Shared, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
+    pub(crate) fn finish(
+        &self,
+        shared: &Shared,
+        attributes: &Attributes,
+        extended: Option<ExtendedRef<'_>>,
+        lost: &mut Lost,
+    ) -> Result<()> {
         let done = self.check().and_then(|()| self.check_complete()).and_then(|()| match self.kind {
-            DraftKind::File => self.publish(shared, attributes, lost),
-            DraftKind::InPlace => self.settle(shared, attributes, lost),
+            DraftKind::File => self.publish(shared, (attributes, extended), lost),
+            DraftKind::InPlace => self.settle(shared, (attributes, extended), lost),
             DraftKind::Device => self.release(shared),
             DraftKind::Sink | DraftKind::Compare | DraftKind::Stream => Ok(()),
         });
@@ -40,15 +47,17 @@ impl Draft {
         Err(Error::new(ErrorKind::Protocol, "finishing", words))
     }
 
-    fn publish(&self, shared: &Shared, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
+    fn publish(
+        &self,
+        shared: &Shared,
+        wanted: (&Attributes, Option<ExtendedRef<'_>>),
+        lost: &mut Lost,
+    ) -> Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
         if self.holes.load(Ordering::Acquire) || self.stale.load(Ordering::Acquire) {
             ftruncate(&self.file, self.size_bytes()).map_err(|errno| fault("setting the length", errno))?;
         }
-        shared
-            .policy
-            .settle_file(self.file.as_fd(), self.owner, false, attributes, lost)
-            .map_err(|errno| fault("setting the attributes", errno))?;
+        self.set_attributes(shared, wanted, lost)?;
         renameat(&self.directory, draft_name.as_bytes(), &self.directory, &*self.name)
             .map_err(|errno| creation_fault("renaming into place", errno, &self.directory))?;
         self.pending.store(false, Ordering::Release);
@@ -56,14 +65,30 @@ impl Draft {
     }
 
     /// The end of a file that was changed where it lies.
-    fn settle(&self, shared: &Shared, attributes: &Attributes, lost: &mut Lost) -> Result<()> {
+    fn settle(
+        &self,
+        shared: &Shared,
+        wanted: (&Attributes, Option<ExtendedRef<'_>>),
+        lost: &mut Lost,
+    ) -> Result<()> {
         ftruncate(&self.file, self.size_bytes()).map_err(|errno| fault("setting the length", errno))?;
         self.flush_all(shared)?;
+        self.set_attributes(shared, wanted, lost)?;
+        self.flush_all(shared)
+    }
+
+    fn set_attributes(
+        &self,
+        shared: &Shared,
+        (attributes, extended): (&Attributes, Option<ExtendedRef<'_>>),
+        lost: &mut Lost,
+    ) -> Result<()> {
+        // Large files are few, so each is asked what it has inherited.
+        let new = NewFile { is: self.owner, has_mode: false, is_bare: false };
         shared
             .policy
-            .settle_file(self.file.as_fd(), self.owner, false, attributes, lost)
-            .map_err(|errno| fault("setting the attributes", errno))?;
-        self.flush_all(shared)
+            .settle_file(self.file.as_fd(), new, attributes, extended, lost)
+            .map_err(|errno| fault("setting the attributes", errno))
     }
 
     /// The end of a device: everything is on it, and the kernel looks at its partitions anew.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use hakobu_core::endpoint::{Begin, DraftId, Loss, Operation, Outcome};
+use hakobu_core::digest::Digest;
+use hakobu_core::endpoint::{Begin, DraftId, DraftKind, Loss, Operation, Outcome};
 use hakobu_core::entry::Attributes;
+use hakobu_core::extended::{Classes, Extended, ExtendedRef};
 use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -18,9 +20,12 @@ use super::new_file::Maker;
 use super::store::store;
 use super::writer::DraftWriter;
 use crate::local::at_once::{AtOnce, Work};
+use crate::local::beneath::STEP;
 use crate::local::buffers::Buffers;
+use crate::local::digests::{self, Digester};
+use crate::local::extended::ExtendedReader;
 use crate::local::fault::fault;
-use crate::local::list::Lister;
+use crate::local::list::{Ask, Lister};
 use crate::local::source::inspect;
 
 /// One lane of a [`LocalTarget`](super::LocalTarget).
@@ -33,6 +38,8 @@ pub struct TargetWork {
     directories: Directories,
     maker: Maker,
     lister: Lister,
+    extended: ExtendedReader,
+    digester: Digester,
     buffers: Buffers,
     /// The draft written to last, so that the shared table is not asked for every piece.
     last: Option<(DraftId, DraftWriter)>,
@@ -64,12 +71,16 @@ impl Work for TargetWork {
                 written.map(|()| Outcome::Done)
             }
             Operation::Store { pack } => {
-                let stored = store(&self.shared, &mut self.directories, &mut self.maker, &pack);
+                let may = self.refuse_writing(DraftKind::File);
+                let stored =
+                    may.and_then(|()| store(&self.shared, &mut self.directories, &mut self.maker, &pack));
                 self.buffers.return_pack(pack);
                 stored
             }
-            Operation::Inspect { root, path } => self.inspect(root, &path),
-            Operation::List { root, directories, budget } => self.list(root, directories, budget),
+            Operation::Inspect { root, path, extended } => self.inspect(root, &path, extended),
+            Operation::List { root, directories, budget, detail } => {
+                self.list(root, directories, Ask { budget, detail })
+            }
             Operation::Begin { draft, begin } => self.begin(draft, &begin),
             Operation::Zero { draft, extent, acknowledge } => {
                 let zeroed = self.draft_writer(draft).and_then(|writer| writer.zero(extent));
@@ -93,18 +104,24 @@ impl Work for TargetWork {
                 let set = writer.draft().set_size(size_bytes);
                 set.inspect_err(|error| writer.draft().fail(error.clone())).map(|()| Outcome::Done)
             }),
-            Operation::Finish { draft, attributes, digest: _ } => self.finish(draft, &attributes),
+            Operation::Finish { draft, attributes, extended, digest: _ } => {
+                self.finish(draft, &attributes, extended.as_ref().map(Extended::as_ref))
+            }
             Operation::Abandon { draft, keep } => {
                 self.abandon(draft, keep);
                 Ok(Outcome::Done)
             }
-            Operation::Apply { changes } => apply(&self.shared, &mut self.directories, &changes),
+            Operation::Apply { changes } => self
+                .refuse_writing(DraftKind::File)
+                .and_then(|()| apply(&self.shared, &mut self.directories, &changes)),
             Operation::Barrier => self.barrier(),
-            Operation::Fetch { .. }
+            Operation::Digest { directory, names } => self.digests(&directory, &names).map(Outcome::Digests),
+            Operation::DigestPicks { .. }
+            | Operation::Fetch { .. }
             | Operation::Read { .. }
             | Operation::Next { .. }
             | Operation::Open { .. }
-            | Operation::Losses { .. }
+            | Operation::Extended { .. }
             | Operation::Confirm { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "working on the target", "it is never read"))
             }
@@ -125,6 +142,8 @@ impl TargetWork {
             directories: Directories::new(),
             maker: Maker::new(number),
             lister: Lister::default(),
+            extended: ExtendedReader::default(),
+            digester: Digester::default(),
             buffers: Buffers::default(),
             last: None,
         }
@@ -151,20 +170,44 @@ impl TargetWork {
         }
     }
 
-    fn inspect(&self, root: u16, path: &EntryPath) -> Result<Outcome> {
-        check_root(root)?;
-        self.shared.grant.check_enter(path)?;
-        inspect(&self.shared.root, path)
+    /// Refuses what writes where only reading was granted.
+    fn refuse_writing(&self, kind: DraftKind) -> Result<()> {
+        if !self.shared.grant.only_reads || kind == DraftKind::Compare {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::BeyondGrant, "writing", "the job only compares"))
     }
 
-    fn list(&mut self, root: u16, directories: Vec<EntryPath>, budget: u32) -> Result<Outcome> {
+    fn inspect(&mut self, root: u16, path: &EntryPath, extended: Classes) -> Result<Outcome> {
+        check_root(root)?;
+        self.shared.grant.check_enter(path)?;
+        inspect(&self.shared.root, path, (&mut self.extended, extended))
+    }
+
+    fn list(&mut self, root: u16, directories: Vec<EntryPath>, ask: Ask) -> Result<Outcome> {
         check_root(root)?;
         let shared = &self.shared;
         let enter = |path: &EntryPath| shared.grant.check_enter(path);
-        Ok(self.lister.list_all(&shared.root, directories, budget, enter, fault))
+        Ok(self.lister.list_all(&shared.root, directories, ask, enter, fault))
+    }
+
+    /// Digests of what is there, which tell what is in it: only of what is granted.
+    fn digests(&mut self, directory: &EntryPath, names: &[Vec<u8>]) -> Result<Vec<Result<Digest>>> {
+        let Self { shared, digester, .. } = self;
+        shared.grant.check_enter(directory)?;
+        let opened = shared.root.open_beneath(directory, STEP);
+        let opened = opened.map_err(|errno| fault("opening the directory", errno).at(directory))?;
+        let digest = |name: &Vec<u8>| {
+            let path = directory.join(name)?;
+            shared.grant.check_write(&path)?;
+            let taken = digester.digest((&opened, name), None, || digests::open(&opened, name), fault);
+            taken.map_err(|error| error.at(&path))
+        };
+        Ok(names.iter().map(digest).collect())
     }
 
     fn begin(&mut self, id: DraftId, begin: &Begin) -> Result<Outcome> {
+        self.refuse_writing(begin.kind)?;
         let shared = Arc::clone(&self.shared);
         let Begin { path, size_bytes, .. } = begin;
         let size_bytes = *size_bytes;
@@ -202,7 +245,12 @@ impl TargetWork {
         }
     }
 
-    fn finish(&mut self, id: DraftId, attributes: &Attributes) -> Result<Outcome> {
+    fn finish(
+        &mut self,
+        id: DraftId,
+        attributes: &Attributes,
+        extended: Option<ExtendedRef<'_>>,
+    ) -> Result<Outcome> {
         let writer = self.draft_writer(id)?;
         writer.flush()?;
         let draft = Arc::clone(writer.draft());
@@ -211,7 +259,7 @@ impl TargetWork {
             return Err(Error::new(ErrorKind::NotFound, "finishing", "the draft is closed").at(draft.path()));
         }
         let mut lost = Lost::new();
-        let finished = draft.finish(&self.shared, attributes, &mut lost);
+        let finished = draft.finish(&self.shared, attributes, extended, &mut lost);
         let removed = self.shared.drafts.remove(id);
         self.last = None;
         if let Err(error) = finished {

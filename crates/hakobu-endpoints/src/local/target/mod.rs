@@ -14,6 +14,7 @@ mod finish;
 mod in_place;
 mod journal;
 mod lane;
+mod link;
 mod new_file;
 mod open;
 mod remove;
@@ -40,6 +41,7 @@ use rustix::fs::{StatVfs, fstatvfs};
 use super::at_once::AtOnce;
 use super::beneath::Root;
 use super::draft_name::DraftName;
+use super::extended::settable;
 use attributes::Policy;
 pub(crate) use attributes::proc_path;
 use devices::Devices;
@@ -97,9 +99,10 @@ impl LocalTarget {
     /// When it is missing, is no directory or cannot be entered.
     pub fn open(root: &Path, grant: Grant, options: TargetOptions) -> Result<Self> {
         let (root_path, root) = (whole_path(root), Root::open(root)?);
-        let policy = Policy::new(&grant);
+        let policy = Policy::new(&grant, settable(root.fd(), &grant));
         let mut capabilities = Capabilities::posix(policy.may_chown);
         (capabilities.clones, capabilities.set_id) = (true, policy.may_set_id);
+        capabilities.extended = policy.extended;
         if let Ok(figures) = fstatvfs(root.fd()) {
             capabilities.free_bytes = free_bytes(&figures);
             capabilities.free_inodes = (figures.f_files > 0).then_some(figures.f_favail);

@@ -1,20 +1,25 @@
 //! A file, link or special file being made: complete before its name can be seen.
 
-use hakobu_core::entry::{Attributes, Kind};
+use hakobu_core::entry::Kind;
+use hakobu_core::pack::Head;
+use hakobu_core::zeros::is_zero;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Dev, FileType, Mode, OFlags, linkat, makedev, mknodat, openat, renameat, symlinkat,
-    unlinkat,
+    AtFlags, CWD, Dev, FileType, Mode, OFlags, SeekFrom, ftruncate, linkat, makedev, mknodat, openat,
+    renameat, seek, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr, write};
 
 use super::Shared;
-use super::attributes::{Lost, proc_path};
+use super::attributes::{Lost, NewFile, proc_path};
 use super::directories::Directory;
 use crate::local::draft_name::DraftName;
 use crate::local::fault::{creation_fault, fault};
 use crate::local::metadata;
+
+/// Holes of small files are made of blocks of this size: that of most file systems.
+const HOLE_BYTES: usize = 4096;
 
 /// How an open file without a name is given one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +51,10 @@ impl Maker {
         &mut self,
         shared: &Shared,
         directory: &mut Directory,
-        name: &[u8],
-        attributes: &Attributes,
-        replaces: bool,
+        head: &Head<'_>,
         content: &[u8],
     ) -> Result<()> {
+        let Head { name, attributes, replaces, .. } = *head;
         // A nameless file costs no more than a draft, and a killed process leaves none behind.
         if directory.nameless {
             let mode = attributes.mode & 0o777;
@@ -58,7 +62,7 @@ impl Maker {
             let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
             match openat(&directory.fd, c".", flags, Mode::from_raw_mode(created)) {
                 Ok(file) => {
-                    self.fill(shared, directory, &file, created, attributes, content)?;
+                    self.fill(shared, directory, (&file, created), head, content)?;
                     return self.name_file(shared, directory, &file, name, replaces);
                 }
                 Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {
@@ -69,7 +73,7 @@ impl Maker {
         }
         let draft = self.draft_name(shared, directory, name);
         let file = create_draft(directory.fd.as_fd(), &draft)?;
-        let filled = self.fill(shared, directory, &file, 0o600, attributes, content);
+        let filled = self.fill(shared, directory, (&file, 0o600), head, content);
         publish(directory, &draft, name, filled)
     }
 
@@ -84,16 +88,18 @@ impl Maker {
         &mut self,
         shared: &Shared,
         directory: &mut Directory,
-        file: &OwnedFd,
-        created: u32,
-        attributes: &Attributes,
+        (file, created): (&OwnedFd, u32),
+        Head { attributes, sparse, extended, .. }: &Head<'_>,
         content: &[u8],
     ) -> Result<()> {
-        write_all(file, content).map_err(|errno| fault("writing", errno))?;
+        let written = if *sparse { write_around_zeros(file, content) } else { write_all(file, content) };
+        written.map_err(|errno| fault("writing", errno))?;
         let failed = |errno| fault("setting the attributes", errno);
         let owner = directory.owner_of_new(file, created).map_err(failed)?;
         let has_mode = directory.keeps_modes && created == attributes.mode & 0o7777;
-        shared.policy.settle_file(file.as_fd(), owner, has_mode, attributes, &mut self.lost).map_err(failed)
+        let new = NewFile { is: owner, has_mode, is_bare: directory.is_bare };
+        let settled = shared.policy.settle_file(file.as_fd(), new, attributes, *extended, &mut self.lost);
+        settled.map_err(failed)
     }
 
     /// Gives a nameless file its name, replacing what has it.
@@ -146,14 +152,13 @@ impl Maker {
         &mut self,
         shared: &Shared,
         directory: &mut Directory,
-        name: &[u8],
-        attributes: &Attributes,
-        replaces: bool,
+        head: &Head<'_>,
         text: &[u8],
     ) -> Result<()> {
-        if !replaces {
+        let name = head.name;
+        if !head.replaces {
             match symlinkat(text, &directory.fd, name) {
-                Ok(()) => return self.settle_link(shared, directory, name, attributes),
+                Ok(()) => return self.settle_link(shared, directory, name, head),
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(link_fault(errno, directory)),
             }
@@ -161,7 +166,7 @@ impl Maker {
         let draft = self.draft_name(shared, directory, name);
         let made = make_draft(directory, &draft, |name| symlinkat(text, &directory.fd, name));
         made.map_err(|errno| link_fault(errno, directory))?;
-        let settled = self.settle_link(shared, directory, draft.as_bytes(), attributes);
+        let settled = self.settle_link(shared, directory, draft.as_bytes(), head);
         publish(directory, &draft, name, settled)
     }
 
@@ -170,10 +175,10 @@ impl Maker {
         &mut self,
         shared: &Shared,
         directory: &mut Directory,
-        name: &[u8],
-        attributes: &Attributes,
+        head: &Head<'_>,
         node: Node,
     ) -> Result<()> {
+        let name = head.name;
         if node.kind != Kind::Fifo && !shared.grant.may_make_devices {
             let words = "the job does not allow device nodes; --allow devices does";
             return Err(Error::new(ErrorKind::Unsupported, "making the device node", words));
@@ -185,7 +190,7 @@ impl Maker {
             mknodat(&directory.fd, name, node.file_type(), Mode::from_raw_mode(0), node.number())
         });
         made.map_err(|errno| node_fault(errno, directory))?;
-        let settled = self.settle_special(shared, directory, draft.as_bytes(), attributes);
+        let settled = self.settle_special(shared, directory, draft.as_bytes(), head);
         publish(directory, &draft, name, settled)
     }
 
@@ -194,13 +199,15 @@ impl Maker {
         shared: &Shared,
         directory: &Directory,
         name: &[u8],
-        attributes: &Attributes,
+        head: &Head<'_>,
     ) -> Result<()> {
         let failed = |errno| fault("setting the attributes", errno);
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let entry = openat(&directory.fd, name, flags, Mode::empty()).map_err(failed)?;
         let is = metadata::of_path(&entry).map_err(failed)?;
-        shared.policy.settle_entry(entry.as_fd(), &is, attributes, &mut self.lost).map_err(failed)
+        let settled =
+            shared.policy.settle_entry(entry.as_fd(), &is, &head.attributes, head.extended, &mut self.lost);
+        settled.map_err(failed)
     }
 
     fn settle_link(
@@ -208,7 +215,7 @@ impl Maker {
         shared: &Shared,
         directory: &mut Directory,
         name: &[u8],
-        attributes: &Attributes,
+        head: &Head<'_>,
     ) -> Result<()> {
         let failed = |errno| fault("setting the attributes", errno);
         let owner = match directory.new_owner {
@@ -219,7 +226,8 @@ impl Maker {
             }
         };
         let fd = directory.fd.as_fd();
-        shared.policy.settle_link(fd, name, owner, attributes, &mut self.lost).map_err(failed)
+        let wanted = (&head.attributes, head.extended);
+        shared.policy.settle_link(fd, name, owner, wanted, &mut self.lost).map_err(failed)
     }
 }
 
@@ -308,6 +316,19 @@ fn node_fault(errno: Errno, directory: &Directory) -> Error {
         }
         _ => creation_fault("making it", errno, &directory.fd),
     }
+}
+
+/// Writes what is between blocks of zeros, which become holes where the file system has such.
+fn write_around_zeros(file: &OwnedFd, content: &[u8]) -> Result<(), Errno> {
+    let mut at = 0;
+    for block in content.chunks(HOLE_BYTES) {
+        if !is_zero(block) {
+            seek(file, SeekFrom::Start(at))?;
+            write_all(file, block)?;
+        }
+        at += block.len() as u64;
+    }
+    ftruncate(file, content.len() as u64)
 }
 
 fn write_all(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {

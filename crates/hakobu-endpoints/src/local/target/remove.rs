@@ -10,8 +10,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 
 use super::Shared;
-use super::directories::Directories;
-
+use super::directories::{Directories, Directory};
 use crate::local::fault::fault;
 use crate::local::metadata;
 
@@ -29,18 +28,7 @@ pub(crate) fn remove(
     let Some((parent, name)) = path.split_last() else {
         return Err(Error::new(ErrorKind::Refused, REMOVING, "the target itself is never removed"));
     };
-    let kept = path
-        .names()
-        .take(usize::from(kept_names))
-        .try_fold(EntryPath::root(), |path, name| path.join(name))?;
-    let Some(device) = directories.find(shared, &kept)?.map(|directory| directory.device) else {
-        return Ok(());
-    };
-    let Some(parent) = directories.find(shared, &parent)? else { return Ok(()) };
-    if parent.device != device {
-        let words = "another file system is mounted there, which is left alone";
-        return Err(Error::new(ErrorKind::Refused, REMOVING, words));
-    }
+    let Some(parent) = parent_of(shared, directories, path, &parent, kept_names)? else { return Ok(()) };
     let removed = match directory {
         true => remove_directory(&parent.fd, name),
         false => unlinkat(&parent.fd, name, AtFlags::empty()),
@@ -61,6 +49,33 @@ pub(crate) fn remove(
         }
         Err(errno) => Err(fault(REMOVING, errno)),
     }
+}
+
+/// The directory that holds what goes, if it is there. It has to be on the file system of the one that stays, which is
+/// looked at once for all that goes.
+fn parent_of<'a>(
+    shared: &Shared,
+    directories: &'a mut Directories,
+    path: &EntryPath,
+    parent: &EntryPath,
+    kept_names: u16,
+) -> Result<Option<&'a mut Directory>> {
+    let Some(found) = directories.find(shared, parent)? else { return Ok(None) };
+    if found.on_one_system_from != Some(kept_names) {
+        let device = found.device;
+        let mut kept = path.names().take(usize::from(kept_names));
+        let kept = kept.try_fold(EntryPath::root(), |path, name| path.join(name))?;
+        match directories.find(shared, &kept)? {
+            None => return Ok(None),
+            Some(kept) if kept.device != device => {
+                let words = "another file system is mounted there, which is left alone";
+                return Err(Error::new(ErrorKind::Refused, REMOVING, words));
+            }
+            Some(_) => {}
+        }
+    }
+    let found = directories.find(shared, parent)?;
+    Ok(found.map(|found| found.seen_on_one_system(kept_names)))
 }
 
 /// Removes a directory in which there may be drafts, which no listing shows.

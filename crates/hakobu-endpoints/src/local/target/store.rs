@@ -3,7 +3,7 @@
 use hakobu_core::endpoint::Outcome;
 use hakobu_core::entry::Kind;
 use hakobu_core::losses::Losses;
-use hakobu_core::pack::{PACK_BYTES_MAX, PackReader, Record};
+use hakobu_core::pack::{Content, Head, PACK_BYTES_MAX, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
@@ -58,8 +58,8 @@ fn check(pack: &[u8]) -> Result<u64> {
                     "a record before its directory",
                 ));
             }
-            Record::File { content, .. } => content_bytes += content.len() as u64,
-            Record::Symlink { .. } | Record::Special { .. } => {}
+            Record::Entry(_, Content::File(content)) => content_bytes += content.len() as u64,
+            Record::Entry(..) => {}
         }
     }
     Ok(content_bytes)
@@ -103,11 +103,14 @@ impl Run<'_> {
         let mut reader = PackReader::new(pack);
         let mut index = 0;
         while let Some(record) = reader.read()? {
-            if let Record::Directory { path } = record {
-                self.enter(path)?;
-                continue;
-            }
-            if let Err(error) = self.entry(&record) {
+            let (head, content) = match record {
+                Record::Directory { path } => {
+                    self.enter(path)?;
+                    continue;
+                }
+                Record::Entry(head, content) => (head, content),
+            };
+            if let Err(error) = self.entry(&head, content) {
                 if error.is_fatal() {
                     return Err(error);
                 }
@@ -129,21 +132,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, record: &Record<'_>) -> Result<()> {
+    fn entry(&mut self, head: &Head<'_>, content: Content<'_>) -> Result<()> {
         let Some(here) = self.here.take() else {
             return Err(Error::new(ErrorKind::Protocol, "reading a pack", "a record before its directory"));
         };
-        let done = self.entry_in(&here, record);
+        let done = self.entry_in(&here, head, content);
         self.here = Some(here);
         done
     }
 
-    fn entry_in(&mut self, here: &Here, record: &Record<'_>) -> Result<()> {
-        let (Record::File { name, .. } | Record::Symlink { name, .. } | Record::Special { name, .. }) =
-            *record
-        else {
-            return Ok(());
-        };
+    fn entry_in(&mut self, here: &Here, head: &Head<'_>, content: Content<'_>) -> Result<()> {
+        let name = head.name;
         if let Some(error) = &here.blocked {
             return Err(error.clone());
         }
@@ -152,17 +151,17 @@ impl Run<'_> {
             self.shared.grant.check_write(&path)?;
             self.refuse_device(&here.path, name).map_err(|error| error.at(&path))?;
         }
-        let done = match self.put(&here.path, record) {
+        let done = match self.put(&here.path, head, content) {
             // The directory was removed, or replaced, behind our back.
             Err(error) if error.kind == ErrorKind::NotFound => {
                 self.directories.forget(&here.path);
-                self.put(&here.path, record)
+                self.put(&here.path, head, content)
             }
             other => other,
         };
         done.map_err(|error| error.at(place(&here.path, name)))?;
         self.losses.merge(&self.maker.lost, || place(&here.path, name));
-        if let Record::File { content, .. } = record {
+        if let Content::File(content) = content {
             self.stored_bytes += content.len() as u64;
         }
         Ok(())
@@ -177,21 +176,15 @@ impl Run<'_> {
         }
     }
 
-    fn put(&mut self, path: &EntryPath, record: &Record<'_>) -> Result<()> {
+    fn put(&mut self, path: &EntryPath, head: &Head<'_>, content: Content<'_>) -> Result<()> {
         let directory = self.directories.enter(self.shared, path)?;
         self.maker.lost.clear();
-        match record {
-            Record::File { name, attributes, replaces, content } => {
-                self.maker.file(self.shared, directory, name, attributes, *replaces, content)
+        match content {
+            Content::File(content) => self.maker.file(self.shared, directory, head, content),
+            Content::Symlink(text) => self.maker.symlink(self.shared, directory, head, text),
+            Content::Special(kind, device) => {
+                self.maker.special(self.shared, directory, head, Node { kind, device })
             }
-            Record::Symlink { name, attributes, replaces, text } => {
-                self.maker.symlink(self.shared, directory, name, attributes, *replaces, text)
-            }
-            Record::Special { name, attributes, kind, device, .. } => {
-                let node = Node { kind: *kind, device: *device };
-                self.maker.special(self.shared, directory, name, attributes, node)
-            }
-            Record::Directory { .. } => Ok(()),
         }
     }
 }

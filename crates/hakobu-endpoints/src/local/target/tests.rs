@@ -9,7 +9,7 @@ use hakobu_core::endpoint::{Begin, DraftKind, Earlier, Lane, Operation, Outcome,
 use hakobu_core::entry::{Attributes, Time};
 use hakobu_core::extent::{CHUNK_BYTES, Extent, JOURNALED_FROM_BYTES, PIECE_BYTES};
 use hakobu_core::grant::Grant;
-use hakobu_core::pack::PackBuilder;
+use hakobu_core::pack::{Head, PackBuilder};
 use hakobu_core::path::EntryPath;
 
 use super::*;
@@ -35,7 +35,7 @@ fn begin(lane: &mut LocalTargetLane, draft: u64, name: &str, size_bytes: u64) ->
 }
 
 fn finish(lane: &mut LocalTargetLane, draft: u64) -> Result<Outcome> {
-    ask(lane, Operation::Finish { draft, attributes: attributes(), digest: None })
+    ask(lane, Operation::Finish { draft, attributes: attributes(), extended: None, digest: None })
 }
 
 fn pack(directory: &str, name: &str, content: &[u8]) -> Operation {
@@ -45,7 +45,7 @@ fn pack(directory: &str, name: &str, content: &[u8]) -> Operation {
         space.copy_from_slice(content);
         Ok::<_, hakobu_core::Error>(true)
     };
-    pack.file(name.as_bytes(), &attributes(), false, content.len(), put).unwrap();
+    pack.file(&Head::new(name.as_bytes(), attributes()), content.len(), put).unwrap();
     Operation::Store { pack: pack.finish() }
 }
 

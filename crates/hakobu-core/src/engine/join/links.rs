@@ -1,0 +1,77 @@
+//! Names of one inode, as a comparison meets them.
+
+use super::*;
+use crate::engine::links::Entered;
+
+impl Join<'_> {
+    /// Whether an entry becomes a further name of something, so that nothing else has to be done about it.
+    pub(super) fn is_further_name(
+        &mut self,
+        source: &Arc<Listing>,
+        index: usize,
+        action: Action,
+        target: Option<&Metadata>,
+    ) -> bool {
+        let (name, metadata) = (source.name(index), source.metadata(index));
+        let job = self.shared.setup.job;
+        // What the user named becomes a file of its own.
+        let takes_part = job.hard_links && !self.removes() && self.target_name.is_none();
+        let compared = self.compares(metadata, action, target);
+        let moves = match action {
+            _ if compared => true,
+            Action::Create | Action::Replace => true,
+            Action::SetAttributes | Action::Leave => false,
+            Action::Conflict | Action::MakeWay | Action::Skip => return false,
+        };
+        let (Some(inode), true) = (metadata.inode, takes_part) else { return false };
+        let (Ok(path), Ok(_)) = (self.node.target.join(name), self.below.join(name)) else { return false };
+        let there = target.filter(|_| !moves || compared).and_then(|target| target.inode);
+        let follower = || Follower {
+            node: self.node.clone(),
+            origin: self.origin,
+            name: name.to_vec(),
+            metadata: *metadata,
+            target: path.clone(),
+            replaces: action != Action::Create,
+            there,
+        };
+        // Before anybody can know of it: the first name may be there the moment after.
+        self.node.hold(1);
+        self.shared.queue.hold(1);
+        let entered = match moves && (compared || !job.dry_run) {
+            true => self.shared.links.enter(inode, there, follower, metadata.links),
+            false => self.shared.links.enter_there(inode, (&path, there), follower, metadata.links),
+        };
+        let is_further_name = match entered {
+            Entered::First => false,
+            Entered::TooMany => {
+                self.losses.add(LossKind::HardLinks, || path.as_bytes().to_vec());
+                false
+            }
+            Entered::Waits => {
+                self.node.touch();
+                return true;
+            }
+            Entered::There(_, Some(known)) if there == Some(known) => false,
+            Entered::There(to, _) if !job.dry_run => {
+                self.node.touch();
+                let follower = follower();
+                self.found.links.push((follower, to));
+                return true;
+            }
+            Entered::There(..) => {
+                let counter = match action {
+                    Action::Create => &self.counters.entries_created,
+                    _ => &self.counters.entries_updated,
+                };
+                counter.add(1);
+                self.planned("link", &path, 0);
+                true
+            }
+        };
+        // The directory itself is still held, so neither can be the last.
+        self.node.release();
+        self.shared.queue.complete(1);
+        is_further_name
+    }
+}

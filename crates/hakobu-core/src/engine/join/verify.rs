@@ -1,0 +1,153 @@
+//! Entries that are compared: by a run that writes nothing, and before anything is decided where times are not trusted.
+
+use super::*;
+use crate::event::Different;
+use crate::job::Mode;
+use crate::planner::same_time;
+
+impl Join<'_> {
+    /// Whether this run only compares.
+    pub(super) fn verifies(&self) -> bool {
+        self.shared.setup.job.mode == Mode::Compare
+    }
+
+    /// Whether the content of an entry that both sides have decides what is done about it.
+    pub(super) fn compares(&self, source: &Metadata, action: Action, target: Option<&Metadata>) -> bool {
+        let both = |kind| source.kind == kind && target.is_some_and(|target| target.kind == kind);
+        self.shared.setup.job.compare_content
+            && !self.removes()
+            && self.target_name.is_none()
+            && both(Kind::File)
+            && target.is_some_and(|target| target.size_bytes == source.size_bytes)
+            && matches!(action, Action::Leave | Action::SetAttributes | Action::Replace)
+    }
+
+    /// Whether this run only takes digests.
+    pub(super) fn hashes(&self) -> bool {
+        self.shared.setup.job.mode.is_digest()
+    }
+
+    /// Takes the digest of a file, and goes into a directory.
+    pub(super) fn hash(&mut self, parts: &[Part], number: usize, index: usize) {
+        match parts[number].listing.metadata(index).kind {
+            Kind::Directory => self.directory(&parts[number..], index, None, Action::Create),
+            Kind::File => self.compare(&parts[number].listing, index, false),
+            _ => self.counters.entries_skipped.add(1),
+        }
+    }
+
+    /// Compares the content of an entry. With `differs` something else is known to differ.
+    pub(super) fn compare(&mut self, source: &Arc<Listing>, index: usize, differs: bool) {
+        let (name, metadata) = (source.name(index), source.metadata(index));
+        if metadata.kind == Kind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX {
+            let kind = if self.hashes() { DraftKind::Sink } else { DraftKind::Compare };
+            return self.large(name, metadata, differs, kind);
+        }
+        let bytes = metadata.size_bytes + name.len() as u64;
+        let full = self.compared_bytes + bytes > PACK_BYTES_TARGET as u64
+            || self.compared.len() as u32 >= PACK_RECORDS_MAX;
+        if full {
+            self.close_compared(source);
+        }
+        self.compared.push(Pick { index: index as u32, replaces: differs });
+        self.compared_bytes += bytes;
+    }
+
+    /// Ends the entries that are being picked to be compared, if any.
+    pub(super) fn close_compared(&mut self, source: &Arc<Listing>) {
+        if self.compared.is_empty() {
+            return;
+        }
+        let entries = std::mem::take(&mut self.compared);
+        self.compared_bytes = 0;
+        let target_name = self.target_name.map(<[u8]>::to_vec);
+        let picks = Arc::new(Picks { listing: source.clone(), entries, target_name });
+        self.node.hold(1);
+        let (node, origin) = (self.node.clone(), self.origin);
+        self.found.packs.push(PackTask { node, origin, picks, compare: true });
+    }
+
+    /// Compares an entry of a part with what the target has.
+    pub(super) fn verify(&mut self, parts: &[Part], number: usize, index: usize, target: Option<&Metadata>) {
+        let source = &parts[number].listing;
+        let (name, metadata) = (source.name(index), source.metadata(index));
+        if metadata.kind == Kind::Socket {
+            return self.counters.entries_skipped.add(1);
+        }
+        let Ok(path) = self.node.target.join(self.target_name.unwrap_or(name)) else { return };
+        let Some(target) = target else { return self.differs(&path, Different::OnlyInSource) };
+        if target.kind != metadata.kind {
+            return self.differs(&path, Different::Kind);
+        }
+        let attributes = self.shared.attributes_that_differ(metadata, target);
+        attributes.iter().for_each(|what| self.shared.differs(&path, *what));
+        let differs = !attributes.is_empty();
+        match metadata.kind {
+            Kind::Directory => {
+                let action = if differs { Action::SetAttributes } else { Action::Leave };
+                self.directory(&parts[number..], index, Some(target), action);
+            }
+            Kind::File | Kind::Symlink if metadata.size_bytes != target.size_bytes => {
+                self.differs(&path, Different::Size);
+            }
+            Kind::File if self.shared.setup.job.sample.is_some_and(|sample| !sample.takes(&path)) => {
+                self.count(differs);
+            }
+            Kind::File | Kind::Symlink => {
+                if differs {
+                    self.counters.entries_different.add(1);
+                }
+                self.compare(source, index, differs);
+            }
+            _ if metadata.device != target.device => self.differs(&path, Different::Content),
+            _ => self.count(differs),
+        }
+    }
+
+    /// Names what only the target has; of a directory only itself.
+    pub(super) fn verify_extras(&mut self, target: &Listing) {
+        let matched = std::mem::take(&mut self.matched);
+        for index in matched.iter().enumerate().filter_map(|(index, matched)| (!matched).then_some(index)) {
+            let (name, kind) = (target.name(index), target.metadata(index).kind);
+            if kind == Kind::Socket || self.is_protected(name, kind) {
+                continue;
+            }
+            if let Ok(path) = self.node.target.join(name) {
+                self.counters.entries_only_in_target.add(1);
+                self.shared.differs(&path, Different::OnlyInTarget);
+            }
+        }
+    }
+
+    fn differs(&self, path: &EntryPath, what: Different) {
+        self.shared.differs(path, what);
+        self.counters.entries_different.add(1);
+    }
+
+    fn count(&self, differs: bool) {
+        let counter =
+            if differs { &self.counters.entries_different } else { &self.counters.entries_unchanged };
+        counter.add(1);
+    }
+}
+
+impl Shared<'_> {
+    /// Which attributes of entries of one kind differ, as far as they are compared.
+    pub(in crate::engine) fn attributes_that_differ(
+        &self,
+        source: &Metadata,
+        target: &Metadata,
+    ) -> Vec<Different> {
+        let job = self.setup.job;
+        let owner = (source.uid, source.gid) == (target.uid, target.gid);
+        [
+            (source.kind == Kind::Symlink || source.mode == target.mode, Different::Mode),
+            (!job.owners || owner, Different::Owner),
+            (same_time(source, target, self.setup.target.capabilities()), Different::Time),
+            (source.extended == target.extended, Different::Extended),
+        ]
+        .into_iter()
+        .filter_map(|(equal, what)| (!equal).then_some(what))
+        .collect()
+    }
+}

@@ -1,0 +1,203 @@
+//! Entries of a tree whose content is compared before anything else is done about them, or nothing else is.
+
+use super::*;
+use crate::event::{Difference, Different};
+
+impl Worker<'_> {
+    /// Has the target take digests of small files, and takes those of the source meanwhile.
+    pub(super) fn compare_pack(&mut self, task: PackTask) -> Result<()> {
+        if self.shared.setup.job.mode.is_digest() {
+            return self.hash_pack(&task);
+        }
+        let PackTask { node, origin, picks, .. } = &task;
+        let origin = node.origins.get(*origin).ok_or_else(unexpected)?;
+        let name = |pick: &Pick| match &picks.target_name {
+            Some(name) => name.clone(),
+            None => picks.listing.name(pick.index as usize).to_vec(),
+        };
+        let names = picks.entries.iter().map(name).collect();
+        let digest = Operation::Digest { directory: node.target.clone(), names };
+        let ours = Operation::DigestPicks {
+            root: origin.root,
+            directory: origin.path.clone(),
+            picks: picks.clone(),
+        };
+        let count = picks.entries.len();
+        let ticket = self.submit(digest, Pending::Digested { task })?;
+        self.target.flush();
+        self.enter(Stage::Read);
+        let ours = match self.ask_source(ours) {
+            Ok(Outcome::Digests(digests)) if digests.len() == count => digests,
+            Ok(_) => return Err(unexpected()),
+            Err(error) if error.is_fatal() => return Err(error),
+            Err(error) => vec![Err(error); count],
+        };
+        self.leave(Stage::Read);
+        self.digests.insert(ticket, ours);
+        Ok(())
+    }
+
+    /// Both sides' digests of a pack are there.
+    pub(super) fn compared(
+        &mut self,
+        task: &PackTask,
+        ours: Vec<Result<Digest>>,
+        theirs: Vec<Result<Digest>>,
+    ) -> Result<()> {
+        let PackTask { node, origin, picks, .. } = task;
+        if theirs.len() != ours.len() || ours.len() != picks.entries.len() {
+            return Err(unexpected());
+        }
+        let mut changed = Vec::new();
+        for (index, (ours, theirs)) in ours.into_iter().zip(theirs).enumerate() {
+            let pick = picks.entries[index];
+            let metadata = *picks.listing.metadata(pick.index as usize);
+            match (ours, theirs) {
+                (Err(error), _) => {
+                    self.fail_pick(node, *origin, picks, (index as u32, at_source(error)))?;
+                }
+                (_, Err(error)) => self.fail_stored(node, *origin, picks, (index as u32, error))?,
+                (Ok(ours), Ok(theirs)) => {
+                    if metadata.kind == Kind::File {
+                        self.counters.entries_compared.add(1);
+                        self.counters.source_read_bytes.add(metadata.size_bytes);
+                        self.counters.target_read_bytes.add(metadata.size_bytes);
+                        self.counters.bytes_kept.add(metadata.size_bytes);
+                    }
+                    match ours == theirs {
+                        true => self.found_equal(node, *origin, picks, pick)?,
+                        false => changed.push(Pick { replaces: true, ..pick }),
+                    }
+                }
+            }
+        }
+        if self.shared.setup.job.mode == Mode::Compare {
+            for pick in changed {
+                let known = picks.entries.iter().any(|entry| entry.index == pick.index && entry.replaces);
+                let name = picks.target_name.as_deref().unwrap_or(picks.listing.name(pick.index as usize));
+                self.shared.differs(&node.target.join(name)?, Different::Content);
+                if !known {
+                    self.counters.entries_different.add(1);
+                }
+            }
+        } else if self.shared.setup.job.dry_run {
+            for pick in changed {
+                let metadata = picks.listing.metadata(pick.index as usize);
+                let name = picks.target_name.as_deref().unwrap_or(picks.listing.name(pick.index as usize));
+                self.counters.entries_updated.add(1);
+                let target = node.target.join(name)?;
+                self.planned("update", &target, metadata.size_bytes);
+                self.first_name_done(metadata, &target, false)?;
+            }
+        } else if !changed.is_empty() {
+            node.hold(1);
+            node.touch();
+            let (listing, target_name) = (picks.listing.clone(), picks.target_name.clone());
+            let picks = Arc::new(Picks { listing, entries: changed, target_name });
+            let task = PackTask { node: node.clone(), origin: *origin, picks, compare: false };
+            self.shared.queue.add(Vec::new(), vec![task], Vec::new());
+        }
+        self.task_done(node);
+        Ok(())
+    }
+
+    /// An entry of a pack has the same content on both sides. Something else of it may differ.
+    fn found_equal(&mut self, node: &Arc<Node>, origin: usize, picks: &Picks, pick: Pick) -> Result<()> {
+        let name = picks.listing.name(pick.index as usize);
+        let metadata = picks.listing.metadata(pick.index as usize);
+        let target = node.target.join(picks.target_name.as_deref().unwrap_or(name))?;
+        self.first_name_done(metadata, &target, true)?;
+        if !pick.replaces {
+            self.counters.entries_unchanged.add(1);
+            self.counters.bytes_unchanged.add(if metadata.kind == Kind::File {
+                metadata.size_bytes
+            } else {
+                0
+            });
+            return Ok(());
+        }
+        if self.shared.setup.job.mode == Mode::Compare {
+            // What differs has been told.
+            return Ok(());
+        }
+        let from = node.origins.get(origin).ok_or_else(unexpected)?;
+        self.set_attributes(node, (from.root, from.path.join(name)?), target, metadata)
+    }
+
+    /// Sets the attributes of an entry whose content is equal.
+    fn set_attributes(
+        &mut self,
+        node: &Arc<Node>,
+        (root, path): (u16, EntryPath),
+        target: EntryPath,
+        metadata: &Metadata,
+    ) -> Result<()> {
+        if self.shared.setup.job.dry_run {
+            self.counters.entries_attributes_only.add(1);
+            self.planned("attributes", &target, 0);
+            return Ok(());
+        }
+        let ask = ExtendedAsk { miss: Classes::NONE, ..self.shared.ask };
+        let extended = match super::directories::examine(self.shared, &mut *self.source, (root, &path), ask) {
+            Ok(extended) => extended,
+            Err(error) if error.is_fatal() => return Err(error),
+            Err(error) => {
+                fail(self.shared, self.counters, failure(&path, at_source(error)));
+                return Ok(());
+            }
+        };
+        node.hold(1);
+        self.shared.queue.hold(1);
+        let change = Change::Attributes { path: target.clone(), attributes: metadata.attributes(), extended };
+        let pending = Pending::Applied { entries: vec![(path, target)], node: node.clone() };
+        self.submit(Operation::Apply { changes: vec![change] }, pending).map(drop)
+    }
+
+    /// A big file was compared.
+    pub(super) fn large_compared(&mut self, file: &Arc<LargeFile>) -> Result<()> {
+        self.counters.entries_compared.add(1);
+        let node = &file.node;
+        let verifies = self.shared.setup.job.mode == Mode::Compare;
+        let planned = file.has_changed() && self.shared.setup.job.dry_run;
+        if !file.has_changed() || planned {
+            self.first_name_done(&file.source.metadata, &file.target, !file.has_changed())?;
+        }
+        match (file.has_changed(), verifies) {
+            (true, true) if !file.replaces => self.counters.entries_different.add(1),
+            (false, _) if !file.replaces => {
+                self.counters.entries_unchanged.add(1);
+                self.counters.bytes_unchanged.add(file.size_bytes());
+            }
+            (_, true) => {}
+            (false, false) => {
+                let from = (file.source.root, file.source.path.clone());
+                self.set_attributes(node, from, file.target.clone(), &file.source.metadata)?;
+            }
+            (true, false) if planned => {
+                self.counters.entries_updated.add(1);
+                self.planned("update", &file.target, file.size_bytes());
+            }
+            (true, false) => {
+                let job = self.shared.setup.job;
+                let SourceFile { root, path, metadata, tolerant } = &*file.source;
+                let source =
+                    SourceFile { root: *root, path: path.clone(), metadata: *metadata, tolerant: *tolerant };
+                let draft = draft_numbers(&mut self.next_draft)();
+                let how = How { kind: DraftKind::File, replaces: true, named: false, digest: job.digest };
+                let again = LargeFile::new(node.clone(), source, file.target.clone(), draft, how);
+                node.hold(1);
+                node.touch();
+                self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(again)]);
+            }
+        }
+        self.task_done(node);
+        Ok(())
+    }
+}
+
+impl Shared<'_> {
+    /// Tells that an entry differs.
+    pub(in crate::engine) fn differs(&self, path: &EntryPath, what: Different) {
+        self.difference(Difference { path: path.as_bytes().to_vec(), what });
+    }
+}

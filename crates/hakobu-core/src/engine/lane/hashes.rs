@@ -1,0 +1,75 @@
+//! Files of a tree of which only digests are taken: nothing is asked of the target.
+
+use super::chunks::Values;
+use super::*;
+
+impl Worker<'_> {
+    /// Takes the digests of small files.
+    pub(super) fn hash_pack(&mut self, task: &PackTask) -> Result<()> {
+        let PackTask { node, origin, picks, .. } = task;
+        let from = node.origins.get(*origin).ok_or_else(unexpected)?;
+        let (root, directory) = (from.root, from.path.clone());
+        self.enter(Stage::Read);
+        let digests = self.ask_source(Operation::DigestPicks { root, directory, picks: picks.clone() });
+        self.leave(Stage::Read);
+        let count = picks.entries.len();
+        let digests = match digests {
+            Ok(Outcome::Digests(digests)) if digests.len() == count => digests,
+            Ok(_) => return Err(unexpected()),
+            Err(error) if error.is_fatal() => return Err(error),
+            Err(error) => vec![Err(error); count],
+        };
+        for (index, digest) in digests.into_iter().enumerate() {
+            match digest {
+                Ok(digest) => {
+                    let listed = picks.entries[index].index as usize;
+                    let path = from.path.join(picks.listing.name(listed))?;
+                    let size_bytes = picks.listing.metadata(listed).size_bytes;
+                    self.counters.source_read_bytes.add(size_bytes);
+                    self.counters.bytes_kept.add(size_bytes);
+                    self.hashed(&path, digest);
+                }
+                Err(error) => self.fail_pick(node, *origin, picks, (index as u32, at_source(error)))?,
+            }
+        }
+        self.task_done(node);
+        Ok(())
+    }
+
+    /// Takes the value of one chunk of a big file.
+    pub(super) fn hash_chunk(&mut self, file: &Arc<LargeFile>, extent: Extent) -> Result<()> {
+        let mut values = Values::new();
+        for piece in extent.pieces() {
+            let (content, _) = self.read_piece(file, piece)?;
+            values.push(piece_value(file.size_bytes(), piece.offset, content.bytes()));
+            self.leave(Stage::Hash);
+            self.recycle(content);
+        }
+        file.add_values(extent.offset, values.all());
+        self.counters.bytes_kept.add(extent.length);
+        let progress = file.count_done(1);
+        self.end_file(file.clone(), progress)
+    }
+
+    /// All chunks of a big file are done, or given up.
+    pub(super) fn end_hashed(&mut self, file: &Arc<LargeFile>) -> Result<()> {
+        if !file.has_failed() {
+            let ask = ExtendedAsk::default();
+            match self.ask_source(Operation::Confirm { file: file.source.clone(), ask }) {
+                Err(error) if error.is_fatal() => return Err(error),
+                Err(error) => fail(self.shared, self.counters, failure(&file.source.path, at_source(error))),
+                Ok(_) => match file.digest() {
+                    Some(digest) => self.hashed(&file.source.path, digest),
+                    None => return Err(unexpected()),
+                },
+            }
+        }
+        self.abandoned(file);
+        Ok(())
+    }
+
+    fn hashed(&self, path: &EntryPath, digest: Digest) {
+        self.counters.entries_unchanged.add(1);
+        self.shared.setup.observer.event(Event::Digest { path: path.as_bytes().to_vec(), digest });
+    }
+}

@@ -1,0 +1,89 @@
+//! Digests of small files and of the texts of links, taken where they lie.
+
+use hakobu_core::digest::Digest;
+use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::pack::PACKED_FILE_BYTES_MAX;
+use hakobu_core::path::PATH_BYTES_MAX;
+use hakobu_core::{Error, ErrorKind, Result};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, openat, readlinkat_raw};
+use rustix::io::{Errno, read, retry_on_intr};
+
+use super::fault::changed;
+use super::list::Fault;
+use super::metadata;
+
+/// Takes digests, with room that is reused.
+#[derive(Debug, Default)]
+pub(crate) struct Digester {
+    content: Vec<u8>,
+}
+
+impl Digester {
+    /// The digest of what has a name in an open directory. `listed`, if it is known, is what it has to be still. `open`
+    /// opens it with the flags that it is given.
+    pub(crate) fn digest(
+        &mut self,
+        (directory, name): (&OwnedFd, &[u8]),
+        listed: Option<&Metadata>,
+        open: impl FnOnce() -> Result<OwnedFd, Errno>,
+        fault: Fault,
+    ) -> Result<Digest> {
+        let file = match open() {
+            Ok(file) => file,
+            Err(Errno::LOOP) => return link(directory, name, fault),
+            Err(errno) => return Err(fault("opening", errno)),
+        };
+        let found = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
+        if found.kind != Kind::File || found.size_bytes > PACKED_FILE_BYTES_MAX {
+            return Err(changed("reading"));
+        }
+        self.content.resize(PACKED_FILE_BYTES_MAX as usize + 1, 0);
+        let length = fill(&file, &mut self.content).map_err(|errno| fault("reading", errno))?;
+        if length as u64 > PACKED_FILE_BYTES_MAX {
+            return Err(changed("reading"));
+        }
+        if let Some(listed) = listed {
+            let now = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
+            if !listed.same_version(&now) {
+                return Err(changed("reading"));
+            }
+        }
+        Ok(*blake3::hash(&self.content[..length]).as_bytes())
+    }
+}
+
+/// How an entry is opened that is to be read: a link is not followed, and a pipe does not hold us up.
+pub(crate) const READ: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+/// Opens an entry to read it.
+pub(crate) fn open(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    openat(directory, name, READ, Mode::empty())
+}
+
+fn link(directory: &OwnedFd, name: &[u8], fault: Fault) -> Result<Digest> {
+    let mut room = [0; PATH_BYTES_MAX + 1];
+    match readlinkat_raw(directory, name, &mut room[..]) {
+        Ok(length) => Ok(*blake3::hash(&room[..length]).as_bytes()),
+        Err(Errno::INVAL) => Err(changed("reading the link")),
+        Err(errno) => Err(fault("reading the link", errno)),
+    }
+}
+
+/// Reads until the room is full or the file ends.
+fn fill(file: &OwnedFd, room: &mut [u8]) -> Result<usize, Errno> {
+    let mut filled = 0;
+    while filled < room.len() {
+        match retry_on_intr(|| read(file, &mut room[filled..]))? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    Ok(filled)
+}
+
+/// Nothing else has a digest of its own.
+pub(crate) fn none() -> Error {
+    Error::new(ErrorKind::Usage, "taking a digest", "an entry that is not in the listing")
+}

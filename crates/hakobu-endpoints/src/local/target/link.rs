@@ -1,0 +1,74 @@
+//! Further names of files that are there.
+
+use hakobu_core::entry::Kind;
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
+use rustix::io::Errno;
+
+use super::Shared;
+use super::directories::Directories;
+use super::store::keep_device;
+use crate::local::fault::{creation_fault, fault};
+use crate::local::metadata;
+
+/// Drafts of further names: a number that no lane has.
+const FURTHER_NAME: u32 = u32::MAX - 1;
+
+/// Gives what is at `to` the name `path` as well, in the place of what has it.
+pub(crate) fn link(
+    shared: &Shared,
+    directories: &mut Directories,
+    path: &EntryPath,
+    to: &EntryPath,
+    replaces: bool,
+) -> Result<()> {
+    let during = "making the hard link";
+    // A name that is written to later is written to under both names, so both have to be granted.
+    shared.grant.check_write(to)?;
+    let no_name = || Error::new(ErrorKind::Conflict, during, "the target itself is a directory");
+    let (from_parent, from_name) = to.split_last().ok_or_else(no_name)?;
+    let (parent, name) = path.split_last().ok_or_else(no_name)?;
+    let from = directories.enter(shared, &from_parent)?.fd.clone();
+    let found = metadata::of_name(&from, from_name).map_err(|errno| fault(during, errno))?;
+    if !(found.kind == Kind::File || shared.grant.is_in_tree(to)) {
+        keep_device(found.kind)?;
+    }
+    let directory = directories.enter(shared, &parent)?.fd.clone();
+    let make = |name: &[u8]| linkat(&from, from_name, &directory, name, AtFlags::empty());
+    if !replaces {
+        match make(name) {
+            Ok(()) => return Ok(()),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(link_fault(errno, &directory)),
+        }
+    }
+    if !shared.grant.is_in_tree(path)
+        && let Ok(there) = metadata::of_name(&directory, name)
+    {
+        keep_device(there.kind)?;
+    }
+    let draft = shared.draft_name(FURTHER_NAME, &parent, name);
+    let draft = draft.as_bytes();
+    let mut made = make(draft);
+    if made == Err(Errno::EXIST) {
+        let _ = unlinkat(&directory, draft, AtFlags::empty());
+        made = make(draft);
+    }
+    made.map_err(|errno| link_fault(errno, &directory))?;
+    let renamed = renameat(&directory, draft, &directory, name);
+    // Where both names are of one inode already, renaming does nothing, and the draft stays.
+    let _ = unlinkat(&directory, draft, AtFlags::empty());
+    renamed.map_err(|errno| creation_fault("renaming into place", errno, &directory))
+}
+
+fn link_fault(errno: Errno, directory: &OwnedFd) -> Error {
+    let words = match errno {
+        Errno::XDEV => "the other name is on another file system",
+        Errno::MLINK => "the file system allows no more names of one file",
+        Errno::PERM | Errno::OPNOTSUPP => "the file system has no hard links, or not for this user",
+        _ => return creation_fault("making the hard link", errno, directory),
+    };
+    Error::new(ErrorKind::Unsupported, "making the hard link", words)
+}
