@@ -291,6 +291,7 @@ mod tests {
             "tree-ssh",
             "tree-local",
             "again-local",
+            "again-all",
             "again-ssh",
             "link-file",
             "link-tree",

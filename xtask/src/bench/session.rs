@@ -210,6 +210,10 @@ impl Session<'_> {
             if group.target == Target::Fresh {
                 self.shop.warm(warm_bytes + WARM_SURPLUS_BYTES)?;
             }
+            if round > 0 {
+                // Whoever comes first finds the machine, and a disk above all, as the pause before has left it.
+                runners.rotate_left(1);
+            }
             let mut line = format!("  round {}:", round + 1);
             for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
                 // What was killed may be broken at another place each time.

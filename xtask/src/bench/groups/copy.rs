@@ -14,7 +14,7 @@ pub const TABLE: Table = Table {
 const METHOD: &str = "\
 Both ends are on this machine. A time is the wall clock of the whole command, from its start until both ends have
 ended, less the median of three runs of the same command on one byte (login and start; for `iperf3` `-n 1`). The ways
-of a group take turns within a round, and a ratio is taken within each round; the figure of a row is the median of
+of a group take turns within a round, another one first in each, and a ratio is taken within each round; the figure of a row is the median of
 these ratios, with the least and the most in brackets, and above 1 hakobu is the faster. Memory is warmed before each
 round, targets are removed off the clock, and hakobu is installed at both ends. Before the rounds, hakobu's result is
 compared with the source, or its digest where the target is `/dev/null`; after the first round, the others' content;
@@ -45,6 +45,13 @@ const TAR_SSH_TAR: Way = Way::new(
     "tar -C $SOURCE -cf - . | ssh -c aes128-gcm@openssh.com $HOST \"mkdir $TARGET && tar -C $TARGET -xf -\"",
 );
 const TREE_LOCAL: Way = Way::ours("hakobu", "hakobu copy $SOURCE/ $TARGET/");
+/// What `rsync -a` keeps, and looks at.
+const AS_A_LOCAL: Way =
+    Way::ours("hakobu", "hakobu copy --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $TARGET/");
+const AS_A_PUSH: Way =
+    Way::ours("hakobu", "hakobu copy --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/");
+const ALL_LOCAL: Way = Way::ours("hakobu, all kept", "hakobu copy $SOURCE/ $TARGET/");
+const RSYNC_ALL: Way = Way::new("rsync -aHAX", "rsync", "rsync -aHAX $SOURCE/ $TARGET/");
 const RSYNC: Way = Way::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/");
 const RCLONE: Way = Way::new("rclone", "rclone", "rclone copy -q $SOURCE $TARGET").extra();
 
@@ -186,13 +193,21 @@ const AGAIN_HERE: Group = Group {
     source: Source::TREE,
     target: Target::Equal,
     travels: false,
-    ways: &[TREE_LOCAL, RSYNC, RCLONE],
-    rows: &[Row {
-        key: "again-local",
-        title: "second run, nothing changed, local",
-        way: "hakobu",
-        goals: &[times("rsync -a", 2.0, 2.7), beside("rclone")],
-    }],
+    ways: &[AS_A_LOCAL, RSYNC, ALL_LOCAL, RSYNC_ALL, RCLONE],
+    rows: &[
+        Row {
+            key: "again-local",
+            title: "second run, nothing changed, local, without access lists and attributes as rsync -a",
+            way: "hakobu",
+            goals: &[times("rsync -a", 2.0, 2.7), beside("rclone")],
+        },
+        Row {
+            key: "again-all",
+            title: "the same with all that is kept otherwise",
+            way: "hakobu, all kept",
+            goals: &[times("rsync -aHAX", 2.0, 2.7), beside("rsync -a")],
+        },
+    ],
     extra: false,
 };
 
@@ -202,7 +217,7 @@ const AGAIN_HOST: Group = Group {
     source: Source::TREE,
     target: Target::Equal,
     travels: false,
-    ways: &[TREE_PUSH, RSYNC_SSH],
+    ways: &[AS_A_PUSH, RSYNC_SSH],
     rows: &[Row {
         key: "again-ssh",
         title: "second run, nothing changed, over ssh",

@@ -15,7 +15,7 @@ const METHOD: &str = "\
 Both ends are on this machine, and disks are loop devices on files in memory where nothing else is said. A time is the
 wall clock of the whole command, from its start until both ends have ended, less the median of three runs of the same
 command on a disk of one chunk, 4 MiB. Everybody flushes what was written. The ways of a group take turns within a
-round, and a ratio is taken within each round; the figure of a row is the median of these ratios, with the least and
+round, another one first in each, and a ratio is taken within each round; the figure of a row is the median of these ratios, with the least and
 the most in brackets. Pipelines of `dd` have the block size that was fastest in a round before, on an eighth of the
 data, page cache passed by or not at each end. Before each run a target is full of other bytes, all of its memory
 taken, or, where only changes travel, equal to the source but for one piece of 256 KiB in a hundred. hakobu is
