@@ -213,6 +213,12 @@ impl RemoteLane {
                 self.expect(ticket, None);
                 self.message(kind::ABANDON, request, &data::Abandon { draft, keep })
             }
+            Operation::Numbers { names } => {
+                self.expect(ticket, None);
+                let names: data::Numbers =
+                    names.into_iter().map(|(of, name)| (of, data::ByteBuf(name))).collect();
+                self.with_payload(kind::NUMBERS, request, &(), &names)
+            }
             Operation::Digest { directory, names } => {
                 self.expect(ticket, None);
                 let names = names.into_iter().map(data::ByteBuf).collect();
@@ -228,6 +234,7 @@ impl RemoteLane {
             }
             Operation::Fetch { .. }
             | Operation::DigestPicks { .. }
+            | Operation::Names { .. }
             | Operation::Read { .. }
             | Operation::Next { .. }
             | Operation::Open { .. }
@@ -310,6 +317,7 @@ impl RemoteLane {
             (kind::DONE, None) => Outcome::Done,
             (kind::BEGUN, None) => Outcome::Begun(Box::new(data::decode(&self.payload)?)),
             (kind::SIGNED, None) => Outcome::Signed(values(&self.payload)?),
+            (kind::NUMBERED, None) => Outcome::Numbers(data::decode::<data::Numbered>(&self.payload)?),
             (kind::DIGESTED, None) => {
                 let digests = data::decode::<data::Digested>(&self.payload)?;
                 Outcome::Digests(digests.into_iter().map(|digest| digest.map_err(data::bounded)).collect())

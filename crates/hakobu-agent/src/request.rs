@@ -133,6 +133,8 @@ impl Default for CopyRequest {
 pub struct Preserve {
     /// Owner and group.
     pub owner: bool,
+    /// By their names, and not by number.
+    pub by_name: bool,
     /// Extended attributes, access control lists among them.
     pub extended: Classes,
     /// Names of one inode stay that.
@@ -141,7 +143,7 @@ pub struct Preserve {
 
 impl Default for Preserve {
     fn default() -> Self {
-        Self { owner: true, extended: Classes::USUAL, hard_links: true }
+        Self { owner: true, by_name: false, extended: Classes::USUAL, hard_links: true }
     }
 }
 

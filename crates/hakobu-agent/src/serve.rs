@@ -90,8 +90,10 @@ impl Session {
 
     /// Decodes an operation other than a write.
     fn operation(&mut self, frame: &Incoming) -> Result<Operation> {
-        let takes_payload =
-            matches!(frame.kind, kind::LIST | kind::STORE | kind::APPLY | kind::FINISH | kind::DIGEST);
+        let takes_payload = matches!(
+            frame.kind,
+            kind::LIST | kind::STORE | kind::APPLY | kind::FINISH | kind::DIGEST | kind::NUMBERS
+        );
         if !takes_payload && frame.payload_bytes > 0 {
             return Err(breach("a payload where none belongs"));
         }
@@ -159,6 +161,13 @@ impl Session {
                     return Err(breach("too many digests at once"));
                 }
                 Operation::Digest { directory, names: names.into_iter().map(|name| name.0).collect() }
+            }
+            kind::NUMBERS => {
+                let names: data::Numbers = data::decode(self.read_payload(frame)?)?;
+                if names.len() > data::NAMES_MAX {
+                    return Err(breach("too many names at once"));
+                }
+                Operation::Numbers { names: names.into_iter().map(|(of, name)| (of, name.0)).collect() }
             }
             kind::STORE => {
                 let mut pack = self.lane.pack_buffer();
@@ -269,6 +278,11 @@ impl Session {
             Outcome::Signed(values) => {
                 send_checked(connection, kind::SIGNED, 0, request, &[], values.as_flattened())?;
             }
+            Outcome::Numbers(numbers) => {
+                self.payload.clear();
+                data::encode(&numbers, &mut self.payload)?;
+                send_checked(connection, kind::NUMBERED, 0, request, &[], &self.payload)?;
+            }
             Outcome::Digests(mut digests) => {
                 for digest in &mut digests {
                     if let Err(error) = digest {
@@ -287,6 +301,7 @@ impl Session {
             | Outcome::ReadPartly { .. }
             | Outcome::Next(_)
             | Outcome::Extended { .. }
+            | Outcome::Names(_)
             | Outcome::Opened(_) => {
                 return Err(breach("an operation that reads"));
             }

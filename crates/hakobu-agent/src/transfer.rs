@@ -456,6 +456,7 @@ impl Attempt<'_, '_> {
             removals_max: self.request.removals_max,
             filter: self.request.filter.clone(),
             extended: self.request.preserve.extended,
+            by_name: self.request.preserve.by_name,
             owners: self.request.preserve.owner,
             compare_content: self.request.compare_content,
             sample: self.request.sample,
@@ -483,12 +484,18 @@ impl Attempt<'_, '_> {
         } else if has_disks {
             // A lane waits while a disk reads or writes: others keep the processors, or the disks, busy.
             let processors = source.min(target);
-            let (lanes, share) = match parties.target {
-                Some(_) => (processors.saturating_mul(3).div_ceil(2), "half as many again as"),
-                None => (processors.saturating_mul(2), "twice as many as"),
-            };
-            let words = format!("{share} processors, {source} and {target}, since disks make them wait");
-            (lanes.min(LANES_ON_A_LONG_WAY), words)
+            match parties.target {
+                Some(_) => {
+                    let words = format!(
+                        "half as many again as processors, {source} and {target}, since disks make them wait"
+                    );
+                    (processors.saturating_mul(3).div_ceil(2).min(LANES_ON_A_LONG_WAY), words)
+                }
+                None => {
+                    let words = "nothing travels, and disks want many requests at a time".to_owned();
+                    (processors.saturating_mul(2).max(LANES_ON_A_LONG_WAY), words)
+                }
+            }
         } else {
             let words = format!("as many as processors, of which the ends have {source} and {target}");
             (source.min(target).min(LANES_ON_A_LONG_WAY), words)

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::capabilities::Capabilities;
 use crate::digest::{Digest, Subtree};
-use crate::entry::{Attributes, Metadata};
+use crate::entry::{Account, Attributes, Metadata};
 use crate::error::{Error, Result};
 use crate::event::Failure;
 use crate::extended::{Classes, Extended, ExtendedAsk};
@@ -424,6 +424,16 @@ pub enum Operation {
         /// The names in it.
         names: Vec<Vec<u8>>,
     },
+    /// Tell the names of users and groups: answered with [`Outcome::Names`]. Source.
+    Names {
+        /// Which.
+        accounts: Vec<Account>,
+    },
+    /// Tell the numbers that users and groups have here: answered with [`Outcome::Numbers`]. Target.
+    Numbers {
+        /// Their names, each with what it is; the numbers are those of the source.
+        names: Vec<(Account, Vec<u8>)>,
+    },
     /// Begin a draft: answered with [`Outcome::Begun`] when it keeps a journal. Target.
     Begin {
         /// Its number from now on.
@@ -559,6 +569,10 @@ pub enum Outcome {
     Done,
     /// A draft that keeps a journal has been begun.
     Begun(Box<Begun>),
+    /// The name of each account, if it has one.
+    Names(Vec<Option<Vec<u8>>>),
+    /// The number of each name, if it has one.
+    Numbers(Vec<Option<u32>>),
     /// The BLAKE3 of each entry, or why there is none.
     Digests(Vec<Result<Digest>>),
     /// The values of the pieces in a range, in order ([`crate::digest::piece_value`]).

@@ -48,6 +48,24 @@ impl Kind {
 /// The set-user-ID and set-group-ID bits of a mode.
 pub const SET_ID: u32 = 0o6000;
 
+/// A user's or group's number, which means something on one machine only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Account {
+    /// A user.
+    User(u32),
+    /// A group.
+    Group(u32),
+}
+
+impl Account {
+    /// The number.
+    pub fn number(self) -> u32 {
+        match self {
+            Account::User(number) | Account::Group(number) => number,
+        }
+    }
+}
+
 /// A point in time as file systems keep it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time {

@@ -103,6 +103,8 @@ pub enum Different {
     Time,
     /// Extended attributes.
     Extended,
+    /// It is a name of another file than the one whose name it is at the source.
+    Links,
 }
 
 impl Different {
@@ -119,6 +121,7 @@ impl Different {
             Different::Owner => "owner",
             Different::Time => "time",
             Different::Extended => "xattr",
+            Different::Links => "links",
         }
     }
 }

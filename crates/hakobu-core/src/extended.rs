@@ -102,6 +102,8 @@ pub struct ExtendedAsk {
     pub keep: Classes,
     /// Those that count as lost where an entry has them.
     pub miss: Classes,
+    /// Whether it is an error if the entry's content could not be read.
+    pub readable: bool,
 }
 
 /// The extended attributes of one entry, encoded.

@@ -117,6 +117,8 @@ pub struct Job {
     pub filter: FilterRules,
     /// Which extended attributes are kept, as far as both ends can. The others are left alone, and are no loss.
     pub extended: Classes,
+    /// Whether owner and group are those of the same name at the target, not of the same number.
+    pub by_name: bool,
     /// Whether owner and group are compared, where nothing is written.
     pub owners: bool,
     /// Whether files of one size are taken as equal only if their content is, whatever their times say.

@@ -100,6 +100,11 @@ impl Listing {
         &self.records[index].metadata
     }
 
+    /// The descriptions of all entries, to be changed in what the order does not go by.
+    pub fn all_metadata_mut(&mut self) -> impl Iterator<Item = &mut Metadata> {
+        self.records.iter_mut().map(|record| &mut record.metadata)
+    }
+
     /// Finds an entry by name and by whether it is a directory.
     pub fn find(&self, name: &[u8], directory: bool) -> Option<usize> {
         let kind = if directory { Kind::Directory } else { Kind::File };

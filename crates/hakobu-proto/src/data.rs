@@ -6,7 +6,7 @@
 
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{self, Change, Detail, DraftId, Loss};
-use hakobu_core::entry::{Attributes, Metadata};
+use hakobu_core::entry::{Account, Attributes, Metadata};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Classes;
 use hakobu_core::extent::Extent;
@@ -48,6 +48,8 @@ pub mod kind {
     pub const LENGTH: u8 = 14;
     /// Take digests of small files: [`Digests`](super::Digests); payload: directory and names.
     pub const DIGEST: u8 = 15;
+    /// Tell [`Numbers`](super::Numbers) of users and groups; payload: their names.
+    pub const NUMBERS: u8 = 16;
 
     /// It is done.
     pub const DONE: u8 = 64;
@@ -65,6 +67,8 @@ pub mod kind {
     pub const SIGNED: u8 = 70;
     /// Digests; payload: for each name 32 bytes or an error.
     pub const DIGESTED: u8 = 71;
+    /// Numbers; payload: an optional one for each name.
+    pub const NUMBERED: u8 = 72;
 }
 
 /// Flag of a [`kind::WRITE`] or [`kind::ZERO`]: answer when this and all earlier writes have succeeded.
@@ -238,6 +242,12 @@ pub struct Digests {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByteBuf(#[serde(with = "serde_bytes_vec")] pub Vec<u8>);
 
+/// The most names in one request for their numbers.
+pub const NAMES_MAX: usize = 256;
+/// The payload of [`kind::NUMBERS`].
+pub type Numbers = Vec<(Account, ByteBuf)>;
+/// The payload of [`kind::NUMBERED`].
+pub type Numbered = Vec<Option<u32>>;
 /// The payload of [`kind::DIGESTED`].
 pub type Digested = Vec<Result<Digest>>;
 /// The answer to an inspection.

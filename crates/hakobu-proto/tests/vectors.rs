@@ -13,7 +13,7 @@ use std::path::Path;
 use hakobu_core::checksum::crc64;
 use hakobu_core::disk::{DeviceFacts, DeviceNumber, DiskList, Use, UseKind};
 use hakobu_core::endpoint::{self, Change, Detail, Loss, LossKind, Outcome};
-use hakobu_core::entry::{Attributes, Inode, Kind, Metadata, Time};
+use hakobu_core::entry::{Account, Attributes, Inode, Kind, Metadata, Time};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extended::{Classes, Extended};
 use hakobu_core::extent::Extent;
@@ -182,6 +182,10 @@ fn messages_on_data_connections() {
     vectors.message("digest", &Digests { directory: path("a/b"), names });
     let digested: data::Digested = vec![Ok([0xab; 32]), Err(no_space())];
     vectors.message("digested", &digested);
+    let names: data::Numbers = vec![(Account::Group(7), ByteBuf(b"staff".to_vec()))];
+    vectors.message("numbers", &names);
+    let numbers: data::Numbered = vec![Some(50), None];
+    vectors.message("numbered", &numbers);
     vectors.message("abandon", &Abandon { draft: 1 << 48, keep: true });
     let changes = vec![
         Change::MakeDirectory { path: path("a"), mode: 0o755 },

@@ -29,6 +29,7 @@ pub enum OperationKind {
     Open,
     Extended,
     Digest,
+    Names,
     Confirm,
     Store,
     Begin,
@@ -54,6 +55,7 @@ impl OperationKind {
             Operation::Fetch { .. } => Self::Fetch,
             Operation::Read { .. } => Self::Read,
             Operation::DigestPicks { .. } | Operation::Digest { .. } => Self::Digest,
+            Operation::Names { .. } | Operation::Numbers { .. } => Self::Names,
             Operation::Next { .. } => Self::Next,
             Operation::Open { .. } => Self::Open,
             Operation::Extended { .. } => Self::Extended,
@@ -86,6 +88,7 @@ impl OperationKind {
                 | Self::Confirm
                 | Self::Sign
                 | Self::Digest
+                | Self::Names
                 | Self::Barrier
         )
     }
@@ -375,7 +378,7 @@ impl State {
             Operation::Apply { changes } => {
                 changes.iter().map(Change::path).map(|path| path.as_bytes().to_vec()).collect()
             }
-            Operation::Barrier => Vec::new(),
+            Operation::Barrier | Operation::Names { .. } | Operation::Numbers { .. } => Vec::new(),
         };
         Logged { lane, kind, paths, draft: of_draft }
     }

@@ -212,7 +212,8 @@ const VERIFY_HELP: &str = "\
 Both sides read their own data; only digests travel. Of a tree names, kinds, permissions, owners,
 times, extended attributes and content are compared, and each difference is a line on standard
 output. `dir` is compared with TARGET/dir, `dir/` with TARGET, as hakobu copy would place it. Of a
-disk as many bytes are compared as SOURCE has; TARGET may be larger.
+disk as many bytes are compared as SOURCE has; TARGET may be larger. Of a single file or disk only
+the content is compared.
 
 Examples:
   hakobu verify data/ host:/srv/data
@@ -534,6 +535,10 @@ pub struct CopyArguments {
     /// selinux only if it is named [default: all but selinux]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub preserve: Vec<String>,
+
+    /// Owner and group by name, where the target has one of that name, and not by number
+    #[arg(long)]
+    pub by_name: bool,
 
     /// From another machine, keep these too: setuid, devices
     #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true,

@@ -66,6 +66,7 @@ pub fn request(
     let allows = |what: &str| typed.allow.iter().any(|allowed| allowed == what);
     request.allow = Allow { set_id: allows("setuid"), devices: allows("devices") };
     request.preserve = preserve(&typed.preserve, &mut found);
+    request.preserve.by_name = typed.by_name;
     request.one_file_system = typed.one_file_system;
     request.compare_content = typed.compare == "digest";
     request.sample = sample(typed, mode, &mut found);

@@ -3,9 +3,11 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hakobu_measure::generate::{self, FileSpec, Pattern, SizeDistribution, TreeSpec, available_threads};
+
+use rustix::fs::XattrFlags;
 
 use super::sources::{CHANGED_ONE_IN, CHANGED_PIECE_BYTES, RUN_BYTES, Source};
 
@@ -31,6 +33,10 @@ pub fn make(source: Source, path: &Path) -> anyhow::Result<()> {
             generate::file(path, spec)?;
             // On a disk, the kernel would go on writing it while it is read.
             Ok(File::open(path)?.sync_all()?)
+        }
+        Source::Dressed { files, directories, file_bytes } => {
+            make(Source::Tree { files, directories, file_bytes }, path)?;
+            Ok(dress(path)?)
         }
         Source::Tree { files, directories, file_bytes } => {
             let spec = TreeSpec {
@@ -92,6 +98,64 @@ pub fn fill(path: &Path, bytes: u64) -> io::Result<()> {
         offset += now;
     }
     file.sync_all()
+}
+
+/// Files of a tree, in an order that does not change.
+fn files_of(root: &Path) -> io::Result<Vec<PathBuf>> {
+    let (mut files, mut open) = (Vec::new(), vec![root.to_path_buf()]);
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory)? {
+            let entry = entry?;
+            let list = if entry.file_type()?.is_dir() { &mut open } else { &mut files };
+            list.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// An access list that lets user 7 read: version, then owner, user 7, group, mask and others, each with a tag, rights
+/// and a number.
+fn access_list() -> Vec<u8> {
+    let entries = [(1u16, 6u16, u32::MAX), (2, 4, 7), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 4, u32::MAX)];
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, rights, number) in entries {
+        list.extend([tag.to_le_bytes(), rights.to_le_bytes()].concat());
+        list.extend(number.to_le_bytes());
+    }
+    list
+}
+
+/// Gives the files of a tree attributes and access lists, and makes every tenth a name of the one before.
+fn dress(root: &Path) -> io::Result<()> {
+    let list = access_list();
+    let mut last: Option<PathBuf> = None;
+    for (index, path) in files_of(root)?.into_iter().enumerate() {
+        if let (9, Some(last)) = (index % 10, &last) {
+            std::fs::remove_file(&path)?;
+            std::fs::hard_link(last, &path)?;
+            continue;
+        }
+        let value = index.to_le_bytes();
+        rustix::fs::setxattr(&path, "user.bench", &value, XattrFlags::empty())?;
+        rustix::fs::setxattr(&path, "system.posix_acl_access", &list, XattrFlags::empty())?;
+        last = Some(path);
+    }
+    Ok(())
+}
+
+/// Makes every hundredth file of a tree another than the source's, and older.
+///
+/// # Errors
+/// From the system.
+pub fn outdate(root: &Path) -> io::Result<()> {
+    let day = std::time::Duration::from_secs(86_400);
+    for path in files_of(root)?.into_iter().step_by(CHANGED_ONE_IN as usize) {
+        let file = OpenOptions::new().append(true).open(path)?;
+        std::io::Write::write_all(&mut &file, b"old")?;
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH + day)?;
+    }
+    Ok(())
 }
 
 /// Makes one piece in a hundred, at least one, another than the source's.

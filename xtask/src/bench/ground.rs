@@ -95,7 +95,11 @@ impl<'a> Ground<'a> {
             sources.push((*source, side));
         }
         let content = shop.target(name, medium);
-        if let (Some((_, first)), Target::Equal | Target::Changed) = (sources.first(), kind) {
+        let begins_equal = matches!(
+            kind,
+            Target::Equal | Target::Changed | Target::Same | Target::Outdated | Target::Surplus
+        );
+        if let (Some((_, first)), true) = (sources.first(), begins_equal) {
             duplicate(first.content(), &content)?;
         }
         if kind == Target::Disk {
@@ -127,7 +131,18 @@ impl<'a> Ground<'a> {
     /// When that fails.
     pub fn ready(&self, kind: Source, check: bool) -> Result<()> {
         match (self.kind, kind) {
-            (Target::Discard | Target::Equal, _) => Ok(()),
+            (Target::Discard | Target::Equal | Target::Same, _) => Ok(()),
+            (Target::Outdated, _) => {
+                if self.spoiled.replace(false) {
+                    self.anew(kind)?;
+                }
+                content::outdate(self.target.content()).context("changing the target")
+            }
+            (Target::Surplus, _) => {
+                let empty = self.target.content().with_extension("empty");
+                fs::create_dir_all(empty).context("making an empty directory")?;
+                self.anew(kind)
+            }
             (Target::Fresh, _) => self.shop.clear_targets(),
             // Whoever overwrites it does not look at what is there, and filling a slow disk takes its time.
             (Target::Disk, Source::Disk { medium: Medium::OwnDisk, .. }) if !check => Ok(()),
@@ -141,6 +156,15 @@ impl<'a> Ground<'a> {
                 content::change(self.target.content(), kind.bytes()).context("changing the target")
             }
         }
+    }
+
+    /// Makes the target equal to the source.
+    fn anew(&self, kind: Source) -> Result<()> {
+        let target = self.target.content();
+        if target.exists() {
+            fs::remove_dir_all(target).context("removing the target")?;
+        }
+        duplicate(self.paths(kind)?.source.content(), target)
     }
 
     /// After a run: makes room. `well`: the target is as it should be.

@@ -68,6 +68,8 @@ enum What {
     Copy(TableArgs),
     /// hakobu and block devices: copies, changes, zeros, interruptions (takes root, 16 GiB of memory; 15 minutes)
     Disks(TableArgs),
+    /// hakobu and trees: second runs, changes, removal, attributes, verification (takes root; 15 minutes)
+    Trees(TableArgs),
     #[command(hide = true)]
     Measured(measured::MeasuredArgs),
 }
@@ -107,6 +109,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
     match args.what {
         What::Copy(args) => table(&groups::copy::TABLE, &args),
         What::Disks(args) => table(&groups::disks::TABLE, &args),
+        What::Trees(args) => table(&groups::trees::TABLE, &args),
         What::Measured(args) => measured::run(&args),
     }
 }

@@ -31,6 +31,10 @@ pub fn arrived(way: &Way, paths: Paths<'_>) -> Result<()> {
     let (source, target) = (paths.source.content(), paths.target.content());
     match paths.kind {
         Source::File { .. } | Source::Tree { .. } => entries_arrived(way, source, target),
+        Source::Dressed { .. } => {
+            entries_arrived(way, source, target)?;
+            dress_arrived(source, target)
+        }
         Source::Disk { .. } | Source::Image { .. } => match holes::first_difference(source, target)? {
             Some(offset) => bail!("what arrived differs from byte {offset} on"),
             None => Ok(()),
@@ -46,6 +50,29 @@ pub fn arrived(way: &Way, paths: Paths<'_>) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// Compares attributes, access lists and names of one inode by the usual tools.
+fn dress_arrived(source: &Path, target: &Path) -> Result<()> {
+    let list = |path: &Path| -> Result<Vec<u8>> {
+        const LINE: &str = "cd \"$0\" && getfattr -R -d -m - -e hex . | sort | md5sum && \
+             find . -type f -links +1 -printf '%n %p\\n' | sort | md5sum";
+        let output = std::process::Command::new("bash").args(["-c", LINE]).arg(path).output()?;
+        ensure!(output.status.success(), "getfattr: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(output.stdout)
+    };
+    ensure!(list(source)? == list(target)?, "attributes or hard links did not arrive");
+    Ok(())
+}
+
+/// Checks that everything has gone.
+///
+/// # Errors
+/// When something is left.
+pub fn gone(target: &Path) -> Result<()> {
+    let left = fs::read_dir(target).context("looking at the target")?.count();
+    ensure!(left == 0, "{left} entries are left");
+    Ok(())
 }
 
 fn entries_arrived(way: &Way, source: &Path, target: &Path) -> Result<()> {
@@ -130,8 +157,7 @@ pub fn reported(report: &Path, way: &Way, paths: Paths<'_>, digests: Option<&Dig
     }
     let Some(digests) = digests else { return Ok(()) };
     ensure!(verified != "none", "the report says that nothing was verified");
-    let single =
-        !matches!(paths.kind, Source::Tree { .. }) && paths.kind.hole_bytes() < HOLE_WITHOUT_DIGEST_BYTES;
+    let single = !paths.kind.is_tree() && paths.kind.hole_bytes() < HOLE_WITHOUT_DIGEST_BYTES;
     if single {
         let digest = digests.of(paths.source.content())?;
         let said = &report["digest_blake3"];

@@ -51,6 +51,12 @@ pub enum Target {
     Fresh,
     /// It is equal to the source already, and stays.
     Equal,
+    /// It is equal to the source, and is only looked at.
+    Same,
+    /// It is equal to the source but for one file in a hundred, before each run.
+    Outdated,
+    /// It is equal to the source before each run, and everything in it is to go. An empty directory is beside it.
+    Surplus,
     /// A disk like the source, which is full of something else before each run.
     Disk,
     /// A disk that is equal to the source but for one piece in a hundred, before each run.

@@ -218,7 +218,7 @@ impl Session<'_> {
             for runner in runners.iter_mut().filter(|runner| runner.result.usable()) {
                 // What was killed may be broken at another place each time.
                 let first =
-                    round == 0 && matches!(group.target, Target::Fresh | Target::Disk | Target::Changed);
+                    round == 0 && !matches!(group.target, Target::Discard | Target::Equal | Target::Same);
                 let check = first || runner.way.course == Course::Killed;
                 let timing = self.run(world, group, Task { check, ..runner.task() }, &ground);
                 let timing = timing.and_then(|timing| {
@@ -256,7 +256,10 @@ impl Session<'_> {
         // Off the clock: what is not waited for by the near end is not to disturb the next run.
         world.wait_for_sessions()?;
         let outcome = outcome.and_then(|timing| {
-            if check && group.target != Target::Discard && !way.discards {
+            if check && group.target == Target::Surplus {
+                proof::gone(paths.target.content())
+                    .map_err(|error| Failure::Failed(self.shop.scrub(&error.to_string())))?;
+            } else if check && group.target != Target::Discard && !way.discards {
                 proof::arrived(way, paths)
                     .map_err(|error| Failure::Failed(self.shop.scrub(&error.to_string())))?;
             }
@@ -295,7 +298,8 @@ impl Session<'_> {
 /// A line of ours with a report, if it is a command that makes some.
 fn with_report(line: &str, report: &Path) -> Option<String> {
     let (verb, rest) = line.strip_prefix("hakobu ")?.split_once(' ')?;
-    matches!(verb, "copy" | "sync").then(|| format!("hakobu {verb} --report {} {rest}", quoted(report)))
+    matches!(verb, "copy" | "sync" | "verify")
+        .then(|| format!("hakobu {verb} --report {} {rest}", quoted(report)))
 }
 
 /// How many runs on next to nothing come before a round: they are spread over the first, the middle and the last, since the

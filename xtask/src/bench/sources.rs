@@ -29,6 +29,8 @@ pub enum Source {
     File { bytes: u64 },
     /// Files spread evenly over directories side by side.
     Tree { files: u64, directories: u64, file_bytes: u64 },
+    /// The same with extended attributes and access lists on its files, a tenth of which are names of others.
+    Dressed { files: u64, directories: u64, file_bytes: u64 },
     /// A block device, of which `data_bytes` are data, spread evenly, and the rest is zeros that have been written.
     Disk { bytes: u64, data_bytes: u64, medium: Medium },
     /// A file with holes where such a disk has zeros.
@@ -42,6 +44,13 @@ impl Source {
     pub const MIDDLE: Self = Self::File { bytes: 2 * GIB };
     pub const LINK_FILE: Self = Self::File { bytes: 500_000_000 };
     pub const TREE: Self = Self::Tree { files: 100_000, directories: 1000, file_bytes: 10 << 10 };
+    /// A million empty files: what counts is looking at them.
+    pub const MILLION: Self = Self::Tree { files: 1_000_000, directories: 10_000, file_bytes: 0 };
+    /// 2 GB in 20 000 files.
+    pub const MIDDLE_FILES: Self = Self::Tree { files: 20_000, directories: 200, file_bytes: 100_000 };
+    pub const SMALL_FILES: Self = Self::Tree { files: 100_000, directories: 1000, file_bytes: 1000 };
+    pub const DRESSED: Self = Self::Dressed { files: 100_000, directories: 1000, file_bytes: 1000 };
+    pub const ONE_DRESSED: Self = Self::Dressed { files: 1, directories: 0, file_bytes: 1 };
     pub const LINK_TREE: Self = Self::Tree { files: 10_000, directories: 100, file_bytes: 4 << 10 };
     /// What baselines are measured with, so that login and start are all there is.
     pub const ONE_BYTE_FILE: Self = Self::File { bytes: 1 };
@@ -66,8 +75,15 @@ impl Source {
             | Self::Disk { bytes, .. }
             | Self::Image { bytes, .. }
             | Self::Made { bytes } => bytes,
-            Self::Tree { files, file_bytes, .. } => files * file_bytes,
+            Self::Tree { files, file_bytes, .. } | Self::Dressed { files, file_bytes, .. } => {
+                files * file_bytes
+            }
         }
+    }
+
+    /// Whether it is a tree of files.
+    pub fn is_tree(self) -> bool {
+        matches!(self, Self::Tree { .. } | Self::Dressed { .. })
     }
 
     /// What of it is no zeros, and so has to travel.
@@ -82,7 +98,8 @@ impl Source {
     pub fn memory_bytes(self) -> u64 {
         match self {
             // A page for each file's last bytes, and its inode and name.
-            Self::Tree { files, file_bytes, directories } => {
+            Self::Tree { files, file_bytes, directories }
+            | Self::Dressed { files, file_bytes, directories } => {
                 files * (file_bytes.next_multiple_of(4096) + 1024) + directories * 4096
             }
             // A disk's zeros have been written.
@@ -97,6 +114,7 @@ impl Source {
         match self {
             Self::File { .. } => Self::ONE_BYTE_FILE,
             Self::Tree { .. } => Self::ONE_BYTE_TREE,
+            Self::Dressed { .. } => Self::ONE_DRESSED,
             Self::Disk { medium, .. } => Self::disk(bytes, bytes, medium),
             Self::Image { .. } => Self::Image { bytes, data_bytes: bytes },
             Self::Made { .. } => Self::Made { bytes },
@@ -112,6 +130,9 @@ impl Source {
             Self::Tree { files, directories, file_bytes } => {
                 Self::Tree { files: part(files), directories: directories / divisor, file_bytes }
             }
+            Self::Dressed { files, directories, file_bytes } => {
+                Self::Dressed { files: part(files), directories: directories / divisor, file_bytes }
+            }
             Self::Disk { bytes, data_bytes, medium } => Self::disk(runs(bytes), runs(data_bytes), medium),
             Self::Image { bytes, data_bytes } => {
                 Self::Image { bytes: runs(bytes), data_bytes: runs(data_bytes) }
@@ -123,7 +144,7 @@ impl Source {
     /// What speeds are told in.
     pub fn unit(self) -> Unit {
         match self {
-            Self::Tree { .. } => Unit::FilesPerSecond,
+            Self::Tree { .. } | Self::Dressed { .. } => Unit::FilesPerSecond,
             _ => Unit::BytesPerSecond,
         }
     }
@@ -131,7 +152,7 @@ impl Source {
     /// How much of it there is, in what [`unit`](Self::unit) counts.
     pub fn amount(self) -> u64 {
         match self {
-            Self::Tree { files, .. } => files,
+            Self::Tree { files, .. } | Self::Dressed { files, .. } => files,
             _ => self.bytes(),
         }
     }
@@ -151,6 +172,10 @@ impl Source {
             Self::Tree { files, directories, file_bytes } => {
                 format!("{files} files of {file_bytes} random bytes in {directories} directories")
             }
+            Self::Dressed { files, directories, file_bytes } => format!(
+                "{files} files of {file_bytes} random bytes in {directories} directories, with attributes, access lists \
+                 and hard links"
+            ),
             Self::Disk { bytes, data_bytes, medium } => {
                 let medium = match medium {
                     Medium::Memory => "a loop device in memory",

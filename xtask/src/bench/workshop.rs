@@ -122,6 +122,7 @@ impl Workshop {
         match source {
             Source::File { bytes } => self.data.join(format!("file-{bytes}")),
             Source::Tree { files, file_bytes, .. } => self.data.join(format!("tree-{files}-{file_bytes}")),
+            Source::Dressed { files, .. } => self.data.join(format!("dressed-{files}")),
             Source::Disk { bytes, data_bytes, medium } => {
                 self.root(medium).join(format!("disk-{bytes}-{data_bytes}"))
             }

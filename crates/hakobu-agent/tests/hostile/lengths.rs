@@ -103,6 +103,18 @@ fn too_many_changes_at_once() {
 }
 
 #[test]
+fn too_many_names_and_digests_at_once() {
+    let session = Session::new();
+    let (mut names, mut digests) = (Vec::new(), Vec::new());
+    let name = data::ByteBuf(b"x".to_vec());
+    data::encode(&vec![(0u8, 0u32, &name); data::NAMES_MAX + 1], &mut names).unwrap();
+    session.peer().breaks("too many names", kind::NUMBERS, &[], &names);
+    data::encode(&("tree", vec![&name; CHANGES_MAX + 1]), &mut digests).unwrap();
+    session.peer().breaks("too many digests", kind::DIGEST, &[], &digests);
+    session.end(&[]);
+}
+
+#[test]
 fn lists_that_claim_more_than_they_hold() {
     let session = Session::new();
     // 2^63 elements, none of which is there.

@@ -5,6 +5,7 @@
 //! scan feeds the queue while the copy runs. Operations that were not acknowledged count as not
 //! done; nothing here ever waits for one particular answer while there is other work.
 
+mod accounts;
 mod join;
 mod lane;
 mod large;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_KEPT_MAX, Summary};
 
+use self::accounts::Accounts;
 use self::lane::Worker;
 use self::links::Links;
 use self::queue::Queue;
@@ -76,6 +78,8 @@ struct Shared<'a> {
     ask: ExtendedAsk,
     /// Inodes with several names.
     links: Links,
+    /// The numbers at the target of the source's users and groups, where names count.
+    accounts: Accounts,
     /// Sharing blocks was tried and cannot be done between these ends.
     cannot_clone: AtomicBool,
 }
@@ -94,8 +98,8 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         }
     };
     let (queue, removals, cannot_clone) = (Queue::new(), AtomicU64::new(0), AtomicBool::new(false));
-    let (ask, links) = (what_to_keep(setup), Links::default());
-    let shared = Shared { setup, queue, record, removals, filter, ask, links, cannot_clone };
+    let (ask, links, accounts) = (what_to_keep(setup), Links::default(), Accounts::default());
+    let shared = Shared { setup, queue, record, removals, filter, ask, links, accounts, cannot_clone };
     std::thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();
         for index in 0..lanes {
@@ -122,7 +126,7 @@ fn what_to_keep(setup: &Setup<'_>) -> ExtendedAsk {
     let able = setup.target.capabilities().extended;
     match setup.job.removal {
         Removal::Remove => ExtendedAsk::default(),
-        _ => ExtendedAsk { keep: seen & able, miss: seen.without(able) },
+        _ => ExtendedAsk { keep: seen & able, miss: seen.without(able), readable: false },
     }
 }
 
@@ -203,7 +207,7 @@ impl Shared<'_> {
 
     /// Looks for extended attributes that are lost.
     fn ask_losses(&self) -> ExtendedAsk {
-        ExtendedAsk { keep: Classes::NONE, miss: self.ask.miss }
+        ExtendedAsk { keep: Classes::NONE, ..self.ask }
     }
 
     /// Whether one more entry may be removed. If not, the run ends.

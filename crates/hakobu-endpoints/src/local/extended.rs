@@ -108,7 +108,7 @@ impl ExtendedReader {
 
     /// What stands for the attributes of some classes in a listing.
     pub(crate) fn digest(&mut self, place: Place<'_>, classes: Classes) -> u64 {
-        let ask = ExtendedAsk { keep: classes, miss: Classes::NONE };
+        let ask = ExtendedAsk { keep: classes, ..ExtendedAsk::default() };
         self.names.resize(NAMES_BYTES.max(self.names.len()), 0);
         // Most entries have none, and there are many of them.
         if classes.is_empty() || matches!(place.list(&mut self.names), Ok(0)) {

@@ -4,6 +4,7 @@
 //! Every path is resolved beneath its root without following a link, at the source as well: root
 //! reads other users' trees.
 
+mod accounts;
 mod ahead;
 mod aligned;
 mod at_once;

@@ -14,6 +14,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
+use super::accounts;
 use super::at_once::{AtOnce, Work};
 use super::beneath::{Root, STEP};
 use super::buffers::Buffers;
@@ -247,6 +248,9 @@ impl SourceWork {
                     }
                 }
             }
+            Operation::Names { accounts } => {
+                Ok(Outcome::Names(accounts.into_iter().map(accounts::name_of).collect()))
+            }
             Operation::DigestPicks { root, directory, picks } => {
                 self.digests(root, &directory, &picks).map(Outcome::Digests)
             }
@@ -294,7 +298,8 @@ fn extended_of(
     (root, path): (u16, &EntryPath),
     ask: ExtendedAsk,
 ) -> Result<Outcome> {
-    let opened = reader.root(root)?.open_beneath(path, OFlags::PATH);
+    let flags = if ask.readable { digests::READ } else { OFlags::PATH };
+    let opened = reader.root(root)?.open_beneath(path, flags);
     let opened = opened.map_err(|errno| source_fault("opening", errno))?;
     let mut lost = Vec::new();
     let found = extended.read(Place::Proc(&super::target::proc_path(&opened)), ask, &mut lost);

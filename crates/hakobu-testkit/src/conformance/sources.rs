@@ -40,7 +40,7 @@ fn fetch(
     let picks = Picks { listing: Arc::clone(listing), entries, target_name: target_name.map(<[u8]>::to_vec) };
     let buffer = lane.pack_buffer();
     let (directory, target, picks) = (path(directory), path("to/here"), Arc::new(picks));
-    let ask_for = ExtendedAsk { keep: Classes::USER, miss: Classes::ACL };
+    let ask_for = ExtendedAsk { keep: Classes::USER, miss: Classes::ACL, readable: false };
     let fetch = Operation::Fetch { root: 0, directory, target, picks, from: 0, ask: ask_for, buffer };
     match ask(lane, fetch).unwrap() {
         Outcome::Fetched(fetched) => fetched,

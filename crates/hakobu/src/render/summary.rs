@@ -48,6 +48,7 @@ pub fn can_go_on(report: &Report) -> bool {
 fn outcome_words(report: &Report) -> &'static str {
     match report.outcome {
         Outcome::Done if report.dry_run => "plan",
+        Outcome::Partial if report.dry_run => "plan, of which not all can be done",
         outcome => words_of(outcome),
     }
 }
@@ -118,14 +119,18 @@ fn differences(report: &Report) -> Vec<String> {
         ranges.iter().take(FAILURES_SHOWN_MAX as usize).map(|range| difference_words(range)).collect();
     if !lines.is_empty() {
         let (count, bytes) = (format_count(ranges.len() as u64), format_bytes(report.differing_bytes));
-        lines.push(format!("{bytes} in {count} ranges differ; all are in the report (--report FILE)"));
+        let differ = if ranges.len() == 1 { "range differs" } else { "ranges differ" };
+        lines.push(format!("{bytes} in {count} {differ}; all are in the report (--report FILE)"));
     }
     lines
 }
 
 /// `only in the source: a/b`, `differs: a/c: bytes 0 to 262144`.
 pub(super) fn difference_words(difference: &ReportDifference) -> String {
-    let path = lossy(difference.path.as_bytes());
+    let path = match difference.path.as_str() {
+        "" => ".".to_owned(),
+        path => lossy(path.as_bytes()),
+    };
     let differs = |what: &str| format!("differs: {path}: {what}");
     match difference.what.as_str() {
         "only_in_source" => format!("only in the source: {path}"),
@@ -133,6 +138,7 @@ pub(super) fn difference_words(difference: &ReportDifference) -> String {
         "kind" => differs("it is something else there"),
         "time" => differs("time of the last change"),
         "xattr" => differs("extended attributes or access lists"),
+        "links" => differs("it is no hard link of the same file there"),
         "range" => {
             let offset = difference.offset_bytes.unwrap_or(0);
             let end = offset.saturating_add(difference.length_bytes.unwrap_or(0));

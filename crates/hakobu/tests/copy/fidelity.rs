@@ -399,3 +399,44 @@ fn a_manifest_is_what_b3sum_reads() {
     }
     host.wait_for_no_agent();
 }
+
+/// The source's user 4242 has the name that user 65534 has at the target; 4243 has none there, and 4244 none at all.
+#[test]
+fn owners_by_name_get_the_numbers_that_they_have_there() {
+    if no_root() {
+        return;
+    }
+    let (place, host) = (place(), Host::up());
+    let (source, fake) = (place.path().join("source"), place.path().join("bin"));
+    fs::create_dir_all(source.join("dir")).unwrap();
+    fs::create_dir(&fake).unwrap();
+    let script = "#!/bin/sh\n\
+        case $2 in\n\
+        4242) echo nobody:x:4242:4242::/:/bin/sh;;\n\
+        4243) echo no-such-user-anywhere:x:4243:4243::/:/bin/sh;;\n\
+        *) exec /usr/bin/getent \"$@\";;\n\
+        esac\n";
+    fs::write(fake.join("getent"), script).unwrap();
+    fs::set_permissions(fake.join("getent"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let owners = [("dir", 4242), ("dir/small", 4242), ("large", 4243), ("other", 4244), ("root", 0)];
+    for (name, uid) in owners {
+        let path = source.join(name);
+        if name != "dir" {
+            file(&path, if name == "large" { 400_000 } else { 10 });
+        }
+        chown(&path, Some(Uid::from_raw(uid)), None).unwrap();
+    }
+    let path = format!("{}:{}", fake.display(), std::env::var("PATH").unwrap());
+    for remote in [false, true] {
+        let target = place.path().join(format!("target {remote}"));
+        let typed = if remote { host.at(&target) } else { target.clone().into_os_string() };
+        let copy =
+            || Copy::new().to(&host).env("PATH", &path).arg("--by-name").arg(contents(&source)).arg(&typed);
+        copy().run_to(0);
+        let uid = |name: &str| std::os::unix::fs::MetadataExt::uid(&fs::metadata(target.join(name)).unwrap());
+        assert_eq!(owners.map(|(name, _)| uid(name)), [65534, 65534, 4243, 4244, 0]);
+        let again = copy().run_to(0);
+        assert_eq!((again.entries("created"), again.entries("attributes_only")), (0, 0));
+    }
+    host.wait_for_no_agent();
+}

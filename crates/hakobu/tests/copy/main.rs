@@ -24,3 +24,4 @@ mod program;
 mod refusals;
 mod streams;
 mod sync;
+mod sync_kills;

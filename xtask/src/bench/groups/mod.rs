@@ -4,10 +4,11 @@ use super::rows::Goal;
 
 pub mod copy;
 pub mod disks;
+pub mod trees;
 
 /// All of them.
 #[cfg(test)]
-pub const TABLES: [super::rows::Table; 2] = [copy::TABLE, disks::TABLE];
+pub const TABLES: [super::rows::Table; 3] = [copy::TABLE, disks::TABLE, trees::TABLE];
 
 const fn times(peer: &'static str, at_least: f64, aim: f64) -> Goal {
     Goal::Times { peer, at_least, aim }
@@ -86,7 +87,7 @@ mod tests {
             let disks = sources.iter().filter(|source| matches!(source, Source::Disk { .. })).count();
             let expected = if group.target.is_disk() { sources.len() } else { 0 };
             assert_eq!(disks, expected, "{}", group.name);
-            if matches!(group.target, Target::Equal | Target::Changed) {
+            if !matches!(group.target, Target::Discard | Target::Fresh | Target::Disk) {
                 assert_eq!(sources.len(), 1, "{}", group.name);
             }
             assert!(sources.iter().all(|source| source.least() == sources[0].least()), "{}", group.name);

@@ -23,7 +23,7 @@ impl Join<'_> {
         let only_planned =
             self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace);
         // It costs a look at each, which what is left alone is spared if nobody asks for it.
-        if (only_planned && self.shared.ask.miss != Classes::NONE) || (stays && self.shared.must_examine()) {
+        if only_planned || (stays && self.shared.must_examine()) {
             self.examine(name, source.kind, self.shared.ask.miss).map_err(at_source)?;
         } else if self.is_large(source) && !self.shared.required().is_empty() {
             // Before all of it is read; what is not refused is counted in the end.
@@ -118,6 +118,7 @@ impl Join<'_> {
             return Ok(());
         }
         let path = self.below.join(name)?;
-        (self.examine)(self.root, &path, ExtendedAsk { keep: Classes::NONE, miss }).map(drop)
+        let readable = self.shared.setup.job.dry_run;
+        (self.examine)(self.root, &path, ExtendedAsk { keep: Classes::NONE, miss, readable }).map(drop)
     }
 }

@@ -1,6 +1,7 @@
 //! Entries that are compared: by a run that writes nothing, and before anything is decided where times are not trusted.
 
 use super::*;
+use crate::engine::links::Entered;
 use crate::event::Different;
 use crate::job::Mode;
 use crate::planner::same_time;
@@ -79,7 +80,10 @@ impl Join<'_> {
         if target.kind != metadata.kind {
             return self.differs(&path, Different::Kind);
         }
-        let attributes = self.shared.attributes_that_differ(metadata, target);
+        let mut attributes = self.shared.attributes_that_differ(metadata, target);
+        if self.is_another_file(metadata, target, &path) {
+            attributes.push(Different::Links);
+        }
         attributes.iter().for_each(|what| self.shared.differs(&path, *what));
         let differs = !attributes.is_empty();
         match metadata.kind {
@@ -101,6 +105,25 @@ impl Join<'_> {
             }
             _ if metadata.device != target.device => self.differs(&path, Different::Content),
             _ => self.count(differs),
+        }
+    }
+
+    /// Whether names of one inode at the source are names of several at the target.
+    fn is_another_file(&self, metadata: &Metadata, target: &Metadata, path: &EntryPath) -> bool {
+        let takes_part = self.shared.setup.job.hard_links && self.target_name.is_none();
+        let Some(inode) = metadata.inode.filter(|_| takes_part) else { return false };
+        let follower = || Follower {
+            node: self.node.clone(),
+            origin: self.origin,
+            name: Vec::new(),
+            metadata: *metadata,
+            target: path.clone(),
+            replaces: true,
+            there: target.inode,
+        };
+        match self.shared.links.enter_there(inode, (path, target.inode), follower, metadata.links) {
+            Entered::There(_, known) => known.is_none() || known != target.inode,
+            Entered::First | Entered::Waits | Entered::TooMany => false,
         }
     }
 

@@ -104,7 +104,10 @@ impl Worker<'_> {
         let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
             return Err(not_there());
         };
-        Ok(metadata)
+        let mut listing = Listing::with_capacity(1);
+        listing.push(b"x", metadata)?;
+        self.by_name(&mut listing)?;
+        Ok(*listing.metadata(0))
     }
 
     fn look_at_target(&mut self, path: &EntryPath) -> Result<Option<Metadata>> {

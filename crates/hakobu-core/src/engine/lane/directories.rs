@@ -1,6 +1,10 @@
 //! Directories: listing both sides, comparing them, and setting their attributes in the end.
 
 use super::*;
+use crate::entry::Account;
+
+/// So many names are asked for in one operation.
+const ACCOUNTS_AT_ONCE: usize = 256;
 
 impl Worker<'_> {
     pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
@@ -109,14 +113,50 @@ impl Worker<'_> {
                 return Err(not_there());
             };
             listing.push(&only.name, metadata)?;
+            self.by_name(&mut listing)?;
             return Ok(listing);
         }
         let directories = vec![origin.path.clone()];
         let list = Operation::List { root: origin.root, directories, budget: 0, detail };
-        match self.ask_source(list)? {
-            Outcome::Listed(mut listed) => listed.pop().ok_or_else(unexpected)?.result,
-            _ => Err(unexpected()),
+        let Outcome::Listed(mut listed) = self.ask_source(list)? else { return Err(unexpected()) };
+        let mut listing = listed.pop().ok_or_else(unexpected)?.result?;
+        self.by_name(&mut listing)?;
+        Ok(listing)
+    }
+
+    /// Gives the entries of a listing of the source the owners of the same names at the target, if that is asked for.
+    pub(super) fn by_name(&mut self, listing: &mut Listing) -> Result<()> {
+        if !self.shared.setup.job.by_name {
+            return Ok(());
         }
+        let unknown = self.shared.accounts.unknown((0..listing.len()).map(|index| listing.metadata(index)));
+        if !unknown.is_empty() {
+            self.learn(unknown)?;
+        }
+        self.shared.accounts.translate(listing.all_metadata_mut());
+        Ok(())
+    }
+
+    fn learn(&mut self, accounts: Vec<Account>) -> Result<()> {
+        let asked = Operation::Names { accounts: accounts.clone() };
+        let Outcome::Names(names) = self.ask_source(asked)? else { return Err(unexpected()) };
+        if names.len() != accounts.len() {
+            return Err(unexpected());
+        }
+        let named = accounts.iter().zip(names).filter_map(|(account, name)| Some((*account, name?)));
+        let named: Vec<_> = named.collect();
+        // Those without a name keep their numbers, and are not asked for again.
+        self.shared.accounts.learn(accounts.into_iter().map(|account| (account, account.number())));
+        for named in named.chunks(ACCOUNTS_AT_ONCE) {
+            let asked = Operation::Numbers { names: named.to_vec() };
+            let Outcome::Numbers(numbers) = self.ask_target(asked)? else { return Err(unexpected()) };
+            if numbers.len() != named.len() {
+                return Err(unexpected());
+            }
+            let found = named.iter().zip(numbers);
+            self.shared.accounts.learn(found.filter_map(|((account, _), number)| Some((*account, number?))));
+        }
+        Ok(())
     }
 
     /// A directory could not be listed, on either side: nothing of what it holds is copied.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Begin, DraftId, DraftKind, Loss, Operation, Outcome};
-use hakobu_core::entry::Attributes;
+use hakobu_core::entry::{Account, Attributes};
 use hakobu_core::extended::{Classes, Extended, ExtendedRef};
 use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
@@ -19,6 +19,7 @@ use super::draft::Draft;
 use super::new_file::Maker;
 use super::store::store;
 use super::writer::DraftWriter;
+use crate::local::accounts;
 use crate::local::at_once::{AtOnce, Work};
 use crate::local::beneath::STEP;
 use crate::local::buffers::Buffers;
@@ -116,7 +117,12 @@ impl Work for TargetWork {
                 .and_then(|()| apply(&self.shared, &mut self.directories, &changes)),
             Operation::Barrier => self.barrier(),
             Operation::Digest { directory, names } => self.digests(&directory, &names).map(Outcome::Digests),
+            Operation::Numbers { names } => {
+                let number = |(of, name): (Account, Vec<u8>)| accounts::number_of(of, &name);
+                Ok(Outcome::Numbers(names.into_iter().map(number).collect()))
+            }
             Operation::DigestPicks { .. }
+            | Operation::Names { .. }
             | Operation::Fetch { .. }
             | Operation::Read { .. }
             | Operation::Next { .. }

@@ -1,0 +1,72 @@
+//! Users and groups that are known by their names at both ends: which number each has at the target.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::entry::{Account, Metadata};
+
+/// So many are looked up; those that come after keep their numbers.
+const ACCOUNTS_MAX: usize = 100_000;
+
+/// What was found out so far: a few, as a rule.
+#[derive(Debug, Default)]
+pub(super) struct Accounts(Mutex<HashMap<Account, u32>>);
+
+impl Accounts {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Account, u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which accounts of these entries were not looked up yet.
+    pub fn unknown<'a>(&self, entries: impl Iterator<Item = &'a Metadata>) -> Vec<Account> {
+        let known = self.lock();
+        if known.len() >= ACCOUNTS_MAX {
+            return Vec::new();
+        }
+        let both = |metadata: &Metadata| [Account::User(metadata.uid), Account::Group(metadata.gid)];
+        let mut last = None;
+        let mut unknown = BTreeSet::new();
+        for entry in entries {
+            // Most entries of a directory belong to one user and group.
+            if last.replace(both(entry)) == Some(both(entry)) {
+                continue;
+            }
+            unknown.extend(both(entry).into_iter().filter(|account| !known.contains_key(account)));
+        }
+        unknown.into_iter().collect()
+    }
+
+    /// Remembers the number that an account has at the target.
+    pub fn learn(&self, found: impl IntoIterator<Item = (Account, u32)>) {
+        self.lock().extend(found);
+    }
+
+    /// Gives entries of the source the owners that they have at the target. What is not known keeps its number.
+    pub fn translate<'a>(&self, entries: impl Iterator<Item = &'a mut Metadata>) {
+        let known = self.lock();
+        for entry in entries {
+            entry.uid = known.get(&Account::User(entry.uid)).copied().unwrap_or(entry.uid);
+            entry.gid = known.get(&Account::Group(entry.gid)).copied().unwrap_or(entry.gid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Kind;
+
+    #[test]
+    fn each_account_is_asked_for_once_and_what_has_no_name_keeps_its_number() {
+        let accounts = Accounts::default();
+        let entry = |uid, gid| Metadata { uid, gid, ..Metadata::new(Kind::File) };
+        let mut entries = [entry(1, 1), entry(1, 1), entry(2, 1)];
+        let expected = [Account::User(1), Account::User(2), Account::Group(1)];
+        assert_eq!(accounts.unknown(entries.iter()), expected);
+        accounts.learn([(Account::User(1), 71), (Account::User(2), 2), (Account::Group(1), 81)]);
+        assert_eq!(accounts.unknown(entries.iter()), []);
+        accounts.translate(entries.iter_mut());
+        let owners = entries.map(|entry| (entry.uid, entry.gid));
+        assert_eq!(owners, [(71, 81), (71, 81), (2, 81)]);
+    }
+}

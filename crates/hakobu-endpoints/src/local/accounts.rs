@@ -1,0 +1,83 @@
+//! Names and numbers of users and groups on this machine.
+//!
+//! `getent` asks whatever the machine asks, directories of a network among it, which a program without the C library's
+//! modules cannot. Where there is none, the files below `/etc` are read.
+
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
+
+use hakobu_core::entry::Account;
+
+/// The longest name that is taken: Linux's own programs make none that is longer than 32.
+const NAME_BYTES_MAX: usize = 256;
+
+/// The name of an account.
+pub(crate) fn name_of(account: Account) -> Option<Vec<u8>> {
+    let number = account.number().to_string();
+    let (name, found) = look_up(account, number.as_bytes())?;
+    (found == account.number() && !name.is_empty() && name.len() <= NAME_BYTES_MAX).then_some(name)
+}
+
+/// The number of a user or group, as `of` says, with this name.
+pub(crate) fn number_of(of: Account, name: &[u8]) -> Option<u32> {
+    // A name that is a number would be looked up as one.
+    let plain = !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && !name.starts_with(b"-")
+        && !name.iter().all(u8::is_ascii_digit)
+        && !name.iter().any(|byte| matches!(byte, 0 | b':' | b'\n'));
+    let (found, number) = plain.then(|| look_up(of, name)).flatten()?;
+    (found == name).then_some(number)
+}
+
+/// The account with this name or number.
+fn look_up(account: Account, key: &[u8]) -> Option<(Vec<u8>, u32)> {
+    let (base, file) = match account {
+        Account::User(_) => ("passwd", "/etc/passwd"),
+        Account::Group(_) => ("group", "/etc/group"),
+    };
+    let key = std::ffi::OsStr::from_bytes(key);
+    let asked = Command::new("getent").arg(base).arg(key).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    match asked {
+        Ok(output) => output.stdout.split(|byte| *byte == b'\n').find_map(entry),
+        Err(_) => {
+            let lines = std::fs::read(file).ok()?;
+            let is_it = |(name, number): &(Vec<u8>, u32)| {
+                name == key.as_bytes() || number.to_string().as_bytes() == key.as_bytes()
+            };
+            lines.split(|byte| *byte == b'\n').filter_map(entry).find(is_it)
+        }
+    }
+}
+
+/// A line such as `name:x:1000:…`.
+fn entry(line: &[u8]) -> Option<(Vec<u8>, u32)> {
+    let mut fields = line.split(|byte| *byte == b':');
+    let name = fields.next()?.to_vec();
+    let number = std::str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
+    Some((name, number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_known_and_strange_names_are_not() {
+        assert_eq!(name_of(Account::User(0)).unwrap(), b"root");
+        assert_eq!(number_of(Account::User(7), b"root"), Some(0));
+        assert_eq!(number_of(Account::Group(7), b"root"), Some(0));
+        for name in [&b""[..], b"0", b"-h", b"no such user here", b"root:x", b"\0"] {
+            assert_eq!(number_of(Account::User(0), name), None, "{name:?}");
+        }
+        assert_eq!(name_of(Account::Group(4_000_000_000)), None);
+    }
+
+    #[test]
+    fn lines_that_are_none_are_passed_over() {
+        assert_eq!(entry(b"a:x:5:"), Some((b"a".to_vec(), 5)));
+        for line in [&b""[..], b"a", b"a:x", b"a:x:y:", b"+::::::"] {
+            assert_eq!(entry(line), None);
+        }
+    }
+}

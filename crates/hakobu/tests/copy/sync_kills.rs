@@ -1,0 +1,122 @@
+//! Kills of `hakobu sync` in the middle of a tree: the same command goes on, and nothing that is complete is copied again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use hakobu_testkit::sshd::no_root;
+use rustix::process::{Signal, kill_process};
+
+use crate::program::*;
+
+const DIRECTORIES: usize = 60;
+const FILES_EACH: usize = 150;
+/// How long a run may take until it is where it is to be killed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Many small files, one in five of which is a name of the one before, and some large ones.
+fn grow(root: &Path) {
+    for directory in 0..DIRECTORIES {
+        let at = root.join(format!("dir {directory:03}"));
+        fs::create_dir_all(&at).unwrap();
+        for index in 0..FILES_EACH {
+            let path = at.join(format!("file {index}"));
+            match index % 5 {
+                4 => fs::hard_link(at.join(format!("file {}", index - 1)), &path).unwrap(),
+                _ => fs::write(&path, vec![index as u8; 500 + 7 * index]).unwrap(),
+            }
+        }
+        file(&at.join("large"), 700_000);
+    }
+}
+
+/// The inode of each file that is complete: with its own time, which is set last.
+fn complete(source: &Path, target: &Path) -> BTreeMap<PathBuf, u64> {
+    let mut found = BTreeMap::new();
+    for directory in fs::read_dir(target).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(directory.path()).into_iter().flatten().flatten() {
+            let (path, there) = (entry.path(), entry.metadata().unwrap());
+            let Ok(here) = fs::metadata(source.join(path.strip_prefix(target).unwrap())) else { continue };
+            if (here.mtime(), here.mtime_nsec(), here.len())
+                == (there.mtime(), there.mtime_nsec(), there.len())
+            {
+                found.insert(path, there.ino());
+            }
+        }
+    }
+    found
+}
+
+/// One kill, and the run after it. Whether it hit in the middle.
+fn kill(host: &Host, (source, target): (&Path, &Path), far: bool, goal: usize) -> bool {
+    let _ = fs::remove_dir_all(target);
+    fs::create_dir_all(target.join("old/deep")).unwrap();
+    file(&target.join("old/deep/file"), 100);
+    let sync = |command: Command| {
+        Copy::verb(command, "sync")
+            .to(host)
+            .options("--delete --retry-for 0s")
+            .args([contents(source), host.at(target)])
+    };
+    let running = sync(Command::new(HAKOBU)).start();
+    let began = Instant::now();
+    while fs::read_dir(target).unwrap().count() < goal {
+        assert!(began.elapsed() < PATIENCE, "it does not come so far");
+        std::thread::sleep(Duration::from_micros(300));
+    }
+    match (far, host.agents().first()) {
+        (true, Some(agent)) => drop(kill_process(*agent, Signal::KILL)),
+        (true, None) => {}
+        (false, _) => running.signal(Signal::KILL),
+    }
+    let ended = running.end();
+    host.wait_for_no_agent();
+    let before = complete(source, target);
+    let all = DIRECTORIES * (FILES_EACH + 1);
+    let middle = ended.code != Some(0) && !before.is_empty() && before.len() < all;
+    assert!(
+        target.join("old/deep/file").exists() || ended.code == Some(0),
+        "nothing goes before all has come"
+    );
+
+    let ran = sync(Command::new(HAKOBU)).run_to(0);
+    assert_same(source, target);
+    assert!(!target.join("old").exists() && drafts(target).is_empty());
+    let after = complete(source, target);
+    assert_eq!(after.len(), all);
+    let again: Vec<_> = before.iter().filter(|(path, inode)| after[*path] != **inode).collect();
+    // Names of one inode may have been made before the first run could tell that they are; none of these moves data.
+    assert!(again.len() <= 2 && ran.entries("updated") <= 2, "{again:?} {:#}", ran.report["entries"]);
+    middle
+}
+
+fn kills(rounds: usize, least: usize) {
+    let (host, place) = (Host::up(), place());
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    grow(&source);
+    let hit = (0..rounds).filter(|round| {
+        // Ten to fifty of the directories.
+        let goal = 10 + round * 17 % 41;
+        kill(&host, (&source, &target), round % 2 == 1, goal)
+    });
+    let hit = hit.count();
+    assert!(hit >= least, "only {hit} of {rounds} kills came in the middle");
+}
+
+#[test]
+fn kills_in_the_middle_of_a_tree() {
+    if !no_root() {
+        kills(5, 3);
+    }
+}
+
+#[test]
+#[ignore = "long"]
+fn long_kills_in_the_middle_of_a_tree() {
+    if !no_root() {
+        kills(50, 40);
+    }
+}

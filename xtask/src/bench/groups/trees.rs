@@ -1,0 +1,150 @@
+//! What is measured for `bench trees`, and what is demanded of it.
+
+use super::super::rows::{Group, Place, Row, Table, Target, Way};
+use super::super::sources::Source;
+use super::{beside, times};
+
+pub const TABLE: Table = Table {
+    key: "trees",
+    heading: "hakobu and trees beside the usual tools",
+    method: METHOD,
+    groups: GROUPS,
+};
+
+const METHOD: &str = "\
+Both ends are on this machine, in memory. A time is the wall clock of the whole command, from its start until both ends
+have ended, less the median of three runs of the same command on one file. The ways of a group take turns within a
+round, another one first in each, and a ratio is taken within each round; the figure of a row is the median of these
+ratios, with the least and the most in brackets, and above 1 hakobu is the faster. hakobu is installed at both ends.
+Where a row says that everything is kept, both look at access lists, extended attributes and hard links; otherwise
+neither does, as `rsync -a` does not. Before the rounds hakobu's result is compared with the source, and in the first
+round the others': content, modes and times, and by getfattr and find attributes and hard links where there are some.
+A second run is first shown to repair a target that was damaged. What is to be removed, or to be brought up to date,
+is put there before each run, off the clock. Memory is the kernel's `VmHWM` at the end of each process.
+";
+
+const AS_A: Way =
+    Way::ours("hakobu", "hakobu sync --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $TARGET/");
+const AS_A_PUSH: Way =
+    Way::ours("hakobu", "hakobu sync --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/");
+const RSYNC: Way = Way::new("rsync -a", "rsync", "rsync -a $SOURCE/ $TARGET/");
+const RSYNC_SSH: Way =
+    Way::new("rsync -a", "rsync", "rsync -a -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/");
+const RCLONE: Way = Way::new("rclone", "rclone", "rclone sync -q $SOURCE $TARGET");
+
+const AGAIN: Group = Group {
+    name: "a million files, nothing changed",
+    place: Place::Loopback,
+    source: Source::MILLION,
+    target: Target::Equal,
+    travels: false,
+    ways: &[
+        AS_A,
+        RSYNC,
+        RCLONE,
+        Way::ours("hakobu, all kept", "hakobu sync $SOURCE/ $TARGET/"),
+        Way::new("rsync -aHAX", "rsync", "rsync -aHAX $SOURCE/ $TARGET/"),
+    ],
+    rows: &[
+        Row {
+            key: "again",
+            title: "no change, 1 000 000 empty files, local to local",
+            way: "hakobu",
+            goals: &[times("rsync -a", 2.0, 2.7), times("rclone", 3.0, 6.0)],
+        },
+        Row {
+            key: "again-all",
+            title: "the same, everything kept",
+            way: "hakobu, all kept",
+            goals: &[times("rsync -aHAX", 2.0, 2.7), beside("rsync -a")],
+        },
+    ],
+    extra: false,
+};
+
+const AGAIN_SSH: Group = Group {
+    name: "a million files, nothing changed, over ssh",
+    ways: &[AS_A_PUSH, RSYNC_SSH],
+    rows: &[Row {
+        key: "again-ssh",
+        title: "no change, over ssh",
+        way: "hakobu",
+        goals: &[times("rsync -a", 2.0, 2.6)],
+    }],
+    ..AGAIN
+};
+
+const CHANGED: Group = Group {
+    name: "one in a hundred changed, over ssh",
+    target: Target::Outdated,
+    ways: &[AS_A_PUSH, RSYNC_SSH],
+    rows: &[Row {
+        key: "changed",
+        title: "1 % of 1 000 000 files changed, over ssh",
+        way: "hakobu",
+        goals: &[times("rsync -a", 2.0, 3.0)],
+    }],
+    ..AGAIN
+};
+
+const DRESSED: Group = Group {
+    name: "attributes, access lists and hard links",
+    source: Source::DRESSED,
+    target: Target::Fresh,
+    ways: &[
+        Way::ours("hakobu", "hakobu copy $SOURCE/ $HOST:$TARGET/"),
+        Way::new(
+            "rsync -aHAX",
+            "rsync",
+            "rsync -aHAX -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/",
+        ),
+    ],
+    rows: &[Row {
+        key: "dressed",
+        title: "100 000 files with xattrs, ACLs and hard links, first copy over ssh",
+        way: "hakobu",
+        goals: &[times("rsync -aHAX", 2.0, 3.0)],
+    }],
+    ..AGAIN
+};
+
+const REMOVAL: Group = Group {
+    name: "removal",
+    source: Source::SMALL_FILES,
+    target: Target::Surplus,
+    ways: &[
+        Way::ours("hakobu", "hakobu sync --delete --max-delete 100% $TARGET.empty/ $TARGET/"),
+        Way::new("rsync -a --delete", "rsync", "rsync -a --delete $TARGET.empty/ $TARGET/"),
+    ],
+    rows: &[Row {
+        key: "removal",
+        title: "sync --delete removing 100 000 files, local",
+        way: "hakobu",
+        goals: &[times("rsync -a --delete", 2.0, 4.0)],
+    }],
+    ..AGAIN
+};
+
+const VERIFY: Group = Group {
+    name: "verification",
+    source: Source::MIDDLE_FILES,
+    target: Target::Same,
+    ways: &[
+        Way::ours("hakobu", "hakobu verify $SOURCE/ $HOST:$TARGET/"),
+        Way::new(
+            "rsync -anc",
+            "rsync",
+            "rsync -anc -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/",
+        ),
+    ],
+    rows: &[Row {
+        key: "verify",
+        title: "verify with content over ssh, 2 GB in 20 000 files",
+        way: "hakobu",
+        goals: &[times("rsync -anc", 2.5, 4.0)],
+    }],
+    ..AGAIN
+};
+
+/// All of it. Groups with the same source stand together.
+pub const GROUPS: &[Group] = &[AGAIN, AGAIN_SSH, CHANGED, DRESSED, REMOVAL, VERIFY];
