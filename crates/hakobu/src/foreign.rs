@@ -101,7 +101,7 @@ impl<'a> Scan<'a> {
             return if value_follows { Taken::Foreign } else { Taken::Nothing };
         }
         if self.own(name).is_none()
-            && let Some(foreign) = find_long(name)
+            && let Some(foreign) = find_long(self.verb, name)
         {
             let wants_next = foreign.takes_value && value.is_none();
             self.answer(name, value.or(next.filter(|_| wants_next)), foreign.words, foreign.fix);

@@ -54,6 +54,10 @@ const DELETE: Foreign = flag(
     "copy never deletes; hakobu sync --delete does, after everything else has succeeded, and before it with --delete-during",
     Fix::None,
 );
+const DELETE_LAST: Foreign =
+    flag("--delete removes after everything else has succeeded", Fix::Write("--delete"));
+const DELETE_FIRST: Foreign =
+    flag("removing before anything is brought over is --delete-during", Fix::Write("--delete-during"));
 const FILTER: Foreign = valued(
     "rules are --exclude, --include and --filter-file, of which the last that matches decides",
     Fix::None,
@@ -68,6 +72,26 @@ const POLICY: Foreign =
     flag("not in this version: what differs in size or time is brought up to date", Fix::None);
 const INTERACTIVE: Foreign =
     flag("nothing is asked; -n lists what would be done (for an ssh key: --ssh 'ssh -i FILE')", Fix::None);
+const IN_PLACE: Foreign = flag(
+    "not in this version for trees: a file that changed is replaced when its new version is complete; a single file or disk under sync is always changed in place",
+    Fix::None,
+);
+const ACCOUNTS: Foreign = valued(
+    "owners are kept by number, or by name with --by-name; --preserve no-owner leaves them out; other mappings are not in this version",
+    Fix::None,
+);
+const SNAPSHOT: Foreign = valued(
+    "not in this version: link the last state aside with cp -al, then synchronise; files that changed become new ones",
+    Fix::None,
+);
+const UNLESS: Foreign = flag("modes and times are always kept", Fix::None);
+const SAFE_LINKS: Foreign = flag("links are copied as they are, and never followed", Fix::None);
+const LOG: Foreign =
+    valued("--report FILE writes a report, --json events; a job keeps a log of its own", Fix::None);
+const PATIENCE: Foreign =
+    valued("not in this version; --detach makes it a job that hakobu jobs pause stops", Fix::None);
+const DAEMON: Foreign =
+    valued("hakobu reaches other machines by ssh only; one port for the data is --data-port", Fix::None);
 const WHOLE: Foreign = flag("not needed: whatever is fastest is found out", Fix::Drop);
 const SPECIAL: Foreign = flag(
     "not needed: named pipes and, as root, device nodes are kept (from another machine with --allow devices)",
@@ -126,8 +150,17 @@ pub fn find_short(letter: char, value: Option<&str>) -> Option<Foreign> {
 }
 
 /// The answer to a flag that is a word, with its dashes.
-pub fn find_long(name: &str) -> Option<Foreign> {
+pub fn find_long(verb: &str, name: &str) -> Option<Foreign> {
+    let removes = verb == "sync";
     Some(match name {
+        "--del" | "--delete-delay" | "--delete-after" if removes => DELETE_LAST,
+        "--delete-before" if removes => DELETE_FIRST,
+        "--delete-excluded" if removes => flag("what a rule leaves out is never removed", Fix::None),
+        "--force" if removes => {
+            flag("not needed: what is in the way of another kind goes with the others", Fix::Drop)
+        }
+        "--ignore-errors" => flag("after a failure nothing is removed", Fix::None),
+        "--remove-source-files" => flag("nothing is ever removed at the source", Fix::None),
         "--archive" | "--recursive" | "--times" | "--perms" | "--owner" | "--group" | "--links"
         | "--numeric-ids" | "--no-dereference" => ARCHIVE,
         "--progress" | "--partial" | "--append" | "--append-verify" | "--stats" => PROGRESS,
@@ -135,15 +168,8 @@ pub fn find_long(name: &str) -> Option<Foreign> {
         "--partial-dir" => Foreign { takes_value: true, ..PROGRESS },
         "--human-readable" => HUMAN,
         "--checksum" => CHECKSUM,
-        "--delete"
-        | "--delete-before"
-        | "--delete-during"
-        | "--delete-delay"
-        | "--delete-after"
-        | "--delete-excluded"
-        | "--del"
-        | "--remove-source-files"
-        | "--force" => DELETE,
+        "--delete" | "--delete-before" | "--delete-during" | "--delete-delay" | "--delete-after"
+        | "--delete-excluded" | "--del" | "--force" => DELETE,
         "--exclude-from" => valued(
             "rules from a file are --filter-file FILE, as .gitignore is one",
             Fix::Option("--filter-file"),
@@ -161,8 +187,21 @@ pub fn find_long(name: &str) -> Option<Foreign> {
         }
         "--update" | "--existing" | "--ignore-existing" | "--size-only" | "--ignore-times"
         | "--no-clobber" => POLICY,
-        "--whole-file" | "--no-whole-file" | "--inplace" | "--reflink" | "--inc-recursive"
-        | "--no-inc-recursive" => WHOLE,
+        "--whole-file" | "--reflink" | "--inc-recursive" | "--no-inc-recursive" => WHOLE,
+        "--no-whole-file" | "--inplace" | "--fuzzy" => IN_PLACE,
+        "--chown" | "--usermap" | "--groupmap" => ACCOUNTS,
+        "--chmod" => valued("modes are kept as they are", Fix::None),
+        "--no-perms" | "--no-times" | "--omit-dir-times" | "--omit-link-times" => UNLESS,
+        "--link-dest" | "--copy-dest" | "--compare-dest" => SNAPSHOT,
+        "--safe-links" | "--copy-unsafe-links" | "--munge-links" => SAFE_LINKS,
+        "--delay-updates" => WHOLE,
+        "--fsync" => flag("not needed: all is on stable storage at the end", Fix::Drop),
+        "--fake-super" => flag("not in this version; --sudo runs the far side as root", Fix::None),
+        "--iconv" => valued("names are bytes and stay as they are", Fix::None),
+        "--log-file" | "--out-format" => LOG,
+        "--stop-after" | "--stop-at" | "--time-limit" => PATIENCE,
+        "--password-file" | "--address" => DAEMON,
+        "--prune-empty-dirs" => flag("not in this version: directories are made", Fix::None),
         "--hard-links" | "--acls" | "--xattrs" | "--sparse" => EXTRAS,
         "--atimes" | "--crtimes" | "--open-noatime" => TIMES,
         "--devices" | "--specials" => SPECIAL,
@@ -170,6 +209,8 @@ pub fn find_long(name: &str) -> Option<Foreign> {
         "--relative" | "--parents" => RELATIVE,
         "--mkpath" => flag("create the target's parent first; TARGET itself is created", Fix::None),
         "--backup" => BACKUP,
+        "--backup-dir" | "--suffix" => Foreign { takes_value: true, ..BACKUP },
+        "--temp-dir" => valued("drafts lie beside what they become", Fix::None),
         "--bwlimit-kbps" => LIMIT,
         "--itemize-changes" | "--interactive" => INTERACTIVE,
         "--list-only" => flag("-n lists what would be done", Fix::None),

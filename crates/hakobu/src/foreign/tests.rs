@@ -1,8 +1,12 @@
 use super::*;
 
 fn lines(line: &str) -> Vec<String> {
+    lines_of("copy", line)
+}
+
+fn lines_of(verb: &str, line: &str) -> Vec<String> {
     let words = shell::split(OsStr::new(line)).unwrap();
-    let words = [OsString::from("hakobu"), OsString::from("copy")].into_iter().chain(words);
+    let words = [OsString::from("hakobu"), OsString::from(verb)].into_iter().chain(words);
     check(&words.collect::<Vec<_>>()).unwrap_or_default()
 }
 
@@ -84,6 +88,31 @@ fn what_cannot_be_had_is_said_without_a_wrong_suggestion() {
 }
 
 #[test]
+fn sync_knows_when_rsync_deletes() {
+    for (line, right) in [
+        ("-a --delete d/ h:/b", "--delete d/ h:/b"),
+        ("-a --delete-after d/ h:/b", "--delete d/ h:/b"),
+        ("-aHAX --numeric-ids --del --force d/ h:/b", "--delete d/ h:/b"),
+        ("-a --delete-before d/ h:/b", "--delete-during d/ h:/b"),
+        ("-a --delete --fsync d/ h:/b", "--delete d/ h:/b"),
+    ] {
+        let said = lines_of("sync", line);
+        assert_eq!(said.last().unwrap(), &format!("try: hakobu sync {right}"), "{line}: {said:?}");
+    }
+    for (line, words) in [
+        ("-a --delete --delete-excluded d/ h:/b", "never removed"),
+        ("-a --remove-source-files d/ h:/b", "at the source"),
+        ("-a --inplace d/ h:/b", "in place"),
+        ("-a --chown www:www d/ h:/b", "--by-name"),
+        ("-a --link-dest=../monday d/ h:/b", "cp -al"),
+    ] {
+        let said = lines_of("sync", line);
+        assert!(said.iter().any(|line| line.contains(words)), "{line}: {said:?}");
+        assert!(!said.iter().any(|line| line.starts_with("try:")), "{line}: {said:?}");
+    }
+}
+
+#[test]
 fn the_same_answer_is_given_once_per_flag() {
     assert_eq!(lines("-a -a d h:/b").len(), 2);
 }
@@ -91,7 +120,7 @@ fn the_same_answer_is_given_once_per_flag() {
 #[test]
 fn no_foreign_flag_shadows_one_of_ours() {
     for (name, _) in Scan::new("copy").own {
-        assert!(name.len() == 2 || find_long(&name).is_none(), "{name}");
+        assert!(name.len() == 2 || find_long("copy", &name).is_none(), "{name}");
         let mut letters = name.chars().skip(1);
         if let (Some(letter), None) = (letters.next(), letters.next()) {
             assert!(find_short(letter, None).is_none(), "{name}");
