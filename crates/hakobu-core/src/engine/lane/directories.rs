@@ -145,8 +145,10 @@ impl Worker<'_> {
         }
         let named = accounts.iter().zip(names).filter_map(|(account, name)| Some((*account, name?)));
         let named: Vec<_> = named.collect();
-        // Those without a name keep their numbers, and are not asked for again.
-        self.shared.accounts.learn(accounts.into_iter().map(|account| (account, account.number())));
+        // Those without a name keep their numbers, and are not asked for again. Other lanes must not believe that of
+        // those whose numbers are still on their way.
+        let mut known: HashMap<_, _> =
+            accounts.into_iter().map(|account| (account, account.number())).collect();
         for named in named.chunks(ACCOUNTS_AT_ONCE) {
             let asked = Operation::Numbers { names: named.to_vec() };
             let Outcome::Numbers(numbers) = self.ask_target(asked)? else { return Err(unexpected()) };
@@ -154,8 +156,9 @@ impl Worker<'_> {
                 return Err(unexpected());
             }
             let found = named.iter().zip(numbers);
-            self.shared.accounts.learn(found.filter_map(|((account, _), number)| Some((*account, number?))));
+            known.extend(found.filter_map(|((account, _), number)| Some((*account, number?))));
         }
+        self.shared.accounts.learn(known);
         Ok(())
     }
 
