@@ -66,17 +66,17 @@ impl Worker<'_> {
                     }
                     match ours == theirs {
                         true => self.found_equal(node, *origin, picks, pick)?,
-                        false => changed.push(Pick { replaces: true, ..pick }),
+                        false => changed.push(pick),
                     }
                 }
             }
         }
         if self.shared.setup.job.mode == Mode::Compare {
             for pick in changed {
-                let known = picks.entries.iter().any(|entry| entry.index == pick.index && entry.replaces);
                 let name = picks.target_name.as_deref().unwrap_or(picks.listing.name(pick.index as usize));
                 self.shared.differs(&node.target.join(name)?, Different::Content);
-                if !known {
+                // What differs besides has been counted.
+                if !pick.replaces {
                     self.counters.entries_different.add(1);
                 }
             }
@@ -93,7 +93,8 @@ impl Worker<'_> {
             node.hold(1);
             node.touch();
             let (listing, target_name) = (picks.listing.clone(), picks.target_name.clone());
-            let picks = Arc::new(Picks { listing, entries: changed, target_name });
+            let entries = changed.into_iter().map(|pick| Pick { replaces: true, ..pick }).collect();
+            let picks = Arc::new(Picks { listing, entries, target_name });
             let task = PackTask { node: node.clone(), origin: *origin, picks, compare: false };
             self.shared.queue.add(Vec::new(), vec![task], Vec::new());
         }
