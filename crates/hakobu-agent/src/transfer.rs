@@ -74,6 +74,8 @@ pub struct Transfer {
     pub peak_memory_bytes: (Option<u64>, Option<u64>),
     /// Whether data was checked as it was written.
     pub verified: bool,
+    /// Whether set-ID bits and the like were left out because the user did not allow them.
+    pub rights_withheld: bool,
     /// Each source with its target, where several were given in pairs.
     pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
     /// The passes over a source in use, if there were any.
@@ -283,6 +285,7 @@ impl Attempt<'_, '_> {
         transfer.job = Some(plan.identity.iter().map(|byte| format!("{byte:02x}")).collect());
         let job = self.job(&mut parties, &plan);
         let Plan { identity, roots, root, grant, .. } = plan;
+        let allows_rights = grant.may_set_id;
         transfer.verified = job.digest && !job.dry_run;
         let named_root = match self.request.target.is_stream() {
             true => stream::OUTPUT_NAME.to_vec(),
@@ -308,6 +311,8 @@ impl Attempt<'_, '_> {
         if transfer.transport == "local" {
             transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes);
         }
+        transfer.rights_withheld =
+            !allows_rights && ran.summary.losses.iter().any(|loss| loss.what == LossKind::SetId);
         transfer.summary = ran.summary;
         self.check_required(&mut transfer.summary);
         if self.held.keeps_parties && transfer.summary.fatal.is_none() {

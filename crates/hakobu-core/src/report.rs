@@ -78,6 +78,9 @@ pub struct Report {
     pub verified: Verified,
     /// What the target could not keep.
     pub losses: Vec<ReportLoss>,
+    /// Whether set-ID bits or capabilities of programs were left out because the user did not allow the other machine
+    /// to give them (`--allow setuid`).
+    pub rights_withheld: bool,
     /// The entries that failed, each of them.
     pub failures: Vec<ReportFailure>,
     /// In what the target differs, of a run that compares: the first 10 000.
@@ -366,6 +369,7 @@ impl Default for Report {
             digest_blake3_reason: None,
             verified: Verified::None,
             losses: Vec::new(),
+            rights_withheld: false,
             failures: Vec::new(),
             differences: Vec::new(),
             sampled: false,
@@ -414,6 +418,7 @@ impl Report {
             fatal: fatal.map(|error| error.kind),
             interrupted,
             differences: !self.differences.is_empty(),
+            withheld: self.rights_withheld,
             something_done: self.something_done(),
             ..OutcomeFacts::default()
         });

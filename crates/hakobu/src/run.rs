@@ -79,6 +79,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     // Whoever does not want owners kept does not miss them.
     let wanted = |loss: &&Loss| request.preserve.owner || loss.what != LossKind::Owner;
     report.losses = summary.losses.iter().filter(wanted).map(ReportLoss::from).collect();
+    report.rights_withheld = transfer.rights_withheld;
     report.peak_memory_bytes.source = transfer.peak_memory_bytes.0;
     report.peak_memory_bytes.target = transfer.peak_memory_bytes.1;
     let interrupted = summary.fatal.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);

@@ -10,7 +10,7 @@ use crate::error::ErrorKind;
 pub enum Outcome {
     /// Everything is at the target, on stable storage unless that was not wanted.
     Done,
-    /// Some entries failed, each of them listed.
+    /// Some entries failed, each of them listed, or rights were left out that the user did not allow.
     Partial,
     /// The run failed.
     Failed,
@@ -63,6 +63,8 @@ pub struct OutcomeFacts<'a> {
     pub refused: bool,
     /// Whether a verification found differences.
     pub differences: bool,
+    /// Whether rights were left out that the user did not allow the other machine to give.
+    pub withheld: bool,
     /// Whether at least one entry is as it should be, so that "partly done" is true.
     pub something_done: bool,
 }
@@ -94,6 +96,7 @@ pub fn outcome(facts: &OutcomeFacts<'_>) -> Outcome {
         return Outcome::Differences;
     }
     match (failed, only_source_changes) {
+        (_, true) | (false, _) if facts.withheld => Outcome::Partial,
         (false, _) => Outcome::Done,
         (true, false) => Outcome::Partial,
         (true, true) => Outcome::SourceChanged,

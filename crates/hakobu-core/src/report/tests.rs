@@ -117,12 +117,23 @@ fn the_worst_that_holds_decides_the_outcome() {
         (&[], Some(Cancelled), false, false, true, Outcome::Interrupted),
         (&[], Some(Usage), false, false, false, Outcome::WrongUsage),
     ] {
-        let facts =
-            OutcomeFacts { failures, fatal, interrupted, refused: false, differences, something_done };
+        let facts = OutcomeFacts {
+            failures,
+            fatal,
+            interrupted,
+            differences,
+            something_done,
+            ..OutcomeFacts::default()
+        };
         assert_eq!(outcome(&facts), expected, "{facts:?}");
     }
     let refused = OutcomeFacts { refused: true, interrupted: true, ..OutcomeFacts::default() };
     assert_eq!(outcome(&refused), Outcome::Refused);
+    for failures in [&[][..], &[ErrorKind::SourceVanished]] {
+        let withheld =
+            OutcomeFacts { withheld: true, failures, something_done: true, ..OutcomeFacts::default() };
+        assert_eq!(outcome(&withheld), Outcome::Partial);
+    }
 }
 
 #[test]

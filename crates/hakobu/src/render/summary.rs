@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hakobu_core::endpoint::LossKind;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{self, Outcome, Report, ReportDifference, Verified};
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
@@ -170,7 +171,11 @@ fn losses(report: &Report) -> impl Iterator<Item = String> {
         let (what, example) = (lossy(loss.what.as_bytes()), lossy(loss.example.as_bytes()));
         let entries = if loss.count == 1 { "entry" } else { "entries" };
         let (count, side) = (format_count(loss.count), lossy(loss.side.as_bytes()));
-        format!("not kept: {what} of {count} {entries}, such as {example} at the {side}")
+        let next = match loss.what == LossKind::SetId.name() && report.rights_withheld {
+            true => ": programs with such rights come from another machine only with --allow setuid",
+            false => "",
+        };
+        format!("not kept: {what} of {count} {entries}, such as {example} at the {side}{next}")
     })
 }
 

@@ -315,7 +315,7 @@ fn a_pull_brings_no_rights_without_leave() {
     set(&file(&source.join("trusted"), 10), "trusted.x", b"y");
     set(&file(&source.join("user"), 10), "user.x", b"y");
     let typed = [contents(host.at(&source)), target.clone().into()];
-    let ran = Copy::new().to(&host).args(&typed).run_to(0);
+    let ran = Copy::new().to(&host).args(&typed).run_to(3);
     assert_eq!((ran.lost("setid"), ran.lost("xattr")), (1, 1), "{:#}", ran.report);
     assert!(manifest(&target).contains("user.x") && !manifest(&target).contains("trusted.x"));
     let refused = Copy::new().to(&host).options("--require setid").args(&typed);
