@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
-use hakobu_core::disk::{DeviceFacts, DeviceIdentity, DeviceNumber};
+use hakobu_core::disk::{DeviceFacts, DeviceIdentity, DeviceNumber, Signature, SignatureKind, TableKind};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::landing::TargetFound;
@@ -131,12 +131,13 @@ fn agree(
 
 fn wanted(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook, agreed: &Agreed) -> Wanted {
     let source = sources.first().and_then(|source| source.device.as_deref());
+    let content = sources.first().and_then(content_of);
     let identity = target.device.as_ref().map(|facts| &facts.identity);
     let file_behind = identity.filter(|identity| sources.iter().any(|source| is_behind(source, identity)));
     Wanted {
         source_bytes: sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add),
-        source_logical_sector_bytes: source.map(|source| source.logical_sector_bytes),
-        source_has_partition_table: source.is_some_and(|source| source.table.is_some()),
+        source_logical_sector_bytes: content.and_then(table_sector_bytes),
+        source_has_partition_table: content.is_some_and(|content| content.table.is_some()),
         source_identity: source.map(|source| &source.identity).or(file_behind).cloned(),
         confirmed: confirmed_of(&request.confirmed, target, agreed),
     }
@@ -163,15 +164,29 @@ fn is_held_open(verdict: &Verdict) -> bool {
     kinds().any(|kind| kind == RefusalKind::OpenForWriting) && kinds().all(held)
 }
 
-/// Whether all that is known to be on a disk is also on the source, with the same identities.
+/// What is known to be on a source: a disk or the image of one.
+fn content_of(source: &SourceLook) -> Option<&DeviceFacts> {
+    source.device.as_deref().or(source.image.as_deref())
+}
+
+/// In which sectors the source's partition table counts, as far as that is known: an image does not say it of a table
+/// of the PC.
+fn table_sector_bytes(content: &DeviceFacts) -> Option<u32> {
+    let is_device = content.identity != DeviceIdentity::default();
+    let is_gpt = content.table.as_ref().is_some_and(|table| table.kind == TableKind::Gpt);
+    (is_device || is_gpt).then_some(content.logical_sector_bytes)
+}
+
+/// Whether all that is known to be on a disk is also on the source, with the same identities. What has no mark may be
+/// a part of it.
 fn is_copy_of(facts: &DeviceFacts, sources: &[SourceLook]) -> bool {
     let [source] = sources else { return false };
-    let Some(source) = &source.device else { return false };
+    let is_known = |found: (Option<u32>, &Signature)| {
+        let mut known = content_of(source).into_iter().flat_map(DeviceFacts::all_contents);
+        !found.1.uuid.is_empty() && known.any(|known| known == found)
+    };
     !facts.contents_hidden
-        && facts.all_contents().all(|found| {
-            let (partition, signature) = found;
-            !signature.uuid.is_empty() && source.all_contents().any(|known| known == (partition, signature))
-        })
+        && facts.all_contents().all(|found| found.1.kind == SignatureKind::Unknown || is_known(found))
 }
 
 /// Whether a source is the file behind a loop device.

@@ -2,22 +2,28 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use hakobu_core::disk::DiskList;
+use hakobu_core::disk::{DeviceFacts, DiskList};
 use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::landing::{Ancestry, Identity, TargetFound};
 use hakobu_core::path::EntryPath;
-use hakobu_endpoints::block::inspect::{Places, all_disks, inspect_device, is_stray};
+use hakobu_endpoints::block::inspect::{Places, all_disks, inspect_device, inspect_image, is_stray};
 use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
+use rustix::fs::OFlags;
 
 use crate::machine::state_directory;
 
 /// The device number of `/dev/null` on Linux.
 const DEV_NULL: u64 = 0x103;
+/// No image of a disk with anything on it is smaller.
+const IMAGE_BYTES_MIN: u64 = 1 << 20;
+/// An image consists of sectors.
+const SECTOR_BYTES: u64 = 512;
 
 /// Looks at one source.
 ///
@@ -49,11 +55,24 @@ pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
         kind,
         size_bytes: device.as_ref().map_or(metadata.len(), |device| device.size_bytes),
         device,
+        image: if kind == Kind::File { image(&resolved, metadata.len()) } else { None },
         ancestry: ancestry(&resolved).map_err(fail)?,
         root: root.into_os_string().into_vec(),
         entry,
         resolved: resolved.into_os_string().into_vec(),
     })
+}
+
+/// What is in a file that may be the image of a disk. One that cannot be read fails later, with better words.
+fn image(path: &Path, size_bytes: u64) -> Option<Box<DeviceFacts>> {
+    if size_bytes < IMAGE_BYTES_MIN || !size_bytes.is_multiple_of(SECTOR_BYTES) {
+        return None;
+    }
+    // It may be another thing by now, and is not waited for.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = fs::File::options().read(true).custom_flags(flags).open(path).ok()?;
+    let facts = inspect_image(file.as_fd(), size_bytes);
+    (!facts.contents.is_empty()).then(|| Box::new(facts))
 }
 
 /// What a link leads to, where that is meant and not the link: contents, or a device, of which

@@ -42,6 +42,7 @@ pub(crate) fn look_at_input() -> Result<SourceLook> {
         kind: Kind::Fifo,
         size_bytes: 0,
         device: None,
+        image: None,
         // It may come from a file, but what is read of that is not looked up again.
         ancestry: Ancestry { exists: false, upwards: Vec::new() },
         root: DIRECTORY.to_vec(),

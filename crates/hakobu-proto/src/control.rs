@@ -177,6 +177,8 @@ pub struct SourceLook {
     pub ancestry: Ancestry,
     /// What it is, if it is a block device.
     pub device: Option<Box<DeviceFacts>>,
+    /// What is in it, if it may be the image of a disk.
+    pub image: Option<Box<DeviceFacts>>,
 }
 
 /// What a target is.

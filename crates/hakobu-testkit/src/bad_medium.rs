@@ -1,12 +1,13 @@
-//! A disk that does not keep what is written to it: a FUSE file system with one file, for a loop device. Needs root
-//! and /dev/fuse.
+//! A disk that does not keep what is written to it, or does not answer: a FUSE file system with one file, for a loop
+//! device. Needs root and /dev/fuse.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
@@ -33,6 +34,7 @@ pub struct Flip {
 #[derive(Debug)]
 pub struct BadMedium {
     file: PathBuf,
+    silent: Arc<AtomicBool>,
     // Its end is the end of the mount.
     _session: BackgroundSession,
 }
@@ -45,9 +47,15 @@ impl BadMedium {
     pub fn mount(at: &Path, size_bytes: u64, flips: &[Flip]) -> io::Result<Self> {
         let content = tempfile::tempfile_in("/dev/shm")?;
         content.set_len(size_bytes)?;
-        let disk = OneFile { content, size_bytes, flips: Mutex::new(flips.to_vec()) };
+        let silent = Arc::new(AtomicBool::new(false));
+        let disk = OneFile { content, size_bytes, flips: Mutex::new(flips.to_vec()), silent: silent.clone() };
         let session = fuser::spawn_mount(disk, at, &fuser::Config::default())?;
-        Ok(Self { file: at.join(NAME), _session: session })
+        Ok(Self { file: at.join(NAME), silent, _session: session })
+    }
+
+    /// Whether whoever reads waits, until this is taken back.
+    pub fn set_silent(&self, silent: bool) {
+        self.silent.store(silent, Ordering::Release);
     }
 
     /// The file.
@@ -60,6 +68,7 @@ struct OneFile {
     content: File,
     size_bytes: u64,
     flips: Mutex<Vec<Flip>>,
+    silent: Arc<AtomicBool>,
 }
 
 impl OneFile {
@@ -150,6 +159,9 @@ impl Filesystem for OneFile {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        while self.silent.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let left = self.size_bytes.saturating_sub(offset).min(u64::from(size));
         let mut bytes = vec![0; left as usize];
         match self.content.read_exact_at(&mut bytes, offset) {

@@ -103,6 +103,8 @@ kinds! {
     Squashfs "squashfs",
     /// EROFS.
     Erofs "erofs",
+    /// Something that has no mark.
+    Unknown "data of an unknown kind",
 }
 
 /// A partition table.

@@ -7,6 +7,7 @@ use hakobu_core::disk::{Obstacle, SignatureKind};
 use hakobu_core::error::ErrorKind;
 use hakobu_endpoints::block::contract::{RefusalKind, Wanted, target_verdict};
 use hakobu_endpoints::block::inspect::{Places, all_disks, inspect_device, is_stray};
+use hakobu_testkit::bad_medium::BadMedium;
 use hakobu_testkit::devices::{LoopDevice, run};
 use hakobu_testkit::partition_table::{EFI_TYPE, Gpt, GptPartition, LINUX_TYPE};
 use hakobu_testkit::sshd::no_root;
@@ -171,4 +172,50 @@ fn the_list_has_loop_devices_that_are_in_use() {
     let alone = facts(device.path());
     assert_eq!((&listed.identity, &listed.contents), (&alone.identity, &alone.contents));
     assert!(disks.iter().all(|disk| disk.size_bytes > 0));
+}
+
+/// The others would be held up by this one, so it is not run beside them.
+#[test]
+#[ignore = "long"]
+fn long_a_disk_that_does_not_answer_is_listed_all_the_same() {
+    if no_root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let medium = BadMedium::mount(place.path(), 8 * MIB, &[]).unwrap();
+    let device = LoopDevice::over(medium.file(), &["--direct-io=on"]).unwrap();
+    medium.set_silent(true);
+    let listed = all_disks(&Places::default());
+    let alone = inspect_device(device.path());
+    medium.set_silent(false);
+    let disk = listed.unwrap().into_iter().find(|disk| disk.name == device.name().into_bytes()).unwrap();
+    assert!(disk.contents_hidden && disk.size_bytes == 8 * MIB, "{disk:?}");
+    assert!(disk.notes.iter().any(|note| note.contains("it has not answered within")), "{:?}", disk.notes);
+    let error = alone.unwrap_err();
+    assert!(error.detail.contains("it has not answered within"), "{error}");
+}
+
+#[test]
+fn content_without_a_mark_needs_consent() {
+    if no_root() {
+        return;
+    }
+    let device = device();
+    let file = writable(device.path());
+    for at in [0, 16 * MIB, 32 * MIB - 4096] {
+        file.write_all_at(&[7; 1], at + 9).unwrap();
+        file.sync_all().unwrap();
+        let facts = facts(device.path());
+        let consent = verdict(device.path()).consent;
+        file.write_all_at(&[0; 1], at + 9).unwrap();
+        match at {
+            // Nobody reads all of a disk to find one byte.
+            at if at == 16 * MIB => assert!(facts.contents.is_empty() && consent.is_none()),
+            _ => {
+                assert_eq!(facts.contents[0].kind, SignatureKind::Unknown);
+                let words = consent.unwrap().refusal.words;
+                assert!(words.contains("holds data: data of an unknown kind"), "{words}");
+            }
+        }
+    }
 }

@@ -180,7 +180,12 @@ fn a_disk_in_use_changed(sync: bool) {
         let ran = verb("copy").arg("--live").run_to(0);
         assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
     }
-    let ran = verb("sync").run_to(0);
+    // What a copy has completed is data like any other.
+    let confirmed = |copy: Copy| match sync {
+        true => copy,
+        false => copy.args(["--confirm", &interrupted.disks[1].id()]),
+    };
+    let ran = confirmed(verb("sync")).run_to(0);
     assert_eq!(ran.report["digest_blake3"], b3sum(&content), "{:#}", ran.report);
     assert_bytes(&interrupted.disks[1].bytes(), &content);
     assert_eq!(interrupted.left(), Vec::<PathBuf>::new());
@@ -277,10 +282,9 @@ fn id_confirmed(size_bytes: u64) {
     let disk = Disk::full_of(place.path(), "disk", 0xaa, size_bytes, 512);
     disk.write_at(0, &table(2));
     let id = disk.id();
-    let copy = |id: &str| {
-        let copy = Copy::across(&link).to(&host).options(LANES).args(["--confirm", id]);
-        copy.arg(&source).arg(host.at(&disk.path))
-    };
+    let unconfirmed =
+        |source: &PathBuf| Copy::across(&link).to(&host).options(LANES).arg(source).arg(host.at(&disk.path));
+    let copy = |id: &str| unconfirmed(&source).args(["--confirm", id]);
     let mut running = copy(&id).start();
     running.wait_until_under_way();
     running.signal(Signal::KILL);
@@ -288,8 +292,12 @@ fn id_confirmed(size_bytes: u64) {
     host.wait_for_no_agent();
     assert_ne!(disk.id(), id, "the table has been overwritten");
     link.change(settings(None)).unwrap();
-    let copy_unconfirmed = Copy::across(&link).to(&host).arg(&source).arg(host.at(&disk.path));
-    copy_unconfirmed.run_to(6).says(&["holds data: MBR"]);
+    // What lies there is of the interrupted copy: of another image it is not.
+    let other = place.path().join("other");
+    content[..512].copy_from_slice(&table(3));
+    fs::write(&other, &content).unwrap();
+    content[..512].copy_from_slice(&table(1));
+    unconfirmed(&other).run_to(6).says(&["holds data: MBR"]);
     copy("made.0123456789abcdef").run_to(6).says(&["the confirmed device is"]);
     copy(&id).run_to(0);
     assert_bytes(&disk.bytes(), &content);
@@ -324,7 +332,7 @@ fn another_job_to_the_same_disk() {
         let disk = &interrupted.disks[0];
         Copy::new().arg(&other).arg(&disk.path).run_to(0);
         assert_eq!(disk.remembered(), Vec::<PathBuf>::new());
-        let ran = interrupted.copy().options(options).run_to(0);
+        let ran = interrupted.copy().options(options).args(["--confirm", &disk.id()]).run_to(0);
         assert_eq!(ran.report["resumed"], false);
         assert_bytes(&disk.bytes(), &interrupted.content);
     }

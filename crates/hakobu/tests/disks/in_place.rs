@@ -39,7 +39,9 @@ fn only_pieces_that_differ_are_written_to_a_disk() {
         let mut before = changed(&content);
         before.extend([0xaa; 8192]);
         let target = Disk::with(place.path(), "target", &before, sector_bytes);
-        let sync = || Copy::sync().to(&host).args(way.typed(&host, &source.path, &target.path)).run_to(0);
+        let id = target.id();
+        let sync = || Copy::sync().to(&host).args(["--confirm", &id]);
+        let sync = || sync().args(way.typed(&host, &source.path, &target.path)).run_to(0);
         let ran = sync();
         // The last one has zeros at the source, which do not travel.
         assert_eq!(ran.bytes("target_written"), 2 * PIECE, "{way:?} {:#}", ran.report);
@@ -68,7 +70,8 @@ fn a_piece_that_became_zeros_counts_as_updated() {
     let target = Disk::with(place.path(), "target", &content, 512);
     content[9 * PIECE as usize..10 * PIECE as usize].fill(0);
     let source = Disk::with(place.path(), "source", &content, 512);
-    let ran = Copy::sync().arg(&source.path).arg(&target.path).run_to(0);
+    let sync = Copy::sync().args(["--confirm", &target.id()]);
+    let ran = sync.arg(&source.path).arg(&target.path).run_to(0);
     assert_eq!((ran.bytes("target_written"), ran.bytes("zeros_skipped")), (0, PIECE));
     assert_eq!((ran.entries("updated"), ran.entries("unchanged")), (1, 0), "{:#}", ran.report);
     assert_bytes(&target.bytes(), &content);

@@ -189,8 +189,9 @@ fn a_medium_that_does_not_keep_what_is_written() {
     for way in [Way::Here, Way::Push] {
         for verb in ["copy", "sync"] {
             let copy = Copy::verb(std::process::Command::new(HAKOBU), verb).to(&host);
-            let copy = copy.options("--verify medium").args(way.typed(&host, &image, target.path()));
-            let ran = copy.run_to(1);
+            let copy =
+                copy.options("--verify medium").args(["--confirm", &target.disk.as_ref().unwrap().id()]);
+            let ran = copy.args(way.typed(&host, &image, target.path())).run_to(1);
             ran.says(&[
                 "the medium did not keep 4194304 bytes from 0 on; writing them again",
                 "the medium gave back something else than was written",

@@ -4,6 +4,7 @@
 //! about the very device that is read or written; sysfs (model, serial number, partitions,
 //! volumes); and procfs (mounts, swap, processes). Nothing is written, and all reading has limits.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -12,12 +13,13 @@ use std::path::Path;
 
 use hakobu_core::disk::{
     DISKS_MAX, DeviceFacts, DeviceIdentity, DeviceNumber, PATH_BYTES_MAX, SIGNATURES_MAX, Signature,
-    SignatureKind, Use, UseKind,
+    SignatureKind, TableKind, Use, UseKind,
 };
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_sys::block;
 use rustix::fs::OFlags;
 
+mod blank;
 mod boot;
 mod gpt;
 mod identity;
@@ -25,6 +27,7 @@ mod mbr;
 mod medium;
 mod mounts;
 mod node;
+mod patience;
 mod places;
 mod signatures;
 mod stray;
@@ -41,6 +44,7 @@ pub use stray::is_stray;
 use identity::Firmware;
 use medium::{OpenMedium, View};
 use node::Node;
+use patience::PATIENCE;
 use uses::Machine;
 
 const INSPECTING: &str = "inspecting the device";
@@ -52,8 +56,15 @@ const FLOPPY_MAJOR: u32 = 2;
 ///
 /// # Errors
 /// `NotFound`, `PermissionDenied` and other errors of opening it; `Unsupported` when it is no
-/// block device.
+/// block device; `Io` when the disk does not answer.
 pub fn inspect_device(path: &Path) -> Result<DeviceFacts> {
+    let owned = path.to_owned();
+    let looked = patience::all_within(PATIENCE, vec![move || inspect_patiently(&owned)]).pop().flatten();
+    let late = || Error::new(ErrorKind::Io, INSPECTING, no_answer() + "; look at the kernel's log (dmesg)");
+    looked.unwrap_or_else(|| Err(late().at(path.as_os_str().as_bytes())))
+}
+
+fn inspect_patiently(path: &Path) -> Result<DeviceFacts> {
     let place = path.as_os_str().as_bytes();
     let fail = |error: std::io::Error| Error::io(INSPECTING, &error).at(place);
     let metadata = std::fs::metadata(path).map_err(fail)?;
@@ -126,9 +137,17 @@ pub fn all_disks(places: &Places) -> Result<Vec<DeviceFacts>> {
     // The order of drivers, and sdz before sdaa.
     nodes.sort_by_key(|node| (node.name.get(..2).map(<[u8]>::to_vec), node.name.len(), node.name.clone()));
     let machine = Machine::look(places);
+    let look = |node: &Node| {
+        let (places, node) = (places.clone(), node.clone());
+        move || disk(&places, &node)
+    };
+    let looked = patience::all_within(PATIENCE, nodes.iter().map(look).collect());
     let mut disks = Vec::new();
-    for node in &nodes {
-        let mut facts = disk(places, node)?;
+    for (node, facts) in nodes.iter().zip(looked) {
+        let mut facts = match facts {
+            Some(facts) => facts?,
+            None => unseen(places, node, &no_answer())?,
+        };
         // A device may be taken away while it is looked at.
         if facts.size_bytes > 0 {
             machine.uses_of(node, &mut facts);
@@ -148,27 +167,42 @@ fn is_listed(node: &Node) -> bool {
 
 /// The facts about one disk of the list. One that cannot be opened is listed all the same.
 fn disk(places: &Places, node: &Node) -> Result<DeviceFacts> {
-    // In names of sysfs an exclamation mark stands for a slash.
-    let name = String::from_utf8_lossy(&node.name).replace('!', "/");
+    let name = slashed(node);
     let opened = match node.number.major {
         FLOPPY_MAJOR => Err("it is a floppy drive, which is left alone".to_owned()),
-        _ => open_numbered(&places.dev.join(&name), node.number),
+        _ => open_numbered(&places.dev.join(OsStr::from_bytes(&name)), node.number),
     };
     let looked = opened.and_then(|device| {
         let facts = facts_of(places, node.number, Some(node), Some(device.as_fd()));
         facts.map_err(|error| error.detail)
     });
-    let mut facts = match looked {
-        Ok(facts) => facts,
-        Err(words) => {
-            let mut facts = facts_of(places, node.number, Some(node), None)?;
-            facts.contents_hidden = true;
-            facts.note(format!("what is on it cannot be seen: {words}"));
-            facts
-        }
-    };
-    facts.path = format!("/dev/{name}").into_bytes();
+    match looked {
+        Ok(facts) => Ok(DeviceFacts { path: path_of(node), ..facts }),
+        Err(words) => unseen(places, node, &words),
+    }
+}
+
+/// What sysfs alone tells of a disk.
+fn unseen(places: &Places, node: &Node, why: &str) -> Result<DeviceFacts> {
+    let mut facts = facts_of(places, node.number, Some(node), None)?;
+    facts.path = path_of(node);
+    facts.contents_hidden = true;
+    facts.note(format!("what is on it cannot be seen: {why}"));
     Ok(facts)
+}
+
+fn no_answer() -> String {
+    format!("it has not answered within {} s", PATIENCE.as_secs())
+}
+
+/// The path of a disk of the list.
+fn path_of(node: &Node) -> Vec<u8> {
+    [b"/dev/", &*slashed(node)].concat()
+}
+
+/// A disk's name below `/dev`: in names of sysfs an exclamation mark stands for a slash.
+fn slashed(node: &Node) -> Vec<u8> {
+    node.name.iter().map(|byte| if *byte == b'!' { b'/' } else { *byte }).collect()
 }
 
 /// Opens a node, if it leads to the device with this number.
@@ -263,6 +297,17 @@ fn of_sysfs(node: &Node, facts: &mut DeviceFacts) {
     (facts.model, facts.serial, facts.wwn) = (firmware.model, firmware.serial, firmware.wwn);
 }
 
+/// What is in the image of a disk: all that can be known without a device.
+pub fn inspect_image(image: BorrowedFd<'_>, size_bytes: u64) -> DeviceFacts {
+    // The image does not say in which sectors its disk counts, unless its table does.
+    let mut facts = DeviceFacts { size_bytes, logical_sector_bytes: 512, ..DeviceFacts::default() };
+    of_contents(&OpenMedium::new(image, size_bytes), &mut facts);
+    if let Some(table) = facts.table.as_ref().filter(|table| table.kind == TableKind::Gpt) {
+        facts.logical_sector_bytes = table.sector_bytes;
+    }
+    facts
+}
+
 /// What is on the device: its table, its partitions, and what is in them.
 pub fn of_contents(medium: &dyn Medium, facts: &mut DeviceFacts) {
     let view = View::whole(medium);
@@ -292,6 +337,12 @@ pub fn of_contents(medium: &dyn Medium, facts: &mut DeviceFacts) {
         }
     }
     contents.truncate(SIGNATURES_MAX);
+    if contents.is_empty()
+        && let Some(offset_bytes) = blank::first_content(medium)
+    {
+        let (uuid, label) = (String::new(), Vec::new());
+        contents.push(Signature { kind: SignatureKind::Unknown, offset_bytes, uuid, label });
+    }
     facts.contents = contents;
     for partition in &mut facts.partitions {
         if !mbr::is_container(&partition.type_id) {

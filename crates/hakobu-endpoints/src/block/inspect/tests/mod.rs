@@ -19,20 +19,25 @@ fn found_with_sectors(image: &Image, logical_sector_bytes: u32) -> DeviceFacts {
     facts
 }
 
+/// Whether nothing is recognised on it, but that there is something.
+fn is_unknown(image: &Image) -> bool {
+    matches!(&found_on(image).contents[..], [one] if one.kind == SignatureKind::Unknown)
+}
+
 /// A device made of a few pieces, zeros between them.
 #[derive(Clone, Default)]
-struct Image {
+pub struct Image {
     size_bytes: u64,
     pieces: Vec<(u64, Vec<u8>)>,
 }
 
 impl Image {
-    fn new(size_bytes: u64) -> Self {
+    pub fn new(size_bytes: u64) -> Self {
         Self { size_bytes, pieces: Vec::new() }
     }
 
     /// The same with these bytes there.
-    fn with(mut self, offset_bytes: u64, bytes: impl Into<Vec<u8>>) -> Self {
+    pub fn with(mut self, offset_bytes: u64, bytes: impl Into<Vec<u8>>) -> Self {
         self.pieces.push((offset_bytes, bytes.into()));
         self
     }

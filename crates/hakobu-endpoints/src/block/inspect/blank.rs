@@ -1,0 +1,61 @@
+//! Whether a device holds anything at all where no mark tells what: an encrypted disk without a header, a database
+//! or an archive written straight to it.
+
+use super::medium::Medium;
+
+/// So much of the beginning and of the end is looked at.
+const EDGE_BYTES: u64 = 1 << 20;
+/// So many pieces between them, at even distances: on a disk with a head each costs a turn of it.
+const PIECES: u64 = 30;
+/// What is read of each.
+const PIECE_BYTES: u64 = 4096;
+
+/// Where the first byte was seen that differs from the one before it, among samples of the whole. A disk that was
+/// wiped holds one byte over and over, whichever it was, and is blank. `None` also if nothing can be read.
+pub fn first_content(medium: &dyn Medium) -> Option<u64> {
+    let size_bytes = medium.size_bytes();
+    let head = (0, EDGE_BYTES.min(size_bytes));
+    let tail = (size_bytes.saturating_sub(EDGE_BYTES), size_bytes.min(EDGE_BYTES));
+    let step = (size_bytes / (PIECES + 1)) & !(PIECE_BYTES - 1);
+    let between = (1..=PIECES).map(|number| (number * step, PIECE_BYTES.min(size_bytes)));
+    let mut buffer = vec![0; EDGE_BYTES as usize];
+    let mut blank = None;
+    for (offset_bytes, length_bytes) in [head].into_iter().chain(between).chain([tail]) {
+        let sample = &mut buffer[..length_bytes as usize];
+        if sample.is_empty() || !medium.read(offset_bytes, sample) {
+            continue;
+        }
+        let blank = *blank.get_or_insert(sample[0]);
+        if let Some(at) = sample.iter().position(|byte| *byte != blank) {
+            return Some(offset_bytes + at as u64);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Image;
+    use super::*;
+
+    const DISK: u64 = 64 << 20;
+
+    #[test]
+    fn one_byte_over_and_over_is_blank() {
+        for size_bytes in [0, 1, 511, 4096, EDGE_BYTES, EDGE_BYTES + 512, DISK] {
+            assert_eq!(first_content(&Image::new(size_bytes)), None, "{size_bytes}");
+            let wiped = Image::new(size_bytes).with(0, vec![0xff; size_bytes as usize]);
+            assert_eq!(first_content(&wiped), None, "{size_bytes}");
+        }
+    }
+
+    #[test]
+    fn content_is_seen_at_both_ends_and_between() {
+        let step = (DISK / (PIECES + 1)) & !(PIECE_BYTES - 1);
+        for at in [0, EDGE_BYTES - 1, step, 7 * step + 11, DISK - EDGE_BYTES, DISK - 1] {
+            let seen = first_content(&Image::new(DISK).with(at, [1]));
+            // At the very beginning it is the byte behind it that is another.
+            assert_eq!(seen, Some(at.max(1)), "{at}");
+        }
+    }
+}
