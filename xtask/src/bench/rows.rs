@@ -1,8 +1,9 @@
 //! What a table is made of: groups of commands that share their rounds, and the rows judged from them.
 //!
 //! A command line runs in `bash -o pipefail`, with the paths in its environment, so that what is published is what
-//! ran: `$SOURCE`, `$TARGET`, `$BYTES` (the size of the source), `$HOST` (ssh's name of the other end), `$ADDRESS`
-//! (its IP address) and `$PORT` (free there). Ciphers are named as ssh spells them.
+//! ran: `$SOURCE`, `$TARGET`, `$ID` (what the target's disk is known by), `$BYTES` (the size of the source), `$HOST`
+//! (ssh's name of the other end), `$ADDRESS` (its IP address) and `$PORT` (free there). Ciphers are named as ssh
+//! spells them.
 
 use super::judged::Judged;
 use super::sources::{MIB, Source};

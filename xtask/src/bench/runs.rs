@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use hakobu_endpoints::block::inspect::inspect_device;
 use hakobu_measure::process::Running;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
@@ -139,6 +140,9 @@ impl Process {
         let log = shop.tools().join(log);
         let file = File::create(&log)?;
         command.env("SOURCE", paths.source.path()).env("TARGET", paths.target.path());
+        if let Ok(facts) = inspect_device(paths.target.path()) {
+            command.env("ID", facts.identity.id);
+        }
         command.env("BYTES", paths.kind.bytes().to_string()).env("PORT", port.to_string());
         // A group of its own, so that all of a pipeline can be ended.
         command.stdout(Stdio::from(file.try_clone()?)).stderr(file).process_group(0);

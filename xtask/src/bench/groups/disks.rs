@@ -96,7 +96,7 @@ const DELTA: Group = Group {
     target: Target::Changed,
     travels: false,
     ways: &[
-        Way::ours("hakobu sync", "hakobu sync $SOURCE $HOST:$TARGET"),
+        Way::ours("hakobu sync", "hakobu sync --confirm $ID $SOURCE $HOST:$TARGET"),
         Way::new(
             "rsync",
             "rsync",
@@ -197,7 +197,7 @@ const OWN_DISK: Group = Group {
              --name=read --filename=$SOURCE --rw=read --name=write --filename=$TARGET --rw=write",
         )
         .discarding(),
-        Way::ours("hakobu", "hakobu copy $SOURCE $TARGET"),
+        Way::ours("hakobu", "hakobu copy --confirm $ID $SOURCE $TARGET"),
         Way::new("dd", "dd", "dd if=$SOURCE of=$TARGET bs=1M iflag=direct oflag=direct conv=fsync status=none"),
     ],
     rows: &[Row {
