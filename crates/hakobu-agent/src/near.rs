@@ -11,7 +11,7 @@ use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Extended;
-use hakobu_core::extent::PIECES_PER_CHUNK;
+use hakobu_core::extent::BLOCKS_PER_PIECE;
 use hakobu_core::listing::ENTRIES_MAX;
 use hakobu_proto::data::{self, kind};
 use hakobu_proto::listings::Assembler;
@@ -162,9 +162,17 @@ impl RemoteLane {
                 self.expect(ticket, None);
                 self.message(kind::BEGIN, request, &data::Begin { draft, begin })
             }
-            Operation::Sign { draft, extent } => {
+            Operation::Sign { draft, extent, blocks } => {
                 self.expect(ticket, None);
-                self.message(kind::SIGN, request, &data::Sign { draft, extent })
+                self.message(kind::SIGN, request, &data::Sign { draft, extent, blocks })
+            }
+            Operation::Patch { draft, extent, changed, buffer, value } => {
+                self.meta.clear();
+                data::encode(&data::Patch { draft, extent, changed, value }, &mut self.meta)?;
+                let connection = &mut self.connection;
+                let sent = send_checked(connection, kind::PATCH, 0, request, &self.meta, buffer.filled());
+                self.recycle(buffer);
+                sent
             }
             Operation::Zero { draft, extent, acknowledge } => {
                 if acknowledge {
@@ -426,10 +434,10 @@ impl Drop for RemoteLane {
     }
 }
 
-/// The values in a signature.
+/// The values in a signature: of pieces, or of the blocks of one.
 fn values(payload: &[u8]) -> Result<Vec<Digest>> {
     let (values, rest) = payload.as_chunks::<32>();
-    if !rest.is_empty() || values.len() as u64 > PIECES_PER_CHUNK {
+    if !rest.is_empty() || values.len() as u64 > BLOCKS_PER_PIECE {
         return Err(Error::new(ErrorKind::Protocol, "reading an answer", "a signature that is none"));
     }
     Ok(values.to_vec())

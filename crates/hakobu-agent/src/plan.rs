@@ -150,6 +150,7 @@ impl Planner<'_> {
         grant.may_make_devices |= request.allow.devices;
         grant.may_chown &= request.preserve.owner;
         grant.only_reads = request.mode == Mode::Compare;
+        grant.may_write_in_place = request.in_place && request.mode == Mode::Delta;
         grant.may_remove = request.removal != Removal::Leave;
         grant.places.iter_mut().for_each(|place| place.device.clone_from(&disk));
         let landed = match landing.root {
@@ -394,5 +395,6 @@ fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, truste
         only_reads: false,
         bytes_max: files_only
             .then(|| sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add)),
+        may_write_in_place: false,
     }
 }

@@ -69,6 +69,10 @@ pub struct CopyRequest {
     pub preserve: Preserve,
     /// Whether files of one size are equal only if their content is, whatever their times say.
     pub compare_content: bool,
+    /// Whether files of a tree that changed are written to where they lie.
+    pub in_place: bool,
+    /// Whether all of a file of a tree is sent when it changed.
+    pub whole_file: bool,
     /// Of which files the content is compared, where nothing is written; of all without.
     pub sample: Option<Sample>,
     /// Whether directories on other file systems are left empty.
@@ -116,6 +120,8 @@ impl Default for CopyRequest {
             filter: FilterRules::default(),
             preserve: Preserve::default(),
             compare_content: false,
+            in_place: false,
+            whole_file: false,
             sample: None,
             one_file_system: false,
             allow: Allow::default(),

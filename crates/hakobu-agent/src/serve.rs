@@ -74,6 +74,12 @@ impl Session {
         if frame.kind == kind::ZERO {
             return self.zero(frame);
         }
+        if frame.kind == kind::PATCH {
+            return match self.patch(frame) {
+                Ok(()) => Ok(()),
+                Err(error) => self.cut_off(frame, error),
+            };
+        }
         if frame.kind == kind::WRITE {
             return match sound_write(frame, self.connection.meta()) {
                 Ok(write) => self.write(frame, write),
@@ -111,8 +117,8 @@ impl Session {
                 Operation::Begin { draft, begin }
             }
             kind::SIGN => {
-                let data::Sign { draft, extent } = data::decode(meta)?;
-                Operation::Sign { draft, extent: sound_extent(extent)? }
+                let data::Sign { draft, extent, blocks } = data::decode(meta)?;
+                Operation::Sign { draft, extent: sound_extent(extent)?, blocks }
             }
             kind::COMPLETE => {
                 let data::Complete { draft, extent, value, kept } = data::decode(meta)?;
@@ -220,6 +226,21 @@ impl Session {
         self.answer(frame.request, result.map(|()| Outcome::Done))
     }
 
+    /// As a write of some blocks of a piece. An error is remembered by the draft.
+    fn patch(&mut self, frame: &Incoming) -> Result<()> {
+        let data::Patch { draft, extent, changed, value } = data::decode(self.connection.meta())?;
+        let extent = sound_extent(extent)?;
+        if frame.payload_bytes == 0 || frame.payload_bytes as u64 > PIECE_BYTES {
+            return Err(breach("blocks that are empty or too many"));
+        }
+        self.payload.clear();
+        read_checked(&mut self.connection, frame, &mut self.payload)?;
+        if let Ok(writer) = self.lane.draft_writer(draft) {
+            let _ = writer.patch(extent, changed, &self.payload, value);
+        }
+        Ok(())
+    }
+
     /// As a write whose content need not travel.
     fn zero(&mut self, frame: &Incoming) -> Result<()> {
         let decoded = data::decode::<data::Zero>(self.connection.meta());
@@ -312,7 +333,7 @@ impl Session {
     /// The peer broke the protocol: it learns why, if it asked for an answer, and loses the
     /// connection.
     fn cut_off(&mut self, frame: &Incoming, error: Error) -> Result<()> {
-        let may_be_silent = matches!(frame.kind, kind::WRITE | kind::ZERO);
+        let may_be_silent = matches!(frame.kind, kind::WRITE | kind::ZERO | kind::PATCH);
         if !may_be_silent || frame.flags & data::FLAG_ACKNOWLEDGE != 0 {
             self.answer_failure(frame.request, error.clone())?;
         }

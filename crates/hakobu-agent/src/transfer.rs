@@ -10,7 +10,7 @@ use hakobu_core::engine::Summary;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
-use hakobu_core::job::{Job, LANES_MAX};
+use hakobu_core::job::{Job, LANES_MAX, Mode, Update};
 use hakobu_core::location::SshHost;
 use hakobu_proto::control::{Cipher, Machine, PathBytes, Ran, RunHereRequest, RunRequest};
 
@@ -467,7 +467,33 @@ impl Attempt<'_, '_> {
             sample: self.request.sample,
             one_file_system: self.request.one_file_system,
             hard_links: self.request.preserve.hard_links,
+            update: self.update(parties.target.is_some()),
+            blocks: parties.target.is_some(),
         }
+    }
+
+    /// How files of trees are brought up to date.
+    fn update(&self, apart: bool) -> Update {
+        let request = self.request;
+        if request.mode != Mode::Delta {
+            return Update::Whole;
+        }
+        let (update, why) = match (request.in_place, request.whole_file) {
+            (true, _) => (Update::InPlace, "as asked"),
+            (_, true) => (Update::Whole, "as asked"),
+            _ if !apart => (Update::Whole, "nothing travels, and both sides would have to be read"),
+            _ if request.verify == Verify::Medium => {
+                (Update::Whole, "all of it is read back from the medium")
+            }
+            _ => (Update::Changes, "what is equal need not travel"),
+        };
+        let choice = match update {
+            Update::Whole => "all of it",
+            Update::Changes => "what differs",
+            Update::InPlace => "what differs, where it lies",
+        };
+        self.decided(format!("large files that changed: {choice}"), why.to_owned());
+        update
     }
 
     fn lanes(&self, parties: &mut Parties, has_disks: bool) -> u16 {

@@ -175,12 +175,20 @@ pub enum DraftKind {
     /// The standard output of the process that opened the target: it takes its bytes in order,
     /// from one lane.
     Stream,
+    /// A new file that takes over what is equal in the file of its name, and becomes visible in its place when it
+    /// is finished.
+    Update,
 }
 
 impl DraftKind {
     /// Whether content is there already, which can be compared and kept.
     pub fn is_there(self) -> bool {
-        matches!(self, Self::Device | Self::InPlace | Self::Compare)
+        matches!(self, Self::Device | Self::InPlace | Self::Compare | Self::Update)
+    }
+
+    /// Whether it is a file that nobody sees before it is finished.
+    pub fn is_new_file(self) -> bool {
+        matches!(self, Self::File | Self::Update)
     }
 }
 
@@ -441,13 +449,28 @@ pub enum Operation {
         /// What it is.
         begin: Begin,
     },
-    /// Tell the values of the pieces that the target has in this range of a draft: answered with
-    /// [`Outcome::Signed`]. Target.
+    /// Tell the values of what the target has in this range of a draft: answered with [`Outcome::Signed`]. A draft
+    /// that is made of another file has the content of that in the range afterwards. Target.
     Sign {
-        /// The draft, which is in place or only compared.
+        /// The draft, of which there is something already.
         draft: DraftId,
-        /// The range: at most a chunk.
+        /// The range: at most a chunk; for blocks one piece.
         extent: Extent,
+        /// The values of its blocks, as BLAKE3 has them, instead of those of its pieces.
+        blocks: bool,
+    },
+    /// Change some blocks of a piece that was signed. Answered only if it fails. Target.
+    Patch {
+        /// The draft.
+        draft: DraftId,
+        /// The piece.
+        extent: Extent,
+        /// The blocks: the lowest bit is the first one.
+        changed: u64,
+        /// Their bytes, one after another.
+        buffer: PieceBuffer,
+        /// The BLAKE3 value that the piece then has.
+        value: Digest,
     },
     /// Make a range of a draft read as zeros. Answered as [`Operation::Write`] is. Target.
     Zero {
@@ -575,7 +598,7 @@ pub enum Outcome {
     Numbers(Vec<Option<u32>>),
     /// The BLAKE3 of each entry, or why there is none.
     Digests(Vec<Result<Digest>>),
-    /// The values of the pieces in a range, in order ([`crate::digest::piece_value`]).
+    /// The values of the pieces in a range, in order ([`crate::digest::piece_value`]), or of the blocks.
     Signed(Vec<Digest>),
     /// Stored, applied or finished, except for these.
     Stored {

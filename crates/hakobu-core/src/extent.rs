@@ -4,6 +4,12 @@
 /// the file's BLAKE3; small enough to stay in a core's L2 cache between read, hash and encryption.
 pub const PIECE_BYTES: u64 = 256 * 1024;
 
+/// What is compared once more where pieces differ: the unit in which file systems and databases write.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// The blocks in a piece: as many as a mask of changed ones has bits.
+pub const BLOCKS_PER_PIECE: u64 = PIECE_BYTES / BLOCK_BYTES;
+
 /// The pieces in a chunk, the unit that lanes take from a file's shared counter.
 pub const PIECES_PER_CHUNK: u64 = 16;
 
@@ -38,6 +44,17 @@ impl Extent {
         (0..count).map(move |index| {
             let offset = self.offset + index * PIECE_BYTES;
             Extent { offset, length: PIECE_BYTES.min(self.end() - offset) }
+        })
+    }
+}
+
+impl Extent {
+    /// The blocks of this extent, in order; the last may be short.
+    pub fn blocks(self) -> impl Iterator<Item = Extent> {
+        let count = self.length.div_ceil(BLOCK_BYTES);
+        (0..count).map(move |index| {
+            let offset = self.offset + index * BLOCK_BYTES;
+            Extent { offset, length: BLOCK_BYTES.min(self.end() - offset) }
         })
     }
 }

@@ -24,6 +24,8 @@ pub struct Grant {
     pub only_reads: bool,
     /// The most bytes of content that may be written, if there is a limit.
     pub bytes_max: Option<u64>,
+    /// Whether files in granted trees may be changed where they lie, under all of their names.
+    pub may_write_in_place: bool,
 }
 
 /// One place that a grant opens.
@@ -55,6 +57,7 @@ impl Grant {
             may_remove: true,
             only_reads: false,
             bytes_max: None,
+            may_write_in_place: true,
         }
     }
 
@@ -143,6 +146,7 @@ mod tests {
             may_set_id: false,
             may_make_devices: false,
             may_remove: true,
+            may_write_in_place: true,
             only_reads: false,
             bytes_max: Some(10),
         }

@@ -61,6 +61,29 @@ pub enum Removal {
     Remove,
 }
 
+/// How a big file is brought up to date that the target has in another version, where trees are synchronised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Update {
+    /// All of it is sent.
+    #[default]
+    Whole,
+    /// What differs is sent, and becomes a new file with what the old one has.
+    Changes,
+    /// What differs is written into the file where it lies. That goes for files of every size.
+    InPlace,
+}
+
+impl Update {
+    /// What is written to.
+    pub fn draft_kind(self) -> DraftKind {
+        match self {
+            Update::Whole => DraftKind::File,
+            Update::Changes => DraftKind::Update,
+            Update::InPlace => DraftKind::InPlace,
+        }
+    }
+}
+
 /// A share of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
@@ -129,6 +152,10 @@ pub struct Job {
     pub one_file_system: bool,
     /// Whether names of one inode are names of one inode at the target as well.
     pub hard_links: bool,
+    /// How a file of a tree is brought up to date.
+    pub update: Update,
+    /// Whether pieces that differ are compared once more in blocks: that pays where the ends are apart.
+    pub blocks: bool,
 }
 
 /// The most lanes of one run.

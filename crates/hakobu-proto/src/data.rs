@@ -50,6 +50,9 @@ pub mod kind {
     pub const DIGEST: u8 = 15;
     /// Tell [`Numbers`](super::Numbers) of users and groups; payload: their names.
     pub const NUMBERS: u8 = 16;
+    /// [`Patch`](super::Patch) a piece that was signed; payload: the blocks that differ. Never answered: an error is
+    /// told by the next operation on the draft.
+    pub const PATCH: u8 = 17;
 
     /// It is done.
     pub const DONE: u8 = 64;
@@ -63,7 +66,7 @@ pub mod kind {
     pub const FAILED: u8 = 68;
     /// A draft has been begun that keeps a journal; payload: `Begun`.
     pub const BEGUN: u8 = 69;
-    /// The values of the pieces of a range; payload: 32 bytes each.
+    /// The values of the pieces or blocks of a range; payload: 32 bytes each.
     pub const SIGNED: u8 = 70;
     /// Digests; payload: for each name 32 bytes or an error.
     pub const DIGESTED: u8 = 71;
@@ -130,13 +133,28 @@ pub struct Zero {
     pub extent: Extent,
 }
 
-/// Asks for the values of the pieces in a range.
+/// Asks for the values of the pieces in a range, or of the blocks of one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sign {
     /// The draft.
     pub draft: DraftId,
     /// The range: at most a chunk, beginning at a multiple of the piece size.
     pub extent: Extent,
+    /// Whether the values of blocks are asked for.
+    pub blocks: bool,
+}
+
+/// Changes some blocks of a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Patch {
+    /// The draft.
+    pub draft: DraftId,
+    /// The piece.
+    pub extent: Extent,
+    /// A bit for each block, the lowest for the first.
+    pub changed: u64,
+    /// The BLAKE3 value that the piece then has.
+    pub value: Digest,
 }
 
 /// Says that a range is complete.

@@ -23,8 +23,8 @@ use hakobu_core::pack::{Content, Head, PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{Answer, Cipher, ConnectRequest, Listening, Request, ServeRequest, Way};
 use hakobu_proto::data::{
-    self, Abandon, Begin, ByteBuf, Complete, Digests, Finish, Hello, Inspect, Length, List, Sign, Stored,
-    Write, Zero,
+    self, Abandon, Begin, ByteBuf, Complete, Digests, Finish, Hello, Inspect, Length, List, Patch, Sign,
+    Stored, Write, Zero,
 };
 use hakobu_proto::frame::{HEADER_BYTES, Header, Opener, SEAL_BYTES, Seal, SealKey, Sealer};
 use hakobu_proto::listings::{self, Assembler};
@@ -170,7 +170,9 @@ fn messages_on_data_connections() {
     vectors.message("begin", &begin);
     vectors.message("zero", &Zero { draft: 1 << 48, extent: Extent { offset: 262_144, length: 4 << 20 } });
     let extent = Extent { offset: 4 << 20, length: 262_144 };
-    vectors.message("sign", &Sign { draft: 1 << 48, extent });
+    vectors.message("sign", &Sign { draft: 1 << 48, extent, blocks: false });
+    let patch = Patch { draft: 1 << 48, extent, changed: 0x8000_0000_0000_0005, value: [0xab; 32] };
+    vectors.message("patch", &patch);
     let complete = Complete { draft: 1 << 48, extent, value: Some([0xab; 32]), kept: true };
     vectors.message("complete", &complete);
     vectors.message("length", &Length { draft: 1 << 48, size_bytes: 4 << 20 });
@@ -271,6 +273,7 @@ fn control_messages() {
         may_remove: true,
         only_reads: false,
         bytes_max: Some(1 << 30),
+        may_write_in_place: false,
     };
     let serve = ServeRequest {
         job: [0x11; 16],

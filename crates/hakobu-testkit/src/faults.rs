@@ -70,6 +70,7 @@ impl OperationKind {
             Operation::Apply { .. } => Self::Apply,
             Operation::Barrier => Self::Barrier,
             Operation::Sign { .. } => Self::Sign,
+            Operation::Patch { .. } => Self::Write,
             Operation::Zero { .. } => Self::Zero,
             Operation::Complete { .. } => Self::Complete,
         }
@@ -366,6 +367,7 @@ impl State {
             }
             Operation::Write { draft, .. }
             | Operation::Sign { draft, .. }
+            | Operation::Patch { draft, .. }
             | Operation::Zero { draft, .. }
             | Operation::Complete { draft, .. }
             | Operation::Clone { draft, .. }

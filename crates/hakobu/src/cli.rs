@@ -527,6 +527,14 @@ pub struct CopyArguments {
         value_parser = PossibleValuesParser::new(["times", "digest"]))]
     pub compare: String,
 
+    /// Write what differs into files where they lie; links and room are kept, an interruption leaves a mixture
+    #[arg(long, help_heading = "What is sent", conflicts_with = "whole_file")]
+    pub in_place: bool,
+
+    /// Send all of a large file that changed, not only what differs
+    #[arg(long, help_heading = "What is sent")]
+    pub whole_file: bool,
+
     /// Compare the content of so many files only, 5%, and all names and attributes
     #[arg(long, value_name = "PERCENT", help_heading = "What is compared")]
     pub sample: Option<String>,
@@ -669,8 +677,17 @@ fn now_and_later(now: &[&'static str], later: &[&'static str]) -> Vec<PossibleVa
 }
 
 /// Options that make sense for `sync` only.
-pub const OF_SYNC: [&str; 7] =
-    ["passes", "until_under", "before_last_pass", "after_last_pass", "delete", "delete_during", "max_delete"];
+pub const OF_SYNC: [&str; 9] = [
+    "passes",
+    "until_under",
+    "before_last_pass",
+    "after_last_pass",
+    "delete",
+    "delete_during",
+    "max_delete",
+    "in_place",
+    "whole_file",
+];
 /// Options that make no sense where nothing is written.
 const OF_WRITING: [&str; 8] =
     ["confirm", "restart", "verify", "durable", "require", "on_read_error", "allow", "compare"];

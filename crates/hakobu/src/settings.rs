@@ -69,6 +69,7 @@ pub fn request(
     request.preserve.by_name = typed.by_name;
     request.one_file_system = typed.one_file_system;
     request.compare_content = typed.compare == "digest";
+    (request.in_place, request.whole_file) = (typed.in_place, typed.whole_file);
     request.sample = sample(typed, mode, &mut found);
     request.filter = filter(&typed.filter).unwrap_or_else(|errors| {
         found.errors.extend(errors);
@@ -393,6 +394,10 @@ fn when(text: &str) -> Option<Time> {
 /// What may be deleted; none where nothing ever is.
 fn deletion(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<Deletion> {
     if mode != Mode::Delta {
+        if typed.in_place || typed.whole_file {
+            let option = if typed.in_place { "--in-place" } else { "--whole-file" };
+            found.usage(option, "it says what hakobu sync does with files that changed");
+        }
         if typed.delete || typed.delete_during || typed.max_delete.is_some() {
             found.usage("--delete", "only hakobu sync deletes");
         }

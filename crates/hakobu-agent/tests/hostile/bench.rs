@@ -208,6 +208,7 @@ pub fn grant() -> Grant {
         places: vec![place("tree", true), place("name", false)],
         may_chown: false,
         may_set_id: false,
+        may_write_in_place: false,
         may_make_devices: false,
         may_remove: false,
         only_reads: false,

@@ -14,5 +14,6 @@ mod grants;
 mod lengths;
 mod links;
 mod order;
+mod patches;
 mod paths;
 mod strangers;

@@ -211,7 +211,8 @@ impl<'a> Join<'a> {
             return self.compare(source, index, action != Action::Leave);
         }
         match action {
-            Action::Create | Action::Replace => self.content(source, index, action == Action::Replace),
+            Action::Create => self.content(source, index, None),
+            Action::Replace => self.content(source, index, target),
             Action::SetAttributes => self.attributes(source, index, target),
             Action::Leave => {
                 self.counters.entries_unchanged.add(1);
@@ -277,8 +278,9 @@ impl<'a> Join<'a> {
         self.found.directories.push(DirectoryTask { node, target: state });
     }
 
-    /// Brings over a file or link.
-    fn content(&mut self, source: &Arc<Listing>, index: usize, replaces: bool) {
+    /// Brings over a file or link. `old` is what the target has in its place.
+    fn content(&mut self, source: &Arc<Listing>, index: usize, old: Option<&Metadata>) {
+        let replaces = old.is_some();
         let (name, metadata) = (source.name(index), source.metadata(index));
         let counter = if replaces { &self.counters.entries_updated } else { &self.counters.entries_created };
         if self.shared.setup.job.dry_run {
@@ -289,8 +291,13 @@ impl<'a> Join<'a> {
             }
             return;
         }
-        if self.is_large(metadata) {
-            return self.large(name, metadata, replaces, DraftKind::File);
+        if self.is_large(metadata) || self.is_patched(metadata, old) {
+            let resized = old.is_some_and(|old| old.size_bytes != metadata.size_bytes);
+            let file = self.large(name, metadata, replaces, self.written_as(metadata, old));
+            if let Some(file) = file.filter(|_| resized) {
+                file.changes();
+            }
+            return;
         }
         let bytes = metadata.size_bytes + name.len() as u64;
         if !self.picks.is_empty()
@@ -314,18 +321,42 @@ impl<'a> Join<'a> {
         }
     }
 
-    fn large(&mut self, name: &[u8], metadata: &Metadata, replaces: bool, kind: DraftKind) {
+    /// Whether it is written into the file that is there, whatever its size is.
+    fn is_patched(&self, metadata: &Metadata, old: Option<&Metadata>) -> bool {
+        self.written_as(metadata, old) == DraftKind::InPlace
+    }
+
+    /// What a file is written to.
+    fn written_as(&self, metadata: &Metadata, old: Option<&Metadata>) -> DraftKind {
+        let both_files = metadata.kind == Kind::File && old.is_some_and(|old| old.kind == Kind::File);
+        match both_files && metadata.size_bytes > 0 {
+            true => self.shared.setup.job.update.draft_kind(),
+            false => DraftKind::File,
+        }
+    }
+
+    /// Takes note of a file that travels by itself.
+    fn large(
+        &mut self,
+        name: &[u8],
+        metadata: &Metadata,
+        replaces: bool,
+        kind: DraftKind,
+    ) -> Option<&LargeFile> {
         let job = self.shared.setup.job;
         let paths = (self.below.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
         let (path, target) = match paths {
             (Ok(path), Ok(target)) => (path, target),
-            (Err(error), _) | (_, Err(error)) => return self.fail(name, error),
+            (Err(error), _) | (_, Err(error)) => {
+                self.fail(name, error);
+                return None;
+            }
         };
         let tolerant = job.skip_unreadable;
         let source = SourceFile { root: self.root, path, metadata: *metadata, tolerant };
         let draft = (self.next_draft)();
         let named = self.target_name.is_some();
-        let written = kind == DraftKind::File;
+        let written = !matches!(kind, DraftKind::Sink | DraftKind::Compare);
         let digest = if written { job.digest } else { kind == DraftKind::Sink };
         let how = How { kind, replaces, named: named && written, digest };
         self.node.hold(1);
@@ -333,6 +364,7 @@ impl<'a> Join<'a> {
             self.node.touch();
         }
         self.found.files.push(Arc::new(LargeFile::new(self.node.clone(), source, target, draft, how)));
+        self.found.files.last().map(|file| &**file)
     }
 
     /// Counts the room that a file will take, less that of the one it replaces.

@@ -7,11 +7,17 @@ use super::node::Node;
 use crate::digest::{Digest, Forest};
 use crate::endpoint::{Begun, DraftId, DraftKind, SourceFile};
 use crate::error::{Error, ErrorKind, Result};
-use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, UNKNOWN_BYTES, chunk, chunk_count};
+use crate::extent::{
+    BLOCKS_PER_PIECE, CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES, chunk, chunk_count,
+};
 use crate::path::EntryPath;
 
 /// Files of at most so many chunks are moved by one lane without waiting for any answer.
 pub(super) const SINGLE_LANE_CHUNKS: u64 = 2;
+/// So many blocks of a file are compared before it is decided whether that pays.
+const BLOCKS_TRIED: u64 = 16 * BLOCKS_PER_PIECE;
+/// So many pieces of a file, 64 MiB, are compared before it is decided whether that pays.
+const PIECES_TRIED: u64 = 16 * PIECES_PER_CHUNK;
 /// A value of the counter from which on no chunk is left, far from overflow.
 const NO_CHUNK: u64 = u64::MAX / 2;
 
@@ -45,6 +51,10 @@ pub(super) struct LargeFile {
     failed: AtomicBool,
     of_no_use: AtomicBool,
     changed: AtomicBool,
+    /// Of pieces that differ: how many blocks were compared, and how many of them differ.
+    blocks: [AtomicU64; 2],
+    /// Of all pieces that were compared: how many, and how many were equal.
+    pieces: [AtomicU64; 2],
     forest: Mutex<Option<Forest>>,
 }
 
@@ -99,6 +109,8 @@ impl LargeFile {
             failed: AtomicBool::new(false),
             of_no_use: AtomicBool::new(false),
             changed: AtomicBool::new(false),
+            blocks: Default::default(),
+            pieces: Default::default(),
             forest: Mutex::new(forest),
         }
     }
@@ -224,6 +236,34 @@ impl LargeFile {
     /// Whether what was in place at the target was not the same.
     pub fn has_changed(&self) -> bool {
         self.changed.load(Ordering::Acquire)
+    }
+
+    /// So many pieces were compared, and so many of them are equal.
+    pub fn compared(&self, pieces: u64, equal: u64) {
+        self.pieces[0].fetch_add(pieces, Ordering::Relaxed);
+        self.pieces[1].fetch_add(equal, Ordering::Relaxed);
+    }
+
+    /// So many blocks of a piece that differs were compared, and so many of them differ.
+    pub fn compared_blocks(&self, blocks: u64, differ: u64) {
+        self.blocks[0].fetch_add(blocks, Ordering::Relaxed);
+        self.blocks[1].fetch_add(differ, Ordering::Relaxed);
+    }
+
+    /// Whether it pays to compare the blocks of pieces that differ: not where most of them differ as well.
+    pub fn blocks_pay(&self) -> bool {
+        let [compared, differ] = [0, 1].map(|index: usize| self.blocks[index].load(Ordering::Relaxed));
+        compared < BLOCKS_TRIED || differ * 4 <= compared * 3
+    }
+
+    /// Whether it pays to compare: not where next to nothing was found to be equal. Of what lies at its place nobody
+    /// else sees anything, so that only there is a choice.
+    pub fn comparing_pays(&self) -> bool {
+        let [compared, equal] = [0, 1].map(|index: usize| self.pieces[index].load(Ordering::Relaxed));
+        self.kind != DraftKind::Update
+            || compared < PIECES_TRIED
+            || equal > compared / 16
+            || self.blocks_pay()
     }
 
     /// No digest of the whole can be had.

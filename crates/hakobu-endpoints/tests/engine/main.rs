@@ -16,4 +16,5 @@ mod remote;
 mod removal;
 mod resume;
 mod tree;
+mod updates;
 mod view;

@@ -29,6 +29,7 @@ fn grant(place: &str, tree: bool) -> Grant {
         places,
         may_chown: false,
         may_set_id: false,
+        may_write_in_place: false,
         may_make_devices: false,
         may_remove: false,
         only_reads: false,

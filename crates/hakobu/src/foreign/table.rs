@@ -72,10 +72,9 @@ const POLICY: Foreign =
     flag("not in this version: what differs in size or time is brought up to date", Fix::None);
 const INTERACTIVE: Foreign =
     flag("nothing is asked; -n lists what would be done (for an ssh key: --ssh 'ssh -i FILE')", Fix::None);
-const IN_PLACE: Foreign = flag(
-    "not in this version for trees: a file that changed is replaced when its new version is complete; a single file or disk under sync is always changed in place",
-    Fix::None,
-);
+const IN_PLACE: Foreign = flag("it is spelled --in-place, and is for sync", Fix::Write("--in-place"));
+const DELTA: Foreign =
+    flag("not needed: under sync only what differs in a large file is sent to another machine", Fix::Drop);
 const ACCOUNTS: Foreign = valued(
     "owners are kept by number, or by name with --by-name; --preserve no-owner leaves them out; other mappings are not in this version",
     Fix::None,
@@ -188,7 +187,9 @@ pub fn find_long(verb: &str, name: &str) -> Option<Foreign> {
         "--update" | "--existing" | "--ignore-existing" | "--size-only" | "--ignore-times"
         | "--no-clobber" => POLICY,
         "--whole-file" | "--reflink" | "--inc-recursive" | "--no-inc-recursive" => WHOLE,
-        "--no-whole-file" | "--inplace" | "--fuzzy" => IN_PLACE,
+        "--inplace" => IN_PLACE,
+        "--no-whole-file" => DELTA,
+        "--fuzzy" => POLICY,
         "--chown" | "--usermap" | "--groupmap" => ACCOUNTS,
         "--chmod" => valued("modes are kept as they are", Fix::None),
         "--no-perms" | "--no-times" | "--omit-dir-times" | "--omit-link-times" => UNLESS,

@@ -94,6 +94,8 @@ fn sync_knows_when_rsync_deletes() {
         ("-a --delete-after d/ h:/b", "--delete d/ h:/b"),
         ("-aHAX --numeric-ids --del --force d/ h:/b", "--delete d/ h:/b"),
         ("-a --delete-before d/ h:/b", "--delete-during d/ h:/b"),
+        ("-a --inplace d/ h:/b", "--in-place d/ h:/b"),
+        ("-a --no-whole-file d/ h:/b", "d/ h:/b"),
         ("-a --delete --fsync d/ h:/b", "--delete d/ h:/b"),
     ] {
         let said = lines_of("sync", line);
@@ -102,7 +104,6 @@ fn sync_knows_when_rsync_deletes() {
     for (line, words) in [
         ("-a --delete --delete-excluded d/ h:/b", "never removed"),
         ("-a --remove-source-files d/ h:/b", "at the source"),
-        ("-a --inplace d/ h:/b", "in place"),
         ("-a --chown www:www d/ h:/b", "--by-name"),
         ("-a --link-dest=../monday d/ h:/b", "cp -al"),
     ] {

@@ -25,3 +25,4 @@ mod refusals;
 mod streams;
 mod sync;
 mod sync_kills;
+mod updates;

@@ -42,7 +42,8 @@ impl Join<'_> {
         let (name, metadata) = (source.name(index), source.metadata(index));
         if metadata.kind == Kind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX {
             let kind = if self.hashes() { DraftKind::Sink } else { DraftKind::Compare };
-            return self.large(name, metadata, differs, kind);
+            self.large(name, metadata, differs, kind);
+            return;
         }
         let bytes = metadata.size_bytes + name.len() as u64;
         let full = self.compared_bytes + bytes > PACK_BYTES_TARGET as u64

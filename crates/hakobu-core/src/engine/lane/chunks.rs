@@ -1,5 +1,6 @@
 //! Chunks of big files: read, hashed, and handed to the target. Zeros never travel.
 
+use super::delta::Compared;
 use super::*;
 use crate::zeros::{ZEROS, is_zero};
 
@@ -54,8 +55,8 @@ impl Worker<'_> {
     /// Moves chunks until none is left for this lane.
     pub(super) fn move_chunks(&mut self, file: &Arc<LargeFile>) -> Result<()> {
         let compares = self.shared.setup.job.mode != Mode::Copy || file.kind == DraftKind::Compare;
-        if compares && file.kind.is_there() {
-            return self.delta(file);
+        if compares && file.kind.is_there() && self.delta(file)? == Compared::All {
+            return Ok(());
         }
         while let Some(extent) = self.next_chunk(file)? {
             if let Err(error) = self.chunk(file, extent, None) {

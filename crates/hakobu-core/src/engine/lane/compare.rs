@@ -184,8 +184,10 @@ impl Worker<'_> {
                 let source =
                     SourceFile { root: *root, path: path.clone(), metadata: *metadata, tolerant: *tolerant };
                 let draft = draft_numbers(&mut self.next_draft)();
-                let how = How { kind: DraftKind::File, replaces: true, named: false, digest: job.digest };
+                let kind = job.update.draft_kind();
+                let how = How { kind, replaces: true, named: false, digest: job.digest };
                 let again = LargeFile::new(node.clone(), source, file.target.clone(), draft, how);
+                again.changes();
                 node.hold(1);
                 node.touch();
                 self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(again)]);

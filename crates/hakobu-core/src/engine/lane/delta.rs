@@ -1,41 +1,94 @@
 //! Comparing what is in place with the source, chunk by chunk: both sides hash the same ranges at
 //! the same time, and what differs goes out of the buffer that was just read.
+//!
+//! Where the ends are apart, a piece that differs is compared once more in blocks, so that a database that writes
+//! pages of a few KiB does not cost a piece for each. Its bytes are held until the answer is there, while the lane
+//! goes on with the next chunks.
 
-use super::chunks::{Chunk, UNREADABLE, Values};
+use super::chunks::{Chunk, Piece, UNREADABLE, Values};
 use super::*;
 use crate::event::{Difference, Different};
+use crate::extent::BLOCK_BYTES;
 use crate::zeros::is_zero;
 
 /// So many chunks are asked for ahead, so that the target hashes while this side does: enough for
 /// a long way, and no more than the target's lane can hold as answers.
 const SIGNS_AHEAD: usize = 16;
+/// So many pieces of a lane are held until it is known which of their blocks differ: 8 MiB.
+const HELD_MAX: usize = 32;
+
+/// How far comparing went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compared {
+    /// Until no chunk was left for this lane.
+    All,
+    /// Until it did not pay any more: what is left is sent as it is.
+    Some,
+}
+
+/// A chunk of which all but these pieces has been dealt with.
+struct Held {
+    extent: Extent,
+    values: Values,
+    written_bytes: u64,
+    unreadable: bool,
+    pieces: Vec<HeldPiece>,
+}
+
+/// A piece that differs, while the target is asked in which blocks.
+struct HeldPiece {
+    ticket: Ticket,
+    extent: Extent,
+    buffer: PieceBuffer,
+    value: Digest,
+}
 
 impl Worker<'_> {
     /// Compares chunks until none is left for this lane.
-    pub(super) fn delta(&mut self, file: &Arc<LargeFile>) -> Result<()> {
-        let mut ahead = VecDeque::new();
+    pub(super) fn delta(&mut self, file: &Arc<LargeFile>) -> Result<Compared> {
+        let (mut ahead, mut held) = (VecDeque::new(), VecDeque::new());
+        let mut result = Compared::All;
         loop {
-            while ahead.len() < SIGNS_AHEAD
-                && let Some(extent) = file.take_chunk()
-            {
-                let sign = Operation::Sign { draft: file.draft, extent };
+            while ahead.len() < SIGNS_AHEAD {
+                if !file.comparing_pays() {
+                    result = Compared::Some;
+                    break;
+                }
+                let Some(extent) = file.take_chunk() else { break };
+                let sign = Operation::Sign { draft: file.draft, extent, blocks: false };
                 ahead.push_back((extent, self.submit(sign, Pending::Signed)?));
             }
-            let Some((extent, ticket)) = ahead.pop_front() else { return Ok(()) };
-            let Some(theirs) = self.signature(ticket)? else { return Ok(()) };
+            let Some((extent, ticket)) = ahead.pop_front() else { break };
+            let Some(theirs) = self.signature(ticket)? else { return Ok(Compared::All) };
             let compared = match theirs {
-                _ if file.has_failed() => Err(Error::new(ErrorKind::Cancelled, "comparing", "it failed")),
-                Ok(theirs) => self.compare(file, extent, &theirs).map_err(at_source),
+                _ if file.has_failed() => Err(given_up()),
+                Ok(theirs) => self.compare(file, extent, &theirs, &mut held).map_err(at_source),
                 Err(error) => Err(at_target(error, &file.target)),
             };
-            match compared {
-                Ok(()) => {}
-                Err(error) if error.is_fatal() && !file.has_failed() => return Err(error),
-                Err(error) => self.fail_file(file, error, 1)?,
+            self.unless_fatal(file, compared)?;
+            while held.iter().map(|chunk| chunk.pieces.len()).sum::<usize>() > HELD_MAX {
+                if !self.settle_first(file, &mut held)? {
+                    return Ok(Compared::All);
+                }
             }
             if !self.go_on()? {
-                return Ok(());
+                return Ok(Compared::All);
             }
+        }
+        while !held.is_empty() {
+            if !self.settle_first(file, &mut held)? {
+                return Ok(Compared::All);
+            }
+        }
+        Ok(result)
+    }
+
+    /// A chunk that cannot be moved fails its file, and nothing else.
+    fn unless_fatal(&mut self, file: &Arc<LargeFile>, done: Result<()>) -> Result<()> {
+        match done {
+            Ok(()) => Ok(()),
+            Err(error) if error.is_fatal() && !file.has_failed() => Err(error),
+            Err(error) => self.fail_file(file, error, 1),
         }
     }
 
@@ -52,14 +105,21 @@ impl Worker<'_> {
         }
     }
 
-    fn compare(&mut self, file: &Arc<LargeFile>, extent: Extent, theirs: &[Digest]) -> Result<()> {
+    fn compare(
+        &mut self,
+        file: &Arc<LargeFile>,
+        extent: Extent,
+        theirs: &[Digest],
+        held: &mut VecDeque<Held>,
+    ) -> Result<()> {
         if theirs.len() as u64 != extent.length.div_ceil(PIECE_BYTES) {
             return Err(unexpected());
         }
         self.counters.target_read_bytes.add(extent.length);
         let only_compare = file.kind == DraftKind::Compare;
-        let (mut values, mut unreadable) = (Values::new(), false);
+        let (mut values, mut unreadable, mut equal) = (Values::new(), false, 0);
         let mut chunk = Chunk { file, extent, written_bytes: 0, attempt: 0, completes: true };
+        let mut pieces = Vec::new();
         for (piece, theirs) in extent.pieces().zip(theirs) {
             let (content, end) = self.read_piece(file, piece)?;
             unreadable |= end == UNREADABLE;
@@ -68,6 +128,7 @@ impl Worker<'_> {
             values.push(value);
             if value == *theirs {
                 self.recycle(content);
+                equal += 1;
                 continue;
             }
             file.changes();
@@ -76,39 +137,141 @@ impl Worker<'_> {
                 self.differs(file, piece);
                 continue;
             }
-            self.send_changed(&mut chunk, piece, content, value)?;
+            match content {
+                Piece::Bytes(buffer) if !is_zero(buffer.filled()) => {
+                    if self.shared.setup.job.blocks && file.blocks_pay() {
+                        let sign = Operation::Sign { draft: file.draft, extent: piece, blocks: true };
+                        let ticket = self.submit(sign, Pending::Signed)?;
+                        pieces.push(HeldPiece { ticket, extent: piece, buffer, value });
+                    } else {
+                        self.send_whole(&mut chunk, piece, buffer, value)?;
+                    }
+                }
+                content => {
+                    self.recycle(content);
+                    self.zero(&chunk, piece, false)?;
+                }
+            }
         }
         file.add_values(extent.offset, values.all());
+        file.compared(theirs.len() as u64, equal);
         if only_compare {
             self.counters.bytes_kept.add(extent.length);
             let progress = file.count_done(1);
             return self.end_file(file.clone(), progress);
         }
-        self.complete(&chunk, &values, unreadable)
+        if pieces.is_empty() {
+            return self.complete(&chunk, &values, unreadable);
+        }
+        held.push_back(Held { extent, values, written_bytes: chunk.written_bytes, unreadable, pieces });
+        Ok(())
     }
 
-    fn send_changed(
+    fn send_whole(
         &mut self,
         chunk: &mut Chunk<'_>,
         piece: Extent,
-        content: super::chunks::Piece,
+        buffer: PieceBuffer,
         value: Digest,
     ) -> Result<()> {
-        match content {
-            super::chunks::Piece::Bytes(buffer) if !is_zero(buffer.filled()) => {
-                let crc = if self.wants.0 { crc64(buffer.filled()) } else { 0 };
-                chunk.written_bytes += piece.length;
-                self.write(chunk, piece, buffer, Check { crc, value: Some(value) }, false)
+        let crc = if self.wants.0 { crc64(buffer.filled()) } else { 0 };
+        chunk.written_bytes += piece.length;
+        self.write(chunk, piece, buffer, Check { crc, value: Some(value) }, false)
+    }
+
+    /// Sends what differs of the first chunk that is held. `false`: the run was stopped.
+    fn settle_first(&mut self, file: &Arc<LargeFile>, held: &mut VecDeque<Held>) -> Result<bool> {
+        let Some(Held { extent, values, written_bytes, unreadable, pieces }) = held.pop_front() else {
+            return Ok(true);
+        };
+        let mut chunk = Chunk { file, extent, written_bytes, attempt: 0, completes: true };
+        let mut done = Ok(());
+        for piece in pieces {
+            let Some(theirs) = self.signature(piece.ticket)? else { return Ok(false) };
+            if file.has_failed() || done.is_err() {
+                self.target.recycle(piece.buffer);
+                continue;
             }
-            content => {
-                self.recycle(content);
-                self.zero(chunk, piece, false)
+            done = match theirs {
+                Ok(theirs) => self.send_blocks(&mut chunk, piece, &theirs),
+                Err(error) => {
+                    self.target.recycle(piece.buffer);
+                    Err(at_target(error, &file.target))
+                }
+            };
+        }
+        if file.has_failed() && done.is_ok() {
+            done = Err(given_up());
+        }
+        let done = done.and_then(|()| self.complete(&chunk, &values, unreadable));
+        self.unless_fatal(file, done)?;
+        Ok(true)
+    }
+
+    /// Sends the blocks of a piece that differ; all of it where that is most of them.
+    fn send_blocks(&mut self, chunk: &mut Chunk<'_>, piece: HeldPiece, theirs: &[Digest]) -> Result<()> {
+        let HeldPiece { extent, mut buffer, value, .. } = piece;
+        let blocks = extent.length.div_ceil(BLOCK_BYTES);
+        if theirs.len() as u64 != blocks {
+            return Err(unexpected());
+        }
+        let mut changed = 0u64;
+        for (index, (block, theirs)) in buffer.filled().chunks(BLOCK_BYTES as usize).zip(theirs).enumerate() {
+            if blake3::hash(block).as_bytes() != theirs {
+                changed |= 1 << index;
             }
         }
+        self.leave(Stage::Hash);
+        let differ = u64::from(changed.count_ones());
+        chunk.file.compared_blocks(blocks, differ);
+        // None: both are of the same blocks and of another length.
+        if differ == 0 || differ * 4 > blocks * 3 {
+            return self.send_whole(chunk, extent, buffer, value);
+        }
+        let length = gather(&mut buffer, changed);
+        chunk.written_bytes += length as u64;
+        let patch = Operation::Patch { draft: chunk.file.draft, extent, changed, buffer, value };
+        self.submit(patch, Pending::Ignored).map(drop)
     }
 
     pub(super) fn differs(&self, file: &LargeFile, piece: Extent) {
         let path = file.target.as_bytes().to_vec();
         self.shared.difference(Difference { path, what: Different::Range(piece) });
+    }
+}
+
+fn given_up() -> Error {
+    Error::new(ErrorKind::Cancelled, "comparing", "it failed")
+}
+
+/// Moves the changed blocks of a piece together. How many bytes they have.
+fn gather(buffer: &mut PieceBuffer, changed: u64) -> usize {
+    let (block, filled) = (BLOCK_BYTES as usize, buffer.filled().len());
+    let mut length = 0;
+    for (index, begin) in (0..filled).step_by(block).enumerate() {
+        if changed & 1 << index != 0 {
+            let end = (begin + block).min(filled);
+            buffer.room().copy_within(begin..end, length);
+            length += end - begin;
+        }
+    }
+    buffer.set_filled(length);
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_blocks_are_moved_together() {
+        let mut buffer = PieceBuffer::new();
+        let block = BLOCK_BYTES as usize;
+        buffer.room()[..3 * block].chunks_mut(block).zip(1..).for_each(|(block, byte)| block.fill(byte));
+        // The last one is short.
+        buffer.set_filled(3 * block - 100);
+        assert_eq!(gather(&mut buffer, 0b101), 2 * block - 100);
+        assert!(buffer.filled()[..block].iter().all(|byte| *byte == 1));
+        assert!(buffer.filled()[block..].iter().all(|byte| *byte == 3));
     }
 }

@@ -184,7 +184,7 @@ impl Worker<'_> {
                 .map(drop),
             Progress::Finish => {
                 // Other places than files keep no attributes, so none are lost.
-                let takes = matches!(file.kind, DraftKind::File | DraftKind::InPlace)
+                let takes = (file.kind.is_new_file() || file.kind == DraftKind::InPlace)
                     && file.source.metadata.kind == Kind::File;
                 let ask = if takes { self.shared.ask } else { ExtendedAsk::default() };
                 let extended = match self.ask_source(Operation::Confirm { file: file.source.clone(), ask }) {
@@ -234,9 +234,11 @@ impl Worker<'_> {
             Mode::Compare if file.has_changed() => Some(&self.counters.entries_different),
             Mode::Compare | Mode::Digest(_) => Some(&self.counters.entries_unchanged),
             Mode::Copy | Mode::Delta if !file.replaces => Some(&self.counters.entries_created),
-            Mode::Delta if file.kind.is_there() && !file.has_changed() => {
-                Some(&self.counters.entries_unchanged)
-            }
+            Mode::Delta if file.kind.is_there() && !file.has_changed() => match file.named {
+                true => Some(&self.counters.entries_unchanged),
+                // Its time was another one.
+                false => Some(&self.counters.entries_attributes_only),
+            },
             Mode::Copy | Mode::Delta => Some(&self.counters.entries_updated),
         };
         if let Some(counter) = counter {

@@ -41,6 +41,10 @@ pub struct Draft {
     pub(super) file: OwnedFd,
     /// The same past the page cache, where large steps pay: a device.
     pub(super) direct: Option<OwnedFd>,
+    /// The file of which it takes over what is equal, where it cannot share its blocks.
+    pub(super) old: Option<OwnedFd>,
+    /// Whether an earlier run has begun it.
+    pub(super) goes_on: bool,
     /// Which disk it is, if it is one.
     pub(super) disk: Option<DeviceIdentity>,
     pub(super) owner: Owner,
@@ -91,6 +95,8 @@ impl Draft {
             pending: AtomicBool::new(false),
             file,
             direct: None,
+            old: None,
+            goes_on: false,
             disk: None,
             owner,
             size_bytes: AtomicU64::new(size_bytes),

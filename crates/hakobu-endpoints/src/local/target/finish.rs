@@ -26,7 +26,7 @@ impl Draft {
         lost: &mut Lost,
     ) -> Result<()> {
         let done = self.check().and_then(|()| self.check_complete()).and_then(|()| match self.kind {
-            DraftKind::File => self.publish(shared, (attributes, extended), lost),
+            DraftKind::File | DraftKind::Update => self.publish(shared, (attributes, extended), lost),
             DraftKind::InPlace => self.settle(shared, (attributes, extended), lost),
             DraftKind::Device => self.release(shared),
             DraftKind::Sink | DraftKind::Compare | DraftKind::Stream => Ok(()),

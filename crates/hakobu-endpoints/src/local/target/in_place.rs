@@ -9,7 +9,8 @@ use hakobu_core::Result;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Begun, DraftKind};
 use hakobu_core::extent::{CHUNK_BYTES, Extent};
-use hakobu_core::zeros::ZEROS;
+use hakobu_core::zeros::{ZEROS, is_zero};
+use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
 use rustix::io::{Errno, preadv, pwrite, retry_on_intr};
 
@@ -79,7 +80,17 @@ impl Draft {
         length: usize,
         buffer: &'a mut AlignedBuffer,
     ) -> Result<&'a [u8]> {
-        let file = self.direct.as_ref().unwrap_or(&self.file);
+        self.read_from(self.direct.as_ref().unwrap_or(&self.file), offset, length, buffer)
+    }
+
+    /// The same of another file.
+    pub(crate) fn read_from<'a>(
+        &self,
+        file: &OwnedFd,
+        offset: u64,
+        length: usize,
+        buffer: &'a mut AlignedBuffer,
+    ) -> Result<&'a [u8]> {
         let asked = length.next_multiple_of(ALIGNMENT).min(buffer.bytes().len());
         let mut filled = 0;
         while filled < asked {
@@ -114,7 +125,7 @@ impl Draft {
         let done = match self.kind {
             DraftKind::Sink => Ok(()),
             DraftKind::Stream => self.zeros_in_order(extent),
-            DraftKind::File if !self.stale.load(Ordering::Acquire) => Ok(()),
+            DraftKind::File | DraftKind::Update if !self.stale.load(Ordering::Acquire) => Ok(()),
             _ => self.punch(extent),
         };
         self.wrote(extent.length, done)
@@ -150,9 +161,37 @@ impl Draft {
         Ok(())
     }
 
+    /// The file of which this draft takes over what is equal, unless it shares its blocks already.
+    pub(crate) fn old(&self) -> Option<&OwnedFd> {
+        self.old.as_ref()
+    }
+
+    /// Puts what the old file has there into the draft, where it can be kept or overwritten.
+    pub(crate) fn take_over(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let end = offset + bytes.len() as u64;
+        let mut progress = self.progress();
+        if !progress.taken.take(offset, end) || !progress.taken.give_back(offset, end) {
+            return Err(refusal("a range that was written before").at(&self.path));
+        }
+        drop(progress);
+        let done = match is_zero(bytes) {
+            // Nothing was there before, unless an earlier run has left it.
+            true if !self.goes_on => Ok(()),
+            _ => self.write(offset, &[bytes]),
+        };
+        done.map_err(|errno| {
+            let error = fault("writing", errno).at(&self.path);
+            self.fail(error.clone());
+            error
+        })
+    }
+
     /// Whether it gets its length when it is finished, so that zeros at its end are not there yet.
     pub(crate) fn grows_in_the_end(&self) -> bool {
-        matches!(self.kind, DraftKind::File | DraftKind::InPlace)
+        self.kind.is_new_file() || self.kind == DraftKind::InPlace
     }
 
     /// Counts all of a range as done: what was not written is kept, where that may be.

@@ -90,8 +90,21 @@ impl Work for TargetWork {
                 }
                 zeroed.map(|()| Outcome::Done)
             }
-            Operation::Sign { draft, extent } => {
-                self.draft_writer(draft).and_then(|writer| writer.sign(extent)).map(Outcome::Signed)
+            Operation::Sign { draft, extent, blocks } => {
+                let sign = |writer: &mut DraftWriter| match blocks {
+                    true => writer.sign_blocks(extent),
+                    false => writer.sign(extent),
+                };
+                self.draft_writer(draft).and_then(sign).map(Outcome::Signed)
+            }
+            Operation::Patch { draft, extent, changed, buffer, value } => {
+                let writer = self.draft_writer(draft);
+                let patched = writer.and_then(|writer| writer.patch(extent, changed, buffer.filled(), value));
+                self.buffers.return_piece(buffer);
+                match patched {
+                    Ok(()) => return None,
+                    Err(error) => Err(error),
+                }
             }
             Operation::Complete { draft, extent, value, kept } => self
                 .draft_writer(draft)
@@ -218,6 +231,13 @@ impl TargetWork {
         let Begin { path, size_bytes, .. } = begin;
         let size_bytes = *size_bytes;
         shared.grant.check_write(path)?;
+        if begin.kind == DraftKind::InPlace
+            && shared.grant.is_in_tree(path)
+            && !shared.grant.may_write_in_place
+        {
+            let words = "the job does not allow to write to files where they lie";
+            return Err(Error::new(ErrorKind::BeyondGrant, "beginning a draft", words).at(path));
+        }
         let Some((parent, name)) = path.split_last() else {
             return Err(Error::new(
                 ErrorKind::Conflict,

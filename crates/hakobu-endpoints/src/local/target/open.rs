@@ -13,8 +13,8 @@ use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, fstatfs, fstatvfs, major, minor,
-    openat,
+    FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, fstatfs, fstatvfs, ioctl_ficlone,
+    major, minor, openat,
 };
 use rustix::io::Errno;
 
@@ -49,7 +49,9 @@ impl Draft {
         outstanding_bytes: u64,
     ) -> Result<Self> {
         let mut draft = match begin.kind {
-            DraftKind::File => Self::file(shared, directory, name, begin, outstanding_bytes)?,
+            DraftKind::File | DraftKind::Update => {
+                Self::file(shared, directory, name, begin, outstanding_bytes)?
+            }
             DraftKind::Sink => Self::sink(directory, name, begin)?,
             DraftKind::Device => Self::device(shared, directory, name, begin)?,
             DraftKind::InPlace => Self::in_place(directory, name, begin)?,
@@ -60,7 +62,7 @@ impl Draft {
             begin.verify_medium && !matches!(draft.kind, DraftKind::Sink | DraftKind::Stream);
         if draft.verify_medium && draft.direct.is_none() {
             // The file is read back through this one as well.
-            draft.direct = open_direct(&draft.file, OFlags::RDWR).filter(|_| draft.kind != DraftKind::File);
+            draft.direct = open_direct(&draft.file, OFlags::RDWR).filter(|_| !draft.kind.is_new_file());
         }
         Ok(draft)
     }
@@ -85,6 +87,7 @@ impl Draft {
             }
             _ => {}
         }
+        let old = (begin.kind == DraftKind::Update).then(|| open_old(directory, name)).flatten();
         let draft_name = shared.draft_name(0, &directory.path, name);
         let journal_name = shared.draft_name(JOURNAL, &directory.path, name);
         if let Some(version) = begin.version {
@@ -102,13 +105,15 @@ impl Draft {
                 if draft.go_on(&directory.fd, journal_name, &subject, begin)? {
                     draft.pending.store(true, Ordering::Release);
                     draft.stale.store(true, Ordering::Release);
+                    draft.goes_on = true;
+                    draft.old = old;
                     return Ok(draft);
                 }
             }
         }
         remove(&directory.fd, journal_name);
-        // How much of a file with holes is data cannot be known beforehand.
-        if !begin.sparse {
+        // How much of a file with holes is data cannot be known beforehand, nor how much can be shared.
+        if !begin.sparse && old.is_none() {
             check_room(directory, begin.size_bytes, outstanding_bytes)?;
         }
         let file = create_draft(directory.fd.as_fd(), &draft_name)?;
@@ -118,12 +123,31 @@ impl Draft {
             Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
         draft.draft_name = Some(draft_name);
         draft.pending.store(true, Ordering::Release);
-        draft.allocated = !begin.sparse && draft.preallocate()?;
+        if let Some(old) = old
+            && !draft.shares(&old)?
+        {
+            if !begin.sparse {
+                check_room(directory, begin.size_bytes, outstanding_bytes)?;
+            }
+            draft.old = Some(old);
+        }
+        let shares = begin.kind == DraftKind::Update && draft.old.is_none();
+        draft.allocated = !begin.sparse && !shares && draft.preallocate()?;
         if let Some(version) = begin.version {
             let subject = Subject { version, size_bytes: begin.size_bytes, place: inode(&draft.file)? };
             draft.journal = Some(Mutex::new(Journal::begin(&directory.fd, journal_name, &subject)?));
         }
         Ok(draft)
+    }
+
+    /// Lets the draft share all blocks of the file that it replaces, where the file system can do that.
+    fn shares(&self, old: &OwnedFd) -> Result<bool> {
+        self.stale.store(true, Ordering::Release);
+        match ioctl_ficlone(&self.file, old) {
+            Ok(()) => Ok(true),
+            Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(fault("making the file", errno)),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Takes the room for the whole file where that is known to pay: on ext4 writing then costs
@@ -272,7 +296,7 @@ impl Draft {
         let begun = told(self.size_bytes(), &chunks);
         let samples = samples(&chunks, TARGET_SAMPLES_MAX);
         // Without digests nobody knows what others have written there since.
-        let unknown = samples.is_empty() && self.kind != DraftKind::File;
+        let unknown = samples.is_empty() && !self.kind.is_new_file();
         if chunks.is_empty() || unknown || !self.still_has(&samples)? {
             return Ok(false);
         }
@@ -376,6 +400,14 @@ fn open_earlier(directory: &Directory, name: &DraftName) -> Option<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(&directory.fd, name.as_bytes(), flags, Mode::empty()).ok()?;
     is_ours(&file).then_some(file)
+}
+
+/// The file that is to be replaced, to take over what is equal. One that cannot be read gives nothing.
+fn open_old(directory: &Directory, name: &[u8]) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(&directory.fd, name, flags, Mode::empty()).ok()?;
+    let found = metadata::of_file(&file).ok()?;
+    (found.kind == Kind::File).then_some(file)
 }
 
 /// What stands for a file, for as long as it is there.

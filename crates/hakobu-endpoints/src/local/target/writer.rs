@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use hakobu_core::checksum::Crc64;
 use hakobu_core::digest::{Digest, piece_value};
-use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES};
+use hakobu_core::extent::{BLOCK_BYTES, CHUNK_BYTES, Extent, PIECE_BYTES};
 use hakobu_core::zeros::is_zero;
 use hakobu_core::{Error, ErrorKind, Result};
+use rustix::fd::OwnedFd;
 
 use super::draft::Draft;
 use crate::local::aligned::{AlignedBuffer, STEP_BYTES};
@@ -133,12 +134,87 @@ impl DraftWriter {
         self.flush()?;
         let size_bytes = self.draft.size_bytes();
         let mut values = Vec::with_capacity(extent.length.div_ceil(PIECE_BYTES) as usize);
-        self.read(extent, PIECE_BYTES, |piece, bytes| {
+        let draft = Arc::clone(&self.draft);
+        let old = draft.old();
+        self.read(old, extent, PIECE_BYTES, |piece, bytes| {
             let whole = bytes.len() as u64 == piece.length;
             values.push(if whole { piece_value(size_bytes, piece.offset, bytes) } else { [0; 32] });
+            match old {
+                Some(_) => draft.take_over(piece.offset, bytes),
+                None => Ok(()),
+            }
+        })?;
+        Ok(values)
+    }
+
+    /// The values of the blocks of one piece, as BLAKE3 has them. A block that is not there has a value that no
+    /// content has.
+    ///
+    /// # Errors
+    /// As [`DraftWriter::sign`].
+    pub fn sign_blocks(&mut self, extent: Extent) -> Result<Vec<Digest>> {
+        self.check_piece(extent)?;
+        self.draft.begin_signing()?;
+        self.flush()?;
+        let mut values = Vec::with_capacity(extent.length.div_ceil(BLOCK_BYTES) as usize);
+        self.read(None, extent, BLOCK_BYTES, |block, bytes| {
+            let whole = bytes.len() as u64 == block.length;
+            values.push(if whole { *blake3::hash(bytes).as_bytes() } else { [0; 32] });
             Ok(())
         })?;
         Ok(values)
+    }
+
+    /// Writes some blocks of a piece that was signed: `changed` has a bit for each, the lowest for the first, and
+    /// `bytes` what is in them. The piece then has this value.
+    ///
+    /// # Errors
+    /// `Protocol` for blocks that cannot be; `Corrupt` when the piece would not have that value, because what is in
+    /// place has changed; otherwise as [`DraftWriter::write`]. The draft can no longer be finished then.
+    pub fn patch(&mut self, extent: Extent, changed: u64, bytes: &[u8], value: Digest) -> Result<()> {
+        let patched = self.check_piece(extent).and_then(|()| self.patch_piece(extent, changed, bytes, value));
+        patched.inspect_err(|error| self.draft.fail(error.clone()))
+    }
+
+    fn patch_piece(&mut self, extent: Extent, changed: u64, bytes: &[u8], value: Digest) -> Result<()> {
+        let blocks = || extent.blocks().enumerate().filter(|(index, _)| changed & 1 << index != 0);
+        let length: u64 = blocks().map(|(_, block)| block.length).sum();
+        let last = extent.length.div_ceil(BLOCK_BYTES) as u32;
+        if length != bytes.len() as u64 || changed == 0 || u64::BITS - changed.leading_zeros() > last {
+            let error = Error::new(ErrorKind::Protocol, "writing", "blocks that cannot be");
+            return Err(error.at(self.draft.path()));
+        }
+        self.flush()?;
+        let mut whole = Vec::with_capacity(extent.length as usize);
+        self.read(None, extent, PIECE_BYTES, |_, bytes| {
+            whole.extend_from_slice(bytes);
+            Ok(())
+        })?;
+        whole.resize(extent.length as usize, 0);
+        let mut rest = bytes;
+        for (_, block) in blocks() {
+            let (begin, length) = ((block.offset - extent.offset) as usize, block.length as usize);
+            whole[begin..begin + length].copy_from_slice(&rest[..length]);
+            rest = &rest[length..];
+        }
+        if piece_value(self.draft.size_bytes(), extent.offset, &whole) != value {
+            let words = "it has changed since it was compared";
+            return Err(Error::new(ErrorKind::Corrupt, "writing", words).at(self.draft.path()));
+        }
+        for (_, block) in blocks() {
+            let begin = (block.offset - extent.offset) as usize;
+            self.write(block.offset, &whole[begin..begin + block.length as usize])?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a range that is not within one piece of the draft.
+    fn check_piece(&self, extent: Extent) -> Result<()> {
+        let end = extent.offset.checked_add(extent.length).filter(|end| *end <= self.draft.size_bytes());
+        if end.is_some() && extent.offset.is_multiple_of(PIECE_BYTES) && extent.length <= PIECE_BYTES {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Protocol, "reading the target", "a range that is none"))
     }
 
     /// A range is complete: it was written, made zero, or is kept.
@@ -168,7 +244,7 @@ impl DraftWriter {
         for Written { extent, crc } in written {
             let mut read = Crc64::default();
             let (mut length, mut zeros) = (0, true);
-            self.read(*extent, STEP_BYTES as u64, |_, bytes| {
+            self.read(None, *extent, STEP_BYTES as u64, |_, bytes| {
                 length += bytes.len() as u64;
                 match crc {
                     Some(_) => read.update(bytes),
@@ -192,10 +268,11 @@ impl DraftWriter {
         Ok(())
     }
 
-    /// Reads a range in steps that `each` gets in parts of at most `part`, the last of which may
+    /// Reads a range of the draft, or of the old file, in steps that `each` gets in parts of at most `part`, the last of which may
     /// be short where the file ends.
     fn read(
         &mut self,
+        old: Option<&OwnedFd>,
         extent: Extent,
         part: u64,
         mut each: impl FnMut(Extent, &[u8]) -> Result<()>,
@@ -204,7 +281,10 @@ impl DraftWriter {
         let mut offset = extent.offset;
         while offset < extent.end() {
             let length = (extent.end() - offset).min(STEP_BYTES as u64);
-            let bytes = self.draft.read_at(offset, length as usize, buffer)?;
+            let bytes = match old {
+                Some(old) => self.draft.read_from(old, offset, length as usize, buffer)?,
+                None => self.draft.read_at(offset, length as usize, buffer)?,
+            };
             let mut at = 0;
             while at < length {
                 let piece = Extent { offset: offset + at, length: part.min(length - at) };

@@ -1,0 +1,120 @@
+//! `hakobu sync` of large files that changed: what differs travels, and becomes a new file, or goes to where it lies.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+
+use crate::program::*;
+
+const MIB: u64 = 1 << 20;
+const SIZE_BYTES: u64 = 40 * MIB + 77;
+/// What a run costs beside content, many times over.
+const TALK_BYTES: u64 = MIB;
+
+/// A tree with a large file, of which the target has an older version.
+struct Pair {
+    place: tempfile::TempDir,
+    host: Host,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let pair = Self { place: place(), host: Host::up() };
+        for directory in ["source", "target"] {
+            fs::create_dir(pair.place.path().join(directory)).unwrap();
+        }
+        file(&pair.new_file(), SIZE_BYTES);
+        fs::copy(pair.new_file(), pair.old_file()).unwrap();
+        // In 20 places, far from each other.
+        let changed = fs::File::options().write(true).open(pair.new_file()).unwrap();
+        for place in 0..20 {
+            changed.write_all_at(b"another page", place * 2 * MIB + 4096 * place).unwrap();
+        }
+        let old = fs::File::options().write(true).open(pair.old_file()).unwrap();
+        old.set_modified(std::time::UNIX_EPOCH).unwrap();
+        pair
+    }
+
+    fn new_file(&self) -> PathBuf {
+        self.place.path().join("source/large")
+    }
+
+    fn old_file(&self) -> PathBuf {
+        self.place.path().join("target/large")
+    }
+
+    /// Here, pushed or pulled.
+    fn typed(&self, way: &str) -> [OsString; 2] {
+        let (source, target) = (self.place.path().join("source"), self.place.path().join("target"));
+        match way {
+            "here" => [contents(source), target.into()],
+            "push" => [contents(source), self.host.at(&target)],
+            _ => [contents(self.host.at(&source)), target.into()],
+        }
+    }
+
+    fn sync(&self, way: &str, options: &str) -> Ran {
+        let ran = Copy::sync().to(&self.host).options(options).args(self.typed(way)).run_to(0);
+        assert_eq!((ran.entries("updated"), ran.lost("hardlinks")), (1, 0), "{:#}", ran.report);
+        assert_same(&self.place.path().join("source"), &self.place.path().join("target"));
+        ran
+    }
+}
+
+fn wire_bytes(ran: &Ran) -> u64 {
+    ["wire_sent", "wire_received"].iter().map(|way| ran.report["bytes"][way].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn what_differs_travels() {
+    for way in ["push", "pull"] {
+        for in_place in [false, true] {
+            let pair = Pair::new();
+            let inode = fs::metadata(pair.old_file()).unwrap().ino();
+            let ran = pair.sync(way, if in_place { "--in-place --why" } else { "--why" });
+            assert_eq!(ran.report["bytes"]["target_written"], 20 * 4096, "{way} {:#}", ran.report);
+            assert!(wire_bytes(&ran) < TALK_BYTES, "{way} {:#}", ran.report);
+            assert_eq!(fs::metadata(pair.old_file()).unwrap().ino() == inode, in_place);
+            ran.says(&["why: large files that changed: what differs"]);
+        }
+    }
+}
+
+#[test]
+fn all_of_it_travels_where_that_is_asked_for() {
+    let pair = Pair::new();
+    assert!(wire_bytes(&pair.sync("push", "--whole-file")) > SIZE_BYTES);
+    let ran = Copy::new().options("--in-place").args(pair.typed("here")).run();
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    ran.says(&["--in-place", "hakobu sync"]);
+}
+
+#[test]
+fn on_one_machine_it_is_copied_or_changed_where_it_lies() {
+    let pair = Pair::new();
+    let ran = pair.sync("here", "");
+    assert_eq!(ran.report["bytes"]["target_read"], 0, "{:#}", ran.report);
+    let pair = Pair::new();
+    let inode = fs::metadata(pair.old_file()).unwrap().ino();
+    let ran = pair.sync("here", "--in-place");
+    assert_eq!(ran.report["bytes"]["target_written"], 20 * 256 * 1024, "{:#}", ran.report);
+    assert_eq!(fs::metadata(pair.old_file()).unwrap().ino(), inode);
+}
+
+/// Whoever reads the old file goes on with it; one that is killed has left it as it was.
+#[test]
+fn until_it_is_complete_the_old_file_is_there() {
+    let pair = Pair::new();
+    let old = fs::read(pair.old_file()).unwrap();
+    let mut running = Copy::verb(stopped(), "sync").to(&pair.host).args(pair.typed("push")).start();
+    running.crawl_until(|_| !drafts(pair.place.path()).is_empty());
+    running.signal(Signal::KILL);
+    running.end();
+    pair.host.wait_for_no_agent();
+    assert!(fs::read(pair.old_file()).unwrap() == old);
+    pair.sync("push", "");
+    assert!(drafts(pair.place.path()).is_empty());
+}
