@@ -43,6 +43,8 @@ pub struct Draft {
     pub(super) direct: Option<OwnedFd>,
     /// The file of which it takes over what is equal, where it cannot share its blocks.
     pub(super) old: Option<OwnedFd>,
+    /// Whose turn it is to take over something.
+    pub(super) turn: Mutex<()>,
     /// Whether an earlier run has begun it.
     pub(super) goes_on: bool,
     /// Which disk it is, if it is one.
@@ -96,6 +98,7 @@ impl Draft {
             file,
             direct: None,
             old: None,
+            turn: Mutex::new(()),
             goes_on: false,
             disk: None,
             owner,

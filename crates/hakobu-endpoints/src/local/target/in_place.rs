@@ -180,7 +180,11 @@ impl Draft {
         let done = match is_zero(bytes) {
             // Nothing was there before, unless an earlier run has left it.
             true if !self.goes_on => Ok(()),
-            _ => self.write(offset, &[bytes]),
+            _ => {
+                // The kernel lets one write to a file at a time, and others spin meanwhile: they had better sleep.
+                let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+                self.write(offset, &[bytes])
+            }
         };
         done.map_err(|errno| {
             let error = fault("writing", errno).at(&self.path);
