@@ -38,7 +38,8 @@ pub fn disks(
         None => Party::here(),
         Some(host) => {
             let agent = request.agent.as_deref();
-            let login = Login { host, ssh: &request.ssh, agent, sudo: request.sudo, time_limit: None };
+            let login =
+                Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
             Party::There(Box::new(login.start(prompts, observer)?))
         }
     };

@@ -23,6 +23,8 @@ pub struct Login<'a> {
     pub agent: Option<&'a Path>,
     /// Whether the agent runs under sudo.
     pub sudo: bool,
+    /// Whether the agent gives way to other processes.
+    pub nice: bool,
     /// How long it may take, if not as long as usual.
     pub time_limit: Option<Duration>,
 }
@@ -31,7 +33,7 @@ impl<'a> Login<'a> {
     /// The way that a copy's options name.
     pub fn of(request: &'a CopyRequest, host: &'a SshHost) -> Self {
         let agent = request.agent.as_deref();
-        Self { host, ssh: &request.ssh, agent, sudo: request.sudo, time_limit: None }
+        Self { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: request.nice, time_limit: None }
     }
 
     /// Logs in and starts an agent; says how it was found.
@@ -74,7 +76,7 @@ impl<'a> Login<'a> {
         settings.port = self.host.port;
         settings.time_limit = self.time_limit.unwrap_or(settings.time_limit);
         settings.agent_path = self.agent.map(|path| path.as_os_str().as_encoded_bytes().to_vec());
-        settings.sudo = self.sudo;
+        (settings.sudo, settings.nice) = (self.sudo, self.nice);
         settings.uploads = std::env::current_exe().map(|program| find_uploads(&program)).unwrap_or_default();
         settings
     }

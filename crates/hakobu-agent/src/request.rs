@@ -69,6 +69,8 @@ pub struct CopyRequest {
     pub preserve: Preserve,
     /// Whether files of one size are equal only if their content is, whatever their times say.
     pub compare_content: bool,
+    /// Whether the machines' other processes come first.
+    pub nice: bool,
     /// Whether files of a tree that changed are written to where they lie.
     pub in_place: bool,
     /// Whether all of a file of a tree is sent when it changed.
@@ -120,6 +122,7 @@ impl Default for CopyRequest {
             filter: FilterRules::default(),
             preserve: Preserve::default(),
             compare_content: false,
+            nice: false,
             in_place: false,
             whole_file: false,
             sample: None,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::extended::Classes;
+use crate::names::NameRules;
 
 /// The abilities of an opened endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,8 +14,8 @@ pub struct Capabilities {
     pub set_id: bool,
     /// The extended attributes that can be seen, and set.
     pub extended: Classes,
-    /// Times are kept to the nanosecond.
-    pub nanoseconds: bool,
+    /// The steps in which times are kept, in nanoseconds: 1 where all of them are.
+    pub time_step_ns: u32,
     /// Symbolic links can be made.
     pub symlinks: bool,
     /// The endpoint checks a CRC-64 of each frame of data it receives, so one has to be given.
@@ -29,6 +30,8 @@ pub struct Capabilities {
     /// There is one thing in it, a stream, which is read once and in order. How long it is may not be known before
     /// it ends.
     pub stream: bool,
+    /// Which names it can hold.
+    pub names: NameRules,
     /// Bytes free for this user, when it can be known.
     pub free_bytes: Option<u64>,
     /// Inodes free, when the file system counts them.
@@ -42,13 +45,14 @@ impl Capabilities {
             owners,
             set_id: true,
             extended: Classes::NONE,
-            nanoseconds: true,
+            time_step_ns: 1,
             symlinks: true,
             wants_checksum: false,
             wants_digest: false,
             remote: false,
             clones: false,
             stream: false,
+            names: NameRules::ANY,
             free_bytes: None,
             free_inodes: None,
         }

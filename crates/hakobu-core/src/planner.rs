@@ -1,7 +1,7 @@
 //! What is decided for one path: a pure function of what both sides have.
 
 use crate::capabilities::Capabilities;
-use crate::entry::{Kind, Metadata, SET_ID};
+use crate::entry::{Kind, Metadata, SET_ID, Time};
 
 /// What will be done for one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,10 @@ pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities,
 
 /// Whether the times of the last change are equal, as far as the target can hold them.
 pub fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
-    if able.nanoseconds { source.mtime == target.mtime } else { source.mtime.seconds == target.mtime.seconds }
+    let exact = |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+    // Rounded to steps in either direction it is another time, by less than one of them.
+    let apart = exact(source.mtime).abs_diff(exact(target.mtime));
+    apart == 0 || apart < u128::from(able.time_step_ns)
 }
 
 /// Whether permissions, owner and extended attributes are equal, as far as the target can hold them.
@@ -77,7 +80,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::entry::Time;
 
     fn metadata(kind: Kind, size_bytes: u64, nanoseconds: u32) -> Metadata {
         let mtime = Time { seconds: 1, nanoseconds };
@@ -148,8 +150,23 @@ mod tests {
         let mut able = Capabilities::posix(true);
         let (source, target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 2));
         assert_eq!(decide(&source, Some(&target), &able, false), Action::Replace);
-        able.nanoseconds = false;
+        able.time_step_ns = 100;
         assert_eq!(decide(&source, Some(&target), &able, false), Action::Leave);
+    }
+
+    #[test]
+    fn a_time_is_equal_within_the_steps_of_the_target() {
+        let able = Capabilities { time_step_ns: 2_000_000_000, ..Capabilities::posix(true) };
+        let at = |seconds| {
+            let mut found = metadata(Kind::File, 1, 500);
+            found.mtime.seconds = seconds;
+            found
+        };
+        for (source, action) in
+            [(9, Action::Leave), (11, Action::Leave), (8, Action::Replace), (12, Action::Replace)]
+        {
+            assert_eq!(decide(&at(source), Some(&at(10)), &able, false), action, "{source}");
+        }
     }
 
     #[test]

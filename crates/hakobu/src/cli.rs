@@ -264,6 +264,7 @@ Names, sizes, content, modes and times follow from the seed: two trees made alik
 
 Examples:
   hakobu make-data tree small --files 100000 --dirs 500 --size 10KiB
+  hakobu make-data tree server --preset file-server --scale 1
   hakobu make-data tree mixed --files 5000 --dirs 200 --size 16KiB --sigma 2 --nasty --links";
 
 /// The arguments of `make-data disk`.
@@ -304,8 +305,8 @@ pub struct MakeTreeArguments {
     pub path: PathBuf,
 
     /// How many files
-    #[arg(long, value_name = "N")]
-    pub files: u64,
+    #[arg(long, value_name = "N", required_unless_present = "preset")]
+    pub files: Option<u64>,
 
     /// How many directories they are spread over; 0 puts all into the root
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -320,8 +321,17 @@ pub struct MakeTreeArguments {
     pub fanout: u64,
 
     /// How large a file is, or with --sigma the median
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    pub size: u64,
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, required_unless_present = "preset")]
+    pub size: Option<u64>,
+
+    /// file-server: 19 523 812 files of 50 KiB in 1 953 125 directories, 1 TB, or --scale percent of it
+    #[arg(long, value_name = "NAME", hide_possible_values = true, conflicts_with_all = ["files", "dirs", "size"],
+        value_parser = PossibleValuesParser::new(["file-server"]))]
+    pub preset: Option<String>,
+
+    /// How much of the preset
+    #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = percent, requires = "preset")]
+    pub scale: f64,
 
     /// Vary sizes log-normally, with this standard deviation of the logarithm
     #[arg(long, value_name = "SIGMA")]
@@ -557,6 +567,10 @@ pub struct CopyArguments {
     #[arg(long, value_name = "none", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["none"]))]
     pub durable: Option<String>,
+
+    /// Let other processes go first, on all machines
+    #[arg(long)]
+    pub nice: bool,
 
     /// Try again for so long after the connection is lost [default: 30s, with --detach 1h]
     #[arg(long, value_name = "DURATION")]

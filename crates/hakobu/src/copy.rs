@@ -20,6 +20,9 @@ use crate::report_file::ReportFile;
 use crate::words::Machines;
 use crate::{exit, run, settings, shell, signals};
 
+/// The niceness that gives way to everything else.
+const LOWEST_PRIORITY: i32 = 19;
+
 /// Copies, synchronises or compares, here or as a job of its own; returns the exit code.
 /// `arguments` are those of the whole program, for the report.
 pub fn copy(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
@@ -38,6 +41,10 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         Err(errors) => return not_begun(&errors, job),
     };
     request.unattended = job.is_some_and(JobRun::is_unattended);
+    if request.nice {
+        // Threads that are started from here on inherit it, and the kernel's schedulers of disks go by it.
+        let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
+    }
     let report_file = match typed.report.as_deref().map(ReportFile::open).transpose() {
         Ok(file) => file,
         Err(error) => return not_begun(&[error], job),

@@ -69,6 +69,7 @@ pub fn request(
     request.preserve.by_name = typed.by_name;
     request.one_file_system = typed.one_file_system;
     request.compare_content = typed.compare == "digest";
+    request.nice = typed.nice;
     (request.in_place, request.whole_file) = (typed.in_place, typed.whole_file);
     request.sample = sample(typed, mode, &mut found);
     request.filter = filter(&typed.filter).unwrap_or_else(|errors| {

@@ -14,6 +14,8 @@ use super::sources::{CHANGED_ONE_IN, CHANGED_PIECE_BYTES, RUN_BYTES, Source};
 const SEED: u64 = 1;
 /// What fills a target that is to be overwritten.
 const OLD_BYTE: u8 = 0x5a;
+/// What databases write at a time, and file systems.
+const PAGE_BYTES: u64 = 4096;
 
 /// Makes a source's file or tree. Zeros of a disk are written, those of an image are holes.
 ///
@@ -149,13 +151,55 @@ fn dress(root: &Path) -> io::Result<()> {
 /// # Errors
 /// From the system.
 pub fn outdate(root: &Path) -> io::Result<()> {
-    let day = std::time::Duration::from_secs(86_400);
     for path in files_of(root)?.into_iter().step_by(CHANGED_ONE_IN as usize) {
         let file = OpenOptions::new().append(true).open(path)?;
         std::io::Write::write_all(&mut &file, b"old")?;
-        file.set_modified(std::time::SystemTime::UNIX_EPOCH + day)?;
+        make_old(&file)?;
     }
     Ok(())
+}
+
+/// Makes one block in a hundred of each file of a tree another than the source's, and the file older.
+///
+/// # Errors
+/// From the system.
+pub fn change_pages(root: &Path) -> io::Result<()> {
+    let block = [OLD_BYTE; PAGE_BYTES as usize];
+    for path in files_of(root)? {
+        let file = OpenOptions::new().write(true).open(path)?;
+        let pages = file.metadata()?.len() / PAGE_BYTES;
+        let changed = (0..pages).step_by(CHANGED_ONE_IN as usize);
+        changed.map(|page| page * PAGE_BYTES).try_for_each(|offset| file.write_all_at(&block, offset))?;
+        make_old(&file)?;
+    }
+    Ok(())
+}
+
+/// Takes the first byte of each file of a tree away, and makes the file older.
+///
+/// # Errors
+/// From the system.
+pub fn shift(root: &Path) -> io::Result<()> {
+    let mut buffer = vec![0; RUN_BYTES as usize];
+    for path in files_of(root)? {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let bytes = file.metadata()?.len().saturating_sub(1);
+        let mut offset = 0;
+        while offset < bytes {
+            let now = (bytes - offset).min(RUN_BYTES) as usize;
+            file.read_exact_at(&mut buffer[..now], offset + 1)?;
+            file.write_all_at(&buffer[..now], offset)?;
+            offset += now as u64;
+        }
+        file.set_len(bytes)?;
+        make_old(&file)?;
+    }
+    Ok(())
+}
+
+fn make_old(file: &File) -> io::Result<()> {
+    let day = std::time::Duration::from_secs(86_400);
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH + day)
 }
 
 /// Makes one piece in a hundred, at least one, another than the source's.

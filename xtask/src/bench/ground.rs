@@ -97,7 +97,13 @@ impl<'a> Ground<'a> {
         let content = shop.target(name, medium);
         let begins_equal = matches!(
             kind,
-            Target::Equal | Target::Changed | Target::Same | Target::Outdated | Target::Surplus
+            Target::Equal
+                | Target::Changed
+                | Target::Same
+                | Target::Outdated
+                | Target::Surplus
+                | Target::Pages
+                | Target::Shifted
         );
         if let (Some((_, first)), true) = (sources.first(), begins_equal) {
             duplicate(first.content(), &content)?;
@@ -137,6 +143,13 @@ impl<'a> Ground<'a> {
                     self.anew(kind)?;
                 }
                 content::outdate(self.target.content()).context("changing the target")
+            }
+            (Target::Pages | Target::Shifted, _) => {
+                if self.spoiled.replace(false) {
+                    self.anew(kind)?;
+                }
+                let change = if self.kind == Target::Pages { content::change_pages } else { content::shift };
+                change(self.target.content()).context("changing the target")
             }
             (Target::Surplus, _) => {
                 let empty = self.target.content().with_extension("empty");

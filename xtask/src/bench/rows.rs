@@ -56,6 +56,10 @@ pub enum Target {
     Same,
     /// It is equal to the source but for one file in a hundred, before each run.
     Outdated,
+    /// It is equal to the source, but older and for one block of 4 KiB in a hundred in each file, before each run.
+    Pages,
+    /// It is older than the source, and the first byte of each file is missing, before each run.
+    Shifted,
     /// It is equal to the source before each run, and everything in it is to go. An empty directory is beside it.
     Surplus,
     /// A disk like the source, which is full of something else before each run.

@@ -48,6 +48,8 @@ impl Source {
     pub const MILLION: Self = Self::Tree { files: 1_000_000, directories: 10_000, file_bytes: 0 };
     /// 2 GB in 20 000 files.
     pub const MIDDLE_FILES: Self = Self::Tree { files: 20_000, directories: 200, file_bytes: 100_000 };
+    /// One large file in a tree.
+    pub const LARGE_IN_TREE: Self = Self::Tree { files: 1, directories: 0, file_bytes: GIB };
     pub const SMALL_FILES: Self = Self::Tree { files: 100_000, directories: 1000, file_bytes: 1000 };
     pub const DRESSED: Self = Self::Dressed { files: 100_000, directories: 1000, file_bytes: 1000 };
     pub const ONE_DRESSED: Self = Self::Dressed { files: 1, directories: 0, file_bytes: 1 };
@@ -127,6 +129,9 @@ impl Source {
         let runs = |bytes: u64| (bytes / divisor / RUN_BYTES).max(4) * RUN_BYTES;
         match self {
             Self::File { bytes } => Self::File { bytes: part(bytes) },
+            Self::Tree { files: 1, directories, file_bytes } => {
+                Self::Tree { files: 1, directories, file_bytes: part(file_bytes) }
+            }
             Self::Tree { files, directories, file_bytes } => {
                 Self::Tree { files: part(files), directories: directories / divisor, file_bytes }
             }
@@ -144,15 +149,24 @@ impl Source {
     /// What speeds are told in.
     pub fn unit(self) -> Unit {
         match self {
+            Self::Tree { files: 1, .. } => Unit::BytesPerSecond,
             Self::Tree { .. } | Self::Dressed { .. } => Unit::FilesPerSecond,
             _ => Unit::BytesPerSecond,
+        }
+    }
+
+    /// How many files a tree has.
+    fn files(self) -> u64 {
+        match self {
+            Self::Tree { files, .. } | Self::Dressed { files, .. } => files,
+            _ => 1,
         }
     }
 
     /// How much of it there is, in what [`unit`](Self::unit) counts.
     pub fn amount(self) -> u64 {
         match self {
-            Self::Tree { files, .. } | Self::Dressed { files, .. } => files,
+            Self::Tree { files: 2.., .. } | Self::Dressed { .. } => self.files(),
             _ => self.bytes(),
         }
     }
@@ -169,6 +183,9 @@ impl Source {
     pub fn describe(self) -> String {
         match self {
             Self::File { bytes } => format!("one file of {bytes} random bytes"),
+            Self::Tree { files: 1, file_bytes, .. } => {
+                format!("one file of {file_bytes} random bytes in a tree")
+            }
             Self::Tree { files, directories, file_bytes } => {
                 format!("{files} files of {file_bytes} random bytes in {directories} directories")
             }

@@ -47,7 +47,8 @@ pub(super) fn build(settings: &SshSettings) -> Result<Command, SshError> {
         return Err(unusable("agent path", path, "it is empty or holds a NUL"));
     }
     let mut command = log_in(settings, &split(&settings.ssh_command)?)?;
-    command.arg(script::command_line(settings.sudo, settings.always_upload, settings.agent_path.as_deref()));
+    let flags = (settings.sudo, settings.always_upload, settings.nice);
+    command.arg(script::command_line(flags, settings.agent_path.as_deref()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     Ok(command)
 }

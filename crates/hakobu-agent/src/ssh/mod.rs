@@ -54,6 +54,8 @@ pub struct SshSettings {
     pub agent_path: Option<Vec<u8>>,
     /// Run the agent under sudo.
     pub sudo: bool,
+    /// Let the agent give way to all other processes over there.
+    pub nice: bool,
     /// Upload even where a program is found, as when that one speaks no common version.
     pub always_upload: bool,
     /// Static programs to upload, for one machine or for several; see [`find_uploads`].
@@ -82,6 +84,7 @@ impl SshSettings {
             port: None,
             agent_path: None,
             sudo: false,
+            nice: false,
             always_upload: false,
             uploads: Vec::new(),
             time_limit: Duration::from_secs(120),

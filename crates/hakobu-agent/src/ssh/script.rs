@@ -11,18 +11,19 @@ pub(super) const MARK: &[u8] = b"\0hakobu:";
 /// The script with its comments. Lines are joined by a blank, so each ends where a blank may follow.
 const SOURCE: &str = r##"
 # Tools must speak plain English and bytes.
-LC_ALL=C; export LC_ALL; sudo=$1;
+LC_ALL=C; export LC_ALL; sudo=$1; nice=$3; low=;
 say() { printf "\000hakobu:%s\n" "$*"; };
 fail() { say fail "$@"; exit 1; };
 
 # Becomes the agent; with sudo, starts it and stays beside it. sudo asks for the password on its standard error, which
 # is why that goes through a loop that turns the question into a line for the near side and lets all else pass.
 go() {
-  if [ "$sudo" = 0 ] || [ "$(id -u)" = 0 ]; then exec "$1" agent; fi;
+  if [ "$nice" = 1 ] && command -v nice >/dev/null 2>&1; then low="nice -n 19"; fi;
+  if [ "$sudo" = 0 ] || [ "$(id -u)" = 0 ]; then exec $low "$1" agent; fi;
   command -v sudo >/dev/null 2>&1 || fail no-sudo;
   ask=$(printf "%s\n." hakobu-asks-for-the-sudo-password); ask=${ask%.};
   exec 3>&1;
-  sudo -S -p "$ask" -- "$1" agent 2>&1 >&3 3>&- | while IFS= read -r line; do
+  $low sudo -S -p "$ask" -- "$1" agent 2>&1 >&3 3>&- | while IFS= read -r line; do
     case "$line" in
       *hakobu-asks-for-the-sudo-password*) say password;;
       *) printf "%s\n" "$line" >&2;;
@@ -34,12 +35,12 @@ go() {
 # First the program that is there: at the path that was asked for, else on PATH. The path comes in octal where it is
 # not plain; the x keeps newlines at its end.
 path=hakobu; found=; missing=0;
-if [ -n "$3" ]; then path=$(printf "%bx" "$3"); path=${path%x}; missing=1; fi;
+if [ -n "$4" ]; then path=$(printf "%bx" "$4"); path=${path%x}; missing=1; fi;
 case "$path" in "~/"*) path=$HOME/${path#??};; esac;
 if [ "$2" = 0 ]; then
   case "$path" in */*) found=$path;; *) found=$(command -v "$path" 2>/dev/null);; esac;
   if [ -f "$found" ] && [ -x "$found" ]; then go "$found"; fi;
-  if [ -n "$3" ] && [ -e "$found" ]; then fail not-executable; fi;
+  if [ -n "$4" ] && [ -e "$found" ]; then fail not-executable; fi;
 fi;
 
 # There is none: ask for it. The answer is its size and SHA-256, then the program; or the end, when there is none to send.
@@ -83,9 +84,11 @@ go "$me/8";
 /// The command line for the far side.
 ///
 /// `sudo`: the agent runs under sudo · `upload`: no program over there is looked for, one is always asked for ·
-/// `agent_path`: where to look instead of on PATH; `~/` is the far home.
-pub(super) fn command_line(sudo: bool, upload: bool, agent_path: Option<&[u8]>) -> String {
-    let mut line = format!("sh -c '{}' hakobu {} {}", assembled(), u8::from(sudo), u8::from(upload));
+/// `nice`: the agent gives way to all other processes · `agent_path`: where to look instead of on PATH; `~/` is the far
+/// home.
+pub(super) fn command_line((sudo, upload, nice): (bool, bool, bool), agent_path: Option<&[u8]>) -> String {
+    let [sudo, upload, nice] = [sudo, upload, nice].map(u8::from);
+    let mut line = format!("sh -c '{}' hakobu {sudo} {upload} {nice}", assembled());
     if let Some(path) = agent_path {
         line.push_str(" '");
         line.push_str(&encoded(path));
@@ -138,8 +141,8 @@ mod tests {
 
     #[test]
     fn options_become_words() {
-        let line = command_line(true, false, Some(b"~/my agent"));
-        assert!(line.ends_with(r"' hakobu 1 0 '~/my\0040agent'"), "{line}");
-        assert!(command_line(false, true, None).ends_with("' hakobu 0 1"));
+        let line = command_line((true, false, false), Some(b"~/my agent"));
+        assert!(line.ends_with(r"' hakobu 1 0 0 '~/my\0040agent'"), "{line}");
+        assert!(command_line((false, true, true), None).ends_with("' hakobu 0 1 1"));
     }
 }

@@ -239,7 +239,7 @@ fn killed_in_the_middle_of_an_upload_it_leaves_nothing() {
     for_each_shell(|far| {
         let mut shell = Command::new("sh")
             .arg(far.path("ssh"))
-            .arg(script::command_line(false, true, None))
+            .arg(script::command_line((false, true, false), None))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -267,7 +267,7 @@ fn a_wrong_digest_and_a_short_program_are_not_run() {
         for (size_bytes, send_bytes) in [(AGENT.len(), AGENT.len()), (AGENT.len() + 5, AGENT.len())] {
             let mut shell = Command::new("sh")
                 .arg(far.path("ssh"))
-                .arg(script::command_line(false, true, None))
+                .arg(script::command_line((false, true, false), None))
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()

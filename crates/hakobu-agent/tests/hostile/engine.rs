@@ -323,7 +323,7 @@ fn losses_that_cannot_be_summed() {
 #[test]
 fn capabilities_that_lie() {
     let lies = [
-        Capabilities { owners: false, nanoseconds: false, symlinks: false, ..able() },
+        Capabilities { owners: false, time_step_ns: u32::MAX, symlinks: false, ..able() },
         Capabilities { wants_checksum: false, wants_digest: true, remote: false, ..able() },
         Capabilities { free_bytes: Some(0), free_inodes: Some(0), ..able() },
         Capabilities { free_bytes: Some(u64::MAX), free_inodes: Some(u64::MAX), ..able() },

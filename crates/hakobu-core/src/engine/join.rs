@@ -4,6 +4,7 @@ mod extras;
 mod links;
 mod losses;
 mod merge;
+mod names;
 mod verify;
 
 use std::cmp::Ordering;
@@ -22,6 +23,7 @@ use crate::event::{Event, Failure};
 use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::listing::Listing;
 use crate::losses::Losses;
+use crate::names::Folded;
 use crate::pack::{PACK_BYTES_TARGET, PACK_RECORDS_MAX, PACKED_FILE_BYTES_MAX};
 use crate::path::EntryPath;
 use crate::planner::{Action, decide, same_attributes};
@@ -72,6 +74,8 @@ pub(super) struct Join<'a> {
     matched: Vec<bool>,
     /// The node's path for filter rules, in front of a name.
     below_top: Vec<u8>,
+    /// The directory's names, where the target ignores case.
+    folded: Option<Folded>,
 }
 
 impl<'a> Join<'a> {
@@ -102,6 +106,7 @@ impl<'a> Join<'a> {
             compared_bytes: 0,
             matched: Vec::new(),
             below_top: if shared.filter.is_some() { node.below_top() } else { Vec::new() },
+            folded: None,
         }
     }
 
@@ -111,6 +116,7 @@ impl<'a> Join<'a> {
         let target = target.unwrap_or(&empty);
         let mut matched = 0;
         self.begin_extras(parts, target);
+        self.begin_names(target);
         for (number, part) in parts.iter().enumerate() {
             let Some(origin) = self.node.origins.get(part.origin) else { continue };
             (self.origin, self.root, self.below) = (part.origin, origin.root, &origin.path);
@@ -181,6 +187,9 @@ impl<'a> Join<'a> {
         }
         if self.hashes() {
             return self.hash(parts, number, index);
+        }
+        if let Err(error) = self.check_name(source.name(index)) {
+            return self.fail(source.name(index), error);
         }
         let able = self.shared.setup.target.capabilities();
         let action = match metadata.kind {
@@ -260,6 +269,7 @@ impl<'a> Join<'a> {
         let writes = !self.verifies() && !self.hashes();
         if is_new && writes {
             self.planned("directory", &target_path, 0);
+            self.shared.record.plan_inode();
             self.node.touch();
         }
         let differs = target.is_none_or(|target| target.extended != metadata.extended);
@@ -285,6 +295,9 @@ impl<'a> Join<'a> {
         let counter = if replaces { &self.counters.entries_updated } else { &self.counters.entries_created };
         if self.shared.setup.job.dry_run {
             counter.add(1);
+            if !replaces {
+                self.shared.record.plan_inode();
+            }
             if let Ok(path) = self.node.target.join(self.target_name.unwrap_or(name)) {
                 let verb = if replaces { "update" } else { "create" };
                 self.planned(verb, &path, metadata.size_bytes);

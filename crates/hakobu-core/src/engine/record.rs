@@ -66,6 +66,7 @@ pub(super) struct Record {
     digest: OnceLock<Digest>,
     digests: Mutex<Vec<(u16, Digest)>>,
     planned_bytes: [AtomicI64; 2],
+    planned_inodes: AtomicU64,
     differences: Mutex<Vec<Difference>>,
     differing_bytes: AtomicU64,
     only_in_target: Mutex<Vec<EntryPath>>,
@@ -86,6 +87,7 @@ impl Record {
             digest: OnceLock::new(),
             digests: Mutex::default(),
             planned_bytes: Default::default(),
+            planned_inodes: AtomicU64::new(0),
             differences: Mutex::default(),
             differing_bytes: AtomicU64::new(0),
             only_in_target: Mutex::default(),
@@ -118,6 +120,16 @@ impl Record {
     pub fn planned(&self) -> (i64, i64) {
         let [needed, shared] = &self.planned_bytes;
         (needed.load(Relaxed), shared.load(Relaxed))
+    }
+
+    /// A dry run found an entry that will be one more.
+    pub fn plan_inode(&self) {
+        self.planned_inodes.fetch_add(1, Relaxed);
+    }
+
+    /// How many entries more there will be.
+    pub fn planned_inodes(&self) -> u64 {
+        self.planned_inodes.load(Relaxed)
     }
 
     /// Keeps the first as examples.

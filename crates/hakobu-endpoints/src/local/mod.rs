@@ -19,6 +19,7 @@ mod holes;
 mod list;
 mod losses;
 mod metadata;
+mod names;
 mod recent;
 mod shared_devices;
 mod source;

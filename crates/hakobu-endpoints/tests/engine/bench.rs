@@ -10,6 +10,7 @@ use hakobu_core::engine::{Clock, Setup, Summary, run};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Item, Job, Removal};
+use hakobu_core::names::NameRules;
 use hakobu_core::path::EntryPath;
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
 use hakobu_testkit::faults::{Faulty, Logged, OperationKind, Plan};
@@ -33,6 +34,10 @@ pub struct Order {
     pub target: Plan,
     /// Whether the target says that it is on another machine.
     pub remote: bool,
+    /// What the target says about names.
+    pub names: Option<NameRules>,
+    /// How many entries more the target says it can hold.
+    pub free_inodes: Option<u64>,
     pub cancel: Arc<AtomicBool>,
 }
 
@@ -112,7 +117,11 @@ fn run_between(sources: &[&Path; 3], target: &Path, order: &Order) -> Made {
     let may_remove = order.job.removal != Removal::Leave;
     let grant = Grant { may_remove, ..Grant::everything() };
     let local = LocalTarget::open(target, grant, options).unwrap();
-    let faulty = Faulty::new(local, order.target.clone()).showing(|able| able.remote |= order.remote);
+    let faulty = Faulty::new(local, order.target.clone()).showing(|able| {
+        able.remote |= order.remote;
+        able.names = order.names.unwrap_or(able.names);
+        able.free_inodes = order.free_inodes.or(able.free_inodes);
+    });
     let events = Events::default();
     let setup = Setup {
         source: &source,
@@ -163,6 +172,8 @@ impl Order {
             source: Plan::new(1),
             target: Plan::new(2),
             remote: false,
+            names: None,
+            free_inodes: None,
             cancel: Arc::new(AtomicBool::new(false)),
         }
     }

@@ -118,3 +118,16 @@ fn trees_made_alike_are_equal() {
     let (code, said) = make(&["tree", one.to_str().unwrap(), "--files", "1", "--size", "1"]);
     assert!(code == 6 && said.contains("not empty"), "{said}");
 }
+
+#[test]
+fn a_preset_is_scaled() {
+    let place = place();
+    let path = place.path().join("server");
+    let typed = ["tree", path.to_str().unwrap(), "--preset", "file-server", "--scale", "0.005"];
+    let (code, said) = make(&typed);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("976 files, 98 directories") && said.contains("50.0 MB"), "{said}");
+    // It is one or the other.
+    assert_eq!(make(&["tree", "x", "--preset", "file-server", "--files", "3"]).0, 2);
+    assert_eq!(make(&["tree", "x", "--files", "3"]).0, 2);
+}

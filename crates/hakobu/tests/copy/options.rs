@@ -5,6 +5,7 @@ use std::process::Command;
 
 use hakobu_measure::generate::{TreeSpec, tree as plain_tree};
 use hakobu_testkit::sshd::no_root;
+use rustix::process::{Pid, Signal};
 
 use crate::changes::Small;
 use crate::program::*;
@@ -245,4 +246,38 @@ fn pairs_go_to_their_own_targets_and_have_their_own_digests() {
     fs::write(&list, format!("{} {}\n'{}' {}\n", one.display(), at("x"), two.display(), at("x"))).unwrap();
     let ran = Copy::new().to(&host).options("--pairs").arg(&list).run_to(2);
     assert!(ran.err.contains("another pair has the same target"), "{}", ran.err);
+}
+
+/// The niceness of each of a process's threads.
+fn nicenesses(pid: Pid) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).unwrap();
+    let of_task = |task: fs::DirEntry| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap();
+        // The name, in parentheses, may hold anything.
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(16).unwrap().to_owned()
+    };
+    tasks.map(|task| of_task(task.unwrap())).collect()
+}
+
+#[test]
+fn other_processes_go_first_if_asked_for() {
+    let (place, host) = (place(), Host::up());
+    let source = file(&place.path().join("source"), 300 << 20);
+    for (options, niceness) in [("--nice", "19"), ("", "0")] {
+        let copy = Copy::by(stopped()).to(&host).options(options);
+        let mut running = copy.arg(&source).arg(host.at(place.path().join("target"))).start();
+        running.crawl_until(|_| !drafts(place.path()).is_empty());
+        let agents = host.agents();
+        assert_eq!(agents.len(), 1);
+        for pid in [running.id(), agents[0]] {
+            let found = nicenesses(pid);
+            let moving = found.iter().filter(|found| *found == niceness).count();
+            // Only what waits for signals was there before.
+            assert!(moving > 2 && found.len() - moving <= 1, "{options} {found:?}");
+        }
+        running.signal(Signal::KILL);
+        running.end();
+        host.wait_for_no_agent();
+        let _ = fs::remove_file(place.path().join("target"));
+    }
 }

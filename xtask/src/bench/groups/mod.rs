@@ -14,6 +14,10 @@ const fn times(peer: &'static str, at_least: f64, aim: f64) -> Goal {
     Goal::Times { peer, at_least, aim }
 }
 
+const fn fewer_bytes(peer: &'static str, at_least: f64, aim: f64) -> Goal {
+    Goal::TimesFewerBytes { peer, at_least, aim }
+}
+
 const fn beside(peer: &'static str) -> Goal {
     Goal::Beside { peer }
 }

@@ -139,7 +139,8 @@ impl Worker<'_> {
             }
             match content {
                 Piece::Bytes(buffer) if !is_zero(buffer.filled()) => {
-                    if self.shared.setup.job.blocks && file.blocks_pay() {
+                    if self.wants_blocks(file, held)? {
+                        file.asked_blocks(piece.length.div_ceil(BLOCK_BYTES));
                         let sign = Operation::Sign { draft: file.draft, extent: piece, blocks: true };
                         let ticket = self.submit(sign, Pending::Signed)?;
                         pieces.push(HeldPiece { ticket, extent: piece, buffer, value });
@@ -165,6 +166,20 @@ impl Worker<'_> {
         }
         held.push_back(Held { extent, values, written_bytes: chunk.written_bytes, unreadable, pieces });
         Ok(())
+    }
+
+    /// Whether a piece that differs is compared in blocks. Of the first ones the answers are waited for, so that not
+    /// many pieces are read once more where that is of no use.
+    fn wants_blocks(&mut self, file: &Arc<LargeFile>, held: &mut VecDeque<Held>) -> Result<bool> {
+        if !self.shared.setup.job.blocks {
+            return Ok(false);
+        }
+        while file.blocks_pay().is_none() && !held.is_empty() {
+            if !self.settle_first(file, held)? {
+                break;
+            }
+        }
+        Ok(file.blocks_pay() == Some(true))
     }
 
     fn send_whole(

@@ -208,6 +208,13 @@ impl<'a> Worker<'a> {
     /// Says, at the end of a dry run, whether the target has room for all of it.
     fn foresee_room(&self) -> Result<()> {
         let setup = self.shared.setup;
+        let (entries, free) = (self.shared.record.planned_inodes(), setup.target.capabilities().free_inodes);
+        if let Some(free) = free.filter(|free| entries > *free) {
+            let words = format!(
+                "{entries} new files and directories are needed, the file system has room for {free}"
+            );
+            return Err(Error::new(ErrorKind::NoSpace, "planning", words));
+        }
         let Some(free_bytes) = setup.target.capabilities().free_bytes else { return Ok(()) };
         let (needed, shared) = self.shared.record.planned();
         let lacks = |bytes: i64| u64::try_from(bytes).is_ok_and(|bytes| bytes > free_bytes);

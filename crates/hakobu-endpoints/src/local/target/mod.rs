@@ -35,13 +35,14 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, Lane};
 use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{StatVfs, fstatvfs};
 
 use super::at_once::AtOnce;
 use super::beneath::Root;
 use super::draft_name::DraftName;
 use super::extended::settable;
+use super::names;
 use attributes::Policy;
 pub(crate) use attributes::proc_path;
 use devices::Devices;
@@ -103,6 +104,8 @@ impl LocalTarget {
         let mut capabilities = Capabilities::posix(policy.may_chown);
         (capabilities.clones, capabilities.set_id) = (true, policy.may_set_id);
         capabilities.extended = policy.extended;
+        capabilities.time_step_ns = names::time_step_ns(root.fd().as_fd());
+        capabilities.names = names::rules(root.fd().as_fd(), !grant.only_reads);
         if let Ok(figures) = fstatvfs(root.fd()) {
             capabilities.free_bytes = free_bytes(&figures);
             capabilities.free_inodes = (figures.f_files > 0).then_some(figures.f_favail);

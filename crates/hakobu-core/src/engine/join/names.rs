@@ -1,0 +1,29 @@
+//! Names that the target cannot hold fail before anything of the entry is sent.
+
+use super::*;
+
+impl Join<'_> {
+    /// Takes note of the target's names, where it ignores case.
+    pub(super) fn begin_names(&mut self, target: &Listing) {
+        let writes = !self.verifies() && !self.hashes() && !self.removes();
+        if !writes || !self.shared.setup.target.capabilities().names.ignores_case {
+            return;
+        }
+        let mut folded = Folded::default();
+        for index in 0..target.len() {
+            // Two that are one there cannot be listed by it.
+            let _ = folded.add(target.name(index));
+        }
+        self.folded = Some(folded);
+    }
+
+    /// Whether the target can hold a name of the source.
+    pub(super) fn check_name(&mut self, name: &[u8]) -> Result<()> {
+        if self.removes() {
+            return Ok(());
+        }
+        let name = self.target_name.unwrap_or(name);
+        self.shared.setup.target.capabilities().names.check(name)?;
+        self.folded.as_mut().map_or(Ok(()), |folded| folded.add(name))
+    }
+}

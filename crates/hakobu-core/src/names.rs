@@ -1,0 +1,146 @@
+//! Which names a target can hold, told before anything is sent.
+//!
+//! What is known of file systems is from their specifications: FAT and exFAT from Microsoft's (the characters that no
+//! name may have, names without case), NTFS and SMB as Windows treats them, which Linux's drivers follow.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::lossy;
+
+/// Characters that have a meaning to Windows.
+const WINDOWS_RESERVED: &[u8] = b"\"*:<>?|\\";
+
+/// What a target's names may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NameRules {
+    /// The longest name, in bytes.
+    pub bytes_max: u32,
+    /// Whether names are text: bytes that are not UTF-8 cannot be stored.
+    pub text: bool,
+    /// Whether names are as in Windows: without certain characters, and without a dot or blank at the end.
+    pub windows: bool,
+    /// Whether names that differ in case only are one name.
+    pub ignores_case: bool,
+}
+
+impl NameRules {
+    /// Any bytes, 255 at most, as Linux's own file systems have it.
+    pub const ANY: Self = Self { bytes_max: 255, text: false, windows: false, ignores_case: false };
+
+    /// Why a name cannot be stored, if it cannot.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn check(&self, name: &[u8]) -> Result<()> {
+        let refuse = |words: String| Err(Error::new(ErrorKind::Unsupported, "looking at the name", words));
+        let rename = "; rename it at the source, or leave it out (--exclude)";
+        if name.len() as u64 > u64::from(self.bytes_max) {
+            let max = self.bytes_max;
+            return refuse(format!(
+                "it has {} bytes, the target's file system takes {max}{rename}",
+                name.len()
+            ));
+        }
+        if self.text && std::str::from_utf8(name).is_err() {
+            return refuse(format!("the target's file system takes only names that are UTF-8{rename}"));
+        }
+        if !self.windows {
+            return Ok(());
+        }
+        if let Some(byte) = name.iter().find(|byte| **byte < 32 || WINDOWS_RESERVED.contains(byte)) {
+            let shown = lossy(&[*byte]);
+            return refuse(format!("the target's file system takes no names with {shown:?}{rename}"));
+        }
+        if matches!(name.last(), Some(b'.' | b' ')) {
+            return refuse(format!("the target's file system drops a dot or blank at the end{rename}"));
+        }
+        Ok(())
+    }
+}
+
+impl Default for NameRules {
+    fn default() -> Self {
+        Self::ANY
+    }
+}
+
+/// The names of one directory, as a target that ignores case sees them.
+#[derive(Debug, Default)]
+pub struct Folded(HashMap<Vec<u8>, Vec<u8>>);
+
+impl Folded {
+    /// Adds a name.
+    ///
+    /// # Errors
+    /// `Conflict` when another name is the same there.
+    pub fn add(&mut self, name: &[u8]) -> Result<()> {
+        match self.0.insert(folded(name), name.to_vec()) {
+            Some(other) if other != name => {
+                let words = format!(
+                    "at the target it is the same name as {}, which ignores case; rename one of them",
+                    lossy(&other)
+                );
+                Err(Error::new(ErrorKind::Conflict, "looking at the name", words))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A name without case. File systems have tables of their own; where they differ, it is in letters that few use.
+fn folded(name: &[u8]) -> Vec<u8> {
+    match std::str::from_utf8(name) {
+        Ok(text) => text.to_lowercase().into_bytes(),
+        Err(_) => name.to_ascii_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOWS: NameRules = NameRules { bytes_max: 255, text: true, windows: true, ignores_case: true };
+
+    #[test]
+    fn linux_takes_any_bytes() {
+        for name in [&b"\xff\x01"[..], b"a.", b"a:b", b"CON", &[b'x'; 255]] {
+            assert!(NameRules::ANY.check(name).is_ok());
+        }
+        assert!(NameRules::ANY.check(&[b'x'; 256]).is_err());
+    }
+
+    #[test]
+    fn windows_does_not() {
+        for (name, words) in [
+            (&b"\x93\xfa\x96\x7b"[..], "UTF-8"),
+            (b"a:b", "':'"),
+            (b"a\nb", "names with"),
+            (b"end.", "at the end"),
+            (b"end ", "at the end"),
+        ] {
+            let error = WINDOWS.check(name).unwrap_err();
+            assert!(error.detail.contains(words.trim_matches('\'')), "{error}");
+        }
+        for name in ["日本語.txt", "a.b", " a", ".hidden"] {
+            assert!(WINDOWS.check(name.as_bytes()).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_become_one_are_found() {
+        let mut seen = Folded::default();
+        for name in ["a", "ä", "B"] {
+            seen.add(name.as_bytes()).unwrap();
+        }
+        // The same name twice is one entry: two sources may have it.
+        seen.add(b"a").unwrap();
+        for name in ["A", "Ä", "b"] {
+            assert_eq!(seen.add(name.as_bytes()).unwrap_err().kind, ErrorKind::Conflict, "{name}");
+        }
+        seen.add(b"\xffA").unwrap();
+        assert!(seen.add(b"\xffa").is_err());
+    }
+}

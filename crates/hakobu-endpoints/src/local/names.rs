@@ -1,0 +1,80 @@
+//! Which names a file system can hold, and which times.
+
+use hakobu_core::names::NameRules;
+use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::fs::{AtFlags, Mode, OFlags, fstatfs, fstatvfs, ioctl_getflags, openat, statat, unlinkat};
+
+// Numbers of file systems, from the kernel's `linux/magic.h` and the drivers' own.
+const MSDOS: u64 = 0x4d44;
+const EXFAT: u64 = 0x2011_bab0;
+const NTFS3: u64 = 0x7366_746e;
+const NTFS: u64 = 0x5346_544e;
+const HFS_PLUS: u64 = 0x482b;
+const CIFS: u64 = 0xff53_4d42;
+const SMB2: u64 = 0xfe53_4d42;
+const FUSE: u64 = 0x6573_5546;
+/// `FS_CASEFOLD_FL`: the directory ignores case.
+const CASEFOLD: u32 = 0x4000_0000;
+
+/// The rules of the file system that a directory is on. Where its kind does not tell whether it ignores case, and
+/// `may_write` allows it, that is tried out with an empty file.
+pub fn rules(directory: BorrowedFd<'_>, may_write: bool) -> NameRules {
+    let longest = fstatvfs(directory).map_or(0, |figures| figures.f_namemax);
+    let bytes_max = u32::try_from(longest).ok().filter(|max| *max > 0).unwrap_or(NameRules::ANY.bytes_max);
+    let (text, windows, ignores_case) = match kind_of(directory) {
+        MSDOS | EXFAT => (true, true, true),
+        // Which of Windows' rules the driver keeps is an option of the mount; what it refuses is told one by one.
+        NTFS3 | NTFS => (true, false, may_write && ignores_case(directory)),
+        HFS_PLUS => (true, false, true),
+        CIFS | SMB2 => (true, false, may_write && ignores_case(directory)),
+        FUSE => (false, false, may_write && ignores_case(directory)),
+        // Directories of ext4 and F2FS may ignore case one by one.
+        _ => (false, false, ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0)),
+    };
+    NameRules { bytes_max, text, windows, ignores_case }
+}
+
+/// The steps in which the file system that a directory is on keeps times, in nanoseconds.
+pub fn time_step_ns(directory: BorrowedFd<'_>) -> u32 {
+    match kind_of(directory) {
+        MSDOS => 2_000_000_000,
+        HFS_PLUS => 1_000_000_000,
+        EXFAT => 10_000_000,
+        NTFS3 | NTFS | CIFS | SMB2 => 100,
+        _ => 1,
+    }
+}
+
+fn kind_of(directory: BorrowedFd<'_>) -> u64 {
+    fstatfs(directory).map_or(0, |found| found.f_type as u64 & 0xffff_ffff)
+}
+
+/// Whether a file is found under its name in capitals.
+fn ignores_case(directory: BorrowedFd<'_>) -> bool {
+    let name = format!(".hakobu-case-{}-{}", std::process::id(), directory.as_raw_fd());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if openat(directory, &name, flags, Mode::from_raw_mode(0o600)).is_err() {
+        return false;
+    }
+    let found = statat(directory, name.to_ascii_uppercase(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let _ = unlinkat(directory, &name, AtFlags::empty());
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn this_machines_own_file_system_takes_any_name_and_minds_case() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = File::open(place.path()).unwrap();
+        assert_eq!(time_step_ns(directory.as_fd()), 1);
+        assert_eq!(rules(directory.as_fd(), true), NameRules::ANY);
+        assert!(!ignores_case(directory.as_fd()));
+        assert_eq!(place.path().read_dir().unwrap().count(), 0, "what was tried out is gone");
+    }
+}

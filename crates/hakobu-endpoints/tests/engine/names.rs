@@ -1,0 +1,89 @@
+//! Names that the target cannot hold: told one by one, and nothing takes the place of anything else.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+use hakobu_core::error::ErrorKind;
+use hakobu_core::job::{Mode, Removal};
+use hakobu_core::names::NameRules;
+
+use crate::bench::{Order, Place};
+
+const WINDOWS: NameRules = NameRules { bytes_max: 100, text: true, windows: true, ignores_case: true };
+
+fn order() -> Order {
+    let mut order = Order::contents(2);
+    order.names = Some(WINDOWS);
+    order
+}
+
+#[test]
+fn what_cannot_be_named_fails_and_the_others_come() {
+    let place = Place::new();
+    let long = "x".repeat(101);
+    let bad: [&[u8]; 5] = [b"\xe3\x81", b"a:b", b"dot.", b"blank ", long.as_bytes()];
+    let good = ["a.b", "日本語", ".hidden"];
+    fs::create_dir(place.source().join("in")).unwrap();
+    for name in bad.iter().copied().chain(good.map(str::as_bytes)) {
+        fs::write(place.source().join("in").join(OsStr::from_bytes(name)), name).unwrap();
+    }
+    // A directory that cannot be named is not looked into.
+    fs::create_dir(place.source().join("what?")).unwrap();
+    fs::write(place.source().join("what?/below"), "x").unwrap();
+    let mut expected: Vec<_> = bad.iter().map(|name| [b"in/", *name].concat()).collect();
+    expected.push(b"what?".to_vec());
+    expected.sort();
+    let foreseen = place.run(&order().job(|job| job.dry_run = true));
+    assert_eq!(foreseen.failed_paths(), expected, "a dry run says so as well");
+    let made = place.run(&order());
+    assert_eq!(made.failed_paths(), expected);
+    assert!(made.summary.failures.iter().all(|failure| failure.error.kind == ErrorKind::Unsupported));
+    let mut there: Vec<_> =
+        fs::read_dir(place.target().join("in")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    there.sort();
+    assert_eq!(there, [".hidden", "a.b", "日本語"]);
+    assert!(!place.target().join("what?").exists());
+}
+
+#[test]
+fn names_that_are_one_there_do_not_overwrite_each_other() {
+    let place = Place::new();
+    for name in ["README", "Readme", "other"] {
+        fs::write(place.source().join(name), name).unwrap();
+    }
+    let made = place.run(&order());
+    assert_eq!(made.failed_paths(), [b"Readme".to_vec()]);
+    assert_eq!(made.summary.failures[0].error.kind, ErrorKind::Conflict);
+    assert_eq!(fs::read(place.target().join("README")).unwrap(), b"README");
+    // The same again: what is there is what is meant.
+    assert_eq!(place.run(&order()).failed_paths(), [b"Readme".to_vec()]);
+}
+
+/// To such a target both are one file, which must not be removed after it was written.
+#[test]
+fn what_the_target_has_in_another_case_stays() {
+    let place = Place::new();
+    fs::write(place.source().join("name"), "new").unwrap();
+    fs::write(place.target().join("NAME"), "old").unwrap();
+    let made = place.run(&order().job(|job| {
+        (job.mode, job.removal, job.removals_max) = (Mode::Delta, Removal::Leave, 10);
+    }));
+    assert_eq!(made.failed_paths(), [b"name".to_vec()]);
+    assert_eq!(fs::read(place.target().join("NAME")).unwrap(), b"old");
+}
+
+#[test]
+fn a_dry_run_foresees_that_inodes_run_out() {
+    let place = Place::new();
+    fs::create_dir(place.source().join("directory")).unwrap();
+    for name in ["one", "directory/two"] {
+        fs::write(place.source().join(name), name).unwrap();
+    }
+    for (free, lacks) in [(2, true), (3, false)] {
+        let mut order = Order::contents(1).job(|job| job.dry_run = true);
+        order.free_inodes = Some(free);
+        let made = place.run(&order);
+        assert_eq!(made.summary.fatal.map(|error| error.kind), lacks.then_some(ErrorKind::NoSpace), "{free}");
+    }
+}
