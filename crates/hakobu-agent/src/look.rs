@@ -14,7 +14,7 @@ use hakobu_core::landing::{Ancestry, Identity, TargetFound};
 use hakobu_core::path::EntryPath;
 use hakobu_endpoints::block::inspect::{Places, all_disks, inspect_device, inspect_image, is_stray};
 use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, statfs};
 
 use crate::machine::state_directory;
 
@@ -57,10 +57,33 @@ pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
         device,
         image: if kind == Kind::File { image(&resolved, metadata.len()) } else { None },
         ancestry: ancestry(&resolved).map_err(fail)?,
+        network: is_on_network(&root),
         root: root.into_os_string().into_vec(),
         entry,
         resolved: resolved.into_os_string().into_vec(),
     })
+}
+
+/// Whether each operation there is a message to somebody else: on network file systems, and on those of other programs
+/// (FUSE), of which that cannot be told. Numbers are from the kernel's `linux/magic.h` and the file systems' own.
+fn is_on_network(path: &Path) -> bool {
+    const KINDS: [u64; 14] = [
+        0x6969,      // NFS
+        0xff53_4d42, // CIFS
+        0xfe53_4d42, // SMB
+        0x517b,      // SMB, as it was
+        0x6573_5546, // FUSE
+        0x00c3_6400, // Ceph
+        0x0bd0_0bd0, // Lustre
+        0x5346_414f, // AFS
+        0x0102_1997, // 9P
+        0x4750_4653, // GPFS
+        0x1983_0326, // BeeGFS
+        0xaad7_aaea, // PanFS
+        0x7461_636f, // OCFS2
+        0x0116_1970, // GFS2
+    ];
+    statfs(path).is_ok_and(|found| KINDS.contains(&(found.f_type as u64 & 0xffff_ffff)))
 }
 
 /// What is in a file that may be the image of a disk. One that cannot be read fails later, with better words.
@@ -130,6 +153,7 @@ pub fn target(typed: &[u8]) -> Result<TargetLook> {
         device.as_ref().zip(state).and_then(|(device, state)| state.unfinished(&device.identity));
     Ok(TargetLook {
         found,
+        network: is_on_network(&parent),
         resolved: resolved.into_os_string().into_vec(),
         parent: parent.into_os_string().into_vec(),
         name,

@@ -47,6 +47,8 @@ pub(crate) struct Plan {
     pub grant: Grant,
     /// Whether a block device is read or written.
     pub has_disks: bool,
+    /// Whether an end is on a file system that is mounted over a network.
+    pub over_network: bool,
 }
 
 /// The hosts of the sources and of the targets; none for this machine.
@@ -178,6 +180,7 @@ impl Planner<'_> {
             make_directory: landing.create_target_directory.clone().filter(|path| !replaced(path)),
             root,
             grant,
+            over_network: target.network || sources.iter().any(|source| source.network),
             has_disks: target.device.is_some() || sources.iter().any(|source| source.device.is_some()),
         })
     }
@@ -215,6 +218,7 @@ impl Plan {
         self.pairs.extend(more.pairs);
         self.grant.places.extend(more.grant.places);
         self.has_disks |= more.has_disks;
+        self.over_network |= more.over_network;
         let sum = self.grant.bytes_max.zip(more.grant.bytes_max);
         self.grant.bytes_max = sum.map(|(one, other)| one.saturating_add(other));
         Ok(())

@@ -43,6 +43,7 @@ pub(crate) fn look_at_input() -> Result<SourceLook> {
         size_bytes: 0,
         device: None,
         image: None,
+        network: false,
         // It may come from a file, but what is read of that is not looked up again.
         ancestry: Ancestry { exists: false, upwards: Vec::new() },
         root: DIRECTORY.to_vec(),
@@ -62,6 +63,7 @@ pub(crate) fn look_at_output() -> TargetLook {
         device: None,
         unfinished: None,
         stray: false,
+        network: false,
     }
 }
 

@@ -32,6 +32,8 @@ use crate::told::Told;
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
 /// How many lanes a long way gets.
 const LANES_ON_A_LONG_WAY: u16 = 8;
+/// How many lanes a network file system gets: so many operations are under way then.
+const LANES_OVER_A_NETWORK: u16 = 32;
 /// The least and the most that logging in again may take.
 const LOGIN_AGAIN_MIN: Duration = Duration::from_secs(15);
 const LOGIN_AGAIN_MAX: Duration = Duration::from_secs(120);
@@ -446,7 +448,7 @@ impl Attempt<'_, '_> {
         Job {
             items: plan.items.clone(),
             make_directory: plan.make_directory.clone(),
-            lanes: self.lanes(parties, plan.has_disks),
+            lanes: self.lanes(parties, plan),
             digest: self.request.verify != Verify::None,
             clone: !matches!(self.request.verify, Verify::Wire | Verify::Medium),
             durable: self.request.durable == Durable::Yes,
@@ -496,7 +498,7 @@ impl Attempt<'_, '_> {
         update
     }
 
-    fn lanes(&self, parties: &mut Parties, has_disks: bool) -> u16 {
+    fn lanes(&self, parties: &mut Parties, plan: &Plan) -> u16 {
         if self.request.target.is_stream() {
             self.decided("lanes: 1".to_owned(), "standard output takes its bytes in order".to_owned());
             return 1;
@@ -508,11 +510,14 @@ impl Attempt<'_, '_> {
         let round_trip = parties.source.round_trip().max(parties.target().round_trip());
         let source = processors(&parties.source);
         let target = processors(parties.target());
-        let (lanes, why) = if self.request.mode.is_digest() {
+        let (lanes, why) = if plan.over_network && !plan.has_disks {
+            let words = "an end is on a network file system, where each operation waits for an answer";
+            (LANES_OVER_A_NETWORK, words.to_owned())
+        } else if self.request.mode.is_digest() {
             (source.min(LANES_MAX), format!("as many as processors: {source}"))
         } else if round_trip >= LONG_ROUND_TRIP {
             (LANES_ON_A_LONG_WAY, format!("a round trip takes {:.1} ms", round_trip.as_secs_f64() * 1e3))
-        } else if has_disks {
+        } else if plan.has_disks {
             // A lane waits while a disk reads or writes: others keep the processors, or the disks, busy.
             let processors = source.min(target);
             match parties.target {

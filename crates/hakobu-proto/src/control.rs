@@ -179,6 +179,8 @@ pub struct SourceLook {
     pub device: Option<Box<DeviceFacts>>,
     /// What is in it, if it may be the image of a disk.
     pub image: Option<Box<DeviceFacts>>,
+    /// Whether it is on a file system that is mounted over a network.
+    pub network: bool,
 }
 
 /// What a target is.
@@ -201,6 +203,8 @@ pub struct TargetLook {
     pub unfinished: Option<String>,
     /// Whether it is where devices are, and is none.
     pub stray: bool,
+    /// Whether it is on a file system that is mounted over a network.
+    pub network: bool,
 }
 
 /// A port for data connections.

@@ -8,5 +8,6 @@ pub mod devices;
 pub mod faults;
 pub mod link;
 pub mod partition_table;
+pub mod slow_fs;
 pub mod sshd;
 pub mod vm;

@@ -4,21 +4,31 @@ use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use hakobu_testkit::devices::LoopDevice;
+use hakobu_testkit::slow_fs::SlowFs;
 
 use super::content;
 use super::loops;
-use super::rows::Target;
+use super::rows::{Group, Place, Target};
 use super::sources::{Medium, Source};
 use super::workshop::Workshop;
+
+/// How long each operation takes on a slow file system.
+const SLOW: Duration = Duration::from_millis(1);
+
+/// How long after a change it shows it for certain.
+const FORGOTTEN: Duration = Duration::from_millis(1100);
 
 /// One end of a run.
 #[derive(Debug)]
 pub struct Side {
     device: Option<LoopDevice>,
     content: PathBuf,
+    /// Where commands are shown it, if not where it is.
+    shown: Option<PathBuf>,
 }
 
 /// Sources and target of a group.
@@ -30,6 +40,8 @@ pub struct Ground<'a> {
     target: Side,
     /// Whether a run left the target in a state that nobody knows.
     spoiled: Cell<bool>,
+    /// What shows all of it slowly.
+    slow: Option<SlowFs>,
 }
 
 /// The ends of one run.
@@ -43,17 +55,18 @@ pub struct Paths<'a> {
 impl Side {
     /// A file or tree.
     pub fn plain(path: PathBuf) -> Self {
-        Self { device: None, content: path }
+        Self { device: None, content: path, shown: None }
     }
 
     /// A loop device on a file.
     fn disk(content: PathBuf, medium: Medium) -> Result<Self> {
-        Ok(Self { device: Some(loops::attach(&content, medium)?), content })
+        Ok(Self { device: Some(loops::attach(&content, medium)?), content, shown: None })
     }
 
     /// What command lines are given.
     pub fn path(&self) -> &Path {
-        self.device.as_ref().map_or(&self.content, LoopDevice::path)
+        let plain = self.shown.as_deref().unwrap_or(&self.content);
+        self.device.as_ref().map_or(plain, LoopDevice::path)
     }
 
     /// The file or tree that has the content.
@@ -75,7 +88,8 @@ impl<'a> Ground<'a> {
     ///
     /// # Errors
     /// When something cannot be made: most likely memory is full, or it takes root.
-    pub fn new(shop: &'a Workshop, kind: Target, wanted: &[Source], name: &str) -> Result<Self> {
+    pub fn new(shop: &'a Workshop, group: &Group, wanted: &[Source], name: &str) -> Result<Self> {
+        let kind = group.target;
         let medium = match wanted.first() {
             Some(Source::Disk { medium, .. }) => *medium,
             _ => Medium::Memory,
@@ -112,8 +126,17 @@ impl<'a> Ground<'a> {
             let bytes = wanted.iter().map(|source| source.bytes()).max().unwrap_or(0);
             content::fill(&content, bytes).context("making the target")?;
         }
-        let target = if kind.is_disk() { Side::disk(content, medium)? } else { Side::plain(content) };
-        Ok(Self { shop, kind, sources, target, spoiled: Cell::new(false) })
+        let mut target = if kind.is_disk() { Side::disk(content, medium)? } else { Side::plain(content) };
+        let mut slow = None;
+        if group.place == Place::SlowFs {
+            let at = shop.memory().join(format!("slow-{name}"));
+            fs::create_dir_all(&at).context("making a directory to mount at")?;
+            slow = Some(SlowFs::mount(&at, shop.memory(), SLOW).context("mounting the slow file system")?);
+            for side in sources.iter_mut().map(|(_, side)| side).chain([&mut target]) {
+                side.shown = side.content.strip_prefix(shop.memory()).ok().map(|below| at.join(below));
+            }
+        }
+        Ok(Self { shop, kind, sources, target, spoiled: Cell::new(false), slow })
     }
 
     /// The ends of a run from one of its sources.
@@ -136,6 +159,15 @@ impl<'a> Ground<'a> {
     /// # Errors
     /// When that fails.
     pub fn ready(&self, kind: Source, check: bool) -> Result<()> {
+        self.prepare(kind, check)?;
+        if self.slow.is_some() {
+            // What was done behind its back it notices when it has forgotten what it remembered.
+            std::thread::sleep(FORGOTTEN);
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, kind: Source, check: bool) -> Result<()> {
         match (self.kind, kind) {
             (Target::Discard | Target::Equal | Target::Same, _) => Ok(()),
             (Target::Outdated, _) => {

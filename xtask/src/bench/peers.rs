@@ -36,6 +36,7 @@ const TOOLS: &[Tool] = &[
     Tool { name: "cp", from: From::Debian("coreutils"), version: &["cp", "--version"] },
     Tool { name: "dd", from: From::Debian("coreutils"), version: &["dd", "--version"] },
     Tool { name: "fio", from: From::Debian("fio"), version: &["fio", "--version"] },
+    Tool { name: "fpsync", from: From::Debian("fpart"), version: &["fpart", "-V"] },
     Tool { name: "rclone", from: From::Debian("rclone"), version: &["rclone", "version"] },
     Tool { name: "bdsync", from: From::Debian("bdsync"), version: &["bdsync", "--version"] },
     Tool { name: "blocksync", from: From::Nowhere(BLOCKSYNC), version: &["blocksync", "--version"] },

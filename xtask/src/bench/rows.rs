@@ -30,6 +30,8 @@ pub enum Place {
     Veth,
     /// The same with TCP's cubic.
     VethCubic,
+    /// One machine, both ends on a file system on which each operation takes 1 ms.
+    SlowFs,
 }
 
 impl Place {
@@ -38,6 +40,7 @@ impl Place {
             Self::Loopback => "loopback",
             Self::LongLink => "emulated link, RTT 100 ms, 1 Gbit/s, MTU 9000",
             Self::Veth => "veth, MTU 1500",
+            Self::SlowFs => "a FUSE file system, 1 ms for each operation",
             Self::VethCubic => "veth, MTU 1500, cubic",
         }
     }

@@ -111,7 +111,7 @@ impl Session<'_> {
             say(&format!("  looking for the best settings of {}", runner.way.name));
             self.shop.clear_targets()?;
             let source = smaller(runner.source);
-            let ground = Ground::new(self.shop, group.target, &[source], "small")?;
+            let ground = Ground::new(self.shop, group, &[source], "small")?;
             let outcome = tune(runner.way, |lines| {
                 let course = Course::Whole;
                 self.run(world, group, Task { way: runner.way, lines, course, source, check: false }, &ground)
@@ -149,7 +149,7 @@ impl Session<'_> {
             if group.target == Target::Equal && !runner.result.usable() {
                 // What it left is no ground for the others.
                 self.shop.clear_targets()?;
-                ground = Ground::new(self.shop, group.target, &[runner.source], "copy")?;
+                ground = Ground::new(self.shop, group, &[runner.source], "copy")?;
             }
         }
         Ok(())
@@ -200,7 +200,7 @@ impl Session<'_> {
     fn rounds(&self, world: &World, group: &Group, runners: &mut [Runner<'_>]) -> Result<()> {
         self.shop.clear_targets()?;
         let ground = self.ground(group, runners, "copy")?;
-        let least = Ground::new(self.shop, group.target, &[group.source.least()], "least")?;
+        let least = Ground::new(self.shop, group, &[group.source.least()], "least")?;
         let warm_bytes = runners.iter().map(|runner| runner.source.memory_bytes()).max().unwrap_or(0);
         for round in 0..self.rounds {
             self.shop.go_on()?;
@@ -291,7 +291,7 @@ impl Session<'_> {
                 sources.push(runner.source);
             }
         }
-        Ground::new(self.shop, group.target, &sources, name)
+        Ground::new(self.shop, group, &sources, name)
     }
 }
 

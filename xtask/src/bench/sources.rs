@@ -50,6 +50,8 @@ impl Source {
     pub const MIDDLE_FILES: Self = Self::Tree { files: 20_000, directories: 200, file_bytes: 100_000 };
     /// One large file in a tree.
     pub const LARGE_IN_TREE: Self = Self::Tree { files: 1, directories: 0, file_bytes: GIB };
+    /// A fifth of 10 000 files of 50 KB.
+    pub const NETWORK_FILES: Self = Self::Tree { files: 2_000, directories: 100, file_bytes: 50_000 };
     pub const SMALL_FILES: Self = Self::Tree { files: 100_000, directories: 1000, file_bytes: 1000 };
     pub const DRESSED: Self = Self::Dressed { files: 100_000, directories: 1000, file_bytes: 1000 };
     pub const ONE_DRESSED: Self = Self::Dressed { files: 1, directories: 0, file_bytes: 1 };

@@ -136,6 +136,11 @@ impl Workshop {
         self.root(medium).join(TARGETS).join(name)
     }
 
+    /// The directory in memory, below which are sources and targets.
+    pub fn memory(&self) -> &Path {
+        &self.data
+    }
+
     /// The directories of [`target`](Self::target)s, there and empty.
     ///
     /// # Errors

@@ -50,7 +50,7 @@ impl World {
         let mut link = None;
         let mut veth = None;
         let (near_netns, far_netns, address) = match place {
-            Place::Loopback => (None, None, Ipv4Addr::LOCALHOST),
+            Place::Loopback | Place::SlowFs => (None, None, Ipv4Addr::LOCALHOST),
             Place::LongLink => {
                 let link = link.insert(Link::up(LinkSettings {
                     rate_bits_per_second: Some(1_000_000_000),

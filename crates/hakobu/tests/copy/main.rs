@@ -22,6 +22,7 @@ mod options;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;
+mod slow;
 mod streams;
 mod sync;
 mod sync_kills;
