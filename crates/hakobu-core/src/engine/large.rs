@@ -51,8 +51,8 @@ pub(super) struct LargeFile {
     failed: AtomicBool,
     of_no_use: AtomicBool,
     changed: AtomicBool,
-    /// Of pieces that differ: how many blocks were asked for, were compared, and differ.
-    blocks: [AtomicU64; 3],
+    /// Of pieces that differ: how many blocks were compared, and how many of them differ.
+    blocks: [AtomicU64; 2],
     /// Of all pieces that were compared: how many, and how many were equal.
     pieces: [AtomicU64; 2],
     forest: Mutex<Option<Forest>>,
@@ -244,26 +244,17 @@ impl LargeFile {
         self.pieces[1].fetch_add(equal, Ordering::Relaxed);
     }
 
-    /// So many blocks of a piece that differs are asked for.
-    pub fn asked_blocks(&self, blocks: u64) {
-        self.blocks[0].fetch_add(blocks, Ordering::Relaxed);
-    }
-
     /// So many blocks of a piece that differs were compared, and so many of them differ.
     pub fn compared_blocks(&self, blocks: u64, differ: u64) {
-        self.blocks[1].fetch_add(blocks, Ordering::Relaxed);
-        self.blocks[2].fetch_add(differ, Ordering::Relaxed);
+        self.blocks[0].fetch_add(blocks, Ordering::Relaxed);
+        self.blocks[1].fetch_add(differ, Ordering::Relaxed);
     }
 
-    /// Whether it pays to compare the blocks of pieces that differ: not where most of them differ as well. `None`:
-    /// some have been asked for, and it is not known yet.
+    /// Whether it pays to compare the blocks of pieces that differ: not where most of them differ as well. `None`
+    /// where not enough have been compared to know.
     pub fn blocks_pay(&self) -> Option<bool> {
-        let [asked, compared, differ] =
-            [0, 1, 2].map(|index: usize| self.blocks[index].load(Ordering::Relaxed));
-        match compared >= BLOCKS_TRIED {
-            true => Some(differ * 4 <= compared * 3),
-            false => (asked < BLOCKS_TRIED).then_some(true),
-        }
+        let [compared, differ] = [0, 1].map(|index: usize| self.blocks[index].load(Ordering::Relaxed));
+        (compared >= BLOCKS_TRIED).then_some(differ * 4 <= compared * 3)
     }
 
     /// Whether it pays to compare: not where next to nothing was found to be equal. Of what lies at its place nobody

@@ -66,7 +66,9 @@ impl Worker<'_> {
                 Err(error) => Err(at_target(error, &file.target)),
             };
             self.unless_fatal(file, compared)?;
-            while held.iter().map(|chunk| chunk.pieces.len()).sum::<usize>() > HELD_MAX {
+            // Until it is known whether comparing blocks pays, none is asked for before the last have been answered.
+            let held_max = if file.blocks_pay().is_some() { HELD_MAX } else { 0 };
+            while held.iter().map(|chunk| chunk.pieces.len()).sum::<usize>() > held_max {
                 if !self.settle_first(file, &mut held)? {
                     return Ok(Compared::All);
                 }
@@ -139,8 +141,7 @@ impl Worker<'_> {
             }
             match content {
                 Piece::Bytes(buffer) if !is_zero(buffer.filled()) => {
-                    if self.wants_blocks(file, held)? {
-                        file.asked_blocks(piece.length.div_ceil(BLOCK_BYTES));
+                    if self.shared.setup.job.blocks && file.blocks_pay() != Some(false) {
                         let sign = Operation::Sign { draft: file.draft, extent: piece, blocks: true };
                         let ticket = self.submit(sign, Pending::Signed)?;
                         pieces.push(HeldPiece { ticket, extent: piece, buffer, value });
@@ -166,20 +167,6 @@ impl Worker<'_> {
         }
         held.push_back(Held { extent, values, written_bytes: chunk.written_bytes, unreadable, pieces });
         Ok(())
-    }
-
-    /// Whether a piece that differs is compared in blocks. Of the first ones the answers are waited for, so that not
-    /// many pieces are read once more where that is of no use.
-    fn wants_blocks(&mut self, file: &Arc<LargeFile>, held: &mut VecDeque<Held>) -> Result<bool> {
-        if !self.shared.setup.job.blocks {
-            return Ok(false);
-        }
-        while file.blocks_pay().is_none() && !held.is_empty() {
-            if !self.settle_first(file, held)? {
-                break;
-            }
-        }
-        Ok(file.blocks_pay() == Some(true))
     }
 
     fn send_whole(
