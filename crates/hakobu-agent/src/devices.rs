@@ -42,7 +42,9 @@ pub fn check(
     for (source, typed) in sources.iter().zip(&request.sources) {
         if let Some(facts) = &source.device {
             let verdict = source_verdict(facts, request.live);
-            if request.passes.is_none() {
+            let held_still = request.passes.as_ref().is_some_and(|passes| passes.before_last.is_some());
+            // Of several passes the first one says it.
+            if !held_still && agreed.0.is_empty() {
                 tell(&verdict, observer);
             }
             if let Some(error) = verdict.error("reading the device") {

@@ -1,6 +1,7 @@
 //! Passes over a source that is in use: each brings over what changed since the one before, until
 //! the last one, for which the source is held still, is short enough.
 
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -135,28 +136,52 @@ fn last(
     surroundings: &mut Surroundings<'_>,
     (mut done, mut held): (Vec<Pass>, Held),
 ) -> Transfer {
-    if let Err(error) = shell(passes.before_last.as_deref(), "--before-last-pass") {
-        let mut transfer = Transfer { passes: done, ..Transfer::default() };
-        transfer.summary.fatal = Some(error);
-        return transfer;
-    }
-    let (mut transfer, pass) = one(request, surroundings, &mut held);
-    done.push(pass);
+    let mut transfer = match shell(passes.before_last.as_deref(), "--before-last-pass") {
+        // Whoever stopped it meanwhile wants no pass any more, but nothing is left held either.
+        Ok(()) if surroundings.cancel.load(Relaxed) => {
+            failed(Error::new(ErrorKind::Cancelled, "making passes", "stopped before the last one"))
+        }
+        Ok(()) => {
+            let (transfer, pass) = one(request, surroundings, &mut held);
+            done.push(pass);
+            transfer
+        }
+        Err((error, Done::Maybe)) => failed(error),
+        Err((error, Done::Not)) => return Transfer { passes: done, ..failed(error) },
+    };
     transfer.passes = done;
-    if let Err(error) = shell(passes.after_last.as_deref(), "--after-last-pass") {
+    if let Err(error) = shell(passes.after_last.as_deref(), "--after-last-pass").map_err(|(error, _)| error) {
         transfer.summary.fatal.get_or_insert(error);
     }
     transfer
 }
 
-fn shell(command: Option<&str>, option: &'static str) -> Result<()> {
+fn failed(error: Error) -> Transfer {
+    let mut transfer = Transfer::default();
+    transfer.summary.fatal = Some(error);
+    transfer
+}
+
+/// Whether a command that failed has done its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    /// It says that it has not.
+    Not,
+    /// It was killed, and may have: what it holds still has to be let go.
+    Maybe,
+}
+
+/// Runs a command in a group of its own: what the terminal's Ctrl-C sends would end it half way.
+fn shell(command: Option<&str>, option: &'static str) -> std::result::Result<(), (Error, Done)> {
     let Some(command) = command else { return Ok(()) };
     let failed = |words: String| Error::new(ErrorKind::Io, "running the command of", words).at(option);
-    let ended = Command::new("/bin/sh").arg("-c").arg(command).status();
-    match ended {
+    match Command::new("/bin/sh").arg("-c").arg(command).process_group(0).status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(failed(format!("`{command}` ended with {status}"))),
-        Err(error) => Err(failed(format!("the shell cannot be run: {error}"))),
+        Ok(status) => {
+            let done = if status.code().is_some() { Done::Not } else { Done::Maybe };
+            Err((failed(format!("`{command}` ended with {status}")), done))
+        }
+        Err(error) => Err((failed(format!("the shell cannot be run: {error}")), Done::Not)),
     }
 }
 
@@ -202,7 +227,10 @@ mod tests {
     fn a_command_that_fails_is_named() {
         assert!(shell(None, "--before-last-pass").is_ok());
         assert!(shell(Some("true"), "--before-last-pass").is_ok());
-        let error = shell(Some("exit 3"), "--before-last-pass").unwrap_err();
+        let (_, done) = shell(Some("kill -9 $$"), "--before-last-pass").unwrap_err();
+        assert_eq!(done, Done::Maybe);
+        let (error, done) = shell(Some("exit 3"), "--before-last-pass").unwrap_err();
+        assert_eq!(done, Done::Not);
         assert!(error.to_string().contains("exit 3") && error.to_string().contains("--before-last-pass"));
     }
 }

@@ -203,8 +203,15 @@ pub fn source_verdict(facts: &DeviceFacts, live: bool) -> Verdict {
             .extend(changes.map(|refusal| format!("{}: the copy may mix old and new", refusal.words)));
     }
     for refusal in &mut verdict.refusals {
-        refusal.words += ", and may change while it is read: stop that first (unmount it, or mount it \
-                          read-only), or say --live to read it all the same";
+        let stop = match refusal.kind {
+            RefusalKind::Mounted => "unmount it, or mount it read-only",
+            RefusalKind::Swap => "swapoff",
+            RefusalKind::Zfs => "zpool export",
+            _ => "end what writes to it",
+        };
+        refusal.words += &format!(
+            ", and may change while it is read: stop that first ({stop}), or say --live to read it all the same"
+        );
     }
     verdict.notices.extend(facts.notes.iter().map(|note| format!("{}: {note}", words::path(facts))));
     verdict

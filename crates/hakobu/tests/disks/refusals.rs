@@ -153,6 +153,27 @@ fn a_dry_run_runs_no_commands() {
     assert!(!mark.exists());
 }
 
+/// What holds the source still is not cut off half way, and what lets it go is run.
+#[test]
+fn what_is_held_for_the_last_pass_is_let_go() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let disk = case.disk("target");
+    let held = case.place.path().join("held");
+    let hold = format!("touch {0}; sleep 1; echo all >> {0}", held.display());
+    let release = format!("grep -q all {0} && rm {0}", held.display());
+    let options = ["--passes", "1", "--before-last-pass", &hold, "--after-last-pass", &release];
+    let running = Copy::sync().args(options).arg(&case.image).arg(&disk.path).start();
+    wait_until("it is held", std::time::Duration::from_secs(30), || held.exists());
+    running.signal(rustix::process::Signal::INT);
+    let ran = running.end();
+    assert_eq!(ran.code, Some(130), "{}", ran.err);
+    assert!(!held.exists(), "{}", ran.err);
+    assert_bytes(&disk.bytes(), &vec![0xaa; 6 * MIB as usize]);
+}
+
 #[test]
 fn swap_space_in_use() {
     if no_root() {

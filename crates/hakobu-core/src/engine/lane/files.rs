@@ -5,7 +5,7 @@ use super::*;
 use crate::extent::JOURNALED_FROM_BYTES;
 
 /// How many chunks of an earlier run are read once more.
-const SAMPLES_MAX: usize = 16;
+const SAMPLES_MAX: usize = 64;
 
 /// What stands for the version of a file; of a device, which has no time, for its size only.
 fn version(metadata: &Metadata) -> Digest {
@@ -89,10 +89,30 @@ impl Worker<'_> {
             return self.begun(file);
         }
         self.counters.bytes_resumed.add(done_bytes);
+        self.tell_sampled(&file, samples.len() as u64, done_bytes);
         match progress {
             Progress::More => self.begun(file),
             ended => self.end_file(file, ended),
         }
+    }
+
+    /// Says how much of what an earlier run has brought over was compared with a disk, which has no time by which to
+    /// tell that it changed.
+    fn tell_sampled(&self, file: &LargeFile, samples: u64, done_bytes: u64) {
+        let chunks = done_bytes / CHUNK_BYTES;
+        let compared = samples.min(SAMPLES_MAX as u64);
+        if file.source.metadata.kind != Kind::BlockDevice || compared >= chunks {
+            return;
+        }
+        let words = match self.shared.setup.job.live {
+            true => return,
+            false => format!(
+                "{}: going on where it was; of {chunks} parts of 4 MiB that are there {compared} were compared with \
+                 the source: if it may have changed since, hakobu verify compares all of them",
+                file.target
+            ),
+        };
+        self.shared.setup.observer.event(Event::Notice { words });
     }
 
     /// What an earlier run has left is of no use, and forgotten: all of it is compared.

@@ -11,9 +11,11 @@ const PIECES: u64 = 30;
 const PIECE_BYTES: u64 = 4096;
 
 /// Where the first byte was seen that differs from the one before it, among samples of the whole. A disk that was
-/// wiped holds one byte over and over, whichever it was, and is blank. `None` also if nothing can be read.
-pub fn first_content(medium: &dyn Medium) -> Option<u64> {
-    let size_bytes = medium.size_bytes();
+/// wiped holds one byte over and over, whichever it was, and is blank. `None` also if nothing can be read. What is
+/// looked at begins at `start_bytes`, and places are counted from there.
+pub fn first_content(medium: &dyn Medium, start_bytes: u64, size_bytes: u64) -> Option<u64> {
+    let start_bytes = start_bytes.min(medium.size_bytes());
+    let size_bytes = size_bytes.min(medium.size_bytes() - start_bytes);
     let head = (0, EDGE_BYTES.min(size_bytes));
     let tail = (size_bytes.saturating_sub(EDGE_BYTES), size_bytes.min(EDGE_BYTES));
     let step = (size_bytes / (PIECES + 1)) & !(PIECE_BYTES - 1);
@@ -22,7 +24,7 @@ pub fn first_content(medium: &dyn Medium) -> Option<u64> {
     let mut blank = None;
     for (offset_bytes, length_bytes) in [head].into_iter().chain(between).chain([tail]) {
         let sample = &mut buffer[..length_bytes as usize];
-        if sample.is_empty() || !medium.read(offset_bytes, sample) {
+        if sample.is_empty() || !medium.read(start_bytes + offset_bytes, sample) {
             continue;
         }
         let blank = *blank.get_or_insert(sample[0]);
@@ -40,12 +42,24 @@ mod tests {
 
     const DISK: u64 = 64 << 20;
 
+    fn of_whole(image: &Image) -> Option<u64> {
+        first_content(image, 0, image.size_bytes())
+    }
+
+    #[test]
+    fn a_part_is_looked_at_by_itself() {
+        let image = Image::new(DISK).with(DISK / 2 + 5, [1]);
+        assert_eq!(first_content(&image, DISK / 2, DISK / 2), Some(5));
+        assert_eq!(first_content(&image, 0, DISK / 2), None);
+        assert_eq!(first_content(&image, 2 * DISK, DISK), None);
+    }
+
     #[test]
     fn one_byte_over_and_over_is_blank() {
         for size_bytes in [0, 1, 511, 4096, EDGE_BYTES, EDGE_BYTES + 512, DISK] {
-            assert_eq!(first_content(&Image::new(size_bytes)), None, "{size_bytes}");
+            assert_eq!(of_whole(&Image::new(size_bytes)), None, "{size_bytes}");
             let wiped = Image::new(size_bytes).with(0, vec![0xff; size_bytes as usize]);
-            assert_eq!(first_content(&wiped), None, "{size_bytes}");
+            assert_eq!(of_whole(&wiped), None, "{size_bytes}");
         }
     }
 
@@ -53,7 +67,7 @@ mod tests {
     fn content_is_seen_at_both_ends_and_between() {
         let step = (DISK / (PIECES + 1)) & !(PIECE_BYTES - 1);
         for at in [0, EDGE_BYTES - 1, step, 7 * step + 11, DISK - EDGE_BYTES, DISK - 1] {
-            let seen = first_content(&Image::new(DISK).with(at, [1]));
+            let seen = of_whole(&Image::new(DISK).with(at, [1]));
             // At the very beginning it is the byte behind it that is another.
             assert_eq!(seen, Some(at.max(1)), "{at}");
         }

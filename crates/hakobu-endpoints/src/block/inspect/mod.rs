@@ -337,20 +337,24 @@ pub fn of_contents(medium: &dyn Medium, facts: &mut DeviceFacts) {
         }
     }
     contents.truncate(SIGNATURES_MAX);
-    if contents.is_empty()
-        && let Some(offset_bytes) = blank::first_content(medium)
-    {
-        let (uuid, label) = (String::new(), Vec::new());
-        contents.push(Signature { kind: SignatureKind::Unknown, offset_bytes, uuid, label });
-    }
+    contents.extend(unknown(medium, &contents, (0, medium.size_bytes())));
     facts.contents = contents;
     for partition in &mut facts.partitions {
         if !mbr::is_container(&partition.type_id) {
-            partition.contents =
-                signatures::probe(&View::part(medium, partition.start_bytes, partition.size_bytes));
+            let place = (partition.start_bytes, partition.size_bytes);
+            let mut contents = signatures::probe(&View::part(medium, place.0, place.1));
+            contents.extend(unknown(medium, &contents, place));
+            partition.contents = contents;
         }
     }
     facts.boot = boot::of(facts, has_code);
+}
+
+/// What is in a place where nothing was recognised, if it is not blank.
+fn unknown(medium: &dyn Medium, known: &[Signature], (start, size): (u64, u64)) -> Option<Signature> {
+    let offset_bytes =
+        if known.is_empty() { blank::first_content(medium, start, size)? } else { return None };
+    Some(Signature { kind: SignatureKind::Unknown, offset_bytes, uuid: String::new(), label: Vec::new() })
 }
 
 /// Gives partitions the names by which the kernel knows them.

@@ -34,7 +34,7 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 const RANGES_TOLD_MAX: usize = 4096;
 /// How many chunks are named to find out whether the source is still the same: as many as the
 /// engine reads.
-const SAMPLES_MAX: u64 = 16;
+const SAMPLES_MAX: u64 = 64;
 /// How many are read at the target, where they need not travel.
 pub(crate) const TARGET_SAMPLES_MAX: u64 = 64;
 
