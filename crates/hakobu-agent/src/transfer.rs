@@ -470,7 +470,8 @@ impl Attempt<'_, '_> {
             one_file_system: self.request.one_file_system,
             hard_links: self.request.preserve.hard_links,
             update: self.update(parties.target.is_some()),
-            blocks: parties.target.is_some(),
+            // Reading back is of what was written: pieces are, so that what lies beside a block is seen as well.
+            blocks: parties.target.is_some() && self.request.verify != Verify::Medium,
         }
     }
 

@@ -250,7 +250,8 @@ fn owners_are_kept_by_number_and_the_mask_changes_nothing() {
         let target = place.path().join(name);
         let mut masked = std::process::Command::new("sh");
         masked.args(["-c", "umask 077; exec \"$@\"", "sh", HAKOBU]);
-        Copy::by(masked).to(&host).arg(typed).arg(&target).run_to(0);
+        let code = if name == "pulled" { 3 } else { 0 };
+        Copy::by(masked).to(&host).arg(typed).arg(&target).run_to(code);
         assert_same_but_root_mode(&source, &target, name);
     }
     let target = place.path().join("pushed");

@@ -93,6 +93,7 @@ fn a_stream_becomes_a_disk_if_it_fits() {
         let there = fs::read(device.path()).unwrap();
         assert!(there[..content.len()] == content[..]);
         assert!(there[content.len()..].iter().all(|byte| *byte == 0xaa), "the rest stays as it was");
+        fs::write(device.path(), vec![0xaa; 24 << 20]).unwrap();
         let output = copy_of(&vec![7; 25 << 20], &host, &[OsStr::new("-"), &typed]);
         assert_eq!(output.status.code(), Some(1), "{}", words(&output));
         assert!(words(&output).contains("the disk ends here"), "{}", words(&output));

@@ -4,7 +4,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
+use hakobu_testkit::link::{Link, LinkSettings};
+use hakobu_testkit::sshd::no_root;
 use rustix::process::Signal;
 
 use crate::program::*;
@@ -117,4 +120,48 @@ fn until_it_is_complete_the_old_file_is_there() {
     assert!(fs::read(pair.old_file()).unwrap() == old);
     pair.sync("push", "");
     assert!(drafts(pair.place.path()).is_empty());
+}
+
+/// What was compared, and what was sent, is neither compared nor sent again.
+#[test]
+fn it_goes_on_where_it_was_interrupted() {
+    if no_root() {
+        return;
+    }
+    let settings =
+        |rate_bits_per_second| LinkSettings { rate_bits_per_second, mtu: 9000, ..LinkSettings::default() };
+    let link = Link::up(settings(Some(200_000_000))).unwrap();
+    let (place, host) = (place(), Host::behind(&link));
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    for directory in [&source, &target] {
+        fs::create_dir(directory).unwrap();
+    }
+    let size_bytes = 200 * MIB + 99;
+    file(&source.join("large"), size_bytes);
+    fs::copy(source.join("large"), target.join("large")).unwrap();
+    let old = fs::File::options().write(true).open(target.join("large")).unwrap();
+    // The first half is equal, the second one is not.
+    old.write_all_at(&vec![7; 100 * MIB as usize], 100 * MIB).unwrap();
+    old.set_modified(std::time::UNIX_EPOCH).unwrap();
+    let sync = || {
+        let copy = Copy::verb(link.near().command(HAKOBU), "sync").to(&host);
+        copy.arg(contents(&source)).arg(host.at(&target))
+    };
+    let running = sync().start();
+    let done = |running: &Running| {
+        running.events().iter().filter_map(|event| event["bytes_done"].as_u64()).max().unwrap_or(0)
+    };
+    wait_until("half of the rest is there", Duration::from_secs(60), || done(&running) > 150 * MIB);
+    running.signal(Signal::INT);
+    assert_eq!(running.end().code, Some(130));
+    host.wait_for_no_agent();
+    assert!(!drafts(place.path()).is_empty());
+    link.change(settings(None)).unwrap();
+    let ran = sync().run_to(0);
+    assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
+    for side in ["source_read", "target_read"] {
+        assert!(ran.report["bytes"][side].as_u64().unwrap() < 100 * MIB, "{:#}", ran.report);
+    }
+    assert_same(&source, &target);
+    assert!(drafts(place.path()).is_empty());
 }
