@@ -40,21 +40,18 @@ impl Extent {
     /// The pieces of this extent, in order. The extent must begin at a multiple of [`PIECE_BYTES`].
     pub fn pieces(self) -> impl Iterator<Item = Extent> {
         debug_assert!(self.offset.is_multiple_of(PIECE_BYTES));
-        let count = self.length.div_ceil(PIECE_BYTES);
-        (0..count).map(move |index| {
-            let offset = self.offset + index * PIECE_BYTES;
-            Extent { offset, length: PIECE_BYTES.min(self.end() - offset) }
-        })
+        self.parts(PIECE_BYTES)
     }
-}
 
-impl Extent {
     /// The blocks of this extent, in order; the last may be short.
     pub fn blocks(self) -> impl Iterator<Item = Extent> {
-        let count = self.length.div_ceil(BLOCK_BYTES);
-        (0..count).map(move |index| {
-            let offset = self.offset + index * BLOCK_BYTES;
-            Extent { offset, length: BLOCK_BYTES.min(self.end() - offset) }
+        self.parts(BLOCK_BYTES)
+    }
+
+    fn parts(self, part_bytes: u64) -> impl Iterator<Item = Extent> {
+        (0..self.length.div_ceil(part_bytes)).map(move |index| {
+            let offset = self.offset + index * part_bytes;
+            Extent { offset, length: part_bytes.min(self.end() - offset) }
         })
     }
 }

@@ -61,12 +61,6 @@ impl NameRules {
     }
 }
 
-impl Default for NameRules {
-    fn default() -> Self {
-        Self::ANY
-    }
-}
-
 /// The names of one directory, as a target that ignores case sees them.
 #[derive(Debug, Default)]
 pub struct Folded(HashMap<Vec<u8>, Vec<u8>>);
@@ -116,13 +110,13 @@ mod tests {
     fn windows_does_not() {
         for (name, words) in [
             (&b"\x93\xfa\x96\x7b"[..], "UTF-8"),
-            (b"a:b", "':'"),
+            (b"a:b", "\":\""),
             (b"a\nb", "names with"),
             (b"end.", "at the end"),
             (b"end ", "at the end"),
         ] {
             let error = WINDOWS.check(name).unwrap_err();
-            assert!(error.detail.contains(words.trim_matches('\'')), "{error}");
+            assert!(error.detail.contains(words), "{error}");
         }
         for name in ["日本語.txt", "a.b", " a", ".hidden"] {
             assert!(WINDOWS.check(name.as_bytes()).is_ok(), "{name}");

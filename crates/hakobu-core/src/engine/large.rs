@@ -257,8 +257,8 @@ impl LargeFile {
         (compared >= BLOCKS_TRIED).then_some(differ * 4 <= compared * 3)
     }
 
-    /// Whether it pays to compare: not where next to nothing was found to be equal. Of what lies at its place nobody
-    /// else sees anything, so that only there is a choice.
+    /// Whether it pays to compare: not where next to nothing was found to be equal, be it in pieces or in blocks. Only
+    /// a new file leaves the choice: what is changed where it lies is compared to its end, so that little is written.
     pub fn comparing_pays(&self) -> bool {
         let [compared, equal] = [0, 1].map(|index: usize| self.pieces[index].load(Ordering::Relaxed));
         self.kind != DraftKind::Update

@@ -96,7 +96,7 @@ pub fn outcome(facts: &OutcomeFacts<'_>) -> Outcome {
         return Outcome::Differences;
     }
     match (failed, only_source_changes) {
-        (_, true) | (false, _) if facts.withheld => Outcome::Partial,
+        _ if facts.withheld => Outcome::Partial,
         (false, _) => Outcome::Done,
         (true, false) => Outcome::Partial,
         (true, true) => Outcome::SourceChanged,

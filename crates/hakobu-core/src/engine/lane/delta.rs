@@ -14,7 +14,8 @@ use crate::zeros::is_zero;
 /// So many chunks are asked for ahead, so that the target hashes while this side does: enough for
 /// a long way, and no more than the target's lane can hold as answers.
 const SIGNS_AHEAD: usize = 16;
-/// So many pieces of a lane are held until it is known which of their blocks differ: 8 MiB.
+/// So many pieces of a lane are held until it is known which of their blocks differ. That is looked at after each
+/// chunk, so with those of one more it is 12 MiB at most.
 const HELD_MAX: usize = 32;
 
 /// How far comparing went.

@@ -101,17 +101,15 @@ impl Worker<'_> {
     fn tell_sampled(&self, file: &LargeFile, samples: u64, done_bytes: u64) {
         let chunks = done_bytes / CHUNK_BYTES;
         let compared = samples.min(SAMPLES_MAX as u64);
-        if file.source.metadata.kind != Kind::BlockDevice || compared >= chunks {
+        let is_disk = file.source.metadata.kind == Kind::BlockDevice;
+        if !is_disk || self.shared.setup.job.live || compared >= chunks {
             return;
         }
-        let words = match self.shared.setup.job.live {
-            true => return,
-            false => format!(
-                "{}: going on where it was; of {chunks} parts of 4 MiB that are there {compared} were compared with \
-                 the source: if it may have changed since, hakobu verify compares all of them",
-                file.target
-            ),
-        };
+        let words = format!(
+            "{}: going on where it was; of {chunks} parts of 4 MiB that are there {compared} were compared with the \
+             source: if it may have changed since, hakobu verify compares all of them",
+            file.target
+        );
         self.shared.setup.observer.event(Event::Notice { words });
     }
 

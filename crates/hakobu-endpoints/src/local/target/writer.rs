@@ -20,6 +20,8 @@ pub struct DraftWriter {
     step: Step,
     /// What was written since the last chunk was completed, to be read back from the medium.
     written: Vec<Written>,
+    /// Room for the piece that a patch makes.
+    whole: Vec<u8>,
 }
 
 /// Bytes that wait to be written in one step.
@@ -40,7 +42,7 @@ struct Written {
 
 impl DraftWriter {
     pub(crate) fn new(draft: Arc<Draft>) -> Self {
-        Self { draft, step: Step::default(), written: Vec::new() }
+        Self { draft, step: Step::default(), written: Vec::new(), whole: Vec::new() }
     }
 
     /// The draft.
@@ -126,10 +128,7 @@ impl DraftWriter {
     /// `Protocol` for a range that is none, or a draft that was not there before; those of the
     /// system.
     pub fn sign(&mut self, extent: Extent) -> Result<Vec<Digest>> {
-        let end = extent.offset.checked_add(extent.length).filter(|end| *end <= self.draft.size_bytes());
-        if end.is_none() || !extent.offset.is_multiple_of(PIECE_BYTES) || extent.length > CHUNK_BYTES {
-            return Err(Error::new(ErrorKind::Protocol, "reading the target", "a range that is none"));
-        }
+        self.check_range(extent, CHUNK_BYTES)?;
         self.draft.begin_signing()?;
         self.flush()?;
         let size_bytes = self.draft.size_bytes();
@@ -153,7 +152,7 @@ impl DraftWriter {
     /// # Errors
     /// As [`DraftWriter::sign`].
     pub fn sign_blocks(&mut self, extent: Extent) -> Result<Vec<Digest>> {
-        self.check_piece(extent)?;
+        self.check_range(extent, PIECE_BYTES)?;
         self.draft.begin_signing()?;
         self.flush()?;
         let mut values = Vec::with_capacity(extent.length.div_ceil(BLOCK_BYTES) as usize);
@@ -172,7 +171,9 @@ impl DraftWriter {
     /// `Protocol` for blocks that cannot be; `Corrupt` when the piece would not have that value, because what is in
     /// place has changed; otherwise as [`DraftWriter::write`]. The draft can no longer be finished then.
     pub fn patch(&mut self, extent: Extent, changed: u64, bytes: &[u8], value: Digest) -> Result<()> {
-        let patched = self.check_piece(extent).and_then(|()| self.patch_piece(extent, changed, bytes, value));
+        let patched = self
+            .check_range(extent, PIECE_BYTES)
+            .and_then(|()| self.patch_piece(extent, changed, bytes, value));
         patched.inspect_err(|error| self.draft.fail(error.clone()))
     }
 
@@ -185,7 +186,9 @@ impl DraftWriter {
             return Err(error.at(self.draft.path()));
         }
         self.flush()?;
-        let mut whole = Vec::with_capacity(extent.length as usize);
+        // Kept from one patch to the next.
+        let mut whole = std::mem::take(&mut self.whole);
+        whole.clear();
         self.read(None, extent, PIECE_BYTES, |_, bytes| {
             whole.extend_from_slice(bytes);
             Ok(())
@@ -205,13 +208,14 @@ impl DraftWriter {
             let begin = (block.offset - extent.offset) as usize;
             self.write(block.offset, &whole[begin..begin + block.length as usize])?;
         }
+        self.whole = whole;
         Ok(())
     }
 
-    /// Refuses a range that is not within one piece of the draft.
-    fn check_piece(&self, extent: Extent) -> Result<()> {
+    /// Refuses a range that is longer than that, does not begin with a piece, or is not within the draft.
+    fn check_range(&self, extent: Extent, length_max: u64) -> Result<()> {
         let end = extent.offset.checked_add(extent.length).filter(|end| *end <= self.draft.size_bytes());
-        if end.is_some() && extent.offset.is_multiple_of(PIECE_BYTES) && extent.length <= PIECE_BYTES {
+        if end.is_some() && extent.offset.is_multiple_of(PIECE_BYTES) && extent.length <= length_max {
             return Ok(());
         }
         Err(Error::new(ErrorKind::Protocol, "reading the target", "a range that is none"))
@@ -268,8 +272,8 @@ impl DraftWriter {
         Ok(())
     }
 
-    /// Reads a range of the draft, or of the old file, in steps that `each` gets in parts of at most `part`, the last of which may
-    /// be short where the file ends.
+    /// Reads a range of the draft, or of the old file, in steps that `each` gets in parts of at most `part`, the last
+    /// of which may be short where the file ends.
     fn read(
         &mut self,
         old: Option<&OwnedFd>,
