@@ -13,8 +13,9 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::landing::{Ancestry, Identity, TargetFound};
 use hakobu_core::path::EntryPath;
 use hakobu_endpoints::block::inspect::{Places, all_disks, inspect_device, inspect_image, is_stray};
+use hakobu_endpoints::local::is_on_network;
 use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
-use rustix::fs::{OFlags, statfs};
+use rustix::fs::OFlags;
 
 use crate::machine::state_directory;
 
@@ -62,28 +63,6 @@ pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
         entry,
         resolved: resolved.into_os_string().into_vec(),
     })
-}
-
-/// Whether each operation there is a message to somebody else: on network file systems, and on those of other programs
-/// (FUSE), of which that cannot be told. Numbers are from the kernel's `linux/magic.h` and the file systems' own.
-fn is_on_network(path: &Path) -> bool {
-    const KINDS: [u64; 14] = [
-        0x6969,      // NFS
-        0xff53_4d42, // CIFS
-        0xfe53_4d42, // SMB
-        0x517b,      // SMB, as it was
-        0x6573_5546, // FUSE
-        0x00c3_6400, // Ceph
-        0x0bd0_0bd0, // Lustre
-        0x5346_414f, // AFS
-        0x0102_1997, // 9P
-        0x4750_4653, // GPFS
-        0x1983_0326, // BeeGFS
-        0xaad7_aaea, // PanFS
-        0x7461_636f, // OCFS2
-        0x0116_1970, // GFS2
-    ];
-    statfs(path).is_ok_and(|found| KINDS.contains(&(found.f_type as u64 & 0xffff_ffff)))
 }
 
 /// What is in a file that may be the image of a disk. One that cannot be read fails later, with better words.

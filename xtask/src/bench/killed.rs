@@ -10,7 +10,7 @@ use hakobu_testkit::sshd::descendants;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::ground::Paths;
-use super::runs::{Counted, Failure, Killed, LIMIT, Lines, Process, Timing, once};
+use super::runs::{Counted, Failure, Killed, LIMIT, Lines, Process, Timing, complete, once};
 use super::workshop::Workshop;
 use super::world::World;
 
@@ -25,9 +25,10 @@ pub fn killed(
     lines: &Lines,
     paths: Paths<'_>,
 ) -> Result<Timing, Failure> {
+    let command = complete(world.near(&lines.near), paths, world.free_port()?);
     let before = Counted::now(world, paths)?;
     let started = Instant::now();
-    let near = Process::start(shop, world.near(&lines.near), (paths, world.free_port()?), "killed.log")?;
+    let near = Process::start(shop, command, "killed.log")?;
     let read_bytes = half(shop, &near, paths)?;
     let shell = near.pid().context("the shell has no number")?;
     let victim = find(program, shell).context("the process to be killed is not there")?;

@@ -104,21 +104,33 @@ pub fn once(shop: &Workshop, world: &World, lines: &Lines, paths: Paths<'_>) -> 
     let port = world.free_port()?;
     let far = match &lines.far {
         Some(line) => {
-            let process = Process::start(shop, world.far(line), (paths, port), "far.log")?;
+            let process = Process::start(shop, complete(world.far(line), paths, port), "far.log")?;
             process.wait_until_listening(port)?;
             Some(process)
         }
         None => None,
     };
+    let command = complete(world.near(&lines.near), paths, port);
     let before = Counted::now(world, paths)?;
     let started = Instant::now();
-    let near = Process::start(shop, world.near(&lines.near), (paths, port), "near.log")?;
+    let near = Process::start(shop, command, "near.log")?;
     near.finish(shop, LIMIT)?;
     if let Some(far) = far {
         far.finish(shop, FAR_LIMIT)?;
     }
     let seconds = started.elapsed().as_secs_f64();
     Ok(Timing { seconds, counted: Counted::now(world, paths)?.since(before) })
+}
+
+/// The command of an end with paths and port, and the ID of the target that consent is given for. Looking at that disk
+/// takes time that is nobody's.
+pub fn complete(mut command: Command, paths: Paths<'_>, port: u16) -> Command {
+    command.env("SOURCE", paths.source.path()).env("TARGET", paths.target.path());
+    if let Ok(facts) = inspect_device(paths.target.path()) {
+        command.env("ID", facts.identity.id);
+    }
+    command.env("BYTES", paths.kind.bytes().to_string()).env("PORT", port.to_string());
+    command
 }
 
 /// A shell with all it has started. Dropped before its end, all of it is killed.
@@ -130,20 +142,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a command that is complete but for paths and port.
-    pub fn start(
-        shop: &Workshop,
-        mut command: Command,
-        (paths, port): (Paths<'_>, u16),
-        log: &str,
-    ) -> Result<Self> {
+    /// Starts a command that is complete.
+    pub fn start(shop: &Workshop, mut command: Command, log: &str) -> Result<Self> {
         let log = shop.tools().join(log);
         let file = File::create(&log)?;
-        command.env("SOURCE", paths.source.path()).env("TARGET", paths.target.path());
-        if let Ok(facts) = inspect_device(paths.target.path()) {
-            command.env("ID", facts.identity.id);
-        }
-        command.env("BYTES", paths.kind.bytes().to_string()).env("PORT", port.to_string());
         // A group of its own, so that all of a pipeline can be ended.
         command.stdout(Stdio::from(file.try_clone()?)).stderr(file).process_group(0);
         let running = Running::start(&mut command)?;

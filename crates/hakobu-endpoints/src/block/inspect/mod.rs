@@ -262,6 +262,7 @@ fn facts_of(
         facts.read_only = block::is_read_only(device).map_err(fail)?;
         let medium = OpenMedium::new(device, facts.size_bytes);
         of_contents(&medium, &mut facts);
+        of_the_unknown(&medium, &mut facts);
         if medium.was_unreadable() {
             facts.contents_hidden = true;
             facts.note("some of what is looked at on it cannot be read");
@@ -308,7 +309,7 @@ pub fn inspect_image(image: BorrowedFd<'_>, size_bytes: u64) -> DeviceFacts {
     facts
 }
 
-/// What is on the device: its table, its partitions, and what is in them.
+/// What is on the device: its table, its partitions, and what is in them, as far as it has a mark.
 pub fn of_contents(medium: &dyn Medium, facts: &mut DeviceFacts) {
     let view = View::whole(medium);
     let sector_bytes = facts.logical_sector_bytes;
@@ -337,17 +338,26 @@ pub fn of_contents(medium: &dyn Medium, facts: &mut DeviceFacts) {
         }
     }
     contents.truncate(SIGNATURES_MAX);
-    contents.extend(unknown(medium, &contents, (0, medium.size_bytes())));
     facts.contents = contents;
     for partition in &mut facts.partitions {
         if !mbr::is_container(&partition.type_id) {
-            let place = (partition.start_bytes, partition.size_bytes);
-            let mut contents = signatures::probe(&View::part(medium, place.0, place.1));
-            contents.extend(unknown(medium, &contents, place));
-            partition.contents = contents;
+            let view = View::part(medium, partition.start_bytes, partition.size_bytes);
+            partition.contents = signatures::probe(&view);
         }
     }
     facts.boot = boot::of(facts, has_code);
+}
+
+/// Content without a mark that is known, on the device and in its partitions. Only what may be overwritten is looked at
+/// so closely: it takes dozens of reads.
+pub fn of_the_unknown(medium: &dyn Medium, facts: &mut DeviceFacts) {
+    facts.contents.extend(unknown(medium, &facts.contents, (0, medium.size_bytes())));
+    for partition in &mut facts.partitions {
+        if !mbr::is_container(&partition.type_id) {
+            let place = (partition.start_bytes, partition.size_bytes);
+            partition.contents.extend(unknown(medium, &partition.contents, place));
+        }
+    }
 }
 
 /// What is in a place where nothing was recognised, if it is not blank.

@@ -42,7 +42,7 @@ use super::at_once::AtOnce;
 use super::beneath::Root;
 use super::draft_name::DraftName;
 use super::extended::settable;
-use super::names;
+use super::file_system;
 use attributes::Policy;
 pub(crate) use attributes::proc_path;
 use devices::Devices;
@@ -104,8 +104,8 @@ impl LocalTarget {
         let mut capabilities = Capabilities::posix(policy.may_chown);
         (capabilities.clones, capabilities.set_id) = (true, policy.may_set_id);
         capabilities.extended = policy.extended;
-        capabilities.time_step_ns = names::time_step_ns(root.fd().as_fd());
-        capabilities.names = names::rules(root.fd().as_fd(), !grant.only_reads);
+        capabilities.time_step_ns = file_system::time_step_ns(root.fd().as_fd());
+        capabilities.names = file_system::rules(root.fd().as_fd(), !grant.only_reads);
         if let Ok(figures) = fstatvfs(root.fd()) {
             capabilities.free_bytes = free_bytes(&figures);
             capabilities.free_inodes = (figures.f_files > 0).then_some(figures.f_favail);

@@ -16,6 +16,7 @@ fn found_with_sectors(image: &Image, logical_sector_bytes: u32) -> DeviceFacts {
     let size_bytes = image.size_bytes;
     let mut facts = DeviceFacts { size_bytes, logical_sector_bytes, ..DeviceFacts::default() };
     of_contents(image, &mut facts);
+    of_the_unknown(image, &mut facts);
     facts
 }
 

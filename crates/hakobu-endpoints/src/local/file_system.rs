@@ -1,8 +1,13 @@
-//! Which names a file system can hold, and which times.
+//! What follows from the kind of a file system: which names and times it can hold, and whether each operation is a
+//! message to somebody else.
+
+use std::path::Path;
 
 use hakobu_core::names::NameRules;
 use rustix::fd::{AsRawFd, BorrowedFd};
-use rustix::fs::{AtFlags, Mode, OFlags, fstatfs, fstatvfs, ioctl_getflags, openat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, StatFs, fstatfs, fstatvfs, ioctl_getflags, openat, statat, statfs, unlinkat,
+};
 
 // Numbers of file systems, from the kernel's `linux/magic.h` and the drivers' own.
 const MSDOS: u64 = 0x4d44;
@@ -13,6 +18,23 @@ const HFS_PLUS: u64 = 0x482b;
 const CIFS: u64 = 0xff53_4d42;
 const SMB2: u64 = 0xfe53_4d42;
 const FUSE: u64 = 0x6573_5546;
+/// File systems of a network, and FUSE, of which that cannot be told.
+const NETWORK: [u64; 14] = [
+    CIFS,
+    SMB2,
+    FUSE,
+    0x517b,      // SMB, as it was
+    0x6969,      // NFS
+    0x00c3_6400, // Ceph
+    0x0bd0_0bd0, // Lustre
+    0x5346_414f, // AFS
+    0x0102_1997, // 9P
+    0x4750_4653, // GPFS
+    0x1983_0326, // BeeGFS
+    0xaad7_aaea, // PanFS
+    0x7461_636f, // OCFS2
+    0x0116_1970, // GFS2
+];
 /// `FS_CASEFOLD_FL`: the directory ignores case.
 const CASEFOLD: u32 = 0x4000_0000;
 
@@ -45,8 +67,18 @@ pub fn time_step_ns(directory: BorrowedFd<'_>) -> u32 {
     }
 }
 
+/// Whether what is at a path is on a network file system, or one of another program (FUSE).
+pub fn is_on_network(path: &Path) -> bool {
+    statfs(path).is_ok_and(|found| NETWORK.contains(&number(&found)))
+}
+
 fn kind_of(directory: BorrowedFd<'_>) -> u64 {
-    fstatfs(directory).map_or(0, |found| found.f_type as u64 & 0xffff_ffff)
+    fstatfs(directory).map_or(0, |found| number(&found))
+}
+
+/// The number of the kind; some architectures keep it with a sign.
+fn number(found: &StatFs) -> u64 {
+    found.f_type as u64 & 0xffff_ffff
 }
 
 /// Whether a file is found under its name in capitals.
