@@ -174,6 +174,18 @@ impl RemoteLane {
                 self.recycle(buffer);
                 sent
             }
+            Operation::Sum { draft, extent, block_bytes } => {
+                self.expect(ticket, None);
+                self.message(kind::SUM, request, &data::Sum { draft, extent, block_bytes })
+            }
+            Operation::Assemble { draft, extent, copies, buffer, value } => {
+                self.meta.clear();
+                data::encode(&data::Assemble { draft, extent, copies, value }, &mut self.meta)?;
+                let connection = &mut self.connection;
+                let sent = send_checked(connection, kind::ASSEMBLE, 0, request, &self.meta, buffer.filled());
+                self.recycle(buffer);
+                sent
+            }
             Operation::Zero { draft, extent, acknowledge } => {
                 if acknowledge {
                     self.expect(ticket, None);
@@ -325,6 +337,7 @@ impl RemoteLane {
             (kind::DONE, None) => Outcome::Done,
             (kind::BEGUN, None) => Outcome::Begun(Box::new(data::decode(&self.payload)?)),
             (kind::SIGNED, None) => Outcome::Signed(values(&self.payload)?),
+            (kind::SUMMED, None) => Outcome::Sums(sums(&self.payload)?),
             (kind::NUMBERED, None) => Outcome::Numbers(data::decode::<data::Numbered>(&self.payload)?),
             (kind::DIGESTED, None) => {
                 let digests = data::decode::<data::Digested>(&self.payload)?;
@@ -441,6 +454,14 @@ fn values(payload: &[u8]) -> Result<Vec<Digest>> {
         return Err(Error::new(ErrorKind::Protocol, "reading an answer", "a signature that is none"));
     }
     Ok(values.to_vec())
+}
+
+fn sums(payload: &[u8]) -> Result<Vec<u64>> {
+    let (sums, rest) = payload.as_chunks::<8>();
+    if !rest.is_empty() {
+        return Err(Error::new(ErrorKind::Protocol, "reading an answer", "sums that are none"));
+    }
+    Ok(sums.iter().map(|sum| u64::from_le_bytes(*sum)).collect())
 }
 
 /// Sends a frame with the checks that the connection wants for its payload.

@@ -12,6 +12,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::{EXTENDED_BYTES_MAX, Extended};
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::job::LANES_MAX;
+use hakobu_core::moved::COPIES_MAX;
 use hakobu_core::pack::PACK_BYTES_MAX;
 use hakobu_endpoints::local::{DraftWriter, LocalTarget, LocalTargetLane};
 use hakobu_proto::data::{self, kind};
@@ -74,8 +75,9 @@ impl Session {
         if frame.kind == kind::ZERO {
             return self.zero(frame);
         }
-        if frame.kind == kind::PATCH {
-            return match self.patch(frame) {
+        if matches!(frame.kind, kind::PATCH | kind::ASSEMBLE) {
+            let done = if frame.kind == kind::PATCH { self.patch(frame) } else { self.assemble(frame) };
+            return match done {
                 Ok(()) => Ok(()),
                 Err(error) => self.cut_off(frame, error),
             };
@@ -119,6 +121,10 @@ impl Session {
             kind::SIGN => {
                 let data::Sign { draft, extent, blocks } = data::decode(meta)?;
                 Operation::Sign { draft, extent: sound_extent(extent)?, blocks }
+            }
+            kind::SUM => {
+                let data::Sum { draft, extent, block_bytes } = data::decode(meta)?;
+                Operation::Sum { draft, extent: sound_extent(extent)?, block_bytes }
             }
             kind::COMPLETE => {
                 let data::Complete { draft, extent, value, kept } = data::decode(meta)?;
@@ -241,6 +247,21 @@ impl Session {
         Ok(())
     }
 
+    /// The same of what is put together. That it is not what it should be is told when the chunk is completed.
+    fn assemble(&mut self, frame: &Incoming) -> Result<()> {
+        let data::Assemble { draft, extent, copies, value } = data::decode(self.connection.meta())?;
+        let extent = sound_extent(extent)?;
+        if frame.payload_bytes as u64 > PIECE_BYTES || copies.len() > COPIES_MAX {
+            return Err(breach("too many bytes or ranges at once"));
+        }
+        self.payload.clear();
+        read_checked(&mut self.connection, frame, &mut self.payload)?;
+        if let Ok(writer) = self.lane.draft_writer(draft) {
+            let _ = writer.assemble(extent, &copies, &self.payload, value);
+        }
+        Ok(())
+    }
+
     /// As a write whose content need not travel.
     fn zero(&mut self, frame: &Incoming) -> Result<()> {
         let decoded = data::decode::<data::Zero>(self.connection.meta());
@@ -299,6 +320,11 @@ impl Session {
             Outcome::Signed(values) => {
                 send_checked(connection, kind::SIGNED, 0, request, &[], values.as_flattened())?;
             }
+            Outcome::Sums(sums) => {
+                self.payload.clear();
+                sums.iter().for_each(|sum| self.payload.extend_from_slice(&sum.to_le_bytes()));
+                send_checked(connection, kind::SUMMED, 0, request, &[], &self.payload)?;
+            }
             Outcome::Numbers(numbers) => {
                 self.payload.clear();
                 data::encode(&numbers, &mut self.payload)?;
@@ -333,7 +359,7 @@ impl Session {
     /// The peer broke the protocol: it learns why, if it asked for an answer, and loses the
     /// connection.
     fn cut_off(&mut self, frame: &Incoming, error: Error) -> Result<()> {
-        let may_be_silent = matches!(frame.kind, kind::WRITE | kind::ZERO | kind::PATCH);
+        let may_be_silent = matches!(frame.kind, kind::WRITE | kind::ZERO | kind::PATCH | kind::ASSEMBLE);
         if !may_be_silent || frame.flags & data::FLAG_ACKNOWLEDGE != 0 {
             self.answer_failure(frame.request, error.clone())?;
         }

@@ -17,6 +17,7 @@ use crate::event::Failure;
 use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::extent::{Extent, PIECE_BYTES};
 use crate::listing::{DirectoryListing, Listing};
+use crate::moved::Copied;
 use crate::path::{EntryPath, serde_bytes_vec};
 
 /// A number that the submitter chose, to recognise the completion.
@@ -472,6 +473,31 @@ pub enum Operation {
         /// The BLAKE3 value that the piece then has.
         value: Digest,
     },
+    /// Tell the sums of the whole blocks in this range of the file that a draft is made of ([`crate::moved`]): answered
+    /// with [`Outcome::Sums`]. Target.
+    Sum {
+        /// The draft: an [`DraftKind::Update`].
+        draft: DraftId,
+        /// The range of the old file: at most a chunk.
+        extent: Extent,
+        /// How long the blocks are: a power of two, at most a chunk.
+        block_bytes: u64,
+    },
+    /// Write pieces that are put together out of the file that a draft is made of, and of bytes. Answered only if it
+    /// cannot be. If the pieces are not what they should be, [`Operation::Complete`] fails with
+    /// [`ErrorKind::Corrupt`](crate::error::ErrorKind::Corrupt), and the chunk is to be written. Target.
+    Assemble {
+        /// The draft.
+        draft: DraftId,
+        /// The pieces: at most a chunk.
+        extent: Extent,
+        /// What is taken from the old file, in order: at most [`COPIES_MAX`](crate::moved::COPIES_MAX).
+        copies: Vec<Copied>,
+        /// The bytes between that, one after another.
+        buffer: PieceBuffer,
+        /// The BLAKE3 of the values that the pieces then have.
+        value: Digest,
+    },
     /// Make a range of a draft read as zeros. Answered as [`Operation::Write`] is. Target.
     Zero {
         /// The draft.
@@ -600,6 +626,8 @@ pub enum Outcome {
     Digests(Vec<Result<Digest>>),
     /// The values of the pieces in a range, in order ([`crate::digest::piece_value`]), or of the blocks.
     Signed(Vec<Digest>),
+    /// The sums of blocks in a range, in order.
+    Sums(Vec<u64>),
     /// Stored, applied or finished, except for these.
     Stored {
         /// The entries that failed: their index among the pack's entries or the changes.

@@ -24,6 +24,7 @@ pub mod landing;
 pub mod listing;
 pub mod location;
 pub mod losses;
+pub mod moved;
 pub mod names;
 pub mod pack;
 pub mod path;

@@ -10,6 +10,7 @@ use hakobu_core::entry::{Account, Attributes, Metadata};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Classes;
 use hakobu_core::extent::Extent;
+use hakobu_core::moved::Copied;
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX, serde_bytes_vec};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,11 @@ pub mod kind {
     /// [`Patch`](super::Patch) a piece that was signed; payload: the blocks that differ. Never answered: an error is
     /// told by the next operation on the draft.
     pub const PATCH: u8 = 17;
+    /// Tell the sums of blocks in the file that a draft is made of: [`Sum`](super::Sum).
+    pub const SUM: u8 = 18;
+    /// [`Assemble`](super::Assemble) pieces; payload: the bytes between what is taken from the old file. Never answered,
+    /// as [`PATCH`].
+    pub const ASSEMBLE: u8 = 19;
 
     /// It is done.
     pub const DONE: u8 = 64;
@@ -72,6 +78,8 @@ pub mod kind {
     pub const DIGESTED: u8 = 71;
     /// Numbers; payload: an optional one for each name.
     pub const NUMBERED: u8 = 72;
+    /// Sums of blocks; payload: 8 bytes each.
+    pub const SUMMED: u8 = 73;
 }
 
 /// Flag of a [`kind::WRITE`] or [`kind::ZERO`]: answer when this and all earlier writes have succeeded.
@@ -154,6 +162,31 @@ pub struct Patch {
     /// A bit for each block, the lowest for the first.
     pub changed: u64,
     /// The BLAKE3 value that the piece then has.
+    pub value: Digest,
+}
+
+/// Asks for the sums of the whole blocks in a range of the file that a draft is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sum {
+    /// The draft.
+    pub draft: DraftId,
+    /// The range of the old file: at most a chunk, beginning at a multiple of the chunk size.
+    pub extent: Extent,
+    /// How long the blocks are.
+    pub block_bytes: u64,
+}
+
+/// Puts pieces together out of the file that a draft is made of, and of bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assemble {
+    /// The draft.
+    pub draft: DraftId,
+    /// The pieces.
+    pub extent: Extent,
+    /// What is taken from the old file, in order, none overlapping another: at most
+    /// [`COPIES_MAX`](hakobu_core::moved::COPIES_MAX).
+    pub copies: Vec<Copied>,
+    /// The BLAKE3 of the values that the pieces then have.
     pub value: Digest,
 }
 
@@ -372,6 +405,7 @@ mod tests {
             let _ = decode::<Begin>(&bytes);
             let _ = decode::<Finish>(&bytes);
             let _ = decode::<Length>(&bytes);
+            let _ = decode::<Assemble>(&bytes);
             let _ = decode::<Changes>(&bytes);
             let _ = decode::<Stored>(&bytes);
             let _ = decode::<endpoint::Begun>(&bytes);

@@ -19,12 +19,13 @@ use hakobu_core::extended::{Classes, Extended};
 use hakobu_core::extent::Extent;
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::listing::{DirectoryListing, Listing};
+use hakobu_core::moved::Copied;
 use hakobu_core::pack::{Content, Head, PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{Answer, Cipher, ConnectRequest, Listening, Request, ServeRequest, Way};
 use hakobu_proto::data::{
-    self, Abandon, Begin, ByteBuf, Complete, Digests, Finish, Hello, Inspect, Length, List, Patch, Sign,
-    Stored, Write, Zero,
+    self, Abandon, Assemble, Begin, ByteBuf, Complete, Digests, Finish, Hello, Inspect, Length, List, Patch,
+    Sign, Stored, Sum, Write, Zero,
 };
 use hakobu_proto::frame::{HEADER_BYTES, Header, Opener, SEAL_BYTES, Seal, SealKey, Sealer};
 use hakobu_proto::listings::{self, Assembler};
@@ -173,6 +174,10 @@ fn messages_on_data_connections() {
     vectors.message("sign", &Sign { draft: 1 << 48, extent, blocks: false });
     let patch = Patch { draft: 1 << 48, extent, changed: 0x8000_0000_0000_0005, value: [0xab; 32] };
     vectors.message("patch", &patch);
+    let old = Extent { offset: 8 << 20, length: 4 << 20 };
+    vectors.message("sum", &Sum { draft: 1 << 48, extent: old, block_bytes: 65_536 });
+    let copies = vec![Copied { at: 1, length: 262_143, from: (8 << 20) - 1 }];
+    vectors.message("assemble", &Assemble { draft: 1 << 48, extent, copies, value: [0xab; 32] });
     let complete = Complete { draft: 1 << 48, extent, value: Some([0xab; 32]), kept: true };
     vectors.message("complete", &complete);
     vectors.message("length", &Length { draft: 1 << 48, size_bytes: 4 << 20 });

@@ -69,8 +69,8 @@ impl OperationKind {
             Operation::Abandon { .. } => Self::Abandon,
             Operation::Apply { .. } => Self::Apply,
             Operation::Barrier => Self::Barrier,
-            Operation::Sign { .. } => Self::Sign,
-            Operation::Patch { .. } => Self::Write,
+            Operation::Sign { .. } | Operation::Sum { .. } => Self::Sign,
+            Operation::Patch { .. } | Operation::Assemble { .. } => Self::Write,
             Operation::Zero { .. } => Self::Zero,
             Operation::Complete { .. } => Self::Complete,
         }
@@ -368,6 +368,8 @@ impl State {
             Operation::Write { draft, .. }
             | Operation::Sign { draft, .. }
             | Operation::Patch { draft, .. }
+            | Operation::Sum { draft, .. }
+            | Operation::Assemble { draft, .. }
             | Operation::Zero { draft, .. }
             | Operation::Complete { draft, .. }
             | Operation::Clone { draft, .. }

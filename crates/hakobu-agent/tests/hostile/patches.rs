@@ -1,13 +1,14 @@
-//! Patches that cannot be: the draft fails, or the connection ends, and the old file stays as it is.
+//! Patches and pieces put together that cannot be: the draft fails, or the connection ends, and the old file stays as it is.
 
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::{Begin, DraftKind};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{BLOCK_BYTES, Extent, PIECE_BYTES};
 use hakobu_core::grant::Grant;
+use hakobu_core::moved::Copied;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::Cipher;
-use hakobu_proto::data::{self, Patch, kind};
+use hakobu_proto::data::{self, Assemble, Patch, Sum, kind};
 
 use crate::bench::{Peer, Session, attributes, grant};
 
@@ -91,5 +92,106 @@ fn files_of_a_tree_are_changed_where_they_lie_only_with_leave() {
     let named = Begin { kind: DraftKind::InPlace, ..Begin::file(EntryPath::new("private").unwrap(), 4) };
     peer.send(kind::BEGIN, 0, &data::Begin { draft: 2, begin: named }, &[]);
     assert_eq!(peer.answer().error().kind, ErrorKind::BeyondGrant);
+    session.end(&[]);
+}
+
+fn assemble(draft: u64, copies: Vec<Copied>, content: &[u8]) -> Assemble {
+    let value = *blake3::hash(&piece_value(SIZE_BYTES, 0, content)).as_bytes();
+    Assemble { draft, extent: whole(), copies, value }
+}
+
+/// What is put together is checked as a whole, and may be written when it is wrong.
+#[test]
+fn what_is_not_as_the_old_file_has_it_is_written_again() {
+    let session = Session::new();
+    let old = std::fs::read(session.path("root/tree/old")).unwrap();
+    let taken = old.len().min(100);
+    let mut content = vec![1; SIZE_BYTES as usize];
+    content[7..7 + taken].copy_from_slice(&old[..taken]);
+    let copies = vec![Copied { at: 7, length: taken as u32, from: 0 }];
+    let mut peer = session.peer();
+    let complete = |draft| data::Complete { draft, extent: whole(), value: None, kept: true };
+    // Right at once.
+    assert_eq!(begin(&mut peer, 1, DraftKind::Update), kind::BEGUN);
+    let literal = vec![1; content.len() - taken];
+    peer.send(kind::ASSEMBLE, 0, &assemble(1, copies.clone(), &content), &literal);
+    peer.send(kind::COMPLETE, 0, &complete(1), &[]);
+    assert_eq!(peer.answer().kind, kind::DONE);
+    peer.abandon(1);
+    // Wrong, and written as it is then.
+    assert_eq!(begin(&mut peer, 2, DraftKind::Update), kind::BEGUN);
+    let elsewhere = vec![Copied { from: 1 << 40, ..copies[0] }];
+    peer.send(kind::ASSEMBLE, 0, &assemble(2, elsewhere, &content), &literal);
+    peer.send(kind::COMPLETE, 0, &complete(2), &[]);
+    assert_eq!(peer.answer().error().kind, ErrorKind::Corrupt);
+    peer.write(2, 0, &content, SIZE_BYTES).unwrap();
+    peer.send(kind::COMPLETE, 0, &complete(2), &[]);
+    assert_eq!(peer.answer().kind, kind::DONE);
+    peer.finish(2, &attributes(0o644)).unwrap();
+    assert_eq!(std::fs::read(session.path("root/tree/old")).unwrap(), content);
+    session.end(&["root/tree/old"]);
+}
+
+#[test]
+fn pieces_that_cannot_be_put_together_fail_the_draft() {
+    let session = Session::new();
+    let one = Copied { at: 10, length: 20, from: 0 };
+    let cases: [(&str, Vec<Copied>, u64); 7] = [
+        ("too few bytes", vec![one], SIZE_BYTES - 21),
+        ("too many bytes", vec![one], SIZE_BYTES - 19),
+        ("one over another", vec![one, Copied { at: 29, ..one }], SIZE_BYTES - 40),
+        ("not in order", vec![Copied { at: 50, ..one }, one], SIZE_BYTES - 40),
+        ("behind the end", vec![Copied { at: SIZE_BYTES as u32 - 19, ..one }], SIZE_BYTES - 20),
+        ("of no length", vec![Copied { length: 0, ..one }], SIZE_BYTES),
+        ("of no place", vec![Copied { from: u64::MAX - 3, ..one }], SIZE_BYTES - 20),
+    ];
+    for (index, (what, copies, bytes)) in cases.into_iter().enumerate() {
+        let draft = index as u64 + 1;
+        let mut peer = session.peer();
+        assert_eq!(begin(&mut peer, draft, DraftKind::Update), kind::BEGUN, "{what}");
+        peer.send(kind::ASSEMBLE, 0, &assemble(draft, copies, &[]), &vec![1; bytes as usize]);
+        let complete = data::Complete { draft, extent: whole(), value: None, kept: true };
+        peer.send(kind::COMPLETE, 0, &complete, &[]);
+        assert_eq!(peer.answer().kind, kind::FAILED, "{what}");
+        assert!(session.peer().finish(draft, &attributes(0o600)).is_err(), "{what}");
+    }
+    // A draft that is made of nothing.
+    let mut peer = session.peer();
+    let path = EntryPath::new("tree/new").unwrap();
+    let fresh = Begin { kind: DraftKind::File, ..Begin::file(path, SIZE_BYTES) };
+    peer.send(kind::BEGIN, 0, &data::Begin { draft: 90, begin: fresh }, &[]);
+    assert_eq!(peer.answer().kind, kind::DONE);
+    peer.send(kind::ASSEMBLE, 0, &assemble(90, vec![one], &[]), &vec![1; SIZE_BYTES as usize - 20]);
+    assert!(session.peer().finish(90, &attributes(0o600)).is_err());
+    session.end(&[]);
+}
+
+#[test]
+fn sums_that_cannot_be_are_refused() {
+    let session = Session::new();
+    let range = Extent { offset: 0, length: 4 << 20 };
+    let sound = Sum { draft: 1, extent: range, block_bytes: 4096 };
+    for (what, sum) in [
+        ("blocks of no length", Sum { block_bytes: 0, ..sound }),
+        ("blocks that are too short", Sum { block_bytes: 2048, ..sound }),
+        ("an odd length", Sum { block_bytes: 5000, ..sound }),
+        ("blocks that are too long", Sum { block_bytes: 8 << 20, ..sound }),
+        ("too long a range", Sum { extent: Extent { length: (4 << 20) + 1, ..range }, ..sound }),
+        ("a range in the middle", Sum { extent: Extent { offset: PIECE_BYTES, ..range }, ..sound }),
+        ("no draft", Sum { draft: 77, ..sound }),
+    ] {
+        let mut peer = session.peer();
+        assert_eq!(begin(&mut peer, 1, DraftKind::Update), kind::BEGUN);
+        peer.send(kind::SUM, 0, &sum, &[]);
+        assert_eq!(peer.answer().kind, kind::FAILED, "{what}");
+        session.peer().abandon(1);
+    }
+    // Beyond the end of the old file there are none.
+    let mut peer = session.peer();
+    assert_eq!(begin(&mut peer, 2, DraftKind::Update), kind::BEGUN);
+    peer.send(kind::SUM, 0, &Sum { draft: 2, extent: Extent { offset: 1 << 40, ..range }, ..sound }, &[]);
+    let answer = peer.answer();
+    assert_eq!((answer.kind, answer.payload.len()), (kind::SUMMED, 0));
+    peer.abandon(2);
     session.end(&[]);
 }

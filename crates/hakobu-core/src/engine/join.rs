@@ -306,7 +306,12 @@ impl<'a> Join<'a> {
         }
         if self.is_large(metadata) || self.is_patched(metadata, old) {
             let resized = old.is_some_and(|old| old.size_bytes != metadata.size_bytes);
-            let file = self.large(name, metadata, replaces, self.written_as(metadata, old));
+            let kind = self.written_as(metadata, old);
+            let finds_moved = kind == DraftKind::Update && self.shared.setup.job.blocks;
+            let file = self.large(name, metadata, replaces, kind);
+            if let Some((file, old)) = file.zip(old).filter(|_| finds_moved) {
+                file.moves.allow(old.size_bytes);
+            }
             if let Some(file) = file.filter(|_| resized) {
                 file.changes();
             }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::moves::Moves;
 use super::node::Node;
 use crate::digest::{Digest, Forest};
 use crate::endpoint::{Begun, DraftId, DraftKind, SourceFile};
@@ -55,6 +56,8 @@ pub(super) struct LargeFile {
     blocks: [AtomicU64; 2],
     /// Of all pieces that were compared: how many, and how many were equal.
     pieces: [AtomicU64; 2],
+    /// Where content of the old file may lie.
+    pub moves: Moves,
     forest: Mutex<Option<Forest>>,
 }
 
@@ -111,6 +114,7 @@ impl LargeFile {
             changed: AtomicBool::new(false),
             blocks: Default::default(),
             pieces: Default::default(),
+            moves: Moves::default(),
             forest: Mutex::new(forest),
         }
     }
@@ -135,6 +139,11 @@ impl LargeFile {
 
     pub fn has_chunks_left(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.chunks()
+    }
+
+    /// How many bytes the chunks have that have not been taken.
+    pub fn bytes_left(&self) -> u64 {
+        self.size_bytes().saturating_sub(self.next.load(Ordering::Relaxed).saturating_mul(CHUNK_BYTES))
     }
 
     /// The next chunk, or `None` when all have been taken.

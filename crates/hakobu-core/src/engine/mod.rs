@@ -10,6 +10,7 @@ mod join;
 mod lane;
 mod large;
 mod links;
+mod moves;
 mod node;
 mod queue;
 mod record;

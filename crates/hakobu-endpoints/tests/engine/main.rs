@@ -11,6 +11,7 @@ mod fatal;
 mod fidelity;
 mod medium;
 mod merge;
+mod moved;
 mod names;
 mod plain;
 mod remote;

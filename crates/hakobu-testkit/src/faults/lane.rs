@@ -65,7 +65,9 @@ impl FaultyLane {
     /// An operation that is not done.
     fn refuse(&mut self, ticket: Ticket, operation: Operation, error: Error) {
         match operation {
-            Operation::Write { draft, buffer, .. } => {
+            Operation::Write { draft, buffer, .. }
+            | Operation::Patch { draft, buffer, .. }
+            | Operation::Assemble { draft, buffer, .. } => {
                 self.inner.recycle(buffer);
                 lock(&self.state.spoiled).entry(draft).or_insert_with(|| error.clone());
             }
@@ -80,6 +82,8 @@ impl FaultyLane {
     fn spoiled(&self, operation: &Operation) -> Option<Error> {
         match operation {
             Operation::Write { draft, .. }
+            | Operation::Patch { draft, .. }
+            | Operation::Assemble { draft, .. }
             | Operation::Zero { draft, .. }
             | Operation::Complete { draft, .. }
             | Operation::Finish { draft, .. } => lock(&self.state.spoiled).get(draft).cloned(),
@@ -186,6 +190,12 @@ impl FaultyLane {
         };
         match fault {
             Fault::Error(kind) => self.refuse(ticket, operation, planned(kind)),
+            // Nobody would hear that they are done.
+            Fault::Unheard(kind)
+                if matches!(operation, Operation::Patch { .. } | Operation::Assemble { .. }) =>
+            {
+                self.refuse(ticket, operation, planned(kind));
+            }
             Fault::Unheard(kind) => {
                 let mut operation = operation;
                 if let Operation::Write { acknowledge, .. } = &mut operation {

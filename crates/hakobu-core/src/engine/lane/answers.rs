@@ -30,6 +30,14 @@ impl Worker<'_> {
                 self.signatures.insert(completion.ticket, Err(error));
                 Ok(())
             }
+            (Pending::Summed, Ok(Outcome::Sums(sums))) => {
+                self.sums.insert(completion.ticket, Ok(sums));
+                Ok(())
+            }
+            (Pending::Summed, Err(error)) => {
+                self.sums.insert(completion.ticket, Err(error));
+                Ok(())
+            }
             (Pending::Listing { tasks }, Ok(Outcome::Listed(listings))) => self.listed(tasks, listings),
             (Pending::Stored { task, packed, content_bytes }, Ok(Outcome::Stored { failures, losses })) => {
                 self.shared.record.losses(losses);
@@ -79,7 +87,7 @@ impl Worker<'_> {
             (Pending::Chunk { file, extent, attempt, seal, .. }, Err(error))
                 if error.kind == ErrorKind::Corrupt && file.completes() && attempt < REPAIRS_MAX =>
             {
-                self.repair(&file, extent, (attempt + 1, seal))
+                self.repair(&file, extent, (attempt + 1, seal), &error)
             }
             (Pending::Finished(file), Ok(Outcome::Done)) => self.finished(&file),
             (Pending::Finished(file), Ok(Outcome::Stored { failures, losses })) => {
@@ -147,7 +155,7 @@ impl Worker<'_> {
                 return self.end_file(file, Progress::Abandon);
             }
             Pending::Abandoned(file) => self.abandoned(&file),
-            Pending::Ignored | Pending::Signed => {}
+            Pending::Ignored | Pending::Signed | Pending::Summed => {}
         }
         Ok(())
     }

@@ -55,8 +55,18 @@ impl Worker<'_> {
     /// Moves chunks until none is left for this lane.
     pub(super) fn move_chunks(&mut self, file: &Arc<LargeFile>) -> Result<()> {
         let compares = self.shared.setup.job.mode != Mode::Copy || file.kind == DraftKind::Compare;
-        if compares && file.kind.is_there() && self.delta(file)? == Compared::All {
-            return Ok(());
+        if compares && file.kind.is_there() {
+            file.moves.enter();
+            match self.delta(file)? {
+                Compared::Stopped => return Ok(()),
+                _ if file.moves.are_allowed() => {
+                    if !self.move_moved(file)? {
+                        return Ok(());
+                    }
+                }
+                Compared::All => return Ok(()),
+                Compared::Some => {}
+            }
         }
         while let Some(extent) = self.next_chunk(file)? {
             if let Err(error) = self.chunk(file, extent, None) {
@@ -119,17 +129,18 @@ impl Worker<'_> {
         Ok(!self.shared.queue.is_stopped())
     }
 
-    /// Moves a chunk again that the medium did not keep. `earlier` is how often it was moved, and
-    /// what was read then.
+    /// Moves a chunk again that the target does not have as it should be, most often because the medium did not keep
+    /// it. `earlier` is how often it was moved, and what was read then.
     pub(super) fn repair(
         &mut self,
         file: &Arc<LargeFile>,
         extent: Extent,
         earlier: (u8, Digest),
+        error: &Error,
     ) -> Result<()> {
         let words = format!(
-            "{}: the medium did not keep {} bytes from {} on; writing them again",
-            file.target, extent.length, extent.offset
+            "{}: {}; writing {} bytes from {} on again",
+            file.target, error.detail, extent.length, extent.offset
         );
         self.shared.setup.observer.event(Event::Notice { words });
         match self.chunk(file, extent, Some(earlier)) {
@@ -138,7 +149,12 @@ impl Worker<'_> {
         }
     }
 
-    fn chunk(&mut self, file: &Arc<LargeFile>, extent: Extent, earlier: Option<(u8, Digest)>) -> Result<()> {
+    pub(super) fn chunk(
+        &mut self,
+        file: &Arc<LargeFile>,
+        extent: Extent,
+        earlier: Option<(u8, Digest)>,
+    ) -> Result<()> {
         if file.is_only_hashed() {
             return self.hash_chunk(file, extent);
         }

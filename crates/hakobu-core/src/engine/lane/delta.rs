@@ -3,10 +3,12 @@
 //!
 //! Where the ends are apart, a piece that differs is compared once more in blocks, so that a database that writes
 //! pages of a few KiB does not cost a piece for each. Its bytes are held until the answer is there, while the lane
-//! goes on with the next chunks.
+//! goes on with the next chunks. Where next to nothing of a piece is the same, it is put off: its content may lie at
+//! another place of the old file ([`super::moved`]).
 
 use super::chunks::{Chunk, Piece, UNREADABLE, Values};
 use super::*;
+use crate::engine::moves::PutOff;
 use crate::event::{Difference, Different};
 use crate::extent::BLOCK_BYTES;
 use crate::zeros::is_zero;
@@ -25,6 +27,8 @@ pub(super) enum Compared {
     All,
     /// Until it did not pay any more: what is left is sent as it is.
     Some,
+    /// Until the run was stopped.
+    Stopped,
 }
 
 /// A chunk of which all but these pieces has been dealt with.
@@ -33,12 +37,15 @@ struct Held {
     values: Values,
     written_bytes: u64,
     unreadable: bool,
+    /// Pieces that are put off, a bit for each.
+    left: u16,
     pieces: Vec<HeldPiece>,
 }
 
 /// A piece that differs, while the target is asked in which blocks.
 struct HeldPiece {
     ticket: Ticket,
+    index: usize,
     extent: Extent,
     buffer: PieceBuffer,
     value: Digest,
@@ -56,11 +63,14 @@ impl Worker<'_> {
                     break;
                 }
                 let Some(extent) = file.take_chunk() else { break };
+                if file.moves.put_off_appended(extent) {
+                    continue;
+                }
                 let sign = Operation::Sign { draft: file.draft, extent, blocks: false };
                 ahead.push_back((extent, self.submit(sign, Pending::Signed)?));
             }
             let Some((extent, ticket)) = ahead.pop_front() else { break };
-            let Some(theirs) = self.signature(ticket)? else { return Ok(Compared::All) };
+            let Some(theirs) = self.signature(ticket)? else { return Ok(Compared::Stopped) };
             let compared = match theirs {
                 _ if file.has_failed() => Err(given_up()),
                 Ok(theirs) => self.compare(file, extent, &theirs, &mut held).map_err(at_source),
@@ -71,27 +81,37 @@ impl Worker<'_> {
             let held_max = if file.blocks_pay().is_some() { HELD_MAX } else { 0 };
             while held.iter().map(|chunk| chunk.pieces.len()).sum::<usize>() > held_max {
                 if !self.settle_first(file, &mut held)? {
-                    return Ok(Compared::All);
+                    return Ok(Compared::Stopped);
                 }
             }
             if !self.go_on()? {
-                return Ok(Compared::All);
+                return Ok(Compared::Stopped);
             }
         }
         while !held.is_empty() {
             if !self.settle_first(file, &mut held)? {
-                return Ok(Compared::All);
+                return Ok(Compared::Stopped);
             }
         }
         Ok(result)
     }
 
     /// A chunk that cannot be moved fails its file, and nothing else.
-    fn unless_fatal(&mut self, file: &Arc<LargeFile>, done: Result<()>) -> Result<()> {
+    pub(super) fn unless_fatal(&mut self, file: &Arc<LargeFile>, done: Result<()>) -> Result<()> {
+        self.unless_fatal_with(file, done, 1)
+    }
+
+    /// The same of so many chunks.
+    pub(super) fn unless_fatal_with(
+        &mut self,
+        file: &Arc<LargeFile>,
+        done: Result<()>,
+        chunks: u64,
+    ) -> Result<()> {
         match done {
             Ok(()) => Ok(()),
             Err(error) if error.is_fatal() && !file.has_failed() => Err(error),
-            Err(error) => self.fail_file(file, error, 1),
+            Err(error) => self.fail_file(file, error, chunks),
         }
     }
 
@@ -122,8 +142,8 @@ impl Worker<'_> {
         let only_compare = file.kind == DraftKind::Compare;
         let (mut values, mut unreadable, mut equal) = (Values::new(), false, 0);
         let mut chunk = Chunk { file, extent, written_bytes: 0, attempt: 0, completes: true };
-        let mut pieces = Vec::new();
-        for (piece, theirs) in extent.pieces().zip(theirs) {
+        let (mut pieces, mut left) = (Vec::new(), 0u16);
+        for (index, (piece, theirs)) in extent.pieces().zip(theirs).enumerate() {
             let (content, end) = self.read_piece(file, piece)?;
             unreadable |= end == UNREADABLE;
             let value = piece_value(file.size_bytes(), piece.offset, content.bytes());
@@ -145,7 +165,10 @@ impl Worker<'_> {
                     if self.shared.setup.job.blocks && file.blocks_pay() != Some(false) {
                         let sign = Operation::Sign { draft: file.draft, extent: piece, blocks: true };
                         let ticket = self.submit(sign, Pending::Signed)?;
-                        pieces.push(HeldPiece { ticket, extent: piece, buffer, value });
+                        pieces.push(HeldPiece { ticket, index, extent: piece, buffer, value });
+                    } else if file.moves.may_put_off() {
+                        self.target.recycle(buffer);
+                        left |= 1 << index;
                     } else {
                         self.send_whole(&mut chunk, piece, buffer, value)?;
                     }
@@ -164,13 +187,33 @@ impl Worker<'_> {
             return self.end_file(file.clone(), progress);
         }
         if pieces.is_empty() {
-            return self.complete(&chunk, &values, unreadable);
+            return self.complete_or_put_off(&chunk, &values, unreadable, left);
         }
-        held.push_back(Held { extent, values, written_bytes: chunk.written_bytes, unreadable, pieces });
+        let written_bytes = chunk.written_bytes;
+        held.push_back(Held { extent, values, written_bytes, unreadable, left, pieces });
         Ok(())
     }
 
-    fn send_whole(
+    /// All of a chunk has been dealt with but for these pieces.
+    fn complete_or_put_off(
+        &mut self,
+        chunk: &Chunk<'_>,
+        values: &Values,
+        unreadable: bool,
+        left: u16,
+    ) -> Result<()> {
+        if left == 0 {
+            return self.complete(chunk, values, unreadable);
+        }
+        let Chunk { file, extent, written_bytes, .. } = *chunk;
+        let put_off = PutOff { extent, left, written_bytes, compared: true };
+        match file.moves.put_off(put_off) {
+            true => Ok(()),
+            false => self.send_left(file, put_off),
+        }
+    }
+
+    pub(super) fn send_whole(
         &mut self,
         chunk: &mut Chunk<'_>,
         piece: Extent,
@@ -184,7 +227,8 @@ impl Worker<'_> {
 
     /// Sends what differs of the first chunk that is held. `false`: the run was stopped.
     fn settle_first(&mut self, file: &Arc<LargeFile>, held: &mut VecDeque<Held>) -> Result<bool> {
-        let Some(Held { extent, values, written_bytes, unreadable, pieces }) = held.pop_front() else {
+        let Some(Held { extent, values, written_bytes, unreadable, mut left, pieces }) = held.pop_front()
+        else {
             return Ok(true);
         };
         let mut chunk = Chunk { file, extent, written_bytes, attempt: 0, completes: true };
@@ -196,7 +240,7 @@ impl Worker<'_> {
                 continue;
             }
             done = match theirs {
-                Ok(theirs) => self.send_blocks(&mut chunk, piece, &theirs),
+                Ok(theirs) => self.send_blocks(&mut chunk, piece, &theirs).map(|bit| left |= bit),
                 Err(error) => {
                     self.target.recycle(piece.buffer);
                     Err(at_target(error, &file.target))
@@ -206,14 +250,15 @@ impl Worker<'_> {
         if file.has_failed() && done.is_ok() {
             done = Err(given_up());
         }
-        let done = done.and_then(|()| self.complete(&chunk, &values, unreadable));
+        let done = done.and_then(|()| self.complete_or_put_off(&chunk, &values, unreadable, left));
         self.unless_fatal(file, done)?;
         Ok(true)
     }
 
-    /// Sends the blocks of a piece that differ; all of it where that is most of them.
-    fn send_blocks(&mut self, chunk: &mut Chunk<'_>, piece: HeldPiece, theirs: &[Digest]) -> Result<()> {
-        let HeldPiece { extent, mut buffer, value, .. } = piece;
+    /// Sends the blocks of a piece that differ; all of it where that is most of them, unless it is put off: then its
+    /// bit is given back.
+    fn send_blocks(&mut self, chunk: &mut Chunk<'_>, piece: HeldPiece, theirs: &[Digest]) -> Result<u16> {
+        let HeldPiece { index, extent, mut buffer, value, .. } = piece;
         let blocks = extent.length.div_ceil(BLOCK_BYTES);
         if theirs.len() as u64 != blocks {
             return Err(unexpected());
@@ -229,12 +274,16 @@ impl Worker<'_> {
         chunk.file.compared_blocks(blocks, differ);
         // None: both are of the same blocks and of another length.
         if differ == 0 || differ * 4 > blocks * 3 {
-            return self.send_whole(chunk, extent, buffer, value);
+            if chunk.file.moves.may_put_off() {
+                self.target.recycle(buffer);
+                return Ok(1 << index);
+            }
+            return self.send_whole(chunk, extent, buffer, value).map(|()| 0);
         }
         let length = gather(&mut buffer, changed);
         chunk.written_bytes += length as u64;
         let patch = Operation::Patch { draft: chunk.file.draft, extent, changed, buffer, value };
-        self.submit(patch, Pending::Ignored).map(drop)
+        self.submit(patch, Pending::Ignored).map(|_| 0)
     }
 
     pub(super) fn differs(&self, file: &LargeFile, piece: Extent) {
@@ -243,7 +292,7 @@ impl Worker<'_> {
     }
 }
 
-fn given_up() -> Error {
+pub(super) fn given_up() -> Error {
     Error::new(ErrorKind::Cancelled, "comparing", "it failed")
 }
 

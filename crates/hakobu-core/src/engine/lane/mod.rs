@@ -10,6 +10,7 @@ mod directories;
 mod files;
 mod further_names;
 mod hashes;
+mod moved;
 mod packs;
 
 use std::collections::{HashMap, VecDeque};
@@ -86,6 +87,8 @@ enum Pending {
     },
     /// The target's values of a chunk, which [`Worker::delta`] waits for.
     Signed,
+    /// The sums of a range of the old file.
+    Summed,
     Finished(Arc<LargeFile>),
     Abandoned(Arc<LargeFile>),
     /// Attributes of entries in a directory, with the entries' paths at the source and the target.
@@ -125,6 +128,8 @@ pub(super) struct Worker<'a> {
     asked: Option<Result<Outcome>>,
     /// The target's values of chunks, by what they were asked with.
     signatures: HashMap<Ticket, Result<Vec<Digest>>>,
+    /// The same of the sums of its old file.
+    sums: HashMap<Ticket, Result<Vec<u64>>>,
     /// The source's digests of what is compared, by what the target was asked with.
     digests: HashMap<Ticket, Vec<Result<Digest>>>,
     next_ticket: Ticket,
@@ -148,6 +153,7 @@ impl<'a> Worker<'a> {
             under_way: HashMap::new(),
             asked: None,
             signatures: HashMap::new(),
+            sums: HashMap::new(),
             digests: HashMap::new(),
             next_ticket: 0,
             // Lanes give out numbers from ranges of their own.

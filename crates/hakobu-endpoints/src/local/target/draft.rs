@@ -41,8 +41,10 @@ pub struct Draft {
     pub(super) file: OwnedFd,
     /// The same past the page cache, where large steps pay: a device.
     pub(super) direct: Option<OwnedFd>,
-    /// The file of which it takes over what is equal, where it cannot share its blocks.
+    /// The file that it is made of.
     pub(super) old: Option<OwnedFd>,
+    /// Whether it has shared that file's blocks, so that what is equal is there.
+    pub(super) shares_old: bool,
     /// Whose turn it is to take over something.
     pub(super) turn: Mutex<()>,
     /// Whether an earlier run has begun it.
@@ -98,6 +100,7 @@ impl Draft {
             file,
             direct: None,
             old: None,
+            shares_old: false,
             turn: Mutex::new(()),
             goes_on: false,
             disk: None,

@@ -161,9 +161,14 @@ impl Draft {
         Ok(())
     }
 
-    /// The file of which this draft takes over what is equal, unless it shares its blocks already.
+    /// The file that this draft is made of.
     pub(crate) fn old(&self) -> Option<&OwnedFd> {
         self.old.as_ref()
+    }
+
+    /// The same, where what is equal has to be taken over: not where the blocks are shared already.
+    pub(crate) fn old_to_take_over(&self) -> Option<&OwnedFd> {
+        self.old.as_ref().filter(|_| !self.shares_old)
     }
 
     /// Puts what the old file has there into the draft, where it can be kept or overwritten.
@@ -229,7 +234,8 @@ impl Draft {
         Ok(())
     }
 
-    /// The medium did not keep a range: it is to be written again, and zeros have to be made, too.
+    /// A range is not what it should be, as when the medium did not keep it: it is to be written again, and zeros have
+    /// to be made, too.
     pub(crate) fn repair(&self, extent: Extent) -> Result<()> {
         self.stale.store(true, Ordering::Release);
         self.write_again(extent.offset, extent.length)

@@ -106,6 +106,20 @@ impl Work for TargetWork {
                     Err(error) => Err(error),
                 }
             }
+            Operation::Sum { draft, extent, block_bytes } => self
+                .draft_writer(draft)
+                .and_then(|writer| writer.sum_old(extent, block_bytes))
+                .map(Outcome::Sums),
+            Operation::Assemble { draft, extent, copies, buffer, value } => {
+                let writer = self.draft_writer(draft);
+                let assembled =
+                    writer.and_then(|writer| writer.assemble(extent, &copies, buffer.filled(), value));
+                self.buffers.return_piece(buffer);
+                match assembled {
+                    Ok(()) => return None,
+                    Err(error) => Err(error),
+                }
+            }
             Operation::Complete { draft, extent, value, kept } => self
                 .draft_writer(draft)
                 .and_then(|writer| writer.complete(extent, value, kept))

@@ -4,6 +4,7 @@
 //! hostile, so every operation is checked against the grant here.
 
 mod apply;
+mod assemble;
 mod attributes;
 mod cover;
 mod devices;

@@ -123,16 +123,14 @@ impl Draft {
             Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
         draft.draft_name = Some(draft_name);
         draft.pending.store(true, Ordering::Release);
-        if let Some(old) = old
-            && !draft.shares(&old)?
-        {
-            if !begin.sparse {
+        if let Some(old) = old {
+            draft.shares_old = draft.shares(&old)?;
+            if !begin.sparse && !draft.shares_old {
                 check_room(directory, begin.size_bytes, outstanding_bytes)?;
             }
             draft.old = Some(old);
         }
-        let shares = begin.kind == DraftKind::Update && draft.old.is_none();
-        draft.allocated = !begin.sparse && !shares && draft.preallocate()?;
+        draft.allocated = !begin.sparse && !draft.shares_old && draft.preallocate()?;
         if let Some(version) = begin.version {
             let subject = Subject { version, size_bytes: begin.size_bytes, place: inode(&draft.file)? };
             draft.journal = Some(Mutex::new(Journal::begin(&directory.fd, journal_name, &subject)?));

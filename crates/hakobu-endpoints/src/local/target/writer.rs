@@ -20,8 +20,10 @@ pub struct DraftWriter {
     step: Step,
     /// What was written since the last chunk was completed, to be read back from the medium.
     written: Vec<Written>,
-    /// Room for the piece that a patch makes.
+    /// Room for what is put together before it is written.
     whole: Vec<u8>,
+    /// Whether something that was put together of the chunk in hand is not what it should be.
+    wrong: bool,
 }
 
 /// Bytes that wait to be written in one step.
@@ -42,7 +44,7 @@ struct Written {
 
 impl DraftWriter {
     pub(crate) fn new(draft: Arc<Draft>) -> Self {
-        Self { draft, step: Step::default(), written: Vec::new(), whole: Vec::new() }
+        Self { draft, step: Step::default(), written: Vec::new(), whole: Vec::new(), wrong: false }
     }
 
     /// The draft.
@@ -134,7 +136,7 @@ impl DraftWriter {
         let size_bytes = self.draft.size_bytes();
         let mut values = Vec::with_capacity(extent.length.div_ceil(PIECE_BYTES) as usize);
         let draft = Arc::clone(&self.draft);
-        let old = draft.old();
+        let old = draft.old_to_take_over();
         self.read(old, extent, PIECE_BYTES, |piece, bytes| {
             let whole = bytes.len() as u64 == piece.length;
             values.push(if whole { piece_value(size_bytes, piece.offset, bytes) } else { [0; 32] });
@@ -212,8 +214,31 @@ impl DraftWriter {
         Ok(())
     }
 
+    /// Room for so many bytes, with anything in it.
+    pub(super) fn room(&mut self, length: usize) -> &mut [u8] {
+        if self.whole.len() < length {
+            self.whole.resize(length, 0);
+        }
+        &mut self.whole[..length]
+    }
+
+    /// Takes the room away, to be written from.
+    pub(super) fn take_room(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.whole)
+    }
+
+    /// Gives the room back.
+    pub(super) fn return_room(&mut self, room: Vec<u8>) {
+        self.whole = room;
+    }
+
+    /// Says that something of the chunk in hand is not what it should be.
+    pub(super) fn is_wrong(&mut self) {
+        self.wrong = true;
+    }
+
     /// Refuses a range that is longer than that, does not begin with a piece, or is not within the draft.
-    fn check_range(&self, extent: Extent, length_max: u64) -> Result<()> {
+    pub(super) fn check_range(&self, extent: Extent, length_max: u64) -> Result<()> {
         let end = extent.offset.checked_add(extent.length).filter(|end| *end <= self.draft.size_bytes());
         if end.is_some() && extent.offset.is_multiple_of(PIECE_BYTES) && extent.length <= length_max {
             return Ok(());
@@ -224,12 +249,18 @@ impl DraftWriter {
     /// A range is complete: it was written, made zero, or is kept.
     ///
     /// # Errors
-    /// `Corrupt` when the medium does not give back what was written: it is to be written again.
+    /// `Corrupt` when the medium does not give back what was written, or what was put together is not what it should be:
+    /// the range is to be written again.
     pub fn complete(&mut self, extent: Extent, value: Option<Digest>, kept: bool) -> Result<()> {
         self.flush()?;
         let written = std::mem::take(&mut self.written);
         self.draft.check()?;
         self.draft.cover(extent)?;
+        if std::mem::take(&mut self.wrong) {
+            self.draft.repair(extent)?;
+            let words = "the file that it is made of has changed since it was compared";
+            return Err(Error::new(ErrorKind::Corrupt, "writing", words).at(self.draft.path()));
+        }
         if self.draft.verifies_medium()
             && let Err(error) = self.read_back(&written)
         {

@@ -1,0 +1,311 @@
+//! Chunks in which content moved: put together by the target out of what its old file has elsewhere, and of what
+//! travels.
+
+use super::chunks::{Chunk, Piece, UNREADABLE, Values};
+use super::delta::given_up;
+use super::*;
+use crate::engine::moves::PutOff;
+use crate::extent::PIECES_PER_CHUNK;
+use crate::moved::{COPIES_MAX, Copied, Table};
+use crate::zeros::is_zero;
+
+/// So many ranges of the old file are asked for ahead.
+const SUMS_AHEAD: usize = 16;
+
+/// What one lane has in hand while it searches.
+#[derive(Default)]
+struct Search {
+    /// A chunk with what is around it, so that blocks which lie across its ends are found.
+    window: Vec<u8>,
+    /// How much of the window lies before the chunk.
+    before: usize,
+    found: Vec<Copied>,
+    /// How far content was last found from where it was in the old file.
+    moved_by: Option<i64>,
+    zeros: u16,
+}
+
+/// Consecutive pieces that are put together by one operation.
+struct Run {
+    extent: Extent,
+    values: Vec<Digest>,
+    copies: Vec<Copied>,
+    buffer: PieceBuffer,
+    filled: usize,
+}
+
+impl Worker<'_> {
+    /// Moves what was put off, and what has not been compared, as far as it is worth looking for content elsewhere.
+    /// `false`: the run was stopped.
+    pub(super) fn move_moved(&mut self, file: &Arc<LargeFile>) -> Result<bool> {
+        let last = file.moves.leave();
+        let table = match file.moves.are_worth(file.bytes_left(), last) {
+            Some(true) => match self.table(file)? {
+                Some(table) => table.as_ref(),
+                None => return Ok(false),
+            },
+            Some(false) => None,
+            // Whoever is last sees to it.
+            None => return Ok(true),
+        };
+        let mut search = Search::default();
+        while let Some(chunk) = file.moves.take().or_else(|| file.take_chunk().map(PutOff::untouched)) {
+            let done = match table.filter(|_| file.moves.pay()) {
+                _ if file.has_failed() => Err(given_up()),
+                None if !chunk.compared => self.chunk(file, chunk.extent, None),
+                table => self.put_together(file, chunk, table, &mut search),
+            };
+            self.unless_fatal(file, done.map_err(at_source))?;
+            if !self.go_on()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The table of the old file's blocks, for which this lane asks as all others do. `None`: the run was stopped.
+    fn table<'f>(&mut self, file: &'f Arc<LargeFile>) -> Result<Option<&'f Option<Table>>> {
+        let block_bytes = file.moves.block_bytes().ok_or_else(unexpected)?;
+        let mut asked = VecDeque::new();
+        loop {
+            while asked.len() < SUMS_AHEAD
+                && let Some(range) = file.moves.take_range()
+            {
+                let sum = Operation::Sum { draft: file.draft, extent: range, block_bytes };
+                asked.push_back((range, self.submit(sum, Pending::Summed)?));
+            }
+            let Some((range, ticket)) = asked.pop_front() else { break };
+            let Some(sums) = self.summed(ticket)? else { return Ok(None) };
+            match sums {
+                Ok(sums) => file.moves.add_sums(range, Some(sums)),
+                Err(error) => {
+                    file.moves.add_sums(range, None);
+                    self.unless_fatal_with(file, Err(at_target(error, &file.target)), 0)?;
+                }
+            }
+        }
+        self.target.flush();
+        loop {
+            if let Some(table) = file.moves.wait_for_table(FULL_WAIT) {
+                return Ok(Some(table));
+            }
+            if self.shared.queue.is_stopped() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for the target's sums. `None`: the run was stopped.
+    fn summed(&mut self, ticket: Ticket) -> Result<Option<Result<Vec<u64>>>> {
+        loop {
+            if let Some(sums) = self.sums.remove(&ticket) {
+                return Ok(Some(sums));
+            }
+            if self.shared.queue.is_stopped() {
+                return Ok(None);
+            }
+            self.wait_for_answer(FULL_WAIT)?;
+        }
+    }
+
+    /// Sends what is left of a chunk as it is.
+    pub(super) fn send_left(&mut self, file: &Arc<LargeFile>, chunk: PutOff) -> Result<()> {
+        self.put_together(file, chunk, None, &mut Search::default())
+    }
+
+    /// Moves what is left of a chunk.
+    fn put_together(
+        &mut self,
+        file: &Arc<LargeFile>,
+        chunk: PutOff,
+        table: Option<&Table>,
+        search: &mut Search,
+    ) -> Result<()> {
+        let (values, unreadable) = self.fill_window(file, chunk.extent, table, search)?;
+        search.found.clear();
+        if let Some(table) = table {
+            search.find(chunk.extent, table);
+            self.leave(Stage::Hash);
+        }
+        let mut moving = Chunk {
+            file,
+            extent: chunk.extent,
+            written_bytes: chunk.written_bytes,
+            attempt: 0,
+            completes: true,
+        };
+        let mut run = None;
+        for (index, piece) in chunk.extent.pieces().enumerate().filter(|(index, _)| chunk.has_left(*index)) {
+            let value = values.all()[index];
+            let copies = search.copies_in(chunk.extent, piece);
+            let copied: u64 = copies.iter().map(|copied| u64::from(copied.length)).sum();
+            file.moves.searched(piece.length, copied);
+            let literal = piece.length - copied;
+            if run.as_ref().is_some_and(|run: &Run| !run.takes(piece, literal, copies.len())) {
+                self.send_run(&mut moving, run.take())?;
+            }
+            if search.is_zero(index) {
+                self.send_run(&mut moving, run.take())?;
+                self.zero(&moving, piece, false)?;
+            } else if copies.is_empty() {
+                self.send_run(&mut moving, run.take())?;
+                let mut buffer = self.target.piece_buffer();
+                let bytes = search.bytes_of(chunk.extent, piece);
+                buffer.room()[..bytes.len()].copy_from_slice(bytes);
+                buffer.set_filled(bytes.len());
+                self.send_whole(&mut moving, piece, buffer, value)?;
+            } else {
+                let run = run.get_or_insert_with(|| Run::new(piece, self.target.piece_buffer()));
+                run.add(piece, value, copies, search.bytes_of(chunk.extent, piece));
+            }
+        }
+        self.send_run(&mut moving, run)?;
+        if !chunk.compared {
+            file.add_values(chunk.extent.offset, values.all());
+        }
+        self.complete(&moving, &values, unreadable)
+    }
+
+    /// Reads a chunk and, to search it, as much around it as a block is long. Gives the values of its pieces, and
+    /// whether some of it could not be read.
+    fn fill_window(
+        &mut self,
+        file: &Arc<LargeFile>,
+        chunk: Extent,
+        table: Option<&Table>,
+        search: &mut Search,
+    ) -> Result<(Values, bool)> {
+        let around = table.map_or(0, |table| table.block_bytes() as u64);
+        let begin = chunk.offset.saturating_sub(around);
+        let end = (chunk.end() + around).min(file.size_bytes());
+        search.window.clear();
+        search.before = (chunk.offset - begin) as usize;
+        search.zeros = 0;
+        self.read_around(file, Extent { offset: begin, length: chunk.offset - begin }, search)?;
+        let (mut values, mut unreadable) = (Values::new(), false);
+        for (index, piece) in chunk.pieces().enumerate() {
+            let (content, hole_end) = self.read_piece(file, piece)?;
+            unreadable |= hole_end == UNREADABLE;
+            values.push(piece_value(file.size_bytes(), piece.offset, content.bytes()));
+            self.leave(Stage::Hash);
+            if matches!(content, Piece::Hole(_)) || is_zero(content.bytes()) {
+                search.zeros |= 1 << index;
+            }
+            search.window.extend_from_slice(content.bytes());
+            self.recycle(content);
+        }
+        self.read_around(file, Extent { offset: chunk.end(), length: end - chunk.end() }, search)?;
+        Ok((values, unreadable))
+    }
+
+    /// Reads what is only searched. What cannot be read there is told where its own chunk is read.
+    fn read_around(&mut self, file: &Arc<LargeFile>, range: Extent, search: &mut Search) -> Result<()> {
+        let mut offset = range.offset;
+        while offset < range.end() {
+            let part = Extent { offset, length: PIECE_BYTES.min(range.end() - offset) };
+            let (content, ..) = self.read_quietly(file, part)?;
+            search.window.extend_from_slice(content.bytes());
+            self.recycle(content);
+            offset += part.length;
+        }
+        Ok(())
+    }
+
+    fn send_run(&mut self, chunk: &mut Chunk<'_>, run: Option<Run>) -> Result<()> {
+        let Some(Run { extent, values, copies, mut buffer, filled }) = run else { return Ok(()) };
+        buffer.set_filled(filled);
+        chunk.written_bytes += filled as u64;
+        let value = *blake3::hash(values.as_flattened()).as_bytes();
+        let assemble = Operation::Assemble { draft: chunk.file.draft, extent, copies, buffer, value };
+        self.submit(assemble, Pending::Ignored).map(drop)
+    }
+}
+
+impl Search {
+    /// Finds what the window has of the old file.
+    fn find(&mut self, chunk: Extent, table: &Table) {
+        let begin = chunk.offset as i64 - self.before as i64;
+        let first = self.moved_by.and_then(|moved_by| begin.checked_sub(moved_by));
+        table.search(&self.window, first, &mut self.found);
+        if let Some(last) = self.found.last() {
+            self.moved_by =
+                Some(begin + i64::from(last.at)).and_then(|at| at.checked_sub_unsigned(last.from));
+        }
+    }
+
+    /// Whether a piece of the chunk is zeros.
+    fn is_zero(&self, index: usize) -> bool {
+        self.zeros & 1 << index != 0
+    }
+
+    fn bytes_of(&self, chunk: Extent, piece: Extent) -> &[u8] {
+        let begin = self.before + (piece.offset - chunk.offset) as usize;
+        &self.window[begin..begin + piece.length as usize]
+    }
+
+    /// What was found of a piece, cut at its ends, with places from its beginning on.
+    fn copies_in(&self, chunk: Extent, piece: Extent) -> Vec<Copied> {
+        let begin = self.before as u64 + (piece.offset - chunk.offset);
+        let end = begin + piece.length;
+        let first = self.found.partition_point(|copied| copied.end() <= begin);
+        let within = self.found[first..].iter().take_while(|copied| u64::from(copied.at) < end);
+        within
+            .map(|copied| {
+                let at = u64::from(copied.at);
+                let (cut, stop) = (begin.max(at), end.min(copied.end()));
+                Copied {
+                    at: (cut - begin) as u32,
+                    length: (stop - cut) as u32,
+                    from: copied.from + (cut - at),
+                }
+            })
+            .collect()
+    }
+}
+
+impl Run {
+    fn new(piece: Extent, buffer: PieceBuffer) -> Self {
+        let values = Vec::with_capacity(PIECES_PER_CHUNK as usize);
+        Self {
+            extent: Extent { offset: piece.offset, length: 0 },
+            values,
+            copies: Vec::new(),
+            buffer,
+            filled: 0,
+        }
+    }
+
+    /// Whether a piece that follows can be part of it.
+    fn takes(&self, piece: Extent, literal_bytes: u64, copies: usize) -> bool {
+        self.extent.end() == piece.offset
+            && self.filled as u64 + literal_bytes <= PIECE_BYTES
+            && self.copies.len() + copies <= COPIES_MAX
+    }
+
+    /// Adds a piece: what was found of it, and the bytes between.
+    fn add(&mut self, piece: Extent, value: Digest, copies: Vec<Copied>, bytes: &[u8]) {
+        let base = self.extent.length as u32;
+        let mut at = 0;
+        for copied in copies {
+            self.literal(&bytes[at..copied.at as usize]);
+            at = (copied.at + copied.length) as usize;
+            match self.copies.last_mut() {
+                Some(last)
+                    if last.end() == u64::from(base + copied.at)
+                        && last.from + u64::from(last.length) == copied.from =>
+                {
+                    last.length += copied.length;
+                }
+                _ => self.copies.push(Copied { at: base + copied.at, ..copied }),
+            }
+        }
+        self.literal(&bytes[at..]);
+        self.values.push(value);
+        self.extent.length += piece.length;
+    }
+
+    fn literal(&mut self, bytes: &[u8]) {
+        self.buffer.room()[self.filled..self.filled + bytes.len()].copy_from_slice(bytes);
+        self.filled += bytes.len();
+    }
+}

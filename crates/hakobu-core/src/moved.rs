@@ -1,0 +1,323 @@
+//! Content that moved within a file: blocks of the old version, found at any place of the new one.
+//!
+//! The idea is rsync's (Tridgell, "Efficient Algorithms for Sorting and Synchronization", 1999, chapter 3): one side
+//! takes sums of the blocks of the old file, the other a sum that rolls over the new one byte by byte. The sum here is
+//! CRC-64/NVME, since processors take it of a block at the speed of memory, and since it can be rolled: it is linear,
+//! so what a byte that leaves the window has added can be taken out again. No second, stronger sum travels: what is
+//! put together out of old blocks is checked as a whole.
+
+use crate::checksum::crc64;
+use crate::extent::CHUNK_BYTES;
+
+/// The most blocks of a file of which sums are taken.
+pub const BLOCKS_MAX: u64 = 1 << 20;
+/// The most ranges of the old file that one operation takes content from.
+pub const COPIES_MAX: usize = 256;
+/// The smallest blocks.
+const BLOCK_BYTES_MIN: u64 = 4096;
+/// Blocks do not grow beyond this for files of up to 64 GiB.
+const BLOCK_BYTES_USUAL: u64 = 64 * 1024;
+/// So many blocks are enough for a small file.
+const BLOCKS_USUAL: u64 = 1 << 14;
+/// The polynomial of CRC-64/NVME with its bits in reverse, from the catalogue of parametrised CRC algorithms.
+const POLYNOMIAL: u64 = 0x9a6c_9329_ac4b_c9b5;
+
+/// Content of the old file in its place in the new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Copied {
+    /// Where in the range that is put together.
+    pub at: u32,
+    /// How long, in bytes.
+    pub length: u32,
+    /// Where in the old file.
+    pub from: u64,
+}
+
+impl Copied {
+    /// Where in the range it ends.
+    pub fn end(&self) -> u64 {
+        u64::from(self.at) + u64::from(self.length)
+    }
+}
+
+/// How long the blocks are of an old file of this size: a power of two. `None` where there would be more than
+/// [`BLOCKS_MAX`] of them, which is beyond 4 TiB.
+pub fn block_bytes(old_bytes: u64) -> Option<u64> {
+    let shared = |blocks: u64| old_bytes.div_ceil(blocks).max(1).checked_next_power_of_two();
+    let usual = shared(BLOCKS_USUAL)?.clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_USUAL);
+    Some(usual.max(shared(BLOCKS_MAX)?)).filter(|bytes| *bytes <= CHUNK_BYTES)
+}
+
+/// Whether blocks can be so long: also those of a peer are a power of two within the limits.
+pub fn is_block_length(bytes: u64) -> bool {
+    bytes.is_power_of_two() && (BLOCK_BYTES_MIN..=CHUNK_BYTES).contains(&bytes)
+}
+
+/// The sums of the whole blocks in some bytes, in order.
+pub fn sums(bytes: &[u8], block_bytes: usize) -> impl Iterator<Item = u64> {
+    bytes.chunks_exact(block_bytes).map(crc64)
+}
+
+/// The blocks of an old file by their sums.
+#[derive(Debug)]
+pub struct Table {
+    block_bytes: usize,
+    /// By the number of the block.
+    sums: Vec<u64>,
+    /// Numbers of blocks by their sums: open addressing, at most half full.
+    slots: Vec<u32>,
+    /// A bit for each value that the beginning of a sum may have, so that most sums need no look into the table.
+    seen: Vec<u64>,
+    /// What the byte that leaves the window has added to the sum.
+    leaves: Box<[u64; 256]>,
+}
+
+/// No block.
+const EMPTY: u32 = u32::MAX;
+
+impl Table {
+    /// A table of blocks, all of the same length. Of blocks with the same sum the first is found.
+    pub fn new(block_bytes: usize, sums: Vec<u64>) -> Self {
+        let slots = vec![EMPTY; (2 * sums.len()).next_power_of_two().max(2)];
+        let seen = vec![0; (8 * sums.len()).next_power_of_two().max(64) / 64];
+        let mut table = Self { block_bytes, sums: Vec::new(), slots, seen, leaves: leaves(block_bytes) };
+        let mask = table.slots.len() - 1;
+        for (number, sum) in (0..EMPTY).zip(&sums) {
+            let bit = table.bit(*sum);
+            table.seen[bit / 64] |= 1 << (bit % 64);
+            let mut slot = *sum as usize & mask;
+            while table.slots[slot] != EMPTY && sums[table.slots[slot] as usize] != *sum {
+                slot = (slot + 1) & mask;
+            }
+            if table.slots[slot] == EMPTY {
+                table.slots[slot] = number;
+            }
+        }
+        table.sums = sums;
+        table
+    }
+
+    /// How long its blocks are.
+    pub fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
+    fn bit(&self, sum: u64) -> usize {
+        (sum >> 32) as usize & (self.seen.len() * 64 - 1)
+    }
+
+    /// The block with this sum; `next`, if it is that one.
+    fn find(&self, sum: u64, next: Option<usize>) -> Option<usize> {
+        let bit = self.bit(sum);
+        if self.seen[bit / 64] & 1 << (bit % 64) == 0 {
+            return None;
+        }
+        if next.is_some_and(|next| self.sums.get(next) == Some(&sum)) {
+            return next;
+        }
+        let mask = self.slots.len() - 1;
+        let mut slot = sum as usize & mask;
+        while self.slots[slot] != EMPTY {
+            let number = self.slots[slot] as usize;
+            if self.sums[number] == sum {
+                return Some(number);
+            }
+            slot = (slot + 1) & mask;
+        }
+        None
+    }
+
+    /// Finds blocks in `window`, none overlapping another, and adds them to `found`, joined where they follow one
+    /// another in both files. `first` is where in the old file the window would begin if it had moved as what was
+    /// found last: that is tried before every place.
+    pub fn search(&self, window: &[u8], first: Option<i64>, found: &mut Vec<Copied>) {
+        let length = self.block_bytes;
+        let Some(last) = window.len().checked_sub(length) else { return };
+        let whole = |at: usize| crc64(&window[at..at + length]);
+        let (mut at, mut next) = (0, None);
+        if let Some((begin, number)) = first.and_then(|first| self.first_block(first))
+            && begin < length
+            && begin <= last
+            && self.sums.get(number) == Some(&whole(begin))
+        {
+            (at, next) = (begin, Some(number));
+        }
+        // The registers of a CRC begin with ones and are inverted in the end; without both it is linear.
+        let constant = crc64(&vec![0; length]);
+        let mut sum = whole(at);
+        loop {
+            if let Some(number) = self.find(sum, next) {
+                add(found, at, length, (number * length) as u64);
+                (at, next) = (at + length, Some(number + 1));
+                if at > last {
+                    return;
+                }
+                sum = whole(at);
+                continue;
+            }
+            next = None;
+            if at == last {
+                return;
+            }
+            let linear = sum ^ constant;
+            let index = (linear ^ u64::from(window[at + length])) as u8;
+            let stepped = STEPS[usize::from(index)] ^ linear >> 8;
+            sum = stepped ^ self.leaves[usize::from(window[at])] ^ constant;
+            at += 1;
+        }
+    }
+
+    /// The first block that begins in a window which begins there in the old file, and where in the window.
+    fn first_block(&self, first: i64) -> Option<(usize, usize)> {
+        let length = i64::try_from(self.block_bytes).ok()?;
+        let number = first.max(0).checked_add(length - 1)? / length;
+        let begin = number.checked_mul(length)?.checked_sub(first)?;
+        Some((usize::try_from(begin).ok()?, usize::try_from(number).ok()?))
+    }
+}
+
+/// Adds a block, to the last range where it continues that.
+fn add(found: &mut Vec<Copied>, at: usize, length: usize, from: u64) {
+    match found.last_mut() {
+        Some(last) if last.end() == at as u64 && last.from + u64::from(last.length) == from => {
+            last.length += length as u32;
+        }
+        _ => found.push(Copied { at: at as u32, length: length as u32, from }),
+    }
+}
+
+/// What one byte does to a sum.
+static STEPS: [u64; 256] = {
+    let mut steps = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut sum = byte as u64;
+        let mut bit = 0;
+        while bit < 8 {
+            sum = if sum & 1 == 1 { sum >> 1 ^ POLYNOMIAL } else { sum >> 1 };
+            bit += 1;
+        }
+        steps[byte] = sum;
+        byte += 1;
+    }
+    steps
+};
+
+/// What a byte adds to the sum of itself and a whole block behind it.
+fn leaves(block_bytes: usize) -> Box<[u64; 256]> {
+    let mut bytes = vec![0; block_bytes + 1];
+    let constant = crc64(&bytes);
+    let mut leaves = Box::new([0; 256]);
+    for bit in 0..8 {
+        bytes[0] = 1 << bit;
+        let one = crc64(&bytes) ^ constant;
+        let with_it = (0..256).filter(|byte| byte >> bit & 1 == 1);
+        with_it.for_each(|byte: usize| leaves[byte] ^= one);
+    }
+    leaves
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes without any pattern.
+    fn noise(length: usize, seed: u64) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
+        bytes
+    }
+
+    fn table(old: &[u8], block: usize) -> Table {
+        Table::new(block, sums(old, block).collect())
+    }
+
+    fn found(old: &[u8], new: &[u8], block: usize) -> Vec<Copied> {
+        let mut found = Vec::new();
+        table(old, block).search(new, None, &mut found);
+        for copied in &found {
+            let (at, from, length) = (copied.at as usize, copied.from as usize, copied.length as usize);
+            assert_eq!(new[at..at + length], old[from..from + length]);
+        }
+        found
+    }
+
+    #[test]
+    fn a_sum_that_rolls_is_the_sum_of_where_it_is() {
+        let (bytes, block) = (noise(9000, 1), 4096);
+        let constant = crc64(&vec![0; block]);
+        let leaves = leaves(block);
+        let mut sum = crc64(&bytes[..block]);
+        for at in 0..bytes.len() - block {
+            let linear = sum ^ constant;
+            let index = (linear ^ u64::from(bytes[at + block])) as u8;
+            sum = STEPS[usize::from(index)] ^ linear >> 8 ^ leaves[usize::from(bytes[at])] ^ constant;
+            assert_eq!(sum, crc64(&bytes[at + 1..at + 1 + block]), "{at}");
+        }
+    }
+
+    #[test]
+    fn what_moved_is_found_wherever_it_is() {
+        let old = noise(10 * 4096, 2);
+        let copied = |at, length, from| Copied { at, length, from };
+        let shifted = [b"x", &old[..]].concat();
+        assert_eq!(found(&old, &shifted, 4096), [copied(1, 10 * 4096, 0)]);
+        assert_eq!(found(&old, &old[100..], 4096), [copied(3996, 9 * 4096, 4096)]);
+        // Two halves exchanged, with something between them.
+        let new = [&old[5 * 4096..], &noise(777, 3), &old[..5 * 4096]].concat();
+        let (half, second) = (5 * 4096, 5 * 4096 + 777);
+        assert_eq!(found(&old, &new, 4096), [copied(0, half, u64::from(half)), copied(second, half, 0)]);
+        assert_eq!(found(&old, &noise(50_000, 4), 4096), []);
+        assert_eq!(found(&old, &old[..4095], 4096), []);
+        assert_eq!(found(&old[..4095], &old, 4096), []);
+    }
+
+    #[test]
+    fn of_equal_blocks_the_one_that_follows_is_taken() {
+        // Three blocks of which the first comes again, before another one than before.
+        let (a, b, c) = (noise(4096, 1), noise(4096, 2), noise(4096, 3));
+        let old = [&a[..], &b, &a, &c].concat();
+        let new = [&b[..], &a, &c].concat();
+        assert_eq!(found(&old, &new, 4096), [Copied { at: 0, length: 3 * 4096, from: 4096 }]);
+    }
+
+    #[test]
+    fn what_moved_as_before_is_looked_at_first() {
+        let old = noise(8 * 4096, 5);
+        let table = table(&old, 4096);
+        let mut copied = Vec::new();
+        // The window begins in the middle of a block.
+        table.search(&old[6000..], Some(6000), &mut copied);
+        assert_eq!(copied, [Copied { at: 2192, length: 6 * 4096, from: 8192 }]);
+        // What is said does not hold, and does no harm; nor does what cannot be, or would skip something.
+        for wrong in [0, 7, -5000, i64::MAX, i64::MIN] {
+            copied.clear();
+            table.search(&old[6000..], Some(wrong), &mut copied);
+            assert_eq!(copied, [Copied { at: 2192, length: 6 * 4096, from: 8192 }], "{wrong}");
+        }
+        // The old file's beginning is in the middle of the window, and its end before that.
+        let exchanged = [&old[4 * 4096..], &old[..4096]].concat();
+        copied.clear();
+        table.search(&exchanged, Some(-4 * 4096), &mut copied);
+        assert_eq!(copied.len(), 2);
+    }
+
+    #[test]
+    fn blocks_grow_with_the_file_and_there_is_an_end() {
+        let (kib, gib) = (1 << 10, 1 << 30);
+        for (old_bytes, bytes) in [
+            (0, Some(4 * kib)),
+            (64 << 20, Some(4 * kib)),
+            (gib, Some(64 * kib)),
+            (64 * gib, Some(64 * kib)),
+            (1024 * gib, Some(1024 * kib)),
+            (4096 * gib, Some(4096 * kib)),
+            (4096 * gib + 1, None),
+            (u64::MAX, None),
+        ] {
+            assert_eq!(block_bytes(old_bytes), bytes, "{old_bytes}");
+            assert!(bytes.is_none_or(is_block_length));
+        }
+        assert!(!is_block_length(2048) && !is_block_length(5000) && !is_block_length(8 << 20));
+    }
+}
