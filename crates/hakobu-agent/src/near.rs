@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::checksum::crc64;
-use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Extended;
@@ -337,6 +336,7 @@ impl RemoteLane {
             (kind::DONE, None) => Outcome::Done,
             (kind::BEGUN, None) => Outcome::Begun(Box::new(data::decode(&self.payload)?)),
             (kind::SIGNED, None) => Outcome::Signed(values(&self.payload)?),
+            (kind::BLOCKS_SIGNED, None) => Outcome::BlocksSigned(values(&self.payload)?),
             (kind::SUMMED, None) => Outcome::Sums(sums(&self.payload)?),
             (kind::NUMBERED, None) => Outcome::Numbers(data::decode::<data::Numbered>(&self.payload)?),
             (kind::DIGESTED, None) => {
@@ -448,8 +448,9 @@ impl Drop for RemoteLane {
 }
 
 /// The values in a signature: of pieces, or of the blocks of one.
-fn values(payload: &[u8]) -> Result<Vec<Digest>> {
-    let (values, rest) = payload.as_chunks::<32>();
+/// Values of pieces or of blocks.
+fn values<const LENGTH: usize>(payload: &[u8]) -> Result<Vec<[u8; LENGTH]>> {
+    let (values, rest) = payload.as_chunks::<LENGTH>();
     if !rest.is_empty() || values.len() as u64 > BLOCKS_PER_PIECE {
         return Err(Error::new(ErrorKind::Protocol, "reading an answer", "a signature that is none"));
     }

@@ -320,6 +320,9 @@ impl Session {
             Outcome::Signed(values) => {
                 send_checked(connection, kind::SIGNED, 0, request, &[], values.as_flattened())?;
             }
+            Outcome::BlocksSigned(values) => {
+                send_checked(connection, kind::BLOCKS_SIGNED, 0, request, &[], values.as_flattened())?;
+            }
             Outcome::Sums(sums) => {
                 self.payload.clear();
                 sums.iter().for_each(|sum| self.payload.extend_from_slice(&sum.to_le_bytes()));

@@ -50,6 +50,16 @@ pub fn piece_value(size_bytes: u64, offset: u64, bytes: &[u8]) -> Digest {
     hasher.value()
 }
 
+/// What tells blocks apart: the first half of their BLAKE3. The piece that comes of them is checked by its value.
+pub type BlockValue = [u8; 16];
+
+/// The value of a block.
+pub fn block_value(bytes: &[u8]) -> BlockValue {
+    let mut value = [0; 16];
+    value.copy_from_slice(&blake3::hash(bytes).as_bytes()[..16]);
+    value
+}
+
 /// Takes the value of one piece, bit by bit, as [`piece_value`] does in one go.
 #[derive(Debug)]
 pub struct PieceHasher {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::capabilities::Capabilities;
-use crate::digest::{Digest, Subtree};
+use crate::digest::{BlockValue, Digest, Subtree};
 use crate::entry::{Account, Attributes, Metadata};
 use crate::error::{Error, Result};
 use crate::event::Failure;
@@ -450,14 +450,15 @@ pub enum Operation {
         /// What it is.
         begin: Begin,
     },
-    /// Tell the values of what the target has in this range of a draft: answered with [`Outcome::Signed`]. A draft
+    /// Tell the values of what the target has in this range of a draft: answered with [`Outcome::Signed`] or, for blocks,
+    /// with [`Outcome::BlocksSigned`]. A draft
     /// that is made of another file has the content of that in the range afterwards. Target.
     Sign {
         /// The draft, of which there is something already.
         draft: DraftId,
         /// The range: at most a chunk; for blocks one piece.
         extent: Extent,
-        /// The values of its blocks, as BLAKE3 has them, instead of those of its pieces.
+        /// The values of its blocks instead of those of its pieces.
         blocks: bool,
     },
     /// Change some blocks of a piece that was signed. Answered only if it fails. Target.
@@ -624,8 +625,10 @@ pub enum Outcome {
     Numbers(Vec<Option<u32>>),
     /// The BLAKE3 of each entry, or why there is none.
     Digests(Vec<Result<Digest>>),
-    /// The values of the pieces in a range, in order ([`crate::digest::piece_value`]), or of the blocks.
+    /// The values of the pieces in a range, in order ([`crate::digest::piece_value`]).
     Signed(Vec<Digest>),
+    /// The values of the blocks in a piece, in order ([`crate::digest::block_value`]).
+    BlocksSigned(Vec<BlockValue>),
     /// The sums of blocks in a range, in order.
     Sums(Vec<u64>),
     /// Stored, applied or finished, except for these.

@@ -72,7 +72,7 @@ pub mod kind {
     pub const FAILED: u8 = 68;
     /// A draft has been begun that keeps a journal; payload: `Begun`.
     pub const BEGUN: u8 = 69;
-    /// The values of the pieces or blocks of a range; payload: 32 bytes each.
+    /// The values of the pieces of a range; payload: 32 bytes each.
     pub const SIGNED: u8 = 70;
     /// Digests; payload: for each name 32 bytes or an error.
     pub const DIGESTED: u8 = 71;
@@ -80,6 +80,8 @@ pub mod kind {
     pub const NUMBERED: u8 = 72;
     /// Sums of blocks; payload: 8 bytes each.
     pub const SUMMED: u8 = 73;
+    /// The values of the blocks of a piece; payload: 16 bytes each.
+    pub const BLOCKS_SIGNED: u8 = 74;
 }
 
 /// Flag of a [`kind::WRITE`] or [`kind::ZERO`]: answer when this and all earlier writes have succeeded.

@@ -269,11 +269,14 @@ impl LargeFile {
     /// Whether it pays to compare: not where next to nothing was found to be equal, be it in pieces or in blocks. Only
     /// a new file leaves the choice: what is changed where it lies is compared to its end, so that little is written.
     pub fn comparing_pays(&self) -> bool {
+        let compared = self.pieces[0].load(Ordering::Relaxed);
+        compared < PIECES_TRIED || self.finds_equal() || self.blocks_pay() != Some(false)
+    }
+
+    /// Whether more than next to nothing was found to be equal. What is there and written where it lies counts as such.
+    pub fn finds_equal(&self) -> bool {
         let [compared, equal] = [0, 1].map(|index: usize| self.pieces[index].load(Ordering::Relaxed));
-        self.kind != DraftKind::Update
-            || compared < PIECES_TRIED
-            || equal > compared / 16
-            || self.blocks_pay() != Some(false)
+        self.kind != DraftKind::Update || equal > compared / 16
     }
 
     /// No digest of the whole can be had.

@@ -22,20 +22,8 @@ impl Worker<'_> {
         match (pending, completion.result) {
             (_, Err(error)) if error.is_fatal() => Err(error),
             (Pending::Ignored, _) => Ok(()),
-            (Pending::Signed, Ok(Outcome::Signed(values))) => {
-                self.signatures.insert(completion.ticket, Ok(values));
-                Ok(())
-            }
-            (Pending::Signed, Err(error)) => {
-                self.signatures.insert(completion.ticket, Err(error));
-                Ok(())
-            }
-            (Pending::Summed, Ok(Outcome::Sums(sums))) => {
-                self.sums.insert(completion.ticket, Ok(sums));
-                Ok(())
-            }
-            (Pending::Summed, Err(error)) => {
-                self.sums.insert(completion.ticket, Err(error));
+            (Pending::Told, told) => {
+                self.told.insert(completion.ticket, told);
                 Ok(())
             }
             (Pending::Listing { tasks }, Ok(Outcome::Listed(listings))) => self.listed(tasks, listings),
@@ -155,7 +143,7 @@ impl Worker<'_> {
                 return self.end_file(file, Progress::Abandon);
             }
             Pending::Abandoned(file) => self.abandoned(&file),
-            Pending::Ignored | Pending::Signed | Pending::Summed => {}
+            Pending::Ignored | Pending::Told => {}
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 
 use super::chunks::{Chunk, Piece, UNREADABLE, Values};
 use super::*;
+use crate::digest::{BlockValue, block_value};
 use crate::engine::moves::PutOff;
 use crate::event::{Difference, Different};
 use crate::extent::BLOCK_BYTES;
@@ -16,6 +17,8 @@ use crate::zeros::is_zero;
 /// So many chunks are asked for ahead, so that the target hashes while this side does: enough for
 /// a long way, and no more than the target's lane can hold as answers.
 const SIGNS_AHEAD: usize = 16;
+/// So many are, as long as next to nothing is equal: then comparing may end soon.
+const SIGNS_AHEAD_AT_FIRST: usize = 4;
 /// So many pieces of a lane are held until it is known which of their blocks differ. That is looked at after each
 /// chunk, so with those of one more it is 12 MiB at most.
 const HELD_MAX: usize = 32;
@@ -57,7 +60,8 @@ impl Worker<'_> {
         let (mut ahead, mut held) = (VecDeque::new(), VecDeque::new());
         let mut result = Compared::All;
         loop {
-            while ahead.len() < SIGNS_AHEAD {
+            let ahead_max = if file.finds_equal() { SIGNS_AHEAD } else { SIGNS_AHEAD_AT_FIRST };
+            while ahead.len() < ahead_max {
                 if !file.comparing_pays() {
                     result = Compared::Some;
                     break;
@@ -67,13 +71,16 @@ impl Worker<'_> {
                     continue;
                 }
                 let sign = Operation::Sign { draft: file.draft, extent, blocks: false };
-                ahead.push_back((extent, self.submit(sign, Pending::Signed)?));
+                ahead.push_back((extent, self.submit(sign, Pending::Told)?));
             }
             let Some((extent, ticket)) = ahead.pop_front() else { break };
-            let Some(theirs) = self.signature(ticket)? else { return Ok(Compared::Stopped) };
-            let compared = match theirs {
+            let Some(told) = self.told(ticket)? else { return Ok(Compared::Stopped) };
+            let compared = match told {
                 _ if file.has_failed() => Err(given_up()),
-                Ok(theirs) => self.compare(file, extent, &theirs, &mut held).map_err(at_source),
+                Ok(Outcome::Signed(theirs)) => {
+                    self.compare(file, extent, &theirs, &mut held).map_err(at_source)
+                }
+                Ok(_) => return Err(unexpected()),
                 Err(error) => Err(at_target(error, &file.target)),
             };
             self.unless_fatal(file, compared)?;
@@ -115,11 +122,11 @@ impl Worker<'_> {
         }
     }
 
-    /// Waits for the target's values. `None`: the run was stopped.
-    fn signature(&mut self, ticket: Ticket) -> Result<Option<Result<Vec<Digest>>>> {
+    /// Waits for what the target tells. `None`: the run was stopped.
+    pub(super) fn told(&mut self, ticket: Ticket) -> Result<Option<Result<Outcome>>> {
         loop {
-            if let Some(values) = self.signatures.remove(&ticket) {
-                return Ok(Some(values));
+            if let Some(told) = self.told.remove(&ticket) {
+                return Ok(Some(told));
             }
             if self.shared.queue.is_stopped() {
                 return Ok(None);
@@ -164,7 +171,7 @@ impl Worker<'_> {
                 Piece::Bytes(buffer) if !is_zero(buffer.filled()) => {
                     if self.shared.setup.job.blocks && file.blocks_pay() != Some(false) {
                         let sign = Operation::Sign { draft: file.draft, extent: piece, blocks: true };
-                        let ticket = self.submit(sign, Pending::Signed)?;
+                        let ticket = self.submit(sign, Pending::Told)?;
                         pieces.push(HeldPiece { ticket, index, extent: piece, buffer, value });
                     } else if file.moves.may_put_off() {
                         self.target.recycle(buffer);
@@ -234,13 +241,16 @@ impl Worker<'_> {
         let mut chunk = Chunk { file, extent, written_bytes, attempt: 0, completes: true };
         let mut done = Ok(());
         for piece in pieces {
-            let Some(theirs) = self.signature(piece.ticket)? else { return Ok(false) };
+            let Some(told) = self.told(piece.ticket)? else { return Ok(false) };
             if file.has_failed() || done.is_err() {
                 self.target.recycle(piece.buffer);
                 continue;
             }
-            done = match theirs {
-                Ok(theirs) => self.send_blocks(&mut chunk, piece, &theirs).map(|bit| left |= bit),
+            done = match told {
+                Ok(Outcome::BlocksSigned(theirs)) => {
+                    self.send_blocks(&mut chunk, piece, &theirs).map(|bit| left |= bit)
+                }
+                Ok(_) => return Err(unexpected()),
                 Err(error) => {
                     self.target.recycle(piece.buffer);
                     Err(at_target(error, &file.target))
@@ -257,7 +267,7 @@ impl Worker<'_> {
 
     /// Sends the blocks of a piece that differ; all of it where that is most of them, unless it is put off: then its
     /// bit is given back.
-    fn send_blocks(&mut self, chunk: &mut Chunk<'_>, piece: HeldPiece, theirs: &[Digest]) -> Result<u16> {
+    fn send_blocks(&mut self, chunk: &mut Chunk<'_>, piece: HeldPiece, theirs: &[BlockValue]) -> Result<u16> {
         let HeldPiece { index, extent, mut buffer, value, .. } = piece;
         let blocks = extent.length.div_ceil(BLOCK_BYTES);
         if theirs.len() as u64 != blocks {
@@ -265,7 +275,7 @@ impl Worker<'_> {
         }
         let mut changed = 0u64;
         for (index, (block, theirs)) in buffer.filled().chunks(BLOCK_BYTES as usize).zip(theirs).enumerate() {
-            if blake3::hash(block).as_bytes() != theirs {
+            if block_value(block) != *theirs {
                 changed |= 1 << index;
             }
         }

@@ -85,10 +85,8 @@ enum Pending {
         /// What was read of it.
         seal: Digest,
     },
-    /// The target's values of a chunk, which [`Worker::delta`] waits for.
-    Signed,
-    /// The sums of a range of the old file.
-    Summed,
+    /// The target's values of a chunk, or of what is in its old file, which [`Worker::told`] waits for.
+    Told,
     Finished(Arc<LargeFile>),
     Abandoned(Arc<LargeFile>),
     /// Attributes of entries in a directory, with the entries' paths at the source and the target.
@@ -126,10 +124,8 @@ pub(super) struct Worker<'a> {
     under_way: HashMap<Ticket, Pending>,
     /// The answer to [`ASKED`].
     asked: Option<Result<Outcome>>,
-    /// The target's values of chunks, by what they were asked with.
-    signatures: HashMap<Ticket, Result<Vec<Digest>>>,
-    /// The same of the sums of its old file.
-    sums: HashMap<Ticket, Result<Vec<u64>>>,
+    /// The target's values, by what they were asked with.
+    told: HashMap<Ticket, Result<Outcome>>,
     /// The source's digests of what is compared, by what the target was asked with.
     digests: HashMap<Ticket, Vec<Result<Digest>>>,
     next_ticket: Ticket,
@@ -152,8 +148,7 @@ impl<'a> Worker<'a> {
             counters: &shared.record.lanes[index],
             under_way: HashMap::new(),
             asked: None,
-            signatures: HashMap::new(),
-            sums: HashMap::new(),
+            told: HashMap::new(),
             digests: HashMap::new(),
             next_ticket: 0,
             // Lanes give out numbers from ranges of their own.

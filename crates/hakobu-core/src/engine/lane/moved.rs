@@ -72,12 +72,13 @@ impl Worker<'_> {
                 && let Some(range) = file.moves.take_range()
             {
                 let sum = Operation::Sum { draft: file.draft, extent: range, block_bytes };
-                asked.push_back((range, self.submit(sum, Pending::Summed)?));
+                asked.push_back((range, self.submit(sum, Pending::Told)?));
             }
             let Some((range, ticket)) = asked.pop_front() else { break };
-            let Some(sums) = self.summed(ticket)? else { return Ok(None) };
-            match sums {
-                Ok(sums) => file.moves.add_sums(range, Some(sums)),
+            let Some(told) = self.told(ticket)? else { return Ok(None) };
+            match told {
+                Ok(Outcome::Sums(sums)) => file.moves.add_sums(range, Some(sums)),
+                Ok(_) => return Err(unexpected()),
                 Err(error) => {
                     file.moves.add_sums(range, None);
                     self.unless_fatal_with(file, Err(at_target(error, &file.target)), 0)?;
@@ -92,19 +93,6 @@ impl Worker<'_> {
             if self.shared.queue.is_stopped() {
                 return Ok(None);
             }
-        }
-    }
-
-    /// Waits for the target's sums. `None`: the run was stopped.
-    fn summed(&mut self, ticket: Ticket) -> Result<Option<Result<Vec<u64>>>> {
-        loop {
-            if let Some(sums) = self.sums.remove(&ticket) {
-                return Ok(Some(sums));
-            }
-            if self.shared.queue.is_stopped() {
-                return Ok(None);
-            }
-            self.wait_for_answer(FULL_WAIT)?;
         }
     }
 

@@ -91,11 +91,10 @@ impl Work for TargetWork {
                 zeroed.map(|()| Outcome::Done)
             }
             Operation::Sign { draft, extent, blocks } => {
-                let sign = |writer: &mut DraftWriter| match blocks {
-                    true => writer.sign_blocks(extent),
-                    false => writer.sign(extent),
-                };
-                self.draft_writer(draft).and_then(sign).map(Outcome::Signed)
+                self.draft_writer(draft).and_then(|writer| match blocks {
+                    true => writer.sign_blocks(extent).map(Outcome::BlocksSigned),
+                    false => writer.sign(extent).map(Outcome::Signed),
+                })
             }
             Operation::Patch { draft, extent, changed, buffer, value } => {
                 let writer = self.draft_writer(draft);

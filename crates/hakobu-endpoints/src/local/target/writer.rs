@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use hakobu_core::checksum::Crc64;
-use hakobu_core::digest::{Digest, piece_value};
+use hakobu_core::digest::{BlockValue, Digest, block_value, piece_value};
 use hakobu_core::extent::{BLOCK_BYTES, CHUNK_BYTES, Extent, PIECE_BYTES};
 use hakobu_core::zeros::is_zero;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -148,19 +148,19 @@ impl DraftWriter {
         Ok(values)
     }
 
-    /// The values of the blocks of one piece, as BLAKE3 has them. A block that is not there has a value that no
+    /// The values of the blocks of one piece. A block that is not there has a value that no
     /// content has.
     ///
     /// # Errors
     /// As [`DraftWriter::sign`].
-    pub fn sign_blocks(&mut self, extent: Extent) -> Result<Vec<Digest>> {
+    pub fn sign_blocks(&mut self, extent: Extent) -> Result<Vec<BlockValue>> {
         self.check_range(extent, PIECE_BYTES)?;
         self.draft.begin_signing()?;
         self.flush()?;
         let mut values = Vec::with_capacity(extent.length.div_ceil(BLOCK_BYTES) as usize);
         self.read(None, extent, BLOCK_BYTES, |block, bytes| {
             let whole = bytes.len() as u64 == block.length;
-            values.push(if whole { *blake3::hash(bytes).as_bytes() } else { [0; 32] });
+            values.push(if whole { block_value(bytes) } else { [0; 16] });
             Ok(())
         })?;
         Ok(values)
