@@ -62,16 +62,21 @@ pub fn sums(bytes: &[u8], block_bytes: usize) -> impl Iterator<Item = u64> {
 #[derive(Debug)]
 pub struct Table {
     block_bytes: usize,
-    /// By the number of the block.
+    /// By the number of the block, each without what is `constant`.
     sums: Vec<u64>,
     /// Numbers of blocks by their sums: open addressing, at most half full.
     slots: Vec<u32>,
     /// A bit for each value that the beginning of a sum may have, so that most sums need no look into the table.
     seen: Vec<u64>,
+    /// The sum of a block of zeros. The registers of a CRC begin with ones and are inverted in the end; without this, which
+    /// comes of both, it is linear.
+    constant: u64,
     /// What the byte that leaves the window has added to the sum.
     leaves: Box<[u64; 256]>,
 }
 
+/// So many bits of [`Table::seen`] for each block: one in 32 to 64 other sums is taken for one of theirs.
+const SEEN_BITS: usize = 32;
 /// No block.
 const EMPTY: u32 = u32::MAX;
 
@@ -79,8 +84,12 @@ impl Table {
     /// A table of blocks, all of the same length. Of blocks with the same sum the first is found.
     pub fn new(block_bytes: usize, sums: Vec<u64>) -> Self {
         let slots = vec![EMPTY; (2 * sums.len()).next_power_of_two().max(2)];
-        let seen = vec![0; (8 * sums.len()).next_power_of_two().max(64) / 64];
-        let mut table = Self { block_bytes, sums: Vec::new(), slots, seen, leaves: leaves(block_bytes) };
+        let seen = vec![0; (SEEN_BITS * sums.len()).next_power_of_two().max(64) / 64];
+        let constant = crc64(&vec![0; block_bytes]);
+        let mut sums = sums;
+        sums.iter_mut().for_each(|sum| *sum ^= constant);
+        let mut table =
+            Self { block_bytes, sums: Vec::new(), slots, seen, constant, leaves: leaves(block_bytes) };
         let mask = table.slots.len() - 1;
         for (number, sum) in (0..EMPTY).zip(&sums) {
             let bit = table.bit(*sum);
@@ -133,7 +142,7 @@ impl Table {
     pub fn search(&self, window: &[u8], first: Option<i64>, found: &mut Vec<Copied>) {
         let length = self.block_bytes;
         let Some(last) = window.len().checked_sub(length) else { return };
-        let whole = |at: usize| crc64(&window[at..at + length]);
+        let whole = |at: usize| crc64(&window[at..at + length]) ^ self.constant;
         let (mut at, mut next) = (0, None);
         if let Some((begin, number)) = first.and_then(|first| self.first_block(first))
             && begin < length
@@ -142,8 +151,6 @@ impl Table {
         {
             (at, next) = (begin, Some(number));
         }
-        // The registers of a CRC begin with ones and are inverted in the end; without both it is linear.
-        let constant = crc64(&vec![0; length]);
         let mut sum = whole(at);
         loop {
             if let Some(number) = self.find(sum, next) {
@@ -156,15 +163,24 @@ impl Table {
                 continue;
             }
             next = None;
-            if at == last {
-                return;
-            }
-            let linear = sum ^ constant;
-            let index = (linear ^ u64::from(window[at + length])) as u8;
-            let stepped = STEPS[usize::from(index)] ^ linear >> 8;
-            sum = stepped ^ self.leaves[usize::from(window[at])] ^ constant;
-            at += 1;
+            let rolled = self.roll(window, at, sum);
+            let Some((further, there)) = rolled else { return };
+            (at, sum) = (further, there);
         }
+    }
+
+    /// Rolls on to the next place that may have a block, and its sum.
+    fn roll(&self, window: &[u8], at: usize, mut sum: u64) -> Option<(usize, u64)> {
+        let pairs = window[at..].iter().zip(&window[at + self.block_bytes..]);
+        for (rolled, (leaving, coming)) in (at + 1..).zip(pairs) {
+            let step = STEPS[usize::from(sum as u8 ^ coming)];
+            sum = step ^ (sum >> 8 ^ self.leaves[usize::from(*leaving)]);
+            let bit = self.bit(sum);
+            if self.seen[bit / 64] & 1 << (bit % 64) != 0 {
+                return Some((rolled, sum));
+            }
+        }
+        None
     }
 
     /// The first block that begins in a window which begins there in the old file, and where in the window.
@@ -245,15 +261,15 @@ mod tests {
     #[test]
     fn a_sum_that_rolls_is_the_sum_of_where_it_is() {
         let (bytes, block) = (noise(9000, 1), 4096);
-        let constant = crc64(&vec![0; block]);
-        let leaves = leaves(block);
-        let mut sum = crc64(&bytes[..block]);
+        let mut table = table(&bytes, block);
+        // Each place may have a block.
+        table.seen.fill(u64::MAX);
+        let linear = |at: usize| crc64(&bytes[at..at + block]) ^ table.constant;
         for at in 0..bytes.len() - block {
-            let linear = sum ^ constant;
-            let index = (linear ^ u64::from(bytes[at + block])) as u8;
-            sum = STEPS[usize::from(index)] ^ linear >> 8 ^ leaves[usize::from(bytes[at])] ^ constant;
-            assert_eq!(sum, crc64(&bytes[at + 1..at + 1 + block]), "{at}");
+            assert_eq!(table.roll(&bytes, at, linear(at)), Some((at + 1, linear(at + 1))), "{at}");
         }
+        let end = bytes.len() - block;
+        assert_eq!(table.roll(&bytes, end, linear(end)), None);
     }
 
     #[test]
