@@ -167,6 +167,11 @@ pub fn target_verdict(facts: &DeviceFacts, wanted: &Wanted) -> Verdict {
     verdict
 }
 
+/// Whether a process is known that has the device open for writing: it may be the one for which the kernel holds it.
+fn is_open(facts: &DeviceFacts) -> bool {
+    facts.uses.iter().any(|used| matches!(used.kind, UseKind::OpenForWriting { .. }))
+}
+
 /// Whether a device may be read as the source of an exact copy. With `live`, what is written
 /// meanwhile is only a notice.
 pub fn source_verdict(facts: &DeviceFacts, live: bool) -> Verdict {
@@ -185,6 +190,7 @@ pub fn source_verdict(facts: &DeviceFacts, live: bool) -> Verdict {
             ),
             UseKind::Zfs { pool, imported } if *imported != Some(false) => verdict
                 .refuse(RefusalKind::Zfs, format!("{device} belongs to the ZFS pool {}", words::pool(pool))),
+            UseKind::Claimed if is_open(facts) => {}
             UseKind::Claimed => verdict.refuse(
                 RefusalKind::Claimed,
                 format!("{device} is held by the kernel, it cannot be seen for what"),
@@ -284,6 +290,7 @@ fn refuse_uses(verdict: &mut Verdict, facts: &DeviceFacts) {
                     lossy(command)
                 ),
             ),
+            UseKind::Claimed if is_open(facts) => {}
             UseKind::Claimed => verdict.refuse(
                 RefusalKind::Claimed,
                 format!(

@@ -153,6 +153,12 @@ fn what_the_kernel_holds_for_somebody_unseen_is_refused() {
     let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
     let holder: File = File::options().read(true).custom_flags(exclusive).open(device.path()).unwrap();
     refusal(&verdict(device.path()), RefusalKind::Claimed);
+    // Somebody who writes is known, and says it all.
+    let writer = Waiting::start("env", &[], "exec 3<>\"$1\"", device.path());
+    let refusals = verdict(device.path()).refusals;
+    let kinds: Vec<_> = refusals.iter().map(|refusal| refusal.kind).collect();
+    assert_eq!(kinds, [RefusalKind::OpenForWriting]);
+    drop(writer);
     // Whoever holds it has to ask by the descriptor.
     let facts = inspect_open(&Places::default(), holder.as_fd(), device.path()).unwrap();
     assert!(!facts.uses.iter().any(|used| used.kind == UseKind::Claimed));

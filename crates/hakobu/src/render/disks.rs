@@ -1,8 +1,9 @@
 //! A list of disks as a table, or as JSON.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use hakobu_core::disk::{DeviceFacts, HolderKind, Partition, Signature, TableFault, UseKind};
+use hakobu_core::disk::{DeviceFacts, HolderKind, Obstacle, Partition, Signature, TableFault, UseKind};
 use hakobu_core::path::lossy;
 use hakobu_core::units::format_bytes;
 
@@ -78,8 +79,13 @@ fn partition_row(disk: &DeviceFacts, partition: &Partition) -> Row {
         true => "(not known to the kernel)".to_owned(),
         false => format!("/dev/{}", lossy(&partition.name)),
     };
+    // Where the disk's ID counts in its table, that of a partition is another word.
+    let id = match disk.identity.place_id.is_empty() || disk.identity.place_id == disk.identity.id {
+        true => format!("  part {}", partition.number),
+        false => format!("  {}-part{}", lossy(disk.identity.place_id.as_bytes()), partition.number),
+    };
     [
-        format!("  part {}", partition.number),
+        id,
         format!("  {name}"),
         format_bytes(partition.size_bytes),
         cut(&lossy(partition.label.as_bytes())),
@@ -202,13 +208,51 @@ fn remarks(disks: &[DeviceFacts]) -> String {
             }
         }
     }
-    let mut text = if remarks.is_empty() { String::new() } else { "\n".to_owned() };
+    let doubles = doubles(disks);
+    let nothing = remarks.is_empty() && doubles.is_empty();
+    let mut text = if nothing { String::new() } else { "\n".to_owned() };
     for (remark, places) in remarks {
         let all = places.len() > 1 && places.len() == disks.len();
         let places = if all { "all".to_owned() } else { places.join(", ") };
         let _ = writeln!(text, "{places}: {remark}");
     }
-    text
+    doubles.into_iter().fold(text, |text, line| text + &line + "\n")
+}
+
+/// A line for each UUID that several disks have.
+fn doubles(disks: &[DeviceFacts]) -> Vec<String> {
+    let mut owners: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (disk, obstacle) in
+        disks.iter().flat_map(|disk| disk.boot.obstacles.iter().map(move |one| (disk, one)))
+    {
+        if let Obstacle::SameUuid { uuid, disk: other } = obstacle {
+            let owners = owners.entry(uuid).or_default();
+            owners.insert(lossy(&disk.path));
+            owners.insert(lossy(&[b"/dev/", &other[..]].concat()));
+        }
+    }
+    let line = |(uuid, owners): (&str, BTreeSet<String>)| {
+        let what = disks.iter().find_map(|disk| bearer(disk, uuid)).unwrap_or_else(|| "something".to_owned());
+        let owners = owners.into_iter().collect::<Vec<_>>().join(", ");
+        format!("{owners}: have {what} with the same UUID, {}", lossy(uuid.as_bytes()))
+    };
+    owners.into_iter().map(line).collect()
+}
+
+/// What on a disk has this UUID.
+fn bearer(disk: &DeviceFacts, uuid: &str) -> Option<String> {
+    let content = |found: &[Signature]| found.iter().find(|found| found.uuid == uuid).map(content);
+    if disk.table.as_ref().is_some_and(|table| table.uuid == uuid) {
+        return Some("a partition table".to_owned());
+    }
+    content(&disk.contents).or_else(|| {
+        disk.partitions.iter().find_map(|partition| match partition.uuid == uuid {
+            true => Some(format!("a partition {}", partition.number)),
+            false => {
+                content(&partition.contents).map(|what| format!("{what} in partition {}", partition.number))
+            }
+        })
+    })
 }
 
 /// The remarks on one disk.
@@ -220,7 +264,9 @@ fn remarks_on(disk: &DeviceFacts) -> Vec<String> {
     if disk.removable {
         remarks.push("can be taken out".to_owned());
     }
-    remarks.extend(disk.boot.obstacles.iter().map(ToString::to_string));
+    // What several disks have in common is said of them together.
+    let own = disk.boot.obstacles.iter().filter(|one| !matches!(one, Obstacle::SameUuid { .. }));
+    remarks.extend(own.map(ToString::to_string));
     let faults = disk.table.iter().flat_map(|table| &table.faults);
     remarks.extend(faults.filter_map(|fault| match fault {
         // These stand among the obstacles to starting.

@@ -214,3 +214,37 @@ fn collect(value: &Value, fields: &mut Vec<String>) {
         _ => {}
     }
 }
+
+/// What disks share is said once, and of what it is the UUID.
+#[test]
+fn a_uuid_that_several_disks_have_is_one_line() {
+    let twin = |uuid: &str, disk: &str| Obstacle::SameUuid { uuid: uuid.into(), disk: disk.into() };
+    let disk = |name: &str, others: [&str; 2]| {
+        let mut disk = system();
+        (disk.path, disk.name) = (format!("/dev/{name}").into(), name.into());
+        disk.partitions[0].contents[0].uuid = "aa-1".into();
+        disk.partitions[1].uuid = "bb-2".into();
+        disk.boot.obstacles =
+            others.iter().flat_map(|other| [twin("aa-1", other), twin("bb-2", other)]).collect();
+        disk
+    };
+    let text = table(&[disk("a", ["b", "c"]), disk("b", ["a", "c"]), disk("c", ["a", "b"])]);
+    let same: Vec<_> = text.lines().filter(|line| line.contains("same UUID")).collect();
+    assert_eq!(
+        same,
+        [
+            "/dev/a, /dev/b, /dev/c: have FAT in partition 1 with the same UUID, aa-1",
+            "/dev/a, /dev/b, /dev/c: have a partition 2 with the same UUID, bb-2",
+        ],
+        "{text}"
+    );
+}
+
+/// The ID of a partition can be typed as it stands there, or follows from the disk's.
+#[test]
+fn a_partitions_id_is_whole_where_it_is_another_word() {
+    let mut disk = system();
+    disk.identity.place_id = "made.1".into();
+    disk.identity.id = "made.2".into();
+    assert!(table(&[disk]).contains("  made.1-part1"));
+}
