@@ -1,4 +1,4 @@
-//! Flags of scp, rsync, cp and ssh that people's fingers type: answered with hakobu's spelling.
+//! Flags of scp, rsync, cp and ssh, and operands of dd, that people's fingers type: answered with hakobu's spelling.
 //!
 //! Where the whole line can be put right, the right line is printed, ready to paste.
 
@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use crate::cli;
 use crate::shell;
 
+mod dd;
 mod table;
 
 use table::{Fix, find_long, find_short};
@@ -23,6 +24,7 @@ pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
         return None;
     }
     let mut scan = Scan::new(verb);
+    let operands = dd::Operands::of(&arguments[2..]);
     let mut rest = arguments[2..].iter().peekable();
     while let Some(argument) = rest.next() {
         let next = rest.peek().map(|next| next.as_os_str());
@@ -35,7 +37,9 @@ pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
             Some(text) if text.starts_with("--") => scan.long(text, next),
             Some(text) if text.len() > 1 && text.starts_with('-') => scan.short(text, next),
             _ => {
-                scan.kept.push(argument.clone());
+                if operands.is_none() || !dd::is_operand(argument) {
+                    scan.kept.push(argument.clone());
+                }
                 Taken::Nothing
             }
         };
@@ -45,6 +49,9 @@ pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
             _ => continue,
         }
         rest.next();
+    }
+    if let Some(operands) = operands {
+        scan.dd(operands);
     }
     scan.words()
 }
@@ -171,6 +178,20 @@ impl<'a> Scan<'a> {
         }
     }
 
+    fn dd(&mut self, operands: dd::Operands) {
+        let words = "source and target are named without if= and of=, sizes of blocks are chosen by hakobu";
+        self.lines.push(format!("hakobu: {words}"));
+        match operands.places() {
+            Some(places) => self.kept.extend(places),
+            None => {
+                self.lines.push(
+                    "hakobu: count=, skip= and seek=: only whole files and disks are copied".to_owned(),
+                );
+                self.can_be_fixed = false;
+            }
+        }
+    }
+
     fn words(mut self) -> Option<Vec<String>> {
         if self.lines.is_empty() {
             return None;
@@ -180,8 +201,8 @@ impl<'a> Scan<'a> {
             let ssh = format!("ssh {}", self.ssh_options.join(" "));
             self.kept.splice(0..0, [OsString::from("--ssh"), OsString::from(ssh)]);
         }
-        self.can_be_fixed &=
-            self.kept.iter().filter(|kept| !kept.as_encoded_bytes().starts_with(b"-")).count() >= 2;
+        let is_place = |kept: &&OsString| *kept == "-" || !kept.as_encoded_bytes().starts_with(b"-");
+        self.can_be_fixed &= self.kept.iter().filter(is_place).count() >= 2;
         if self.can_be_fixed {
             self.lines.push(format!("try: hakobu {} {}", self.verb, shell::quote_all(&self.kept)));
         }

@@ -128,3 +128,23 @@ fn no_foreign_flag_shadows_one_of_ours() {
         }
     }
 }
+
+#[test]
+fn operands_of_dd_become_source_and_target() {
+    for (line, right) in [
+        ("if=/dev/sda of=/dev/sdb bs=4M status=progress", "/dev/sda /dev/sdb"),
+        ("of=h:/dev/sdb if=/dev/sda conv=fsync", "/dev/sda h:/dev/sdb"),
+        ("of=/dev/sdb", "- /dev/sdb"),
+        ("if=/dev/sda", "/dev/sda -"),
+        ("--live if=/dev/sda of=image", "--live /dev/sda image"),
+    ] {
+        let said = lines(line);
+        assert_eq!(said.last().unwrap(), &format!("try: hakobu copy {right}"), "{line}: {said:?}");
+    }
+    let said = lines("if=/dev/sda of=x bs=1M count=10");
+    assert!(
+        said.iter().any(|line| line.contains("count=")) && said.iter().all(|line| !line.starts_with("try:"))
+    );
+    // Without one of these two it is a name like any other.
+    assert_eq!(lines("bs=4M h:/b"), Vec::<String>::new());
+}
