@@ -57,6 +57,8 @@ fn a_stream_of_any_length_becomes_a_file() {
                 let output = copy_of(&content, &host, &arguments);
                 let said = format!("{size_bytes} {index} {option}: {}", words(&output));
                 assert_eq!(output.status.code(), Some(0), "{said}");
+                let events = String::from_utf8_lossy(&output.stdout);
+                assert_eq!(events.contains("is empty"), size_bytes == 0, "{said} {events}");
                 assert!(fs::read(&target).unwrap() == content, "{said}");
                 let last = String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned();
                 let event: serde_json::Value = serde_json::from_str(&last).unwrap();

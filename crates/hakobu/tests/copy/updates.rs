@@ -67,6 +67,20 @@ impl Pair {
     }
 }
 
+/// A file in which something was put in at the beginning, and a part taken to the end.
+#[test]
+fn what_moved_does_not_travel() {
+    for way in ["push", "pull"] {
+        let pair = Pair::new();
+        let old = fs::read(pair.old_file()).unwrap();
+        let part = 7 * MIB as usize;
+        let moved = [b"a line more\n", &old[..part], &old[2 * part..], &old[part..2 * part]].concat();
+        fs::write(pair.new_file(), moved).unwrap();
+        let ran = pair.sync(way, "");
+        assert!(wire_bytes(&ran) < TALK_BYTES, "{way}: {}", wire_bytes(&ran));
+    }
+}
+
 fn wire_bytes(ran: &Ran) -> u64 {
     ["wire_sent", "wire_received"].iter().map(|way| ran.report["bytes"][way].as_u64().unwrap()).sum()
 }

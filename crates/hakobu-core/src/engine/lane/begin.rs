@@ -133,6 +133,10 @@ impl Worker<'_> {
         if metadata.size_bytes != UNKNOWN_BYTES {
             self.counters.bytes_scanned.add(metadata.size_bytes);
         }
+        if self.is_stream() && metadata.size_bytes == 0 {
+            let words = format!("{}: the stream that is copied to it is empty", item.target);
+            self.shared.setup.observer.event(Event::Notice { words });
+        }
         let tolerant = job.skip_unreadable;
         let source = SourceFile { root: item.root, path: item.source.clone(), metadata, tolerant };
         if job.dry_run {

@@ -113,10 +113,6 @@ impl Worker<'_> {
     fn take_read(&mut self, file: &Arc<LargeFile>, extent: Extent) -> Result<Option<Extent>> {
         self.counters.bytes_scanned.add(extent.length);
         let take = extent.length > 0 && file.take_read();
-        if extent.end() == 0 {
-            let words = format!("{}: the stream that was to be copied is empty", file.target);
-            self.shared.setup.observer.event(Event::Notice { words });
-        }
         if extent.length < CHUNK_BYTES {
             let progress = file.ends_at(extent.end());
             self.end_file(file.clone(), progress)?;
