@@ -1,6 +1,7 @@
 //! What the lanes share of a file in which content may have moved: chunks put off until all others have been compared,
 //! and the table of the old file's blocks, which they fill together.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -51,7 +52,7 @@ pub(super) struct Moves {
     old_bytes: OnceLock<u64>,
     /// How many lanes are comparing.
     comparing: AtomicUsize,
-    put_off: Mutex<Vec<PutOff>>,
+    put_off: Mutex<VecDeque<PutOff>>,
     /// Of chunks that were compared.
     put_off_bytes: AtomicU64,
     worth: OnceLock<bool>,
@@ -112,19 +113,19 @@ impl Moves {
         if put_off.len() >= PUT_OFF_MAX {
             return false;
         }
-        put_off.push(chunk);
+        put_off.push_back(chunk);
         if chunk.compared {
             self.put_off_bytes.fetch_add(chunk.extent.length, Ordering::AcqRel);
         }
         true
     }
 
-    /// A chunk that was put off.
+    /// The next chunk that was put off: about in the order in which they lie in the file.
     pub fn take(&self) -> Option<PutOff> {
-        self.lock_put_off().pop()
+        self.lock_put_off().pop_front()
     }
 
-    fn lock_put_off(&self) -> MutexGuard<'_, Vec<PutOff>> {
+    fn lock_put_off(&self) -> MutexGuard<'_, VecDeque<PutOff>> {
         self.put_off.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

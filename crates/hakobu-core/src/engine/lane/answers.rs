@@ -75,7 +75,7 @@ impl Worker<'_> {
             (Pending::Chunk { file, extent, attempt, seal, .. }, Err(error))
                 if error.kind == ErrorKind::Corrupt && file.completes() && attempt < REPAIRS_MAX =>
             {
-                self.repair(&file, extent, (attempt + 1, seal), &error)
+                self.repair(&file, extent, (attempt + 1, seal))
             }
             (Pending::Finished(file), Ok(Outcome::Done)) => self.finished(&file),
             (Pending::Finished(file), Ok(Outcome::Stored { failures, losses })) => {

@@ -129,18 +129,20 @@ impl Worker<'_> {
         Ok(!self.shared.queue.is_stopped())
     }
 
-    /// Moves a chunk again that the target does not have as it should be, most often because the medium did not keep
-    /// it. `earlier` is how often it was moved, and what was read then.
+    /// Moves a chunk again that the medium did not keep, or that could not be put together. `earlier` is how often it was moved, and what was read then.
     pub(super) fn repair(
         &mut self,
         file: &Arc<LargeFile>,
         extent: Extent,
         earlier: (u8, Digest),
-        error: &Error,
     ) -> Result<()> {
+        let why = match self.shared.setup.job.verify_medium {
+            true => "the medium did not keep",
+            false => "the old file did not have, as it is now,",
+        };
         let words = format!(
-            "{}: {}; writing {} bytes from {} on again",
-            file.target, error.detail, extent.length, extent.offset
+            "{}: {why} {} bytes from {} on; writing them again",
+            file.target, extent.length, extent.offset
         );
         self.shared.setup.observer.event(Event::Notice { words });
         match self.chunk(file, extent, Some(earlier)) {

@@ -77,7 +77,10 @@ impl Worker<'_> {
             let Some((range, ticket)) = asked.pop_front() else { break };
             let Some(told) = self.told(ticket)? else { return Ok(None) };
             match told {
-                Ok(Outcome::Sums(sums)) => file.moves.add_sums(range, Some(sums)),
+                Ok(Outcome::Sums(sums)) => {
+                    self.counters.target_read_bytes.add(range.length);
+                    file.moves.add_sums(range, Some(sums));
+                }
                 Ok(_) => return Err(unexpected()),
                 Err(error) => {
                     file.moves.add_sums(range, None);
@@ -109,7 +112,7 @@ impl Worker<'_> {
         table: Option<&Table>,
         search: &mut Search,
     ) -> Result<()> {
-        let (values, unreadable) = self.fill_window(file, chunk.extent, table, search)?;
+        let (values, unreadable) = self.fill_window(file, chunk, table, search)?;
         search.found.clear();
         if let Some(table) = table {
             search.find(chunk.extent, table);
@@ -159,7 +162,7 @@ impl Worker<'_> {
     fn fill_window(
         &mut self,
         file: &Arc<LargeFile>,
-        chunk: Extent,
+        PutOff { extent: chunk, compared, .. }: PutOff,
         table: Option<&Table>,
         search: &mut Search,
     ) -> Result<(Values, bool)> {
@@ -172,7 +175,14 @@ impl Worker<'_> {
         self.read_around(file, Extent { offset: begin, length: chunk.offset - begin }, search)?;
         let (mut values, mut unreadable) = (Values::new(), false);
         for (index, piece) in chunk.pieces().enumerate() {
-            let (content, hole_end) = self.read_piece(file, piece)?;
+            let (content, hole_end) = match compared {
+                // What cannot be read was told then.
+                true => {
+                    let (content, hole_end, missing) = self.read_quietly(file, piece)?;
+                    (content, if missing.is_empty() { hole_end } else { UNREADABLE })
+                }
+                false => self.read_piece(file, piece)?,
+            };
             unreadable |= hole_end == UNREADABLE;
             values.push(piece_value(file.size_bytes(), piece.offset, content.bytes()));
             self.leave(Stage::Hash);
