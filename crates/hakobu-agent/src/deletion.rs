@@ -69,6 +69,11 @@ fn delete_first(
         run_once(&planning, &mut surroundings, held)
     };
     let has_extras = planned.summary.counters.entries_only_in_target > 0;
+    // What goes makes room.
+    let lacks_room = |error: &Error| error.kind == ErrorKind::NoSpace;
+    if has_extras && planned.summary.fatal.as_ref().is_some_and(lacks_room) {
+        planned.summary.fatal = None;
+    }
     if planned.summary.fatal.is_some() {
         return planned;
     }

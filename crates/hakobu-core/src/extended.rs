@@ -69,6 +69,19 @@ impl Classes {
         Self(self.0 & !other.0)
     }
 
+    /// Their names for people.
+    pub fn words(self) -> String {
+        let names = [
+            (Self::USER, "user.*"),
+            (Self::ACL, "access lists"),
+            (Self::CAPABILITY, "capabilities"),
+            (Self::TRUSTED, "trusted.* and security.*"),
+            (Self::SELINUX, "SELinux labels"),
+        ];
+        let own = names.into_iter().filter(|(class, _)| self.contains(*class));
+        own.map(|(_, name)| name).collect::<Vec<_>>().join(", ")
+    }
+
     /// What an entry loses that loses an attribute of this class.
     pub fn loss(self) -> LossKind {
         match self {

@@ -25,8 +25,9 @@ pub enum Action {
 /// Decides for an entry of the source, given what the target has under its name.
 ///
 /// Files are equal when size and modification time are; links when their text length and
-/// modification time are, device nodes when their numbers are. A link in the way is always replaced, never written through. With `makes_way` a file in the
-/// place of a directory is replaced as well, and a directory in the place of something else is removed.
+/// modification time are, device nodes when their numbers are. A link in the way is always replaced, never written
+/// through. With `makes_way` anything in the place of a directory is replaced as well, and a directory in the place of
+/// something else is removed.
 pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities, makes_way: bool) -> Action {
     if source.kind == Kind::Socket {
         return Action::Skip;
@@ -41,8 +42,8 @@ pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities,
             }
         }
         (Kind::Directory, Kind::Symlink) => Action::Replace,
-        (Kind::Directory, Kind::File) if makes_way => Action::Replace,
         (_, Kind::Directory) if makes_way => Action::MakeWay,
+        (Kind::Directory, _) if makes_way => Action::Replace,
         (Kind::Directory, _) | (_, Kind::Directory) => Action::Conflict,
         (a, b) if a != b => Action::Replace,
         _ if source.is_special() => match source.device == target.device {
@@ -125,9 +126,9 @@ mod tests {
             (Kind::Symlink, Kind::Directory, Action::MakeWay),
             (Kind::Directory, Kind::File, Action::Replace),
             (Kind::Directory, Kind::Directory, Action::Leave),
-            // Nobody's program is cut off, and no device is given up.
-            (Kind::Directory, Kind::Socket, Action::Conflict),
-            (Kind::Directory, Kind::BlockDevice, Action::Conflict),
+            (Kind::Directory, Kind::Fifo, Action::Replace),
+            (Kind::Directory, Kind::Socket, Action::Replace),
+            (Kind::Directory, Kind::BlockDevice, Action::Replace),
         ];
         for (source, target, expected) in cases {
             let (source, target) = (metadata(source, 5, 0), metadata(target, 5, 0));

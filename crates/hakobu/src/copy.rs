@@ -81,9 +81,10 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
     };
     complete(&mut report, base, began.elapsed());
     renderer.finish(&report);
+    let said = renderer.unwritten().map_or(Ok(()), Err);
     let kept = job.map_or(Ok(()), |job| job.keep(&report));
     let written = report_file.map_or(Ok(()), |file| file.write(&report));
-    match kept.and(written) {
+    match kept.and(written).and(said) {
         Err(error) => match (exit::errors(&[error]), report.exit_code) {
             (code, 0) => code,
             (_, code) => code,

@@ -4,10 +4,11 @@
 //! standard output. Every name is escaped on its way to a terminal. Output that nobody reads any
 //! more (a closed pipe) never stops a run.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use hakobu_core::error::Error;
 use hakobu_core::event::{Event, Failure, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::path::lossy;
@@ -71,6 +72,8 @@ struct State {
     failures_seen: u64,
     progress: Progress,
     json_progress_at: f64,
+    /// Why a result could not be printed.
+    unwritten: Option<io::Error>,
 }
 
 impl Renderer {
@@ -86,8 +89,15 @@ impl Renderer {
         remarks: Box<dyn Write + Send>,
     ) -> Self {
         let progress = Progress::default();
-        let state =
-            State { results, remarks, located: false, failures_seen: 0, progress, json_progress_at: 0.0 };
+        let state = State {
+            results,
+            remarks,
+            located: false,
+            failures_seen: 0,
+            progress,
+            json_progress_at: 0.0,
+            unwritten: None,
+        };
         let bar = settings.progress.then(progress_bar);
         let machines = Machines::default();
         let (began, state) = (Instant::now(), Mutex::new(state));
@@ -203,7 +213,15 @@ impl Renderer {
 
     /// A line for the user that is not a result: to standard error.
     pub fn remark(&self, line: &str) {
-        self.write(line, |state| &mut state.remarks);
+        self.write(line, false);
+    }
+
+    /// Why something that was to be printed could not be, where that is what the run was for: a plan, a comparison, events.
+    pub fn unwritten(&self) -> Option<Error> {
+        let is_the_purpose =
+            self.settings.json || self.settings.dry_run || self.settings.mode == Mode::Compare;
+        let error = self.state().unwritten.take().filter(|_| is_the_purpose)?;
+        Some(Error::io("writing to standard output", &error))
     }
 
     /// A line that is a result: to standard output, unless that is for events.
@@ -211,23 +229,29 @@ impl Renderer {
         if self.settings.json {
             self.remark(line);
         } else {
-            self.write(line, |state| &mut state.results);
+            self.write(line, true);
         }
     }
 
     fn json(&self, event: &JsonEvent<'_>) {
         if let Ok(line) = json::line(event, self.began.elapsed()) {
-            self.write(&line, |state| &mut state.results);
+            self.write(&line, true);
         }
     }
 
-    fn write(&self, line: &str, output: impl Fn(&mut State) -> &mut Box<dyn Write + Send>) {
+    fn write(&self, line: &str, is_result: bool) {
         let write = || {
             let mut state = self.state();
             // One call per line, so that lines of several writers do not mix.
-            let output = output(&mut state);
-            let _ = output.write_all(format!("{line}\n").as_bytes());
-            let _ = output.flush();
+            let output = if is_result { &mut state.results } else { &mut state.remarks };
+            let written = output.write_all(format!("{line}\n").as_bytes()).and_then(|()| output.flush());
+            // A reader that has gone away wants no more.
+            if let Err(error) = written
+                && is_result
+                && error.kind() != io::ErrorKind::BrokenPipe
+            {
+                state.unwritten.get_or_insert(error);
+            }
         };
         match &self.bar {
             Some(bar) => bar.suspend(write),

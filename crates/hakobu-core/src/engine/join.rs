@@ -191,6 +191,15 @@ impl<'a> Join<'a> {
         if let Err(error) = self.check_name(source.name(index)) {
             return self.fail(source.name(index), error);
         }
+        if let Some(error) =
+            beside.and_then(|(listing, there)| self.is_held_by_rule(metadata, listing, there))
+        {
+            // It was said when everything else was looked at.
+            if !self.removes() {
+                self.fail(source.name(index), error);
+            }
+            return;
+        }
         let able = self.shared.setup.target.capabilities();
         let action = match metadata.kind {
             Kind::BlockDevice if self.is_large(metadata) => as_content(target),
@@ -271,6 +280,9 @@ impl<'a> Join<'a> {
             self.planned("directory", &target_path, 0);
             self.shared.record.plan_inode();
             self.node.touch();
+        }
+        if counted == Counted::AttributesOnly {
+            self.planned("attributes", &target_path, 0);
         }
         let differs = target.is_none_or(|target| target.extended != metadata.extended);
         let touched = Touched::new(action != Action::Leave && writes, is_new || differs);

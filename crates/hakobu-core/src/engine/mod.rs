@@ -26,7 +26,7 @@ use self::lane::Worker;
 use self::links::Links;
 use self::queue::Queue;
 use self::record::Record;
-use crate::endpoint::{Endpoint, LossKind};
+use crate::endpoint::{DraftKind, Endpoint, LossKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Difference, Different, Event, Observer};
 use crate::extended::{Classes, ExtendedAsk};
@@ -100,6 +100,15 @@ pub fn run(setup: &Setup<'_>) -> Summary {
     };
     let (queue, removals, cannot_clone) = (Queue::new(), AtomicU64::new(0), AtomicBool::new(false));
     let (ask, links, accounts) = (what_to_keep(setup), Links::default(), Accounts::default());
+    let of_trees = setup.job.items.iter().any(|item| item.place == DraftKind::File);
+    if setup.job.mode == Mode::Compare && of_trees && !ask.miss.is_empty() {
+        let words = format!(
+            "not compared, because the target's side may not set them or cannot hold them: {}; as root there, and with \
+             --allow setuid, they are",
+            ask.miss.words()
+        );
+        setup.observer.event(Event::Notice { words });
+    }
     let shared = Shared { setup, queue, record, removals, filter, ask, links, accounts, cannot_clone };
     std::thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::engine::{Clock, Setup, Summary, run};
 use hakobu_core::event::{Event, Observer};
+use hakobu_core::extended::Classes;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Item, Job, Removal};
 use hakobu_core::names::NameRules;
@@ -36,6 +37,8 @@ pub struct Order {
     pub remote: bool,
     /// What the target says about names.
     pub names: Option<NameRules>,
+    /// The extended attributes that the target says it can hold.
+    pub extended: Option<Classes>,
     /// How many entries more the target says it can hold.
     pub free_inodes: Option<u64>,
     pub cancel: Arc<AtomicBool>,
@@ -120,6 +123,7 @@ fn run_between(sources: &[&Path; 3], target: &Path, order: &Order) -> Made {
     let faulty = Faulty::new(local, order.target.clone()).showing(|able| {
         able.remote |= order.remote;
         able.names = order.names.unwrap_or(able.names);
+        able.extended = order.extended.unwrap_or(able.extended);
         able.free_inodes = order.free_inodes.or(able.free_inodes);
     });
     let events = Events::default();
@@ -173,6 +177,7 @@ impl Order {
             target: Plan::new(2),
             remote: false,
             names: None,
+            extended: None,
             free_inodes: None,
             cancel: Arc::new(AtomicBool::new(false)),
         }

@@ -234,3 +234,23 @@ fn collect(root: &Path, directory: &Path, found: &mut BTreeMap<String, String>) 
         }
     }
 }
+
+/// What cannot be compared is said, since equal would be too much.
+#[test]
+fn attributes_that_the_target_may_not_set_are_named() {
+    let place = Place::new();
+    everything(&place.source(), 9);
+    place.run(&copy(2));
+    let notices = |order: &Order| {
+        let words = |event: &Event| match event {
+            Event::Notice { words } if words.contains("not compared") => Some(words.clone()),
+            _ => None,
+        };
+        place.run(order).events.iter().filter_map(words).collect::<Vec<_>>()
+    };
+    assert_eq!(notices(&verify(2)), Vec::<String>::new());
+    let mut without = verify(2);
+    without.extended = Some(Classes::USER);
+    let said = notices(&without);
+    assert!(said.len() == 1 && said[0].contains("access lists, capabilities, trusted.*"), "{said:?}");
+}

@@ -24,6 +24,7 @@ mod program;
 mod refusals;
 mod slow;
 mod streams;
+mod surprises;
 mod sync;
 mod sync_kills;
 mod updates;

@@ -34,6 +34,29 @@ impl Join<'_> {
         protected
     }
 
+    /// Why an entry cannot take the place of what the target has there: a rule that is about directories alone, or about
+    /// all else, leaves that alone and not the entry.
+    pub(super) fn is_held_by_rule(
+        &mut self,
+        source: &Metadata,
+        target: &Listing,
+        index: usize,
+    ) -> Option<Error> {
+        let there = target.metadata(index).kind;
+        let one_is_a_directory = (source.kind == Kind::Directory) != (there == Kind::Directory);
+        if !one_is_a_directory || self.target_name.is_some() || !self.is_protected(target.name(index), there)
+        {
+            return None;
+        }
+        let words = format!(
+            "the target has {} where the source has {}, and a filter rule leaves that alone; remove or rename one of \
+             them, or change the rule",
+            there.words(),
+            source.kind.words()
+        );
+        Some(Error::new(ErrorKind::Conflict, "copying", words))
+    }
+
     /// Whether this run only removes.
     pub(super) fn removes(&self) -> bool {
         self.shared.setup.job.removal == Removal::Remove

@@ -76,7 +76,10 @@ impl Join<'_> {
         if metadata.kind == Kind::Socket {
             return self.counters.entries_skipped.add(1);
         }
-        let Ok(path) = self.node.target.join(self.target_name.unwrap_or(name)) else { return };
+        let path = match self.node.target.join(self.target_name.unwrap_or(name)) {
+            Ok(path) => path,
+            Err(error) => return self.fail(name, error),
+        };
         let Some(target) = target else { return self.differs(&path, Different::OnlyInSource) };
         if target.kind != metadata.kind {
             return self.differs(&path, Different::Kind);
@@ -136,9 +139,12 @@ impl Join<'_> {
             if kind == Kind::Socket || self.is_protected(name, kind) {
                 continue;
             }
-            if let Ok(path) = self.node.target.join(name) {
-                self.counters.entries_only_in_target.add(1);
-                self.shared.differs(&path, Different::OnlyInTarget);
+            match self.node.target.join(name) {
+                Ok(path) => {
+                    self.counters.entries_only_in_target.add(1);
+                    self.shared.differs(&path, Different::OnlyInTarget);
+                }
+                Err(error) => self.fail(name, error),
             }
         }
     }

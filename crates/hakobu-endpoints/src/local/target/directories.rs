@@ -196,7 +196,7 @@ fn step(
         Err(Errno::NOTDIR | Errno::LOOP) => {
             match metadata::of_name(parent, name) {
                 Ok(found) if found.kind == Kind::Symlink => {}
-                Ok(found) if found.kind == Kind::File && shared.grant.check_remove(path).is_ok() => {}
+                Ok(found) if found.kind != Kind::Directory && shared.grant.check_remove(path).is_ok() => {}
                 Ok(found) => {
                     let words = format!("{} is in its place", found.kind.words());
                     return Err(Error::new(ErrorKind::Conflict, during, words).at(path));
