@@ -524,9 +524,10 @@ impl Attempt<'_, '_> {
             match parties.target {
                 Some(_) => {
                     let words = format!(
-                        "half as many again as processors, {source} and {target}, since disks make them wait"
+                        "four more than processors, {source} and {target}, and at most {LANES_ON_A_LONG_WAY}, since \
+                         disks make them wait"
                     );
-                    (processors.saturating_mul(3).div_ceil(2).min(LANES_ON_A_LONG_WAY), words)
+                    (processors.saturating_add(4).min(LANES_ON_A_LONG_WAY), words)
                 }
                 None => {
                     let words = "nothing travels, and disks want many requests at a time".to_owned();

@@ -158,5 +158,13 @@ pub struct Job {
     pub blocks: bool,
 }
 
+impl Job {
+    /// Whether holes are hashed however long they are: who asks for a digest, or that every byte is read and not
+    /// shared, has the time.
+    pub fn hashes_holes(&self) -> bool {
+        self.mode.is_digest() || !self.clone && !self.verify_medium
+    }
+}
+
 /// The most lanes of one run.
 pub const LANES_MAX: u16 = 64;

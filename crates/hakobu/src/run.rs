@@ -114,7 +114,7 @@ fn no_digest(request: &CopyRequest, report: &Report, cloned: bool) -> &'static s
     } else if cloned {
         "its blocks are shared with the source (reflink), so no byte was read; --verify wire reads"
     } else if report.bytes.zeros_skipped >= 1 << 30 {
-        "it has holes of 1 GiB or more, of which none was taken"
+        "it has holes of 1 GiB or more, of which none was taken; --verify wire takes one"
     } else if report.entries.created + report.entries.updated == 0 {
         "no file was copied"
     } else {

@@ -19,8 +19,8 @@ use super::sources::{GIB, Source};
 
 /// iperf3 ends when everything is handed over, a little of it not yet on its way.
 const TRAVELLED_SHARE: f64 = 0.98;
-/// A file with a hole of this length need not have a digest.
-const HOLE_WITHOUT_DIGEST_BYTES: u64 = GIB;
+/// A file with so much of holes need not have a digest, unless one is asked for.
+const HOLES_WITHOUT_DIGEST_BYTES: u64 = GIB;
 
 /// Checks the target after a run: of our files and trees everything must be as in the source, of others' and of disks
 /// the content, as some tools keep no times and modes.
@@ -157,7 +157,8 @@ pub fn reported(report: &Path, way: &Way, paths: Paths<'_>, digests: Option<&Dig
     }
     let Some(digests) = digests else { return Ok(()) };
     ensure!(verified != "none", "the report says that nothing was verified");
-    let single = !paths.kind.is_tree() && paths.kind.hole_bytes() < HOLE_WITHOUT_DIGEST_BYTES;
+    let asked_for = way.near.contains("--verify wire");
+    let single = !paths.kind.is_tree() && (paths.kind.hole_bytes() < HOLES_WITHOUT_DIGEST_BYTES || asked_for);
     if single {
         let digest = digests.of(paths.source.content())?;
         let said = &report["digest_blake3"];

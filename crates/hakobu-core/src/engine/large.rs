@@ -58,6 +58,8 @@ pub(super) struct LargeFile {
     pieces: [AtomicU64; 2],
     /// Where content of the old file may lie.
     pub moves: Moves,
+    /// Whole chunks that lie in holes, as far as they were met.
+    hole_bytes: AtomicU64,
     forest: Mutex<Option<Forest>>,
 }
 
@@ -115,6 +117,7 @@ impl LargeFile {
             blocks: Default::default(),
             pieces: Default::default(),
             moves: Moves::default(),
+            hole_bytes: AtomicU64::new(0),
             forest: Mutex::new(forest),
         }
     }
@@ -277,6 +280,11 @@ impl LargeFile {
     pub fn finds_equal(&self) -> bool {
         let [compared, equal] = [0, 1].map(|index: usize| self.pieces[index].load(Ordering::Relaxed));
         self.kind != DraftKind::Update || equal > compared / 16
+    }
+
+    /// So many bytes more are a hole. How many have been with them.
+    pub fn hole(&self, length_bytes: u64) -> u64 {
+        self.hole_bytes.fetch_add(length_bytes, Ordering::Relaxed) + length_bytes
     }
 
     /// No digest of the whole can be had.

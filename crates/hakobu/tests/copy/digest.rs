@@ -28,7 +28,7 @@ fn said<S: AsRef<OsStr>>(host: Option<&Host>, arguments: &[S]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn blake3_of(path: &Path) -> String {
+pub fn blake3_of(path: &Path) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(File::open(path).unwrap()).unwrap();
     hasher.finalize().to_hex().to_string()

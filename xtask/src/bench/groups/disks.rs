@@ -154,7 +154,13 @@ const HOLES: Group = Group {
     source: Source::IMAGE,
     target: Target::Fresh,
     travels: true,
-    ways: &[PUSH, Way::ours("hakobu, holes", PUSH.near).of(Source::HOLES_IMAGE)],
+    ways: &[
+        PUSH,
+        Way::ours("hakobu, holes", PUSH.near).of(Source::HOLES_IMAGE),
+        Way::ours("hakobu, holes hashed", "hakobu copy --verify wire $SOURCE $HOST:$TARGET")
+            .of(Source::HOLES_IMAGE)
+            .extra(),
+    ],
     rows: &[Row {
         key: "zeros-image",
         title: "4 GiB image of which 90 % is a hole, against a full one",
@@ -162,6 +168,7 @@ const HOLES: Group = Group {
         goals: &[
             times("hakobu", 4.0, 4.0),
             Goal::TimesFewerBytes { peer: "hakobu", at_least: 8.0, aim: 8.0 },
+            beside("hakobu, holes hashed"),
         ],
     }],
     extra: false,

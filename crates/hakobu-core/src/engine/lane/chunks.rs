@@ -4,9 +4,9 @@ use super::delta::Compared;
 use super::*;
 use crate::zeros::{ZEROS, is_zero};
 
-/// A hole of this length is not hashed, so there is no digest of the whole: the digest of zeros
-/// would cost more than everything else.
-const HOLE_WITHOUT_DIGEST_BYTES: u64 = 1 << 30;
+/// Once so much of a file is found to be holes, those are not hashed any more, so there is no digest of the whole: the
+/// digest of zeros would cost more than everything else.
+const HOLES_WITHOUT_DIGEST_BYTES: u64 = 1 << 30;
 
 /// What a piece holds.
 pub(super) enum Piece {
@@ -170,17 +170,17 @@ impl Worker<'_> {
                 return Ok(());
             }
             unreadable |= end == UNREADABLE;
+            let content = self.without_zeros(content);
             let check = self.check(file, piece, &content, &mut values);
             match content {
-                Piece::Bytes(buffer) if !is_zero(buffer.filled()) => {
+                Piece::Bytes(buffer) => {
                     if let Some(zeros) = zeros.take() {
                         self.zero(&pending, zeros, false)?;
                     }
                     pending.written_bytes += piece.length;
                     self.write(&pending, piece, buffer, check, piece.end() == extent.end())?;
                 }
-                content => {
-                    self.recycle(content);
+                Piece::Hole(_) => {
                     let begin = zeros.map_or(piece.offset, |zeros: Extent| zeros.offset);
                     zeros = Some(Extent { offset: begin, length: piece.end() - begin });
                 }
@@ -252,6 +252,18 @@ impl Worker<'_> {
         }
     }
 
+    /// Zeros that were read, as a hole: those are hashed where they are in the processor's cache already.
+    fn without_zeros(&mut self, content: Piece) -> Piece {
+        match content {
+            Piece::Bytes(buffer) if is_zero(buffer.filled()) => {
+                let length = buffer.filled().len();
+                self.target.recycle(buffer);
+                Piece::Hole(length)
+            }
+            content => content,
+        }
+    }
+
     pub(super) fn recycle(&mut self, content: Piece) {
         if let Piece::Bytes(buffer) = content {
             self.target.recycle(buffer);
@@ -287,8 +299,10 @@ impl Worker<'_> {
             return Ok(false);
         }
         if self.wants.1 {
-            let asked_for = self.shared.setup.job.mode.is_digest();
-            if asked_for || end - extent.offset < HOLE_WITHOUT_DIGEST_BYTES {
+            let this = end - extent.offset;
+            if this < HOLES_WITHOUT_DIGEST_BYTES && file.hole(extent.length) < HOLES_WITHOUT_DIGEST_BYTES
+                || self.shared.setup.job.hashes_holes()
+            {
                 return Ok(false);
             }
             file.forget_digest();
