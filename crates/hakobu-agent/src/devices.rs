@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
-use hakobu_core::disk::{DeviceFacts, DeviceIdentity, DeviceNumber, Signature, SignatureKind, TableKind};
+use hakobu_core::disk::{
+    DeviceFacts, DeviceIdentity, DeviceNumber, Relation, Signature, SignatureKind, TableKind, relation,
+};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::landing::TargetFound;
@@ -27,6 +29,40 @@ const WRITING: &str = "writing to the device";
 /// again, although what is on the disk is another thing by then.
 #[derive(Debug, Default)]
 pub struct Agreed(Vec<String>);
+
+/// What the other pairs of a run read and write.
+#[derive(Debug, Default)]
+pub struct Others<'a> {
+    /// The sources before and behind this one.
+    pub sources: [&'a [SourceLook]; 2],
+    /// The disks that pairs before this one write.
+    targets: Vec<DeviceIdentity>,
+}
+
+impl Others<'_> {
+    /// Refuses a target that shares a disk with another pair, by whichever name and over whichever host.
+    ///
+    /// # Errors
+    /// `Refused`.
+    pub fn refuse_shared(&mut self, typed: &Location, target: &TargetLook) -> Result<()> {
+        let Some(facts) = &target.device else { return Ok(()) };
+        let identity = &facts.identity;
+        let shares = |other: &DeviceIdentity| relation(identity, other) != Relation::Unrelated;
+        let is_read = |source: &SourceLook| {
+            source.device.as_ref().is_some_and(|device| shares(&device.identity))
+                || is_behind(source, identity)
+        };
+        let words = if self.sources.iter().copied().flatten().any(is_read) {
+            "another pair reads this disk, or a part of it, which would be read while it is written"
+        } else if self.targets.iter().any(shares) {
+            "another pair writes to this disk, or to a part of it"
+        } else {
+            self.targets.push(identity.clone());
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Refused, "looking at the pairs", words).at(typed.as_typed()))
+    }
+}
 
 /// Checks all devices of a copy. Gives what the target's disk is known by, if it is to be written.
 ///

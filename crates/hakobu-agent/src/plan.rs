@@ -2,6 +2,7 @@
 //! things land, and makes the grant.
 
 use std::collections::BTreeMap;
+use std::slice;
 
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::entry::Kind;
@@ -14,7 +15,7 @@ use hakobu_core::location::{Location, SshHost};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{PathBytes, SourceAsk, SourceLook, TargetLook};
 
-use crate::devices::{self, Agreed};
+use crate::devices::{self, Agreed, Others};
 use crate::digest;
 use crate::party::Party;
 use crate::places;
@@ -93,7 +94,7 @@ impl Planner<'_> {
             let looks = look_at_sources(source, &self.request.sources, self.request.mode)?;
             let names = names(source, &looks);
             let party = target.unwrap_or(source);
-            let mut plan = self.one(self.request, party, &looks, trusted)?;
+            let mut plan = self.one(self.request, party, &looks, &mut Others::default(), trusted)?;
             plan.finish(self.request, names);
             return Ok(plan);
         }
@@ -102,14 +103,18 @@ impl Planner<'_> {
         let names = names(source, &looks);
         let party = target.unwrap_or(source);
         let mut whole: Option<Plan> = None;
-        for ((from, to), look) in self.request.pairs.iter().zip(looks) {
+        let mut others = Others::default();
+        for (index, (from, to)) in self.request.pairs.iter().enumerate() {
+            let (before, rest) = looks.split_at(index);
+            let Some((look, behind)) = rest.split_first() else { break };
+            others.sources = [before, behind];
             let request =
                 CopyRequest { sources: vec![from.clone()], target: to.clone(), ..self.request.clone() };
             if look.kind == Kind::Directory {
                 let words = "pairs are for files and disks; copy trees one by one";
                 return Err(Error::new(ErrorKind::Usage, "looking at the source", words).at(from.as_typed()));
             }
-            let part = self.one(&request, party, &[look], trusted)?;
+            let part = self.one(&request, party, slice::from_ref(look), &mut others, trusted)?;
             match &mut whole {
                 None => whole = Some(part.named_from_the_top()?),
                 Some(whole) => whole.add(part.named_from_the_top()?, to)?,
@@ -132,6 +137,7 @@ impl Planner<'_> {
         request: &CopyRequest,
         party: &mut Party,
         sources: &[SourceLook],
+        others: &mut Others<'_>,
         trusted: bool,
     ) -> Result<Plan> {
         let path = request.target.path();
@@ -140,6 +146,7 @@ impl Planner<'_> {
             false => party.look_at_target(path).map_err(|error| places::on(party, path, error))?,
         };
         let landing = landing(request, sources, &target)?;
+        others.refuse_shared(&request.target, &target)?;
         let looks = (sources, &target);
         let disk = devices::check(request, looks, self.agreed, self.prompts, self.observer)?;
         let (root, places) = root_and_places(&landing, &target)?;

@@ -129,7 +129,23 @@ fn what_is_no_copy_and_would_overwrite_all_the_same() {
     let line = |from: &Path, to: &Path| format!("{} {}\n", from.display(), to.display());
     let third = case.disk("third");
     fs::write(&pairs, line(&one.path, &other.path) + &line(&other.path, &third.path)).unwrap();
-    Copy::new().arg("--pairs").arg(&pairs).run_to(6).says(&["the source of another"]);
+    let refused = |lines: String, host: Option<&Host>, words: &str| {
+        fs::write(&pairs, lines).unwrap();
+        let copy = Copy::new().arg("--pairs").arg(&pairs);
+        let copy = if let Some(host) = host { copy.to(host) } else { copy };
+        copy.run_to(6).says(&[words]);
+    };
+    let across = line(&one.path, &other.path) + &line(&other.path, &third.path);
+    refused(across, None, "another pair reads this disk");
+    // The same over a host that is this machine.
+    let host = Host::up();
+    let far = |path: &Path| PathBuf::from(host.at(path));
+    let across = line(&one.path, &far(&other.path)) + &line(&other.path, &far(&third.path));
+    refused(across, Some(&host), "another pair reads this disk");
+    // Two devices over one file are one disk.
+    let twice = Disk::attach(&third.backing, 512, &[]);
+    let both = line(&one.path, &third.path) + &line(&other.path, &twice.path);
+    refused(both, None, "another pair writes to this disk");
     // The directory of the devices.
     Copy::new().arg(&case.image).arg("/dev/").run_to(6);
     assert!(!Path::new("/dev/disk.img").exists());
