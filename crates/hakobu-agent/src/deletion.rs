@@ -9,7 +9,6 @@ use hakobu_core::job::{Mode, Removal};
 use hakobu_core::units::format_count;
 
 use crate::request::{CopyRequest, Deletion, DeletionMax};
-use crate::ssh::Prompts;
 use crate::transfer::{Held, Surroundings, Transfer, add_earlier, run_once};
 
 const DELETING: &str = "deleting in";
@@ -29,7 +28,7 @@ pub(crate) fn run(
     if !is_wanted(&done, surroundings) {
         return done;
     }
-    if let Err(error) = agree(&done, deletion, request.dry_run, surroundings.prompts) {
+    if let Err(error) = agree(&done, deletion, request.dry_run, surroundings) {
         done.summary.fatal = Some(error);
         return done;
     }
@@ -80,7 +79,7 @@ fn delete_first(
     if has_extras && !is_wanted(&planned, surroundings) {
         return run_once(counting, surroundings, held);
     }
-    if has_extras && let Err(error) = agree(&planned, deletion, false, surroundings.prompts) {
+    if has_extras && let Err(error) = agree(&planned, deletion, false, surroundings) {
         planned.summary.fatal = Some(error);
         return planned;
     }
@@ -134,7 +133,12 @@ fn is_wanted(done: &Transfer, surroundings: &Surroundings<'_>) -> bool {
 }
 
 /// Whether so much may go, by the limits and by the user.
-fn agree(done: &Transfer, deletion: &Deletion, only_planned: bool, prompts: &mut dyn Prompts) -> Result<()> {
+fn agree(
+    done: &Transfer,
+    deletion: &Deletion,
+    only_planned: bool,
+    surroundings: &mut Surroundings<'_>,
+) -> Result<()> {
     let counters = &done.summary.counters;
     let (extras, total) = (counters.entries_only_in_target, counters.entries_in_target);
     let target = done.target.clone().unwrap_or_default();
@@ -154,9 +158,13 @@ fn agree(done: &Transfer, deletion: &Deletion, only_planned: bool, prompts: &mut
     if more > 0 {
         words.push_str(&format!("\n  and {} more", format_count(more)));
     }
-    match prompts.may_delete(&words) {
+    match surroundings.prompts.may_delete(&words) {
         Some(true) => Ok(()),
         Some(false) => Err(refused(format!("{} stay, as you said", entries(extras)))),
+        None if surroundings.cancel.load(Relaxed) => {
+            let words = format!("stopped as asked; {} stay", entries(extras));
+            Err(Error::new(ErrorKind::Cancelled, DELETING, words).at(target.clone()))
+        }
         None => {
             let words = format!("{} stay, as nobody could be asked; --delete removes them", entries(extras));
             Err(refused(words))

@@ -32,6 +32,9 @@ use crate::told::Told;
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
 /// How many lanes a long way gets.
 const LANES_ON_A_LONG_WAY: u16 = 8;
+/// Said where root was refused on a network file system.
+const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its export says no_root_squash; with that, \
+                                root may read everything and keep owners";
 /// How many lanes a network file system gets: so many operations are under way then.
 const LANES_OVER_A_NETWORK: u16 = 32;
 /// The least and the most that logging in again may take.
@@ -286,7 +289,8 @@ impl Attempt<'_, '_> {
         transfer.pairs.clone_from(&plan.pairs);
         transfer.job = Some(plan.identity.iter().map(|byte| format!("{byte:02x}")).collect());
         let job = self.job(&mut parties, &plan);
-        let Plan { identity, roots, root, grant, .. } = plan;
+        let Plan { identity, roots, root, grant, over_network, .. } = plan;
+        let is_root = parties.source.machine().uid == 0 || parties.target().machine().uid == 0;
         let allows_rights = grant.may_set_id;
         transfer.verified = job.digest && !job.dry_run;
         let named_root = match self.request.target.is_stream() {
@@ -317,6 +321,9 @@ impl Attempt<'_, '_> {
             !allows_rights && ran.summary.losses.iter().any(|loss| loss.what == LossKind::SetId);
         transfer.summary = ran.summary;
         self.check_required(&mut transfer.summary);
+        if over_network && is_root {
+            self.explain_refusals(&transfer.summary);
+        }
         if self.held.keeps_parties && transfer.summary.fatal.is_none() {
             self.held.parties = Some(parties);
         }
@@ -330,6 +337,14 @@ impl Attempt<'_, '_> {
             let words = format!("--require {} is not met: the target could not keep it", loss.what.name());
             let error = Error::new(ErrorKind::Requirement, "copying", words);
             summary.fatal = Some(error.at(&loss.example));
+        }
+    }
+
+    /// Says why root may have been refused.
+    fn explain_refusals(&self, summary: &Summary) {
+        let errors = summary.failures.iter().map(|failure| &failure.error).chain(&summary.fatal);
+        if errors.into_iter().any(|error| error.kind == ErrorKind::PermissionDenied) {
+            self.surroundings.observer.event(Event::Notice { words: ROOT_IS_SQUASHED.to_owned() });
         }
     }
 

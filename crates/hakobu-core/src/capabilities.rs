@@ -32,6 +32,8 @@ pub struct Capabilities {
     pub stream: bool,
     /// Which names it can hold.
     pub names: NameRules,
+    /// Nothing can be written: it is mounted so.
+    pub read_only: bool,
     /// Bytes free for this user, when it can be known.
     pub free_bytes: Option<u64>,
     /// Inodes free, when the file system counts them.
@@ -53,6 +55,7 @@ impl Capabilities {
             clones: false,
             stream: false,
             names: NameRules::ANY,
+            read_only: false,
             free_bytes: None,
             free_inodes: None,
         }

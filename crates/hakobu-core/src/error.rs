@@ -149,8 +149,15 @@ fn kind_of(error: &std::io::Error) -> ErrorKind {
     }
 }
 
-/// The system's words without Rust's "(os error N)".
+/// What `ESTALE` of a network file system means, and what to do.
+const STALE: &str = "the file server no longer knows it (stale file handle): it was removed or replaced there; \
+                     if that happens to everything, mount it again";
+
+/// The system's words without Rust's "(os error N)", or better ones.
 fn words_of(error: &std::io::Error) -> String {
+    if error.kind() == std::io::ErrorKind::StaleNetworkFileHandle {
+        return STALE.to_owned();
+    }
     let words = error.to_string();
     match words.find(" (os error") {
         Some(end) => words[..end].to_lowercase(),

@@ -220,8 +220,8 @@ Examples:
   hakobu verify data/ host:/srv/data --sample 5%   read 5 % of the files, and all names
   hakobu verify /dev/sdb host:/dev/sdc
 
-Exit codes: 0 equal, 1 failed, 2 wrong usage, 4 there are differences (listed), 5 the source changed
-while it was read, 6 refused, 130 interrupted.";
+Exit codes: 0 equal, 1 failed, 2 wrong usage, 3 some of it could not be compared (listed), 4 there
+are differences (listed), 5 the source changed while it was read, 6 refused, 130 interrupted.";
 
 const DIGEST_HELP: &str = "\
 The data is read on the machine where it is, a disk past the page cache, on all cores for BLAKE3;
@@ -558,7 +558,7 @@ pub struct CopyArguments {
     #[arg(long)]
     pub by_name: bool,
 
-    /// From another machine, keep these too: setuid, devices
+    /// From another machine, keep or compare these too: setuid, devices
     #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["setuid", "devices"]))]
     pub allow: Vec<String>,
@@ -703,8 +703,8 @@ pub const OF_SYNC: [&str; 9] = [
     "whole_file",
 ];
 /// Options that make no sense where nothing is written.
-const OF_WRITING: [&str; 8] =
-    ["confirm", "restart", "verify", "durable", "require", "on_read_error", "allow", "compare"];
+const OF_WRITING: [&str; 7] =
+    ["confirm", "restart", "verify", "durable", "require", "on_read_error", "compare"];
 /// Options that make sense for `verify` only.
 const OF_VERIFY: [&str; 1] = ["sample"];
 

@@ -10,22 +10,48 @@ use crate::shell;
 mod dd;
 mod table;
 
-use table::{Fix, find_long, find_short};
+use table::{Fix, Foreign, find_long, find_short, find_short_of_rsync};
 
-/// An option of ours that comes with a later version.
+/// Options of ours that come with a later version.
 const COMPRESS: &str = "--compress";
+const LIMIT: &str = "--bwlimit";
 
 /// The lines to print if `hakobu copy` or `sync` was given flags that other tools have and it has not,
 /// or `--compress`.
 /// `arguments` begin with the program's name.
 pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
     let verb = arguments.get(1).and_then(|verb| verb.to_str())?;
-    if !matches!(verb, "copy" | "sync") {
-        return None;
+    let rest = &arguments[2..];
+    match verb {
+        "copy" => answers_to_deletion(rest).or_else(|| answers(verb, rest)),
+        "sync" => answers(verb, rest),
+        _ => None,
     }
+}
+
+/// The answers to a copy that is to delete, which is `sync`.
+fn answers_to_deletion(arguments: &[OsString]) -> Option<Vec<String>> {
+    let options = || arguments.iter().take_while(|argument| *argument != "--");
+    let deletes = |argument: &&OsString| {
+        argument.to_str().is_some_and(|text| text == "--del" || text.starts_with("--delete"))
+    };
+    let flag = options().find(deletes)?;
+    let mut lines = vec![format!("hakobu: {}: {}", flag.display(), table::DELETE.words)];
+    match answers("sync", arguments) {
+        Some(more) => lines.extend(more),
+        None if arguments.iter().filter(is_place).count() >= 2 => {
+            lines.push(format!("try: hakobu sync {}", shell::quote_all(arguments)));
+        }
+        None => {}
+    }
+    Some(lines)
+}
+
+fn answers(verb: &str, arguments: &[OsString]) -> Option<Vec<String>> {
     let mut scan = Scan::new(verb);
-    let operands = dd::Operands::of(&arguments[2..]);
-    let mut rest = arguments[2..].iter().peekable();
+    scan.is_rsync = verb == "sync" || arguments.iter().any(is_of_rsync);
+    let operands = dd::Operands::of(arguments);
+    let mut rest = arguments.iter().peekable();
     while let Some(argument) = rest.next() {
         let next = rest.peek().map(|next| next.as_os_str());
         let took_next = match argument.to_str() {
@@ -73,6 +99,20 @@ struct Scan<'a> {
     kept: Vec<OsString>,
     ssh_options: Vec<String>,
     can_be_fixed: bool,
+    /// Whether letters mean what they mean to rsync.
+    is_rsync: bool,
+}
+
+/// Whether these are letters that rsync takes together, and scp has not: `-a` among them.
+fn is_of_rsync(argument: &OsString) -> bool {
+    let letters = argument.to_str().and_then(|text| text.strip_prefix('-')).unwrap_or("");
+    letters.starts_with(['a', 'r', 'v', 'z', 'h', 'n', 'u', 'x', 'H', 'A', 'X', 'S', 'R'])
+        && letters.contains('a')
+        && letters.bytes().all(|letter| letter.is_ascii_alphabetic())
+}
+
+fn is_place(argument: &&OsString) -> bool {
+    *argument == "-" || !argument.as_encoded_bytes().starts_with(b"-")
 }
 
 impl<'a> Scan<'a> {
@@ -88,7 +128,11 @@ impl<'a> Scan<'a> {
             own.extend(option.get_short().map(|short| (format!("-{short}"), takes_value)));
         }
         let (lines, kept, ssh_options) = (Vec::new(), Vec::new(), Vec::new());
-        Self { verb, own, lines, kept, ssh_options, can_be_fixed: true }
+        Self { verb, own, lines, kept, ssh_options, can_be_fixed: true, is_rsync: false }
+    }
+
+    fn find_short(&self, letter: char, value: Option<&str>) -> Option<Foreign> {
+        if self.is_rsync { find_short_of_rsync(letter, value) } else { find_short(letter, value) }
     }
 
     fn own(&self, name: &str) -> Option<bool> {
@@ -129,12 +173,13 @@ impl<'a> Scan<'a> {
             self.kept.push(OsString::from(text));
             return if first.len() == text.len() { Taken::Own } else { Taken::Nothing };
         }
-        let known =
-            |letter: char| self.own(&format!("-{letter}")).is_some() || find_short(letter, None).is_some();
+        let known = |letter: char| {
+            self.own(&format!("-{letter}")).is_some() || self.find_short(letter, None).is_some()
+        };
         let attached = cluster.strip_prefix(&first[1..]).filter(|rest| !rest.is_empty());
         let next = next.and_then(OsStr::to_str);
         let first_letter = cluster.chars().next().unwrap_or('-');
-        if let Some(foreign) = find_short(first_letter, attached.or(next))
+        if let Some(foreign) = self.find_short(first_letter, attached.or(next))
             && foreign.takes_value
         {
             self.answer(first, attached.or(next), foreign.words, foreign.fix);
@@ -146,8 +191,12 @@ impl<'a> Scan<'a> {
         }
         let mut own_letters = String::new();
         for letter in cluster.chars() {
-            match find_short(letter, None) {
-                Some(foreign) => self.answer(&format!("-{letter}"), None, foreign.words, foreign.fix),
+            match self.find_short(letter, None) {
+                Some(foreign) => {
+                    self.answer(&format!("-{letter}"), None, foreign.words, foreign.fix);
+                    // Its value is another argument, or the rest of this one.
+                    self.can_be_fixed &= !foreign.takes_value;
+                }
                 // Among rsync's letters h means sizes for people, which is what hakobu prints.
                 None if letter == 'h' && cluster.len() > 1 => {}
                 None => own_letters.push(letter),
@@ -197,11 +246,14 @@ impl<'a> Scan<'a> {
             return None;
         }
         self.lines.dedup();
+        if self.kept.iter().any(|kept| kept.as_encoded_bytes().starts_with(LIMIT.as_bytes())) {
+            self.lines.push(format!("hakobu: {LIMIT}: a rate limit is not in this version"));
+            self.can_be_fixed = false;
+        }
         if !self.ssh_options.is_empty() {
             let ssh = format!("ssh {}", self.ssh_options.join(" "));
             self.kept.splice(0..0, [OsString::from("--ssh"), OsString::from(ssh)]);
         }
-        let is_place = |kept: &&OsString| *kept == "-" || !kept.as_encoded_bytes().starts_with(b"-");
         self.can_be_fixed &= self.kept.iter().filter(is_place).count() >= 2;
         if self.can_be_fixed {
             self.lines.push(format!("try: hakobu {} {}", self.verb, shell::quote_all(&self.kept)));

@@ -457,8 +457,7 @@ impl<'a> Join<'a> {
 
     fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
         if self.shared.setup.job.dry_run {
-            let path = path.as_bytes().to_vec();
-            self.shared.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
+            self.shared.planned(action, path, size_bytes);
         }
     }
 

@@ -32,6 +32,7 @@ use crate::event::{Difference, Different, Event, Observer};
 use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::Filter;
 use crate::job::{Job, LANES_MAX, Mode, Removal};
+use crate::path::EntryPath;
 
 /// How often the observer is told the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -199,6 +200,13 @@ fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
 }
 
 impl Shared<'_> {
+    /// One line of a plan.
+    fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
+        self.record.plan_change();
+        let path = path.as_bytes().to_vec();
+        self.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
+    }
+
     /// Whether entries that are left alone have to be looked at for what an earlier run lost.
     fn must_examine(&self) -> bool {
         !self.required().is_empty()

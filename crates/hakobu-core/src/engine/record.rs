@@ -1,7 +1,7 @@
 //! What a run has to say in the end: counters, failures, losses, and what stopped it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,7 @@ pub(super) struct Record {
     digests: Mutex<Vec<(u16, Digest)>>,
     planned_bytes: [AtomicI64; 2],
     planned_inodes: AtomicU64,
+    plans_changes: AtomicBool,
     differences: Mutex<Vec<Difference>>,
     differing_bytes: AtomicU64,
     only_in_target: Mutex<Vec<EntryPath>>,
@@ -88,6 +89,7 @@ impl Record {
             digests: Mutex::default(),
             planned_bytes: Default::default(),
             planned_inodes: AtomicU64::new(0),
+            plans_changes: AtomicBool::new(false),
             differences: Mutex::default(),
             differing_bytes: AtomicU64::new(0),
             only_in_target: Mutex::default(),
@@ -120,6 +122,16 @@ impl Record {
     pub fn planned(&self) -> (i64, i64) {
         let [needed, shared] = &self.planned_bytes;
         (needed.load(Relaxed), shared.load(Relaxed))
+    }
+
+    /// A dry run found something to be done.
+    pub fn plan_change(&self) {
+        self.plans_changes.store(true, Relaxed);
+    }
+
+    /// Whether there is anything to be done.
+    pub fn plans_changes(&self) -> bool {
+        self.plans_changes.load(Relaxed)
     }
 
     /// A dry run found an entry that will be one more.

@@ -23,6 +23,7 @@ pub(crate) fn fault(during: &'static str, errno: Errno) -> Error {
 pub(crate) fn source_fault(during: &'static str, errno: Errno) -> Error {
     match errno {
         Errno::NOENT => Error::new(ErrorKind::SourceVanished, during, "it has vanished since it was listed"),
+        Errno::STALE => Error { kind: ErrorKind::SourceVanished, ..fault(during, errno) },
         // A link, or another kind of entry, has taken the place of what was listed.
         Errno::LOOP | Errno::NOTDIR | Errno::ISDIR | Errno::NXIO => changed(during),
         _ => fault(during, errno),

@@ -18,13 +18,14 @@ const HFS_PLUS: u64 = 0x482b;
 const CIFS: u64 = 0xff53_4d42;
 const SMB2: u64 = 0xfe53_4d42;
 const FUSE: u64 = 0x6573_5546;
+const NFS: u64 = 0x6969;
 /// File systems of a network, and FUSE, of which that cannot be told.
 const NETWORK: [u64; 14] = [
     CIFS,
     SMB2,
     FUSE,
-    0x517b,      // SMB, as it was
-    0x6969,      // NFS
+    0x517b, // SMB, as it was
+    NFS,
     0x00c3_6400, // Ceph
     0x0bd0_0bd0, // Lustre
     0x5346_414f, // AFS
@@ -70,6 +71,18 @@ pub fn time_step_ns(directory: BorrowedFd<'_>) -> u32 {
 /// Whether what is at a path is on a network file system, or one of another program (FUSE).
 pub fn is_on_network(path: &Path) -> bool {
     statfs(path).is_ok_and(|found| NETWORK.contains(&number(&found)))
+}
+
+/// Whether the NFS client of this machine gave a file this name because it was deleted while somebody has it open:
+/// `.nfs`, the file's number and a count, in hexadecimal digits. It goes when the last one closes it.
+///
+/// The name is that of Linux, `fs/nfs/unlink.c`.
+pub(crate) fn is_deleted_on_nfs(directory: BorrowedFd<'_>, name: &[u8]) -> bool {
+    const DIGITS: usize = 16 + 8;
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let digits = name.strip_prefix(b".nfs");
+    digits.is_some_and(|digits| digits.len() == DIGITS && digits.iter().all(is_digit))
+        && kind_of(directory) == NFS
 }
 
 fn kind_of(directory: BorrowedFd<'_>) -> u64 {

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::beneath::Root;
 use super::extended::{ExtendedReader, Place};
+use super::file_system::is_deleted_on_nfs;
 use super::metadata;
 
 /// The bytes that one `getdents` may fill: about 1 000 entries.
@@ -101,7 +102,11 @@ impl Lister {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
             let bytes = name.to_bytes();
-            if bytes == b"." || bytes == b".." || is_draft_name(bytes) {
+            if bytes == b"."
+                || bytes == b".."
+                || is_draft_name(bytes)
+                || is_deleted_on_nfs(directory.as_fd(), bytes)
+            {
                 continue;
             }
             let metadata = match describe.entry(&entry) {

@@ -50,8 +50,12 @@ const CHECKSUM: Foreign = flag(
     "comparing by content is --compare digest; what is copied is always checked on the way",
     Fix::Write("--compare=digest"),
 );
-const DELETE: Foreign = flag(
+pub const DELETE: Foreign = flag(
     "copy never deletes; hakobu sync --delete does, after everything else has succeeded, and before it with --delete-during",
+    Fix::None,
+);
+const FORCE: Foreign = flag(
+    "there is none: what stands in the way is said, with what to do; a disk with content is overwritten with --confirm ID",
     Fix::None,
 );
 const DELETE_LAST: Foreign =
@@ -102,6 +106,25 @@ const RELATIVE: Foreign = flag("write the directory you want in TARGET", Fix::No
 const BACKUP: Foreign = flag("backups of what is replaced are not in this version", Fix::None);
 const HUMAN: Foreign = flag("not needed: sizes are printed for people", Fix::Drop);
 const NOT_HERE: Foreign = flag("hakobu has no such mode", Fix::None);
+
+/// The answer to a flag of one letter that scp and rsync understand differently, as rsync does.
+pub fn find_short_of_rsync(letter: char, value: Option<&str>) -> Option<Foreign> {
+    Some(match letter {
+        'B' => valued("not needed: the size of blocks is found out", Fix::Drop),
+        'C' => {
+            flag("what version control leaves aside is left out by --exclude and --filter-file", Fix::None)
+        }
+        'F' => flag("rules are --exclude, --include and --filter-file", Fix::None),
+        'J' | 'O' => UNLESS,
+        'T' => valued("drafts lie beside what they become", Fix::None),
+        'd' => NOT_HERE,
+        'f' => FILTER,
+        'i' => flag("-n lists what would be done, --json events tells what is", Fix::Drop),
+        'm' => flag("not in this version: directories are made", Fix::None),
+        'y' => POLICY,
+        _ => return find_short(letter, value),
+    })
+}
 
 /// The answer to a flag of one letter. `value` is what follows it; some letters mean different
 /// things to scp and rsync, and what follows tells which tool was meant.
@@ -168,7 +191,8 @@ pub fn find_long(verb: &str, name: &str) -> Option<Foreign> {
         "--human-readable" => HUMAN,
         "--checksum" => CHECKSUM,
         "--delete" | "--delete-before" | "--delete-during" | "--delete-delay" | "--delete-after"
-        | "--delete-excluded" | "--del" | "--force" => DELETE,
+        | "--delete-excluded" | "--del" => DELETE,
+        "--force" => FORCE,
         "--exclude-from" => valued(
             "rules from a file are --filter-file FILE, as .gitignore is one",
             Fix::Option("--filter-file"),

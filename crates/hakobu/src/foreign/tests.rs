@@ -70,9 +70,12 @@ fn a_line_that_can_be_put_right_is_printed_right() {
 #[test]
 fn what_cannot_be_had_is_said_without_a_wrong_suggestion() {
     for (line, words) in [
-        ("-a --delete d h:/b", "hakobu sync --delete"),
         ("-a --delete-excluded d h:/b", "hakobu sync --delete"),
+        ("--force image h:/dev/sdb", "--confirm ID"),
         ("-l 8000 d h:/b", "--bwlimit"),
+        ("-a --bwlimit=20m d h:/b", "not in this version"),
+        ("-aC d h:/b", "version control"),
+        ("-aB 8192 d h:/b", "blocks"),
         ("--filter '- *.o' d h:/b", "--exclude"),
         ("-N d h:/b", "not kept"),
         ("-u d h:/b", "not in this version"),
@@ -101,7 +104,24 @@ fn sync_knows_when_rsync_deletes() {
         let said = lines_of("sync", line);
         assert_eq!(said.last().unwrap(), &format!("try: hakobu sync {right}"), "{line}: {said:?}");
     }
+    // The same under the verb that does not delete, or without one.
+    for (line, right) in [
+        ("-aHAX --numeric-ids --delete d/ h:/b", "--delete d/ h:/b"),
+        ("--delete d/ h:/b", "--delete d/ h:/b"),
+        ("--delete-after d/ h:/b", "--delete d/ h:/b"),
+    ] {
+        let said = lines(line);
+        assert!(
+            said[0].starts_with("hakobu: --delete") && said[0].contains("copy never deletes"),
+            "{said:?}"
+        );
+        assert_eq!(said.last().unwrap(), &format!("try: hakobu sync {right}"), "{line}: {said:?}");
+    }
     for (line, words) in [
+        ("-ai d/ h:/b", "-n lists"),
+        ("-B 8192 -a d/ h:/b", "blocks"),
+        ("-f '- x' d/ h:/b", "--filter-file"),
+        ("-O d/ h:/b", "times are always kept"),
         ("-a --delete --delete-excluded d/ h:/b", "never removed"),
         ("-a --remove-source-files d/ h:/b", "at the source"),
         ("-a --chown www:www d/ h:/b", "--by-name"),
@@ -109,7 +129,8 @@ fn sync_knows_when_rsync_deletes() {
     ] {
         let said = lines_of("sync", line);
         assert!(said.iter().any(|line| line.contains(words)), "{line}: {said:?}");
-        assert!(!said.iter().any(|line| line.starts_with("try:")), "{line}: {said:?}");
+        let is_dropped = words == "-n lists" || words == "blocks";
+        assert_eq!(said.iter().any(|line| line.starts_with("try:")), is_dropped, "{line}: {said:?}");
     }
 }
 
@@ -124,7 +145,7 @@ fn no_foreign_flag_shadows_one_of_ours() {
         assert!(name.len() == 2 || find_long("copy", &name).is_none(), "{name}");
         let mut letters = name.chars().skip(1);
         if let (Some(letter), None) = (letters.next(), letters.next()) {
-            assert!(find_short(letter, None).is_none(), "{name}");
+            assert!(find_short_of_rsync(letter, None).is_none(), "{name}");
         }
     }
 }

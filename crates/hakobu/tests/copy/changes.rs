@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
+use hakobu_testkit::devices::{self, LoopDevice};
 use hakobu_testkit::link::{Link, LinkSettings};
-
 use hakobu_testkit::sshd::no_root;
 
 use crate::program::*;
@@ -233,6 +233,41 @@ fn a_target_that_runs_out_of_inodes() {
     }
 }
 
+/// A limit that statfs does not tell, so only writing meets it.
+#[test]
+fn a_target_that_is_over_quota() {
+    if no_root() {
+        return;
+    }
+    let (place, host) = (place(), Host::up());
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    for index in 0..100 {
+        file(&source.join(index.to_string()), 100_000);
+    }
+    file(&source.join("large"), 12_000_000);
+    let (disk, mounted) = (LoopDevice::new(256 << 20).unwrap(), place.path().join("mounted"));
+    fs::create_dir(&mounted).unwrap();
+    devices::run("mkfs.btrfs", &["--quiet"], disk.path()).unwrap();
+    let _mounted = devices::mount(disk.path(), &mounted, &[]).unwrap();
+    devices::run("btrfs", &["quota", "enable"], &mounted).unwrap();
+    for (remote, name) in [(false, "here"), (true, "there")] {
+        let target = mounted.join(name);
+        devices::run("btrfs", &["subvolume", "create"], &target).unwrap();
+        devices::run("btrfs", &["qgroup", "limit", "8M"], &target).unwrap();
+        let typed = if remote { host.at(&target) } else { target.clone().into() };
+        let ran = Copy::new().to(&host).arg(contents(&source)).arg(&typed).run_to(1);
+        ran.says(&["over quota", "raise the quota"]);
+        assert!(drafts(&target).is_empty());
+        for path in files(&target) {
+            assert_same(&source.join(path.file_name().unwrap()), &path);
+        }
+        devices::run("btrfs", &["qgroup", "limit", "none"], &target).unwrap();
+        Copy::new().to(&host).arg(contents(&source)).arg(typed).run_to(0);
+        assert_same(&source, &target);
+    }
+}
+
 #[test]
 fn a_target_that_is_mounted_for_reading_only() {
     if no_root() {
@@ -241,6 +276,18 @@ fn a_target_that_is_mounted_for_reading_only() {
     let place = place();
     let source = file(&place.path().join("source"), 30_000);
     let small = Small::mount(&place.path().join("small"), "size=8m,ro");
-    let ran = Copy::new().arg(&source).arg(small.0.join("target")).run_to(1);
-    ran.says(&["ead-only", "what to do: mount the target's file system for writing"]);
+    let todo = "what to do: mount the target's file system for writing";
+    Copy::new().arg(&source).arg(small.0.join("target")).run_to(1).says(&["ead-only", todo]);
+    // A plan for a tree says it as well, and one in which there is nothing to do has no reason to.
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let plan = || Copy::sync().options("-n").arg(contents(&tree)).arg(&small.0);
+    let mut remount = Command::new("mount");
+    assert!(remount.args(["-o", "remount,rw"]).arg(&small.0).status().unwrap().success());
+    Copy::new().arg(contents(&tree)).arg(&small.0).run_to(0);
+    let mut remount = Command::new("mount");
+    assert!(remount.args(["-o", "remount,ro"]).arg(&small.0).status().unwrap().success());
+    plan().run_to(0);
+    fs::write(tree.join("new"), "new").unwrap();
+    plan().run_to(1).says(&["mounted for reading only", todo]);
 }

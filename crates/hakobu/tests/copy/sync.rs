@@ -218,8 +218,11 @@ fn asked(pair: &Pair, answer: &str) -> (i32, String) {
         child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
         shown.push(char::from(byte[0]));
     }
-    writeln!(child.stdin.as_mut().unwrap(), "{answer}").unwrap();
+    // Its end would close the terminal.
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(answer.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
+    drop(input);
     shown.push_str(&String::from_utf8_lossy(&output.stdout));
     (output.status.code().unwrap(), shown)
 }
@@ -227,13 +230,18 @@ fn asked(pair: &Pair, answer: &str) -> (i32, String) {
 #[test]
 fn on_a_terminal_it_is_asked() {
     let pair = Pair::new();
-    for no in ["no", "", "y", "yess"] {
+    for no in ["no\n", "\n", "y\n", "yess\n"] {
         let (code, shown) = asked(&pair, no);
         assert_eq!(code, 6, "{shown}");
         assert!(shown.contains("5 entries of ") && shown.contains("\n  old/deep/one"), "{shown}");
         assert!(pair.has_extras());
     }
-    let (code, shown) = asked(&pair, "yes");
+    // Ctrl-C
+    let (code, shown) = asked(&pair, "\x03");
+    assert_eq!(code, 130, "{shown}");
+    assert!(shown.contains("interrupted: 0 created") && shown.contains("5 only in the target"), "{shown}");
+    assert!(pair.has_extras());
+    let (code, shown) = asked(&pair, "yes\n");
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("5 deleted"), "{shown}");
     assert_same(&pair.source, &pair.target);

@@ -14,6 +14,7 @@ use hakobu_measure::generate::{self, FileSpec};
 use hakobu_testkit::vm::{Kernel, Step, VmKind, steps};
 
 mod held;
+mod nfs;
 mod power_cut;
 
 const HAKOBU: &str = env!("CARGO_BIN_EXE_hakobu");

@@ -165,8 +165,7 @@ impl Worker<'_> {
             false => (&self.counters.entries_created, "create"),
         };
         counter.add(1);
-        let path = item.target.as_bytes().to_vec();
-        self.shared.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
+        self.shared.planned(action, &item.target, size_bytes);
         Ok(())
     }
 

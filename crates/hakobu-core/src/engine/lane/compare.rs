@@ -86,7 +86,7 @@ impl Worker<'_> {
                 let name = picks.target_name.as_deref().unwrap_or(picks.listing.name(pick.index as usize));
                 self.counters.entries_updated.add(1);
                 let target = node.target.join(name)?;
-                self.planned("update", &target, metadata.size_bytes);
+                self.shared.planned("update", &target, metadata.size_bytes);
                 self.first_name_done(metadata, &target, false)?;
             }
         } else if !changed.is_empty() {
@@ -135,7 +135,7 @@ impl Worker<'_> {
     ) -> Result<()> {
         if self.shared.setup.job.dry_run {
             self.counters.entries_attributes_only.add(1);
-            self.planned("attributes", &target, 0);
+            self.shared.planned("attributes", &target, 0);
             return Ok(());
         }
         let ask = ExtendedAsk { miss: Classes::NONE, ..self.shared.ask };
@@ -176,7 +176,7 @@ impl Worker<'_> {
             }
             (true, false) if planned => {
                 self.counters.entries_updated.add(1);
-                self.planned("update", &file.target, file.size_bytes());
+                self.shared.planned("update", &file.target, file.size_bytes());
             }
             (true, false) => {
                 let job = self.shared.setup.job;

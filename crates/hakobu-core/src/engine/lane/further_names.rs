@@ -8,7 +8,7 @@ impl Worker<'_> {
     pub(super) fn link(&mut self, links: Vec<(Follower, EntryPath)>) -> Result<()> {
         if self.shared.setup.job.dry_run {
             for (follower, _) in links {
-                self.planned("link", &follower.target, 0);
+                self.shared.planned("link", &follower.target, 0);
                 self.linked(vec![follower], Vec::new())?;
             }
             return Ok(());

@@ -209,6 +209,13 @@ impl<'a> Worker<'a> {
     /// Says, at the end of a dry run, whether the target has room for all of it.
     fn foresee_room(&self) -> Result<()> {
         let setup = self.shared.setup;
+        if setup.target.capabilities().read_only && self.shared.record.plans_changes() {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                "planning",
+                "the target is mounted for reading only",
+            ));
+        }
         let (entries, free) = (self.shared.record.planned_inodes(), setup.target.capabilities().free_inodes);
         if let Some(free) = free.filter(|free| entries > *free) {
             let words = format!(
@@ -313,12 +320,6 @@ impl<'a> Worker<'a> {
                 return result;
             }
         }
-    }
-
-    /// One line of a plan.
-    fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
-        let path = path.as_bytes().to_vec();
-        self.shared.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
     }
 
     fn enter(&mut self, _stage: Stage) {

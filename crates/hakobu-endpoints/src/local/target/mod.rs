@@ -37,7 +37,7 @@ use hakobu_core::endpoint::{Endpoint, Lane};
 use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{StatVfs, fstatvfs};
+use rustix::fs::{StatVfs, StatVfsMountFlags, fstatvfs};
 
 use super::at_once::AtOnce;
 use super::beneath::Root;
@@ -108,6 +108,7 @@ impl LocalTarget {
         capabilities.time_step_ns = file_system::time_step_ns(root.fd().as_fd());
         capabilities.names = file_system::rules(root.fd().as_fd(), !grant.only_reads);
         if let Ok(figures) = fstatvfs(root.fd()) {
+            capabilities.read_only = figures.f_flag.contains(StatVfsMountFlags::RDONLY);
             capabilities.free_bytes = free_bytes(&figures);
             capabilities.free_inodes = (figures.f_files > 0).then_some(figures.f_favail);
         }
