@@ -356,7 +356,8 @@ pub enum Operation {
         /// What is told of each entry.
         detail: Detail,
     },
-    /// Read small files and links of one directory into a pack. Source.
+    /// Read small files and links of one directory into a pack. A file that has changed since it was listed goes along as
+    /// it is, if it still has the same names and fits. Source.
     Fetch {
         /// Which root.
         root: u16,

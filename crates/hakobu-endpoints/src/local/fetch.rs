@@ -10,7 +10,7 @@ use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACKED_FILE_BYTES_MAX, PackBuilder
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, openat, readlinkat_raw};
+use rustix::fs::{Mode, SeekFrom, openat, readlinkat_raw, seek};
 use rustix::io::{Errno, read, retry_on_intr};
 
 use super::extended::{ExtendedReader, Place, open_place};
@@ -21,6 +21,8 @@ use super::source::{NoAtime, Reader};
 
 /// What a record takes at most besides content and extended attributes, with its name.
 const HEAD_BYTES_MAX: usize = 300;
+/// How often a file that changes is read at most.
+const LOOKS: u32 = 3;
 
 /// The reused parts of fetching.
 #[derive(Debug, Default)]
@@ -113,9 +115,9 @@ impl Run<'_> {
         let put = Put { fd, name, new_name, metadata, replaces: pick.replaces, ask };
         let packed = match metadata.kind {
             Kind::File => put.file(&mut self.pack, noatime, (extended, lost), require),
-            Kind::Symlink => put.link(&mut self.pack, (extended, lost), require),
+            Kind::Symlink => put.link(&mut self.pack, (extended, lost), require).map(|()| 0),
             Kind::Fifo | Kind::BlockDevice | Kind::CharDevice => {
-                put.special(&mut self.pack, (extended, lost), require)
+                put.special(&mut self.pack, (extended, lost), require).map(|()| 0)
             }
             other => Err(Error::new(
                 ErrorKind::Usage,
@@ -124,11 +126,9 @@ impl Run<'_> {
             )),
         };
         match packed {
-            Ok(()) => {
+            Ok(content_bytes) => {
                 self.fetched.packed.push(index as u32);
-                if metadata.kind == Kind::File {
-                    self.fetched.content_bytes += metadata.size_bytes;
-                }
+                self.fetched.content_bytes += content_bytes;
                 self.losses.merge(lost, || place(self.directory, name));
             }
             Err(error) => {
@@ -159,13 +159,15 @@ struct Put<'a> {
 }
 
 impl Put<'_> {
+    /// Packs a file, and tells its size. If it is not what was listed, it is taken as it is now, so that a busy tree can
+    /// be copied; what changes while it is read, again and again, is not.
     fn file(
         &self,
         pack: &mut PackBuilder,
         noatime: &mut NoAtime,
         (extended, lost): (&mut ExtendedReader, &mut Vec<LossKind>),
         require: &[LossKind],
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let size_bytes = self.metadata.size_bytes;
         if size_bytes > PACKED_FILE_BYTES_MAX {
             return Err(Error::new(ErrorKind::Usage, "reading", "a file that is too large for a pack"));
@@ -175,18 +177,40 @@ impl Put<'_> {
         let file = opened.map_err(|errno| source_fault("opening", errno))?;
         let extended = extended.read(open_place(&file), self.ask, lost);
         check_required(require, lost)?;
-        let sparse = self.metadata.sparse && has_hole(&file, size_bytes);
-        let head = Head { sparse, extended, ..self.head() };
-        let whole = pack.file(&head, size_bytes as usize, |space| {
-            fill(&file, space).map_err(|errno| source_fault("reading", errno))?;
-            // The size is part of the version, so this also finds what was appended or cut off.
-            let now = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
-            Ok::<_, Error>(self.metadata.same_version(&now))
-        })?;
-        if !whole {
-            return Err(changed("reading"));
+        let mut version = *self.metadata;
+        for _ in 0..LOOKS {
+            let mut now = version;
+            let sparse = version.sparse && has_hole(&file, version.size_bytes);
+            let head = Head {
+                sparse,
+                extended,
+                ..Head::new(self.new_name, version.attributes()).replacing(self.replaces)
+            };
+            let whole = pack.file(&head, version.size_bytes as usize, |space| {
+                fill(&file, space).map_err(|errno| source_fault("reading", errno))?;
+                // The size is part of the version, so this also finds what was appended or cut off.
+                now = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
+                Ok::<_, Error>(version.same_version(&now))
+            })?;
+            if whole {
+                return Ok(version.size_bytes);
+            }
+            if !self.may_be_taken_as(&now, pack) {
+                break;
+            }
+            version = now;
+            seek(&file, SeekFrom::Start(0)).map_err(|errno| source_fault("reading", errno))?;
         }
-        Ok(())
+        Err(changed("reading"))
+    }
+
+    /// Whether another version than the listed one goes on as what it was taken for: a file of the same names, for
+    /// which there is room.
+    fn may_be_taken_as(&self, now: &Metadata, pack: &PackBuilder) -> bool {
+        let room = PACK_BYTES_MAX.saturating_sub(pack.bytes() + HEAD_BYTES_MAX + EXTENDED_BYTES_MAX) as u64;
+        now.kind == Kind::File
+            && (now.links, now.inode) == (self.metadata.links, self.metadata.inode)
+            && now.size_bytes <= PACKED_FILE_BYTES_MAX.min(room)
     }
 
     fn head(&self) -> Head<'_> {

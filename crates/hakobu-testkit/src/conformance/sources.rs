@@ -21,7 +21,10 @@ use super::bench::*;
 pub(super) const CASES: &[Case] = &[
     Case::new("files, links and pipes go into a pack as they are", packed),
     Case::new("a pack of one entry may have another name", renamed),
-    Case::new("what changed or vanished after the list is left out and named", changed),
+    Case::new(
+        "what changed after the list is taken as it is, what vanished or is another kind is named",
+        changed,
+    ),
     Case::new("a directory that vanished is named for each entry", vanished_directory),
     Case::new("no link is followed at the source", planted),
     Case::new("pieces of a big file are read as they are", pieces),
@@ -57,6 +60,11 @@ type Named = (Vec<u8>, Result<Vec<u8>, ErrorKind>);
 
 /// What became of each entry.
 fn results(listing: &Listing, fetched: &Fetched) -> Vec<Named> {
+    results_now(listing, listing, fetched)
+}
+
+/// The same where entries have changed since they were listed: their attributes are those of another listing.
+fn results_now(listing: &Listing, now: &Listing, fetched: &Fetched) -> Vec<Named> {
     let mut results = Vec::new();
     let mut reader = PackReader::new(&fetched.pack);
     let mut packed = fetched.packed.iter();
@@ -65,7 +73,8 @@ fn results(listing: &Listing, fetched: &Fetched) -> Vec<Named> {
             Record::Directory { path: to } => assert_eq!(to, path("to/here")),
             Record::Entry(head, content) => {
                 let index = *packed.next().unwrap() as usize;
-                assert_eq!(head.attributes, listing.metadata(index).attributes());
+                let found = (0..now.len()).find(|&found| now.name(found) == listing.name(index)).unwrap();
+                assert_eq!(head.attributes, now.metadata(found).attributes());
                 assert_eq!(head.replaces, index == 1);
                 let content = match content {
                     Content::File(bytes) | Content::Symlink(bytes) => bytes.to_vec(),
@@ -127,6 +136,9 @@ fn changed(bench: &Bench<'_>) {
         "f mode",
         "g now a link",
         "h now a directory",
+        "k with another name",
+        "l replaced",
+        "m too large",
     ] {
         fs::write(at(name), "content").unwrap();
     }
@@ -146,22 +158,31 @@ fn changed(bench: &Bench<'_>) {
     symlink("a same", at("g now a link")).unwrap();
     fs::create_dir(at("h now a directory")).unwrap();
     symlink("b", at("i link")).unwrap();
+    fs::hard_link(at("k with another name"), source.root.join("other name")).unwrap();
+    fs::write(at("new"), "the new one").unwrap();
+    fs::rename(at("new"), at("l replaced")).unwrap();
+    fs::write(at("m too large"), vec![b'x'; 300_000]).unwrap();
     let fetched = fetch(&mut *lane, "", &listing, None);
     let (changed, gone) = (Err(ErrorKind::SourceChanged), Err(ErrorKind::SourceVanished));
-    let expected: [(&str, Result<Vec<u8>, ErrorKind>); 10] = [
+    // What is still a file of the same names is taken as it is.
+    let expected: [(&str, Result<Vec<u8>, ErrorKind>); 13] = [
         ("a same", Ok(b"content".to_vec())),
-        ("b longer", changed.clone()),
-        ("c shorter", changed.clone()),
+        ("b longer", Ok(b"content and more".to_vec())),
+        ("c shorter", Ok(b"cont".to_vec())),
         ("d gone", gone.clone()),
-        ("e rewritten", changed.clone()),
-        ("f mode", changed.clone()),
+        ("e rewritten", Ok(b"CONTENT".to_vec())),
+        ("f mode", Ok(b"content".to_vec())),
         ("g now a link", changed.clone()),
         ("h now a directory", changed.clone()),
-        ("i link", changed),
+        ("i link", changed.clone()),
         ("j gone", gone),
+        ("k with another name", changed.clone()),
+        ("l replaced", Ok(b"the new one".to_vec())),
+        ("m too large", changed),
     ];
     let expected = expected.map(|(name, result)| (name.as_bytes().to_vec(), result));
-    assert_eq!(results(&listing, &fetched), expected);
+    let now = listed(&mut *lane, "");
+    assert_eq!(results_now(&listing, &now, &fetched), expected);
 }
 
 fn vanished_directory(bench: &Bench<'_>) {
