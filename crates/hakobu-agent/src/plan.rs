@@ -123,7 +123,8 @@ impl Planner<'_> {
         let none = || Error::new(ErrorKind::Usage, "looking at the pairs", "there are none");
         let mut plan = whole.ok_or_else(none)?;
         let is_source = |(_, target): &&(Vec<u8>, Vec<u8>)| names.iter().any(|(source, _)| source == target);
-        if let Some((_, both)) = plan.pairs.iter().find(is_source) {
+        if let (Some((_, both)), false) = (plan.pairs.iter().find(is_source), self.request.mode.only_reads())
+        {
             let words = "it is the target of one pair and the source of another, which would be read while it is written";
             return Err(Error::new(ErrorKind::Refused, "looking at the pairs", words).at(both));
         }
@@ -146,7 +147,9 @@ impl Planner<'_> {
             false => party.look_at_target(path).map_err(|error| places::on(party, path, error))?,
         };
         let landing = landing(request, sources, &target)?;
-        others.refuse_shared(&request.target, &target)?;
+        if !request.mode.only_reads() {
+            others.refuse_shared(&request.target, &target)?;
+        }
         let looks = (sources, &target);
         let disk = devices::check(request, looks, self.agreed, self.prompts, self.observer)?;
         let (root, places) = root_and_places(&landing, &target)?;
