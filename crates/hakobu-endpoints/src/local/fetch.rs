@@ -175,11 +175,13 @@ impl Put<'_> {
         let opened =
             noatime.open(self.metadata.uid, |flags| openat(self.fd, self.name, flags, Mode::empty()));
         let file = opened.map_err(|errno| source_fault("opening", errno))?;
-        let extended = extended.read(open_place(&file), self.ask, lost);
-        check_required(require, lost)?;
         let mut version = *self.metadata;
         for _ in 0..LOOKS {
             let mut now = version;
+            // Attributes are of the same version as the content.
+            lost.clear();
+            let extended = extended.read(open_place(&file), self.ask, lost);
+            check_required(require, lost)?;
             let sparse = version.sparse && has_hole(&file, version.size_bytes);
             let head = Head {
                 sparse,
