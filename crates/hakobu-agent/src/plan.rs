@@ -123,7 +123,8 @@ impl Planner<'_> {
         let none = || Error::new(ErrorKind::Usage, "looking at the pairs", "there are none");
         let mut plan = whole.ok_or_else(none)?;
         let is_source = |(_, target): &&(Vec<u8>, Vec<u8>)| names.iter().any(|(source, _)| source == target);
-        if let (Some((_, both)), false) = (plan.pairs.iter().find(is_source), self.request.mode.only_reads())
+        if !self.request.mode.only_reads()
+            && let Some((_, both)) = plan.pairs.iter().find(is_source)
         {
             let words = "it is the target of one pair and the source of another, which would be read while it is written";
             return Err(Error::new(ErrorKind::Refused, "looking at the pairs", words).at(both));

@@ -36,7 +36,7 @@ fn answers_to_deletion(arguments: &[OsString]) -> Option<Vec<String>> {
         argument.to_str().is_some_and(|text| text == "--del" || text.starts_with("--delete"))
     };
     let flag = options().find(deletes)?;
-    let mut lines = vec![format!("hakobu: {}: {}", flag.display(), table::DELETE.words)];
+    let mut lines = vec![format!("hakobu: {}: {}", flag.display(), table::DELETE_WORDS)];
     match answers("sync", arguments) {
         Some(more) => lines.extend(more),
         None if arguments.iter().filter(is_place).count() >= 2 => {

@@ -50,10 +50,9 @@ const CHECKSUM: Foreign = flag(
     "comparing by content is --compare digest; what is copied is always checked on the way",
     Fix::Write("--compare=digest"),
 );
-pub const DELETE: Foreign = flag(
-    "copy never deletes; hakobu sync --delete does, after everything else has succeeded, and before it with --delete-during",
-    Fix::None,
-);
+/// The answer to a copy that is to delete.
+pub const DELETE_WORDS: &str = "copy never deletes; hakobu sync --delete does, after everything else has succeeded, and \
+                                before it with --delete-during";
 const FORCE: Foreign = flag(
     "there is none: what stands in the way is said, with what to do; a disk with content is overwritten with --confirm ID",
     Fix::None,
@@ -190,8 +189,6 @@ pub fn find_long(verb: &str, name: &str) -> Option<Foreign> {
         "--partial-dir" => Foreign { takes_value: true, ..PROGRESS },
         "--human-readable" => HUMAN,
         "--checksum" => CHECKSUM,
-        "--delete" | "--delete-before" | "--delete-during" | "--delete-delay" | "--delete-after"
-        | "--delete-excluded" | "--del" => DELETE,
         "--force" => FORCE,
         "--exclude-from" => valued(
             "rules from a file are --filter-file FILE, as .gitignore is one",
