@@ -16,8 +16,16 @@ pub struct Capabilities {
     pub extended: Classes,
     /// The steps in which times are kept, in nanoseconds: 1 where all of them are.
     pub time_step_ns: u32,
+    /// A file can be given further names.
+    pub hard_links: bool,
+    /// Listings tell inodes: when one was last changed, how many names it has, whether it has holes.
+    pub inodes: bool,
+    /// Named pipes and device nodes can be made, and devices written to.
+    pub special_files: bool,
     /// Symbolic links can be made.
     pub symlinks: bool,
+    /// Owner and time of symbolic links can be set.
+    pub sets_links: bool,
     /// The endpoint checks a CRC-64 of each frame of data it receives, so one has to be given.
     pub wants_checksum: bool,
     /// The endpoint checks the BLAKE3 of each piece it receives, so one has to be given.
@@ -48,7 +56,11 @@ impl Capabilities {
             set_id: true,
             extended: Classes::NONE,
             time_step_ns: 1,
+            hard_links: true,
+            inodes: true,
+            special_files: true,
             symlinks: true,
+            sets_links: true,
             wants_checksum: false,
             wants_digest: false,
             remote: false,

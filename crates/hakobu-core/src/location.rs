@@ -1,7 +1,8 @@
 //! What the user typed: a place on this machine or on another one.
 //!
 //! A colon before the first slash makes it remote, as with scp and rsync: `[user@]host:path`;
-//! `ssh://[user@]host[:port]/path` says the same with a port. `./a:b` is a local name. Names are
+//! `ssh://[user@]host[:port]/path` says the same with a port, and `sftp://` that the server's SFTP is meant.
+//! `host::module/path` and `rsync://[user@]host[:port]/module/path` are of an rsync daemon. `./a:b` is a local name. Names are
 //! bytes and are taken as they are: nothing is decoded, expanded or normalised.
 
 use std::fmt;
@@ -12,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{lossy, serde_bytes_vec};
 
 /// Schemes that are understood but served by a later version.
-const LATER_SCHEMES: [&str; 8] = ["sftp", "hakobu", "rsync", "nfs", "smb", "s3", "az", "gs"];
+const LATER_SCHEMES: [&str; 6] = ["hakobu", "nfs", "smb", "s3", "az", "gs"];
 
 /// A place that the user named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,6 +41,14 @@ pub enum Place {
         host: SshHost,
         /// The path over there, relative to the home directory unless it begins with a slash;
         /// never empty (`.` is the home directory).
+        #[serde(with = "serde_bytes_vec")]
+        path: Vec<u8>,
+    },
+    /// A path in a module of an rsync daemon.
+    Rsync {
+        /// Which machine, and as which of the module's users.
+        host: SshHost,
+        /// The module, and what follows it: `module/path`, or `module/` for all of it.
         #[serde(with = "serde_bytes_vec")]
         path: Vec<u8>,
     },
@@ -82,6 +91,10 @@ impl Location {
                 let place = Place::Ssh { host: host.clone(), path: path.to_vec() };
                 Self { typed: [host.destination().as_bytes(), b":", path].concat(), place }
             }
+            Place::Rsync { host, .. } => {
+                let place = Place::Rsync { host: host.clone(), path: path.to_vec() };
+                Self { typed: [host.destination().as_bytes(), b"::", path].concat(), place }
+            }
         }
     }
 
@@ -98,16 +111,30 @@ impl Location {
     /// The path, on whichever machine it is.
     pub fn path(&self) -> &[u8] {
         match &self.place {
-            Place::Local { path } | Place::Ssh { path, .. } => path,
+            Place::Local { path } | Place::Ssh { path, .. } | Place::Rsync { path, .. } => path,
             Place::Stream => b"-",
         }
     }
 
-    /// The machine, or `None` when it is this one.
+    /// The machine that ssh reaches, or `None` when it is this one or an rsync daemon's.
     pub fn ssh_host(&self) -> Option<&SshHost> {
         match &self.place {
-            Place::Local { .. } | Place::Stream => None,
+            Place::Local { .. } | Place::Stream | Place::Rsync { .. } => None,
             Place::Ssh { host, .. } => Some(host),
+        }
+    }
+
+    /// Whether it was typed as `sftp://`: the server's SFTP is meant, and no agent.
+    pub fn wants_sftp(&self) -> bool {
+        matches!(self.place, Place::Ssh { .. })
+            && split_scheme(&self.typed).is_some_and(|(scheme, _)| scheme == "sftp")
+    }
+
+    /// The machine of the rsync daemon, if it is in a module of one.
+    pub fn rsync_host(&self) -> Option<&SshHost> {
+        match &self.place {
+            Place::Rsync { host, .. } => Some(host),
+            _ => None,
         }
     }
 
@@ -217,10 +244,13 @@ fn place_of(typed: &[u8]) -> Result<Place> {
         None => Ok(Place::Local { path: typed.to_vec() }),
         Some(colon) => {
             let (login, path) = (&typed[..colon], &typed[colon + 1..]);
-            if path.first() == Some(&b':') {
-                return Err(usage("modules of an rsync daemon (host::module) are not in this version"));
-            }
             let (user, host) = split_login(login)?;
+            if let Some(module) = path.strip_prefix(b":") {
+                return Ok(Place::Rsync {
+                    host: SshHost { user, host, port: None },
+                    path: in_module(module)?,
+                });
+            }
             Ok(Place::Ssh { host: SshHost { user, host, port: None }, path: home_path(path)? })
         }
     }
@@ -243,7 +273,7 @@ fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
     if LATER_SCHEMES.contains(&scheme) {
         return Err(usage(format!("{scheme}:// is not in this version; ssh://host/path is")));
     }
-    if scheme != "ssh" {
+    if !matches!(scheme, "ssh" | "sftp" | "rsync") {
         return Err(usage(format!("{scheme}:// is not known; write host:path or ssh://host/path")));
     }
     let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
@@ -257,16 +287,37 @@ fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
         None => (authority, None),
         Some(colon) => {
             let (login, port) = authority.split_at(host_end + colon);
-            (login, Some(parse_port(&port[1..])?))
+            match &port[1..] {
+                // rsync takes `rsync://host:/module` for the usual port.
+                b"" if scheme == "rsync" => (login, None),
+                port => (login, Some(parse_port(port)?)),
+            }
         }
     };
     let (user, host) = split_login(login)?;
+    if scheme == "rsync" {
+        let path = in_module(path.strip_prefix(b"/").unwrap_or_default())?;
+        return Ok(Place::Rsync { host: SshHost { user, host, port }, path });
+    }
     let path = match path {
         b"" => b".".to_vec(),
         [b'/', b'~', ..] => home_path(&path[1..])?,
         _ => path.to_vec(),
     };
     Ok(Place::Ssh { host: SshHost { user, host, port }, path })
+}
+
+/// A module with the path in it. A module alone stands for its contents, as it does for rsync.
+fn in_module(path: &[u8]) -> Result<Vec<u8>> {
+    let slash = path.iter().position(|&byte| byte == b'/');
+    match slash.unwrap_or(path.len()) {
+        0 => Err(usage("the module is missing: rsync://host/module/path or host::module/path")),
+        _ if path.split(|&byte| byte == b'/').any(|name| name == b"..") => {
+            Err(usage("a path in a module of an rsync daemon cannot hold .."))
+        }
+        _ if slash.is_none() => Ok([path, b"/"].concat()),
+        _ => Ok(path.to_vec()),
+    }
 }
 
 fn parse_port(port: &[u8]) -> Result<u16> {

@@ -47,6 +47,32 @@ fn a_colon_before_the_first_slash_makes_it_remote() {
 }
 
 #[test]
+fn modules_of_an_rsync_daemon_are_told_apart() {
+    for (typed, user, host, port, path) in [
+        ("h::m/p", None, "h", None, "m/p"),
+        ("u@h::m/a b/", Some("u"), "h", None, "m/a b/"),
+        ("rsync://h/m/p", None, "h", None, "m/p"),
+        ("rsync://u@h:8730/m/p", Some("u"), "h", Some(8730), "m/p"),
+        // An empty port is the usual one, as rsync has it.
+        ("rsync://h:/m/p", None, "h", None, "m/p"),
+        ("rsync://[::1]:/m/p", None, "::1", None, "m/p"),
+        ("RSYNC://[::1]:1/m/p", None, "::1", Some(1), "m/p"),
+        // A module alone is its contents.
+        ("rsync://h/m", None, "h", None, "m/"),
+        ("h::m", None, "h", None, "m/"),
+    ] {
+        let location = parse(typed);
+        assert_eq!(location.ssh_host(), None, "{typed}");
+        let found = location.rsync_host().unwrap_or_else(|| panic!("{typed}"));
+        assert_eq!((found.user.as_deref(), &*found.host, found.port), (user, host, port), "{typed}");
+        assert_eq!(location.path(), path.as_bytes(), "{typed}");
+    }
+    assert!(parse("h::m").means_contents());
+    assert_eq!(parse("rsync://h/m/x").parent_path(), Some(b"m".to_vec()));
+    assert_eq!(parse("h:p").rsync_host(), None);
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused_with_the_way_out() {
     for (typed, words) in [
         ("", "empty"),
@@ -63,7 +89,12 @@ fn what_cannot_be_meant_is_refused_with_the_way_out() {
         ("h\x1b[2J:p", "control"),
         ("h:~root/x", "~NAME"),
         ("ssh://h/~root/x", "~NAME"),
-        ("h::module", "rsync daemon"),
+        ("h::", "module is missing"),
+        ("rsync://h", "module is missing"),
+        ("rsync://h//m", "module is missing"),
+        ("rsync://h/m/../n", "cannot hold .."),
+        ("rsync://h:0/m", "port"),
+        ("rsync://-h/m", "cannot begin with -"),
         ("[::1", "[::1]:path"),
         ("[x]:p", "IPv6"),
         ("ssh://::1/p", "brackets"),

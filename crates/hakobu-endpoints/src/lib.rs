@@ -1,7 +1,10 @@
 //! Places that can hold data: what the engine reads from and writes to.
 //!
 //! An endpoint knows no command line and no peer. [`local`] is the file system of this machine, [`block`]
-//! its block devices.
+//! its block devices, [`sftp`] what an SFTP server
+//! shows.
 
+mod allowance;
 pub mod block;
 pub mod local;
+pub mod sftp;

@@ -214,6 +214,8 @@ pub struct Listening {
     pub port: u16,
     /// Addresses of this machine at which it may be reached, the likeliest first.
     pub addresses: Vec<String>,
+    /// The process that listens, by its number there: its program can be run again to dial the port.
+    pub process: u32,
 }
 
 /// How the data connections come about.

@@ -296,7 +296,7 @@ fn control_messages() {
     vectors.message("request cancel", &Request::Cancel);
     vectors.message("request end serving", &Request::EndServing);
     vectors.message("request disks", &Request::Disks);
-    let listening = Listening { port: 5000, addresses: vec!["192.0.2.1".to_owned()] };
+    let listening = Listening { port: 5000, addresses: vec!["192.0.2.1".to_owned()], process: 300 };
     vectors.message("answer listening", &Answer::Listening(Ok(listening)));
     vectors.message("answer refused", &Answer::Refused(no_space()));
     vectors.message("answer disks", &Answer::Disks(Ok(DiskList(vec![disk()]))));

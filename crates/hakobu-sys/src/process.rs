@@ -1,12 +1,15 @@
-//! Waiting for a child process together with the resources it used.
+//! Child processes: waiting for one together with the resources it used, and starting one that has
+//! no terminal.
 //!
 //! The standard library and rustix reap children without the kernel's account
 //! of them, and the account is gone once they have. `wait4` returns both.
 
 use std::io;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
+
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("struct rusage below is laid out for 64-bit Linux");
@@ -88,6 +91,23 @@ pub fn wait_with_usage(pid: u32) -> io::Result<ResourceUsage> {
     })
 }
 
+/// Makes the program begin a session of its own: it has no terminal that it, or what it starts,
+/// could ask a question on, and no signal of a terminal reaches it. Instead it gets SIGTERM when the
+/// thread that starts it ends, however that happens.
+#[allow(unsafe_code)]
+pub fn without_terminal(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    let prepare = move || {
+        rustix::process::setsid()?;
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        // It may have ended before it was set.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    };
+    // SAFETY: between fork and exec only setsid, prctl and getppid are called, which are
+    // async-signal-safe; nothing is allocated and no lock is taken.
+    unsafe { command.pre_exec(prepare) };
+}
+
 fn duration(value: &TimeValue) -> Duration {
     let seconds = u64::try_from(value.seconds).unwrap_or(0);
     let microseconds = u64::try_from(value.microseconds).unwrap_or(0);
@@ -98,7 +118,6 @@ fn duration(value: &TimeValue) -> Duration {
 #[allow(clippy::zombie_processes)] // waited for by what is tested
 mod tests {
     use super::*;
-    use std::process::Command;
 
     #[test]
     fn exit_status_and_usage_of_a_child() {
@@ -123,6 +142,27 @@ mod tests {
         let error = wait_with_usage(0).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(wait_with_usage(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_program_without_terminal_leads_a_session() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "test \"$(cut -d' ' -f6 /proc/$$/stat)\" = $$"]);
+        assert!(!command.status().unwrap().success());
+        without_terminal(&mut command);
+        assert!(command.status().unwrap().success());
+    }
+
+    #[test]
+    fn a_program_without_terminal_ends_with_the_thread_that_started_it() {
+        let started = std::thread::spawn(|| {
+            let mut command = Command::new("sleep");
+            command.arg("600");
+            without_terminal(&mut command);
+            command.spawn().unwrap()
+        });
+        let mut child = started.join().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(15));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What tests need and the program never carries: the conformance suite of endpoints, injected
 //! faults, emulated links between network namespaces, loop devices, disks that do not keep what is
-//! written, throw-away ssh servers, and virtual machines.
+//! written, throw-away ssh servers and rsync daemons, and virtual machines.
 
 pub mod bad_medium;
 pub mod conformance;
@@ -8,6 +8,7 @@ pub mod devices;
 pub mod faults;
 pub mod link;
 pub mod partition_table;
+pub mod rsyncd;
 pub mod slow_fs;
 pub mod sshd;
 pub mod vm;

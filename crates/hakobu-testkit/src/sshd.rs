@@ -230,8 +230,10 @@ fn write_server_config(at: &Path, options: &SshdOptions, port: u16) -> io::Resul
         "StrictModes no".to_owned(),
         "PermitRootLogin yes".to_owned(),
         "PasswordAuthentication no".to_owned(),
-        "Subsystem sftp internal-sftp".to_owned(),
     ]);
+    if !lines.iter().any(|line| line.starts_with("Subsystem sftp")) {
+        lines.push("Subsystem sftp internal-sftp".to_owned());
+    }
     if let Some(banner) = &options.banner {
         fs::write(at.join("banner"), banner)?;
         lines.push(format!("Banner {at_dir}/banner"));
@@ -411,6 +413,18 @@ fn run(command: &mut Command) -> io::Result<()> {
 fn explained(program: impl AsRef<std::ffi::OsStr>, error: &io::Error) -> io::Error {
     let text = format!("cannot run {}: {error}", program.as_ref().display());
     io::Error::new(error.kind(), text)
+}
+
+/// OpenSSH's SFTP server, wherever the distribution puts it.
+///
+/// # Panics
+/// When there is none.
+pub fn sftp_server() -> &'static Path {
+    const PLACES: [&str; 3] =
+        ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server"];
+    let found = PLACES.iter().map(Path::new).find(|place| place.exists());
+    let Some(found) = found else { panic!("OpenSSH's sftp-server is needed (package openssh-sftp-server)") };
+    found
 }
 
 #[cfg(test)]

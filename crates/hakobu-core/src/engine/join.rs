@@ -200,7 +200,7 @@ impl<'a> Join<'a> {
             }
             return;
         }
-        let able = self.shared.setup.target.capabilities();
+        let able = &self.shared.able;
         let action = match metadata.kind {
             Kind::BlockDevice if self.is_large(metadata) => as_content(target),
             _ => decide(metadata, target, able, self.makes_way(metadata)),
@@ -261,7 +261,7 @@ impl<'a> Join<'a> {
                 (Err(error), _) | (_, Err(error)) => return self.fail(name, error),
             };
         let is_new = matches!(action, Action::Create | Action::Replace);
-        let able = self.shared.setup.target.capabilities();
+        let able = &self.shared.able;
         let counted = match (action, target) {
             _ if self.hashes() => Counted::Not,
             _ if self.verifies() => match action {

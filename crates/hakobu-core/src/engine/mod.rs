@@ -6,6 +6,7 @@
 //! done; nothing here ever waits for one particular answer while there is other work.
 
 mod accounts;
+mod entrance;
 mod join;
 mod lane;
 mod large;
@@ -22,10 +23,12 @@ use std::time::Duration;
 pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_KEPT_MAX, Summary};
 
 use self::accounts::Accounts;
+use self::entrance::Entrance;
 use self::lane::Worker;
 use self::links::Links;
 use self::queue::Queue;
 use self::record::Record;
+use crate::capabilities::Capabilities;
 use crate::endpoint::{DraftKind, Endpoint, LossKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Difference, Different, Event, Observer};
@@ -76,12 +79,16 @@ struct Shared<'a> {
     removals: AtomicU64,
     /// Which entries take part, if not all do.
     filter: Option<Filter>,
+    /// What the target can hold of what the source can tell.
+    able: Capabilities,
     /// Which extended attributes go along.
     ask: ExtendedAsk,
     /// Inodes with several names.
     links: Links,
     /// The numbers at the target of the source's users and groups, where names count.
     accounts: Accounts,
+    /// Where lanes open their ends, one after another.
+    entrance: Entrance,
     /// Sharing blocks was tried and cannot be done between these ends.
     cannot_clone: AtomicBool,
 }
@@ -103,14 +110,30 @@ pub fn run(setup: &Setup<'_>) -> Summary {
     let (ask, links, accounts) = (what_to_keep(setup), Links::default(), Accounts::default());
     let of_trees = setup.job.items.iter().any(|item| item.place == DraftKind::File);
     if setup.job.mode == Mode::Compare && of_trees && !ask.miss.is_empty() {
+        let advice = match setup.target.capabilities().special_files {
+            true => "; as root there, and with --allow setuid, they are",
+            false => "",
+        };
         let words = format!(
-            "not compared, because the target's side may not set them or cannot hold them: {}; as root there, and with \
-             --allow setuid, they are",
+            "not compared, because the target's side may not set them or cannot hold them: {}{advice}",
             ask.miss.words()
         );
         setup.observer.event(Event::Notice { words });
     }
-    let shared = Shared { setup, queue, record, removals, filter, ask, links, accounts, cannot_clone };
+    let able = able(setup);
+    let shared = Shared {
+        setup,
+        queue,
+        record,
+        removals,
+        filter,
+        able,
+        ask,
+        links,
+        accounts,
+        entrance: Entrance::default(),
+        cannot_clone,
+    };
     std::thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();
         for index in 0..lanes {
@@ -128,6 +151,16 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         watch(&shared, &end);
     });
     shared.record.into_summary(setup.clock.now_ns())
+}
+
+/// What the target can hold. Where the source tells times in larger steps, these count.
+fn able(setup: &Setup<'_>) -> Capabilities {
+    let (source, target) = (setup.source.capabilities(), setup.target.capabilities());
+    Capabilities {
+        time_step_ns: source.time_step_ns.max(target.time_step_ns),
+        inodes: source.inodes && target.inodes,
+        ..target.clone()
+    }
 }
 
 /// Which extended attributes are kept between these ends, and which are lost.
@@ -168,6 +201,7 @@ fn watch(shared: &Shared<'_>, end: &mpsc::Receiver<()>) {
             // A peer that neither answers nor takes anything would hold its lane for ever.
             if stopped_for == STOP_INTERVALS {
                 shared.setup.target.interrupt();
+                shared.setup.source.interrupt();
             }
         }
         // Of a stream nobody knows how much is to come.
@@ -178,12 +212,13 @@ fn watch(shared: &Shared<'_>, end: &mpsc::Receiver<()>) {
 
 /// The life of one lane.
 fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
-    let ends = shared.setup.source.open_lane(index).and_then(|source| {
-        let target = shared.setup.target.open_lane(index)?;
-        Ok((source, target))
-    });
-    let (source, target) = match ends {
-        Ok(ends) => ends,
+    let open = || {
+        let source = shared.setup.source.open_lane(index)?;
+        Ok((source, shared.setup.target.open_lane(index)?))
+    };
+    let (source, target) = match shared.entrance.enter(index, || shared.queue.is_over(), open) {
+        Ok(Some(ends)) => ends,
+        Ok(None) => return Ok(()),
         // One lane is enough to do the work; fewer than hoped for is no failure.
         Err(error) if index > 0 && !error.is_fatal() => return Ok(()),
         Err(error) => return Err(error),

@@ -113,6 +113,12 @@ impl Queue {
         self.lock().stopped
     }
 
+    /// Whether nothing is left to do.
+    pub fn is_over(&self) -> bool {
+        let state = self.lock();
+        state.stopped || (state.started && state.outstanding == 0)
+    }
+
     /// Whether every directory has been scanned.
     pub fn scan_done(&self) -> bool {
         let state = self.lock();

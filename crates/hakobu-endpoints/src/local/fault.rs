@@ -22,12 +22,17 @@ pub(crate) fn fault(during: &'static str, errno: Errno) -> Error {
 /// The error for a failed system call on an entry of the source that the listing showed.
 pub(crate) fn source_fault(during: &'static str, errno: Errno) -> Error {
     match errno {
-        Errno::NOENT => Error::new(ErrorKind::SourceVanished, during, "it has vanished since it was listed"),
+        Errno::NOENT => vanished(during),
         Errno::STALE => Error { kind: ErrorKind::SourceVanished, ..fault(during, errno) },
         // A link, or another kind of entry, has taken the place of what was listed.
         Errno::LOOP | Errno::NOTDIR | Errno::ISDIR | Errno::NXIO => changed(during),
         _ => fault(during, errno),
     }
+}
+
+/// The error for an entry of the source that the listing showed and that is not there.
+pub(crate) fn vanished(during: &'static str) -> Error {
+    Error::new(ErrorKind::SourceVanished, during, "it has vanished since it was listed")
 }
 
 /// The error for an entry of the source that is not what the listing showed.

@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use hakobu_core::Result;
 use hakobu_core::entry::{Inode, Kind, Metadata, Time};
+use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::AsFd;
 use rustix::fs::{
     AtFlags, CWD, FileType, SeekFrom, Statx, StatxAttributes, StatxFlags, StatxTimestamp, fstat, major,
@@ -138,4 +138,16 @@ pub(crate) fn kind(file_type: FileType) -> Result<Kind, Errno> {
         FileType::CharacterDevice => Kind::CharDevice,
         FileType::Unknown => return Err(Errno::OPNOTSUPP),
     })
+}
+
+/// Refuses devices where only files may be used.
+///
+/// # Errors
+/// `PermissionDenied`.
+pub(crate) fn check_kind(files_only: bool, kind: Kind, during: &'static str) -> Result<()> {
+    if files_only && matches!(kind, Kind::BlockDevice | Kind::CharDevice) {
+        let words = "it is a device, and this login may only use files";
+        return Err(Error::new(ErrorKind::PermissionDenied, during, words));
+    }
+    Ok(())
 }

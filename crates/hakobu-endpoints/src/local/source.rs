@@ -46,6 +46,7 @@ pub struct LocalSource {
     capabilities: Capabilities,
     require: Arc<[LossKind]>,
     devices: Arc<SharedDevices>,
+    files_only: bool,
 }
 
 impl LocalSource {
@@ -58,7 +59,15 @@ impl LocalSource {
         let mut capabilities = Capabilities::posix(rustix::process::geteuid().is_root());
         capabilities.clones = true;
         capabilities.extended = roots.iter().fold(Classes::NONE, |classes, root| classes | seen(root.fd()));
-        Ok(Self { roots, capabilities, require: Arc::new([]), devices: Arc::default() })
+        let (require, devices) = (Arc::new([]), Arc::default());
+        Ok(Self { roots, capabilities, require, devices, files_only: false })
+    }
+
+    /// Reads no block device, whoever names one.
+    #[must_use]
+    pub fn files_only(mut self) -> Self {
+        self.files_only = true;
+        self
     }
 
     /// Refuses to read files that would lose one of these on their way.
@@ -87,6 +96,7 @@ impl LocalSource {
                 noatime: NoAtime::new(),
                 require: Arc::clone(&self.require),
                 devices: Arc::clone(&self.devices),
+                files_only: self.files_only,
             },
             lister: Lister::default(),
             fetcher: Fetcher::default(),
@@ -117,9 +127,19 @@ pub(crate) struct Reader {
     /// What no entry may lose.
     require: Arc<[LossKind]>,
     devices: Arc<SharedDevices>,
+    /// Whether no block device may be read.
+    files_only: bool,
 }
 
 impl Reader {
+    /// Refuses block devices where only files may be read.
+    ///
+    /// # Errors
+    /// `PermissionDenied`.
+    pub(crate) fn check_kind(&self, kind: Kind) -> Result<()> {
+        metadata::check_kind(self.files_only, kind, "opening")
+    }
+
     /// What no entry may lose.
     pub(crate) fn require(&self) -> Arc<[LossKind]> {
         Arc::clone(&self.require)
@@ -227,7 +247,7 @@ impl SourceWork {
     fn answer(&mut self, operation: Operation) -> Result<Outcome> {
         match operation {
             Operation::Inspect { root, path, extended } => {
-                inspect_content(self.reader.root(root)?, &path, (&mut self.extended, extended))
+                inspect_content(&self.reader, (root, &path), (&mut self.extended, extended))
             }
             Operation::List { root, directories, budget, detail } => {
                 let root = self.reader.root(root)?;
@@ -320,15 +340,17 @@ pub(crate) fn extended_outcome(
 
 /// Describes one entry. A block device has the size of its content: it was named.
 fn inspect_content(
-    root: &Root,
-    path: &EntryPath,
+    reader: &Reader,
+    (root, path): (u16, &EntryPath),
     extended: (&mut ExtendedReader, Classes),
 ) -> Result<Outcome> {
+    let root = reader.root(root)?;
     let found = inspect(root, path, extended)?;
     let Outcome::Inspected(Some(metadata)) = &found else { return Ok(found) };
     if metadata.kind != Kind::BlockDevice {
         return Ok(found);
     }
+    reader.check_kind(metadata.kind).map_err(|error| error.at(path))?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let content = root.open_beneath(path, flags).and_then(metadata::of_content);
     let content = content.map_err(|errno| super::fault::fault("opening the device", errno).at(path))?;

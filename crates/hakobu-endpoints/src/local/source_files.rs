@@ -191,10 +191,13 @@ fn is_same(listed: &Metadata, now: &Metadata) -> bool {
 
 /// Opens a file if it still is the version that was listed.
 fn open_checked(reader: &mut Reader, file: &SourceFile) -> Result<OwnedFd> {
+    // What is named is checked before it is opened, which may do something to a device, and what is open once more.
+    reader.check_kind(file.metadata.kind)?;
     let (root, noatime) = reader.root_for_reading(file.root)?;
     let opened = noatime.open(file.metadata.uid, |flags| root.open_beneath(&file.path, flags));
     let opened = opened.map_err(|errno| source_fault("opening", errno))?;
     let now = metadata::of_content(&opened).map_err(|errno| fault("looking at", errno))?;
+    reader.check_kind(now.kind)?;
     if !is_same(&file.metadata, &now) {
         return Err(changed("opening"));
     }

@@ -6,6 +6,7 @@ use hakobu_core::extended::Classes;
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,31 @@ pub struct Target {
     endpoint: Box<dyn Endpoint>,
     /// The directory.
     pub root: PathBuf,
+}
+
+impl Target {
+    /// A time as this endpoint keeps it. In whole seconds it cannot be before 1970 either.
+    pub fn kept(&self, time: Time) -> Time {
+        match self.capabilities().time_step_ns {
+            1 => time,
+            _ => Time { seconds: time.seconds.max(0), nanoseconds: 0 },
+        }
+    }
+
+    /// Insists on the attributes of what is there.
+    pub fn check(&self, at: impl AsRef<Path>, wanted: &Attributes) {
+        let found = fs::symlink_metadata(self.root.join(&at)).unwrap();
+        let mtime = Time { seconds: found.mtime(), nanoseconds: found.mtime_nsec() as u32 };
+        let found = Attributes { mode: found.mode() & 0o7777, uid: found.uid(), gid: found.gid(), mtime };
+        let wanted = Attributes { mtime: self.kept(wanted.mtime), ..*wanted };
+        assert_eq!(found, wanted, "{}", at.as_ref().display());
+    }
+
+    /// Waits until a change can be told by its time: within one step of it nobody sees any.
+    pub fn tick(&self) {
+        let step = Duration::from_nanos(self.capabilities().time_step_ns.into());
+        std::thread::sleep(step + Duration::from_millis(20));
+    }
 }
 
 impl Deref for Target {

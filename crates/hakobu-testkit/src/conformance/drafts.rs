@@ -161,6 +161,9 @@ fn many(bench: &Bench<'_>) {
 }
 
 fn devices(bench: &Bench<'_>) {
+    if !bench.target().capabilities().special_files {
+        return;
+    }
     let open = |name: &str| {
         let target = bench.target_at(Path::new("/dev"), Grant::everything());
         let mut lane = lane(&target);

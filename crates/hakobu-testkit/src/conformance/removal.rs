@@ -129,6 +129,10 @@ fn mounted(bench: &Bench<'_>) {
         }
     }
     let target = bench.target();
+    // What tells how much room there is tells file systems apart as well.
+    if target.capabilities().free_bytes.is_none() {
+        return;
+    }
     let disk = target.root.join("old/disk");
     fs::create_dir_all(&disk).unwrap();
     let mount = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(&disk).status();

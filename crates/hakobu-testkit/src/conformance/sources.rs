@@ -146,8 +146,7 @@ fn changed(bench: &Bench<'_>) {
     symlink("a", at("j gone")).unwrap();
     let mut lane = lane(&source);
     let listing = listed(&mut *lane, "");
-    // Times of the system tick, and a change within the same tick could not be seen.
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    source.tick();
     fs::write(at("b longer"), "content and more").unwrap();
     fs::write(at("c shorter"), "cont").unwrap();
     fs::write(at("e rewritten"), "CONTENT").unwrap();
@@ -164,7 +163,8 @@ fn changed(bench: &Bench<'_>) {
     fs::write(at("m too large"), vec![b'x'; 300_000]).unwrap();
     let fetched = fetch(&mut *lane, "", &listing, None);
     let (changed, gone) = (Err(ErrorKind::SourceChanged), Err(ErrorKind::SourceVanished));
-    // What is still a file of the same names is taken as it is.
+    // What is still a file of the same names is taken as it is. Not everywhere can names be counted.
+    let seen = source.capabilities().inodes;
     let expected: [(&str, Result<Vec<u8>, ErrorKind>); 13] = [
         ("a same", Ok(b"content".to_vec())),
         ("b longer", Ok(b"content and more".to_vec())),
@@ -176,7 +176,7 @@ fn changed(bench: &Bench<'_>) {
         ("h now a directory", changed.clone()),
         ("i link", changed.clone()),
         ("j gone", gone),
-        ("k with another name", changed.clone()),
+        ("k with another name", if seen { changed.clone() } else { Ok(b"content".to_vec()) }),
         ("l replaced", Ok(b"the new one".to_vec())),
         ("m too large", changed),
     ];
@@ -249,8 +249,7 @@ fn big_file(bench: &Bench<'_>, bytes: &[u8]) -> Option<(Target, Box<dyn Lane>, A
     fs::write(source.root.join("big"), bytes).unwrap();
     let mut lane = lane(&source);
     let metadata = inspect(&mut *lane, "big").unwrap().unwrap();
-    // As above: a tick has to pass before a change can be seen.
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    source.tick();
     Some((source, lane, Arc::new(SourceFile { root: 0, path: path("big"), metadata, tolerant: false })))
 }
 
@@ -274,7 +273,16 @@ fn big_change(bench: &Bench<'_>) {
     // Before it is opened, while it is open, and after it was read.
     read(&mut *lane, &file, 0, PIECE_BYTES).unwrap();
     fs::OpenOptions::new().write(true).open(&at).unwrap().set_len(PIECE_BYTES + 1).unwrap();
-    assert_eq!(kind(read(&mut *lane, &file, PIECE_BYTES, PIECE_BYTES)), ErrorKind::SourceChanged);
+    match read(&mut *lane, &file, PIECE_BYTES, PIECE_BYTES) {
+        // Far away it may have been read by then, since what follows is asked for ahead.
+        Ok(ahead) => {
+            assert!(
+                source.capabilities().remote && ahead == bytes[PIECE_BYTES as usize..],
+                "not what it was"
+            );
+        }
+        Err(error) => assert_eq!(error.kind, ErrorKind::SourceChanged),
+    }
     assert_eq!(kind(confirm(&mut *lane, &file)), ErrorKind::SourceChanged);
     fs::write(&at, &bytes).unwrap();
     assert_eq!(kind(read(&mut *source.open_lane(1).unwrap(), &file, 0, 1)), ErrorKind::SourceChanged);
@@ -302,6 +310,10 @@ fn losses(bench: &Bench<'_>) {
     let mut reader = PackReader::new(&fetched.pack);
     while let Some(record) = reader.read().unwrap() {
         let Record::Entry(head, _) = record else { continue };
+        if source.capabilities().extended.is_empty() {
+            assert!(head.extended.is_none());
+            continue;
+        }
         assert_eq!(head.sparse, head.name == b"holes");
         // Not every file system has them.
         let extended = head.extended.unwrap();

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use hakobu_sys::tun::Tun;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
+use super::connections::{Connection, Connections};
 use super::ring::Ring;
 use super::shaper::{Fate, Shaper};
 use super::{Counters, Error, LinkSettings, Traffic};
@@ -143,6 +144,7 @@ struct Carrier {
     direction: usize,
     from: Arc<Tun>,
     to: Arc<Tun>,
+    connections: Connections,
     shaper: Shaper,
     ring: Ring,
     /// What the ring should have.
@@ -170,6 +172,7 @@ impl Carrier {
             direction,
             from,
             to,
+            connections: Connections::new(settings),
             shaper: Shaper::new(settings, seed),
             ring: Ring::new(memory_bytes, packet_bytes),
             memory_bytes,
@@ -185,6 +188,7 @@ impl Carrier {
                 self.ring = self.ring.resized(self.memory_bytes);
             }
             let received = self.receive_batch();
+            self.let_on();
             self.send_due();
             match received {
                 Ok(BATCH_PACKETS) => {} // more may be waiting
@@ -204,6 +208,7 @@ impl Carrier {
         if changes != self.changes_seen {
             self.changes_seen = changes;
             let settings = self.shared.settings();
+            self.connections.change(&settings);
             self.shaper.change(&settings);
             self.nap = nap_for(&settings);
             self.memory_bytes = settings.memory_bytes() as usize;
@@ -227,17 +232,51 @@ impl Carrier {
                 continue;
             }
             self.take_changes();
-            match self.shaper.admit(now_ns, length) {
-                Fate::Due { at_ns } if room => self.ring.push(length, at_ns),
-                Fate::Lost => {
-                    self.tally().lost.fetch_add(1, Relaxed);
-                }
-                Fate::Due { .. } | Fate::QueueFull => {
-                    self.tally().queue_full.fetch_add(1, Relaxed);
-                }
+            if !self.connections.are_limited() || !self.hold_back(now_ns, length) {
+                self.admit(now_ns, length, room);
             }
         }
         Ok(BATCH_PACKETS)
+    }
+
+    /// Has the packet in the ring's next place wait for its connection's turn. False where it is none's.
+    fn hold_back(&mut self, now_ns: u64, length: usize) -> bool {
+        // The place is given again as long as nothing is pushed.
+        let place = self.ring.space().unwrap_or(&mut self.spill);
+        let packet = &place[..length.min(place.len())];
+        let Some(connection) = Connection::of(packet) else { return false };
+        if !self.connections.take(now_ns, connection, packet) {
+            self.tally().queue_full.fetch_add(1, Relaxed);
+        }
+        true
+    }
+
+    /// Decides over the packet in the ring's next place, if it had `room` there.
+    fn admit(&mut self, now_ns: u64, length: usize, room: bool) {
+        match self.shaper.admit(now_ns, length) {
+            Fate::Due { at_ns } if room => self.ring.push(length, at_ns),
+            Fate::Lost => {
+                self.tally().lost.fetch_add(1, Relaxed);
+            }
+            Fate::Due { .. } | Fate::QueueFull => {
+                self.tally().queue_full.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    /// Lets those packets on whose connections have had their turn.
+    fn let_on(&mut self) {
+        let now_ns = self.shared.now_ns();
+        while let Some((at_ns, packet)) = self.connections.front(now_ns) {
+            let length = packet.len();
+            let space = self.ring.space();
+            let room = space.is_some();
+            if let Some(space) = space {
+                space[..length].copy_from_slice(packet);
+            }
+            self.connections.pop();
+            self.admit(at_ns, length, room);
+        }
     }
 
     /// Hands over what is due. The clock is read once, so this ends.
@@ -262,10 +301,15 @@ impl Carrier {
         }
     }
 
+    /// When the next packet has to go on.
+    fn next_ns(&self) -> Option<u64> {
+        [self.ring.next_due_ns(), self.connections.next_ns()].into_iter().flatten().min()
+    }
+
     /// Waits for a packet to come or to be due. While packets are on their way
     /// it naps first: a wake-up per packet would cost more than carrying it.
     fn wait(&self) {
-        let timeout = match self.ring.next_due_ns() {
+        let timeout = match self.next_ns() {
             None => None,
             Some(due_ns) => {
                 if !self.nap.is_zero() {

@@ -1,6 +1,7 @@
 //! An emulated link: two network namespaces, near and far, joined by two TUN
 //! devices, between which threads of this process carry the packets with a
-//! chosen delay, rate and loss. The kernel needs no `netem`.
+//! chosen delay, rate and loss, and each TCP connection with a rate of its own
+//! if asked for. The kernel needs no `netem`.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -20,6 +21,7 @@
 //! It takes root and `ip` (iproute2). Packets have the size the MTU allows, no
 //! segmentation is offloaded, so loss, queue and rate see what a wire would.
 
+mod connections;
 mod forwarder;
 mod namespace;
 mod ring;
@@ -80,7 +82,7 @@ pub struct Traffic {
     pub forwarded_bytes: u64,
     /// Packets the wire lost.
     pub lost_packets: u64,
-    /// Packets dropped because the queue was full.
+    /// Packets dropped because the queue, of the link or of a connection, was full.
     pub queue_full_packets: u64,
     /// Packets dropped because the link was cut.
     pub cut_packets: u64,
@@ -167,7 +169,7 @@ impl Link {
         self.forwarder.settings()
     }
 
-    /// Changes delay, rate, loss and queue for packets to come; those on their
+    /// Changes delay, rates, loss and queue for packets to come; those on their
     /// way arrive when they would have, and order is kept. The seed counts only
     /// when the link comes up.
     ///

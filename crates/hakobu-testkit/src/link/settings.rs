@@ -6,6 +6,8 @@ use super::Error;
 
 /// Queue of a link whose bandwidth-delay product is smaller.
 const QUEUE_LEAST_BYTES: u64 = 1_000_000;
+/// Queue of a connection whose bandwidth-delay product is smaller.
+const CONNECTION_QUEUE_LEAST_BYTES: u64 = 256 << 10;
 /// Packets under way on a link without a rate, per direction.
 const UNLIMITED_BYTES: u64 = 64 << 20;
 /// More memory than this per direction is taken for a mistake in the settings.
@@ -18,10 +20,13 @@ pub struct LinkSettings {
     pub one_way_delay: Duration,
     /// Bits of IP packets per second and direction; `None`: as fast as it goes.
     pub rate_bits_per_second: Option<u64>,
+    /// The same of each TCP connection, whatever the others do; other packets are not held to it.
+    pub connection_rate_bits_per_second: Option<u64>,
     /// Share of packets lost on the way, 0.0 to 1.0, each by itself.
     pub loss: f64,
     /// Bytes that may wait to be sent, behind which packets are dropped. `None`:
-    /// the bandwidth-delay product of the round trip, at least 1 MB.
+    /// the bandwidth-delay product of the round trip, at least 1 MB. Where connections have a rate, so many of each, and
+    /// at least 256 KiB.
     pub queue_bytes: Option<u64>,
     /// Largest IP packet, 576 to 65535 bytes; fixed while the link is up.
     pub mtu: u32,
@@ -35,6 +40,7 @@ impl Default for LinkSettings {
         Self {
             one_way_delay: Duration::ZERO,
             rate_bits_per_second: None,
+            connection_rate_bits_per_second: None,
             loss: 0.0,
             queue_bytes: None,
             mtu: 1500,
@@ -60,6 +66,13 @@ impl LinkSettings {
         }
     }
 
+    /// Bytes the queue of one connection holds.
+    pub(super) fn connection_queue_limit_bytes(&self) -> u64 {
+        let rate = self.connection_rate_bits_per_second.unwrap_or(0);
+        let product = bytes_in(rate, self.one_way_delay.saturating_mul(2));
+        self.queue_bytes.unwrap_or(product.max(CONNECTION_QUEUE_LEAST_BYTES))
+    }
+
     /// Memory for the packets of one direction: those on the way, those in the
     /// queue, and slack for a forwarder that was not scheduled in time.
     pub(super) fn memory_bytes(&self) -> u64 {
@@ -80,6 +93,9 @@ impl LinkSettings {
         }
         if self.rate_bits_per_second.is_some_and(|rate| rate < 1000) {
             return wrong("the rate is below 1000 bit/s".into());
+        }
+        if self.connection_rate_bits_per_second.is_some_and(|rate| rate < 1000) {
+            return wrong("the rate of a connection is below 1000 bit/s".into());
         }
         if self.memory_bytes() > MEMORY_MOST_BYTES {
             return wrong(format!(
@@ -108,8 +124,12 @@ mod tests {
         assert_eq!(settings.queue_limit_bytes(), 12_500_000);
         settings.rate_bits_per_second = Some(1_000_000);
         assert_eq!(settings.queue_limit_bytes(), 1_000_000);
+        settings.connection_rate_bits_per_second = Some(200_000_000);
+        assert_eq!(settings.connection_queue_limit_bytes(), 2_500_000);
+        settings.connection_rate_bits_per_second = Some(1_000_000);
+        assert_eq!(settings.connection_queue_limit_bytes(), 256 << 10);
         settings.queue_bytes = Some(3000);
-        assert_eq!(settings.queue_limit_bytes(), 3000);
+        assert_eq!((settings.queue_limit_bytes(), settings.connection_queue_limit_bytes()), (3000, 3000));
     }
 
     #[test]
@@ -121,6 +141,7 @@ mod tests {
             (LinkSettings { loss: f64::NAN, ..good }, "loss"),
             (LinkSettings { mtu: 100, ..good }, "MTU"),
             (LinkSettings { rate_bits_per_second: Some(1), ..good }, "rate"),
+            (LinkSettings { connection_rate_bits_per_second: Some(999), ..good }, "connection"),
             (LinkSettings { queue_bytes: Some(u64::MAX), ..good }, "memory"),
         ];
         for (settings, word) in cases {

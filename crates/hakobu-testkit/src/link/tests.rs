@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::tcp_congestion;
 
@@ -52,9 +52,16 @@ fn ping_takes_at_least_the_delay() {
     assert_eq!(times.len(), 3, "{output:?}");
     // `ping` has its own clock and rounds to three digits.
     assert!(times.iter().all(|time| *time >= 59.9), "{times:?}");
-    let counters = link.counters();
-    assert!(counters.near_to_far.forwarded_packets >= 3);
-    assert!(counters.far_to_near.forwarded_packets >= 3);
+    // A packet is counted a moment after it was handed on, and `ping` may have ended by then.
+    let counted = |link: &Link| {
+        let counters = link.counters();
+        counters.near_to_far.forwarded_packets.min(counters.far_to_near.forwarded_packets)
+    };
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while counted(&link) < 3 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(counted(&link) >= 3);
 }
 
 #[test]
@@ -141,6 +148,61 @@ fn the_rate_is_not_exceeded() {
     assert_eq!(through_tcp(&link, &data).len(), data.len());
     let passed = start.elapsed();
     assert!(passed >= Duration::from_millis(200), "{passed:?}");
+}
+
+/// Time has a lower bound only: what was sent by then cannot have been more.
+#[test]
+fn each_connection_is_held_to_its_rate_in_both_directions() {
+    if without_root() {
+        return;
+    }
+    let link = Link::up(LinkSettings {
+        connection_rate_bits_per_second: Some(20_000_000),
+        ..LinkSettings::with_rtt(Duration::from_millis(4))
+    })
+    .unwrap();
+    let data = vec![7; 1_000_000]; // 400 ms
+    let least = Duration::from_millis(400);
+    let times: Vec<_> = thread::scope(|scope| {
+        let runs: Vec<_> = (0..4)
+            .map(|number| {
+                let (near, far) = connect(&link);
+                let (mut from, mut to) = if number % 2 == 0 { (near, far) } else { (far, near) };
+                let data = &data;
+                let start = Instant::now();
+                scope.spawn(move || from.write_all(data).unwrap());
+                scope.spawn(move || {
+                    let mut arrived = Vec::new();
+                    to.read_to_end(&mut arrived).unwrap();
+                    assert!(arrived == *data, "damaged");
+                    start.elapsed()
+                })
+            })
+            .collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    assert!(times.iter().all(|time| *time >= least), "{times:?}");
+    let counters = link.counters();
+    assert!(counters.near_to_far.forwarded_bytes >= 2_000_000, "{counters:?}");
+    assert!(counters.far_to_near.forwarded_bytes >= 2_000_000, "{counters:?}");
+}
+
+/// At the least rate there is a packet would take half a second.
+#[test]
+fn what_is_no_connection_is_not_held_to_its_rate() {
+    if without_root() {
+        return;
+    }
+    let slow = LinkSettings {
+        connection_rate_bits_per_second: Some(1000),
+        ..LinkSettings::with_rtt(Duration::from_millis(4))
+    };
+    let link = Link::up(slow).unwrap();
+    let pings = ping(link.near(), link.far(), 20);
+    assert_eq!(times_ms(&pings).len(), 20, "{pings:?}");
+    // And the rate of connections can be lifted.
+    link.change(LinkSettings { connection_rate_bits_per_second: None, ..slow }).unwrap();
+    assert_eq!(through_tcp(&link, &[7; 100_000]).len(), 100_000);
 }
 
 #[test]

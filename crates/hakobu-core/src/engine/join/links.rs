@@ -15,7 +15,8 @@ impl Join<'_> {
         let (name, metadata) = (source.name(index), source.metadata(index));
         let job = self.shared.setup.job;
         // What the user named becomes a file of its own.
-        let takes_part = job.hard_links && !self.removes() && self.target_name.is_none();
+        let able = self.shared.able.hard_links;
+        let takes_part = job.hard_links && able && !self.removes() && self.target_name.is_none();
         let compared = self.compares(metadata, action, target);
         let moves = match action {
             _ if compared => true,
@@ -53,6 +54,8 @@ impl Join<'_> {
                 return true;
             }
             Entered::There(_, Some(known)) if there == Some(known) => false,
+            // Where nobody can tell which names are of one inode, an equal file is left as it is.
+            Entered::There(..) if !moves && !self.shared.able.inodes => false,
             Entered::There(to, _) if !job.dry_run => {
                 self.node.touch();
                 let follower = follower();

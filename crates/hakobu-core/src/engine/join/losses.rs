@@ -87,10 +87,12 @@ impl Join<'_> {
     fn known_losses(&self, source: &Metadata, there: Option<&Metadata>) -> Vec<LossKind> {
         let setup = self.shared.setup;
         let mut lost = Vec::new();
-        // What the user named becomes a file of its own.
-        let named = self.target_name.is_some() && setup.job.hard_links;
+        // What the user named becomes a file of its own, and so does what cannot be told to be of one inode.
+        let apart =
+            self.target_name.is_some() || source.inode.is_none() || !setup.target.capabilities().hard_links;
         if source.kind == Kind::File
-            && named
+            && setup.job.hard_links
+            && apart
             && source.links > 1
             && there.is_none_or(|there| there.links <= 1)
         {

@@ -114,7 +114,8 @@ impl Join<'_> {
 
     /// Whether names of one inode at the source are names of several at the target.
     fn is_another_file(&self, metadata: &Metadata, target: &Metadata, path: &EntryPath) -> bool {
-        let takes_part = self.shared.setup.job.hard_links && self.target_name.is_none();
+        let seen = self.shared.setup.job.hard_links && self.shared.able.inodes;
+        let takes_part = seen && self.target_name.is_none();
         let Some(inode) = metadata.inode.filter(|_| takes_part) else { return false };
         let follower = || Follower {
             node: self.node.clone(),
@@ -173,7 +174,7 @@ impl Shared<'_> {
         [
             (source.kind == Kind::Symlink || source.mode == target.mode, Different::Mode),
             (!job.owners || owner, Different::Owner),
-            (same_time(source, target, self.setup.target.capabilities()), Different::Time),
+            (same_time(source, target, &self.able), Different::Time),
             (source.extended == target.extended, Different::Extended),
         ]
         .into_iter()

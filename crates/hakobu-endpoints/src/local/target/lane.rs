@@ -204,7 +204,8 @@ impl TargetWork {
 
     /// Refuses what writes where only reading was granted.
     fn refuse_writing(&self, kind: DraftKind) -> Result<()> {
-        if !self.shared.grant.only_reads || kind == DraftKind::Compare {
+        // A sink changes nothing.
+        if !self.shared.grant.only_reads || matches!(kind, DraftKind::Compare | DraftKind::Sink) {
             return Ok(());
         }
         Err(Error::new(ErrorKind::BeyondGrant, "writing", "the job only compares"))
@@ -232,6 +233,7 @@ impl TargetWork {
         let digest = |name: &Vec<u8>| {
             let path = directory.join(name)?;
             shared.grant.check_write(&path)?;
+            shared.refuse_device(&opened, name).map_err(|error| error.at(&path))?;
             let taken = digester.digest((&opened, name), None, || digests::open(&opened, name), fault);
             taken.map_err(|error| error.at(&path))
         };

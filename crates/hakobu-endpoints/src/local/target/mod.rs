@@ -6,7 +6,7 @@
 mod apply;
 mod assemble;
 mod attributes;
-mod cover;
+pub(crate) mod cover;
 mod devices;
 mod directories;
 mod draft;
@@ -29,7 +29,7 @@ mod writer;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU32;
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
@@ -44,6 +44,8 @@ use super::beneath::Root;
 use super::draft_name::DraftName;
 use super::extended::settable;
 use super::file_system;
+use super::metadata;
+use crate::allowance::Allowance;
 use attributes::Policy;
 pub(crate) use attributes::proc_path;
 use devices::Devices;
@@ -85,13 +87,15 @@ pub(crate) struct Shared {
     drafts: Drafts,
     devices: Devices,
     /// Bytes of content taken from the grant so far.
-    bytes: AtomicU64,
+    allowance: Allowance,
     /// How many lanes have been opened.
     lanes: AtomicU32,
     /// Whether files without a name may be tried.
     nameless: bool,
     /// What may be written to in order, and is in no directory.
     stream: Option<OwnedFd>,
+    /// Whether no device but a sink may be opened, whatever the grant says.
+    files_only: bool,
 }
 
 impl LocalTarget {
@@ -113,8 +117,8 @@ impl LocalTarget {
             capabilities.free_inodes = (figures.f_files > 0).then_some(figures.f_favail);
         }
         let devices = Devices::new();
-        let (drafts, bytes, lanes) = (Drafts::default(), AtomicU64::new(0), AtomicU32::new(0));
-        let (nameless, stream) = (true, None);
+        let (drafts, allowance, lanes) = (Drafts::default(), Allowance::default(), AtomicU32::new(0));
+        let (nameless, stream, files_only) = (true, None, false);
         let shared = Shared {
             root,
             root_path,
@@ -123,10 +127,11 @@ impl LocalTarget {
             policy,
             drafts,
             devices,
-            bytes,
+            allowance,
             lanes,
             nameless,
             stream,
+            files_only,
         };
         Ok(Self { shared: Arc::new(shared), capabilities })
     }
@@ -148,6 +153,15 @@ impl LocalTarget {
     pub fn with_stream(mut self, stream: OwnedFd) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.stream = Some(stream);
+        }
+        self
+    }
+
+    /// Opens no device but a sink, whatever the grant says.
+    #[must_use]
+    pub fn files_only(mut self) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.files_only = true;
         }
         self
     }
@@ -199,27 +213,26 @@ impl Shared {
         DraftName::new(&self.options.job, lane, &directory, name)
     }
 
-    /// Takes content bytes from the grant.
-    fn take_bytes(&self, bytes: u64) -> Result<()> {
-        if self.grant.bytes_max.is_none() {
+    /// Refuses a device where only files may be used: to open one may do something to it already. What is not there
+    /// is none.
+    fn refuse_device(&self, directory: &OwnedFd, name: &[u8]) -> Result<()> {
+        if !self.files_only {
             return Ok(());
         }
-        // Never beyond the limit, not even for a moment: sums of hostile sizes would come round.
-        let within = |taken: u64| {
-            let sum = taken.checked_add(bytes)?;
-            self.grant.check_bytes(sum).ok().map(|()| sum)
-        };
-        match self.bytes.fetch_update(Relaxed, Relaxed, within) {
-            Ok(_) => Ok(()),
-            Err(taken) => self.grant.check_bytes(taken.saturating_add(bytes)),
+        match metadata::of_name(directory, name) {
+            Ok(found) => metadata::check_kind(true, found.kind, "opening"),
+            Err(_) => Ok(()),
         }
+    }
+
+    /// Takes content bytes from the grant.
+    fn take_bytes(&self, bytes: u64) -> Result<()> {
+        self.allowance.take(&self.grant, bytes)
     }
 
     /// Gives back content bytes that were taken and are not at the target.
     fn return_bytes(&self, bytes: u64) {
-        if self.grant.bytes_max.is_some() {
-            self.bytes.fetch_sub(bytes, Relaxed);
-        }
+        self.allowance.give_back(&self.grant, bytes);
     }
 }
 

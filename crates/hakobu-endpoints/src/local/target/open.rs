@@ -48,6 +48,9 @@ impl Draft {
         begin: &Begin,
         outstanding_bytes: u64,
     ) -> Result<Self> {
+        if matches!(begin.kind, DraftKind::Compare | DraftKind::InPlace | DraftKind::Update) {
+            shared.refuse_device(&directory.fd, name)?;
+        }
         let mut draft = match begin.kind {
             DraftKind::File | DraftKind::Update => {
                 Self::file(shared, directory, name, begin, outstanding_bytes)?
@@ -55,7 +58,7 @@ impl Draft {
             DraftKind::Sink => Self::sink(directory, name, begin)?,
             DraftKind::Device => Self::device(shared, directory, name, begin)?,
             DraftKind::InPlace => Self::in_place(directory, name, begin)?,
-            DraftKind::Compare => Self::compare(directory, name, begin)?,
+            DraftKind::Compare => Self::compare(shared, directory, name, begin)?,
             DraftKind::Stream => Self::stream(shared, directory, name, begin)?,
         };
         draft.verify_medium =
@@ -185,6 +188,7 @@ impl Draft {
 
     /// Opens the block device that the grant names.
     fn device(shared: &Shared, directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
+        metadata::check_kind(shared.files_only, Kind::BlockDevice, OPENING_DEVICE)?;
         let granted = shared.grant.device(&begin.path)?;
         // Whether a stream fits will be seen.
         let least_bytes = if begin.size_bytes == UNKNOWN_BYTES { 0 } else { begin.size_bytes };
@@ -254,11 +258,13 @@ impl Draft {
     }
 
     /// Opens what is only read.
-    fn compare(directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
+    fn compare(shared: &Shared, directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
         let during = "opening the target";
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&directory.fd, name, flags, Mode::empty()).map_err(|errno| fault(during, errno))?;
         let found = metadata::of_file(&file).map_err(|errno| fault(during, errno))?;
+        // Another thing may have taken its place since it was looked at.
+        metadata::check_kind(shared.files_only, found.kind, during)?;
         if !matches!(found.kind, Kind::File | Kind::BlockDevice) {
             let words = format!("{} cannot be compared", found.kind.words());
             return Err(Error::new(ErrorKind::Unsupported, during, words));

@@ -1,0 +1,334 @@
+//! One connection to an SFTP server: requests go out as they come, answers are handed to whoever waits for them.
+//!
+//! A connection belongs to one thread. Requests are queued the moment they are made, so what is made together goes out
+//! together; the answer is a future, so that a chain of requests reads from top to bottom. Nothing here blocks but
+//! [`Connection::pump`], and it neither stops reading while it writes nor the other way round: a server that waits for
+//! its answers to be taken would else hold both sides for ever.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use hakobu_core::{Error, ErrorKind, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, read, write};
+use rustix::pipe::fcntl_setpipe_size;
+
+use super::wire::{Ask, PACKET_BYTES_MAX, Packet, Reply, malformed, read_reply};
+
+/// How large pipes are made: what a user may have without asking.
+const PIPE_BYTES: usize = 1 << 20;
+/// How much is read at once.
+const READ_BYTES: usize = 256 * 1024;
+/// How long a server may be silent while something is due.
+const SILENCE_LIMIT: Duration = Duration::from_secs(120);
+/// The same while it brings something to stable storage.
+const SYNC_LIMIT: Duration = Duration::from_secs(900);
+const TALKING: &str = "talking to the sftp server";
+
+/// A way to a server: what is written to and read from, and the process that keeps it up.
+pub struct Channel {
+    /// To the server.
+    pub to_server: OwnedFd,
+    /// From the server.
+    pub from_server: OwnedFd,
+    /// Ended when it is dropped, after both ends were closed.
+    pub process: Box<dyn Send>,
+}
+
+/// A connection, shared by those who wait for answers on it.
+#[derive(Clone)]
+pub(crate) struct Connection(Arc<Mutex<State>>);
+
+struct State {
+    /// Closed with the connection's end, before the process is waited for.
+    ends: Option<(OwnedFd, OwnedFd)>,
+    _process: Box<dyn Send>,
+    /// What has still to be written, from `sent` on.
+    out: Vec<u8>,
+    sent: usize,
+    /// What was read and is no whole packet yet.
+    input: Vec<u8>,
+    next_id: u32,
+    waiting: HashMap<u32, Waiting>,
+    answers: HashMap<u32, Reply>,
+    /// How many requests under way make the server wait for its disk.
+    syncs: usize,
+    heard: Instant,
+    failed: Option<Error>,
+}
+
+/// A request under way.
+#[derive(Default)]
+struct Waiting {
+    waker: Option<Waker>,
+    syncs: bool,
+    /// Nobody waits any more; the answer is dropped.
+    forgotten: bool,
+}
+
+impl Connection {
+    /// Takes a channel over.
+    ///
+    /// # Errors
+    /// When its ends cannot be made non-blocking.
+    pub(crate) fn new(channel: Channel) -> Result<Self> {
+        for end in [&channel.to_server, &channel.from_server] {
+            let set = fcntl_getfl(end).and_then(|flags| fcntl_setfl(end, flags | OFlags::NONBLOCK));
+            set.map_err(|errno| Error::io("connecting to the sftp server", &errno.into()))?;
+            // A large pipe keeps ssh busy while this thread reads and hashes. What is no pipe stays as it is.
+            let _ = fcntl_setpipe_size(end, PIPE_BYTES);
+        }
+        Ok(Self(Arc::new(Mutex::new(State {
+            ends: Some((channel.to_server, channel.from_server)),
+            _process: channel.process,
+            out: Vec::new(),
+            sent: 0,
+            input: Vec::new(),
+            next_id: 0,
+            waiting: HashMap::new(),
+            answers: HashMap::new(),
+            syncs: 0,
+            heard: Instant::now(),
+            failed: None,
+        }))))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a request; `fill` writes what follows its number. The answer comes as the future says, which need not be
+    /// waited for.
+    pub(crate) fn ask(&self, ask: Ask, fill: impl FnOnce(&mut Packet<'_>)) -> Answer {
+        self.ask_with(ask, Waiting::default(), fill)
+    }
+
+    /// The same for a request that may take long.
+    pub(crate) fn ask_sync(&self, fill: impl FnOnce(&mut Packet<'_>)) -> Answer {
+        self.ask_with(Ask::Extended, Waiting { syncs: true, ..Waiting::default() }, fill)
+    }
+
+    fn ask_with(&self, ask: Ask, waiting: Waiting, fill: impl FnOnce(&mut Packet<'_>)) -> Answer {
+        let mut state = self.state();
+        // Nobody would ever answer: the connection's error does.
+        if state.failed.is_some() {
+            return Answer { connection: self.clone(), id: 0 };
+        }
+        if state.waiting.is_empty() {
+            state.heard = Instant::now();
+        }
+        state.next_id = state.next_id.wrapping_add(1).max(1);
+        let id = state.next_id;
+        let mut packet = Packet::begin(&mut state.out, ask, id);
+        fill(&mut packet);
+        packet.end();
+        state.syncs += usize::from(waiting.syncs);
+        state.waiting.insert(id, waiting);
+        drop(state);
+        Answer { connection: self.clone(), id }
+    }
+
+    /// Queues bytes that are no request.
+    pub(crate) fn send(&self, fill: impl FnOnce(&mut Vec<u8>)) {
+        fill(&mut self.state().out);
+    }
+
+    /// Whether nothing more will come.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state().failed.is_some()
+    }
+
+    /// Moves bytes in both directions, waiting at most so long for any to move. Whoever waits for an answer that came
+    /// is woken. An end of the connection is an answer to all.
+    pub(crate) fn pump(&self, wait: Duration) {
+        let mut state = self.state();
+        if state.failed.is_some() {
+            return;
+        }
+        if let Err(error) = state.pump(wait) {
+            state.fail(error);
+        }
+    }
+
+    /// The next packet as it is, for the greeting. `None`: not yet.
+    ///
+    /// # Errors
+    /// As of any answer.
+    pub(crate) fn raw_packet(&self, wait: Duration) -> Result<Option<Vec<u8>>> {
+        let mut state = self.state();
+        match state.packet_end()? {
+            Some(end) => Ok(Some(state.input.drain(..end).skip(4).collect())),
+            None => {
+                state.write()?;
+                state.read(wait)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Ends the connection for all who wait on it.
+    pub(crate) fn cut(&self, error: Error) {
+        self.state().fail(error);
+    }
+}
+
+impl State {
+    fn pump(&mut self, wait: Duration) -> Result<()> {
+        self.write()?;
+        self.read(wait)?;
+        while let Some(end) = self.packet_end()? {
+            let (id, reply) = read_reply(&self.input[4..end])?;
+            self.input.drain(..end);
+            self.take(id, reply)?;
+        }
+        let limit = if self.syncs > 0 { SYNC_LIMIT } else { SILENCE_LIMIT };
+        if !self.waiting.is_empty() && self.heard.elapsed() > limit {
+            let words = format!("no answer within {} s", limit.as_secs());
+            return Err(Error::new(ErrorKind::TimedOut, TALKING, words));
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let Some((to_server, _)) = &self.ends else { return Err(lost("it is closed")) };
+        while self.sent < self.out.len() {
+            match write(to_server, &self.out[self.sent..]) {
+                Ok(written) => {
+                    self.sent += written;
+                    // What it is silent about may have been asked for just now.
+                    self.heard = Instant::now();
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(errno) => return Err(lost_by(errno)),
+            }
+        }
+        if self.sent == self.out.len() {
+            self.out.clear();
+            self.sent = 0;
+        } else if self.sent > READ_BYTES * 4 {
+            self.out.drain(..self.sent);
+            self.sent = 0;
+        }
+        Ok(())
+    }
+
+    /// Waits until there is something to read, or room to write where that is wanted, and reads once.
+    fn read(&mut self, wait: Duration) -> Result<()> {
+        let Some((to_server, from_server)) = &self.ends else { return Err(lost("it is closed")) };
+        let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+        let mut descriptors =
+            [PollFd::new(from_server, PollFlags::IN), PollFd::new(to_server, PollFlags::OUT)];
+        let wanted = if self.out.is_empty() { 1 } else { 2 };
+        match poll(&mut descriptors[..wanted], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(lost_by(errno)),
+        }
+        if descriptors[0].revents().is_empty() {
+            return Ok(());
+        }
+        let begin = self.input.len();
+        self.input.resize(begin + READ_BYTES, 0);
+        let got = read(from_server, &mut self.input[begin..]);
+        self.input.truncate(begin + got.unwrap_or(0));
+        match got {
+            Ok(0) => Err(lost("the server, or the ssh connection to it, ended")),
+            Ok(_) => {
+                self.heard = Instant::now();
+                Ok(())
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+            Err(errno) => Err(lost_by(errno)),
+        }
+    }
+
+    /// Where the first packet ends, if all of it is there.
+    fn packet_end(&self) -> Result<Option<usize>> {
+        let Some(length) = self.input.first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*length) as usize;
+        if length == 0 || length > PACKET_BYTES_MAX {
+            return Err(malformed("a packet of an impossible length (is it an sftp server at all?)"));
+        }
+        Ok(Some(4 + length).filter(|end| *end <= self.input.len()))
+    }
+
+    fn take(&mut self, id: u32, reply: Reply) -> Result<()> {
+        let Some(waiting) = self.waiting.remove(&id) else {
+            return Err(malformed("an answer to something that was not asked"));
+        };
+        self.syncs -= usize::from(waiting.syncs);
+        if !waiting.forgotten {
+            self.answers.insert(id, reply);
+        }
+        waiting.waker.into_iter().for_each(Waker::wake);
+        Ok(())
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.failed.get_or_insert(error);
+        (self.ends, self.syncs) = (None, 0);
+        self.out = Vec::new();
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_values().filter_map(|waiting| waiting.waker).for_each(Waker::wake);
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // The server ends when its input does; its process is waited for after that.
+        self.ends = None;
+    }
+}
+
+/// The answer to one request, once it is there.
+#[must_use = "without waiting nobody learns whether it worked"]
+pub(crate) struct Answer {
+    connection: Connection,
+    id: u32,
+}
+
+impl Future for Answer {
+    type Output = Result<Reply>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Reply>> {
+        let mut state = self.connection.state();
+        if let Some(reply) = state.answers.remove(&self.id) {
+            return Poll::Ready(Ok(reply));
+        }
+        match state.waiting.get_mut(&self.id) {
+            Some(waiting) => {
+                waiting.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+            None => Poll::Ready(Err(state.failed.clone().unwrap_or_else(|| lost("it is closed")))),
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let mut state = self.connection.state();
+        state.answers.remove(&self.id);
+        if let Some(waiting) = state.waiting.get_mut(&self.id) {
+            waiting.forgotten = true;
+        }
+    }
+}
+
+fn lost(words: &str) -> Error {
+    Error::new(ErrorKind::ConnectionLost, TALKING, words)
+}
+
+fn lost_by(errno: Errno) -> Error {
+    let error = std::io::Error::from(errno);
+    match errno {
+        Errno::PIPE | Errno::CONNRESET => lost("the server, or the ssh connection to it, ended"),
+        _ => Error::new(ErrorKind::ConnectionLost, TALKING, error.to_string()),
+    }
+}

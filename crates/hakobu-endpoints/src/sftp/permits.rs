@@ -1,0 +1,73 @@
+//! How many files may be open on a connection at a time: servers give out a limited number of handles.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// Permits to have a file open, given back when they are dropped.
+#[derive(Debug)]
+pub(crate) struct Permits(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    free: usize,
+    waiting: VecDeque<Waker>,
+}
+
+/// The permission for one file.
+#[derive(Debug)]
+pub(crate) struct Permit<'a>(&'a Permits);
+
+impl Permits {
+    /// So many at a time, at least one.
+    pub(crate) fn new(count: usize) -> Self {
+        Self(Mutex::new(State { free: count.max(1), waiting: VecDeque::new() }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for one.
+    pub(crate) async fn take(&self) -> Permit<'_> {
+        poll_fn(|context| {
+            let mut state = self.state();
+            if state.free > 0 {
+                state.free -= 1;
+                return Poll::Ready(());
+            }
+            state.waiting.push_back(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        Permit(self)
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.free += 1;
+        // All look again: one that has gone away meanwhile must not take the place of one that waits.
+        state.waiting.drain(..).for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn no_more_are_given_than_there_are() {
+        let permits = Permits::new(2);
+        let one = permits.take().now_or_never().unwrap();
+        let two = permits.take().now_or_never().unwrap();
+        assert!(permits.take().now_or_never().is_none());
+        drop(one);
+        assert!(permits.take().now_or_never().is_some());
+        drop(two);
+    }
+}

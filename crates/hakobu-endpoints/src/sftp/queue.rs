@@ -1,0 +1,145 @@
+//! A lane: operations of the engine, each a chain of requests, many of them under way on one connection.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use hakobu_core::Result;
+use hakobu_core::endpoint::{Completion, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
+
+use super::server::{Server, Woken};
+use crate::local::buffers::Buffers;
+
+/// How many operations may be under way.
+const OPERATIONS_MAX: usize = 512;
+/// How many bytes of content may be under way. OpenSSH's window for a channel is 2 MiB; as much again is ready to follow.
+const WINDOW_BYTES: usize = 4 << 20;
+
+/// An operation under way: what is told in the end, if anything.
+pub(crate) type Course = Pin<Box<dyn Future<Output = Option<Result<Outcome>>> + Send>>;
+
+/// The same with the submitter's number and the bytes that it holds.
+type Ticketed = Pin<Box<dyn Future<Output = (Ticket, usize, Option<Result<Outcome>>)> + Send>>;
+
+/// What a lane does.
+pub(crate) trait Work: Send + Sync + 'static {
+    /// How many bytes of content an operation holds until it has ended.
+    fn held_bytes(operation: &Operation) -> usize {
+        match operation {
+            Operation::Write { buffer, .. } => buffer.filled().len(),
+            Operation::Store { pack } => pack.len(),
+            _ => 0,
+        }
+    }
+
+    /// The course of an operation. Its first requests go out in the order of the calls.
+    fn course(self: Arc<Self>, operation: Operation) -> Course;
+}
+
+/// The buffers of a lane, which its operations give back.
+#[derive(Clone, Default)]
+pub(crate) struct Store(Arc<Mutex<Buffers>>);
+
+impl Store {
+    pub(crate) fn buffers(&self) -> MutexGuard<'_, Buffers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A lane that does this work on a connection of its own.
+pub(crate) struct Queue<W> {
+    work: Arc<W>,
+    server: Server,
+    store: Store,
+    courses: FuturesUnordered<Ticketed>,
+    held_bytes: usize,
+    completions: VecDeque<Completion>,
+    woken: Arc<Woken>,
+}
+
+impl<W: Work> Queue<W> {
+    pub(crate) fn new(work: Arc<W>, server: Server, store: Store) -> Self {
+        let (courses, completions) = (FuturesUnordered::new(), VecDeque::new());
+        Self { work, server, store, courses, held_bytes: 0, completions, woken: Woken::new() }
+    }
+
+    /// Goes on with whatever can go on.
+    fn advance(&mut self) {
+        let waker = Waker::from(Arc::clone(&self.woken));
+        loop {
+            self.woken.0.store(false, Ordering::Relaxed);
+            while let Poll::Ready(Some((ticket, held_bytes, told))) =
+                self.courses.poll_next_unpin(&mut Context::from_waker(&waker))
+            {
+                self.held_bytes -= held_bytes;
+                self.completions.extend(told.map(|result| Completion { ticket, result }));
+            }
+            if !self.woken.0.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+}
+
+impl<W: Work> Lane for Queue<W> {
+    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
+        let is_full = self.courses.len() >= OPERATIONS_MAX
+            || self.completions.len() >= OPERATIONS_MAX
+            || self.held_bytes >= WINDOW_BYTES;
+        if is_full && !self.courses.is_empty() {
+            return Err(operation);
+        }
+        let held_bytes = W::held_bytes(&operation);
+        self.held_bytes += held_bytes;
+        let course = Arc::clone(&self.work).course(operation);
+        self.courses.push(Box::pin(async move { (ticket, held_bytes, course.await) }));
+        self.advance();
+        self.server.pump(Duration::ZERO);
+        Ok(())
+    }
+
+    fn reap(&mut self, wait: Wait) -> Option<Completion> {
+        let end = match wait {
+            Wait::Now => Some(Instant::now()),
+            Wait::For(limit) => Some(Instant::now() + limit),
+            Wait::Forever => None,
+        };
+        loop {
+            self.advance();
+            if let Some(completion) = self.completions.pop_front() {
+                return Some(completion);
+            }
+            if self.courses.is_empty() {
+                return None;
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            self.server.pump(left.unwrap_or(Duration::MAX));
+            if left == Some(Duration::ZERO) {
+                self.advance();
+                return self.completions.pop_front();
+            }
+        }
+    }
+
+    fn piece_buffer(&mut self) -> PieceBuffer {
+        self.store.buffers().piece()
+    }
+
+    fn pack_buffer(&mut self) -> Vec<u8> {
+        self.store.buffers().pack()
+    }
+
+    fn recycle(&mut self, buffer: PieceBuffer) {
+        self.store.buffers().return_piece(buffer);
+    }
+
+    fn flush(&mut self) {
+        self.advance();
+        self.server.pump(Duration::ZERO);
+    }
+}

@@ -1,0 +1,185 @@
+//! Reading files: whole small ones with what they are, and ranges of large ones.
+
+use std::collections::VecDeque;
+
+use futures_util::stream::{self, StreamExt};
+use hakobu_core::digest::Digest;
+use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::extent::Extent;
+use hakobu_core::pack::PACKED_FILE_BYTES_MAX;
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, Result};
+
+use super::connection::Connection;
+use super::requests::{Refusal, attrs, data, done};
+use super::site::{End, Site};
+use super::wire::Handle;
+use crate::local::fault::{changed, place};
+
+/// How many small files are read at a time.
+const FILES_AT_ONCE: usize = 128;
+/// How many ranges of one read are asked for at a time.
+const PARTS_AHEAD: usize = 16;
+
+/// A small file as it was read, and what it was before and after.
+pub(crate) struct Small {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) is: Metadata,
+}
+
+/// Reads a small file that is expected to have so many bytes. `None`: it changed while it was read.
+pub(crate) async fn read_small(site: &Site, whole: &[u8], size_bytes: u64) -> Result<Option<Small>> {
+    let connection = &site.server.connection;
+    // Whoever swaps it for a link between these two has our luck; what is read is still what it says it is.
+    let looked = connection.look(whole);
+    let opened = connection.open_to_read(whole).await;
+    let found = attrs(looked).await.map_err(|refusal| site.error("opening", refusal));
+    let handle = opened.map_err(|refusal| site.error("opening", refusal));
+    if !matches!(&found, Ok(Some(found)) if found.kind == Kind::File) {
+        if let Ok(handle) = handle {
+            drop(connection.close(&handle));
+        }
+        return Err(found.err().unwrap_or_else(|| changed("opening")));
+    }
+    let read = read_version(site, &handle?, size_bytes.min(PACKED_FILE_BYTES_MAX)).await;
+    read.map_err(|refusal| site.error("reading", refusal))
+}
+
+/// Reads what is open in one go: what it is, its content, and what it is then.
+async fn read_version(site: &Site, handle: &Handle, size_bytes: u64) -> Result<Option<Small>, Refusal> {
+    let (connection, part_bytes) = (&site.server.connection, site.server.read_bytes as u64);
+    let before = connection.look_open(handle);
+    let parts = (0..size_bytes).step_by(part_bytes as usize).map(|offset| {
+        let length = part_bytes.min(size_bytes - offset) as usize;
+        (offset, length, connection.read(handle, offset, length))
+    });
+    let parts: Vec<_> = parts.collect();
+    let after = connection.look_open(handle);
+    let closes = connection.close(handle);
+    let before = attrs(before).await?;
+    let mut bytes = Vec::with_capacity(size_bytes as usize);
+    let mut short = false;
+    for (offset, length, part) in parts {
+        let part = data(part, length).await?;
+        // Bytes behind a gap belong to another place; a server may give fewer than it was asked for.
+        if bytes.len() as u64 == offset {
+            bytes.extend_from_slice(&part);
+        }
+        short |= part.len() < length;
+    }
+    let after = attrs(after).await?;
+    done(closes).await?;
+    let (Some(before), Some(after)) = (before, after) else { return Ok(None) };
+    let same = before.same_version(&after);
+    let whole = bytes.len() as u64 == after.size_bytes && !short;
+    Ok((same && whole).then_some(Small { bytes, is: after }))
+}
+
+/// Waits for many things, some of which are under way at a time; answers in their order.
+pub(crate) async fn at_once<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let all: Vec<_> = all.collect();
+    stream::iter(all).buffered(FILES_AT_ONCE).collect().await
+}
+
+/// The digests of small files, and of the texts of links, in one directory. `may` says which names may be read.
+pub(crate) async fn digests(
+    site: &Site,
+    directory: &EntryPath,
+    names: &[&[u8]],
+    may: impl Fn(&[u8]) -> Result<()>,
+) -> Result<Vec<Result<Digest>>> {
+    site.check_way(directory).await?;
+    let may = &may;
+    let digest = |name: &&[u8]| {
+        let whole = site.in_directory(directory, name);
+        let at = place(directory, name);
+        let name = name.to_vec();
+        async move {
+            may(&name)?;
+            digest(site, &whole, None).await.map_err(|error| error.at(&at))
+        }
+    };
+    Ok(at_once(names.iter().map(digest)).await)
+}
+
+/// The digest of a small file or of the text of a link. `listed`, if it is known, is what it has to be still.
+pub(crate) async fn digest(site: &Site, whole: &[u8], listed: Option<&Metadata>) -> Result<Digest> {
+    let connection = &site.server.connection;
+    let is = match listed {
+        Some(listed) => *listed,
+        None => {
+            let found =
+                attrs(connection.look(whole)).await.map_err(|refusal| site.error("opening", refusal))?;
+            found.ok_or_else(|| changed("opening"))?
+        }
+    };
+    if is.kind == Kind::Symlink {
+        let text =
+            connection.read_link(whole).await.map_err(|refusal| site.error("reading the link", refusal))?;
+        return Ok(*blake3::hash(&text).as_bytes());
+    }
+    if is.kind != Kind::File || is.size_bytes > PACKED_FILE_BYTES_MAX {
+        return Err(changed("reading"));
+    }
+    match read_small(site, whole, is.size_bytes).await? {
+        Some(small) if small.is.same_version(&is) => Ok(*blake3::hash(&small.bytes).as_bytes()),
+        _ => Err(changed("reading")),
+    }
+}
+
+/// Reads a range of an open file. It is shorter only where the file ends.
+pub(crate) async fn read_range(site: &Site, handle: &Handle, extent: Extent) -> Result<Vec<u8>> {
+    let connection = &site.server.connection;
+    let mut bytes = Vec::with_capacity(usize::try_from(extent.length).unwrap_or(0));
+    let part_bytes = site.server.read_bytes as u64;
+    let mut ahead: VecDeque<(u64, usize, _)> = VecDeque::new();
+    let mut next = extent.offset;
+    loop {
+        while next < extent.end() && ahead.len() < PARTS_AHEAD {
+            let length = part_bytes.min(extent.end() - next) as usize;
+            ahead.push_back((next, length, connection.read(handle, next, length)));
+            next += length as u64;
+        }
+        let Some((offset, length, answer)) = ahead.pop_front() else { return Ok(bytes) };
+        let part = data(answer, length).await.map_err(|refusal| site.error("reading", refusal))?;
+        bytes.extend_from_slice(&part);
+        if part.len() < length
+            && !fill(site, connection, handle, (offset, length), &mut bytes, part.len()).await?
+        {
+            return Ok(bytes);
+        }
+    }
+}
+
+/// Asks for what is missing of a part, as long as there is more. Whether all of it came.
+async fn fill(
+    site: &Site,
+    connection: &Connection,
+    handle: &Handle,
+    (offset, length): (u64, usize),
+    bytes: &mut Vec<u8>,
+    mut got: usize,
+) -> Result<bool> {
+    while got < length {
+        let asked = length - got;
+        let part = data(connection.read(handle, offset + got as u64, asked), asked).await;
+        let part = part.map_err(|refusal| site.error("reading", refusal))?;
+        if part.is_empty() {
+            return Ok(false);
+        }
+        got += part.len();
+        bytes.extend_from_slice(&part);
+    }
+    Ok(true)
+}
+
+/// Checks that an open file is still the version that was listed.
+pub(crate) async fn check_version(site: &Site, handle: &Handle, listed: &Metadata) -> Result<()> {
+    let now = attrs(site.server.connection.look_open(handle)).await;
+    let now: Option<Metadata> = now.map_err(|refusal| site.error("looking at", refusal))?;
+    match now {
+        Some(now) if listed.same_version(&now) => Ok(()),
+        _ if site.end == End::Source => Err(changed("reading")),
+        _ => Err(Error::new(hakobu_core::ErrorKind::Conflict, "reading", "it has changed meanwhile")),
+    }
+}

@@ -1,0 +1,333 @@
+//! The requests of SFTP version 3, each with the answer that it has.
+
+use hakobu_core::entry::Metadata;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::connection::{Answer, Connection};
+use super::wire::{Ask, Attrs, Handle, Named, Reader, Reply, malformed, open, status};
+
+/// What a server said to a request that it did not fulfil.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// There is no such entry, or something on the way to it is no directory.
+    NotFound,
+    /// The account may not.
+    Denied,
+    /// The server does not know the request.
+    Unsupported,
+    /// A name or number that the system does not take.
+    Invalid,
+    /// Anything else; version 3 does not say what.
+    Other,
+    /// The connection itself.
+    Fatal(Error),
+}
+
+/// The result of a request.
+pub(crate) type Done<T = ()> = std::result::Result<T, Refusal>;
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Refusal::Fatal(error)
+    }
+}
+
+impl Refusal {
+    /// The refusal as an error. What version 3 leaves open is said to be so.
+    pub(crate) fn error(self, during: &'static str) -> Error {
+        let (kind, words) = match self {
+            Refusal::NotFound => (ErrorKind::NotFound, "no such file or directory"),
+            Refusal::Denied => (ErrorKind::PermissionDenied, "permission denied"),
+            Refusal::Unsupported => (ErrorKind::Unsupported, "the sftp server cannot do that"),
+            Refusal::Invalid => (ErrorKind::Unsupported, "the far system does not take this name or value"),
+            Refusal::Other => {
+                (ErrorKind::Io, "the sftp server says that it failed; the protocol does not tell why")
+            }
+            Refusal::Fatal(error) => return error,
+        };
+        Error::new(kind, during, words)
+    }
+
+    fn of_status(code: u32) -> Self {
+        match code {
+            status::NO_SUCH_FILE => Refusal::NotFound,
+            status::PERMISSION_DENIED => Refusal::Denied,
+            status::UNSUPPORTED => Refusal::Unsupported,
+            status::BAD_MESSAGE => Refusal::Invalid,
+            status::NO_CONNECTION | status::CONNECTION_LOST => Refusal::Fatal(Error::new(
+                ErrorKind::ConnectionLost,
+                "talking to the sftp server",
+                "it lost its own connection to what it serves",
+            )),
+            _ => Refusal::Other,
+        }
+    }
+}
+
+/// Waits for an answer that is only good or bad.
+pub(crate) async fn done(answer: Answer) -> Done {
+    match answer.await? {
+        Reply::Status { code: status::OK, .. } => Ok(()),
+        Reply::Status { code, .. } => Err(Refusal::of_status(code)),
+        _ => Err(unexpected().into()),
+    }
+}
+
+async fn handle(answer: Answer) -> Done<Handle> {
+    match answer.await? {
+        Reply::Handle(handle) => Ok(handle),
+        Reply::Status { code, .. } if code != status::OK => Err(Refusal::of_status(code)),
+        _ => Err(unexpected().into()),
+    }
+}
+
+/// Waits for attributes. `None`: of a kind that is not known, or without what tells a kind.
+pub(crate) async fn attrs(answer: Answer) -> Done<Option<Metadata>> {
+    match answer.await? {
+        Reply::Attrs(attrs) => Ok(attrs.metadata()),
+        Reply::Status { code, .. } if code != status::OK => Err(Refusal::of_status(code)),
+        _ => Err(unexpected().into()),
+    }
+}
+
+/// Waits for bytes. None: the end of the file.
+pub(crate) async fn data(answer: Answer, asked_bytes: usize) -> Done<Vec<u8>> {
+    match answer.await? {
+        Reply::Data(bytes) if bytes.len() > asked_bytes || bytes.is_empty() => {
+            Err(malformed("more bytes than were asked for, or none").into())
+        }
+        Reply::Data(bytes) => Ok(bytes),
+        Reply::Status { code: status::EOF, .. } => Ok(Vec::new()),
+        Reply::Status { code, .. } if code != status::OK => Err(Refusal::of_status(code)),
+        _ => Err(unexpected().into()),
+    }
+}
+
+/// Waits for some entries of a directory. None: there are no more.
+pub(crate) async fn names(answer: Answer) -> Done<Vec<Named>> {
+    match answer.await? {
+        Reply::Names(names) if names.is_empty() => Err(malformed("a part of a listing without names").into()),
+        Reply::Names(names) => Ok(names),
+        Reply::Status { code: status::EOF, .. } => Ok(Vec::new()),
+        Reply::Status { code, .. } if code != status::OK => Err(Refusal::of_status(code)),
+        _ => Err(unexpected().into()),
+    }
+}
+
+async fn one_name(answer: Answer) -> Done<Vec<u8>> {
+    match &names(answer).await?[..] {
+        [one] => Ok(one.name.clone()),
+        _ => Err(malformed("one name was asked for").into()),
+    }
+}
+
+/// What is known of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) free_bytes: u64,
+    /// None where the file system does not count them.
+    pub(crate) free_inodes: Option<u64>,
+    pub(crate) read_only: bool,
+    /// Which file system it is; 0 where the system does not tell.
+    pub(crate) system: u64,
+}
+
+fn room(extended: &[u8], root: bool) -> Result<Room> {
+    let mut reader = Reader(extended);
+    let _block_bytes = reader.long()?;
+    let unit_bytes = reader.long()?;
+    let _blocks = reader.long()?;
+    let (free, free_for_all) = (reader.long()?, reader.long()?);
+    let files = reader.long()?;
+    let (_free_files, files_for_all) = (reader.long()?, reader.long()?);
+    let system = reader.long()?;
+    let flags = reader.long()?;
+    let blocks = if root { free } else { free_for_all };
+    Ok(Room {
+        free_bytes: blocks.saturating_mul(unit_bytes),
+        free_inodes: (files > 0).then_some(files_for_all),
+        read_only: flags & 1 != 0,
+        system,
+    })
+}
+
+impl Connection {
+    pub(crate) async fn open(&self, path: &[u8], how: u32, mode: Option<u32>) -> Done<Handle> {
+        let attrs = Attrs { mode, ..Attrs::default() };
+        handle(self.ask(Ask::Open, |packet| {
+            packet.string(path).number(how).attrs(&attrs);
+        }))
+        .await
+    }
+
+    /// Opens a file for reading.
+    pub(crate) async fn open_to_read(&self, path: &[u8]) -> Done<Handle> {
+        self.open(path, open::READ, None).await
+    }
+
+    pub(crate) async fn open_directory(&self, path: &[u8]) -> Done<Handle> {
+        handle(self.ask(Ask::OpenDir, |packet| {
+            packet.string(path);
+        }))
+        .await
+    }
+
+    pub(crate) fn close(&self, handle: &Handle) -> Answer {
+        self.ask(Ask::Close, |packet| {
+            packet.string(&handle.0);
+        })
+    }
+
+    pub(crate) fn read(&self, handle: &Handle, offset: u64, length: usize) -> Answer {
+        self.ask(Ask::Read, |packet| {
+            packet.string(&handle.0).long(offset).number(length as u32);
+        })
+    }
+
+    pub(crate) fn write(&self, handle: &Handle, offset: u64, bytes: &[u8]) -> Answer {
+        self.ask(Ask::Write, |packet| {
+            packet.string(&handle.0).long(offset).string(bytes);
+        })
+    }
+
+    pub(crate) fn read_directory(&self, handle: &Handle) -> Answer {
+        self.ask(Ask::ReadDir, |packet| {
+            packet.string(&handle.0);
+        })
+    }
+
+    /// Asks what an entry is; a link is not followed.
+    pub(crate) fn look(&self, path: &[u8]) -> Answer {
+        self.with_path(Ask::LStat, path)
+    }
+
+    /// Asks what an entry is, or what a link leads to.
+    pub(crate) fn look_through(&self, path: &[u8]) -> Answer {
+        self.with_path(Ask::Stat, path)
+    }
+
+    pub(crate) fn look_open(&self, handle: &Handle) -> Answer {
+        self.with_path(Ask::FStat, &handle.0)
+    }
+
+    /// Sets attributes of what a path leads to, through links.
+    pub(crate) fn set_through(&self, path: &[u8], attrs: &Attrs) -> Answer {
+        self.ask(Ask::SetStat, |packet| {
+            packet.string(path).attrs(attrs);
+        })
+    }
+
+    pub(crate) fn set_open(&self, handle: &Handle, attrs: &Attrs) -> Answer {
+        self.ask(Ask::FSetStat, |packet| {
+            packet.string(&handle.0).attrs(attrs);
+        })
+    }
+
+    /// Sets attributes of an entry; a link is not followed. OpenSSH 8.0 and newer.
+    pub(crate) fn set_here(&self, path: &[u8], attrs: &Attrs) -> Answer {
+        self.ask(Ask::Extended, |packet| {
+            packet.string(b"lsetstat@openssh.com").string(path).attrs(attrs);
+        })
+    }
+
+    pub(crate) fn remove(&self, path: &[u8]) -> Answer {
+        self.with_path(Ask::Remove, path)
+    }
+
+    pub(crate) fn remove_directory(&self, path: &[u8]) -> Answer {
+        self.with_path(Ask::RmDir, path)
+    }
+
+    pub(crate) fn make_directory(&self, path: &[u8], mode: u32) -> Answer {
+        let attrs = Attrs { mode: Some(mode), ..Attrs::default() };
+        self.ask(Ask::MkDir, |packet| {
+            packet.string(path).attrs(&attrs);
+        })
+    }
+
+    /// Renames where nothing is at the new name.
+    pub(crate) fn rename(&self, from: &[u8], to: &[u8]) -> Answer {
+        self.ask(Ask::Rename, |packet| {
+            packet.string(from).string(to);
+        })
+    }
+
+    /// Renames in one step, in the place of what is at the new name.
+    pub(crate) fn rename_over(&self, from: &[u8], to: &[u8]) -> Answer {
+        self.ask(Ask::Extended, |packet| {
+            packet.string(b"posix-rename@openssh.com").string(from).string(to);
+        })
+    }
+
+    pub(crate) fn hard_link(&self, from: &[u8], to: &[u8]) -> Answer {
+        self.ask(Ask::Extended, |packet| {
+            packet.string(b"hardlink@openssh.com").string(from).string(to);
+        })
+    }
+
+    /// Makes a symbolic link. OpenSSH has the two paths the other way round than the draft says, and others follow it.
+    pub(crate) fn make_link(&self, text: &[u8], at: &[u8]) -> Answer {
+        self.ask(Ask::SymLink, |packet| {
+            packet.string(text).string(at);
+        })
+    }
+
+    pub(crate) async fn read_link(&self, path: &[u8]) -> Done<Vec<u8>> {
+        one_name(self.with_path(Ask::ReadLink, path)).await
+    }
+
+    /// The whole path, links resolved as far as the server does that.
+    pub(crate) async fn real_path(&self, path: &[u8]) -> Done<Vec<u8>> {
+        one_name(self.with_path(Ask::RealPath, path)).await
+    }
+
+    /// Brings an open file, or directory, to stable storage.
+    pub(crate) fn sync(&self, handle: &Handle) -> Answer {
+        self.ask_sync(|packet| {
+            packet.string(b"fsync@openssh.com").string(&handle.0);
+        })
+    }
+
+    pub(crate) async fn room(&self, path: &[u8], root: bool) -> Done<Room> {
+        let answer = self.ask(Ask::Extended, |packet| {
+            packet.string(b"statvfs@openssh.com").string(path);
+        });
+        match answer.await? {
+            Reply::Extended(bytes) => Ok(room(&bytes, root)?),
+            Reply::Status { code, .. } if code != status::OK => Err(Refusal::of_status(code)),
+            _ => Err(unexpected().into()),
+        }
+    }
+
+    /// The longest read and write that the server takes, and how many handles, where it tells.
+    pub(crate) async fn limits(&self) -> Done<(u64, u64, u64)> {
+        let answer = self.ask(Ask::Extended, |packet| {
+            packet.string(b"limits@openssh.com");
+        });
+        match answer.await? {
+            Reply::Extended(bytes) => {
+                let mut reader = Reader(&bytes);
+                let _packet = reader.long()?;
+                Ok((reader.long()?, reader.long()?, reader.long()?))
+            }
+            Reply::Status { code, .. } if code != status::OK => Err(Refusal::of_status(code)),
+            _ => Err(unexpected().into()),
+        }
+    }
+
+    fn with_path(&self, ask: Ask, path: &[u8]) -> Answer {
+        self.ask(ask, |packet| {
+            packet.string(path);
+        })
+    }
+}
+
+/// A server need not tell what an entry is; but then nothing can be done with it.
+pub(crate) fn unclear(during: &'static str) -> Error {
+    let words = "the sftp server does not tell what kind of thing it is, or how large";
+    Error::new(ErrorKind::Unsupported, during, words)
+}
+
+fn unexpected() -> Error {
+    malformed("an answer to something else than was asked")
+}

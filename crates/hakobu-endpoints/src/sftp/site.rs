@@ -1,0 +1,209 @@
+//! A directory on a server, and the ways below it.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::connection::Answer;
+use super::requests::{Refusal, attrs, unclear};
+use super::server::Server;
+use crate::local::fault::changed;
+
+/// How many directories are remembered to be directories.
+const KNOWN_MAX: usize = 8192;
+
+/// Whether an error says that there is no such entry.
+fn is_gone(error: &Error) -> bool {
+    use ErrorKind::{Conflict, NotFound, SourceChanged, SourceVanished};
+    matches!(error.kind, NotFound | Conflict | SourceVanished | SourceChanged)
+}
+
+/// Which end of a copy it is, which decides what it means that something is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Source,
+    Target,
+}
+
+/// A root directory of a server, as one lane sees it.
+///
+/// The server resolves paths, so links cannot be kept out as `openat2` does it: every directory on the way is looked at
+/// once, and remembered. Who can swap a directory for a link on the server between that look and a request can lead it
+/// astray, within what the account may do there.
+pub(crate) struct Site {
+    pub(crate) server: Server,
+    pub(crate) end: End,
+    /// The whole path of the directory, as the server gave it.
+    root: Vec<u8>,
+    known: Mutex<HashSet<EntryPath>>,
+}
+
+impl Site {
+    pub(crate) fn new(server: Server, end: End, root: Vec<u8>) -> Self {
+        Self { server, end, root, known: Mutex::default() }
+    }
+
+    /// The whole path of an entry.
+    pub(crate) fn whole(&self, path: &EntryPath) -> Vec<u8> {
+        match path.is_root() {
+            true => self.root.clone(),
+            false => self.whole_name(path.as_bytes()),
+        }
+    }
+
+    /// The whole path of a name in a directory.
+    pub(crate) fn in_directory(&self, directory: &EntryPath, name: &[u8]) -> Vec<u8> {
+        match directory.is_root() {
+            true => self.whole_name(name),
+            false => self.whole_name(&[directory.as_bytes(), b"/", name].concat()),
+        }
+    }
+
+    fn whole_name(&self, name: &[u8]) -> Vec<u8> {
+        let slash: &[u8] = if self.root.ends_with(b"/") { b"" } else { b"/" };
+        [&self.root, slash, name].concat()
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashSet<EntryPath>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_known(&self, path: &EntryPath) -> bool {
+        path.is_root() || self.known().contains(path)
+    }
+
+    /// Takes note that a path leads to a directory, and through no link.
+    pub(crate) fn learn(&self, path: &EntryPath) {
+        let mut known = self.known();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(path.clone());
+    }
+
+    /// Forgets a directory, because it has changed.
+    pub(crate) fn forget(&self, path: &EntryPath) {
+        self.known().retain(|known| !known.is_within(path));
+    }
+
+    /// The parts of a way that are not known, from the top.
+    pub(crate) fn unknown(&self, path: &EntryPath) -> Result<Vec<EntryPath>> {
+        let mut steps = Vec::new();
+        let mut at = path.clone();
+        while !self.is_known(&at) {
+            let Some((parent, _)) = at.split_last() else { break };
+            steps.push(std::mem::replace(&mut at, parent));
+        }
+        steps.reverse();
+        Ok(steps)
+    }
+
+    /// Makes sure that a path leads to a directory, and through no link.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict`; at the source that it vanished or changed.
+    pub(crate) async fn check_way(&self, path: &EntryPath) -> Result<()> {
+        let steps = self.unknown(path)?;
+        let looks: Vec<_> = steps.iter().map(|step| self.server.connection.look(&self.whole(step))).collect();
+        for (step, look) in steps.iter().zip(looks) {
+            let found = attrs(look).await.map_err(|refusal| self.error("opening the directory", refusal));
+            match found.map_err(|error| error.at(path))? {
+                Some(found) if found.kind == Kind::Directory => self.learn(step),
+                found => return Err(self.no_directory(found.as_ref()).at(path)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks once more about a directory whose way was checked, together with what is asked of it.
+    pub(crate) fn glance(&self, path: &EntryPath) -> Option<Answer> {
+        (!path.is_root()).then(|| self.server.connection.look(&self.whole(path)))
+    }
+
+    /// Whether it still is a directory.
+    ///
+    /// # Errors
+    /// As [`Site::check_way`].
+    pub(crate) async fn glanced(&self, path: &EntryPath, glance: Option<Answer>) -> Result<()> {
+        let Some(glance) = glance else { return Ok(()) };
+        let found = attrs(glance).await.map_err(|refusal| self.error("opening the directory", refusal));
+        match found {
+            Ok(Some(found)) if found.kind == Kind::Directory => Ok(()),
+            Ok(found) => {
+                self.forget(path);
+                Err(self.no_directory(found.as_ref()).at(path))
+            }
+            Err(error) => {
+                self.forget(path);
+                Err(error.at(path))
+            }
+        }
+    }
+
+    fn no_directory(&self, found: Option<&Metadata>) -> Error {
+        if self.end == End::Source {
+            return changed("opening the directory");
+        }
+        let what = found.map_or("something", |found| found.kind.words());
+        Error::new(ErrorKind::Conflict, "opening the directory", format!("{what} is on the way to it"))
+    }
+
+    /// What an entry is, without following a link. None: it is not there, or not below this root.
+    pub(crate) async fn inspect(&self, path: &EntryPath) -> Result<Option<Metadata>> {
+        let (parent, _) = path.split_last().unwrap_or_default();
+        let found = async {
+            self.check_way(&parent).await?;
+            let glance = self.glance(&parent);
+            let look = self.server.connection.look(&self.whole(path));
+            self.glanced(&parent, glance).await?;
+            match attrs(look).await {
+                Ok(Some(found)) => Ok(Some(found)),
+                Ok(None) => Err(unclear("looking at").at(path)),
+                Err(Refusal::NotFound) => Ok(None),
+                Err(refusal) => Err(refusal.error("looking at").at(path)),
+            }
+        };
+        match found.await {
+            Err(error) if is_gone(&error) => Ok(None),
+            other => other,
+        }
+    }
+
+    /// A refusal as it is meant at this end.
+    pub(crate) fn error(&self, during: &'static str, refusal: Refusal) -> Error {
+        match (self.end, refusal) {
+            (End::Source, Refusal::NotFound) => crate::local::fault::vanished(during),
+            (_, refusal) => refusal.error(during),
+        }
+    }
+
+    /// The same for something that was to be written: version 3 does not tell a full file system from any other
+    /// failure, so the server is asked how much room there is.
+    pub(crate) async fn write_error(
+        &self,
+        during: &'static str,
+        refusal: Refusal,
+        needed_bytes: u64,
+    ) -> Error {
+        if !matches!(refusal, Refusal::Other | Refusal::Denied) {
+            return refusal.error(during);
+        }
+        let room = self.server.room(&self.root, false).await;
+        let (kind, words) = match room {
+            Ok(Some(room)) if room.read_only => {
+                (ErrorKind::ReadOnly, "the file system is mounted for reading only")
+            }
+            Ok(Some(room)) if refusal == Refusal::Other && room.free_inodes == Some(0) => {
+                (ErrorKind::NoInodes, "the file system has no inode left for another file")
+            }
+            Ok(Some(room)) if refusal == Refusal::Other && room.free_bytes < needed_bytes.max(1) => {
+                (ErrorKind::NoSpace, "no space left on the server's file system")
+            }
+            _ => return refusal.error(during),
+        };
+        Error::new(kind, during, words)
+    }
+}

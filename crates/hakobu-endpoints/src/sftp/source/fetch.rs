@@ -1,0 +1,195 @@
+//! `Fetch`: small files, links and pipes of one directory, read into a pack, many at a time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hakobu_core::endpoint::{Fetched, Picks};
+use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACKED_FILE_BYTES_MAX, PackBuilder};
+use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
+use hakobu_core::{Error, ErrorKind, Result};
+
+use crate::local::fault::{changed, place};
+use crate::sftp::reading::{at_once, read_small};
+use crate::sftp::requests::attrs;
+use crate::sftp::site::Site;
+
+/// What a record takes at most besides content, with its name.
+const HEAD_BYTES_MAX: usize = 300;
+/// How often a file that changes is read at most.
+const LOOKS: u32 = 3;
+
+/// How many bytes all files of a pack together may be larger than they were listed. What is read waits in memory until
+/// all of it is there, and a server that lists its files as empty could fill that.
+struct Growth(AtomicU64);
+
+impl Growth {
+    fn take(&self, bytes: u64) -> bool {
+        let less = |left: u64| left.checked_sub(bytes);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+}
+
+/// What was read of an entry.
+enum Taken {
+    File(Vec<u8>),
+    Link(Vec<u8>),
+    Pipe,
+}
+
+/// Reads the picked entries from one on, as many as fit into a pack. What cannot be read is among the failures, the
+/// rest is packed.
+pub(super) async fn fetch(
+    site: &Site,
+    (directory, target): (&EntryPath, &EntryPath),
+    (picks, from): (&Picks, u32),
+    buffer: Vec<u8>,
+) -> Fetched {
+    let mut fetched = Fetched { until: from, ..Fetched::default() };
+    if let Err(error) = site.check_way(directory).await {
+        fetched.until = picks.entries.len() as u32;
+        fetched.failures = (from..fetched.until).map(|index| (index, error.clone())).collect();
+        return fetched;
+    }
+    let mut pack = PackBuilder::new(buffer);
+    pack.directory(target);
+    fetched.until = until(picks, from, pack.bytes());
+    let glance = site.glance(directory);
+    let growth = Growth(AtomicU64::new(PACK_BYTES_MAX as u64));
+    let entries = (from..fetched.until).map(|index| entry(site, directory, (picks, index), &growth));
+    let taken = at_once(entries).await;
+    let glanced = site.glanced(directory, glance).await;
+    for (index, taken) in (from..fetched.until).zip(taken) {
+        let taken = glanced.clone().and(taken);
+        let packed = taken.and_then(|(is, taken)| put(&mut pack, picks, index, &is, taken));
+        match packed {
+            Ok(content_bytes) => {
+                fetched.packed.push(index);
+                fetched.content_bytes += content_bytes;
+            }
+            Err(error) => {
+                let pick = picks.entries.get(index as usize).map(|pick| pick.index as usize);
+                let name =
+                    pick.filter(|pick| *pick < picks.listing.len()).map(|pick| picks.listing.name(pick));
+                fetched.failures.push((index, error.at(place(directory, name.unwrap_or_default()))));
+            }
+        }
+    }
+    let is_empty = pack.records() == 0;
+    fetched.pack = pack.finish();
+    if is_empty {
+        fetched.pack.clear();
+    }
+    fetched
+}
+
+/// How many entries fit, as they were listed. The first one does.
+fn until(picks: &Picks, from: u32, begun_bytes: usize) -> u32 {
+    let mut bytes = begun_bytes;
+    for index in from..picks.entries.len() as u32 {
+        let listed = picks.entries.get(index as usize).map(|pick| pick.index as usize);
+        let listed = listed.filter(|listed| *listed < picks.listing.len());
+        bytes += HEAD_BYTES_MAX
+            + listed.map_or(0, |listed| match picks.listing.metadata(listed).kind {
+                Kind::File => picks.listing.metadata(listed).size_bytes.min(PACKED_FILE_BYTES_MAX) as usize,
+                _ => PATH_BYTES_MAX,
+            });
+        if bytes > PACK_BYTES_MAX && index > from {
+            return index;
+        }
+    }
+    picks.entries.len() as u32
+}
+
+async fn entry(
+    site: &Site,
+    directory: &EntryPath,
+    (picks, index): (&Picks, u32),
+    growth: &Growth,
+) -> Result<(Metadata, Taken)> {
+    let pick = picks.entries.get(index as usize).map(|pick| pick.index as usize);
+    let Some(pick) = pick.filter(|pick| *pick < picks.listing.len()) else {
+        return Err(Error::new(ErrorKind::Usage, "reading", "an entry that is not in the listing"));
+    };
+    let whole = site.in_directory(directory, picks.listing.name(pick));
+    let listed = picks.listing.metadata(pick);
+    match listed.kind {
+        Kind::File => file(site, &whole, listed, growth).await,
+        Kind::Symlink => link(site, &whole, listed).await.map(|text| (*listed, Taken::Link(text))),
+        Kind::Fifo => Ok((*listed, Taken::Pipe)),
+        Kind::BlockDevice | Kind::CharDevice => {
+            let words = "an sftp server does not tell which device it is";
+            Err(Error::new(ErrorKind::Unsupported, "reading", words))
+        }
+        other => {
+            let words = format!("{} does not go into a pack", other.words());
+            Err(Error::new(ErrorKind::Usage, "reading", words))
+        }
+    }
+}
+
+/// Reads a file. If it is not what was listed, it is taken as it is now, so that a busy tree can be copied; what changes
+/// while it is read, again and again, is not.
+async fn file(site: &Site, whole: &[u8], listed: &Metadata, growth: &Growth) -> Result<(Metadata, Taken)> {
+    if listed.size_bytes > PACKED_FILE_BYTES_MAX {
+        return Err(Error::new(ErrorKind::Usage, "reading", "a file that is too large for a pack"));
+    }
+    let mut size_bytes = listed.size_bytes;
+    for _ in 0..LOOKS {
+        if let Some(small) = read_small(site, whole, size_bytes).await? {
+            return Ok((small.is, Taken::File(small.bytes)));
+        }
+        let now = attrs(site.server.connection.look(whole)).await;
+        let now = now.map_err(|refusal| site.error("looking at", refusal))?;
+        match now.filter(|now| now.kind == Kind::File && now.size_bytes <= PACKED_FILE_BYTES_MAX) {
+            Some(now) if growth.take(now.size_bytes.saturating_sub(size_bytes)) => {
+                size_bytes = now.size_bytes;
+            }
+            _ => break,
+        }
+    }
+    Err(changed("reading"))
+}
+
+async fn link(site: &Site, whole: &[u8], listed: &Metadata) -> Result<Vec<u8>> {
+    let connection = &site.server.connection;
+    let during = "reading the link";
+    let looked = connection.look(whole);
+    let text = connection.read_link(whole).await;
+    match attrs(looked).await.map_err(|refusal| site.error(during, refusal))? {
+        Some(now) if listed.same_version(&now) => {}
+        _ => return Err(changed(during)),
+    }
+    let text = text.map_err(|refusal| site.error(during, refusal))?;
+    if text.is_empty() || text.len() > PATH_BYTES_MAX || text.contains(&0) {
+        return Err(Error::new(ErrorKind::Protocol, during, "the server told a text that no link can have"));
+    }
+    Ok(text)
+}
+
+/// Puts an entry into the pack, and tells how many bytes of content that are.
+fn put(pack: &mut PackBuilder, picks: &Picks, index: u32, is: &Metadata, taken: Taken) -> Result<u64> {
+    let pick = picks.entries.get(index as usize).copied().ok_or_else(|| changed("reading"))?;
+    let name = picks.target_name.as_deref().unwrap_or_else(|| picks.listing.name(pick.index as usize));
+    let head = Head::new(name, is.attributes()).replacing(pick.replaces);
+    match taken {
+        Taken::File(bytes) => {
+            // It may have grown since it was listed, or been listed with a size that was not true.
+            if pack.bytes() + HEAD_BYTES_MAX + bytes.len() > PACK_BYTES_MAX {
+                return Err(changed("reading"));
+            }
+            pack.file(&head, bytes.len(), |space| {
+                space.copy_from_slice(&bytes);
+                Ok::<_, Error>(true)
+            })?;
+            Ok(bytes.len() as u64)
+        }
+        Taken::Link(text) => {
+            pack.symlink(&head, &text);
+            Ok(0)
+        }
+        Taken::Pipe => {
+            pack.special(&head, Kind::Fifo, 0);
+            Ok(0)
+        }
+    }
+}

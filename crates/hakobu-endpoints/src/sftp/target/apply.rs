@@ -1,0 +1,356 @@
+//! `Apply`: changes that carry no content. What has to be known is asked for all of them together, then the changes go
+//! out in their order.
+
+use futures_util::future::join_all;
+use hakobu_core::endpoint::{Change, Outcome};
+use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID};
+use hakobu_core::losses::Losses;
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::ground::{Ground, Lost, keep_device, now_s};
+use crate::sftp::connection::Answer;
+use crate::sftp::requests::{Done, Refusal, attrs, done};
+use crate::sftp::wire::Attrs;
+
+/// How many changes are under way at a time.
+const CHANGES_AT_ONCE: usize = 64;
+const SETTING: &str = "setting the attributes";
+
+impl Ground {
+    /// Makes the changes in order. Those that fail are named in the outcome by their index.
+    ///
+    /// # Errors
+    /// When what failed would fail for every further change.
+    pub(super) async fn apply(&self, changes: &[Change]) -> Result<Outcome> {
+        let (mut failures, mut losses) = (Vec::new(), Losses::default());
+        let mut index = 0;
+        for some in changes.chunks(CHANGES_AT_ONCE) {
+            for (change, made) in some.iter().zip(self.apply_some(some).await) {
+                match made {
+                    Ok(lost) => losses.merge(&lost, || change.path().as_bytes().to_vec()),
+                    Err(error) if error.is_fatal() => return Err(error.at(change.path())),
+                    Err(error) => failures.push((index, error.at(change.path()))),
+                }
+                index += 1;
+            }
+        }
+        Ok(Outcome::Stored { failures, losses: losses.finish() })
+    }
+
+    async fn apply_some(&self, changes: &[Change]) -> Vec<Result<Lost>> {
+        // The ways first, so that nothing has to be waited for between the changes themselves.
+        let ready = join_all(changes.iter().map(|change| self.prepare(change))).await;
+        let mut made = Vec::with_capacity(changes.len());
+        let (mut pending, mut removals) = (Vec::new(), Vec::new());
+        for (change, ready) in changes.iter().zip(ready) {
+            let done = match ready {
+                Ok(Ready::Settle(is, attributes)) => {
+                    // What goes changes the time of the directory that it was in.
+                    self.end_removals(changes, &mut removals, &mut made).await;
+                    let begun = self.begin_to_settle(change.path(), &is, attributes).await;
+                    pending.push((made.len(), begun));
+                    Ok(Lost::new())
+                }
+                // What is in a directory comes before it, and the server works in order.
+                Ok(Ready::Remove { directory }) => {
+                    removals.push((made.len(), directory, self.begin_to_remove(change.path(), directory)));
+                    Ok(Lost::new())
+                }
+                Ok(Ready::Link { to, replaces }) => {
+                    self.link_to(change.path(), to, replaces).await.map(|()| Lost::new())
+                }
+                Ok(Ready::Done) => Ok(Lost::new()),
+                Err(error) => Err(error),
+            };
+            made.push(done);
+        }
+        for (index, begun) in pending {
+            made[index] = match begun {
+                Ok(begun) => begun.end().await,
+                Err(error) => Err(error),
+            };
+        }
+        self.end_removals(changes, &mut removals, &mut made).await;
+        let synced = join_all(changes.iter().map(|change| self.sync_change(change))).await;
+        made.into_iter()
+            .zip(synced)
+            .map(|(made, synced)| made.and_then(|lost| synced.map(|()| lost)))
+            .collect()
+    }
+
+    /// Brings the names and attributes that a change has made to stable storage.
+    async fn sync_change(&self, change: &Change) -> Result<()> {
+        match change {
+            Change::Directory { path, .. } => self.sync_directory(path).await,
+            Change::Link { path, .. } => {
+                let (parent, _) = path.split_last().unwrap_or_default();
+                self.sync_directory(&parent).await
+            }
+            Change::MakeDirectory { .. } | Change::Attributes { .. } | Change::Remove { .. } => Ok(()),
+        }
+    }
+
+    /// Finds the way to what is to be changed.
+    async fn prepare<'a>(&self, change: &'a Change) -> Result<Ready<'a>> {
+        let path = change.path();
+        let grant = &self.shared.grant;
+        match change {
+            Change::Remove { directory, kept_names, .. } => {
+                grant.check_remove(path)?;
+                match self.may_go(path, *kept_names).await? {
+                    true => Ok(Ready::Remove { directory: *directory }),
+                    false => Ok(Ready::Done),
+                }
+            }
+            Change::Link { to, replaces, .. } => {
+                grant.check_write(path)?;
+                // A name that is written to later is written to under both names, so both have to be granted.
+                grant.check_write(to)?;
+                for path in [path, to] {
+                    if let Some((parent, _)) = path.split_last() {
+                        self.directory(&parent).await?;
+                    }
+                }
+                Ok(Ready::Link { to, replaces: *replaces })
+            }
+            Change::MakeDirectory { mode, .. } => {
+                grant.check_write(path)?;
+                self.reach(path, *mode).await.map(|()| Ready::Done)
+            }
+            Change::Directory { attributes, .. } => {
+                grant.check_write(path)?;
+                self.directory(path).await?;
+                Ok(Ready::Settle(Metadata::new(Kind::Directory), attributes))
+            }
+            Change::Attributes { attributes, .. } => {
+                grant.check_write(path)?;
+                match self.site.inspect(path).await? {
+                    Some(is) => Ok(Ready::Settle(is, attributes)),
+                    None => Err(Refusal::NotFound.error("opening")),
+                }
+            }
+        }
+    }
+
+    /// Sends what sets the attributes. What is there is known not to be a link, or is set as one.
+    async fn begin_to_settle(
+        &self,
+        path: &EntryPath,
+        is: &Metadata,
+        wanted: &Attributes,
+    ) -> Result<Settling> {
+        let grant = &self.shared.grant;
+        let may = match is.kind {
+            Kind::File | Kind::Directory | Kind::Symlink => true,
+            Kind::Fifo => grant.is_in_tree(path),
+            Kind::BlockDevice | Kind::CharDevice => grant.is_in_tree(path) && grant.may_make_devices,
+            Kind::Socket => false,
+        };
+        if !may {
+            let words = format!("{} is in its place", is.kind.words());
+            return Err(Error::new(ErrorKind::Conflict, SETTING, words));
+        }
+        let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
+        let sets_links = self.site.server.abilities.sets_links;
+        let mut lost = Lost::new();
+        if is.kind == Kind::Symlink && !sets_links {
+            return Ok(Settling { owner: None, settled: None, wanted: *wanted, lost });
+        }
+        // Without links in the way OpenSSH changes modes only through /proc, which an account in a cage does not have.
+        let set = |attrs: &Attrs| match is.kind {
+            Kind::Symlink => connection.set_here(&whole, attrs),
+            _ => connection.set_through(&whole, attrs),
+        };
+        let mut owner = Some(self.settle_owner(wanted, || connection.look(&whole), set));
+        // Set-ID bits mean no privilege on a directory.
+        let mode = match wanted.mode & SET_ID {
+            0 => wanted.mode,
+            _ if is.kind == Kind::Directory => wanted.mode,
+            _ => {
+                let owned = match owner.take() {
+                    Some(owner) => owner.keeps(wanted, &mut lost).await,
+                    None => Ok(true),
+                };
+                self.mode(wanted.mode, owned.map_err(|refusal| refusal.error(SETTING))?, &mut lost)
+            }
+        };
+        let attrs = Attrs::settled(wanted, mode & 0o7777, now_s());
+        let attrs = if is.kind == Kind::Symlink { Attrs { mode: None, ..attrs } } else { attrs };
+        Ok(Settling { owner, settled: Some(set(&attrs)), wanted: *wanted, lost })
+    }
+
+    // Removing
+
+    /// Whether something may be there to be removed; what is beyond a link is not.
+    async fn may_go(&self, path: &EntryPath, kept_names: u16) -> Result<bool> {
+        let Some((parent, _)) = path.split_last() else {
+            return Err(Error::new(ErrorKind::Refused, REMOVING, "the target itself is never removed"));
+        };
+        let way = self.site.check_way(&parent).await;
+        let way = match way {
+            Ok(()) => self.site.glanced(&parent, self.site.glance(&parent)).await,
+            Err(error) => Err(error),
+        };
+        match way {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => {
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
+        let mut kept = path.names().take(usize::from(kept_names));
+        let kept = kept.try_fold(EntryPath::root(), |path, name| path.join(name))?;
+        if kept != parent && self.system_of(&parent).await? != self.system_of(&kept).await? {
+            let words = "another file system is mounted there, which is left alone";
+            return Err(Error::new(ErrorKind::Refused, REMOVING, words));
+        }
+        Ok(true)
+    }
+
+    /// The number of a directory's file system, where the server tells it.
+    async fn system_of(&self, path: &EntryPath) -> Result<Option<u64>> {
+        match self.site.server.room(&self.site.whole(path), false).await {
+            Ok(room) => Ok(room.map(|room| room.system)),
+            Err(Refusal::Fatal(error)) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Waits for what was asked to go.
+    async fn end_removals(
+        &self,
+        changes: &[Change],
+        removals: &mut Vec<(usize, bool, Answer)>,
+        made: &mut [Result<Lost>],
+    ) {
+        for (index, directory, answer) in removals.drain(..) {
+            let removed = self.removed(changes[index].path(), directory, done(answer).await).await;
+            made[index] = removed.map(|()| Lost::new());
+        }
+    }
+
+    fn begin_to_remove(&self, path: &EntryPath, directory: bool) -> Answer {
+        let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
+        match directory {
+            false => connection.remove(&whole),
+            true => {
+                self.site.forget(path);
+                connection.remove_directory(&whole)
+            }
+        }
+    }
+
+    /// What came of it; a directory may hold drafts, which have to go first.
+    async fn removed(&self, path: &EntryPath, directory: bool, removed: Done) -> Result<()> {
+        let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
+        match removed {
+            Ok(()) => Ok(()),
+            Err(Refusal::NotFound) if !directory => Ok(()),
+            Err(Refusal::Other) if directory => self.remove_with_drafts(path, &whole).await,
+            Err(refusal) => match attrs(connection.look(&whole)).await {
+                Ok(Some(is)) if !directory && is.kind == Kind::Directory => {
+                    let words = "it has become a directory meanwhile";
+                    Err(Error::new(ErrorKind::Conflict, REMOVING, words))
+                }
+                // OpenSSH says of what is no directory that it is not there.
+                Ok(_) if refusal == Refusal::NotFound => {
+                    let words = "it is no directory any more";
+                    Err(Error::new(ErrorKind::Conflict, REMOVING, words))
+                }
+                Err(Refusal::NotFound) => Ok(()),
+                _ => Err(refusal.error(REMOVING)),
+            },
+        }
+    }
+
+    /// A directory that is not empty may hold nothing but drafts that were given up.
+    async fn remove_with_drafts(&self, path: &EntryPath, whole: &[u8]) -> Result<()> {
+        if let Some((parent, _)) = path.split_last()
+            && self.system_of(path).await? != self.system_of(&parent).await?
+        {
+            return Err(Error::new(ErrorKind::Refused, REMOVING, "a file system is mounted on it"));
+        }
+        let connection = &self.site.server.connection;
+        for draft in crate::sftp::list::drafts(&self.site, path).await? {
+            let _ = done(connection.remove(&self.site.in_directory(path, &draft))).await;
+        }
+        match done(connection.remove_directory(whole)).await {
+            Ok(()) | Err(Refusal::NotFound) => Ok(()),
+            Err(Refusal::Other) => {
+                Err(Error::new(ErrorKind::Conflict, REMOVING, "something has been put into it meanwhile"))
+            }
+            Err(refusal) => Err(refusal.error(REMOVING)),
+        }
+    }
+
+    // Hard links
+
+    /// Gives what is at `to` the name `path` as well, in the place of what has it.
+    async fn link_to(&self, path: &EntryPath, to: &EntryPath, replaces: bool) -> Result<()> {
+        let during = "making the hard link";
+        let (site, connection) = (&self.site, &self.site.server.connection);
+        if !site.server.abilities.hard_links {
+            return Err(Refusal::Unsupported.error(during));
+        }
+        let (whole, from) = (site.whole(path), site.whole(to));
+        let found = attrs(connection.look(&from)).await.map_err(|refusal| refusal.error(during))?;
+        if let Some(found) = found.filter(|_| !self.shared.grant.is_in_tree(to)) {
+            keep_device(&found)?;
+        }
+        if !replaces && done(connection.hard_link(&from, &whole)).await.is_ok() {
+            return Ok(());
+        }
+        if path.is_root() {
+            return Err(Error::new(ErrorKind::Conflict, during, "the target itself is a directory"));
+        }
+        let draft = self.begin_draft(path);
+        let placed = match done(connection.hard_link(&from, &draft)).await {
+            Ok(()) => self.put_in_place(&draft, path, replaces).await,
+            Err(refusal) => Err(refusal.error(during)),
+        };
+        // Where both names are of one inode already, renaming does nothing, and the draft stays.
+        self.discard(&draft).await;
+        placed
+    }
+}
+
+const REMOVING: &str = "removing";
+
+/// A change whose way is known.
+enum Ready<'a> {
+    /// Nothing is left to do.
+    Done,
+    Settle(Metadata, &'a Attributes),
+    Remove {
+        directory: bool,
+    },
+    Link {
+        to: &'a EntryPath,
+        replaces: bool,
+    },
+}
+
+/// Attributes on their way.
+struct Settling {
+    owner: Option<super::ground::OwnerAnswer>,
+    settled: Option<Answer>,
+    wanted: Attributes,
+    lost: Lost,
+}
+
+impl Settling {
+    async fn end(mut self) -> Result<Lost> {
+        let ended = async {
+            if let Some(owner) = self.owner {
+                owner.keeps(&self.wanted, &mut self.lost).await?;
+            }
+            match self.settled {
+                Some(settled) => done(settled).await,
+                None => Ok(()),
+            }
+        };
+        ended.await.map_err(|refusal| refusal.error(SETTING))?;
+        Ok(self.lost)
+    }
+}

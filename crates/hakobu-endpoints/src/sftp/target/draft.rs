@@ -1,0 +1,173 @@
+//! One draft: a big file being written by several lanes under a name that no listing shows.
+
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use futures_util::future::Shared as SharedFuture;
+use hakobu_core::endpoint::DraftKind;
+use hakobu_core::extent::UNKNOWN_BYTES;
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use crate::local::target::cover::Cover;
+use crate::sftp::wire::Handle;
+
+/// A file that cannot be seen under its name yet; or one that is only compared.
+pub(crate) struct Draft {
+    /// Where it will be visible.
+    pub(crate) path: EntryPath,
+    /// The whole path that it has until then, or of what is compared.
+    pub(crate) whole: Vec<u8>,
+    pub(crate) kind: DraftKind,
+    progress: Mutex<Progress>,
+}
+
+struct Progress {
+    /// `UNKNOWN_BYTES` of a stream that has not ended.
+    size_bytes: u64,
+    taken: Cover,
+    taken_bytes: u64,
+    open: bool,
+    failed: Option<Error>,
+}
+
+impl Draft {
+    pub(crate) fn new(path: EntryPath, whole: Vec<u8>, kind: DraftKind, size_bytes: u64) -> Self {
+        let progress =
+            Progress { size_bytes, taken: Cover::default(), taken_bytes: 0, open: true, failed: None };
+        Self { path, whole, kind, progress: Mutex::new(progress) }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.progress().open
+    }
+
+    /// Takes a range to write. Each byte is written once.
+    pub(crate) fn take(&self, offset: u64, length: u64) -> Result<()> {
+        let mut progress = self.progress();
+        let end = offset.checked_add(length).filter(|end| *end <= progress.size_bytes);
+        let Some(end) = end.filter(|_| self.kind != DraftKind::Compare) else {
+            return Err(Error::new(ErrorKind::Protocol, "writing", "bytes beyond the end of the draft"));
+        };
+        if length > 0 && !progress.taken.take(offset, end) {
+            return Err(Error::new(ErrorKind::Protocol, "writing", "bytes that were written before"));
+        }
+        progress.taken_bytes += length;
+        Ok(())
+    }
+
+    /// A stream that has ended has this size.
+    pub(crate) fn set_size(&self, size_bytes: u64) -> Result<()> {
+        let mut progress = self.progress();
+        if progress.size_bytes != UNKNOWN_BYTES || progress.taken.end() > size_bytes {
+            return Err(Error::new(ErrorKind::Protocol, "ending a stream", "it has another size"));
+        }
+        progress.size_bytes = size_bytes;
+        Ok(())
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.progress().size_bytes
+    }
+
+    /// Remembers that something of it could not be written.
+    pub(crate) fn fail(&self, error: Error) {
+        self.progress().failed.get_or_insert(error);
+    }
+
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.progress().failed.clone()
+    }
+
+    /// Closes a draft that is to be finished.
+    ///
+    /// # Errors
+    /// When something of it is missing, or it is closed.
+    pub(crate) fn complete(&self) -> Result<u64> {
+        let mut progress = self.progress();
+        if !progress.open {
+            return Err(Error::new(ErrorKind::NotFound, "finishing", "the draft is closed"));
+        }
+        progress.open = false;
+        if let Some(error) = &progress.failed {
+            return Err(error.clone());
+        }
+        if progress.taken_bytes != progress.size_bytes {
+            return Err(Error::new(ErrorKind::Corrupt, "finishing", "some bytes were never written"));
+        }
+        Ok(progress.size_bytes)
+    }
+
+    /// Closes it, whatever is in it.
+    pub(crate) fn close(&self) {
+        self.progress().open = false;
+    }
+}
+
+/// The opening of a file, waited for by all who write to it.
+pub(crate) type Opening = SharedFuture<Pin<Box<dyn Future<Output = Result<Handle>> + Send>>>;
+
+/// A draft as one lane has it open.
+pub(crate) struct OpenDraft {
+    pub(crate) handle: Opening,
+    under_way: Mutex<UnderWay>,
+}
+
+#[derive(Default)]
+struct UnderWay {
+    next: u64,
+    open: BTreeSet<u64>,
+    waiting: Vec<Waker>,
+}
+
+impl OpenDraft {
+    pub(crate) fn new(handle: Opening) -> Self {
+        Self { handle, under_way: Mutex::default() }
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note that a write is under way.
+    pub(crate) fn begin(&self) -> u64 {
+        let mut under_way = self.under_way();
+        under_way.next += 1;
+        let number = under_way.next;
+        under_way.open.insert(number);
+        number
+    }
+
+    /// A write has ended, one way or the other.
+    pub(crate) fn end(&self, number: u64) {
+        let mut under_way = self.under_way();
+        under_way.open.remove(&number);
+        under_way.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// Waits until all writes up to this one have ended.
+    pub(crate) async fn ended(&self, number: u64) {
+        poll_fn(|context| {
+            let mut under_way = self.under_way();
+            if under_way.open.first().is_none_or(|first| *first > number) {
+                return Poll::Ready(());
+            }
+            under_way.waiting.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits until all writes that were begun have ended.
+    pub(crate) async fn settled(&self) {
+        let last = self.under_way().next;
+        self.ended(last).await;
+    }
+}

@@ -1,0 +1,308 @@
+//! Big files: begun, written by any lane, compared, finished or given up.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use hakobu_core::digest::{Digest, piece_value};
+use hakobu_core::endpoint::{Begin, DraftId, DraftKind, Loss, Outcome, PieceBuffer};
+use hakobu_core::entry::Attributes;
+use hakobu_core::extent::{Extent, UNKNOWN_BYTES};
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+
+use super::draft::{Draft, OpenDraft};
+use super::ground::Ground;
+use super::lane::TargetWork;
+use crate::sftp::reading::read_range;
+use crate::sftp::requests::{Refusal, done};
+use crate::sftp::wire::{Handle, open};
+
+/// From this size on it is asked first whether there is room.
+const ROOM_ASKED_FROM_BYTES: u64 = 1 << 20;
+
+impl TargetWork {
+    fn opened_drafts(&self) -> MutexGuard<'_, HashMap<DraftId, Arc<OpenDraft>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A draft that some lane has begun, opened by this one.
+    fn opened(&self, id: DraftId, draft: &Draft) -> Arc<OpenDraft> {
+        let opened = || {
+            let (connection, whole) = (self.ground.site.server.connection.clone(), draft.whole.clone());
+            let how = if draft.kind == DraftKind::Compare { open::READ } else { open::WRITE };
+            let opening = async move {
+                connection.open(&whole, how, None).await.map_err(|refusal| refusal.error("opening the draft"))
+            };
+            Arc::new(OpenDraft::new(opening.boxed().shared()))
+        };
+        let mut drafts = self.opened_drafts();
+        if !drafts.contains_key(&id) {
+            self.close_ended(&mut drafts);
+        }
+        Arc::clone(drafts.entry(id).or_insert_with(opened))
+    }
+
+    /// Closes what other lanes have ended: a server gives out only so many handles.
+    fn close_ended(&self, drafts: &mut HashMap<DraftId, Arc<OpenDraft>>) {
+        let ended: Vec<_> =
+            drafts.keys().copied().filter(|id| self.ground.shared.draft(*id).is_err()).collect();
+        for opened in ended.iter().filter_map(|id| drafts.remove(id)) {
+            if let Some(Ok(handle)) = opened.handle.peek() {
+                drop(self.ground.site.server.connection.close(handle));
+            }
+        }
+    }
+
+    pub(super) async fn begin(&self, id: DraftId, begin: &Begin) -> Result<Outcome> {
+        let shared = &self.ground.shared;
+        let (path, size_bytes) = (&begin.path, begin.size_bytes);
+        let (draft, parent) = self.ground.draft_of(begin)?;
+        shared.allowance.take(&shared.grant, size_bytes)?;
+        let begun = match shared.add_draft(id, draft) {
+            Ok(draft) => {
+                let (ground, opens) = (Arc::clone(&self.ground), Arc::clone(&draft));
+                // What is written at once, without waiting for an answer, waits for this as well.
+                let opening = async move { ground.open_draft(&opens, &parent).await }.boxed().shared();
+                self.opened_drafts().insert(id, Arc::new(OpenDraft::new(opening.clone())));
+                let opened = opening.await;
+                let opened = opened.map(drop);
+                if opened.is_err() {
+                    self.ground.give_up(&draft).await;
+                    shared.forget_draft(id);
+                }
+                opened
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = begun {
+            shared.allowance.give_back(&shared.grant, size_bytes);
+            return Err(error.at(path));
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Writes a piece. What fails is remembered by the draft.
+    pub(super) async fn write(
+        &self,
+        id: DraftId,
+        offset: u64,
+        buffer: PieceBuffer,
+        waits: bool,
+    ) -> Result<Outcome> {
+        let draft = self.ground.shared.draft(id)?;
+        draft.take(offset, buffer.filled().len() as u64)?;
+        let opened = self.opened(id, &draft);
+        let number = opened.begin();
+        let written = self.write_to(&opened, offset, buffer).await;
+        opened.end(number);
+        if let Err(error) = written {
+            let error = error.at(&draft.path);
+            draft.fail(error.clone());
+            return Err(error);
+        }
+        if waits {
+            opened.ended(number).await;
+        }
+        draft.failure().filter(|_| waits).map_or(Ok(Outcome::Done), Err)
+    }
+
+    async fn write_to(&self, opened: &OpenDraft, offset: u64, buffer: PieceBuffer) -> Result<()> {
+        let handle = opened.handle.clone().await?;
+        let server = &self.ground.site.server;
+        let bytes = buffer.filled();
+        let length = even_part(bytes.len(), server.write_bytes);
+        let writes: Vec<_> = (offset..)
+            .step_by(length)
+            .zip(bytes.chunks(length))
+            .map(|(offset, part)| server.connection.write(&handle, offset, part))
+            .collect();
+        let length_bytes = bytes.len() as u64;
+        self.store.buffers().return_piece(buffer);
+        for write in writes {
+            if let Err(refusal) = done(write).await {
+                return Err(self.ground.site.write_error("writing", refusal, length_bytes).await);
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves a range as it is in a new file: zeros.
+    pub(super) async fn zero(&self, id: DraftId, extent: Extent, waits: bool) -> Result<Outcome> {
+        let draft = self.ground.shared.draft(id)?;
+        draft.take(extent.offset, extent.length)?;
+        if waits {
+            self.opened(id, &draft).settled().await;
+        }
+        draft.failure().filter(|_| waits).map_or(Ok(Outcome::Done), Err)
+    }
+
+    /// Waits for all that this lane has written.
+    pub(super) async fn completed(&self, id: DraftId) -> Result<Outcome> {
+        let draft = self.ground.shared.draft(id)?;
+        self.opened(id, &draft).settled().await;
+        draft.failure().map_or(Ok(Outcome::Done), Err)
+    }
+
+    /// Reads a range back and tells the values of its pieces.
+    pub(super) async fn sign(&self, id: DraftId, extent: Extent) -> Result<Outcome> {
+        let draft = self.ground.shared.draft(id)?;
+        let handle = self.opened(id, &draft).handle.clone().await?;
+        let size_bytes = draft.size_bytes();
+        let bytes =
+            read_range(&self.ground.site, &handle, extent).await.map_err(|error| error.at(&draft.path))?;
+        let value = |piece: Extent| -> Digest {
+            let begin = (piece.offset - extent.offset) as usize;
+            let end = (begin + piece.length as usize).min(bytes.len());
+            piece_value(size_bytes, piece.offset, bytes.get(begin..end).unwrap_or_default())
+        };
+        Ok(Outcome::Signed(extent.pieces().map(value).collect()))
+    }
+
+    pub(super) async fn finish(&self, id: DraftId, attributes: &Attributes) -> Result<Outcome> {
+        let shared = &self.ground.shared;
+        let draft = shared.draft(id)?;
+        let opened = self.opened(id, &draft);
+        opened.settled().await;
+        // From here on the handle is closed by nobody else: a server gives its number to the next file, and whoever closed
+        // it once more would close that one.
+        self.opened_drafts().remove(&id);
+        let finished = match draft.complete() {
+            Ok(size_bytes) => self.ground.finish(&draft, &opened, attributes, size_bytes).await,
+            Err(error) => {
+                if let Ok(handle) = opened.handle.clone().await {
+                    drop(self.ground.site.server.connection.close(&handle));
+                }
+                Err(error)
+            }
+        };
+        if finished.is_err() {
+            self.ground.give_up(&draft).await;
+            shared.allowance.give_back(&shared.grant, draft.size_bytes());
+        }
+        shared.forget_draft(id);
+        let lost = finished.map_err(|error| error.at(&draft.path))?;
+        if lost.is_empty() {
+            return Ok(Outcome::Done);
+        }
+        let example = draft.path.as_bytes();
+        let losses = lost.into_iter().map(|what| Loss { what, count: 1, example: example.to_vec() });
+        Ok(Outcome::Stored { failures: Vec::new(), losses: losses.collect() })
+    }
+
+    /// A draft that is not there is as good as abandoned.
+    pub(super) async fn abandon(&self, id: DraftId) {
+        let shared = &self.ground.shared;
+        let opened = self.opened_drafts().remove(&id);
+        let Ok(draft) = shared.draft(id) else { return };
+        if let Some(opened) = opened {
+            opened.settled().await;
+            if let Ok(handle) = opened.handle.clone().await {
+                let _ = done(self.ground.site.server.connection.close(&handle)).await;
+            }
+        }
+        self.ground.give_up(&draft).await;
+        shared.forget_draft(id);
+        shared.allowance.give_back(&shared.grant, draft.size_bytes());
+    }
+}
+
+impl Ground {
+    /// A draft as it is begun, and the directory that it is in.
+    fn draft_of(&self, begin: &Begin) -> Result<(Draft, EntryPath)> {
+        let (path, size_bytes) = (&begin.path, begin.size_bytes);
+        let refuse = |kind, words: &str| Err(Error::new(kind, "beginning a draft", words).at(path));
+        if begin.kind != DraftKind::Compare {
+            self.shared.may_write()?;
+        }
+        self.shared.grant.check_write(path)?;
+        let Some((parent, _)) = path.split_last() else {
+            return refuse(ErrorKind::Conflict, "the target itself is a directory");
+        };
+        if i64::try_from(size_bytes).is_err() {
+            return refuse(ErrorKind::Protocol, "an impossible size");
+        }
+        let whole = match begin.kind {
+            DraftKind::File | DraftKind::Update => self.site.in_directory(&parent, &self.shared.names.name()),
+            DraftKind::Compare => self.site.whole(path),
+            DraftKind::Sink | DraftKind::Device | DraftKind::InPlace | DraftKind::Stream => {
+                let words = "an sftp server shows no devices, and files are replaced there, not changed";
+                return refuse(ErrorKind::Unsupported, words);
+            }
+        };
+        Ok((Draft::new(path.clone(), whole, begin.kind, size_bytes), parent))
+    }
+
+    async fn open_draft(&self, draft: &Draft, parent: &EntryPath) -> Result<Handle> {
+        if draft.kind == DraftKind::Compare {
+            self.site.check_way(parent).await?;
+            let opened = self.site.server.connection.open_to_read(&draft.whole).await;
+            return opened.map_err(|refusal| refusal.error("opening"));
+        }
+        self.directory(parent).await?;
+        let size_bytes = draft.size_bytes();
+        if size_bytes >= ROOM_ASKED_FROM_BYTES && size_bytes != UNKNOWN_BYTES {
+            self.check_room(parent, size_bytes).await?;
+        }
+        self.shared.names.begin(&draft.whole);
+        match self.create(&draft.whole).await {
+            Ok(handle) => Ok(handle),
+            Err(refusal) => Err(self.site.write_error("making the file", refusal, size_bytes.min(1)).await),
+        }
+    }
+
+    async fn check_room(&self, parent: &EntryPath, size_bytes: u64) -> Result<()> {
+        let room = self.site.server.room(&self.site.whole(parent), self.shared.access.is_root).await;
+        match room {
+            Ok(Some(room)) if room.free_bytes < size_bytes => {
+                let words = format!("{size_bytes} bytes are needed, {} are free", room.free_bytes);
+                Err(Error::new(ErrorKind::NoSpace, "making the file", words))
+            }
+            Err(Refusal::Fatal(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives a draft its attributes and its name.
+    async fn finish(
+        &self,
+        draft: &Draft,
+        opened: &OpenDraft,
+        attributes: &Attributes,
+        size_bytes: u64,
+    ) -> Result<super::ground::Lost> {
+        let handle = opened.handle.clone().await?;
+        let lost = self.settle_open(&handle, attributes, Some(size_bytes), true).await?;
+        let (parent, _) = draft.path.split_last().unwrap_or((EntryPath::root(), b""));
+        self.put_in_place(&draft.whole, &draft.path, true).await?;
+        self.sync_directory(&parent).await?;
+        Ok(lost)
+    }
+
+    /// Removes what there is of a draft.
+    async fn give_up(&self, draft: &Draft) {
+        draft.close();
+        if draft.kind != DraftKind::Compare {
+            self.discard(&draft.whole).await;
+        }
+    }
+}
+
+/// The length of parts, about equal, of which none is longer than the server takes.
+fn even_part(length: usize, max: usize) -> usize {
+    let parts = length.div_ceil(max).max(1);
+    length.div_ceil(parts).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::even_part;
+
+    #[test]
+    fn parts_are_even_and_not_too_long() {
+        assert_eq!(
+            [(0, 10), (10, 10), (11, 10), (262_144, 261_120)].map(|(a, b)| even_part(a, b)),
+            [1, 10, 6, 131_072]
+        );
+    }
+}

@@ -1,0 +1,340 @@
+//! The ground that a lane writes on: directories that are made as they are needed, drafts that are created, get their
+//! attributes, and then their names.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hakobu_core::endpoint::LossKind;
+use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID};
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::Shared;
+use crate::sftp::connection::Answer;
+use crate::sftp::permits::Permits;
+use crate::sftp::requests::{Done, Refusal, attrs, done};
+use crate::sftp::site::Site;
+use crate::sftp::wire::{Attrs, Handle, open};
+
+/// The mode of a draft.
+const DRAFT_MODE: u32 = 0o600;
+/// The mode of a directory that is made on the way; its own is applied when its children are there.
+const PASSING_MODE: u32 = 0o700;
+/// How often the way to a directory is tried again when others change it.
+const TRIES: usize = 4;
+
+/// Losses of one entry.
+pub(crate) type Lost = Vec<LossKind>;
+
+/// What one lane writes on.
+pub(crate) struct Ground {
+    pub(super) shared: Arc<Shared>,
+    pub(super) site: Site,
+    /// To have small files open.
+    pub(super) permits: Permits,
+}
+
+impl Ground {
+    pub(super) fn new(shared: Arc<Shared>, site: Site) -> Self {
+        let permits = Permits::new(site.server.handles);
+        Self { shared, site, permits }
+    }
+
+    // Directories
+
+    /// Makes sure that a directory is there, and what is missing above it.
+    pub(super) async fn directory(&self, path: &EntryPath) -> Result<()> {
+        self.shared.grant.check_enter(path)?;
+        // What was seen to be a directory before is looked at again: somebody may have put a link there since.
+        if self.site.is_known(path)
+            && self.site.glanced(path, self.site.glance(path)).await.is_ok_and(|()| self.site.is_known(path))
+        {
+            return Ok(());
+        }
+        self.reach(path, PASSING_MODE).await
+    }
+
+    /// The same with the mode of the last name, where that is made.
+    pub(super) async fn reach(&self, path: &EntryPath, mode: u32) -> Result<()> {
+        for step in self.site.unknown(path)? {
+            let mode = if step == *path { mode } else { PASSING_MODE };
+            self.step(&step, mode).await?;
+        }
+        Ok(())
+    }
+
+    /// One directory, in the place of a link if there is one.
+    async fn step(&self, path: &EntryPath, mode: u32) -> Result<()> {
+        let during = "making the directory";
+        let (connection, whole) = (&self.site.server.connection, self.site.whole(path));
+        for _ in 0..TRIES {
+            match attrs(connection.look(&whole)).await {
+                Ok(Some(found)) if found.kind == Kind::Directory => {
+                    self.site.learn(path);
+                    return Ok(());
+                }
+                Ok(Some(found)) => {
+                    let gives_way =
+                        found.kind == Kind::Symlink || self.shared.grant.check_remove(path).is_ok();
+                    if !gives_way {
+                        let words = format!("{} is in its place", found.kind.words());
+                        return Err(Error::new(ErrorKind::Conflict, during, words).at(path));
+                    }
+                    self.may_make(path)?;
+                    let _ = done(connection.remove(&whole)).await;
+                }
+                Ok(None) => {
+                    let words = "something of an unknown kind is in its place";
+                    return Err(Error::new(ErrorKind::Conflict, during, words).at(path));
+                }
+                Err(Refusal::NotFound) => {}
+                Err(refusal) => return Err(refusal.error("opening the directory").at(path)),
+            }
+            self.may_make(path)?;
+            match done(connection.make_directory(&whole, mode & 0o7777)).await {
+                // It is looked at once more: another lane may have been faster, with another thing.
+                Ok(()) | Err(Refusal::Other) => {}
+                Err(refusal) => return Err(self.site.write_error(during, refusal, 1).await.at(path)),
+            }
+        }
+        Err(self.site.write_error(during, Refusal::Other, 1).await.at(path))
+    }
+
+    /// Whether a missing directory may be made. One that only leads to a granted place has to be there.
+    fn may_make(&self, path: &EntryPath) -> Result<()> {
+        let leads = || Error::new(ErrorKind::NotFound, "opening the directory", "no such directory").at(path);
+        self.shared.grant.check_write(path).map_err(|_| leads())
+    }
+
+    /// Brings a directory to stable storage, where that is wanted and the server can: OpenSSH opens one like a file.
+    /// One that may not be read, and a server that opens no directories, leave that to their system.
+    pub(super) async fn sync_directory(&self, path: &EntryPath) -> Result<()> {
+        if !self.syncs() {
+            return Ok(());
+        }
+        let connection = &self.site.server.connection;
+        let handle = match connection.open_to_read(&self.site.whole(path)).await {
+            Ok(handle) => handle,
+            Err(Refusal::Fatal(error)) => return Err(error),
+            Err(_) => return Ok(()),
+        };
+        let synced = connection.sync(&handle);
+        drop(connection.close(&handle));
+        match done(synced).await {
+            Ok(()) | Err(Refusal::Unsupported | Refusal::Invalid) => Ok(()),
+            Err(refusal) => Err(refusal.error("bringing to stable storage").at(path)),
+        }
+    }
+
+    pub(super) fn syncs(&self) -> bool {
+        self.shared.options.durable && self.site.server.abilities.syncs
+    }
+
+    // Drafts
+
+    /// The whole path of the draft of what will be at `path`, which may be there from now on.
+    pub(super) fn begin_draft(&self, path: &EntryPath) -> Vec<u8> {
+        let (parent, _) = path.split_last().unwrap_or_default();
+        let draft = self.site.in_directory(&parent, &self.shared.names.name());
+        self.shared.names.begin(&draft);
+        draft
+    }
+
+    /// Removes a draft that gets no name.
+    pub(super) async fn discard(&self, draft: &[u8]) {
+        match done(self.site.server.connection.remove(draft)).await {
+            Err(Refusal::Fatal(_)) => {}
+            _ => self.shared.names.end(draft),
+        }
+    }
+
+    /// Removes what a killed run of the same job has left in a directory. Whether it works is of no concern here.
+    pub(super) fn sweep(&self, directory: &EntryPath, drafts: &[Vec<u8>]) {
+        if self.shared.options.leaves_all || self.shared.grant.only_reads {
+            return;
+        }
+        let is_left = |name: &&Vec<u8>| self.shared.names.is_of_job(name);
+        for draft in drafts.iter().filter(is_left).map(|name| self.site.in_directory(directory, name)) {
+            if !self.shared.names.is_current(&draft) {
+                drop(self.site.server.connection.remove(&draft));
+            }
+        }
+    }
+
+    /// Creates a file that is not there.
+    pub(super) async fn create(&self, whole: &[u8]) -> Done<Handle> {
+        let connection = &self.site.server.connection;
+        connection.open(whole, open::WRITE | open::CREATE | open::EXCLUSIVE, Some(DRAFT_MODE)).await
+    }
+
+    /// Sets the attributes of a new file, brings it to stable storage and closes it. `is_whole`: its size is set as
+    /// well, since it may end with zeros that were not written.
+    pub(super) async fn settle_open(
+        &self,
+        handle: &Handle,
+        wanted: &Attributes,
+        size_bytes: Option<u64>,
+        syncs: bool,
+    ) -> Result<Lost> {
+        let connection = &self.site.server.connection;
+        let (mut lost, during) = (Lost::new(), "setting the attributes");
+        let mut owner = Some(self.settle_owner(
+            wanted,
+            || connection.look_open(handle),
+            |attrs| connection.set_open(handle, attrs),
+        ));
+        let settle = |mode| {
+            let settled = Attrs { size_bytes, ..Attrs::settled(wanted, mode, now_s()) };
+            connection.set_open(handle, &settled)
+        };
+        // A set-ID bit has to wait for the owner. All else goes out together.
+        let settled = match owner.take_if(|_| wanted.mode & SET_ID != 0) {
+            Some(owner) => {
+                let owned = owner.keeps(wanted, &mut lost).await.map_err(|refusal| refusal.error(during))?;
+                settle(self.mode(wanted.mode, owned, &mut lost))
+            }
+            None => settle(wanted.mode & 0o7777),
+        };
+        let synced = (syncs && self.syncs()).then(|| connection.sync(handle));
+        let closed = connection.close(handle);
+        if let Some(owner) = owner {
+            owner.keeps(wanted, &mut lost).await.map_err(|refusal| refusal.error(during))?;
+        }
+        let ended = async {
+            done(settled).await?;
+            if let Some(synced) = synced {
+                done(synced).await?;
+            }
+            done(closed).await
+        };
+        match ended.await {
+            Ok(()) => Ok(lost),
+            Err(refusal) => Err(self.site.write_error(during, refusal, 1).await),
+        }
+    }
+
+    /// Begins to give an entry its owner, or asks who has it where that cannot be changed.
+    pub(super) fn settle_owner(
+        &self,
+        wanted: &Attributes,
+        look: impl FnOnce() -> Answer,
+        set: impl FnOnce(&Attrs) -> Answer,
+    ) -> OwnerAnswer {
+        // The highest number means "leave it" to the system, so nobody can have it.
+        match self.shared.may_chown && wanted.uid != u32::MAX && wanted.gid != u32::MAX {
+            true => {
+                OwnerAnswer::Set(set(&Attrs { owner: Some((wanted.uid, wanted.gid)), ..Attrs::default() }))
+            }
+            false => OwnerAnswer::Is(look()),
+        }
+    }
+
+    /// The mode to set. A set-ID bit would lend the rights of the wrong user where the owner is not the wanted one.
+    pub(super) fn mode(&self, wanted: u32, owned: bool, lost: &mut Lost) -> u32 {
+        if wanted & SET_ID != 0 && !(owned && self.shared.grant.may_set_id) {
+            lost.push(LossKind::SetId);
+            return wanted & 0o7777 & !SET_ID;
+        }
+        wanted & 0o7777
+    }
+
+    // Names
+
+    /// Gives a draft its name. Only one that is complete may get here.
+    pub(super) async fn put_in_place(&self, draft: &[u8], path: &EntryPath, replaces: bool) -> Result<()> {
+        let during = "renaming into place";
+        let (site, connection) = (&self.site, &self.site.server.connection);
+        let whole = site.whole(path);
+        if !self.shared.grant.is_in_tree(path)
+            && let Ok(Some(there)) = attrs(connection.look(&whole)).await
+        {
+            keep_device(&there)?;
+        }
+        let renamed = match site.server.abilities.renames_over {
+            true => done(connection.rename_over(draft, &whole)).await,
+            false => done(connection.rename(draft, &whole)).await,
+        };
+        let refusal = match renamed {
+            Ok(()) => {
+                self.shared.names.end(draft);
+                return Ok(());
+            }
+            Err(Refusal::Fatal(error)) => return Err(error),
+            Err(refusal) => refusal,
+        };
+        match attrs(connection.look(&whole)).await {
+            Ok(Some(there)) if there.kind == Kind::Directory => {
+                Err(Error::new(ErrorKind::Conflict, during, "a directory is in the way"))
+            }
+            Ok(Some(_)) if !site.server.abilities.renames_over => self.replace_in_steps(draft, path).await,
+            _ => Err(site.write_error(during, refusal, u64::from(!replaces)).await),
+        }
+    }
+}
+
+impl Ground {
+    /// Without an extension no name can be taken over: what has it is put aside, and comes back if that was in vain.
+    async fn replace_in_steps(&self, draft: &[u8], path: &EntryPath) -> Result<()> {
+        let during = "renaming into place";
+        let (site, connection) = (&self.site, &self.site.server.connection);
+        let (parent, _) = path.split_last().unwrap_or_default();
+        let (whole, aside) = (site.whole(path), site.in_directory(&parent, &self.shared.names.aside()));
+        done(connection.rename(&whole, &aside)).await.map_err(|refusal| refusal.error(during))?;
+        match done(connection.rename(draft, &whole)).await {
+            Ok(()) => {
+                self.shared.names.end(draft);
+                let _ = done(connection.remove(&aside)).await;
+                Ok(())
+            }
+            Err(refusal) => {
+                let _ = done(connection.rename(&aside, &whole)).await;
+                Err(refusal.error(during))
+            }
+        }
+    }
+}
+
+/// What came of an owner that was to be set.
+pub(crate) enum OwnerAnswer {
+    /// It was set.
+    Set(Answer),
+    /// It was only asked.
+    Is(Answer),
+}
+
+impl OwnerAnswer {
+    /// Whether the owner is the wanted one. One that may not be set is lost.
+    pub(super) async fn keeps(self, wanted: &Attributes, lost: &mut Lost) -> Done<bool> {
+        let kept = match self {
+            OwnerAnswer::Set(answer) => match done(answer).await {
+                Ok(()) => true,
+                Err(Refusal::Denied | Refusal::Other | Refusal::Unsupported) => false,
+                Err(refusal) => return Err(refusal),
+            },
+            OwnerAnswer::Is(answer) => {
+                attrs(answer).await?.is_some_and(|is| (is.uid, is.gid) == (wanted.uid, wanted.gid))
+            }
+        };
+        if !kept {
+            lost.push(LossKind::Owner);
+        }
+        Ok(kept)
+    }
+}
+
+/// Refuses to put a file or link in the place of a device.
+pub(super) fn keep_device(there: &Metadata) -> Result<()> {
+    match there.kind {
+        Kind::CharDevice | Kind::BlockDevice => {
+            let words = format!("{} is in its place, which is not replaced", there.kind.words());
+            Err(Error::new(ErrorKind::Refused, "making the file", words))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Now, as version 3 has times.
+pub(super) fn now_s() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
+}

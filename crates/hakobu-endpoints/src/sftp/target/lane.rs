@@ -1,0 +1,107 @@
+//! One lane of a target: the course of each operation.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use hakobu_core::endpoint::{DraftId, Operation, Outcome};
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::draft::OpenDraft;
+use super::ground::Ground;
+use crate::sftp::list::list_all;
+use crate::sftp::queue::{Course, Store, Work};
+use crate::sftp::reading;
+
+/// What a lane of a target writes with.
+pub(crate) struct TargetWork {
+    pub(super) ground: Arc<Ground>,
+    pub(super) store: Store,
+    /// The drafts that this lane has open.
+    pub(super) open: Mutex<HashMap<DraftId, Arc<OpenDraft>>>,
+}
+
+impl Work for TargetWork {
+    fn course(self: Arc<Self>, operation: Operation) -> Course {
+        match operation {
+            Operation::Write { draft, offset, buffer, check: _, acknowledge } => Box::pin(async move {
+                let written = self.write(draft, offset, buffer, acknowledge).await;
+                (acknowledge || written.is_err()).then_some(written)
+            }),
+            Operation::Zero { draft, extent, acknowledge } => Box::pin(async move {
+                let zeroed = self.zero(draft, extent, acknowledge).await;
+                (acknowledge || zeroed.is_err()).then_some(zeroed)
+            }),
+            operation => Box::pin(async move { Some(self.answer(operation).await) }),
+        }
+    }
+}
+
+impl TargetWork {
+    pub(super) fn new(ground: Ground, store: Store) -> Self {
+        Self { ground: Arc::new(ground), store, open: Mutex::default() }
+    }
+
+    async fn answer(&self, operation: Operation) -> Result<Outcome> {
+        let ground = &*self.ground;
+        let (site, grant) = (&ground.site, &ground.shared.grant);
+        match operation {
+            Operation::Inspect { root, path, extended: _ } => {
+                check_root(root)?;
+                grant.check_enter(&path)?;
+                site.inspect(&path).await.map(Outcome::Inspected)
+            }
+            Operation::List { root, directories, budget, detail: _ } => {
+                check_root(root)?;
+                let enter = |path: &EntryPath| grant.check_enter(path);
+                let sweep = |path: &EntryPath, drafts: &[Vec<u8>]| ground.sweep(path, drafts);
+                Ok(list_all(site, directories, budget, enter, sweep).await)
+            }
+            Operation::Store { pack } => {
+                ground.shared.may_write()?;
+                let stored = ground.store(&pack).await;
+                self.store.buffers().return_pack(pack);
+                stored
+            }
+            Operation::Begin { draft, begin } => self.begin(draft, &begin).await,
+            Operation::Complete { draft, .. } => self.completed(draft).await,
+            Operation::Sign { draft, extent, blocks: false } => self.sign(draft, extent).await,
+            Operation::Length { draft, size_bytes } => {
+                let draft = ground.shared.draft(draft)?;
+                let set = draft.set_size(size_bytes);
+                set.inspect_err(|error| draft.fail(error.clone())).map(|()| Outcome::Done)
+            }
+            Operation::Finish { draft, attributes, extended: _, digest: _ } => {
+                self.finish(draft, &attributes).await
+            }
+            Operation::Abandon { draft, keep: _ } => {
+                self.abandon(draft).await;
+                Ok(Outcome::Done)
+            }
+            Operation::Apply { changes } => {
+                ground.shared.may_write()?;
+                ground.apply(&changes).await
+            }
+            Operation::Barrier => ground.sync_directory(&EntryPath::root()).await.map(|()| Outcome::Done),
+            Operation::Digest { directory, names } => {
+                grant.check_enter(&directory)?;
+                let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+                let may = |name: &[u8]| grant.check_write(&directory.join(name)?);
+                reading::digests(site, &directory, &names, may).await.map(Outcome::Digests)
+            }
+            // A server tells no numbers: they stay as they are.
+            Operation::Numbers { names } => Ok(Outcome::Numbers(vec![None; names.len()])),
+            _ => {
+                let words = "an sftp server cannot do that";
+                Err(Error::new(ErrorKind::Unsupported, "working on the target", words))
+            }
+        }
+    }
+}
+
+fn check_root(root: u16) -> Result<()> {
+    if root == 0 {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Protocol, "looking at the target", format!("the target has no root {root}")))
+}

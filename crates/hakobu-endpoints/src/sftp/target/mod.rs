@@ -1,0 +1,206 @@
+//! The target: one root on a server, written within a grant by any number of lanes.
+
+mod apply;
+mod draft;
+mod drafts;
+mod ground;
+mod lane;
+mod names;
+mod store;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::endpoint::{DraftId, Endpoint, Lane};
+use hakobu_core::extended::Classes;
+use hakobu_core::grant::Grant;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::queue::{Queue, Store};
+use super::requests::done;
+use super::server::Server;
+use super::site::{End, Site};
+use super::{Access, SftpLook, TIME_STEP_NS};
+use crate::allowance::Allowance;
+use draft::Draft;
+use ground::Ground;
+use lane::TargetWork;
+use names::DraftNames;
+
+/// How long clearing away may take.
+const CLEARING_LIMIT: Duration = Duration::from_secs(10);
+/// How long what was asked for before may still be on its way.
+const CLEARING_PAUSE: Duration = Duration::from_millis(300);
+/// How many drafts may be open at a time.
+const DRAFTS_MAX: usize = 4096;
+
+/// What a target is told about the run.
+#[derive(Clone, Debug)]
+pub struct SftpTargetOptions {
+    /// Stands for the job and the machine that it runs on, of which no two runs are under way. It goes into the names of
+    /// drafts, so that those which a killed run has left are known.
+    pub job: [u8; 32],
+    /// Stands for this run: no other has the same.
+    pub run: [u8; 16],
+    /// Whether nothing is changed, not even what a killed run has left.
+    pub leaves_all: bool,
+    /// Whether everything is brought to stable storage as it is written, where the server can.
+    pub durable: bool,
+}
+
+/// A directory on an SFTP server, opened to be written within a grant. Drafts that are unfinished when it is dropped
+/// are removed.
+pub struct SftpTarget {
+    shared: Arc<Shared>,
+    capabilities: Capabilities,
+    look: Server,
+    /// Set when the run has failed already.
+    ended: Arc<AtomicBool>,
+}
+
+/// What all lanes of a target share.
+pub(crate) struct Shared {
+    access: Access,
+    root: Vec<u8>,
+    grant: Grant,
+    options: SftpTargetOptions,
+    drafts: Mutex<HashMap<DraftId, Arc<Draft>>>,
+    names: DraftNames,
+    allowance: Allowance,
+    /// Owner and group can be set: the account is root's.
+    may_chown: bool,
+}
+
+impl SftpTarget {
+    /// Takes a directory, by its whole path. `look` is a connection that nobody else uses while this lives.
+    pub fn new(
+        access: Access,
+        look: &SftpLook,
+        root: &[u8],
+        grant: Grant,
+        options: SftpTargetOptions,
+    ) -> Self {
+        let look = look.server().clone();
+        let may_chown = grant.may_chown && access.is_root;
+        let mut capabilities = Capabilities::posix(may_chown);
+        capabilities.set_id = grant.may_set_id;
+        capabilities.extended = Classes::NONE;
+        capabilities.time_step_ns = TIME_STEP_NS;
+        capabilities.remote = true;
+        capabilities.hard_links = look.abilities.hard_links;
+        capabilities.sets_links = look.abilities.sets_links;
+        (capabilities.inodes, capabilities.special_files) = (false, false);
+        if let Ok(Some(room)) = look.wait(async { look.room(root, access.is_root).await }) {
+            capabilities.read_only = room.read_only;
+            capabilities.free_bytes = Some(room.free_bytes);
+            capabilities.free_inodes = room.free_inodes;
+        }
+        let names = DraftNames::new(&options.job, &options.run);
+        let shared = Shared {
+            access,
+            root: root.to_vec(),
+            grant,
+            options,
+            drafts: Mutex::default(),
+            names,
+            allowance: Allowance::default(),
+            may_chown,
+        };
+        Self { shared: Arc::new(shared), capabilities, look, ended: Arc::default() }
+    }
+}
+
+impl Endpoint for SftpTarget {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {
+        let shared = Arc::clone(&self.shared);
+        let server = shared.access.server(index, &self.look, &self.ended)?;
+        let (site, store) = (Site::new(server.clone(), End::Target, shared.root.clone()), Store::default());
+        let work = TargetWork::new(Ground::new(shared, site), store.clone());
+        Ok(Box::new(Queue::new(Arc::new(work), server, store)))
+    }
+
+    fn interrupt(&self) {
+        self.ended.store(true, Relaxed);
+    }
+}
+
+impl Drop for SftpTarget {
+    /// Removes what is unfinished. The lanes are gone by then, or will find their drafts closed.
+    fn drop(&mut self) {
+        self.shared.drafts().drain().for_each(|(_, draft)| draft.close());
+        let left = self.shared.names.take_all();
+        if left.is_empty() {
+            return;
+        }
+        let Ok(server) = self.to_clear() else { return };
+        // The server may still work off what a lane had asked for before it was cut off.
+        for pause in [Duration::ZERO, CLEARING_PAUSE] {
+            std::thread::sleep(pause);
+            let removals: Vec<_> = left.iter().map(|draft| server.connection.remove(draft)).collect();
+            server.wait_for(CLEARING_LIMIT, async {
+                for removal in removals {
+                    let _ = done(removal).await;
+                }
+            });
+        }
+    }
+}
+
+impl SftpTarget {
+    /// A connection whose waits do not end when the run is stopped. One that was in use then has been cut.
+    fn to_clear(&self) -> Result<Server> {
+        match self.look.connection.has_failed() {
+            true => Server::greet((self.shared.access.connect)()?, Arc::default(), CLEARING_LIMIT),
+            false => Ok(self.look.uncancelled()),
+        }
+    }
+}
+
+impl Shared {
+    fn drafts(&self) -> MutexGuard<'_, HashMap<DraftId, Arc<Draft>>> {
+        self.drafts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draft(&self, id: DraftId) -> Result<Arc<Draft>> {
+        let missing = || {
+            Error::new(ErrorKind::NotFound, "writing", "there is no draft of this number, or it is closed")
+        };
+        self.drafts().get(&id).filter(|draft| draft.is_open()).cloned().ok_or_else(missing)
+    }
+
+    fn add_draft(&self, id: DraftId, draft: Draft) -> Result<Arc<Draft>> {
+        let mut drafts = self.drafts();
+        let refused = if drafts.len() >= DRAFTS_MAX {
+            (ErrorKind::Protocol, "too many drafts are open")
+        } else if drafts.contains_key(&id) {
+            (ErrorKind::Protocol, "the draft's number is in use")
+        } else if drafts.values().any(|known| known.path == draft.path) {
+            // Two sources may land on one path. Both drafts would be the same file.
+            (ErrorKind::Conflict, "it is being written already")
+        } else {
+            return Ok(Arc::clone(drafts.entry(id).or_insert(Arc::new(draft))));
+        };
+        Err(Error::new(refused.0, "beginning a draft", refused.1).at(&draft.path))
+    }
+
+    fn forget_draft(&self, id: DraftId) {
+        if let Some(draft) = self.drafts().remove(&id) {
+            draft.close();
+        }
+    }
+
+    /// Refuses what writes where only reading was granted.
+    fn may_write(&self) -> Result<()> {
+        match self.grant.only_reads {
+            false => Ok(()),
+            true => Err(Error::new(ErrorKind::BeyondGrant, "writing", "the job only compares")),
+        }
+    }
+}

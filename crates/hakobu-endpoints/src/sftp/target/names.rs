@@ -1,0 +1,106 @@
+//! The names of drafts on a server. Each run has names of its own: a server that still works off what an earlier
+//! connection had asked for must not meet the drafts of a later one. So that what a killed run has left is found, the
+//! names begin with what stands for the job and the machine that it runs on, where no two runs of it are under way.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hakobu_core::path::{DRAFT_PREFIX, is_draft_name};
+
+const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+/// Characters of five bits each that stand for the job, and for the run and the draft.
+const OF_JOB: usize = 10;
+const OF_RUN: usize = 16;
+
+/// Makes the names of one run, and knows those in use.
+#[derive(Debug)]
+pub(crate) struct DraftNames {
+    /// How all names of the job begin on this machine.
+    begin: Vec<u8>,
+    run: [u8; 32],
+    next: AtomicU64,
+    /// The whole paths of drafts that are there, or may be.
+    current: Mutex<HashSet<Vec<u8>>>,
+}
+
+impl DraftNames {
+    /// `job` stands for the job and the machine, `run` for this run of it.
+    pub(crate) fn new(job: &[u8; 32], run: &[u8; 16]) -> Self {
+        let mut begin = DRAFT_PREFIX.to_vec();
+        begin.extend(characters(blake3::keyed_hash(job, b"drafts of a job").as_bytes(), OF_JOB));
+        let mut key = *job;
+        key[16..].copy_from_slice(run);
+        let run = *blake3::keyed_hash(job, &key).as_bytes();
+        Self { begin, run, next: AtomicU64::new(0), current: Mutex::default() }
+    }
+
+    /// The name of one more draft.
+    pub(crate) fn name(&self) -> Vec<u8> {
+        let mut name = self.begin.clone();
+        let number = self.next.fetch_add(1, Relaxed).to_le_bytes();
+        name.extend(characters(blake3::keyed_hash(&self.run, &number).as_bytes(), OF_RUN));
+        name
+    }
+
+    /// A name for what is put aside. It is of no job: nobody removes it but who put it there.
+    pub(crate) fn aside(&self) -> Vec<u8> {
+        let mut name = DRAFT_PREFIX.to_vec();
+        name.extend(self.name().into_iter().rev().take(OF_JOB + OF_RUN));
+        name
+    }
+
+    /// Whether a name is that of a draft of this job, of this run or an earlier one.
+    pub(crate) fn is_of_job(&self, name: &[u8]) -> bool {
+        is_draft_name(name) && name.starts_with(&self.begin)
+    }
+
+    fn current(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a draft that is about to be made.
+    pub(crate) fn begin(&self, draft: &[u8]) {
+        self.current().insert(draft.to_vec());
+    }
+
+    /// A draft has got its name, or was removed.
+    pub(crate) fn end(&self, draft: &[u8]) {
+        self.current().remove(draft);
+    }
+
+    pub(crate) fn is_current(&self, draft: &[u8]) -> bool {
+        self.current().contains(draft)
+    }
+
+    /// All that is left.
+    pub(crate) fn take_all(&self) -> Vec<Vec<u8>> {
+        self.current().drain().collect()
+    }
+}
+
+/// The first characters that stand for a value.
+fn characters(value: &[u8; 32], count: usize) -> impl Iterator<Item = u8> {
+    (0..count).map(|index| {
+        let bit = index * 5;
+        let pair = u16::from_be_bytes([value[bit / 8], value[bit / 8 + 1]]);
+        ALPHABET[usize::from(pair >> (11 - bit % 8)) & 31]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_by_run_and_tell_their_job() {
+        let (one, other) = (DraftNames::new(&[1; 32], &[1; 16]), DraftNames::new(&[1; 32], &[2; 16]));
+        let name = one.name();
+        assert!(is_draft_name(&name));
+        assert!(name != other.name() && name != one.name());
+        assert!(one.is_of_job(&other.name()));
+        assert!(!one.is_of_job(&DraftNames::new(&[2; 32], &[1; 16]).name()));
+        assert!(!one.is_of_job(&name[..20]));
+        assert!(is_draft_name(&one.aside()) && !one.is_of_job(&one.aside()));
+    }
+}

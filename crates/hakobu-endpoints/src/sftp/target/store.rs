@@ -1,0 +1,203 @@
+//! `Store`: the entries of a pack, many of them under way at a time.
+
+use futures_util::stream::{self, StreamExt};
+use hakobu_core::endpoint::Outcome;
+use hakobu_core::losses::Losses;
+use hakobu_core::pack::{Content, Head, PACK_BYTES_MAX, PackReader, Record};
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::ground::{Ground, Lost, OwnerAnswer, now_s};
+use crate::local::fault::place;
+use crate::sftp::requests::{attrs, done};
+use crate::sftp::wire::Attrs;
+
+/// How many entries of a pack are under way at a time.
+const ENTRIES_AT_ONCE: usize = 256;
+/// Files with holes are written in blocks of this size, where there is something in them.
+const BLOCK_BYTES: usize = 4096;
+
+/// An entry with the directory it belongs to.
+struct Item<'a> {
+    index: u32,
+    directory: usize,
+    head: Head<'a>,
+    content: Content<'a>,
+}
+
+impl Ground {
+    /// Writes all records of a pack. Entries that fail are named in the outcome by their index.
+    ///
+    /// # Errors
+    /// When the bytes are no pack, or what failed would fail for every further entry.
+    pub(super) async fn store(&self, pack: &[u8]) -> Result<Outcome> {
+        let (directories, items) = read(pack)?;
+        let content = |item: &Item<'_>| match item.content {
+            Content::File(bytes) => bytes.len() as u64,
+            _ => 0,
+        };
+        let content_bytes = items.iter().map(content).sum();
+        self.shared.allowance.take(&self.shared.grant, content_bytes)?;
+        let mut blocked = Vec::with_capacity(directories.len());
+        for directory in &directories {
+            blocked.push(match self.directory(directory).await {
+                Ok(()) => None,
+                Err(error) if error.is_fatal() => return Err(error.at(directory)),
+                Err(error) => Some(error.at(directory)),
+            });
+        }
+        let (mut failures, mut losses, mut stored_bytes, mut fatal) =
+            (Vec::new(), Losses::default(), 0, None);
+        let mut put = Vec::with_capacity(items.len());
+        for item in items {
+            put.push(self.item(&directories, &blocked, item));
+        }
+        let mut all = stream::iter(put).buffered(ENTRIES_AT_ONCE);
+        while let Some((item, done)) = all.next().await {
+            let name = place(&directories[item.directory], item.head.name);
+            match done {
+                Ok(lost) => {
+                    losses.merge(&lost, || name.clone());
+                    stored_bytes += content(&item);
+                }
+                Err(error) if error.is_fatal() => drop(fatal.get_or_insert(error.at(&name))),
+                Err(error) => failures.push((item.index, error.at(&name))),
+            }
+        }
+        drop(all);
+        self.shared.allowance.give_back(&self.shared.grant, content_bytes - stored_bytes);
+        if let Some(error) = fatal {
+            return Err(error);
+        }
+        for directory in &directories {
+            self.sync_directory(directory).await?;
+        }
+        Ok(Outcome::Stored { failures, losses: losses.finish() })
+    }
+
+    async fn item<'a>(
+        &self,
+        directories: &[EntryPath],
+        blocked: &[Option<Error>],
+        item: Item<'a>,
+    ) -> (Item<'a>, Result<Lost>) {
+        let done = match &blocked[item.directory] {
+            Some(error) => Err(error.clone()),
+            None => self.entry(&directories[item.directory], &item.head, item.content).await,
+        };
+        (item, done)
+    }
+
+    async fn entry(&self, directory: &EntryPath, head: &Head<'_>, content: Content<'_>) -> Result<Lost> {
+        let path = directory.join(head.name)?;
+        self.shared.grant.check_write(&path)?;
+        let stored = self.put(&path, head, content).await;
+        match stored {
+            // The directory was removed, or replaced, behind our back.
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                self.site.forget(directory);
+                self.directory(directory).await?;
+                self.put(&path, head, content).await
+            }
+            other => other,
+        }
+    }
+
+    async fn put(&self, path: &EntryPath, head: &Head<'_>, content: Content<'_>) -> Result<Lost> {
+        let draft = self.begin_draft(path);
+        let made = match content {
+            Content::File(bytes) => self.file(&draft, head, bytes).await,
+            Content::Symlink(text) => self.link(&draft, head, text).await,
+            Content::Special(kind, _) => {
+                let words = format!("an sftp server makes no such thing as {}", kind.words());
+                return Err(Error::new(ErrorKind::Unsupported, "making the entry", words));
+            }
+        };
+        let placed = match made {
+            Ok(lost) => self.put_in_place(&draft, path, head.replaces).await.map(|()| lost),
+            Err(error) => Err(error),
+        };
+        if placed.is_err() {
+            self.discard(&draft).await;
+        }
+        placed
+    }
+
+    /// Writes a draft. Everything that follows from its handle goes out at once; it gets its name when all of that has
+    /// worked, since a full disk would else leave a torn file in the place of a sound one.
+    async fn file(&self, draft: &[u8], head: &Head<'_>, bytes: &[u8]) -> Result<Lost> {
+        let (site, connection) = (&self.site, &self.site.server.connection);
+        let _permit = self.permits.take().await;
+        let handle = match self.create(draft).await {
+            Ok(handle) => handle,
+            Err(refusal) => return Err(site.write_error("making the file", refusal, 0).await),
+        };
+        let writes: Vec<_> = parts(bytes, head.sparse, site.server.write_bytes)
+            .map(|(offset, part)| connection.write(&handle, offset as u64, part))
+            .collect();
+        let size_bytes = head.sparse.then_some(bytes.len() as u64);
+        let lost = self.settle_open(&handle, &head.attributes, size_bytes, true).await;
+        for write in writes {
+            if let Err(refusal) = done(write).await {
+                return Err(site.write_error("writing", refusal, bytes.len() as u64).await);
+            }
+        }
+        lost
+    }
+
+    async fn link(&self, draft: &[u8], head: &Head<'_>, text: &[u8]) -> Result<Lost> {
+        let (site, connection) = (&self.site, &self.site.server.connection);
+        let during = "making the link";
+        if let Err(refusal) = done(connection.make_link(text, draft)).await {
+            return Err(site.write_error(during, refusal, 1).await);
+        }
+        let mut lost = Lost::new();
+        if !site.server.abilities.sets_links {
+            let is = attrs(connection.look(draft)).await.map_err(|refusal| refusal.error(during))?;
+            let owner = (head.attributes.uid, head.attributes.gid);
+            if is.is_none_or(|is| (is.uid, is.gid) != owner) {
+                lost.push(hakobu_core::endpoint::LossKind::Owner);
+            }
+            return Ok(lost);
+        }
+        let owner: OwnerAnswer = self.settle_owner(
+            &head.attributes,
+            || connection.look(draft),
+            |attrs| connection.set_here(draft, attrs),
+        );
+        let times = Attrs { mode: None, ..Attrs::settled(&head.attributes, 0, now_s()) };
+        let settled = connection.set_here(draft, &times);
+        owner.keeps(&head.attributes, &mut lost).await.map_err(|refusal| refusal.error(during))?;
+        done(settled).await.map_err(|refusal| refusal.error("setting the attributes"))?;
+        Ok(lost)
+    }
+}
+
+/// The directories and entries of a pack, all of which is looked at before anything is written.
+fn read(pack: &[u8]) -> Result<(Vec<EntryPath>, Vec<Item<'_>>)> {
+    let malformed = |words| Error::new(ErrorKind::Protocol, "reading a pack", words);
+    if pack.len() > PACK_BYTES_MAX {
+        return Err(malformed("it is too large"));
+    }
+    let (mut directories, mut items, mut index) = (Vec::new(), Vec::new(), 0);
+    let mut reader = PackReader::new(pack);
+    while let Some(record) = reader.read()? {
+        match record {
+            Record::Directory { path } => directories.push(path),
+            Record::Entry(head, content) => {
+                let here = directories.len().checked_sub(1);
+                let directory = here.ok_or_else(|| malformed("a record before its directory"))?;
+                items.push(Item { index, directory, head, content });
+                index += 1;
+            }
+        }
+    }
+    Ok((directories, items))
+}
+
+/// What of a file is written, in parts that the server takes: of one with holes only blocks with something in them.
+fn parts(bytes: &[u8], sparse: bool, max: usize) -> impl Iterator<Item = (usize, &[u8])> {
+    let length = if sparse { BLOCK_BYTES } else { max };
+    let parts = bytes.chunks(length).enumerate().map(move |(index, part)| (index * length, part));
+    parts.filter(move |(_, part)| !sparse || !hakobu_core::zeros::is_zero(part))
+}

@@ -1,0 +1,255 @@
+//! What each TCP connection is held to, whatever the others do: packets wait here for their connection's turn, and go
+//! on from there to the transmitter that all share. Knows no clock: the time is handed in, in nanoseconds.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use super::LinkSettings;
+
+/// A table of so many connections is looked through for those that are quiet.
+const TIDY_AT_LEAST: usize = 256;
+/// Memory for the packets of all connections that wait.
+const WAITING_MOST_BYTES: usize = 256 << 20;
+
+/// One direction of one connection, as its packets tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Connection {
+    addresses: [u8; 8],
+    ports: [u8; 4],
+}
+
+impl Connection {
+    /// That of an IPv4 packet; `None` where it is not of TCP, or not the first part of one.
+    pub(super) fn of(packet: &[u8]) -> Option<Self> {
+        let header = packet.get(..20)?;
+        let is_tcp = header[0] >> 4 == 4 && header[9] == 6;
+        let is_later_part = header[6] & 0x1f != 0 || header[7] != 0;
+        if !is_tcp || is_later_part {
+            return None;
+        }
+        let header_bytes = usize::from(header[0] & 0x0f) * 4;
+        Some(Self {
+            addresses: header[12..20].try_into().ok()?,
+            ports: packet.get(header_bytes..header_bytes + 4)?.try_into().ok()?,
+        })
+    }
+}
+
+/// A packet that waits. They are ordered by when they go on, then by when they came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Waiting {
+    goes_at_ns: u64,
+    number: u64,
+    slot: usize,
+    length: usize,
+}
+
+/// The connections of one direction of a link.
+#[derive(Debug)]
+pub(super) struct Connections {
+    rate_bits_per_second: Option<u64>,
+    queue_limit_bytes: u64,
+    packet_most_bytes: usize,
+    /// When the transmitter of each has sent all it was given.
+    free_at_ns: HashMap<Connection, u64>,
+    tidy_at: usize,
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    count: u64,
+    /// Places of the longest packet each, and those of them that are free.
+    bytes: Vec<u8>,
+    free: Vec<usize>,
+}
+
+impl Connections {
+    pub(super) fn new(settings: &LinkSettings) -> Self {
+        Self {
+            rate_bits_per_second: settings.connection_rate_bits_per_second,
+            queue_limit_bytes: settings.connection_queue_limit_bytes(),
+            packet_most_bytes: settings.mtu as usize,
+            free_at_ns: HashMap::new(),
+            tidy_at: TIDY_AT_LEAST,
+            waiting: BinaryHeap::new(),
+            count: 0,
+            bytes: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Takes over rate and queue, for the packets to come.
+    pub(super) fn change(&mut self, settings: &LinkSettings) {
+        self.rate_bits_per_second = settings.connection_rate_bits_per_second;
+        self.queue_limit_bytes = settings.connection_queue_limit_bytes();
+    }
+
+    /// Whether connections are held to anything.
+    pub(super) fn are_limited(&self) -> bool {
+        self.rate_bits_per_second.is_some()
+    }
+
+    /// Takes a packet that came at `now_ns`. False where its connection's queue has no room for it; that takes none of
+    /// its time.
+    pub(super) fn take(&mut self, now_ns: u64, connection: Connection, packet: &[u8]) -> bool {
+        let Some(rate) = self.rate_bits_per_second else { return false };
+        let start_ns = self.free_at_ns.get(&connection).map_or(now_ns, |free| now_ns.max(*free));
+        let waiting_ns = start_ns - now_ns;
+        let waiting_bytes = u128::from(waiting_ns) * u128::from(rate) / 8_000_000_000;
+        // An idle transmitter takes any packet, however small the queue.
+        if waiting_ns > 0 && waiting_bytes + packet.len() as u128 > u128::from(self.queue_limit_bytes) {
+            return false;
+        }
+        let Some(slot) = self.place(packet) else { return false };
+        let duration_ns = (packet.len() as u128 * 8_000_000_000).div_ceil(u128::from(rate));
+        let goes_at_ns = start_ns.saturating_add(duration_ns as u64);
+        self.free_at_ns.insert(connection, goes_at_ns);
+        self.waiting.push(Reverse(Waiting { goes_at_ns, number: self.count, slot, length: packet.len() }));
+        self.count += 1;
+        self.tidy(now_ns);
+        true
+    }
+
+    /// When the next packet goes on.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.waiting.peek().map(|Reverse(next)| next.goes_at_ns)
+    }
+
+    /// The packet that goes on by `now_ns`, with its time.
+    pub(super) fn front(&self, now_ns: u64) -> Option<(u64, &[u8])> {
+        let Reverse(next) = self.waiting.peek()?;
+        let packet = self.bytes.get(next.slot..next.slot + next.length)?;
+        (next.goes_at_ns <= now_ns).then_some((next.goes_at_ns, packet))
+    }
+
+    /// Gives up the packet that is the next to go on.
+    pub(super) fn pop(&mut self) {
+        if let Some(Reverse(gone)) = self.waiting.pop() {
+            self.free.push(gone.slot);
+        }
+    }
+
+    fn place(&mut self, packet: &[u8]) -> Option<usize> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None if self.bytes.len() + self.packet_most_bytes > WAITING_MOST_BYTES => return None,
+            None => {
+                let slot = self.bytes.len();
+                self.bytes.resize(slot + self.packet_most_bytes, 0);
+                slot
+            }
+        };
+        self.bytes.get_mut(slot..slot + packet.len())?.copy_from_slice(packet);
+        Some(slot)
+    }
+
+    /// Forgets the connections that are quiet: nothing is saved up, so they are as good as new.
+    fn tidy(&mut self, now_ns: u64) {
+        if self.free_at_ns.len() >= self.tidy_at {
+            self.free_at_ns.retain(|_, free| *free > now_ns);
+            self.tidy_at = (self.free_at_ns.len() * 2).max(TIDY_AT_LEAST);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const MS: u64 = 1_000_000;
+
+    /// 1000 bytes a millisecond for each connection, of which 4000 may wait.
+    fn connections() -> Connections {
+        Connections::new(&LinkSettings {
+            connection_rate_bits_per_second: Some(8_000_000),
+            queue_bytes: Some(4000),
+            ..LinkSettings::with_rtt(Duration::from_millis(20))
+        })
+    }
+
+    /// A packet of TCP from this port.
+    fn packet(port: u16, length: usize) -> Vec<u8> {
+        let mut packet = vec![0; length];
+        (packet[0], packet[9]) = (0x45, 6);
+        packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        packet[20..22].copy_from_slice(&port.to_be_bytes());
+        packet
+    }
+
+    fn port_of(packet: &[u8]) -> u16 {
+        u16::from_be_bytes([packet[20], packet[21]])
+    }
+
+    #[test]
+    fn each_connection_gets_its_rate_and_no_more() {
+        let mut connections = connections();
+        let mut passed = HashMap::<u16, u64>::new();
+        // Three want twice as much as they may have, for a second; a fourth wants half.
+        for tick in 0..1000 {
+            for (port, every) in [(1, 1), (2, 1), (3, 1), (4, 4)] {
+                for _ in 0..if tick % every == 0 { 2 } else { 0 } {
+                    let packet = packet(port, 1000);
+                    let connection = Connection::of(&packet).unwrap();
+                    connections.take(tick * MS, connection, &packet);
+                }
+            }
+            while let Some((at_ns, packet)) = connections.front(tick * MS) {
+                assert!(at_ns <= tick * MS);
+                *passed.entry(port_of(packet)).or_default() += packet.len() as u64;
+                connections.pop();
+            }
+        }
+        for port in 1..=3 {
+            assert_eq!(passed[&port], 999_000, "port {port}");
+        }
+        assert_eq!(passed[&4], 500_000);
+    }
+
+    #[test]
+    fn a_connection_keeps_its_order_and_a_full_queue_drops() {
+        let mut connections = connections();
+        let one = Connection::of(&packet(1, 100)).unwrap();
+        let lengths = [1000, 200, 1500, 40, 1200];
+        let taken = lengths.map(|length| connections.take(0, one, &packet(1, length)));
+        assert_eq!(taken, [true; 5]);
+        assert!(!connections.take(0, one, &packet(1, 1000)), "3940 bytes wait already");
+        let two = Connection::of(&packet(2, 100)).unwrap();
+        assert!(connections.take(0, two, &packet(2, 1000)), "another has a queue of its own");
+        let mut left = Vec::new();
+        while let Some((_, packet)) = connections.front(u64::MAX) {
+            left.extend((port_of(packet) == 1).then_some(packet.len()));
+            connections.pop();
+        }
+        assert_eq!(left, lengths);
+        assert_eq!(connections.next_ns(), None);
+    }
+
+    #[test]
+    fn quiet_connections_are_forgotten_and_places_used_again() {
+        let mut connections = connections();
+        for port in 0..10_000_u16 {
+            let packet = packet(port, 1000);
+            let now_ns = u64::from(port) * 10 * MS;
+            assert!(connections.take(now_ns, Connection::of(&packet).unwrap(), &packet));
+            assert_eq!(connections.next_ns(), Some(now_ns + MS));
+            connections.pop();
+        }
+        assert!(connections.free_at_ns.len() <= TIDY_AT_LEAST, "{}", connections.free_at_ns.len());
+        assert_eq!(connections.bytes.len(), 1500);
+    }
+
+    #[test]
+    fn only_tcp_has_connections() {
+        let tcp = packet(7, 60);
+        assert!(Connection::of(&tcp).is_some());
+        assert_ne!(Connection::of(&tcp), Connection::of(&packet(8, 60)));
+        let with = |at: usize, byte: u8| {
+            let mut other = tcp.clone();
+            other[at] = byte;
+            Connection::of(&other)
+        };
+        assert_eq!(with(9, 17), None, "UDP");
+        assert_eq!(with(0, 0x60), None, "IPv6");
+        assert_eq!(with(7, 1), None, "a later part");
+        assert_eq!(Connection::of(&tcp[..21]), None);
+        assert_eq!(Connection::of(&[]), None);
+    }
+}

@@ -1,0 +1,9 @@
+//! What an SFTP server answers: greetings and replies.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|packet: &[u8]| {
+    hakobu_endpoints::sftp::fuzz_reply(packet);
+});
