@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
-use hakobu_proto::control::{AgentHello, Answer, Listening, Request, negotiate};
+use hakobu_proto::control::{AgentHello, Answer, Listening, Request, SourceAsk, SourceLook, negotiate};
 
 use crate::machine;
+use crate::restrict::Restriction;
 use crate::side::{Side, Stop};
 use crate::ssh::PREAMBLE;
 use crate::{channel as wire, look};
@@ -22,16 +23,41 @@ const REQUESTS_MAX: usize = 16;
 ///
 /// # Errors
 /// What made the conversation impossible. That the controller is gone is no error.
-pub fn agent(input: impl Read + Send + 'static, mut output: impl Write + Send) -> Result<()> {
+pub fn agent(input: impl Read + Send + 'static, output: impl Write + Send) -> Result<()> {
+    serve(input, output, None)
+}
+
+/// The same for a login that is held to one directory. This process has to be locked in already, as
+/// [`Restriction::enter`] does it: from here on the peer is listened to.
+///
+/// # Errors
+/// As [`agent`].
+pub fn restricted_agent(
+    restriction: Restriction,
+    input: impl Read + Send + 'static,
+    output: impl Write + Send,
+) -> Result<()> {
+    serve(input, output, Some(restriction))
+}
+
+fn serve(
+    input: impl Read + Send + 'static,
+    mut output: impl Write + Send,
+    restriction: Option<Restriction>,
+) -> Result<()> {
     let stop = Stop::default();
     // Made before the greeting: the controller takes the time of its first answer for the way.
-    let side = Side::with_identity(stop.clone())?;
+    let mut side = Side::with_identity(stop.clone())?;
+    if restriction.is_some() {
+        side = side.restricted();
+    }
     let requests = read_requests(input, stop);
     output
         .write_all(PREAMBLE)
         .and_then(|()| output.flush())
         .map_err(|error| Error::io("greeting the controller", &error))?;
-    let mut agent = Agent { side, greeted: false, output: Answers(Mutex::new(output)) };
+    let output = Answers(Mutex::new(output));
+    let mut agent = Agent { side, restriction, greeted: false, output };
     while let Ok(request) = requests.recv() {
         match request {
             Ok(request) => agent.handle(request)?,
@@ -79,6 +105,8 @@ fn read_requests(mut input: impl Read + Send + 'static, stop: Stop) -> Receiver<
 
 struct Agent<W> {
     side: Side,
+    /// What the login is held to, if it is.
+    restriction: Option<Restriction>,
     /// Whether both have agreed on a version.
     greeted: bool,
     output: Answers<W>,
@@ -92,6 +120,13 @@ impl<W: Write + Send> Agent<W> {
             self.output.send(&Answer::Refused(error.clone()))?;
             return Err(error);
         }
+        let request = match &self.restriction {
+            None => request,
+            Some(restriction) => match restriction.check(request) {
+                Ok(request) => request,
+                Err(answer) => return self.output.send(&answer),
+            },
+        };
         let answer = match request {
             Request::Hello { oldest, newest, digest } => match self.hello(oldest, newest, digest) {
                 Ok(hello) => {
@@ -100,8 +135,13 @@ impl<W: Write + Send> Agent<W> {
                 }
                 Err(error) => Answer::Refused(error),
             },
-            Request::LookAtSources { sources } => Answer::Sources(sources.iter().map(look::source).collect()),
-            Request::LookAtTarget { path } => Answer::Target(look::target(&path)),
+            Request::LookAtSources { sources } => {
+                Answer::Sources(sources.iter().map(|ask| self.look_at_source(ask)).collect())
+            }
+            Request::LookAtTarget { path } => Answer::Target(match &self.restriction {
+                Some(restriction) => restriction.target(&path, look::target),
+                None => look::target(&path),
+            }),
             Request::LookAtPlaces { root, places } => {
                 Answer::Places(places.iter().map(|place| look::place(&root, place)).collect())
             }
@@ -132,10 +172,17 @@ impl<W: Write + Send> Agent<W> {
         Ok(hello)
     }
 
+    fn look_at_source(&self, ask: &SourceAsk) -> Result<SourceLook> {
+        match &self.restriction {
+            Some(restriction) => restriction.source(ask, look::source),
+            None => look::source(ask),
+        }
+    }
+
     fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<Listening> {
         let port = self.side.listen(address, port)?;
         let addresses = address.map(str::to_owned).or_else(|| machine::facts().reached_at);
-        Ok(Listening { port, addresses: addresses.into_iter().collect() })
+        Ok(Listening { port, addresses: addresses.into_iter().collect(), process: std::process::id() })
     }
 }
 

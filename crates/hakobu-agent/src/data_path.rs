@@ -1,7 +1,8 @@
 //! How data connections come about: one side opens a port, the other dials it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -9,10 +10,64 @@ use hakobu_proto::control::ATTEMPT_LIMIT;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::join;
+
+/// What was done when a connection could not be taken.
+pub(crate) const ACCEPTING: &str = "accepting a data connection";
 /// The most addresses that are tried.
 const ADDRESSES_MAX: usize = 8;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
+
+/// Where data connections come in.
+#[derive(Debug)]
+pub struct Listener {
+    port: TcpListener,
+    /// For those whose connections are brought by processes of this account, which cannot come by the port.
+    joined: Option<UnixListener>,
+}
+
+impl From<TcpListener> for Listener {
+    fn from(port: TcpListener) -> Self {
+        Self { port, joined: None }
+    }
+}
+
+impl Listener {
+    /// The port's number.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn port(&self) -> Result<u16> {
+        let address = self.port.local_addr().map_err(|error| Error::io("opening a port for data", &error))?;
+        Ok(address.port())
+    }
+
+    /// Takes connections from [`join::join_agent`](crate::join::join_agent) as well.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn open_to_joins(&mut self) -> Result<()> {
+        self.joined = Some(join::listen(self.port()?)?);
+        Ok(())
+    }
+
+    /// Waits for a connection, at most `limit`.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn accept(&self, limit: Duration) -> Result<Option<Socket>> {
+        let Some(joined) = &self.joined else { return accept(&self.port, limit) };
+        let mut both = [joined.as_fd(), self.port.as_fd()].map(coming);
+        if !waits(&mut both, limit)? {
+            return Ok(None);
+        }
+        match both[0].revents().is_empty() {
+            true => accept(&self.port, Duration::ZERO),
+            false => Ok(join::accept(joined)?.map(Socket::from)),
+        }
+    }
+}
 
 /// Opens a port on `address`, or on all addresses.
 ///
@@ -23,6 +78,11 @@ pub fn listen(address: Option<&str>, port: Option<u16>) -> Result<TcpListener> {
     let wanted: Vec<IpAddr> = match address {
         // An address that only others see this machine by (NAT) cannot be bound: then all are.
         Some(address) => {
+            if let Some(ip) = address.parse::<IpAddr>().ok().filter(IpAddr::is_loopback) {
+                // What is not for the network is never opened to it.
+                let bound = bind(SocketAddr::new(ip, port));
+                return bound.map_err(|error| Error::io("opening a port for data", &error).at(address));
+            }
             let named = (address, 0).to_socket_addrs().map(|found| found.map(|it| it.ip()).collect());
             let named: Vec<_> = named.unwrap_or_default();
             named.into_iter().chain(every_address()).collect()
@@ -100,22 +160,28 @@ pub fn dial_again(address: SocketAddr) -> Result<TcpStream> {
         .map_err(|error| Error::io("dialling", &error).at(address.to_string()))
 }
 
-/// Waits for a connection, at most `limit`.
-///
-/// # Errors
-/// An error of the system.
-pub fn accept(listener: &TcpListener, limit: Duration) -> Result<Option<TcpStream>> {
-    let fail = |error: std::io::Error| Error::io("accepting a data connection", &error);
+fn accept(listener: &TcpListener, limit: Duration) -> Result<Option<Socket>> {
+    if !waits(&mut [coming(listener.as_fd())], limit)? {
+        return Ok(None);
+    }
+    match listener.accept() {
+        Ok((stream, _)) => Ok(Some(stream.into())),
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => Ok(None),
+        Err(error) => Err(Error::io(ACCEPTING, &error)),
+    }
+}
+
+fn coming(listener: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::from_borrowed_fd(listener, PollFlags::IN)
+}
+
+/// Whether a connection waits at one of these within `limit`.
+fn waits(listeners: &mut [PollFd<'_>], limit: Duration) -> Result<bool> {
     let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
-    let mut descriptors = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
-    match poll(&mut descriptors, Some(&timeout)) {
-        Ok(0) | Err(rustix::io::Errno::INTR) => Ok(None),
-        Ok(_) => match listener.accept() {
-            Ok((stream, _)) => Ok(Some(stream)),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => Ok(None),
-            Err(error) => Err(fail(error)),
-        },
-        Err(error) => Err(fail(error.into())),
+    match poll(listeners, Some(&timeout)) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => Ok(false),
+        Ok(_) => Ok(true),
+        Err(error) => Err(Error::io(ACCEPTING, &error.into())),
     }
 }
 

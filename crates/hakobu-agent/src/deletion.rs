@@ -133,7 +133,7 @@ fn is_wanted(done: &Transfer, surroundings: &Surroundings<'_>) -> bool {
 }
 
 /// Whether so much may go, by the limits and by the user.
-fn agree(
+pub(crate) fn agree(
     done: &Transfer,
     deletion: &Deletion,
     only_planned: bool,

@@ -14,7 +14,8 @@ use hakobu_proto::control::{AgentHello, Answer, Ran, Request, VERSION_NEWEST, VE
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::channel as wire;
-use crate::ssh::{self, Prompts, SshChild, SshError, SshSettings, Way};
+use crate::ssh::sessions::Sessions;
+use crate::ssh::{Prompts, SshChild, SshError, SshSettings, Way};
 
 /// What was done when no agent could be started.
 pub(crate) const STARTING: &str = "starting the agent on";
@@ -40,6 +41,7 @@ pub struct FarSide {
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     stdout: ChildStdout,
     _ssh: SshChild,
+    sessions: Sessions,
 }
 
 impl FarSide {
@@ -49,7 +51,8 @@ impl FarSide {
     /// Everything that can go wrong with ssh, the upload and the agent's version, in words that
     /// say what to do.
     pub fn start(settings: &SshSettings, host: &str, prompts: &mut dyn Prompts) -> Result<Self> {
-        let started = ssh::start(settings, prompts).map_err(|error| of_ssh(&error, host))?;
+        let sessions = Sessions::new(settings.clone()).map_err(|error| of_ssh(&error, host))?;
+        let started = sessions.start(prompts).map_err(|error| of_ssh(&error, host))?;
         let (way, uploaded) = (started.way, started.uploaded.clone());
         let hello_pending = AgentHello {
             version: 0,
@@ -67,6 +70,7 @@ impl FarSide {
             stdin: Arc::new(Mutex::new(Some(started.stdin))),
             stdout: started.stdout,
             _ssh: started.ssh,
+            sessions,
         };
         let asked = Instant::now();
         let digest = uploaded.is_some();
@@ -102,6 +106,11 @@ impl FarSide {
         }
         let words = "the program that runs there is not the one that was uploaded";
         Err(Error::new(ErrorKind::Corrupt, "starting the agent", words).at(&self.host))
+    }
+
+    /// Further ssh sessions to the same machine, by the same login.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
     }
 
     /// A second descriptor of what comes from the agent, to see whether the control connection is
@@ -255,9 +264,11 @@ impl<R: Read + AsFd> Read for Timely<'_, R> {
     }
 }
 
-/// ssh's failure in the words of the job. Trying again helps nobody who could not log in.
+/// ssh's failure in the words of the job. Trying again helps nobody who could not log in. `NotFound`: the login worked,
+/// and no agent can run there.
 fn of_ssh(error: &SshError, host: &str) -> Error {
-    Error::new(ErrorKind::Io, STARTING, error.to_string()).at(host)
+    let kind = if error.is_agentless() { ErrorKind::NotFound } else { ErrorKind::Io };
+    Error::new(kind, STARTING, error.to_string()).at(host)
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! The engine's side at a port: waits until the peer has made all its connections, whoever else
 //! comes meanwhile.
 
-use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_proto::control::ATTEMPT_LIMIT;
+use socket2::Socket;
 
 use crate::connection::{self, Cipher, Connection, Fingerprint, Identity};
-use crate::data_path;
+use crate::data_path::{ACCEPTING, Listener};
 use crate::near::lost;
 use crate::strangers::Strangers;
 
@@ -34,7 +34,7 @@ impl Peer {
     ///
     /// # Errors
     /// As [`Connection::client`].
-    pub(crate) fn shake_hands(&self, stream: TcpStream) -> connection::Result<Connection> {
+    pub(crate) fn shake_hands(&self, stream: impl Into<Socket>) -> connection::Result<Connection> {
         Connection::client(stream, &self.identity, self.fingerprint, self.cipher, self.handshake_limit)
     }
 }
@@ -44,7 +44,7 @@ impl Peer {
 /// # Errors
 /// `TimedOut` when no further one comes about in time, with what was wrong with the last that was
 /// none; or an error of the system.
-pub(crate) fn gather(listener: &TcpListener, peer: &Arc<Peer>, wanted: usize) -> Result<Vec<Connection>> {
+pub(crate) fn gather(listener: &Listener, peer: &Arc<Peer>, wanted: usize) -> Result<Vec<Connection>> {
     let strangers = Arc::new(Strangers::default());
     let gathered = gather_among(&strangers, listener, peer, wanted);
     strangers.dismiss();
@@ -53,7 +53,7 @@ pub(crate) fn gather(listener: &TcpListener, peer: &Arc<Peer>, wanted: usize) ->
 
 fn gather_among(
     strangers: &Arc<Strangers>,
-    listener: &TcpListener,
+    listener: &Listener,
     peer: &Arc<Peer>,
     wanted: usize,
 ) -> Result<Vec<Connection>> {
@@ -62,9 +62,8 @@ fn gather_among(
     let (mut under_way, mut last_failure) = (0, None);
     let mut since = Instant::now();
     while connections.len() < wanted {
-        if let Some(stream) = data_path::accept(listener, ACCEPT_WAIT)? {
-            let number =
-                strangers.enter(&stream).map_err(|error| Error::io("accepting a data connection", &error))?;
+        if let Some(stream) = listener.accept(ACCEPT_WAIT)? {
+            let number = strangers.enter(&stream).map_err(|error| Error::io(ACCEPTING, &error))?;
             let (strangers, peer, sender) = (strangers.clone(), peer.clone(), sender.clone());
             under_way += 1;
             std::thread::spawn(move || {

@@ -3,12 +3,37 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hakobu_endpoints::local::StateDirectory;
 use hakobu_proto::control::Machine;
 
 /// How far up the processes this one comes from are asked.
 const ANCESTORS_MAX: u32 = 8;
+
+/// Stands for a job on this machine: of the same sources and target on another machine there may be another run.
+pub(crate) fn key_of_job(identity: &[u8; 16]) -> [u8; 32] {
+    let name = rustix::system::uname();
+    let machine = std::fs::read("/etc/machine-id").unwrap_or_else(|_| name.nodename().to_bytes().to_vec());
+    let mut hasher = blake3::Hasher::new_derive_key("hakobu drafts of a job on a machine 1");
+    hasher.update(identity);
+    hasher.update(&machine);
+    *hasher.finalize().as_bytes()
+}
+
+/// Something that has not been before on this machine.
+pub(crate) fn unique() -> [u8; 16] {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&since.as_nanos().to_le_bytes());
+    hasher.update(&std::process::id().to_le_bytes());
+    hasher.update(&NUMBER.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    let mut unique = [0; 16];
+    unique.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    unique
+}
 
 /// Facts that a controller chooses by.
 pub fn facts() -> Machine {

@@ -1,6 +1,8 @@
 //! How the engine's machine and the target's machine come together: who opens the port, who dials,
 //! and what is tried next when that does not work.
 
+use std::slice;
+
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
@@ -8,7 +10,9 @@ use hakobu_core::grant::Grant;
 use hakobu_proto::control::{Cipher, ConnectRequest, Listening, ServeRequest, Way};
 
 use crate::party::Party;
-use crate::relay::Relay;
+use crate::relay::{End, Relay};
+use crate::request::Transport;
+use crate::through_ssh::{self, Carriers, Destination, LANES_MAX, LOOPBACK, Opener, Through};
 
 /// What both machines have to know to meet.
 pub struct Meeting<'a> {
@@ -20,6 +24,10 @@ pub struct Meeting<'a> {
     pub grant: &'a Grant,
     /// The cipher.
     pub cipher: Cipher,
+    /// The cipher of data that ssh encrypts already.
+    pub cipher_in_ssh: Cipher,
+    /// Which ways may be taken.
+    pub transport: Transport,
     /// How many connections.
     pub lanes: u16,
     /// The far machine's address for data, if the user named one.
@@ -34,15 +42,39 @@ pub struct Meeting<'a> {
 pub struct Met {
     /// What the target can do.
     pub capabilities: Capabilities,
+    /// How many connections there are.
+    pub lanes: u16,
+    /// Their cipher.
+    pub cipher: Cipher,
+    /// Whether ssh carries them, at least a part of the way.
+    pub by_ssh: bool,
     /// The relay through this machine, if there had to be one.
     pub relay: Option<Relay>,
+    /// The ssh processes that carry the data.
+    pub carriers: Option<Carriers>,
 }
+
+/// What ssh says where the server makes no connections, however it is reached.
+const PROHIBITED: &str = "prohibited";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
     TargetListens,
     EngineListens,
-    Relayed,
+    ThroughSsh(Through),
+    /// Ends that cannot be dialled are reached by ssh, if any way is named.
+    Relayed(Option<Through>),
+}
+
+impl Attempt {
+    /// How ssh is used in it.
+    fn through(self) -> Option<Through> {
+        match self {
+            Self::TargetListens | Self::EngineListens => None,
+            Self::ThroughSsh(through) => Some(through),
+            Self::Relayed(through) => through,
+        }
+    }
 }
 
 impl Meeting<'_> {
@@ -53,27 +85,58 @@ impl Meeting<'_> {
     /// when a peer is not who it should be.
     pub fn meet(&self, engine: &mut Party, target: &mut Party) -> Result<Met> {
         let mut tried = Vec::new();
-        for attempt in attempts(engine, target) {
-            match self.attempt(attempt, engine, target) {
+        for attempt in self.attempts(engine, target) {
+            let mut made = self.attempt(attempt, engine, target);
+            if let Err(Failed::Unreachable(error, _)) = &made
+                && attempt.through().is_some()
+                && !error.detail.contains(PROHIBITED)
+                && share([&*engine, &*target])
+            {
+                made = self.attempt(attempt, engine, target);
+                if matches!(made, Err(Failed::Unreachable(..))) {
+                    share_no_more([&*engine, &*target]);
+                }
+            }
+            match made {
                 Ok(met) => {
-                    self.tell(attempt, engine, target, &tried);
+                    self.tell(attempt, &met, (engine, target), &tried);
                     return Ok(met);
                 }
                 Err(Failed::Unreachable(error, words)) => tried.push(format!("{words} ({})", error.detail)),
                 Err(Failed::Hard(error)) => return Err(error),
             }
         }
-        let port = match self.data_port {
-            Some(port) => format!("open TCP port {port}"),
-            None => "choose a port with --data-port N and open it".to_owned(),
-        };
         let words = format!(
-            "no data connection came about: {}; {port} for one of these, or name another address with \
+            "no data connection came about: {}; {} for one of these, or name another address with \
              --data-address",
-            tried.join("; ")
+            tried.join("; "),
+            self.port_to_open()
         );
         // Login worked, so this is a matter of firewalls: trying again would not help.
         Err(Error::new(ErrorKind::Io, "connecting", words))
+    }
+
+    /// The attempts, the likeliest first: the controller's own machine is the one that may be behind a
+    /// firewall, so whoever is elsewhere listens first.
+    fn attempts(&self, engine: &Party, target: &Party) -> Vec<Attempt> {
+        let mut attempts = match (engine.is_here(), target.is_here()) {
+            _ if self.transport == Transport::Ssh => Vec::new(),
+            (false, true) => vec![Attempt::EngineListens, Attempt::TargetListens],
+            _ => vec![Attempt::TargetListens, Attempt::EngineListens],
+        };
+        let two_far = !engine.is_here() && !target.is_here();
+        match self.transport {
+            Transport::Agent if two_far => attempts.push(Attempt::Relayed(None)),
+            // Over SFTP and with rsync nobody meets.
+            Transport::Agent | Transport::Sftp | Transport::Rsync => {}
+            Transport::Auto | Transport::Ssh => {
+                attempts.extend([Through::Forward, Through::Join].map(|through| match two_far {
+                    true => Attempt::Relayed(Some(through)),
+                    false => Attempt::ThroughSsh(through),
+                }));
+            }
+        }
+        attempts
     }
 
     fn attempt(&self, attempt: Attempt, engine: &mut Party, target: &mut Party) -> Result<Met, Failed> {
@@ -83,44 +146,116 @@ impl Meeting<'_> {
                 let port = target.listen(bind.filter(|_| !target.is_here()), self.data_port)?;
                 let addresses = self.addresses(&port, target, engine);
                 let words = wanted(engine, target, &addresses, port.port);
-                let capabilities = target.serve(self.serve_request(engine, Way::Accept)?)?;
+                let capabilities = target.serve(self.serve_request(engine, Way::Accept, self.cipher)?)?;
                 self.connect(engine, target, Way::Dial { addresses, port: port.port })
                     .map_err(|error| soft(error, words))?;
-                Ok(Met { capabilities, relay: None })
+                Ok(self.met(capabilities))
             }
             Attempt::EngineListens => {
                 let port = engine.listen(bind.filter(|_| !engine.is_here()), self.data_port)?;
                 let addresses = self.addresses(&port, engine, target);
                 let words = wanted(target, engine, &addresses, port.port);
-                let request = self.serve_request(engine, Way::Dial { addresses, port: port.port })?;
+                let way = Way::Dial { addresses, port: port.port };
+                let request = self.serve_request(engine, way, self.cipher)?;
                 let capabilities = target.serve(request).map_err(|error| soft(error, words.clone()))?;
                 self.connect(engine, target, Way::Accept).map_err(|error| soft(error, words))?;
-                Ok(Met { capabilities, relay: None })
+                Ok(self.met(capabilities))
             }
-            Attempt::Relayed => {
-                let to_target = target.listen(None, self.data_port)?;
-                let to_engine = engine.listen(None, self.data_port)?;
-                let ends = [
-                    (self.addresses(&to_target, target, &Party::here()), to_target.port),
-                    (self.addresses(&to_engine, engine, &Party::here()), to_engine.port),
-                ];
-                let words = format!("through this machine to {} and {}", name(target), name(engine));
-                let capabilities = target.serve(self.serve_request(engine, Way::Accept)?)?;
-                let relay = Relay::start(&ends[0], &ends[1], self.lanes)
-                    .map_err(|error| soft(error, words.clone()))?;
-                self.connect(engine, target, Way::Accept).map_err(|error| soft(error, words))?;
-                Ok(Met { capabilities, relay: Some(relay) })
-            }
+            Attempt::ThroughSsh(through) if engine.is_here() => self.push(through, engine, target),
+            Attempt::ThroughSsh(through) => self.pull(through, engine, target),
+            Attempt::Relayed(through) => self.relay(through, engine, target),
         }
     }
 
-    fn serve_request(&self, engine: &Party, way: Way) -> Result<ServeRequest> {
+    /// Connections of this machine's own making, without relay.
+    fn met(&self, capabilities: Capabilities) -> Met {
+        let (lanes, cipher) = (self.lanes, self.cipher);
+        Met { capabilities, lanes, cipher, by_ssh: false, relay: None, carriers: None }
+    }
+
+    /// The engine is here, and ssh takes its connections to the target.
+    fn push(&self, through: Through, engine: &mut Party, target: &mut Party) -> Result<Met, Failed> {
+        let to = self.destination(through, target)?;
+        let cipher = self.cipher_in_ssh;
+        let capabilities = target.serve(self.serve_request(engine, Way::Accept, cipher)?)?;
+        let lanes = self.lanes.min(LANES_MAX);
+        let request = ConnectRequest { peer: target.fingerprint()?, cipher, way: Way::Accept, lanes };
+        let words = by_ssh(through, target);
+        let (Party::Here(side), Some(far)) = (engine, target.far()) else { return Err(no_ssh().into()) };
+        let mut carriers = Carriers::new();
+        let made = {
+            let mut opener = Opener::new(&mut carriers, far, to);
+            side.connect_carried(&request, &mut || opener.next_in_time())
+        };
+        let lanes = made.map_err(|error| soft(with_words(error, slice::from_ref(&carriers)), words))?;
+        let carriers = Some(carriers);
+        Ok(Met { lanes, cipher, by_ssh: true, carriers, ..self.met(capabilities) })
+    }
+
+    /// The target is here, and ssh brings the engine's connections.
+    fn pull(&self, through: Through, engine: &mut Party, target: &mut Party) -> Result<Met, Failed> {
+        let to = self.destination(through, engine)?;
+        let cipher = self.cipher_in_ssh;
+        let words = by_ssh(through, engine);
+        let Some(far) = engine.far() else { return Err(no_ssh().into()) };
+        let mut carriers = Carriers::new();
+        // Handshakes have little time and begin when the engine takes the connections, so all are made before.
+        let sockets = Opener::new(&mut carriers, far, to)
+            .several(self.lanes.min(LANES_MAX))
+            .map_err(|error| soft(error, words.clone()))?;
+        let lanes = sockets.len() as u16;
+        let request = self.serve_request(engine, Way::Accept, cipher)?;
+        let Party::Here(side) = target else { return Err(no_ssh().into()) };
+        let capabilities = side.serve_carried(&request, sockets)?;
+        let request = ConnectRequest { peer: side.fingerprint()?, cipher, way: Way::Accept, lanes };
+        engine
+            .connect(request)
+            .map_err(|error| soft(with_words(error, slice::from_ref(&carriers)), words))?;
+        let carriers = Some(carriers);
+        Ok(Met { lanes, cipher, by_ssh: true, carriers, ..self.met(capabilities) })
+    }
+
+    /// Both are elsewhere, and this machine passes on what it cannot read.
+    fn relay(&self, through: Option<Through>, engine: &mut Party, target: &mut Party) -> Result<Met, Failed> {
+        let address = (self.transport == Transport::Ssh).then_some(LOOPBACK);
+        let to_target = target.listen(address, self.data_port)?;
+        let to_engine = engine.listen(address, self.data_port)?;
+        let words = format!("through this machine to {} and {}", name(target), name(engine));
+        let capabilities = target.serve(self.serve_request(engine, Way::Accept, self.cipher)?)?;
+        let end = |port: &Listening, party: &Party| self.addresses(port, party, &Party::here());
+        let addresses = [end(&to_target, target), end(&to_engine, engine)];
+        let far = [(&*target, &to_target), (&*engine, &to_engine)];
+        let mut ends = far.map(|(party, listening)| {
+            let (port, process) = (listening.port, listening.process);
+            let ssh = through.zip(party.far());
+            let ssh = ssh.map(|(through, far)| (far, Destination { through, port, process }));
+            End { addresses: Vec::new(), port, ssh }
+        });
+        if address.is_none() {
+            ends.iter_mut().zip(addresses).for_each(|(end, addresses)| end.addresses = addresses);
+        }
+        let relay = Relay::start(&ends, self.lanes).map_err(|error| soft(error, words.clone()))?;
+        let lanes = relay.lanes;
+        let request =
+            ConnectRequest { peer: target.fingerprint()?, cipher: self.cipher, way: Way::Accept, lanes };
+        engine.connect(request).map_err(|error| soft(with_words(error, &relay.carriers), words))?;
+        let by_ssh = relay.by_ssh.contains(&true);
+        Ok(Met { lanes, by_ssh, relay: Some(relay), ..self.met(capabilities) })
+    }
+
+    /// A port of a far machine that only ssh gets to.
+    fn destination(&self, through: Through, party: &mut Party) -> Result<Destination> {
+        let Listening { port, process, .. } = party.listen(Some(LOOPBACK), self.data_port)?;
+        Ok(Destination { through, port, process })
+    }
+
+    fn serve_request(&self, engine: &Party, way: Way, cipher: Cipher) -> Result<ServeRequest> {
         Ok(ServeRequest {
             job: self.job,
             root: self.root.to_vec(),
             grant: self.grant.clone(),
             peer: engine.fingerprint()?,
-            cipher: self.cipher,
+            cipher,
             way,
             lanes: self.lanes,
         })
@@ -145,40 +280,116 @@ impl Meeting<'_> {
             }
             // What the far machine saw when ssh came from here.
             (Party::Here(_), Party::There(far)) => addresses.extend(far.hello.machine.reached_from.clone()),
-            (Party::Here(_), Party::Here(_)) => {}
+            (Party::Here(_), _) | (Party::Sftp(_), _) => {}
         }
         addresses.dedup();
         addresses
     }
 
-    fn tell(&self, attempt: Attempt, engine: &Party, target: &Party, tried: &[String]) {
+    fn tell(&self, attempt: Attempt, met: &Met, (engine, target): (&Party, &Party), tried: &[String]) {
+        let lanes = met.lanes;
         let choice = match attempt {
             Attempt::TargetListens => format!("{} dials {}", name(engine), name(target)),
             Attempt::EngineListens => format!("{} dials {}", name(target), name(engine)),
-            Attempt::Relayed => "the data passes through this machine, unread".to_owned(),
+            Attempt::ThroughSsh(_) => format!("the data goes through {} instead", sessions(lanes)),
+            Attempt::Relayed(_) => match met.relay.as_ref().map(|relay| relay.by_ssh) {
+                Some([false, false]) | None => "the data passes through this machine, unread".to_owned(),
+                Some([true, true]) => {
+                    format!("the data passes through this machine, unread, by {} each", sessions(lanes))
+                }
+                Some([by_ssh, _]) => {
+                    let end = name(if by_ssh { target } else { engine });
+                    let by = format!("by {} to {end}", sessions(lanes));
+                    format!("the data passes through this machine, unread, {by}")
+                }
+            },
         };
-        if attempt == Attempt::Relayed {
-            let words = format!("neither host reaches the other, so {choice}: {}", tried.join("; "));
-            self.observer.event(Event::Notice { words });
+        match attempt {
+            _ if tried.is_empty() || self.transport == Transport::Ssh => {}
+            Attempt::Relayed(_) => {
+                let mut words = format!("neither host reaches the other, so {choice}: {}", tried.join("; "));
+                if met.by_ssh {
+                    words.push_str(&format!("; {} would be faster", self.opening()));
+                }
+                self.observer.event(Event::Notice { words });
+            }
+            Attempt::ThroughSsh(_) => {
+                let words = format!(
+                    "no data connection came about: {}; {choice}; {} would be faster",
+                    tried.join("; "),
+                    self.opening()
+                );
+                self.observer.event(Event::Notice { words });
+            }
+            _ => {}
         }
-        if let Some(address) = self.data_address.filter(|_| !tried.is_empty()) {
+        if let (Some(address), false) = (self.data_address.filter(|_| !tried.is_empty()), met.by_ssh) {
             let words =
                 format!("the data does not go to {address}, as asked, but {choice}: {}", tried.join("; "));
             self.observer.event(Event::Notice { words });
         }
-        let reason = if tried.is_empty() { "it is tried first".to_owned() } else { tried.join("; ") };
+        let reason = match (tried.is_empty(), self.transport) {
+            (true, Transport::Ssh) => "ssh carries it, as asked or as before".to_owned(),
+            (true, _) => "it is tried first".to_owned(),
+            (false, _) => tried.join("; "),
+        };
+        let choice = choice.trim_end_matches(" instead");
         self.observer.event(Event::Decision { choice: format!("data connections: {choice}"), reason });
+        if met.by_ssh && met.cipher != self.cipher {
+            let choice = "cipher: none within ssh".to_owned();
+            let reason = "ssh encrypts; data is authenticated from end to end all the same".to_owned();
+            self.observer.event(Event::Decision { choice, reason });
+        }
+    }
+
+    /// What the user can do about a port, as an order.
+    fn port_to_open(&self) -> String {
+        match self.data_port {
+            Some(port) => format!("open TCP port {port}"),
+            None => "choose a port with --data-port N and open it".to_owned(),
+        }
+    }
+
+    /// The same as a subject.
+    fn opening(&self) -> String {
+        match self.data_port {
+            Some(port) => format!("opening TCP port {port}"),
+            None => "opening a TCP port, named by --data-port N,".to_owned(),
+        }
     }
 }
 
-/// The attempts, the likeliest first: the controller's own machine is the one that may be behind a
-/// firewall, so whoever is elsewhere listens first.
-fn attempts(engine: &Party, target: &Party) -> Vec<Attempt> {
-    match (engine.is_here(), target.is_here()) {
-        (false, true) => vec![Attempt::EngineListens, Attempt::TargetListens],
-        (false, false) => vec![Attempt::TargetListens, Attempt::EngineListens, Attempt::Relayed],
-        (true, _) => vec![Attempt::TargetListens, Attempt::EngineListens],
+/// Lets no connections to the servers be made but those that there are: a name may stand for several machines, and only
+/// the first login is sure to be the agent's. Whether that changes anything.
+fn share(parties: [&Party; 2]) -> bool {
+    let far = parties.into_iter().filter_map(Party::far);
+    // All of them change, however many there are.
+    far.map(|far| far.sessions().share()).fold(false, |any, one| any | one)
+}
+
+fn share_no_more(parties: [&Party; 2]) {
+    parties.into_iter().filter_map(Party::far).for_each(|far| far.sessions().share_no_more());
+}
+
+fn sessions(count: u16) -> String {
+    format!("{count} ssh connection{}", if count == 1 { "" } else { "s" })
+}
+
+fn by_ssh(through: Through, party: &Party) -> String {
+    match through {
+        Through::Forward => format!("through ssh to {}", name(party)),
+        Through::Join => format!("through a command on {}", name(party)),
     }
+}
+
+/// ssh knows better why a connection through it did not come about.
+fn with_words(error: Error, carriers: &[Carriers]) -> Error {
+    let line = through_ssh::last_words(carriers);
+    if line.is_empty() { error } else { Error { detail: format!("ssh says {line:?}"), ..error } }
+}
+
+fn no_ssh() -> Error {
+    Error::new(ErrorKind::Usage, "making data connections", "there is no ssh between these machines")
 }
 
 enum Failed {
@@ -207,5 +418,6 @@ fn name(party: &Party) -> String {
     match party {
         Party::Here(_) => "this machine".to_owned(),
         Party::There(far) => far.host.clone(),
+        Party::Sftp(side) => side.host.clone(),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::disk::DiskList;
-use hakobu_core::error::Result;
+use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::landing::Ancestry;
 use hakobu_core::path::EntryPath;
@@ -16,6 +16,7 @@ use hakobu_proto::control::{
 
 use crate::far::FarSide;
 use crate::look;
+use crate::sftp::SftpSide;
 use crate::side::{Side, Stop};
 
 /// A machine that takes part.
@@ -24,6 +25,8 @@ pub enum Party {
     Here(Box<Side>),
     /// A machine with an agent.
     There(Box<FarSide>),
+    /// A machine with an SFTP server and no agent.
+    Sftp(Box<SftpSide>),
 }
 
 macro_rules! ask {
@@ -46,11 +49,35 @@ impl Party {
         matches!(self, Party::Here(_))
     }
 
-    /// Facts about it.
+    /// It, if it is a machine without an agent.
+    pub fn sftp(&self) -> Option<&SftpSide> {
+        match self {
+            Party::Sftp(side) => Some(side),
+            _ => None,
+        }
+    }
+
+    /// Facts about it. Of a machine without an agent nothing is known but whose account it is.
     pub fn machine(&self) -> Machine {
         match self {
             Party::Here(side) => side.machine(),
             Party::There(far) => far.hello.machine.clone(),
+            Party::Sftp(side) => Machine {
+                processors: 1,
+                has_aes: false,
+                system: String::new(),
+                uid: if side.is_root() { 0 } else { u32::MAX },
+                reached_at: None,
+                reached_from: None,
+            },
+        }
+    }
+
+    /// How to reach it, if it is another one.
+    pub fn far(&self) -> Option<&FarSide> {
+        match self {
+            Party::Here(_) | Party::Sftp(_) => None,
+            Party::There(far) => Some(far),
         }
     }
 
@@ -62,6 +89,7 @@ impl Party {
         match self {
             Party::Here(side) => side.fingerprint(),
             Party::There(far) => Ok(far.hello.fingerprint),
+            Party::Sftp(side) => Err(needs_agent(side)),
         }
     }
 
@@ -70,6 +98,7 @@ impl Party {
         match self {
             Party::Here(_) => Duration::ZERO,
             Party::There(far) => far.round_trip,
+            Party::Sftp(side) => side.round_trip(),
         }
     }
 
@@ -78,6 +107,7 @@ impl Party {
         match self {
             Party::Here(_) => path.to_vec(),
             Party::There(far) => [far.host.as_bytes(), b":", path].concat(),
+            Party::Sftp(side) => [side.host.as_bytes(), b":", path].concat(),
         }
     }
 
@@ -86,6 +116,7 @@ impl Party {
         Ok(match self {
             Party::Here(_) => sources.iter().map(look::source).collect(),
             Party::There(far) => ask!(far, Request::LookAtSources { sources }, Sources),
+            Party::Sftp(side) => sources.iter().map(|ask| side.look_at_source(ask)).collect(),
         })
     }
 
@@ -94,6 +125,7 @@ impl Party {
         match self {
             Party::Here(_) => look::target(path),
             Party::There(far) => ask!(far, Request::LookAtTarget { path: path.to_vec() }, Target),
+            Party::Sftp(side) => side.look_at_target(path),
         }
     }
 
@@ -105,6 +137,7 @@ impl Party {
                 let request = Request::LookAtPlaces { root: root.to_vec(), places: places.to_vec() };
                 ask!(far, request, Places)
             }
+            Party::Sftp(side) => Ok(places.iter().map(|place| side.look_at_place(root, place)).collect()),
         }
     }
 
@@ -113,6 +146,7 @@ impl Party {
         match self {
             Party::Here(_) => look::disks(),
             Party::There(far) => ask!(far, Request::Disks, Disks),
+            Party::Sftp(side) => Err(needs_agent(side)),
         }
     }
 
@@ -121,11 +155,13 @@ impl Party {
         match self {
             Party::Here(side) => {
                 let port = side.listen(address, port)?;
-                Ok(Listening { port, addresses: address.map(str::to_owned).into_iter().collect() })
+                let addresses = address.map(str::to_owned).into_iter().collect();
+                Ok(Listening { port, addresses, process: std::process::id() })
             }
             Party::There(far) => {
                 ask!(far, Request::Listen { address: address.map(str::to_owned), port }, Listening)
             }
+            Party::Sftp(side) => Err(needs_agent(side)),
         }
     }
 
@@ -134,6 +170,7 @@ impl Party {
         match self {
             Party::Here(side) => side.serve(&request),
             Party::There(far) => ask!(far, Request::Serve(request), Serving),
+            Party::Sftp(side) => Err(needs_agent(side)),
         }
     }
 
@@ -147,6 +184,7 @@ impl Party {
                 Answer::Served(served) => Ok(served),
                 _ => Err(far.unexpected()),
             },
+            Party::Sftp(side) => Err(needs_agent(side)),
         }
     }
 
@@ -168,6 +206,7 @@ impl Party {
         match self {
             Party::Here(side) => side.connect(&request),
             Party::There(far) => ask!(far, Request::Connect(request), Connected),
+            Party::Sftp(side) => Err(needs_agent(side)),
         }
     }
 
@@ -176,6 +215,7 @@ impl Party {
         match self {
             Party::Here(side) => Ok(side.run(&request, observer)),
             Party::There(far) => far.run(&Request::Run(request), observer, cancel),
+            Party::Sftp(side) => Err(needs_agent(side)),
         }
     }
 
@@ -189,6 +229,12 @@ impl Party {
         match self {
             Party::Here(side) => Ok(side.run_here(&request, observer)),
             Party::There(far) => far.run(&Request::RunHere(request), observer, cancel),
+            Party::Sftp(side) => Err(needs_agent(side)),
         }
     }
+}
+
+fn needs_agent(side: &SftpSide) -> Error {
+    let words = "there is only an sftp server, and this takes an agent";
+    Error::new(ErrorKind::Unsupported, "asking", words).at(&side.host)
 }

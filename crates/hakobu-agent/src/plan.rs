@@ -174,11 +174,13 @@ impl Planner<'_> {
         let replaced = |path: &EntryPath| {
             sources.iter().zip(&places).any(|(source, place)| place == path && source.entry.is_root())
         };
+        // Over SFTP files are replaced, not changed where they lie.
+        let in_place = party.sftp().is_none();
         let item = |(root, (source, place)): (usize, (&SourceLook, &EntryPath))| Item {
             root: root as u16,
             source: source.entry.clone(),
             target: place.clone(),
-            place: draft_kind(request.mode, &landing, source, target.found),
+            place: draft_kind((request.mode, in_place), &landing, source, target.found),
         };
         Ok(Plan {
             sources: Vec::new(),
@@ -352,7 +354,12 @@ fn refuse_nesting(
 }
 
 /// What a source's content is written to.
-fn draft_kind(mode: Mode, landing: &Landing, source: &SourceLook, found: TargetFound) -> DraftKind {
+fn draft_kind(
+    (mode, in_place): (Mode, bool),
+    landing: &Landing,
+    source: &SourceLook,
+    found: TargetFound,
+) -> DraftKind {
     let content = matches!(source.kind, Kind::File | Kind::BlockDevice);
     match (landing.root, mode) {
         (LandingRoot::Discard, _) => DraftKind::Sink,
@@ -360,7 +367,9 @@ fn draft_kind(mode: Mode, landing: &Landing, source: &SourceLook, found: TargetF
         // Entries of trees are compared one by one.
         (_, Mode::Compare) if content => DraftKind::Compare,
         (LandingRoot::Device, _) => DraftKind::Device,
-        (LandingRoot::Parent, Mode::Delta) if content && found == TargetFound::File => DraftKind::InPlace,
+        (LandingRoot::Parent, Mode::Delta) if in_place && content && found == TargetFound::File => {
+            DraftKind::InPlace
+        }
         _ => DraftKind::File,
     }
 }

@@ -9,7 +9,7 @@ use hakobu_core::endpoint::LossKind;
 use hakobu_core::extended::Classes;
 use hakobu_core::filter::FilterRules;
 use hakobu_core::job::{Mode, Removal, Sample};
-use hakobu_core::location::Location;
+use hakobu_core::location::{Location, SshHost};
 
 use crate::passes::Passes;
 
@@ -47,6 +47,8 @@ pub struct CopyRequest {
     pub agent: Option<PathBuf>,
     /// Whether the far agent runs under sudo.
     pub sudo: bool,
+    /// The file with the password for a module of an rsync daemon.
+    pub password_file: Option<PathBuf>,
     /// The far side's name or address for data, if it is not that of the login.
     pub data_address: Option<String>,
     /// The one port that the listening side uses for all data connections.
@@ -111,6 +113,7 @@ impl Default for CopyRequest {
             ssh: vec![OsString::from("ssh")],
             agent: None,
             sudo: false,
+            password_file: None,
             data_address: None,
             data_port: None,
             dry_run: false,
@@ -233,6 +236,15 @@ impl CipherChoice {
     }
 }
 
+impl CopyRequest {
+    /// Whether a location on this host was typed as `sftp://`.
+    pub fn names_sftp(&self, host: &SshHost) -> bool {
+        let pairs = self.pairs.iter().flat_map(|(source, target)| [source, target]);
+        let all = self.sources.iter().chain([&self.target]).chain(pairs);
+        all.into_iter().any(|location| location.wants_sftp() && location.ssh_host() == Some(host))
+    }
+}
+
 /// The way to the other machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
@@ -241,6 +253,12 @@ pub enum Transport {
     Auto,
     /// An agent there, and data connections of its own.
     Agent,
+    /// The server's SFTP, and no agent.
+    Sftp,
+    /// An agent there, and data connections through ssh.
+    Ssh,
+    /// The installed rsync, over ssh. To a daemon it is the only one.
+    Rsync,
 }
 
 /// How data at the target is checked.

@@ -1,7 +1,6 @@
 //! One machine's part in a transfer: looking at places, opening ports, holding a target, running
 //! the engine. The controller uses it in its own process; an agent does what its controller asks.
 
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +22,7 @@ use hakobu_proto::control::{
 };
 
 use crate::connection::{self, Connection, Fingerprint, Identity, Interrupter};
-use crate::data_path;
+use crate::data_path::{self, Listener};
 use crate::far::is_gone;
 use crate::gather::{Peer, gather};
 use crate::lock::JobLock;
@@ -33,6 +32,8 @@ use crate::serve::serve;
 use crate::sha256::Sha256Sink;
 use crate::strangers::Strangers;
 use crate::stream::{self, Streams};
+
+mod carried;
 
 /// How long a handshake on a data connection may take.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -49,7 +50,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct Side {
     /// Made only where connections are: it takes some 20 ms.
     identity: Option<Arc<Identity>>,
-    listener: Option<TcpListener>,
+    listener: Option<Listener>,
     serving: Option<Serving>,
     connections: Option<Vec<Connection>>,
     /// The control connection to the machine that a run depends on.
@@ -57,6 +58,8 @@ pub struct Side {
     stop: Stop,
     /// Which ends may be streams of this process.
     streams: Streams,
+    /// Whether it is for a login that is held to the files of one directory.
+    restricted: bool,
 }
 
 /// Stops whatever a [`Side`] is doing, from any thread.
@@ -146,6 +149,7 @@ impl Side {
             control: None,
             stop,
             streams: Streams::default(),
+            restricted: false,
         }
     }
 
@@ -164,6 +168,13 @@ impl Side {
     #[must_use]
     pub fn with_streams(mut self, streams: Streams) -> Self {
         self.streams = streams;
+        self
+    }
+
+    /// Opens no disks; takes data connections also where its login can reach no port.
+    #[must_use]
+    pub fn restricted(mut self) -> Self {
+        self.restricted = true;
         self
     }
 
@@ -191,9 +202,14 @@ impl Side {
     /// # Errors
     /// When the port cannot be had.
     pub fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<u16> {
-        let listener = data_path::listen(address, port)?;
-        let port =
-            listener.local_addr().map_err(|error| Error::io("opening a port for data", &error))?.port();
+        // The port may be the one that was open before, or that connections were to come to which did not.
+        self.stop_listening();
+        self.end_serving();
+        let mut listener = Listener::from(data_path::listen(address, port)?);
+        let port = listener.port()?;
+        if self.restricted {
+            listener.open_to_joins()?;
+        }
         self.listener = Some(listener);
         Ok(port)
     }
@@ -209,6 +225,25 @@ impl Side {
     /// When the target cannot be opened, another run of the job holds it, or no connection comes
     /// about.
     pub fn serve(&mut self, request: &ServeRequest) -> Result<Capabilities> {
+        let (session, capabilities) = self.hold(request)?;
+        let acceptor = match &request.way {
+            Way::Accept => {
+                let listener = self.listener.take().ok_or_else(no_port)?;
+                let session = session.clone();
+                Some(std::thread::spawn(move || session.accept(&listener)))
+            }
+            Way::Dial { addresses, port } => {
+                session.dial(addresses, *port, request.lanes)?;
+                let session = session.clone();
+                Some(std::thread::spawn(move || session.watch()))
+            }
+        };
+        self.serving = Some(Serving { session, acceptor });
+        Ok(capabilities)
+    }
+
+    /// Opens a target, for connections that are to come.
+    fn hold(&mut self, request: &ServeRequest) -> Result<(Arc<Session>, Capabilities)> {
         self.end_serving();
         let _lock = JobLock::take(&request.job)?;
         let target = self.open_target(&request.root, &request.grant, &request.job)?;
@@ -226,20 +261,7 @@ impl Side {
             stop: self.stop.clone(),
             _lock,
         });
-        let acceptor = match &request.way {
-            Way::Accept => {
-                let listener = self.listener.take().ok_or_else(no_port)?;
-                let session = session.clone();
-                Some(std::thread::spawn(move || session.accept(&listener)))
-            }
-            Way::Dial { addresses, port } => {
-                session.dial(addresses, *port, request.lanes)?;
-                let session = session.clone();
-                Some(std::thread::spawn(move || session.watch()))
-            }
-        };
-        self.serving = Some(Serving { session, acceptor });
-        Ok(capabilities)
+        Ok((session, capabilities))
     }
 
     /// Ends a session as the target's side; the engine's connections should have ended.
@@ -349,12 +371,7 @@ impl Side {
         if request.job.mode == Mode::Digest(Algorithm::Sha256) {
             return self.hash(request, observer);
         }
-        // Any number of digests may be taken at a time.
-        let lock = match request.job.mode.is_digest() {
-            true => Ok(None),
-            false => JobLock::take(&request.identity).map(Some),
-        };
-        let prepared = lock.and_then(|lock| {
+        let prepared = self.lock(&request.job, &request.identity).and_then(|lock| {
             let source = self.open_source(&request.roots, &request.job)?;
             let target = self.open_target(&request.root, &request.grant, &request.identity)?;
             Ok((lock, source, target))
@@ -363,20 +380,30 @@ impl Side {
             Ok(prepared) => prepared,
             Err(error) => return failed(error),
         };
-        self.run_with(&*source, &target, &request.job, observer)
+        self.run_between(&*source, &target, &request.job, observer)
     }
 
-    fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn Endpoint>> {
+    /// The lock of a job. Any number of digests may be taken at a time.
+    pub(crate) fn lock(&self, job: &Job, identity: &[u8; 16]) -> Result<Option<JobLock>> {
+        match job.mode.is_digest() {
+            true => Ok(None),
+            false => JobLock::take(identity).map(Some),
+        }
+    }
+
+    pub(crate) fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn Endpoint>> {
         if self.streams.input {
             let source = StreamSource::new(stream::stdin()?, job.dry_run, self.stop.cancel.clone());
             return Ok(Box::new(source));
         }
         let roots: Vec<_> = roots.iter().map(|root| SourceRoot { path: machine::path(&root.0) }).collect();
-        Ok(Box::new(LocalSource::open(&roots)?.requiring(&job.require)))
+        let source = LocalSource::open(&roots)?.requiring(&job.require);
+        Ok(Box::new(if self.restricted { source.files_only() } else { source }))
     }
 
-    fn open_target(&self, root: &[u8], grant: &Grant, job: &[u8; 16]) -> Result<LocalTarget> {
+    pub(crate) fn open_target(&self, root: &[u8], grant: &Grant, job: &[u8; 16]) -> Result<LocalTarget> {
         let target = LocalTarget::open(&machine::path(root), grant.clone(), target_options(job))?;
+        let target = if self.restricted { target.files_only() } else { target };
         Ok(if self.streams.output { target.with_stream(stream::stdout()?) } else { target })
     }
 
@@ -388,12 +415,13 @@ impl Side {
         };
         let target = Sha256Sink::default();
         let job = Job { lanes: 1, digest: false, ..request.job.clone() };
-        let mut ran = self.run_with(&*source, &target, &job, observer);
+        let mut ran = self.run_between(&*source, &target, &job, observer);
         ran.summary.digest = target.digest();
         ran
     }
 
-    fn run_with(
+    /// Runs a job between two ends that this process has opened.
+    pub(crate) fn run_between(
         &self,
         source: &dyn Endpoint,
         target: &dyn Endpoint,
@@ -414,15 +442,14 @@ impl Drop for Side {
 
 impl Session {
     /// Takes connections until the session ends. Who fails the handshake is sent away.
-    fn accept(self: Arc<Self>, listener: &TcpListener) {
+    fn accept(self: Arc<Self>, listener: &Listener) {
         while !self.ended.load(Ordering::Acquire) && !self.stop.is_asked() {
             self.stop.end_unanswered();
-            let stream = match data_path::accept(listener, LOOK_EVERY) {
-                Ok(Some(stream)) => stream,
-                Ok(None) => continue,
+            match listener.accept(LOOK_EVERY) {
+                Ok(Some(stream)) => self.clone().start(stream),
+                Ok(None) => {}
                 Err(error) => return self.record(error),
-            };
-            self.clone().start(stream);
+            }
         }
     }
 
@@ -436,15 +463,15 @@ impl Session {
 
     fn dial(self: &Arc<Self>, addresses: &[String], port: u16, lanes: u16) -> Result<()> {
         let (address, first) = data_path::dial(addresses, port)?;
-        self.clone().start(first);
+        self.clone().start(first.into());
         for _ in 1..lanes.min(CONNECTIONS_MAX) {
-            self.clone().start(data_path::dial_again(address)?);
+            self.clone().start(data_path::dial_again(address)?.into());
         }
         Ok(())
     }
 
     /// Serves one connection on a thread of its own.
-    fn start(self: Arc<Self>, stream: std::net::TcpStream) {
+    fn start(self: Arc<Self>, stream: socket2::Socket) {
         self.open.fetch_add(1, Ordering::AcqRel);
         std::thread::spawn(move || {
             self.meet(stream);
@@ -452,7 +479,7 @@ impl Session {
         });
     }
 
-    fn meet(&self, stream: std::net::TcpStream) {
+    fn meet(&self, stream: socket2::Socket) {
         let Ok(number) = self.strangers.enter(&stream) else { return };
         let connection = Connection::server(stream, &self.identity, self.peer, self.cipher, HANDSHAKE_LIMIT);
         self.strangers.leave(number);

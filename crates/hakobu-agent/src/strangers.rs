@@ -1,10 +1,11 @@
 //! Whoever has come to the port and has not shown yet who they are.
 
 use std::collections::VecDeque;
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hakobu_proto::control::CONNECTIONS_MAX;
+use socket2::Socket;
 
 /// So many handshakes may be under way: more than one session ever needs at a time.
 const HANDSHAKES_MAX: usize = 2 * CONNECTIONS_MAX as usize;
@@ -17,7 +18,7 @@ pub(crate) struct Strangers(Mutex<Waiting>);
 #[derive(Debug, Default)]
 struct Waiting {
     next: u64,
-    sockets: VecDeque<(u64, TcpStream)>,
+    sockets: VecDeque<(u64, Socket)>,
 }
 
 impl Strangers {
@@ -25,7 +26,7 @@ impl Strangers {
     ///
     /// # Errors
     /// No file descriptor is left.
-    pub(crate) fn enter(&self, socket: &TcpStream) -> std::io::Result<u64> {
+    pub(crate) fn enter(&self, socket: &Socket) -> std::io::Result<u64> {
         let socket = socket.try_clone()?;
         let mut waiting = self.lock();
         if waiting.sockets.len() >= HANDSHAKES_MAX
@@ -55,14 +56,14 @@ impl Strangers {
 }
 
 /// Ends the handshake in its thread. It fails only for a peer that has gone already.
-fn send_away(socket: &TcpStream) {
+fn send_away(socket: &Socket) {
     let _ = socket.shutdown(Shutdown::Both);
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -74,7 +75,7 @@ mod tests {
         let mut pairs: Vec<_> = (0..=HANDSHAKES_MAX)
             .map(|_| {
                 let far = TcpStream::connect(address).unwrap();
-                let near = listener.accept().unwrap().0;
+                let near = Socket::from(listener.accept().unwrap().0);
                 let number = strangers.enter(&near).unwrap();
                 (far, number, near)
             })

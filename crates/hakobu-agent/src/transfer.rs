@@ -17,12 +17,14 @@ use hakobu_proto::control::{Cipher, Machine, PathBytes, Ran, RunHereRequest, Run
 use crate::devices::Agreed;
 use crate::far::STARTING;
 use crate::login::Login;
+use crate::machine;
 use crate::meet::{Meeting, Met};
 use crate::party::Party;
 use crate::passes::Pass;
 use crate::places::{self, AtTarget};
 use crate::plan::{self, Plan, Planner};
-use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Verify};
+use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
+use crate::sftp::{self, SftpSide};
 use crate::side::{Side, Stop};
 use crate::ssh::Prompts;
 use crate::stream::{self, Streams};
@@ -35,6 +37,10 @@ const LANES_ON_A_LONG_WAY: u16 = 8;
 /// Said where root was refused on a network file system.
 const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its export says no_root_squash; with that, \
                                 root may read everything and keep owners";
+/// How many lanes a copy from disk to disk on one machine gets at least. More of them gained nothing, or lost.
+const LANES_BETWEEN_DISKS: u16 = 4;
+/// How many lanes an SFTP server nearby gets at most.
+const LANES_OVER_SFTP: u16 = 4;
 /// How many lanes a network file system gets: so many operations are under way then.
 const LANES_OVER_A_NETWORK: u16 = 32;
 /// The least and the most that logging in again may take.
@@ -62,7 +68,7 @@ pub struct Transfer {
     pub summary: Summary,
     /// The job's identity in hexadecimal, once it is known.
     pub job: Option<String>,
-    /// `local`, `agent`, or `agent, relayed`.
+    /// `local`, `agent` or `ssh`, each of the last two also with `, relayed`, `sftp` or `rsync`.
     pub transport: &'static str,
     /// The cipher's name; none where no connection was made.
     pub cipher: Option<&'static str>,
@@ -89,6 +95,9 @@ pub struct Transfer {
 
 /// Copies. Everything that went wrong is in the result.
 pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {
+    if crate::rsync::concerns(request) {
+        return crate::rsync::run(request, surroundings);
+    }
     match (&request.passes, &request.deletion) {
         (Some(passes), _) => crate::passes::run(request, passes, surroundings),
         (None, Some(deletion)) => crate::deletion::run(request, deletion, surroundings),
@@ -104,6 +113,10 @@ pub(crate) struct Held {
     /// Where there will be another run, the machines, so that nobody has to log in again.
     parties: Option<Parties>,
     keeps_parties: bool,
+    /// Whether it was said what the way costs.
+    told: bool,
+    /// The data went through ssh, as no port could be reached.
+    by_ssh: bool,
 }
 
 impl Held {
@@ -194,7 +207,7 @@ fn sum(now: Option<(u64, u64)>, earlier: Option<(u64, u64)>) -> Option<(u64, u64
 /// Whether an error that usually is final may come from a line that was lost a moment ago: nobody
 /// can log in yet, or the agent of the attempt before still waits for us.
 fn is_of_the_line(error: &Error) -> bool {
-    error.kind == ErrorKind::Locked || error.during == STARTING
+    error.kind == ErrorKind::Locked || error.during == STARTING || error.during == sftp::OPENING
 }
 
 /// Sleeps unless a stop is asked for.
@@ -271,6 +284,10 @@ impl Attempt<'_, '_> {
         };
         let plan = {
             let Parties { source, target } = &mut parties;
+            if has_sftp(source, target.as_ref()) {
+                let told = std::mem::replace(&mut self.held.told, true);
+                sftp::check(self.request, source, target.as_ref(), self.surroundings.observer, told)?;
+            }
             let mut planner = Planner {
                 request: self.request,
                 agreed: &mut self.held.agreed,
@@ -299,6 +316,13 @@ impl Attempt<'_, '_> {
         };
         let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
         let mut ran = match parties.target {
+            _ if has_sftp(&parties.source, parties.target.as_ref()) => {
+                (transfer.transport, transfer.verified) = ("sftp", false);
+                transfer.connect = self.began.elapsed();
+                let target = parties.target.as_ref().unwrap_or(&parties.source);
+                let ends = sftp::Ends { source: &parties.source, target, identity, roots, root, grant };
+                sftp::run(ends, job, &observer, self.surroundings.cancel.clone())?
+            }
             None => {
                 transfer.connect = self.began.elapsed();
                 let told = Told::new(&observer, job.lanes);
@@ -314,7 +338,7 @@ impl Attempt<'_, '_> {
         if let Some(fatal) = &mut ran.summary.fatal {
             places::name_fatal(fatal, &parties.source, &named_root);
         }
-        if transfer.transport == "local" {
+        if matches!(transfer.transport, "local" | "sftp") {
             transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes);
         }
         transfer.rights_withheld =
@@ -365,15 +389,30 @@ impl Attempt<'_, '_> {
             root: &root,
             grant: &grant,
             cipher,
+            cipher_in_ssh: match self.request.cipher {
+                CipherChoice::Auto => Cipher::None,
+                _ => cipher,
+            },
+            transport: if self.held.by_ssh { Transport::Ssh } else { self.request.transport },
             lanes: job.lanes,
             data_address: self.request.data_address.as_deref(),
             data_port: self.request.data_port,
             observer: self.surroundings.observer,
         };
         let met = meeting.meet(engine, target);
-        let Met { capabilities, relay } = met.map_err(|error| places::on(target, &root, error))?;
-        transfer.transport = if relay.is_some() { "agent, relayed" } else { "agent" };
+        let Met { capabilities, lanes, cipher, by_ssh, relay, carriers } =
+            met.map_err(|error| places::on(target, &root, error))?;
+        transfer.transport = match (by_ssh, relay.is_some()) {
+            (false, false) => "agent",
+            (false, true) => "agent, relayed",
+            (true, false) => "ssh",
+            (true, true) => "ssh, relayed",
+        };
         transfer.cipher = Some(cipher_name(cipher));
+        // What could not be reached a moment ago is not tried again after a lost connection.
+        self.held.by_ssh = by_ssh && relay.is_none();
+        let job = Job { lanes, ..job };
+        let mut carried = Some((relay, carriers));
         transfer.connect = self.began.elapsed();
         engine.depend_on(target)?;
         let told = Told::new(observer, job.lanes);
@@ -387,7 +426,12 @@ impl Attempt<'_, '_> {
             Ok(ran) => ran.summary.fatal.as_ref().is_some_and(Error::may_retry),
             Err(error) => error.may_retry(),
         };
+        if cut {
+            // ssh does not pass on that its far end is gone.
+            carried = None;
+        }
         let served = target.end_serving(cut);
+        drop(carried);
         let mut ran = ran.or_else(|error| told.ran(error))?;
         transfer.wire_bytes = (!lost).then_some((ran.wire_sent_bytes, ran.wire_received_bytes));
         match served {
@@ -422,9 +466,16 @@ impl Attempt<'_, '_> {
             };
             return Ok(Parties { source, target: None });
         }
-        let source_party = self.party(source)?;
-        let target = Some(self.party(target)?);
-        Ok(Parties { source: source_party, target })
+        let mut source_party = self.party(source)?;
+        let mut target_party = self.party(target)?;
+        // The engine is where the source is read, or here: an agent cannot work with a machine that has none.
+        if let (Party::There(_), Some(host), Some(other)) = (&source_party, source, target_party.sftp()) {
+            source_party = self.sftp(host, Some(format!("{} has none", other.host)))?;
+        }
+        if let (Party::There(_), Some(host), Some(other)) = (&target_party, target, source_party.sftp()) {
+            target_party = self.sftp(host, Some(format!("{} has none", other.host)))?;
+        }
+        Ok(Parties { source: source_party, target: Some(target_party) })
     }
 
     fn stop(&self) -> Stop {
@@ -437,9 +488,30 @@ impl Attempt<'_, '_> {
             return Ok(Party::Here(Box::new(side.with_streams(Streams::of(self.request)))));
         };
         let request = self.request;
+        if request.transport == Transport::Sftp || request.names_sftp(host) {
+            return self.sftp(host, None);
+        }
         let login = Login { time_limit: self.login_limit, ..Login::of(request, host) };
-        let far = login.start(self.surroundings.prompts, self.surroundings.observer)?;
-        Ok(Party::There(Box::new(far)))
+        match login.start(self.surroundings.prompts, self.surroundings.observer) {
+            Ok(far) => Ok(Party::There(Box::new(far))),
+            // Whoever asks for an agent, or for what only one can do, is told why there is none.
+            Err(error)
+                if error.kind == ErrorKind::NotFound
+                    && request.transport == Transport::Auto
+                    && request.agent.is_none()
+                    && !request.sudo =>
+            {
+                let there = self.sftp(host, Some(error.detail.clone()));
+                there.map_err(|sftp| Error { detail: format!("{}; {sftp}", error.detail), ..error })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn sftp(&self, host: &SshHost, why: Option<String>) -> Result<Party> {
+        let login = Login { time_limit: self.login_limit, ..Login::of(self.request, host) };
+        let side = SftpSide::start(&login, why, self.surroundings.cancel.clone())?;
+        Ok(Party::Sftp(Box::new(side)))
     }
 
     fn cipher(&self, engine: &Machine, target: &Machine) -> Cipher {
@@ -526,7 +598,12 @@ impl Attempt<'_, '_> {
         let round_trip = parties.source.round_trip().max(parties.target().round_trip());
         let source = processors(&parties.source);
         let target = processors(parties.target());
-        let (lanes, why) = if plan.over_network && !plan.has_disks {
+        let over_sftp = has_sftp(&parties.source, parties.target.as_ref());
+        let (lanes, why) = if over_sftp && round_trip < LONG_ROUND_TRIP {
+            let here = machine::facts().processors;
+            let words = format!("each has ssh processes of its own, and here are {here} processors");
+            (here.clamp(2, LANES_OVER_SFTP), words)
+        } else if plan.over_network && !plan.has_disks {
             let words = "an end is on a network file system, where each operation waits for an answer";
             (LANES_OVER_A_NETWORK, words.to_owned())
         } else if self.request.mode.is_digest() {
@@ -546,7 +623,7 @@ impl Attempt<'_, '_> {
                 }
                 None => {
                     let words = "nothing travels, and disks want many requests at a time".to_owned();
-                    (processors.saturating_mul(2).max(LANES_ON_A_LONG_WAY), words)
+                    (processors.saturating_mul(2).max(LANES_BETWEEN_DISKS), words)
                 }
             }
         } else {
@@ -560,6 +637,11 @@ impl Attempt<'_, '_> {
     fn decided(&self, choice: String, reason: String) {
         self.surroundings.observer.event(Event::Decision { choice, reason });
     }
+}
+
+/// Whether an end has no agent.
+fn has_sftp(source: &Party, target: Option<&Party>) -> bool {
+    [Some(source), target].into_iter().flatten().any(|party| party.sftp().is_some())
 }
 
 /// The target's side may know better why a connection ended.

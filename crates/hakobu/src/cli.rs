@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Args, Command, CommandFactory, Parser, Subcommand};
 use hakobu_core::units::parse_bytes;
 
@@ -63,8 +63,8 @@ pub enum Verb {
         verb: Option<JobsVerb>,
     },
     /// Serve the other side (started over ssh)
-    #[command(hide = true)]
-    Agent,
+    #[command(hide = true, after_help = AGENT_HELP)]
+    Agent(AgentArguments),
     /// Print the completions for a shell
     Completions {
         /// The shell.
@@ -76,6 +76,26 @@ pub enum Verb {
         /// The verb; without one, the page of the program.
         verb: Option<String>,
     },
+}
+
+/// The arguments of `agent`.
+#[derive(Debug, Default, Args)]
+pub struct AgentArguments {
+    /// For authorized_keys: only what is beneath this directory may be used
+    #[arg(long, value_name = "PATH", conflicts_with = "join")]
+    pub restrict: Option<PathBuf>,
+
+    /// With --restrict: nothing may be written
+    #[arg(long, requires = "restrict")]
+    pub read_only: bool,
+
+    /// With --restrict: connections to other machines may be made
+    #[arg(long, requires = "restrict")]
+    pub may_connect: bool,
+
+    /// Join standard input and output to a port of this machine instead.
+    #[arg(long, value_name = "PORT", hide = true)]
+    pub join: Option<u16>,
 }
 
 /// What to do with jobs.
@@ -196,6 +216,16 @@ Examples:
   hakobu sync disk.img host:/dev/sdc --confirm ID
 
 Exit codes are those of hakobu copy.";
+
+const AGENT_HELP: &str = "\
+With --restrict a key gives files of one directory, and nothing else: no shell, no other files, no
+disks, no connections. On the far machine, in ~/.ssh/authorized_keys:
+
+  restrict,command=\"hakobu agent --restrict /backup --read-only\" ssh-ed25519 AAAA... laptop
+
+Whoever has the key uses hakobu copy, sync, verify and digest as ever: hakobu copy host:/backup/a .
+Paths that do not begin with a slash count from the directory. The agent checks every request, and
+has the kernel lock it in (landlock, Linux 6.2 or later); where that cannot be had it does not start.";
 
 const EXPLAIN_HELP: &str = "\
 Rules are as in .gitignore: the last one that matches decides, a pattern with a slash in it is
@@ -448,11 +478,11 @@ pub struct DigestArguments {
 /// The arguments of `copy`, `sync` and `verify`.
 #[derive(Debug, Args)]
 pub struct CopyArguments {
-    /// A path, host:path or ssh://host:port/path; several are possible
+    /// A path, host:path, ssh://host:port/path or rsync://host/module/path; one or more
     #[arg(required = true, value_name = "SOURCE")]
     pub sources: Vec<OsString>,
 
-    /// Where it goes: a path, host:path or ssh://host:port/path
+    /// Where it goes, in the same terms
     #[arg(required = true, value_name = "TARGET")]
     pub target: Option<OsString>,
 
@@ -600,11 +630,15 @@ pub struct CopyArguments {
             ["auto", "aes-128-gcm", "aes-256-gcm", "chacha20-poly1305", "none"]))]
     pub cipher: String,
 
-    /// auto, agent
+    /// auto, agent (by open ports), ssh, sftp, rsync
     #[arg(long, value_name = "WAY", default_value = "auto", help_heading = "The way there",
-        hide = true, value_parser = PossibleValuesParser::new(
-            now_and_later(&["auto", "agent"], &["ssh", "sftp", "rsync"])))]
+        hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["auto", "agent", "ssh", "sftp", "rsync"]))]
     pub transport: String,
+
+    /// The password of an rsync daemon; or RSYNC_PASSWORD
+    #[arg(long, value_name = "FILE", help_heading = "The way there", hide = true)]
+    pub password_file: Option<PathBuf>,
 
     /// Write a report, one JSON object, to this file
     #[arg(long, value_name = "FILE", help_heading = "What is said")]
@@ -681,13 +715,6 @@ pub struct ExplainArguments {
     /// Which entries take part.
     #[command(flatten)]
     pub filter: FilterArguments,
-}
-
-/// The values of an option: those that work, and those of later versions, which are refused by name
-/// and offered nowhere.
-fn now_and_later(now: &[&'static str], later: &[&'static str]) -> Vec<PossibleValue> {
-    let hidden = later.iter().map(|name| PossibleValue::new(*name).hide(true));
-    now.iter().copied().map(PossibleValue::new).chain(hidden).collect()
 }
 
 /// Options that make sense for `sync` only.

@@ -69,7 +69,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::Disks(options) }) => disks::disks(&options),
         Ok(Cli { verb: Verb::Explain(options) }) => explain::explain(&options),
         Ok(Cli { verb: Verb::Jobs { verb } }) => jobs::jobs(verb),
-        Ok(Cli { verb: Verb::Agent }) => agent_command::agent(),
+        Ok(Cli { verb: Verb::Agent(arguments) }) => agent_command::agent(&arguments),
         Ok(Cli { verb: Verb::Completions { shell } }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut cli::offered(&cli::command()), "hakobu", &mut script);

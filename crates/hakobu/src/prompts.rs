@@ -29,6 +29,15 @@ impl Prompts for Terminal {
         Secret::new(answer?)
     }
 
+    fn rsync_password(&mut self, whose: &str, attempt: u32) -> Option<Secret> {
+        let again = if attempt > 1 { "that was not it; " } else { "" };
+        let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+        let whose = crate::words::escaped_lines(whose);
+        let answer = read_hidden(&mut terminal, &format!("{again}password for {whose}: "), &self.cancel);
+        let _ = writeln!(terminal);
+        Secret::new(answer?)
+    }
+
     fn may_delete(&mut self, words: &str) -> Option<bool> {
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         let words = crate::words::escaped_lines(words);

@@ -86,6 +86,9 @@ pub fn request(
     request.cipher = CipherChoice::from_name(&typed.cipher).unwrap_or_default();
     request.transport = match typed.transport.as_str() {
         "agent" => Transport::Agent,
+        "sftp" => Transport::Sftp,
+        "ssh" => Transport::Ssh,
+        "rsync" => Transport::Rsync,
         _ => Transport::Auto,
     };
     request.verify = match typed.verify.as_deref() {
@@ -111,6 +114,7 @@ pub fn request(
     found.login(&typed.login, environment_ssh, &mut request);
     request.data_address =
         typed.data_address.as_deref().and_then(|address| found.keep(data_address(address)));
+    request.password_file.clone_from(&typed.password_file);
     (request.data_port, request.dry_run) = (typed.data_port, typed.dry_run);
     found.or(request)
 }
@@ -443,10 +447,6 @@ fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
         let detail = "it is not in this version; memory is bounded without it and does not grow \
                       with the number of files";
         found.usage("--memory", detail);
-    }
-    if !matches!(typed.transport.as_str(), "auto" | "agent") {
-        let detail = format!("{} is not in this version; auto and agent are", typed.transport);
-        found.usage("--transport", detail);
     }
 }
 

@@ -92,7 +92,6 @@ fn what_this_version_lacks_is_refused_by_name() {
         (&["--bwlimit", "20MB/s"], "--bwlimit", "not in this version"),
         (&["--bwlimit", "fast"], "--bwlimit", "number"),
         (&["--memory", "1G"], "--memory", "not in this version"),
-        (&["--transport", "sftp"], "--transport", "not in this version"),
         (&["--lanes", "0"], "--lanes", "1 to 64"),
         (&["--lanes", "65"], "--lanes", "1 to 64"),
         (&["--lanes", "many"], "--lanes", "1 to 64"),

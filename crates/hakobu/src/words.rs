@@ -36,10 +36,12 @@ impl Machines {
     fn permission(&self, at: &str) -> Option<&'static str> {
         let is_far = |host: &String| at.strip_prefix(host).is_some_and(|rest| rest.starts_with(':'));
         match (self.far.iter().any(is_far), self.sudo) {
-            (true, false) => {
-                Some("log in as a user who may, or give the far side the rights of root with --sudo")
-            }
+            (true, false) => Some(
+                "log in as a user who may; where hakobu runs over there, --sudo gives it the rights of root",
+            ),
             (true, true) => None,
+            // A daemon's rights are those of its rsyncd.conf.
+            (false, _) if at.starts_with("rsync://") || at.contains("::") => None,
             (false, _) => Some("run hakobu as a user who may"),
         }
     }

@@ -48,7 +48,6 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy a b --compress", "try: hakobu copy a b"),
         ("copy --bwlimit 20M a b", "20.0 MB/s = 160 Mbit/s"),
         ("copy --memory 1G a b", "--memory: it is not in this version"),
-        ("copy --transport sftp a b", "--transport: sftp is not in this version"),
         ("copy --cipher rot13 a b", "aes-256-gcm"),
         ("copy --data-port 0 a b", "--data-port"),
         ("copy --lanes 0 a b", "--lanes: it is auto or a number from 1 to"),
@@ -167,12 +166,10 @@ fn help_as_a_verb_is_the_option() {
 fn completions_offer_what_works_now() {
     for shell in ["bash", "zsh", "fish"] {
         let script = said(&format!("completions {shell}")).1;
-        for offered in ["verify", "wire", "data-address", "chacha20-poly1305"] {
+        for offered in ["verify", "wire", "data-address", "transport", "chacha20-poly1305"] {
             assert!(script.contains(offered), "{shell} lacks {offered}");
         }
-        for hidden in
-            ["compress", "bwlimit", "memory", "transport", "sftp", "hakobu,man", "(man)", "-a \"man\""]
-        {
+        for hidden in ["compress", "bwlimit", "memory", "--join", "hakobu,man", "(man)", "-a \"man\""] {
             assert!(!script.contains(hidden), "{shell} offers {hidden}");
         }
     }

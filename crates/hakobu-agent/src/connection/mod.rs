@@ -1,4 +1,4 @@
-//! The data connection: frames over one TCP connection owned by one thread.
+//! The data connection: frames over one connection owned by one thread, of TCP or through an ssh process.
 //!
 //! Both ends know the other's [`Fingerprint`] beforehand and accept nobody
 //! else. What travels is protected by TLS 1.3, or on request only
@@ -25,7 +25,7 @@ mod window;
 
 use std::fmt;
 use std::io;
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -86,14 +86,14 @@ impl Connection {
     /// # Errors
     /// Wrong fingerprint or key, refusal, time-out, TLS or socket errors.
     pub fn client(
-        stream: TcpStream,
+        stream: impl Into<socket2::Socket>,
         identity: &Identity,
         peer: Fingerprint,
         cipher: Cipher,
         handshake_timeout: Duration,
     ) -> Result<Self> {
         let terms = Terms::new(identity, peer, cipher);
-        Self::establish(stream, Role::Client, &terms, handshake_timeout)
+        Self::establish(stream.into(), Role::Client, &terms, handshake_timeout)
     }
 
     /// Takes the serving side of a connection, as the TLS server, whoever
@@ -102,18 +102,18 @@ impl Connection {
     /// # Errors
     /// Wrong fingerprint or key, refusal, time-out, TLS or socket errors.
     pub fn server(
-        stream: TcpStream,
+        stream: impl Into<socket2::Socket>,
         identity: &Identity,
         peer: Fingerprint,
         cipher: Cipher,
         handshake_timeout: Duration,
     ) -> Result<Self> {
         let terms = Terms::new(identity, peer, cipher);
-        Self::establish(stream, Role::Server, &terms, handshake_timeout)
+        Self::establish(stream.into(), Role::Server, &terms, handshake_timeout)
     }
 
     fn establish(
-        stream: TcpStream,
+        stream: socket2::Socket,
         role: Role,
         terms: &Terms<'_>,
         handshake_timeout: Duration,
@@ -170,7 +170,7 @@ impl Connection {
     /// what held the sender back.
     ///
     /// # Errors
-    /// The system call fails.
+    /// The system call fails, as it does where it is not TCP.
     pub fn tcp_info(&self) -> io::Result<TcpInfo> {
         tcp_info(self.socket.stream())
     }
@@ -206,7 +206,7 @@ const UNANSWERED_RETRANSMITS: u32 = 4;
 /// Ends a connection from outside the thread that owns it: calls that block
 /// there return [`ConnectionError::Cut`], on both ends.
 #[derive(Debug)]
-pub struct Interrupter(TcpStream);
+pub struct Interrupter(socket2::Socket);
 
 impl Interrupter {
     /// Shuts the socket down both ways. Does nothing the second time.
@@ -216,7 +216,8 @@ impl Interrupter {
     }
 
     /// Whether the peer has answered nothing for `limit`, although data was sent to it again and
-    /// again. Keep-alive probes do not find that: they are for connections that are silent.
+    /// again. Keep-alive probes do not find that: they are for connections that are silent. Never so where it is not
+    /// TCP.
     pub fn is_unanswered(&self, limit: Duration) -> bool {
         let Ok(info) = tcp_info(&self.0) else { return false };
         info.unanswered_retransmits >= UNANSWERED_RETRANSMITS

@@ -1,12 +1,13 @@
-//! A TCP socket: one attempt per call, and a count of what passed.
+//! The socket of a connection: one attempt per call, and a count of what passed. It is one of TCP, or one end of a pair
+//! whose other end an ssh process has.
 
 use std::io::IoSlice;
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
+use rustix::net::{AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
 
 use super::error::Result;
 
@@ -36,7 +37,7 @@ pub(super) struct Ready {
 
 #[derive(Debug)]
 pub(super) struct Socket {
-    stream: TcpStream,
+    stream: socket2::Socket,
     pub sent_bytes: u64,
     pub received_bytes: u64,
 }
@@ -50,8 +51,13 @@ impl Drop for Socket {
 }
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream) -> Result<Self> {
-        stream.set_nodelay(true)?;
+    pub(super) fn new(stream: socket2::Socket) -> Result<Self> {
+        // Only TCP has a line that could go dead without a word. An ssh process watches its own.
+        if sockopt::socket_domain(&stream)? == AddressFamily::UNIX {
+            stream.set_nonblocking(false)?;
+            return Ok(Self { stream, sent_bytes: 0, received_bytes: 0 });
+        }
+        sockopt::set_tcp_nodelay(&stream, true)?;
         // Blocking receives below rely on it; sends always ask not to block.
         stream.set_nonblocking(false)?;
         sockopt::set_socket_keepalive(&stream, true)?;
@@ -61,7 +67,7 @@ impl Socket {
         Ok(Self { stream, sent_bytes: 0, received_bytes: 0 })
     }
 
-    pub(super) fn stream(&self) -> &TcpStream {
+    pub(super) fn stream(&self) -> &socket2::Socket {
         &self.stream
     }
 

@@ -5,7 +5,7 @@
 //! spends its timers on it: together a quarter of the throughput. So a short path gets a buffer of its own measure,
 //! and a long one keeps what the kernel does.
 
-use std::net::TcpStream;
+use std::os::fd::AsFd;
 
 use hakobu_sys::tcp_info::tcp_info;
 use rustix::net::sockopt;
@@ -19,7 +19,8 @@ const BUFFER_MAX_BYTES: u64 = 2 << 20;
 const BYTES_PER_MICROSECOND: u64 = 8_000;
 
 /// Fits the send buffer of a connection to its path. What cannot be measured or set stays as it is.
-pub(super) fn fit(stream: &TcpStream) {
+pub(super) fn fit(stream: impl AsFd) {
+    let stream = stream.as_fd();
     let Ok(info) = tcp_info(stream) else { return };
     let Some(bytes) = wanted_bytes(info.min_rtt_us) else { return };
     if sockopt::set_socket_send_buffer_size_force(stream, bytes).is_ok() {
@@ -46,7 +47,7 @@ fn limit_bytes() -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     use super::*;
 

@@ -25,7 +25,7 @@ fn told(answer: &Answer) -> Vec<u8> {
 
 #[test]
 fn an_answer_that_stops_in_the_middle_is_not_waited_for() {
-    let bytes = told(&Answer::Listening(Ok(Listening { port: 1, addresses: Vec::new() })));
+    let bytes = told(&Answer::Listening(Ok(Listening { port: 1, addresses: Vec::new(), process: 1 })));
     for end in 0..bytes.len() {
         let error = hear(&bytes[..end]).unwrap_err();
         assert_eq!(error.kind, ErrorKind::TimedOut, "{end}: {error}");

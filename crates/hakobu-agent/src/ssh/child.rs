@@ -59,15 +59,21 @@ impl SshChild {
         self.kill()
     }
 
+    /// Tells it to end; does not wait for that.
+    pub(crate) fn tell_to_end(&mut self) {
+        let ended = !matches!(self.child.try_wait(), Ok(None));
+        // It was not waited for yet, so the id is still its own.
+        if let (false, Some(pid)) = (ended, i32::try_from(self.id()).ok().and_then(Pid::from_raw)) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
     /// As [`end`](Self::end), without the first wait.
     pub(super) fn kill(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.child.try_wait()? {
             return Ok(status);
         }
-        // It was not waited for yet, so the id is still its own.
-        if let Some(pid) = i32::try_from(self.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::TERM);
-        }
+        self.tell_to_end();
         if let Some(status) = self.wait(PATIENCE)? {
             return Ok(status);
         }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
+use super::sessions::Session;
 use super::{SshError, SshSettings, script};
 
 /// Given to OpenSSH besides the user's own settings. Only what would stand in the way of a plain pipe: a remote
@@ -27,26 +28,87 @@ const NOBODY_THERE: [&str; 4] = ["-o", "BatchMode=yes", "-o", "ControlPath=none"
 /// Builds the command that only logs in, with more options of this kind: `IdentityAgent=none`. `None` where it is not
 /// OpenSSH.
 pub(super) fn trial(settings: &SshSettings, options: &[&str]) -> Result<Option<Command>, SshError> {
-    let words = split(&settings.ssh_command)?;
-    let Some(ssh) = words.iter().position(|word| is_ssh(word)) else { return Ok(None) };
-    // ssh takes the first value it is given, so these stand before the user's own.
+    if program(settings)? == Program::Other {
+        return Ok(None);
+    }
     let ours = options.iter().flat_map(|option| ["-o", option]).chain(NOBODY_THERE).map(str::to_owned);
-    let mut all = words;
-    all.splice(ssh + 1..ssh + 1, ours);
-    let mut command = log_in(settings, &all)?;
+    let mut command = log_in(settings, &with_options(settings, &ours.collect::<Vec<_>>())?)?;
     command.arg("true");
     Ok(Some(command))
 }
 
-/// Builds the command, its standard input and output as pipes, its standard error ours, so that ssh's words and
-/// questions reach the user as they are.
-pub(super) fn build(settings: &SshSettings) -> Result<Command, SshError> {
+/// Programs that run ssh where this process is: with its files and its processes.
+const WRAPPERS: [&str; 4] = ["env", "ip", "nice", "sshpass"];
+
+/// Where the ssh runs that a command names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    /// OpenSSH, here.
+    Here,
+    /// OpenSSH, in a place that need not have our files and processes.
+    Elsewhere,
+    /// Another program.
+    Other,
+}
+
+/// What the user's ssh command is.
+pub(super) fn program(settings: &SshSettings) -> Result<Program, SshError> {
+    let words = split(&settings.ssh_command)?;
+    let first = words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
+    Ok(match words.iter().position(|word| is_ssh(word)) {
+        None => Program::Other,
+        Some(0) => Program::Here,
+        Some(_) if WRAPPERS.contains(&first) => Program::Here,
+        Some(_) => Program::Elsewhere,
+    })
+}
+
+/// Builds a command of ssh that opens no session: `-G`, or `-O` and `check`. Only for OpenSSH.
+pub(super) fn question(settings: &SshSettings, ours: &[&str]) -> Result<Command, SshError> {
+    let ours: Vec<String> = ours.iter().map(|&word| word.to_owned()).collect();
+    log_in(settings, &with_options(settings, &ours)?)
+}
+
+/// Builds the command of one session, with more words for OpenSSH before the user's own.
+pub(super) fn session(
+    settings: &SshSettings,
+    session: Session<'_>,
+    ours: &[String],
+) -> Result<Command, SshError> {
+    let mut ours = ours.to_vec();
+    match session {
+        Session::Subsystem(_) => ours.push("-s".to_owned()),
+        Session::Forward { address, port } => {
+            let address = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+            ours.extend(["-W".to_owned(), format!("{address}:{port}")]);
+        }
+        Session::Command(_) => {}
+    }
+    let mut command = log_in(settings, &with_options(settings, &ours)?)?;
+    if let Session::Subsystem(what) | Session::Command(what) = session {
+        command.arg(what);
+    }
+    Ok(command)
+}
+
+/// The words of the user's command with `ours` right behind the program: ssh takes the first value that it is given.
+fn with_options(settings: &SshSettings, ours: &[String]) -> Result<Vec<String>, SshError> {
+    let mut words = split(&settings.ssh_command)?;
+    // Other programs have `-s` as well, and do not know the rest. Which word they are is not known.
+    let at = words.iter().position(|word| is_ssh(word)).map_or(words.len(), |program| program + 1);
+    words.splice(at..at, ours.iter().cloned());
+    Ok(words)
+}
+
+/// Builds the command that starts an agent, its standard input and output as pipes, its standard error ours, so that
+/// ssh's words and questions reach the user as they are. `ours` are more words for OpenSSH.
+pub(super) fn build(settings: &SshSettings, ours: &[String]) -> Result<Command, SshError> {
     if let Some(path) = &settings.agent_path
         && (path.is_empty() || path.contains(&0))
     {
         return Err(unusable("agent path", path, "it is empty or holds a NUL"));
     }
-    let mut command = log_in(settings, &split(&settings.ssh_command)?)?;
+    let mut command = log_in(settings, &with_options(settings, ours)?)?;
     let flags = (settings.sudo, settings.always_upload, settings.nice);
     command.arg(script::command_line(flags, settings.agent_path.as_deref()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -159,7 +221,7 @@ mod tests {
     }
 
     fn arguments(settings: &SshSettings) -> Vec<String> {
-        let command = build(settings).unwrap();
+        let command = build(settings, &[]).unwrap();
         let all = command.get_args();
         all.map(|word| word.to_str().unwrap().to_owned()).collect()
     }
@@ -201,15 +263,38 @@ mod tests {
     }
 
     #[test]
+    fn sessions_are_asked_for_as_ssh_wants_them() {
+        let words = |settings: &SshSettings, what| {
+            let command = session(settings, what, &["-q".to_owned()]).unwrap();
+            command.get_args().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+        };
+        let mut settings = SshSettings::new(b"far".to_vec());
+        settings.ssh_command = "sshpass -e ssh -4".to_owned();
+        let sftp = words(&settings, Session::Subsystem("sftp"));
+        assert!(sftp.starts_with("-e ssh -q -s -4 -T") && sftp.ends_with("-- far sftp"), "{sftp}");
+        let forward = words(&settings, Session::Forward { address: "::1", port: 7 });
+        assert!(forward.starts_with("-e ssh -q -W [::1]:7 -4") && forward.ends_with("-- far"), "{forward}");
+        for (typed, expected) in [
+            ("sshpass -e ssh", Program::Here),
+            ("/opt/bin/ssh -4", Program::Here),
+            ("docker exec -i x ssh", Program::Elsewhere),
+            ("dbclient -y", Program::Other),
+        ] {
+            settings.ssh_command = typed.to_owned();
+            assert_eq!(program(&settings).unwrap(), expected, "{typed}");
+        }
+    }
+
+    #[test]
     fn names_that_are_options_are_refused() {
         for host in ["-oProxyCommand=touch x", "", "a\nb"] {
             let settings = SshSettings::new(host.as_bytes().to_vec());
-            let error = build(&settings).unwrap_err();
+            let error = build(&settings, &[]).unwrap_err();
             assert!(matches!(error, SshError::Unusable { what: "host", .. }));
         }
         let mut settings = SshSettings::new(b"far".to_vec());
         settings.user = Some(b"-F/x".to_vec());
-        let error = build(&settings).unwrap_err();
+        let error = build(&settings, &[]).unwrap_err();
         assert!(matches!(error, SshError::Unusable { what: "user", .. }));
     }
 }

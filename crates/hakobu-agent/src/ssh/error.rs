@@ -197,9 +197,35 @@ pub enum SshError {
         /// The far side.
         host: String,
     },
+    /// A session besides the first did not come about. Nobody was asked anything for it.
+    #[error("no further ssh session to {host}: {words}")]
+    Further {
+        /// The far side.
+        host: String,
+        /// ssh's last words, printable.
+        words: String,
+    },
     /// The pipes to ssh failed.
     #[error("the pipe to ssh failed: {0}")]
     Pipe(#[from] io::Error),
+}
+
+impl SshError {
+    /// Whether the login worked, and no agent can run there: other ways may be open.
+    #[must_use]
+    pub fn is_agentless(&self) -> bool {
+        matches!(
+            self,
+            Self::NotAnAgent { .. }
+                | Self::Ended { .. }
+                | Self::NothingToUpload { .. }
+                | Self::Architecture { .. }
+                | Self::System { .. }
+                | Self::Kernel { .. }
+                | Self::NoPlace { .. }
+                | Self::NoRoom { .. }
+        )
+    }
 }
 
 /// What came, or that nothing came.

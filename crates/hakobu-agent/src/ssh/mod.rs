@@ -14,6 +14,8 @@ mod command;
 mod error;
 mod prompts;
 mod script;
+pub mod sessions;
+mod shared;
 mod unattended;
 mod upload;
 
@@ -121,7 +123,8 @@ pub struct Started {
     pub agent_path_missing: bool,
 }
 
-/// Starts an agent and waits for its preamble.
+/// Starts an agent and waits for its preamble. Where there may be further sessions, [`sessions::Sessions::start`] does
+/// it.
 ///
 /// ssh's standard error and terminal are ours: its questions reach the user. It stays in our process group, so that
 /// it may ask; a Ctrl-C on the terminal reaches it too.
@@ -129,7 +132,16 @@ pub struct Started {
 /// # Errors
 /// [`SshError`]; ssh has ended then.
 pub fn start(settings: &SshSettings, prompts: &mut dyn Prompts) -> Result<Started, SshError> {
-    let mut command = command::build(settings)?;
+    start_with(settings, &[], prompts)
+}
+
+/// As [`start`], with more words for OpenSSH.
+fn start_with(
+    settings: &SshSettings,
+    ours: &[String],
+    prompts: &mut dyn Prompts,
+) -> Result<Started, SshError> {
+    let mut command = command::build(settings, ours)?;
     let mut child = command.spawn().map_err(|error| SshError::Spawn {
         command: command.get_program().to_string_lossy().into_owned(),
         error,
@@ -307,7 +319,9 @@ impl Starter<'_> {
             Ok(status) => status,
             Err(error) => return SshError::Pipe(error),
         };
-        if status.code() == Some(255) && self.uploaded.is_none() {
+        // ssh says what it has to say on its standard error: what came here came from a session.
+        let spoke = !self.answers.first_line().is_empty();
+        if status.code() == Some(255) && self.uploaded.is_none() && !spoke {
             SshError::Login { host, command: self.settings.typed() }
         } else if self.passwords == MAX_PASSWORDS {
             SshError::WrongPassword { host }

@@ -8,6 +8,13 @@ pub trait Prompts {
     /// answer was wrong. `None` when there is nobody to ask or no answer; it is not asked again then.
     fn sudo_password(&mut self, host: &str, attempt: u32) -> Option<Secret>;
 
+    /// The password for a module of an rsync daemon, which `whose` names together with the user; `attempt` counts as
+    /// above. `None` when there is nobody to ask or no answer.
+    fn rsync_password(&mut self, whose: &str, attempt: u32) -> Option<Secret> {
+        let _nobody_reads_it = (whose, attempt);
+        None
+    }
+
     /// Whether the user wants what `words` say to be deleted. `None` when there is nobody to ask or no answer.
     fn may_delete(&mut self, words: &str) -> Option<bool> {
         let _nobody_reads_it = words;

@@ -66,7 +66,7 @@ fn for_each_shell(test: impl Fn(Far)) {
 
 /// Writes a program from another process: a descriptor open for writing here could leak into a child of another
 /// test's thread just then, and the program could not be run.
-fn install(path: &Path, text: &str) {
+pub(super) fn install(path: &Path, text: &str) {
     let mut writer = Command::new("sh")
         .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "sh"])
         .arg(path)

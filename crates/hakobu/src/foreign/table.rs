@@ -222,7 +222,7 @@ pub fn find_long(verb: &str, name: &str) -> Option<Foreign> {
         "--iconv" => valued("names are bytes and stay as they are", Fix::None),
         "--log-file" | "--out-format" => LOG,
         "--stop-after" | "--stop-at" | "--time-limit" => PATIENCE,
-        "--password-file" | "--address" => DAEMON,
+        "--address" => DAEMON,
         "--prune-empty-dirs" => flag("not in this version: directories are made", Fix::None),
         "--hard-links" | "--acls" | "--xattrs" | "--sparse" => EXTRAS,
         "--atimes" | "--crtimes" | "--open-noatime" => TIMES,

@@ -79,7 +79,8 @@ fn what_is_not_an_agent() {
         ),
     ] {
         let (_bin, host) = instead_of_hakobu(script);
-        let ran = alone(&own).to(&host).arg(&source).arg(host.at(&target)).run_to(1);
+        let ran =
+            alone(&own).to(&host).options("--transport agent").arg(&source).arg(host.at(&target)).run_to(1);
         ran.says(&["throwaway"]).says(&words);
         assert!(!target.exists());
     }
@@ -328,8 +329,14 @@ fn homes_that_forbid_execution_and_hosts_without_room() {
             ..SshdOptions::default()
         })
     };
-    let copy =
-        |host: &Host| Copy::by(Command::new(&program)).to(host).arg(&source).arg(host.at("copy")).run();
+    let copy = |host: &Host| {
+        Copy::by(Command::new(&program))
+            .to(host)
+            .options("--transport agent")
+            .arg(&source)
+            .arg(host.at("copy"))
+            .run()
+    };
 
     // Some of the places are enough.
     let host = with(vec![PathBuf::from("/tmp"), user.home().to_owned()], Vec::new());
@@ -358,6 +365,7 @@ fn where_nothing_can_be_uploaded_that_is_said() {
     let bin = bin();
     let ran = Copy::by(Command::new(bin.path().join("hakobu")))
         .to(&host)
+        .options("--transport agent")
         .arg(&source)
         .arg(host.at(place.path().join("target")))
         .run_to(1);

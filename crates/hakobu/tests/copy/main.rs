@@ -19,6 +19,7 @@ mod kinds;
 mod make_data;
 mod network;
 mod options;
+mod over_ssh;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;

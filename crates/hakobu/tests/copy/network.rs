@@ -64,7 +64,7 @@ fn a_data_port_that_is_closed_is_named_with_its_direction() {
     for typed in [[contents(&source), host.at(&target)], [contents(host.at(&source)), target.clone().into()]]
     {
         let began = Instant::now();
-        let options = "--data-address 192.0.2.1 --data-port 7777";
+        let options = "--transport agent --data-address 192.0.2.1 --data-port 7777";
         let ran = Copy::new().to(&host).options(options).args(&typed).run_to(1);
         ran.says(&[
             "no data connection came about",
@@ -78,7 +78,8 @@ fn a_data_port_that_is_closed_is_named_with_its_direction() {
         assert!(!target.exists());
     }
     // Without a port of one's own there is one to choose.
-    let ran = Copy::new().to(&host).arg(contents(&source)).arg(host.at(&target)).run_to(1);
+    let copy = Copy::new().to(&host).options("--transport agent");
+    let ran = copy.arg(contents(&source)).arg(host.at(&target)).run_to(1);
     ran.says(&["no data connection came about", "choose a port with --data-port N and open it"]);
     // What stays on the host needs no data connection.
     Copy::new().to(&host).arg(contents(host.at(&source))).arg(host.at(&target)).run_to(0);

@@ -161,8 +161,7 @@ impl Host {
         let is_agent = |id: &u32| {
             let read = |what: &str| std::fs::read(format!("/proc/{id}/{what}")).unwrap_or_default();
             let words = read("cmdline");
-            let agent =
-                words.ends_with(b"\0agent\0") && !words.starts_with(b"sh\0") && !words.starts_with(b"sudo\0");
+            let agent = is_agent_of(&words) && !words.starts_with(b"sh\0") && !words.starts_with(b"sudo\0");
             let marked =
                 || read("environ").split(|&byte| byte == 0).any(|variable| variable == self.mark.as_bytes());
             agent && (ours.contains(id) || marked())
@@ -177,6 +176,12 @@ impl Host {
     pub fn wait_for_no_agent(&self) {
         wait_until("the agent is gone", Duration::from_secs(15), || self.agents().is_empty());
     }
+}
+
+/// Whether the words of a process are those of an agent, be it one for all or one for a directory.
+fn is_agent_of(words: &[u8]) -> bool {
+    const FOR_ONE: &[u8] = b"\0agent\0--restrict\0";
+    words.ends_with(b"\0agent\0") || words.windows(FOR_ONE.len()).any(|part| part == FOR_ONE)
 }
 
 fn program_dir() -> PathBuf {

@@ -61,9 +61,10 @@ fn pair_with_suite(suite: SupportedCipherSuite) -> (Connection, Connection) {
     client_terms.suite = suite;
     server_terms.suite = suite;
     thread::scope(|scope| {
-        let server =
-            scope.spawn(|| Connection::establish(far_socket, Role::Server, &server_terms, TIMEOUT).unwrap());
-        let client = Connection::establish(near_socket, Role::Client, &client_terms, TIMEOUT).unwrap();
+        let server = scope.spawn(|| {
+            Connection::establish(far_socket.into(), Role::Server, &server_terms, TIMEOUT).unwrap()
+        });
+        let client = Connection::establish(near_socket.into(), Role::Client, &client_terms, TIMEOUT).unwrap();
         (client, server.join().unwrap())
     })
 }

@@ -1,0 +1,111 @@
+//! A data connection that comes in by standard input and output: for servers that run commands and make no connections.
+
+use std::fs::File;
+use std::io::{ErrorKind as IoKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use rustix::net::UCred;
+use rustix::net::sockopt::socket_peercred;
+use socket2::Socket;
+
+use crate::data_path::ACCEPTING;
+use crate::restrict::lock_out_of_everything;
+
+const JOINING: &str = "joining a data connection";
+/// How long the port of this machine may take to answer.
+const DIAL_LIMIT: Duration = Duration::from_secs(3);
+/// What is passed on at once.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Joins standard input and output to a port of this machine, until that end closes.
+///
+/// # Errors
+/// When nothing listens there. How the connection ends is between its ends.
+pub fn join(port: u16) -> Result<()> {
+    let fail = |error: std::io::Error| Error::io(JOINING, &error);
+    let address = (Ipv4Addr::LOCALHOST, port).into();
+    let socket = TcpStream::connect_timeout(&address, DIAL_LIMIT).map_err(fail)?;
+    socket.set_nodelay(true).map_err(fail)?;
+    pass_both(socket.into()).map_err(fail)
+}
+
+/// The same to an agent whose login is held to one directory: not to a port, which could be anybody's, but to a socket
+/// of that process. Before anything is passed on, this process is locked out of everything.
+///
+/// # Errors
+/// When no such agent of this account listens, or when the kernel cannot lock.
+pub fn join_agent(process: u32, port: u16) -> Result<()> {
+    let fail = |error: std::io::Error| Error::io(JOINING, &error);
+    let socket = UnixStream::connect_addr(&address(process, port).map_err(fail)?).map_err(fail)?;
+    // Anybody on this machine may take a name like this one.
+    let peer = socket_peercred(&socket).map_err(|error| fail(error.into()))?;
+    if !is_own(&peer) || u32::try_from(peer.pid.as_raw_nonzero().get()) != Ok(process) {
+        let words = "who listens there is not the agent";
+        return Err(Error::new(ErrorKind::Refused, JOINING, words));
+    }
+    lock_out_of_everything()?;
+    pass_both(socket.into()).map_err(fail)
+}
+
+/// The socket that [`join_agent`] finds. It leaves no file behind, and other machines do not see it.
+///
+/// # Errors
+/// An error of the system.
+pub(crate) fn listen(port: u16) -> Result<UnixListener> {
+    let socket = address(std::process::id(), port).and_then(|address| UnixListener::bind_addr(&address));
+    socket.map_err(|error| Error::io("opening a port for data", &error))
+}
+
+/// Takes a connection from this account. Nobody else's business is here.
+///
+/// # Errors
+/// An error of the system.
+pub(crate) fn accept(listener: &UnixListener) -> Result<Option<UnixStream>> {
+    match listener.accept() {
+        Ok((stream, _)) => Ok(socket_peercred(&stream).is_ok_and(|peer| is_own(&peer)).then_some(stream)),
+        Err(error) if error.kind() == IoKind::ConnectionAborted => Ok(None),
+        Err(error) => Err(Error::io(ACCEPTING, &error)),
+    }
+}
+
+fn is_own(peer: &UCred) -> bool {
+    peer.uid == rustix::process::geteuid()
+}
+
+fn address(process: u32, port: u16) -> std::io::Result<SocketAddr> {
+    let user = rustix::process::geteuid().as_raw();
+    SocketAddr::from_abstract_name(format!("hakobu/join/{user}/{process}/{port}"))
+}
+
+/// Joins standard input and output to a socket, until its other end closes.
+fn pass_both(mut from: Socket) -> std::io::Result<()> {
+    let mut to = from.try_clone()?;
+    let mut input = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
+    std::thread::spawn(move || {
+        pass(&mut input, &mut to);
+        // The agent closes its end then, which ends the other direction.
+        let _ = to.shutdown(Shutdown::Write);
+    });
+    pass(&mut from, &mut output);
+    Ok(())
+}
+
+/// Passes on one direction until it ends. Each piece goes at once: the library's own way of copying between such ends
+/// may hold one back until the next comes.
+fn pass(from: &mut impl Read, to: &mut impl Write) {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(count) if to.write_all(buffer.get(..count).unwrap_or_default()).is_ok() => {}
+            Err(error) if error.kind() == IoKind::Interrupted => {}
+            _ => return,
+        }
+    }
+}

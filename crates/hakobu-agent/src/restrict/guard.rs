@@ -1,0 +1,267 @@
+//! What may be asked of an agent that is held to one directory: each request is checked, and changed where it names a
+//! place by another path than the one that was checked, before anything of it is done.
+
+use std::ffi::OsStr;
+use std::net::IpAddr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use hakobu_core::endpoint::DraftKind;
+use hakobu_core::engine::Summary;
+use hakobu_core::entry::Kind;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::job::Job;
+use hakobu_core::path::EntryPath;
+use hakobu_proto::control::{
+    Answer, ConnectRequest, PathBytes, Ran, Request, RunHereRequest, RunRequest, ServeRequest, SourceAsk,
+    SourceLook, TargetLook, Way,
+};
+
+use super::{Restriction, shown};
+
+/// Where the content of files goes of which only the digest is wanted: a directory, and the name in it.
+const NOWHERE: (&[u8], &[u8]) = (b"/dev", b"null");
+
+/// A request that may be carried out as it is now; or what is answered instead.
+pub(crate) type Checked = std::result::Result<Request, Box<Answer>>;
+
+impl Restriction {
+    /// Checks a request. What is looked at is checked by [`Restriction::source`] and [`Restriction::target`], one by one.
+    pub(crate) fn check(&self, request: Request) -> Checked {
+        let refused = |answer: Answer| Err(Box::new(answer));
+        match request {
+            Request::LookAtPlaces { root, places } => match self.places(&root, &places) {
+                Ok(root) => Ok(Request::LookAtPlaces { root, places }),
+                Err(error) => refused(Answer::Places(Err(error))),
+            },
+            Request::Listen { address, port } => match self.address(address.as_deref()) {
+                Ok(()) => Ok(Request::Listen { address, port }),
+                Err(error) => refused(Answer::Listening(Err(error))),
+            },
+            Request::Serve(request) => match self.serve(request) {
+                Ok(request) => Ok(Request::Serve(request)),
+                Err(error) => refused(Answer::Serving(Err(error))),
+            },
+            Request::Connect(request) => match self.connect(&request) {
+                Ok(()) => Ok(Request::Connect(request)),
+                Err(error) => refused(Answer::Connected(Err(error))),
+            },
+            Request::Run(request) => match self.run(request) {
+                Ok(request) => Ok(Request::Run(request)),
+                Err(error) => refused(failed(error)),
+            },
+            Request::RunHere(request) => match self.run_here(request) {
+                Ok(request) => Ok(Request::RunHere(request)),
+                Err(error) => refused(failed(error)),
+            },
+            Request::Disks => refused(Answer::Disks(Err(self.no_disks("listing the disks")))),
+            Request::Hello { .. }
+            | Request::LookAtSources { .. }
+            | Request::LookAtTarget { .. }
+            | Request::Cancel
+            | Request::EndServing => Ok(request),
+        }
+    }
+
+    /// Looks at a source by `look`, if it is one that this login may see.
+    ///
+    /// # Errors
+    /// `PermissionDenied`, and those of `look`.
+    pub(crate) fn source(
+        &self,
+        ask: &SourceAsk,
+        look: impl FnOnce(&SourceAsk) -> Result<SourceLook>,
+    ) -> Result<SourceLook> {
+        const DURING: &str = "looking at the source";
+        let place = self.resolve(&ask.path, ask.contents, DURING)?;
+        self.refuse_device(&place, DURING).map_err(|error| error.at(&ask.path))?;
+        let look = look(&SourceAsk { path: bytes(place), contents: ask.contents })?;
+        // A link may have taken its place meanwhile, or be one to a device.
+        match self.beneath.holds(path(&look.resolved)) && look.kind != Kind::BlockDevice {
+            true => Ok(look),
+            false => Err(self.outside(DURING).at(&ask.path)),
+        }
+    }
+
+    /// Looks at a target by `look`, if it is one that this login may see.
+    ///
+    /// # Errors
+    /// `PermissionDenied`, and those of `look`.
+    pub(crate) fn target(
+        &self,
+        typed: &[u8],
+        look: impl FnOnce(&[u8]) -> Result<TargetLook>,
+    ) -> Result<TargetLook> {
+        const DURING: &str = "looking at the target";
+        if typed == [NOWHERE.0, b"/", NOWHERE.1].concat() {
+            // All that can be done with it is checked where it is to be done.
+            return look(typed);
+        }
+        let place = self.resolve(typed, false, DURING)?;
+        let led_to = self.resolve(typed, true, DURING)?;
+        self.refuse_device(&led_to, DURING).map_err(|error| error.at(typed))?;
+        let look = look(&bytes(place))?;
+        match self.beneath.holds(path(&look.resolved)) {
+            true => Ok(look),
+            false => Err(self.outside(DURING).at(typed)),
+        }
+    }
+
+    /// Places whose identities are asked for; gives the root that is meant.
+    fn places(&self, root: &[u8], places: &[EntryPath]) -> Result<Vec<u8>> {
+        const DURING: &str = "looking at the target";
+        let root = bytes(self.resolve(root, true, DURING)?);
+        for place in places {
+            self.resolve(&[&root, b"/".as_slice(), place.as_bytes()].concat(), place.is_root(), DURING)?;
+        }
+        Ok(root)
+    }
+
+    /// Names are not looked up: that asks other machines.
+    fn address(&self, address: Option<&str>) -> Result<()> {
+        match address {
+            Some(address) if !self.may_connect && address.parse::<IpAddr>().is_err() => {
+                let words = "this login may not look up names over there; give the address itself";
+                Err(Error::new(ErrorKind::PermissionDenied, "opening a port for data", words).at(address))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn serve(&self, mut request: ServeRequest) -> Result<ServeRequest> {
+        self.way(&request.way)?;
+        self.written(&mut request.root, &mut request.grant)?;
+        Ok(request)
+    }
+
+    fn connect(&self, request: &ConnectRequest) -> Result<()> {
+        self.way(&request.way)
+    }
+
+    /// Refused in the words of a port that cannot be reached, so that the next way is tried.
+    fn way(&self, way: &Way) -> Result<()> {
+        match way {
+            Way::Dial { .. } if !self.may_connect => {
+                let words =
+                    "this login may make no connections over there (--may-connect on its key would let it)";
+                Err(Error::new(ErrorKind::PermissionDenied, "dialling", words))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn run(&self, mut request: RunRequest) -> Result<RunRequest> {
+        self.read(&mut request.roots, &request.job)?;
+        Ok(request)
+    }
+
+    fn run_here(&self, mut request: RunHereRequest) -> Result<RunHereRequest> {
+        self.read(&mut request.roots, &request.job)?;
+        if !request.job.mode.is_digest() {
+            request.grant.only_reads |= request.job.mode.only_reads();
+            self.written(&mut request.root, &mut request.grant)?;
+            return Ok(request);
+        }
+        let nowhere = |target: &EntryPath| target.as_bytes() == NOWHERE.1;
+        let job = &request.job;
+        if request.root != NOWHERE.0
+            || job.make_directory.is_some()
+            || !job.items.iter().all(|item| nowhere(&item.target) && item.place == DraftKind::Sink)
+        {
+            return Err(self.outside("taking a digest").at(&request.root));
+        }
+        request.grant = digesting()?;
+        Ok(request)
+    }
+
+    /// Where the engine reads. The directory that holds the one of this login is a root as well: for what is named by
+    /// the directory itself.
+    fn read(&self, roots: &mut [PathBytes], job: &Job) -> Result<()> {
+        const DURING: &str = "reading the source";
+        let own = self.beneath.path();
+        for (index, root) in roots.iter_mut().enumerate() {
+            match self.beneath.resolve(&root.0, true) {
+                Ok(place) => root.0 = bytes(place),
+                Err(_) => {
+                    let is_above = own.parent().is_some_and(|above| above.as_os_str().as_bytes() == root.0);
+                    let name = own.file_name().map(OsStr::as_bytes);
+                    let mut items = job.items.iter().filter(|item| usize::from(item.root) == index);
+                    if !is_above || !items.all(|item| item.source.names().next() == name) {
+                        return Err(self.outside(DURING).at(&root.0));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a peer writes, or compares.
+    fn written(&self, root: &mut Vec<u8>, grant: &mut Grant) -> Result<()> {
+        const DURING: &str = "opening the target";
+        if self.read_only && !grant.only_reads {
+            let words = format!("this login may only read beneath {}", shown(self.beneath.path()));
+            return Err(Error::new(ErrorKind::PermissionDenied, DURING, words).at(&*root));
+        }
+        if grant.places.iter().any(|place| place.device.is_some()) {
+            return Err(self.no_disks(DURING));
+        }
+        *root = bytes(self.resolve(root, true, DURING)?);
+        // Through a device node a disk would be beneath the directory, and a set-ID bit lends the account to others.
+        grant.may_make_devices = false;
+        grant.may_set_id = false;
+        Ok(())
+    }
+
+    fn resolve(&self, path: &[u8], follow: bool, during: &'static str) -> Result<PathBuf> {
+        self.beneath.resolve(path, follow).map_err(|_| self.outside(during).at(path))
+    }
+
+    /// Refuses devices. What is not there is none.
+    fn refuse_device(&self, place: &Path, during: &'static str) -> Result<()> {
+        let kind = std::fs::symlink_metadata(place).map(|found| found.file_type());
+        match kind.is_ok_and(|kind| kind.is_block_device()) {
+            true => Err(self.no_disks(during)),
+            false => Ok(()),
+        }
+    }
+
+    fn outside(&self, during: &'static str) -> Error {
+        let words = format!("this login may only use what is beneath {}", shown(self.beneath.path()));
+        Error::new(ErrorKind::PermissionDenied, during, words)
+    }
+
+    fn no_disks(&self, during: &'static str) -> Error {
+        let words =
+            format!("this login may only use files beneath {}, and no disks", shown(self.beneath.path()));
+        Error::new(ErrorKind::PermissionDenied, during, words)
+    }
+}
+
+/// What taking digests takes: to write to where nothing is kept, and not even to set the attributes of that.
+fn digesting() -> Result<Grant> {
+    Ok(Grant {
+        places: vec![GrantedPlace::new(EntryPath::new(NOWHERE.1)?, true)],
+        may_chown: false,
+        may_set_id: false,
+        may_make_devices: false,
+        may_remove: false,
+        only_reads: true,
+        bytes_max: None,
+        may_write_in_place: false,
+    })
+}
+
+fn failed(error: Error) -> Answer {
+    let summary = Summary { fatal: Some(error), ..Summary::default() };
+    Answer::Ran(Box::new(Ran { summary, ..Ran::default() }))
+}
+
+fn bytes(path: PathBuf) -> Vec<u8> {
+    path.into_os_string().into_vec()
+}
+
+fn path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}

@@ -1,0 +1,217 @@
+//! Where a path leads, without ever looking outside of one directory.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// So many links are followed on the way to one place, as the kernel does it.
+const LINKS_MAX: u32 = 40;
+
+/// A directory, and what lies beneath it.
+#[derive(Debug)]
+pub(super) struct Beneath {
+    /// Links resolved.
+    root: PathBuf,
+    /// As it was typed, from the file system's root.
+    typed: PathBuf,
+}
+
+/// A path that leads elsewhere, or nowhere that could be told from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stray;
+
+impl Beneath {
+    /// # Errors
+    /// When there is no such directory.
+    pub(super) fn new(path: &Path) -> std::io::Result<Self> {
+        let root = std::fs::canonicalize(path)?;
+        if !root.is_dir() {
+            return Err(std::io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self { root, typed: std::path::absolute(path)? })
+    }
+
+    /// The directory itself, links resolved.
+    pub(super) fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether a path without links is the directory, or lies beneath it.
+    pub(super) fn holds(&self, path: &Path) -> bool {
+        path.starts_with(&self.root)
+    }
+
+    /// The place that a path leads to; it need not be there. One that does not begin with a slash counts from the
+    /// directory. A link as the last name is followed if `follow` says so or a slash comes after it.
+    ///
+    /// What lies outside is never looked at, so nobody learns what is there.
+    pub(super) fn resolve(&self, path: &[u8], follow: bool) -> Result<PathBuf, Stray> {
+        let mut ahead = VecDeque::new();
+        prepend(&mut ahead, self.relative(path).ok_or(Stray)?);
+        let follow = follow || path.ends_with(b"/") || path.ends_with(b"/.");
+        let mut at: Vec<Vec<u8>> = Vec::new();
+        let mut links = 0;
+        while let Some(name) = ahead.pop_front() {
+            if name == b".." {
+                at.pop().ok_or(Stray)?;
+                continue;
+            }
+            at.push(name);
+            if ahead.is_empty() && !follow {
+                break;
+            }
+            let Ok(led_to) = std::fs::read_link(self.below(&at)) else { continue };
+            links += 1;
+            if links > LINKS_MAX {
+                return Err(Stray);
+            }
+            at.pop();
+            let led_to = led_to.as_os_str().as_bytes();
+            if led_to.starts_with(b"/") {
+                at.clear();
+            }
+            prepend(&mut ahead, self.relative(led_to).ok_or(Stray)?);
+        }
+        Ok(self.below(&at))
+    }
+
+    fn below(&self, names: &[Vec<u8>]) -> PathBuf {
+        let mut path = self.root.clone();
+        names.iter().for_each(|name| path.push(OsStr::from_bytes(name)));
+        path
+    }
+
+    /// What of a path remains below the directory. Nothing is looked at: an absolute path has to begin with the
+    /// directory's own.
+    fn relative<'a>(&self, path: &'a [u8]) -> Option<Vec<&'a [u8]>> {
+        let names: Vec<&[u8]> = names(path).collect();
+        if !path.starts_with(b"/") {
+            return Some(names);
+        }
+        [&self.root, &self.typed].into_iter().find_map(|root| {
+            let own: Vec<_> = self::names(root.as_os_str().as_bytes()).collect();
+            names.starts_with(&own).then(|| names.iter().skip(own.len()).copied().collect())
+        })
+    }
+}
+
+fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/').filter(|name| !name.is_empty() && *name != b".")
+}
+
+fn prepend(ahead: &mut VecDeque<Vec<u8>>, names: Vec<&[u8]>) {
+    names.into_iter().rev().for_each(|name| ahead.push_front(name.to_vec()));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    struct Place {
+        directory: tempfile::TempDir,
+        root: PathBuf,
+        beneath: Beneath,
+    }
+
+    /// A directory with links in it, reached by a link.
+    fn place() -> Place {
+        let directory = tempfile::tempdir().unwrap();
+        let above = fs::canonicalize(directory.path()).unwrap();
+        let root = above.join("root");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::create_dir(above.join("rootless")).unwrap();
+        fs::write(above.join("secret"), "x").unwrap();
+        symlink("root", above.join("typed")).unwrap();
+        for (link, led_to) in [
+            ("up", ".."),
+            ("out", "/etc"),
+            ("nowhere", "/no/such/thing"),
+            ("around", "a/../../root"),
+            ("near", "a/b"),
+            ("loop", "loop"),
+            ("a/back", "../near"),
+        ] {
+            symlink(led_to, root.join(link)).unwrap();
+        }
+        symlink(root.join("a"), root.join("absolute")).unwrap();
+        symlink(above.join("typed/a"), root.join("by-the-typed-name")).unwrap();
+        let beneath = Beneath::new(&above.join("typed")).unwrap();
+        Place { directory, root, beneath }
+    }
+
+    #[test]
+    fn what_stays_within_is_found_by_every_name() {
+        let Place { root, beneath, directory: _directory } = place();
+        let typed = beneath.typed.clone();
+        assert_eq!(beneath.path(), root);
+        for (path, place) in [
+            ("", ""),
+            (".", ""),
+            ("a/b", "a/b"),
+            ("./a//b/", "a/b"),
+            ("a/../a/b", "a/b"),
+            ("near/x", "a/b/x"),
+            ("a/back/../x", "a/x"),
+            ("absolute/b", "a/b"),
+            ("by-the-typed-name/b", "a/b"),
+            ("near", "near"),
+            ("near/", "a/b"),
+            ("out", "out"),
+            ("new/deeper/still", "new/deeper/still"),
+        ] {
+            // A slash that belongs to the path must not become one behind a name that joins nothing.
+            let expected = if place.is_empty() { root.clone() } else { root.join(place) };
+            assert_eq!(beneath.resolve(path.as_bytes(), false), Ok(expected.clone()), "{path}");
+            for start in [&root, &typed] {
+                let absolute = [start.as_os_str().as_bytes(), b"/", path.as_bytes()].concat();
+                if !path.is_empty() {
+                    assert_eq!(beneath.resolve(&absolute, false), Ok(expected.clone()), "{path}");
+                }
+            }
+        }
+        assert_eq!(beneath.resolve(b"near", true), Ok(root.join("a/b")));
+    }
+
+    #[test]
+    fn what_leads_out_is_refused_whether_or_not_it_is_there() {
+        let Place { root, beneath, directory: _directory } = place();
+        let beside = [root.as_os_str().as_bytes(), b"less"].concat();
+        let above = [root.as_os_str().as_bytes(), b"/../secret"].concat();
+        for path in [
+            &b".."[..],
+            b"../secret",
+            b"../none",
+            b"a/../../secret",
+            b"new/../../secret",
+            b"/",
+            b"/etc/passwd",
+            b"/no/such/thing",
+            b"up/secret",
+            b"up/none",
+            b"out/passwd",
+            b"out/none",
+            b"out/",
+            b"nowhere/x",
+            b"around/a",
+            b"loop/x",
+            &beside,
+            &above,
+        ] {
+            assert_eq!(beneath.resolve(path, false), Err(Stray), "{}", String::from_utf8_lossy(path));
+        }
+        for path in [&b"up"[..], b"out", b"nowhere", b"loop"] {
+            assert_eq!(beneath.resolve(path, true), Err(Stray), "{}", String::from_utf8_lossy(path));
+        }
+    }
+
+    #[test]
+    fn the_root_of_all_holds_everything() {
+        let beneath = Beneath::new(Path::new("/")).unwrap();
+        assert_eq!(beneath.resolve(b"/usr/../nothing here", false), Ok(PathBuf::from("/nothing here")));
+        assert_eq!(beneath.resolve(b"/..", false), Err(Stray));
+    }
+}

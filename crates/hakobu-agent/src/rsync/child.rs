@@ -1,0 +1,231 @@
+//! One rsync from its start to its end.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::complaints::{LINES_MAX, RUNNING};
+use super::output::Lines;
+use super::traffic::Traffic;
+
+/// How often it is seen whether the run is to stop.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long the end of one that has closed its outputs is not waited for.
+const SOON: Duration = Duration::from_millis(2);
+/// How long an rsync that was told to end may take for it.
+const FAREWELL: Duration = Duration::from_secs(3);
+/// How long its output is waited for once it has ended: something that it started may hold it open.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Said where there is no rsync.
+const MISSING: &str = "rsync is not installed on this machine, or not on PATH; install the package rsync, version 3.0 \
+                       or newer (apt install rsync, dnf install rsync)";
+
+/// What is left of an rsync that has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub status: ExitStatus,
+    /// Its lines on standard error.
+    pub complaints: Vec<Vec<u8>>,
+}
+
+/// What is heard of one that runs.
+#[derive(Debug)]
+pub(super) enum Heard<'a> {
+    /// A line of its standard output.
+    Line(&'a [u8]),
+    /// So many bytes it has moved.
+    Traffic(u64),
+}
+
+/// What an rsync is started with, besides its arguments.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// Its standard input.
+    pub input: Option<Vec<u8>>,
+    /// Whether its traffic is to be counted, and is what it sends.
+    pub counts: Option<bool>,
+}
+
+/// Starts an rsync, and hands what is heard of it to `each`. Ends it when `stop` says so.
+///
+/// # Errors
+/// `NotFound` where there is no rsync; `Cancelled` after a stop.
+pub(super) fn run(
+    mut command: Command,
+    given: Given,
+    stop: &dyn Fn() -> bool,
+    each: &mut dyn FnMut(Heard<'_>),
+) -> Result<Ended> {
+    command.stdin(if given.input.is_some() { Stdio::piped() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "starting rsync", MISSING),
+        _ => Error::io("starting rsync", &error),
+    })?;
+    let stdin = child.stdin.take();
+    std::thread::scope(|scope| {
+        if let (Some(mut stdin), Some(input)) = (stdin, given.input) {
+            // An rsync that has ended reads no more, and says itself why.
+            scope.spawn(move || drop(stdin.write_all(&input)));
+        }
+        let traffic = given.counts.map(|sends| Traffic::of(child.id(), sends));
+        let mut running = Running { child, stop, traffic, told_at: None, ended: None };
+        let listened = running.listen(each);
+        if listened.is_err() {
+            running.end_at_once();
+        }
+        listened
+    })
+}
+
+struct Running<'a> {
+    child: Child,
+    stop: &'a dyn Fn() -> bool,
+    traffic: Option<Traffic>,
+    /// When it was told to end.
+    told_at: Option<Instant>,
+    ended: Option<(ExitStatus, Instant)>,
+}
+
+impl Running<'_> {
+    /// Listens until it has ended.
+    fn listen(&mut self, each: &mut dyn FnMut(Heard<'_>)) -> Result<Ended> {
+        let mut stdout = self.child.stdout.take();
+        let mut stderr = self.child.stderr.take();
+        let (mut said, mut complained) = (Lines::default(), Lines::default());
+        let mut complaints = Vec::new();
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match (&stdout, &stderr) {
+                // It is about to end.
+                (None, None) => std::thread::sleep(SOON),
+                _ => wait(stdout.as_ref(), stderr.as_ref()),
+            }
+            let mut line = |line: &[u8]| each(Heard::Line(line));
+            let open = take(&mut stdout, &mut buffer, |bytes| said.take(bytes, &mut line))?;
+            let mut keep = |line: &[u8]| keep(&mut complaints, line);
+            let more = take(&mut stderr, &mut buffer, |bytes| complained.take(bytes, &mut keep))?;
+            if let Some(bytes) = self.traffic.as_mut().and_then(Traffic::news) {
+                each(Heard::Traffic(bytes));
+            }
+            self.look()?;
+            if let Some((status, at)) = self.ended
+                && (!(open || more) || at.elapsed() > LAST_WORDS)
+            {
+                said.end(&mut |line| each(Heard::Line(line)));
+                complained.end(&mut |line| self::keep(&mut complaints, line));
+                if self.told_at.is_some() {
+                    return Err(Error::new(ErrorKind::Cancelled, RUNNING, "stopped as asked"));
+                }
+                return Ok(Ended { status, complaints });
+            }
+        }
+    }
+
+    /// Sees whether it has ended, and whether it has to.
+    fn look(&mut self) -> Result<()> {
+        if self.ended.is_none() {
+            let status = self.child.try_wait().map_err(|error| Error::io("waiting for rsync", &error))?;
+            self.ended = status.map(|status| (status, Instant::now()));
+        }
+        if self.ended.is_some() {
+            return Ok(());
+        }
+        match self.told_at {
+            None if (self.stop)() => {
+                // So it tells the other side, and keeps what is there of a large file.
+                let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+                self.told_at = Some(Instant::now());
+            }
+            Some(at) if at.elapsed() > FAREWELL => {
+                let _ = self.child.kill();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end_at_once(&mut self) {
+        if self.ended.is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn keep(complaints: &mut Vec<Vec<u8>>, line: &[u8]) {
+    if complaints.len() < LINES_MAX {
+        complaints.push(line.to_vec());
+    }
+}
+
+/// Waits until there is something to read, for a short time.
+fn wait(stdout: Option<&impl AsFd>, stderr: Option<&impl AsFd>) {
+    let mut ready = Vec::with_capacity(2);
+    ready.extend(stdout.map(|stdout| PollFd::new(stdout, PollFlags::IN)));
+    ready.extend(stderr.map(|stderr| PollFd::new(stderr, PollFlags::IN)));
+    let _ = poll(&mut ready, Some(&LOOK));
+}
+
+/// Reads what is there. False once the pipe is closed.
+fn take<R: Read + AsFd>(
+    pipe: &mut Option<R>,
+    buffer: &mut [u8],
+    mut each: impl FnMut(&[u8]),
+) -> Result<bool> {
+    let Some(open) = pipe else { return Ok(false) };
+    let nothing = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let is_ready = poll(&mut [PollFd::new(&*open, PollFlags::IN)], Some(&nothing)) == Ok(1);
+    if !is_ready {
+        return Ok(true);
+    }
+    match open.read(buffer) {
+        Ok(0) => *pipe = None,
+        Ok(count) => each(&buffer[..count]),
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+        Err(error) => return Err(Error::io("listening to rsync", &error)),
+    }
+    Ok(pipe.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]);
+        command
+    }
+
+    #[test]
+    fn both_outputs_are_heard_and_the_input_is_given() {
+        let mut said = Vec::new();
+        let given = Given { input: Some(b"one\ntwo".to_vec()), ..Given::default() };
+        let ended = run(shell("cat; echo why >&2; exit 23"), given, &|| false, &mut |heard| {
+            if let Heard::Line(line) = heard {
+                said.push(line.to_vec());
+            }
+        })
+        .unwrap();
+        assert_eq!(said, [b"one", b"two"]);
+        assert_eq!((ended.status.code(), ended.complaints), (Some(23), vec![b"why".to_vec()]));
+    }
+
+    #[test]
+    fn it_is_ended_when_the_run_stops() {
+        let error = run(shell("exec sleep 600"), Given::default(), &|| true, &mut |_| {}).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Cancelled);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = run(Command::new("/none/rsync"), Given::default(), &|| false, &mut |_| {}).unwrap_err();
+        assert!(error.kind == ErrorKind::NotFound && error.detail.contains("install"), "{error}");
+    }
+}

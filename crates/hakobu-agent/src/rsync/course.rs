@@ -1,0 +1,458 @@
+//! The course of a copy by rsync: look, list, bring over, agree on what goes, and put right what could not be split.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use hakobu_core::endpoint::Loss;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::Event;
+use hakobu_core::filter::Filter;
+use hakobu_core::path::EntryPath;
+
+use super::ends::Ends;
+use super::lanes::{Lanes, change_of};
+use super::losses;
+use super::options::Purpose;
+use super::output::{Item, Said};
+use super::pool::{Batch, Change, Pool, Share, Waiting};
+use super::record::Record;
+use super::removal::Extras;
+use super::scan::{Found, Scan};
+use super::standing::Standing;
+use super::way::{Order, Way};
+use crate::request::{Deletion, Durable};
+use crate::ssh::Prompts;
+use crate::transfer::{Surroundings, Transfer};
+
+/// Said before anything moves.
+const WHAT_IT_LACKS: &str = "rsync moves the data: its own checksums check it, no digest is taken, and the far side does \
+                             not say when it is on stable storage";
+
+/// A run whose ends are known.
+pub(super) struct Course<'a> {
+    pub way: &'a Way<'a>,
+    pub ends: &'a Ends,
+    pub record: &'a Record<'a>,
+    filter: Option<Filter>,
+    pool: Pool,
+    found: Mutex<Found>,
+    /// Whether the directory that all goes into was made just now, so that nothing is in it.
+    is_fresh: AtomicBool,
+}
+
+impl<'a> Course<'a> {
+    pub fn new(way: &'a Way<'a>, ends: &'a Ends, record: &'a Record<'a>) -> Result<Self> {
+        let filter = Filter::new(&way.request.filter)?;
+        let (pool, found, is_fresh) = (Pool::default(), Mutex::default(), AtomicBool::new(false));
+        Ok(Self { way, ends, record, filter, pool, found, is_fresh })
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// What ended it early; failures of single entries are in the record.
+    pub fn run(&self, transfer: &mut Transfer, surroundings: &mut Surroundings<'_>) -> Result<u16> {
+        if let Some((from, to)) = &self.ends.single {
+            let order = Order { from: from.clone(), to: to.clone(), names: None };
+            self.single(&order, surroundings)?;
+            return Ok(1);
+        }
+        self.begin(surroundings.prompts)?;
+        transfer.connect = self.record.elapsed();
+        let deletion = self.way.request.deletion;
+        let first = deletion.filter(|deletion| deletion.first && !self.way.request.dry_run);
+        let lanes = match (self.way.request.dry_run, first) {
+            (true, _) => {
+                self.scan(surroundings.prompts)?;
+                self.plan(surroundings)?
+            }
+            (false, Some(deletion)) => {
+                self.scan(surroundings.prompts)?;
+                self.remove(&deletion, transfer, surroundings)?;
+                self.bring_over(None)?
+            }
+            (false, None) => self.bring_over(Some(&mut *surroundings.prompts))?,
+        };
+        let removed = match deletion {
+            Some(deletion) if first.is_none() => self.remove(&deletion, transfer, surroundings),
+            _ => Ok(()),
+        };
+        // Directories get their times even where nothing may be removed.
+        if !self.way.request.dry_run {
+            self.finish(surroundings.prompts)?;
+            losses::add_owner(self, surroundings.prompts, &mut transfer.summary.losses);
+        }
+        removed.map(|()| lanes)
+    }
+
+    /// Makes the directory that all goes into, which also shows which options both sides take.
+    fn begin(&self, prompts: &mut dyn Prompts) -> Result<()> {
+        let is_fresh = self.top(prompts, false)?.is_some_and(|top| top.is_new);
+        self.is_fresh.store(is_fresh, Relaxed);
+        let mut words = WHAT_IT_LACKS.to_owned();
+        if self.way.version.protocol < 31 {
+            words.push_str("; the installed rsync is older than 3.1, so times are kept in whole seconds");
+        }
+        if self.way.request.deletion.is_some() {
+            words.push_str(
+                "; a directory takes the place of a file, and a file that of an empty directory, unasked",
+            );
+        }
+        self.way.observer.event(Event::Notice { words });
+        Ok(())
+    }
+
+    /// The top directory alone: at first that it is there, at last its attributes.
+    fn top(&self, prompts: &mut dyn Prompts, last: bool) -> Result<Option<Item>> {
+        let mut top = None;
+        let mut each = |said| {
+            if let Said::Item(item) = said
+                && item.path == self.ends.prefix
+            {
+                top.get_or_insert(item);
+            }
+        };
+        let named = !self.ends.prefix.is_root();
+        let order = match named {
+            true => self.ends.order_of(self.way, [&self.ends.prefix].into_iter()),
+            false => self.ends.order(self.way),
+        };
+        let failures = self.way.run_patiently(Purpose::Top { last, named }, &order, prompts, &mut each)?;
+        // Without its top there is nothing to do; its attributes are one failure among others.
+        match failures.into_iter().next() {
+            Some((path, error)) if !last => Err(error.at(path)),
+            Some(failure) => {
+                self.ends.failures(self.record, vec![failure]);
+                Ok(top)
+            }
+            None => Ok(top),
+        }
+    }
+
+    fn scan(&self, prompts: &mut dyn Prompts) -> Result<()> {
+        let standing = match self.is_fresh.load(Relaxed) {
+            true => Standing::nothing(),
+            false => Standing::find(self.way, self.ends, prompts)?,
+        };
+        let scan = Scan {
+            standing: &standing,
+            way: self.way,
+            record: self.record,
+            pool: &self.pool,
+            filter: self.filter.as_ref(),
+            prefix: &self.ends.prefix,
+            keeps_names: self.way.request.deletion.is_some(),
+            found: &self.found,
+        };
+        let scanned = match self.way.outward {
+            true => scan.local(&self.ends.local, &self.ends.prefix),
+            false => scan.far(&self.ends.far_tree(), prompts),
+        };
+        self.record.end_of_scan();
+        self.pool.end_of_scan();
+        scanned
+    }
+
+    /// Brings over all files, by several connections, while the source is scanned, unless that has been done.
+    fn bring_over(&self, prompts: Option<&mut dyn Prompts>) -> Result<u16> {
+        let lanes = Lanes::new(self.way, self.ends, &self.pool, self.record);
+        let (_, most) = Lanes::counts(self.way);
+        let is_over = AtomicBool::new(false);
+        self.pool.begin();
+        let scanned = std::thread::scope(|scope| {
+            scope.spawn(|| lanes.watch(&is_over));
+            let workers: Vec<_> = (0..most)
+                .map(|index| {
+                    let lanes = &lanes;
+                    scope.spawn(move || lanes.work(index))
+                })
+                .collect();
+            let scanned = prompts.map_or(Ok(()), |prompts| self.scan(prompts));
+            if scanned.is_err() {
+                self.pool.stop();
+            }
+            let defect =
+                workers.into_iter().map(std::thread::ScopedJoinHandle::join).any(|ended| ended.is_err());
+            is_over.store(true, Relaxed);
+            if defect {
+                return Err(Error::new(ErrorKind::Io, "copying", "a defect in hakobu ended a lane"));
+            }
+            scanned
+        });
+        self.record.error().map_or(scanned, Err)?;
+        if !self.pool.is_finished() {
+            return Err(Error::new(
+                ErrorKind::Io,
+                "copying",
+                "no connection was left for the files that wait",
+            ));
+        }
+        Ok(lanes.most_at_once().max(1))
+    }
+
+    /// Finds what only the target has, and removes it once that is agreed.
+    fn remove(
+        &self,
+        deletion: &Deletion,
+        transfer: &mut Transfer,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<()> {
+        let found = {
+            let mut found = self.found();
+            let (known, left_out) = (std::mem::take(&mut found.known), std::mem::take(&mut found.left_out));
+            Found { known, left_out, ..Found::default() }
+        };
+        let extras = Extras::find(self.way, self.ends, &found, self.filter.as_ref(), surroundings)?;
+        extras.tell(&mut transfer.summary);
+        if extras.is_empty() {
+            return Ok(());
+        }
+        if self.record.failures_count() > 0 {
+            let words = "nothing is deleted after failures".to_owned();
+            surroundings.observer.event(Event::Notice { words });
+            return Ok(());
+        }
+        extras.agree(self.ends, deletion, self.way.request.dry_run, surroundings)?;
+        if self.way.request.dry_run {
+            return Ok(());
+        }
+        let deleted = || self.record.snapshot().entries_deleted;
+        let before = deleted();
+        extras.remove(self.way, self.ends, self.record, surroundings)?;
+        self.replace(&extras.in_the_way, surroundings.prompts)?;
+        let left = &mut transfer.summary.counters.entries_only_in_target;
+        *left = left.saturating_sub(deleted() - before);
+        Ok(())
+    }
+
+    /// Brings over what directories were in the way of. They are empty by now, or stay.
+    fn replace(&self, paths: &[EntryPath], prompts: &mut dyn Prompts) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        self.record.forgive(paths);
+        let (changes, failures) = self.changes(Purpose::Replace, paths, prompts)?;
+        self.ends.failures(self.record, failures);
+        for path in paths.iter().filter(|path| !self.record.has_failed(path)) {
+            if let Some((change, size_bytes)) = changes.get(path) {
+                self.record.change(*change);
+                self.record.count(|counters| {
+                    // Of the directory itself rsync says nothing.
+                    counters.entries_deleted += 1;
+                    counters.target_written_bytes += size_bytes;
+                    counters.source_read_bytes += size_bytes;
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Directories' attributes, links and nodes.
+    fn finish(&self, prompts: &mut dyn Prompts) -> Result<()> {
+        let (later, firsts) = {
+            let mut found = self.found();
+            (std::mem::take(&mut found.later), std::mem::take(&mut found.firsts))
+        };
+        // What was put in the place of a directory is done.
+        let later: Vec<_> = later.into_iter().filter(|path| !self.record.has_failed(path)).collect();
+        let mut all: Vec<_> = later.clone();
+        if self.found().has_links {
+            all.extend(firsts);
+        }
+        if !all.is_empty() {
+            let (changes, failures) = self.changes(Purpose::Finish, &all, prompts)?;
+            self.ends.failures(self.record, failures);
+            for path in &later {
+                self.finished(path, changes.get(path).map(|(change, _)| *change));
+            }
+        }
+        self.top(prompts, true)?;
+        self.stable()
+    }
+
+    /// Counts an entry that is not a file of the lanes.
+    fn finished(&self, path: &EntryPath, change: Option<Change>) {
+        if self.record.has_failed(path) {
+            return;
+        }
+        match change {
+            _ if self.record.was_made(path) => self.record.change(Change::Created),
+            Some(change) => self.record.change(change),
+            None => self.record.count(|counters| counters.entries_unchanged += 1),
+        }
+    }
+
+    /// Runs one rsync over these names, and gives what it did and what failed.
+    #[allow(clippy::type_complexity)]
+    fn changes(
+        &self,
+        purpose: Purpose,
+        paths: &[EntryPath],
+        prompts: &mut dyn Prompts,
+    ) -> Result<(HashMap<EntryPath, (Change, u64)>, Vec<(Vec<u8>, Error)>)> {
+        let order = self.ends.order_of(self.way, paths.iter());
+        let mut changes = HashMap::new();
+        let mut skipped = Vec::new();
+        let mut failures = self.way.run_patiently(purpose, &order, prompts, &mut |said| match said {
+            Said::Item(item) => {
+                let sent = if item.has_content { item.size_bytes } else { 0 };
+                let change = change_of(&item);
+                changes.entry(item.path).or_insert((change, sent));
+            }
+            Said::Skipped(path) => skipped.push(path),
+            Said::Deleted(_) => self.record.count(|counters| counters.entries_deleted += 1),
+            Said::Bytes(_) | Said::Traffic(_) | Said::NotEmpty(_) | Said::Unread(_) => {}
+        })?;
+        let words = "the receiving rsync may not make devices, or the source may not give them";
+        let refused = |path| (path, Error::new(ErrorKind::Unsupported, "making the node", words));
+        failures.extend(skipped.into_iter().map(refused));
+        Ok((changes, failures))
+    }
+
+    /// A plan: everything is asked of one rsync that changes nothing.
+    fn plan(&self, surroundings: &mut Surroundings<'_>) -> Result<u16> {
+        let mut files = Vec::new();
+        while let Some(batch) = self.pool.take(&|| Share { lanes: 1, ..Share::default() }) {
+            files.extend(batch.files);
+            self.pool.done(None);
+        }
+        let later = self.found().later.clone();
+        let all: Vec<_> = files.iter().map(|file| file.path.clone()).chain(later.iter().cloned()).collect();
+        if all.is_empty() {
+            return Ok(1);
+        }
+        let (changes, failures) = self.changes(Purpose::Finish, &all, surroundings.prompts)?;
+        self.ends.failures(self.record, failures);
+        let mut planned: Vec<_> =
+            changes.iter().filter(|(path, _)| **path != self.ends.prefix && !path.is_root()).collect();
+        planned.sort_by_key(|(path, _)| *path);
+        for (path, (change, size_bytes)) in planned {
+            let action = match change {
+                Change::Created => "create",
+                Change::Updated => "update",
+                Change::Attributes => "attributes",
+            };
+            let (action, path, size_bytes) = (action.to_owned(), path.as_bytes().to_vec(), *size_bytes);
+            surroundings.observer.event(Event::Planned { action, path, size_bytes });
+        }
+        for path in &later {
+            self.finished(path, changes.get(path).map(|(change, _)| *change));
+        }
+        for file in files {
+            let mut batch = Batch { files: vec![file], ..Batch::default() };
+            let Waiting { path, .. } = &batch.files[0];
+            if let Some((change, _)) = changes.get(path) {
+                batch.changes.insert(path.clone(), *change);
+            }
+            self.record.batch(usize::MAX, &batch);
+        }
+        // Nothing was written.
+        self.record.count(|counters| {
+            (counters.target_written_bytes, counters.source_read_bytes) = (0, 0);
+        });
+        Ok(1)
+    }
+
+    /// One file or link, which may get another name.
+    fn single(&self, order: &Order, surroundings: &mut Surroundings<'_>) -> Result<()> {
+        let Order { from, to, .. } = order;
+        let before = self.way.outward.then(|| version(Path::new(from))).flatten();
+        self.record.count(|counters| counters.entries_scanned += 1);
+        self.record.end_of_scan();
+        let holes = !self.way.outward || may_have_holes(Path::new(from));
+        let mut change = None;
+        let order = Order { from: from.clone(), to: to.clone(), names: None };
+        let (record, observer) = (self.record, self.way.observer);
+        let failures =
+            self.way.run_patiently(Purpose::Single { holes }, &order, surroundings.prompts, &mut |said| {
+                match said {
+                    Said::Item(item) => {
+                        change = Some((change_of(&item), if item.has_content { item.size_bytes } else { 0 }));
+                    }
+                    Said::Bytes(bytes) => {
+                        record.moved_at_least(0, bytes);
+                        observer.event(Event::Progress(record.snapshot()));
+                    }
+                    Said::Deleted(_)
+                    | Said::Traffic(_)
+                    | Said::Skipped(_)
+                    | Said::NotEmpty(_)
+                    | Said::Unread(_) => {}
+                }
+            })?;
+        self.record.begin(0);
+        let failed = !failures.is_empty();
+        self.ends.failures(self.record, failures);
+        let path = self.ends.prefix.as_bytes().to_vec();
+        match change {
+            _ if failed => {}
+            Some((change, bytes)) => {
+                self.record.change(change);
+                self.record.count(|counters| {
+                    (counters.target_written_bytes, counters.source_read_bytes) = (bytes, bytes);
+                });
+            }
+            None => self.record.count(|counters| counters.entries_unchanged += 1),
+        }
+        if self.way.outward && before != version(Path::new(from)) {
+            let words = "it changed while it was copied";
+            self.record.failure(path, Error::new(ErrorKind::SourceChanged, "reading", words));
+        }
+        self.stable()
+    }
+
+    /// What was written here is brought to stable storage.
+    fn stable(&self) -> Result<()> {
+        if self.way.outward || self.way.request.dry_run || self.way.request.durable == Durable::None {
+            return Ok(());
+        }
+        let place = super::here(&self.ends.target_name);
+        let failed = |error: std::io::Error| {
+            Error::io("flushing the file system of", &error).at(&self.ends.target_name)
+        };
+        let opened = match std::fs::symlink_metadata(&place) {
+            Ok(found) if found.is_dir() || found.is_file() => place,
+            _ => place.parent().map(Path::to_path_buf).unwrap_or(place),
+        };
+        let file = std::fs::File::open(opened).map_err(failed)?;
+        rustix::fs::syncfs(&file).map_err(|errno| failed(errno.into()))
+    }
+
+    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what was lost with options that were refused, as far as it can be seen.
+    pub fn add_losses(&self, losses: &mut Vec<Loss>) {
+        let lost = self.found().lost.clone();
+        losses.extend(lost.into_iter().map(|(what, (count, example))| Loss {
+            what,
+            count,
+            example: example.as_bytes().to_vec(),
+        }));
+    }
+
+    /// How many entries belong to whom at the source.
+    pub fn owners(&self) -> HashMap<(u32, u32), u64> {
+        self.found().owners.clone()
+    }
+
+    /// Whether set-ID bits were seen at the source.
+    pub fn has_set_id(&self) -> bool {
+        self.found().has_set_id
+    }
+}
+
+/// Whether less is allocated than the size needs.
+fn may_have_holes(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.blocks() * 512 < found.size())
+}
+
+fn version(path: &Path) -> Option<(u64, i64, i64, i64, i64)> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.size(), found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()))
+}

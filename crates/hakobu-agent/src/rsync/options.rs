@@ -1,0 +1,318 @@
+//! The options that rsync is run with. What a version does not know, or a daemon refuses, is left out from then on
+//! where the copy can do without it, and what that loses is kept for the report.
+
+use hakobu_core::endpoint::LossKind;
+use hakobu_core::extended::Classes;
+
+use super::output::FORMAT;
+use crate::request::CopyRequest;
+
+/// Where a file that was cut off waits, beside its place; rsync removes the directory itself.
+pub(super) const PARTIAL_DIRECTORY: &str = ".rsync-partial";
+/// Seconds without a byte after which rsync gives up.
+const SILENCE: &str = "--timeout=120";
+
+/// What an rsync is started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// See what one place is: a directory itself where `inside` is set, else whatever has the name.
+    Look { inside: bool },
+    /// List a tree.
+    List,
+    /// Make the directory that all is copied into, or, at the end, set its attributes. `named` where it has its name
+    /// from the source.
+    Top { last: bool, named: bool },
+    /// Bring over some files, of which some have or may have `holes`.
+    Batch { holes: bool },
+    /// Directories' attributes, links and nodes, once all files are there.
+    Finish,
+    /// Bring over one entry, which may get another name, and may have `holes`.
+    Single { holes: bool },
+    /// Bring over what directories were in the way of.
+    Replace,
+    /// Remove what was agreed to.
+    Remove,
+}
+
+impl Purpose {
+    /// Whether nothing is written.
+    pub fn only_reads(self) -> bool {
+        matches!(self, Self::Look { .. } | Self::List)
+    }
+}
+
+/// One option.
+#[derive(Clone, Debug)]
+struct Choice {
+    argument: String,
+    /// What is lost without it.
+    loss: Option<LossKind>,
+    /// Whether nothing can be done without it.
+    needed: bool,
+    used: fn(Purpose) -> bool,
+}
+
+/// The options in use.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    choices: Vec<Choice>,
+    left_out: Vec<Choice>,
+    dry_run: bool,
+}
+
+/// What became of an option that was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dropped {
+    /// It is left out from now on; this is lost.
+    Now(Option<LossKind>),
+    /// It was left out before.
+    Before,
+    /// Nothing can be done without it.
+    Needed,
+}
+
+const ALWAYS: fn(Purpose) -> bool = |_| true;
+const WRITING: fn(Purpose) -> bool = |purpose| !purpose.only_reads();
+const CONTENT: fn(Purpose) -> bool = |purpose| {
+    matches!(
+        purpose,
+        Purpose::Batch { .. }
+            | Purpose::Finish
+            | Purpose::Replace
+            | Purpose::Single { .. }
+            | Purpose::Top { .. }
+    )
+};
+/// Looking for holes costs the receiver a fifth of its work and more.
+const HOLES: fn(Purpose) -> bool = |purpose| {
+    CONTENT(purpose) && !matches!(purpose, Purpose::Batch { holes: false } | Purpose::Single { holes: false })
+};
+/// Directories get their times and modes at the end.
+const EARLY: fn(Purpose) -> bool =
+    |purpose| matches!(purpose, Purpose::Batch { .. } | Purpose::Top { last: false, .. });
+
+impl Options {
+    /// The options for this request. `outward` says that the source is here, `filters_attributes` that the installed
+    /// rsync has rules about the names of extended attributes.
+    pub fn new(
+        request: &CopyRequest,
+        outward: bool,
+        protect_arguments: bool,
+        filters_attributes: bool,
+    ) -> Self {
+        let mut all = Self { choices: Vec::new(), left_out: Vec::new(), dry_run: request.dry_run };
+        all.basic(request, protect_arguments);
+        all.kept(request, outward, filters_attributes);
+        all.moving(request, outward);
+        all
+    }
+
+    fn basic(&mut self, request: &CopyRequest, protect_arguments: bool) {
+        self.needed(FORMAT, ALWAYS);
+        self.able("--no-human-readable", ALWAYS);
+        self.able("--outbuf=L", ALWAYS);
+        self.able(SILENCE, ALWAYS);
+        if protect_arguments {
+            self.able("--protect-args", ALWAYS);
+        }
+        self.needed("--dry-run", Purpose::only_reads);
+        self.needed("--dirs", |purpose| {
+            matches!(purpose, Purpose::Look { .. } | Purpose::Top { named: false, .. })
+        });
+        // That nothing is there is an answer, and no error.
+        self.able("--ignore-missing-args", |purpose| purpose == Purpose::Look { inside: false });
+        self.needed("--recursive", |purpose| purpose == Purpose::List);
+        self.needed("--exclude=/*", |purpose| {
+            matches!(purpose, Purpose::Top { named: false, .. } | Purpose::Look { inside: true })
+        });
+        if request.one_file_system {
+            self.needed("--one-file-system", |purpose| purpose == Purpose::List);
+        }
+        let lists = |purpose| {
+            matches!(
+                purpose,
+                Purpose::Batch { .. }
+                    | Purpose::Finish
+                    | Purpose::Replace
+                    | Purpose::Remove
+                    | Purpose::Top { named: true, .. }
+            )
+        };
+        self.needed("--files-from=-", lists);
+        self.needed("--from0", lists);
+        self.needed("--delete-missing-args", |purpose| purpose == Purpose::Remove);
+        // A directory that leads to something, and is not at the source either, stays.
+        self.needed("--no-implied-dirs", |purpose| purpose == Purpose::Remove);
+    }
+
+    /// What is kept of entries.
+    fn kept(&mut self, request: &CopyRequest, outward: bool, filters_attributes: bool) {
+        self.needed("--links", ALWAYS);
+        self.needed("--perms", ALWAYS);
+        self.needed("--times", ALWAYS);
+        let preserve = &request.preserve;
+        if preserve.owner {
+            self.losing("--owner", ALWAYS, LossKind::Owner);
+            self.losing("--group", ALWAYS, LossKind::Owner);
+            if !preserve.by_name {
+                self.able("--numeric-ids", WRITING);
+            }
+        }
+        // rsync says what such an entry is only when it is asked to copy it.
+        self.able("--specials", ALWAYS);
+        match outward || request.allow.devices {
+            true => self.able("--devices", ALWAYS),
+            false => self.able("--devices", |purpose| !WRITING(purpose)),
+        }
+        if !outward && !request.allow.set_id {
+            self.needed("--chmod=Fug-s", WRITING);
+        }
+        if preserve.extended.contains(Classes::ACL) {
+            self.losing("--acls", CONTENT, LossKind::Acl);
+        }
+        if preserve.extended.contains(Classes::USER) {
+            self.losing("--xattrs", CONTENT, LossKind::Xattr);
+            // Capabilities are rights as set-ID bits are, and what is trusted is for root here to say.
+            match outward || request.allow.set_id {
+                true => {}
+                false if filters_attributes => self.needed("--filter=-x! user.*", CONTENT),
+                false => drop(self.leave_out("--xattrs")),
+            }
+        }
+        if preserve.hard_links {
+            let links = |purpose| {
+                matches!(
+                    purpose,
+                    Purpose::List | Purpose::Finish | Purpose::Replace | Purpose::Top { last: false, .. }
+                )
+            };
+            self.losing("--hard-links", links, LossKind::HardLinks);
+        }
+    }
+
+    /// How content is moved.
+    fn moving(&mut self, request: &CopyRequest, _outward: bool) {
+        self.losing("--sparse", HOLES, LossKind::Holes);
+        self.able("--omit-dir-times", EARLY);
+        // A directory that may not be written to would keep the other connections out until all is there.
+        self.needed("--chmod=Du+rwx", EARLY);
+        self.able(&format!("--partial-dir={PARTIAL_DIRECTORY}"), CONTENT);
+        self.able("--info=progress2", |purpose| {
+            matches!(purpose, Purpose::Batch { .. } | Purpose::Single { .. })
+        });
+        if request.whole_file {
+            self.able("--whole-file", CONTENT);
+        }
+    }
+
+    fn needed(&mut self, argument: &str, used: fn(Purpose) -> bool) {
+        self.choices.push(Choice { argument: argument.to_owned(), loss: None, needed: true, used });
+    }
+
+    fn able(&mut self, argument: &str, used: fn(Purpose) -> bool) {
+        self.choices.push(Choice { argument: argument.to_owned(), loss: None, needed: false, used });
+    }
+
+    fn losing(&mut self, argument: &str, used: fn(Purpose) -> bool, loss: LossKind) {
+        let argument = argument.to_owned();
+        self.choices.push(Choice { argument, loss: Some(loss), needed: false, used });
+    }
+
+    /// The arguments for this purpose.
+    pub fn arguments(&self, purpose: Purpose) -> impl Iterator<Item = &str> {
+        let dry = (self.dry_run && WRITING(purpose)).then_some("--dry-run");
+        let used = self.choices.iter().filter(move |choice| (choice.used)(purpose));
+        used.map(|choice| &*choice.argument).chain(dry)
+    }
+
+    /// Leaves out the option of this long name.
+    pub fn leave_out(&mut self, name: &str) -> Dropped {
+        let is_it = |choice: &Choice| choice.argument.split('=').next() == Some(name);
+        // A daemon that refuses `--delete` means all its kinds; `--archive` is not used here.
+        match self.choices.iter().position(is_it) {
+            Some(at) if self.choices[at].needed => Dropped::Needed,
+            Some(at) => {
+                let choice = self.choices.remove(at);
+                let loss = choice.loss;
+                self.left_out.push(choice);
+                Dropped::Now(loss)
+            }
+            None if self.left_out.iter().any(is_it) => Dropped::Before,
+            None => Dropped::Needed,
+        }
+    }
+
+    /// What is lost because options were left out.
+    pub fn losses(&self) -> Vec<LossKind> {
+        let mut losses: Vec<_> = self.left_out.iter().filter_map(|choice| choice.loss).collect();
+        losses.dedup();
+        losses
+    }
+
+    /// Whether hard links are kept.
+    pub fn keeps_hard_links(&self) -> bool {
+        self.choices.iter().any(|choice| choice.argument == "--hard-links")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BATCH: Purpose = Purpose::Batch { holes: true };
+
+    #[test]
+    fn holes_are_looked_for_only_where_there_may_be_some() {
+        let options = Options::new(&CopyRequest::default(), true, false, true);
+        let looks = |purpose| options.arguments(purpose).any(|argument| argument == "--sparse");
+        for holes in [false, true] {
+            assert_eq!(looks(Purpose::Batch { holes }), holes);
+            assert_eq!(looks(Purpose::Single { holes }), holes);
+        }
+        // So it is known from the start whether it is refused.
+        assert!(looks(Purpose::Top { last: false, named: true }) && looks(Purpose::Finish));
+    }
+
+    #[test]
+    fn what_can_be_done_without_is_left_out_once() {
+        let mut options = Options::new(&CopyRequest::default(), true, false, true);
+        let has = |options: &Options, name: &str| {
+            options.arguments(BATCH).any(|argument| argument.split('=').next() == Some(name))
+        };
+        assert!(has(&options, "--acls") && has(&options, "--info"));
+        assert_eq!(options.leave_out("--acls"), Dropped::Now(Some(LossKind::Acl)));
+        assert_eq!(options.leave_out("--acls"), Dropped::Before);
+        assert_eq!(options.leave_out("--info"), Dropped::Now(None));
+        assert_eq!(options.leave_out("--files-from"), Dropped::Needed);
+        assert_eq!(options.leave_out("--of-another-time"), Dropped::Needed);
+        assert!(!has(&options, "--acls") && !has(&options, "--info"));
+        assert_eq!(options.losses(), [LossKind::Acl]);
+    }
+
+    #[test]
+    fn capabilities_come_from_elsewhere_only_where_that_is_allowed() {
+        let mut request = CopyRequest::default();
+        request.preserve.extended = Classes::USER;
+        let has = |request: &CopyRequest, outward, filters, argument: &str| {
+            let options = Options::new(request, outward, false, filters);
+            options.arguments(BATCH).any(|given| given == argument)
+        };
+        let rule = "--filter=-x! user.*";
+        assert!(has(&request, false, true, rule) && has(&request, false, true, "--xattrs"));
+        assert!(!has(&request, true, true, rule) && has(&request, true, true, "--xattrs"));
+        // Where it cannot be told apart, none comes.
+        assert!(!has(&request, false, false, rule) && !has(&request, false, false, "--xattrs"));
+        request.allow.set_id = true;
+        assert!(!has(&request, false, true, rule) && has(&request, false, true, "--xattrs"));
+    }
+
+    #[test]
+    fn nothing_is_written_where_only_a_plan_is_wanted() {
+        let request = CopyRequest { dry_run: true, ..CopyRequest::default() };
+        let options = Options::new(&request, false, false, true);
+        let single = Purpose::Single { holes: true };
+        for purpose in [BATCH, Purpose::Finish, Purpose::Remove, single, Purpose::List] {
+            assert!(options.arguments(purpose).any(|argument| argument == "--dry-run"), "{purpose:?}");
+        }
+    }
+}

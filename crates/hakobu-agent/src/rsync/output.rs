@@ -1,0 +1,311 @@
+//! What rsync says on its standard output: one line for each entry, and its figures of progress.
+//!
+//! A name may hold anything, and rsync shows what is not printable as `\#ooo`, so a line is a line.
+
+use hakobu_core::entry::{Kind, Time};
+use hakobu_core::path::EntryPath;
+
+/// How rsync is asked to name entries; the name comes last, since it may hold blanks.
+pub(super) const FORMAT: &str = "--out-format=%i %l %M %B %U %G %n";
+/// The longest line that is read: a path of which each byte is escaped, and what stands before it.
+const LINE_BYTES_MAX: usize = 32 * 1024;
+
+/// One thing that rsync said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Something was, or would be, done for an entry.
+    Item(Item),
+    /// An entry was removed.
+    Deleted(EntryPath),
+    /// So many bytes of this run are done.
+    Bytes(u64),
+    /// So many bytes have passed to or from the other side, by the kernel's count.
+    Traffic(u64),
+    /// The receiver may not make this entry, and has left it out.
+    Skipped(Vec<u8>),
+    /// A directory was to go, and stays, since it holds something.
+    NotEmpty(Vec<u8>),
+    /// A line about an entry that cannot be read; it is shown as it came.
+    Unread(Vec<u8>),
+}
+
+/// An entry as rsync describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    /// Below the root of the transfer.
+    pub path: EntryPath,
+    pub kind: Kind,
+    /// Whether the target lacked it.
+    pub is_new: bool,
+    /// Whether content was sent.
+    pub has_content: bool,
+    /// Whether it is a further name of a file that came before.
+    pub is_link: bool,
+    pub size_bytes: u64,
+    pub mtime: Time,
+    /// `rwxr-xr-x`, with the set-ID bits as `s` or `S`.
+    pub permissions: String,
+    pub owner: (u32, u32),
+}
+
+impl Item {
+    /// Whether it carries a set-user-ID or set-group-ID bit.
+    pub fn has_set_id(&self) -> bool {
+        let bit = |at: usize| matches!(self.permissions.as_bytes().get(at), Some(b's' | b'S'));
+        self.kind == Kind::File && (bit(2) || bit(5))
+    }
+}
+
+/// Takes bytes as they come, and gives what was said.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    open: Vec<u8>,
+    /// The line is longer than any that is of use, up to its end.
+    too_long: bool,
+}
+
+impl Lines {
+    /// Takes more bytes.
+    pub fn take(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[u8])) {
+        for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+            let (text, ends) = match part.split_last() {
+                Some((b'\n' | b'\r', text)) => (text, true),
+                _ => (part, false),
+            };
+            if self.open.len() + text.len() > LINE_BYTES_MAX {
+                self.too_long = true;
+                self.open.clear();
+            }
+            if !self.too_long {
+                self.open.extend_from_slice(text);
+            }
+            if ends {
+                if !self.open.is_empty() {
+                    each(&self.open);
+                }
+                self.open.clear();
+                self.too_long = false;
+            }
+        }
+    }
+
+    /// What is left at the end.
+    pub fn end(mut self, each: &mut dyn FnMut(&[u8])) {
+        self.take(b"\n", each);
+    }
+}
+
+/// What a line of standard output says, if it is of any use.
+pub(super) fn parse(line: &[u8]) -> Option<Said> {
+    if let Some(quoted) = line.strip_prefix(b"skipping non-regular file \"") {
+        return Some(Said::Skipped(unescaped(quoted.strip_suffix(b"\"").unwrap_or(quoted))));
+    }
+    if line.first() == Some(&b' ') {
+        return progress(line).map(Said::Bytes);
+    }
+    if let Some(name) = line.strip_prefix(b"cannot delete non-empty directory: ") {
+        return Some(Said::NotEmpty(unescaped(name)));
+    }
+    entry(line).or_else(|| begins_like_an_item(line).then(|| Said::Unread(line.to_vec())))
+}
+
+/// Whether a line can only be about an entry: `>f+++++++++ `.
+fn begins_like_an_item(line: &[u8]) -> bool {
+    let [update, kind, rest @ ..] = line else { return false };
+    let flags = rest.iter().position(|byte| *byte == b' ');
+    b"<>ch.".contains(update)
+        && b"fdLDS".contains(kind)
+        && flags.is_some_and(|end| {
+            (7..=9).contains(&end)
+                && rest[..end].iter().all(|flag| flag.is_ascii_alphabetic() || b".+?".contains(flag))
+        })
+}
+
+/// What is said of one entry.
+fn entry(line: &[u8]) -> Option<Said> {
+    let mut rest = line;
+    let is_deletion = line.starts_with(b"*deleting");
+    let change = field(&mut rest)?;
+    if is_deletion {
+        rest = rest.trim_ascii_start();
+    }
+    let size = text(field(&mut rest)?)?.replace(',', "");
+    let time = text(field(&mut rest)?)?;
+    let permissions = text(field(&mut rest)?)?.to_owned();
+    let owner = (number(field(&mut rest)?), number(field(&mut rest)?));
+    let path = path(rest)?;
+    if is_deletion {
+        return Some(Said::Deleted(path));
+    }
+    let [update, kind, flags @ ..] = change else { return None };
+    let kind = match kind {
+        b'f' => Kind::File,
+        b'd' => Kind::Directory,
+        b'L' => Kind::Symlink,
+        // Which device it is, rsync does not say; none of these has content.
+        b'D' => Kind::CharDevice,
+        b'S' => Kind::Fifo,
+        _ => return None,
+    };
+    if !b"<>ch.".contains(update) || flags.len() < 7 {
+        return None;
+    }
+    Some(Said::Item(Item {
+        path,
+        kind,
+        is_new: flags.iter().all(|flag| *flag == b'+'),
+        has_content: matches!(update, b'<' | b'>'),
+        is_link: *update == b'h',
+        size_bytes: size.parse().ok()?,
+        // Times far from ours are cut off or filled up by rsync; an entry is one all the same.
+        mtime: Time { seconds: seconds(time).unwrap_or(0), nanoseconds: 0 },
+        permissions,
+        owner,
+    }))
+}
+
+/// The bytes in front of a line of progress: `     32,768  12%  1.2MB/s ...`.
+fn progress(line: &[u8]) -> Option<u64> {
+    let line = text(line)?;
+    let mut words = line.split_ascii_whitespace();
+    let bytes = words.next()?.replace(',', "").parse().ok()?;
+    words.next()?.ends_with('%').then_some(bytes)
+}
+
+fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let blank = rest.iter().position(|byte| *byte == b' ')?;
+    let (field, behind) = rest.split_at(blank);
+    *rest = &behind[1..];
+    Some(field)
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+/// A user or group. rsync says `DEFAULT` where it knows none.
+fn number(bytes: &[u8]) -> u32 {
+    text(bytes).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The path of an entry; `./` is the root itself. None for one that could leave the root.
+fn path(shown: &[u8]) -> Option<EntryPath> {
+    let path = unescaped(shown);
+    let path = path.strip_suffix(b"/").unwrap_or(&path);
+    let path = path.strip_prefix(b"./").unwrap_or(path);
+    EntryPath::new(if path == b"." { b"" } else { path }).ok()
+}
+
+/// Bytes that rsync shows as `\#ooo` put back.
+pub(super) fn unescaped(shown: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(shown.len());
+    let mut rest = shown;
+    while let Some((first, behind)) = rest.split_first() {
+        match behind {
+            [b'#', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', more @ ..] if *first == b'\\' => {
+                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = more;
+            }
+            _ => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    bytes
+}
+
+/// `2026/11/22-13:04:49`, in UTC, as seconds since 1970.
+fn seconds(time: &str) -> Option<i64> {
+    let mut numbers = time.split(['/', '-', ':']).map(str::parse::<i64>);
+    let mut next = || numbers.next()?.ok();
+    let (year, month, day) = (next()?, next()?, next()?);
+    let (hour, minute, second) = (next()?, next()?, next()?);
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(0..=9999).contains(&year) {
+        return None;
+    }
+    // Days by the rule of the Gregorian calendar, with years that begin in March.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * month + 2) / 5 + day - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    Some(days * 86_400 + hour * 3600 + minute * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(line: &[u8]) -> Item {
+        match parse(line) {
+            Some(Said::Item(item)) => item,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn entries_are_read_with_every_byte_of_their_names() {
+        let found = item(br">f+++++++++ 31457280 2026/11/22-13:05:20 rw-r--r-- 0 12 a \#134#123\#012\#377 b");
+        assert_eq!(found.path.as_bytes(), b"a \\#123\n\xff b");
+        assert_eq!((found.size_bytes, found.owner, found.is_new), (31_457_280, (0, 12), true));
+        assert_eq!(found.mtime.seconds, 1_795_352_720);
+        let root = item(b".d..t...... 4096 1970/01/01-00:00:01 rwxr-xr-x 0 0 ./");
+        assert!(root.path.is_root() && root.kind == Kind::Directory && !root.is_new);
+        assert_eq!(root.mtime.seconds, 1);
+        assert!(item(b"hf+++++++++ 2 2026/11/22-13:04:49 rwSr--r-- 0 0 a").is_link);
+        assert!(item(b"<f.st...... 2,000 2026/11/22-13:04:49 rwSr--r-- 0 DEFAULT a").has_set_id());
+        // rsync 3.0 has two columns less.
+        assert!(item(b">f+++++++ 2 2026/11/22-13:04:49 rw-r--r-- 0 0 a").is_new);
+    }
+
+    #[test]
+    fn other_lines_are_told_apart() {
+        let deleted = parse(b"*deleting   0 1970/01/01-00:00:00 --------- 0 0 x/y/");
+        assert_eq!(deleted, Some(Said::Deleted(EntryPath::new("x/y").unwrap())));
+        assert_eq!(parse(b"      1,024  12%    0.00kB/s    0:00:00  "), Some(Said::Bytes(1024)));
+        assert_eq!(parse(b"skipping non-regular file \"d/null\""), Some(Said::Skipped(b"d/null".to_vec())));
+        for line in [&b"created directory /x"[..], b"", b"   ", b"sending incremental file list", b">f"] {
+            assert_eq!(parse(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn an_entry_with_an_odd_time_is_one_and_no_line_about_one_is_dropped() {
+        for time in ["11476/08/15-05:20:0", "-1199/01/01-00:00:00", "---1/01/01-00:00:00", "never"] {
+            let line = format!(">f+++++++++ 7 {time} rw-r--r-- 0 0 a");
+            assert_eq!(item(line.as_bytes()).path.as_bytes(), b"a", "{time}");
+        }
+        for line in [&b">f+++++++++ 99x 2026/11/22-13:05:20 rw-r--r-- 0 0 a"[..], b".d..t...... 4096"] {
+            assert_eq!(parse(line), Some(Said::Unread(line.to_vec())));
+        }
+        for line in [&b"chosen daemon of ours"[..], b"cd /somewhere else", b"hf"] {
+            assert_eq!(parse(line), None, "{line:?}");
+        }
+        let full = parse(br"cannot delete non-empty directory: a\#012b");
+        assert_eq!(full, Some(Said::NotEmpty(b"a\nb".to_vec())));
+    }
+
+    #[test]
+    fn a_path_that_leaves_the_root_is_no_entry() {
+        for name in ["../x", "/etc/passwd", "a/../../b", "a//b"] {
+            let line = format!(">f+++++++++ 1 2026/11/22-13:05:20 rw-r--r-- 0 0 {name}");
+            assert_eq!(parse(line.as_bytes()), Some(Said::Unread(line.into_bytes())), "{name}");
+        }
+    }
+
+    #[test]
+    fn lines_come_in_pieces_and_have_a_limit() {
+        let mut said = Vec::new();
+        let mut each = |line: &[u8]| said.push(line.to_vec());
+        let mut lines = Lines::default();
+        lines.take(b"one\r  tw", &mut each);
+        lines.take(b"o\n\n", &mut each);
+        for _ in 0..3 {
+            lines.take(&[b'x'; LINE_BYTES_MAX / 2], &mut each);
+        }
+        lines.take(b"\nthree", &mut each);
+        lines.end(&mut each);
+        assert_eq!(said, [&b"one"[..], b"  two", b"three"]);
+    }
+}

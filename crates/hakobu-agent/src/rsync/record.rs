@@ -1,0 +1,280 @@
+//! What is known of a run so far: figures, failures, and what each lane is at.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use hakobu_core::counters::Snapshot;
+use hakobu_core::engine::{FAILURES_KEPT_MAX, Summary};
+use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::event::{Event, Failure, Observer};
+use hakobu_core::path::EntryPath;
+
+use super::pool::{Batch, Change};
+
+/// The record of a run under way.
+pub(super) struct Record<'a> {
+    observer: &'a dyn Observer,
+    /// Whether what is in the way may be removed later.
+    removes: bool,
+    began: Instant,
+    sums: Mutex<Sums>,
+    /// What the rsync of each lane says it has moved of its batch.
+    pub lanes: Vec<AtomicU64>,
+    fatal: OnceLock<Error>,
+    stopped: AtomicBool,
+    scan_ended: OnceLock<Duration>,
+}
+
+#[derive(Default)]
+struct Sums {
+    counters: Snapshot,
+    failures: BTreeMap<Vec<u8>, Failure>,
+    /// What something is in the way of, where that may be removed yet.
+    waiting: BTreeMap<Vec<u8>, Error>,
+    /// Directories that were made on the way to files.
+    made: HashSet<EntryPath>,
+    /// When something last went forward.
+    moved_at: Option<Instant>,
+}
+
+impl Sums {
+    fn has_failed(&self, path: &EntryPath) -> bool {
+        self.failures.contains_key(path.as_bytes()) || self.waiting.contains_key(path.as_bytes())
+    }
+}
+
+impl<'a> Record<'a> {
+    /// A record of so many lanes. `removes` says that conflicts may be solved in the end.
+    pub fn new(observer: &'a dyn Observer, lanes: usize, removes: bool) -> Self {
+        Self {
+            observer,
+            removes,
+            began: Instant::now(),
+            sums: Mutex::default(),
+            lanes: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
+            fatal: OnceLock::new(),
+            stopped: AtomicBool::new(false),
+            scan_ended: OnceLock::new(),
+        }
+    }
+
+    fn sums(&self) -> MutexGuard<'_, Sums> {
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the figures.
+    pub fn count(&self, change: impl FnOnce(&mut Snapshot)) {
+        change(&mut self.sums().counters);
+    }
+
+    /// The scan has seen everything.
+    pub fn end_of_scan(&self) {
+        self.scan_ended.get_or_init(|| self.began.elapsed());
+        self.sums().counters.scan_done = true;
+    }
+
+    /// One entry failed; a second reason for the same one is left out.
+    pub fn failure(&self, path: Vec<u8>, error: Error) {
+        let may_wait = self.removes && error.kind == ErrorKind::Conflict;
+        self.failed(path, error, may_wait);
+    }
+
+    /// A part of the source could not be seen, whatever the reason, so nothing may be removed.
+    pub fn failure_of_scan(&self, path: Vec<u8>, error: Error) {
+        self.failed(path, error, false);
+    }
+
+    fn failed(&self, path: Vec<u8>, error: Error, may_wait: bool) {
+        let failure = {
+            let mut sums = self.sums();
+            if sums.failures.contains_key(&path) {
+                return;
+            }
+            if may_wait {
+                sums.waiting.insert(path, error);
+                return;
+            }
+            let failure = Failure { path: path.clone(), error };
+            if sums.failures.len() < FAILURES_KEPT_MAX {
+                sums.failures.insert(path, failure.clone());
+            }
+            sums.counters.entries_failed += 1;
+            failure
+        };
+        self.observer.event(Event::Failure(failure));
+    }
+
+    /// Whether this entry has failed.
+    pub fn has_failed(&self, path: &EntryPath) -> bool {
+        self.sums().has_failed(path)
+    }
+
+    /// Something that was not a file of a batch was brought over or changed.
+    pub fn change(&self, change: Change) {
+        let mut sums = self.sums();
+        *counter(&mut sums.counters, change) += 1;
+    }
+
+    /// All that could be done of a batch is.
+    pub fn batch(&self, lane: usize, batch: &Batch) {
+        let mut sums = self.sums();
+        for file in &batch.files {
+            if sums.has_failed(&file.path) {
+                continue;
+            }
+            match batch.changes.get(&file.path) {
+                Some(change) => {
+                    *counter(&mut sums.counters, *change) += 1;
+                    match change {
+                        Change::Attributes => sums.counters.bytes_unchanged += file.size_bytes,
+                        _ => {
+                            sums.counters.target_written_bytes += file.size_bytes;
+                            sums.counters.source_read_bytes += file.size_bytes;
+                        }
+                    }
+                }
+                None => {
+                    sums.counters.entries_unchanged += 1;
+                    sums.counters.bytes_unchanged += file.size_bytes;
+                }
+            }
+        }
+        sums.moved_at = Some(Instant::now());
+        if let Some(lane) = self.lanes.get(lane) {
+            lane.store(0, Relaxed);
+        }
+    }
+
+    /// A lane begins its batch anew.
+    pub fn begin(&self, lane: usize) {
+        if let Some(lane) = self.lanes.get(lane) {
+            lane.store(0, Relaxed);
+        }
+    }
+
+    /// A lane has moved at least so much of its batch.
+    pub fn moved_at_least(&self, lane: usize, bytes: u64) {
+        if let Some(lane) = self.lanes.get(lane) {
+            lane.fetch_max(bytes, Relaxed);
+        }
+    }
+
+    /// Something went forward that had not before.
+    pub fn went_forward(&self) {
+        self.sums().moved_at = Some(Instant::now());
+    }
+
+    /// A directory was made on the way to a file.
+    pub fn made(&self, path: EntryPath) {
+        self.sums().made.insert(path);
+    }
+
+    /// Whether a directory was made on the way to a file.
+    pub fn was_made(&self, path: &EntryPath) -> bool {
+        self.sums().made.contains(path)
+    }
+
+    /// How long nothing has gone forward.
+    pub fn stalled_for(&self) -> Duration {
+        self.sums().moved_at.unwrap_or(self.began).elapsed()
+    }
+
+    /// Ends the run because of `error`; the first one counts.
+    pub fn stop(&self, error: Error) {
+        let _first_wins = self.fatal.set(error);
+        self.stopped.store(true, Relaxed);
+    }
+
+    /// Whether the run has been ended.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
+    /// What ended the run, if something did.
+    pub fn error(&self) -> Option<Error> {
+        self.fatal.get().cloned()
+    }
+
+    /// How many entries have failed.
+    pub fn failures_count(&self) -> u64 {
+        self.sums().counters.entries_failed
+    }
+
+    /// These entries are tried again; what was in their way may be gone.
+    pub fn forgive(&self, paths: &[EntryPath]) {
+        let mut sums = self.sums();
+        paths.iter().for_each(|path| drop(sums.waiting.remove(path.as_bytes())));
+    }
+
+    /// Nothing more is removed: what something is in the way of has failed.
+    pub fn conflicts_stay(&mut self) {
+        self.removes = false;
+        let waiting = std::mem::take(&mut self.sums().waiting);
+        waiting.into_iter().for_each(|(path, error)| self.failure(path, error));
+    }
+
+    /// The time since it began.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// The figures at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut now = self.sums().counters.clone();
+        now.target_written_bytes += self.lanes.iter().map(|lane| lane.load(Relaxed)).sum::<u64>();
+        now.remote = true;
+        now
+    }
+
+    /// What there is to say in the end.
+    pub fn into_summary(self, lanes: u16) -> Summary {
+        let transfer_ns = nanoseconds(self.began.elapsed());
+        let scan_ns = self.scan_ended.get().copied().map_or(transfer_ns, nanoseconds);
+        let sums = self.sums.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let failures: Vec<Failure> = sums.failures.into_values().collect();
+        Summary {
+            failures_of_source: failures.iter().filter(|failure| failure.error.is_source_change()).count()
+                as u64,
+            counters: Snapshot { remote: true, ..sums.counters },
+            failures,
+            fatal: self.fatal.into_inner(),
+            lanes,
+            scan_ns,
+            transfer_ns,
+            ..Summary::default()
+        }
+    }
+}
+
+fn counter(counters: &mut Snapshot, change: Change) -> &mut u64 {
+    match change {
+        Change::Created => &mut counters.entries_created,
+        Change::Updated => &mut counters.entries_updated,
+        Change::Attributes => &mut counters.entries_attributes_only,
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::event::NoObserver;
+
+    use super::*;
+
+    #[test]
+    fn a_conflict_waits_for_the_removal_and_a_part_that_was_not_seen_does_not() {
+        let conflict = || Error::new(ErrorKind::Conflict, "listing", "in the way");
+        let mut record = Record::new(&NoObserver, 1, true);
+        record.failure(b"a".to_vec(), conflict());
+        assert_eq!(record.failures_count(), 0);
+        record.failure_of_scan(b"b".to_vec(), conflict());
+        assert_eq!(record.failures_count(), 1);
+        record.conflicts_stay();
+        assert_eq!(record.failures_count(), 2);
+    }
+}

@@ -1,0 +1,129 @@
+//! What rsync cannot do, refused in words before anything runs.
+
+use std::path::Path;
+
+use hakobu_core::endpoint::LossKind;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::job::Mode;
+use hakobu_core::location::Location;
+
+use crate::request::{CipherChoice, CopyRequest, Transport, Verify};
+
+/// Refuses what this way has not.
+///
+/// # Errors
+/// `Usage`, or `Requirement` for what `--require` asks for and rsync cannot promise.
+pub(super) fn check(request: &CopyRequest) -> Result<()> {
+    let verb = match request.mode {
+        Mode::Compare => "hakobu verify reads both sides itself, and rsync moves data only",
+        Mode::Digest(_) => "hakobu digest reads the file itself, and rsync moves data only",
+        Mode::Copy | Mode::Delta => "",
+    };
+    if !verb.is_empty() {
+        return Err(usage(verb.to_owned()));
+    }
+    places(request)?;
+    if let Some(option) = option(request) {
+        let words =
+            format!("{option} is not possible where rsync moves the data; leave it out, or use host:path");
+        return Err(usage(words));
+    }
+    if request.password_file.as_deref() == Some(Path::new("-")) {
+        return Err(usage("--password-file is a file; standard input is not read".to_owned()));
+    }
+    let promised = [LossKind::Acl, LossKind::Xattr, LossKind::HardLinks, LossKind::Holes];
+    if let Some(kind) = request.require.iter().find(|kind| !promised.contains(kind)) {
+        let words = format!("--require {} cannot be promised where rsync moves the data", kind.name());
+        return Err(Error::new(ErrorKind::Requirement, "looking at the request", words));
+    }
+    Ok(())
+}
+
+/// One end is here and the other is not, and there is one of each.
+fn places(request: &CopyRequest) -> Result<()> {
+    if !request.pairs.is_empty() {
+        return Err(usage("--pairs is not possible where rsync moves the data".to_owned()));
+    }
+    let ends = || request.sources.iter().chain([&request.target]);
+    if ends().any(|end| end.rsync_host().is_some()) && matches!(request.transport, Transport::Agent) {
+        return Err(usage("an rsync daemon has no agent; leave --transport agent out".to_owned()));
+    }
+    if ends().any(Location::is_stream) {
+        return Err(usage("standard input and output cannot be copied by rsync".to_owned()));
+    }
+    if request.sources.len() > 1 {
+        return Err(usage("rsync gets one source at a time here; run it once for each".to_owned()));
+    }
+    let is_far = |end: &Location| end.rsync_host().is_some() || end.ssh_host().is_some();
+    if request.password_file.is_some() && !ends().any(|end| end.rsync_host().is_some()) {
+        return Err(usage(
+            "--password-file is for an rsync daemon; ssh asks for its passwords itself".to_owned(),
+        ));
+    }
+    match (request.sources.iter().any(is_far), is_far(&request.target)) {
+        (true, true) => Err(usage(
+            "rsync copies between this machine and another one; run it on one of the two".to_owned(),
+        )),
+        (false, false) => {
+            Err(usage("both ends are here; --transport rsync is for another machine".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An option that was typed and means nothing to rsync.
+fn option(request: &CopyRequest) -> Option<&'static str> {
+    let typed = [
+        (matches!(request.verify, Verify::Wire | Verify::Medium), "--verify"),
+        (request.compare_content, "--compare digest"),
+        (request.in_place, "--in-place"),
+        (request.restart, "--restart"),
+        (request.passes.is_some(), "--passes"),
+        (!request.confirmed.is_empty(), "--confirm"),
+        (request.live, "--live"),
+        (request.skip_unreadable, "--on-read-error skip"),
+        (request.sample.is_some(), "--sample"),
+        (request.cipher != CipherChoice::Auto, "--cipher"),
+        (request.agent.is_some(), "--agent"),
+        (request.sudo, "--sudo"),
+        (request.data_address.is_some(), "--data-address"),
+        (request.data_port.is_some(), "--data-port"),
+    ];
+    typed.into_iter().find_map(|(is_typed, name)| is_typed.then_some(name))
+}
+
+fn usage(words: String) -> Error {
+    Error::new(ErrorKind::Usage, "looking at the request", words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(source: &str, target: &str) -> CopyRequest {
+        let parse = |typed: &str| Location::parse(typed.as_bytes()).unwrap();
+        CopyRequest { sources: vec![parse(source)], target: parse(target), ..CopyRequest::default() }
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said_before() {
+        let push = || request("a", "rsync://h/m/");
+        assert!(check(&push()).is_ok() && check(&request("h::m/x", "b")).is_ok());
+        let wrong = [
+            request("h::m/x", "i::m/y"),
+            request("h::m/x", "i:y"),
+            request("a", "b"),
+            request("-", "h::m/x"),
+            CopyRequest { mode: Mode::Compare, ..push() },
+            CopyRequest { in_place: true, ..push() },
+            CopyRequest { verify: Verify::Medium, ..push() },
+            CopyRequest { transport: Transport::Agent, ..push() },
+            CopyRequest { sources: vec![Location::local("a"), Location::local("b")], ..push() },
+        ];
+        for request in wrong {
+            assert_eq!(check(&request).unwrap_err().kind, ErrorKind::Usage, "{request:?}");
+        }
+        let owner = CopyRequest { require: [LossKind::Owner].into(), ..push() };
+        assert_eq!(check(&owner).unwrap_err().kind, ErrorKind::Requirement);
+    }
+}

@@ -1,0 +1,178 @@
+//! The end that is not on this machine, as rsync is told of it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::location::{Location, Place, SshHost};
+
+/// Bytes that a far rsync would take for a pattern.
+const WILD: &[u8] = b"*?[\\";
+
+/// A far end.
+#[derive(Clone, Debug)]
+pub(super) struct Remote {
+    host: SshHost,
+    /// Over ssh, and not to a daemon.
+    over_ssh: bool,
+    /// `module/path`, or a path on the machine.
+    pub path: Vec<u8>,
+}
+
+impl Remote {
+    /// The far end of a location.
+    ///
+    /// # Errors
+    /// `Usage` for one that is not far, or whose path a far rsync would take for a pattern.
+    pub fn of(location: &Location) -> Result<Self> {
+        let (host, path, over_ssh) = match location.place() {
+            Place::Rsync { host, path } => (host, path, false),
+            Place::Ssh { host, path } => (host, path, true),
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::Usage,
+                    "looking at the locations",
+                    "it is on this machine",
+                ));
+            }
+        };
+        if path.iter().any(|byte| WILD.contains(byte)) {
+            let words = "rsync would take *, ?, [ and \\ in it for a pattern; name the directory above, and --include";
+            return Err(Error::new(ErrorKind::Usage, "reading the location", words).at(location.as_typed()));
+        }
+        Ok(Self { host: host.clone(), over_ssh, path: path.clone() })
+    }
+
+    /// Whether ssh is logged in with.
+    pub fn is_over_ssh(&self) -> bool {
+        self.over_ssh
+    }
+
+    /// Whether the path is a module itself.
+    pub fn is_module(&self) -> bool {
+        !self.over_ssh && !self.path.trim_suffix_slashes().contains(&b'/')
+    }
+
+    /// What rsync is given for a path there.
+    pub fn argument(&self, path: &[u8]) -> OsString {
+        let host = match self.host.host.contains(':') {
+            true => format!("[{}]", self.host.host),
+            false => self.host.host.clone(),
+        };
+        let login = self.host.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
+        let mut argument = match self.over_ssh {
+            true => format!("{login}{host}:"),
+            false => {
+                let port = self.host.port.map(|port| format!(":{port}")).unwrap_or_default();
+                format!("rsync://{login}{host}{port}/")
+            }
+        }
+        .into_bytes();
+        argument.extend_from_slice(path);
+        OsString::from_vec(argument)
+    }
+
+    /// The name of a path there for people.
+    pub fn name_of(&self, path: &[u8]) -> Vec<u8> {
+        let argument = self.argument(path).into_vec();
+        if path.ends_with(b"/") && path.len() > 1 {
+            argument[..argument.len() - 1].to_vec()
+        } else {
+            argument
+        }
+    }
+
+    /// What asks for a password, for people.
+    pub fn asks(&self) -> String {
+        let module = self.path.split(|byte| *byte == b'/').next().unwrap_or_default();
+        let user = self.host.user.as_ref().map(|user| format!("{user} in ")).unwrap_or_default();
+        format!("{user}module {} of {}", String::from_utf8_lossy(module), self.host.host)
+    }
+
+    /// The value of rsync's `-e`. `alone` says that nobody can be asked.
+    pub fn shell(&self, ssh: &[OsString], alone: bool) -> OsString {
+        let mut words: Vec<Vec<u8>> = ssh.iter().map(|word| quoted(word.as_bytes())).collect();
+        let is_ssh = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new("ssh"));
+        if alone && ssh.iter().any(is_ssh) {
+            words.push(b"-oBatchMode=yes".to_vec());
+        }
+        words.extend(self.host.port.map(|port| format!("-p {port}").into_bytes()));
+        OsString::from_vec(words.join(&b' '))
+    }
+}
+
+/// A word as rsync splits the value of `-e`: in quotes, with those in it doubled.
+fn quoted(word: &[u8]) -> Vec<u8> {
+    if !word.is_empty() && !word.iter().any(|byte| b" '\"".contains(byte)) {
+        return word.to_vec();
+    }
+    let mut quoted = vec![b'\''];
+    for byte in word {
+        quoted.extend_from_slice(if *byte == b'\'' { b"''" } else { std::slice::from_ref(byte) });
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+/// A path with a name below it.
+pub(super) fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    match (directory, name) {
+        (directory, b"") => directory.to_vec(),
+        (b"", name) => name.to_vec(),
+        (directory, name) if directory.ends_with(b"/") => [directory, name].concat(),
+        (directory, name) => [directory, b"/", name].concat(),
+    }
+}
+
+/// The same as the directory that it is: with a slash at the end.
+pub(super) fn as_directory(path: &[u8]) -> Vec<u8> {
+    if path.ends_with(b"/") { path.to_vec() } else { [path, b"/"].concat() }
+}
+
+trait TrimSlashes {
+    fn trim_suffix_slashes(&self) -> &[u8];
+}
+
+impl TrimSlashes for Vec<u8> {
+    fn trim_suffix_slashes(&self) -> &[u8] {
+        let kept = self.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+        &self[..kept]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remote(typed: &str) -> Remote {
+        Remote::of(&Location::parse(typed.as_bytes()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn rsync_is_told_the_same_place() {
+        for (typed, argument) in [
+            ("rsync://h/m", "rsync://h/m/"),
+            ("rsync://u@h:8730/m/a b", "rsync://u@h:8730/m/a b"),
+            ("rsync://[::1]:1/m/x/", "rsync://[::1]:1/m/x/"),
+            ("h::m/x", "rsync://h/m/x"),
+            ("u@h:x/y", "u@h:x/y"),
+            ("ssh://u@h:22/x", "u@h:/x"),
+        ] {
+            let remote = remote(typed);
+            assert_eq!(remote.argument(&remote.path), argument, "{typed}");
+        }
+        assert!(remote("h::m").is_module() && remote("h::m/").is_module() && !remote("h::m/x").is_module());
+        assert!(Remote::of(&Location::parse(b"h::m/a*").unwrap()).is_err());
+        assert!(Remote::of(&Location::local("/x")).is_err());
+    }
+
+    #[test]
+    fn the_shell_is_quoted_as_rsync_reads_it() {
+        let words = ["ssh", "-i", "a key", "-o", "X=it's"].map(OsString::from);
+        let remote = remote("ssh://h:2222/x");
+        assert_eq!(remote.shell(&words, true), "ssh -i 'a key' -o 'X=it''s' -oBatchMode=yes -p 2222");
+        let other = ["plink"].map(OsString::from);
+        assert_eq!(remote.shell(&other, true), "plink -p 2222");
+    }
+}

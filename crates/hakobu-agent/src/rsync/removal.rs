@@ -1,0 +1,419 @@
+//! What only the target has: found by listing it, agreed to, and removed by name.
+//!
+//! rsync removes exactly the names it is given (`--delete-missing-args`), so what a filter leaves out, and what came
+//! after the list was made, stays. Directories go last, the deepest first, and only empty ones.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+
+use hakobu_core::engine::{ONLY_IN_TARGET_KEPT_MAX, Summary};
+use hakobu_core::entry::Kind;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::extended::Classes;
+use hakobu_core::filter::Filter;
+use hakobu_core::path::EntryPath;
+use hakobu_endpoints::local::{LocalSource, SourceRoot};
+
+use super::ends::Ends;
+use super::options::{PARTIAL_DIRECTORY, Purpose};
+use super::output::Said;
+use super::record::Record;
+use super::scan::{Found, below_of, list, list_far};
+use super::way::Way;
+use crate::request::Deletion;
+use crate::transfer::{Surroundings, Transfer};
+
+/// What only the target has.
+#[derive(Debug, Default)]
+pub(super) struct Extras {
+    going: Going,
+    /// What is in directories that are in the way.
+    going_first: Going,
+    /// How many entries that is.
+    count: u64,
+    /// How many entries the target has.
+    total: u64,
+    examples: Vec<EntryPath>,
+    /// Directories where the source has something else.
+    pub in_the_way: Vec<EntryPath>,
+}
+
+/// Names that go.
+#[derive(Debug, Default)]
+struct Going {
+    /// All but directories.
+    others: Vec<EntryPath>,
+    /// By how many directories they are below the top, the deepest first.
+    directories: BTreeMap<Reverse<usize>, Vec<EntryPath>>,
+}
+
+impl Going {
+    fn add(&mut self, path: EntryPath, is_directory: bool) {
+        let depth = path.as_bytes().iter().filter(|byte| **byte == b'/').count();
+        match is_directory {
+            true => self.directories.entry(Reverse(depth)).or_default().push(path),
+            false => self.others.push(path),
+        }
+    }
+
+    /// What one rsync is given, one after the other.
+    fn lists(&self) -> impl Iterator<Item = &Vec<EntryPath>> {
+        std::iter::once(&self.others).chain(self.directories.values()).filter(|paths| !paths.is_empty())
+    }
+}
+
+/// The target's entries, while they are looked through. A directory comes before what is in it.
+struct Sorting<'a> {
+    known: &'a HashMap<EntryPath, bool>,
+    left_out: &'a HashSet<EntryPath>,
+    filter: Option<&'a Filter>,
+    prefix: &'a EntryPath,
+    /// And whether each is a directory.
+    extras: BTreeMap<EntryPath, bool>,
+    in_the_way: BTreeSet<EntryPath>,
+    /// Directories that are in the way, and hold something that a rule protects.
+    blocked: HashSet<EntryPath>,
+    /// Directories that a rule protects.
+    kept: HashSet<EntryPath>,
+    found: Extras,
+}
+
+impl Sorting<'_> {
+    /// One entry of the target, below its top.
+    fn entry(&mut self, below: &EntryPath, kind: Kind) -> Result<()> {
+        let is_directory = kind == Kind::Directory;
+        let (parent, name) = below.split_last().unwrap_or_default();
+        if below.is_root() || self.kept.contains(&parent) || name == PARTIAL_DIRECTORY.as_bytes() {
+            if is_directory && !below.is_root() {
+                self.kept.insert(below.clone());
+            }
+            return Ok(());
+        }
+        self.found.total += 1;
+        let path = below_of(self.prefix, below)?;
+        let by_a_rule = |filter: &Filter| filter.rules_leave_out(below.as_bytes(), is_directory);
+        if self.left_out.contains(&path) || self.filter.is_some_and(by_a_rule) {
+            if is_directory {
+                self.kept.insert(below.clone());
+            }
+            self.keep_above(&path);
+            return Ok(());
+        }
+        match self.known.get(&path) {
+            None => {
+                self.extras.insert(path, is_directory);
+            }
+            Some(false) if is_directory => {
+                self.in_the_way.insert(path);
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The directories that hold something protected stay.
+    fn keep_above(&mut self, path: &EntryPath) {
+        let mut above = path.split_last().map(|(parent, _)| parent);
+        while let Some(directory) = above {
+            self.extras.remove(&directory);
+            if self.in_the_way.remove(&directory) {
+                self.blocked.insert(directory.clone());
+            }
+            above = directory.split_last().map(|(parent, _)| parent);
+        }
+    }
+
+    fn finish(self) -> Extras {
+        let Self { mut extras, in_the_way, blocked, found, .. } = self;
+        extras.retain(|path, _| !has_above(path, |above| blocked.contains(above)));
+        let examples = extras.keys().chain(&in_the_way).take(ONLY_IN_TARGET_KEPT_MAX).cloned().collect();
+        let count = (extras.len() + in_the_way.len()) as u64;
+        let (mut going, mut going_first) = (Going::default(), Going::default());
+        for (path, is_directory) in extras {
+            match has_above(&path, |above| in_the_way.contains(above)) {
+                true => going_first.add(path, is_directory),
+                false => going.add(path, is_directory),
+            }
+        }
+        let in_the_way = in_the_way.into_iter().collect();
+        Extras { going, going_first, count, total: found.total, examples, in_the_way }
+    }
+}
+
+/// Whether a directory above a path is such a one.
+fn has_above(path: &EntryPath, is_such: impl Fn(&EntryPath) -> bool) -> bool {
+    let mut above = path.split_last().map(|(parent, _)| parent);
+    while let Some(directory) = above {
+        if is_such(&directory) {
+            return true;
+        }
+        above = directory.split_last().map(|(parent, _)| parent);
+    }
+    false
+}
+
+impl Extras {
+    /// Lists the target and finds what the source lacks.
+    ///
+    /// # Errors
+    /// Where the target cannot be listed.
+    pub fn find(
+        way: &Way<'_>,
+        ends: &Ends,
+        found: &Found,
+        filter: Option<&Filter>,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<Self> {
+        let mut sorting = Sorting {
+            known: &found.known,
+            left_out: &found.left_out,
+            filter,
+            prefix: &ends.prefix,
+            extras: BTreeMap::new(),
+            in_the_way: BTreeSet::new(),
+            blocked: HashSet::new(),
+            kept: HashSet::new(),
+            found: Self::default(),
+        };
+        match way.outward {
+            true => {
+                let mut seen = HashSet::new();
+                let mut wrong = None;
+                let each = &mut |item: super::output::Item| {
+                    if wrong.is_none() && seen.insert(item.path.clone()) {
+                        wrong = sorting.entry(&item.path, item.kind).err();
+                    }
+                };
+                let failures = list_far(way, &ends.far_tree(), surroundings.prompts, each)?;
+                let is_absent = |error: &Error| error.kind == ErrorKind::NotFound;
+                if let Some((path, error)) = failures.into_iter().find(|(_, error)| !is_absent(error)) {
+                    return Err(error.at(path));
+                }
+                if let Some(error) = wrong {
+                    return Err(error);
+                }
+            }
+            false => here(&ends.local_tree(), &mut sorting)?,
+        }
+        Ok(sorting.finish())
+    }
+
+    /// Whether there is anything.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Puts the figures into a summary.
+    pub fn tell(&self, summary: &mut Summary) {
+        summary.counters.entries_only_in_target = self.count;
+        summary.counters.entries_in_target = self.total;
+        summary.counters.entries_in_the_way = self.in_the_way.len() as u64;
+        summary.only_in_target.clone_from(&self.examples);
+    }
+
+    /// Whether it may go, by the limits and by the user.
+    ///
+    /// # Errors
+    /// `Refused`, in the words of every other way.
+    pub fn agree(
+        &self,
+        ends: &Ends,
+        deletion: &Deletion,
+        dry_run: bool,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<()> {
+        let mut asked = Transfer { target: Some(ends.target_name.clone()), ..Transfer::default() };
+        self.tell(&mut asked.summary);
+        crate::deletion::agree(&asked, deletion, dry_run, surroundings)
+    }
+
+    /// Removes it, and what is in directories that are in the way.
+    ///
+    /// # Errors
+    /// As [`Way::run_patiently`].
+    pub fn remove(
+        &self,
+        way: &Way<'_>,
+        ends: &Ends,
+        record: &Record<'_>,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<()> {
+        let mut removed = HashSet::new();
+        // Below what is no directory at the source no name is missing for rsync, so it gets a source that has nothing.
+        let nothing = match self.going_first.lists().next() {
+            Some(_) => Some(Nothing::make()?),
+            None => None,
+        };
+        let first = self.going_first.lists().map(|paths| (paths, nothing.as_ref()));
+        for (paths, nothing) in first.chain(self.going.lists().map(|paths| (paths, None))) {
+            let order = match nothing {
+                Some(nothing) => ends.order_from(way, nothing.path.clone().into_os_string(), paths.iter()),
+                None => ends.order_of(way, paths.iter()),
+            };
+            let mut stay = Vec::new();
+            let mut failures =
+                way.run_patiently(Purpose::Remove, &order, surroundings.prompts, &mut |said| match said {
+                    Said::Deleted(path) if removed.insert(path.clone()) => {
+                        record.count(|counters| counters.entries_deleted += 1);
+                    }
+                    Said::NotEmpty(path) => stay.push(path),
+                    _ => {}
+                })?;
+            let words = "something has come into the directory since it was agreed to remove it";
+            let conflict = |path| (path, Error::new(ErrorKind::Conflict, "removing", words));
+            failures.extend(stay.into_iter().map(conflict));
+            // That these are not at the source is why they go.
+            failures.retain(|(_, error)| error.kind != ErrorKind::SourceVanished);
+            ends.failures(record, failures);
+        }
+        Ok(())
+    }
+}
+
+/// An empty directory, for as long as this is.
+struct Nothing {
+    path: PathBuf,
+}
+
+impl Nothing {
+    fn make() -> Result<Self> {
+        let failed = |error: std::io::Error| Error::io("making an empty directory", &error);
+        let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let name = format!("hakobu-nothing-{}-{}", std::process::id(), time.as_nanos());
+        let path = std::env::temp_dir().join(name).join("");
+        std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Nothing {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.path);
+    }
+}
+
+/// Lists a target on this machine; there may be none yet.
+fn here(tree: &[u8], sorting: &mut Sorting<'_>) -> Result<()> {
+    let path = PathBuf::from(OsStr::from_bytes(tree));
+    if !path.is_dir() {
+        return Ok(());
+    }
+    let mut lane = LocalSource::open(&[SourceRoot { path }])?.lane();
+    let mut open = VecDeque::from([EntryPath::root()]);
+    while let Some(directory) = open.pop_front() {
+        let entries = list(&mut lane, &directory, Classes::NONE)?.result?;
+        for index in 0..entries.len() {
+            let path = directory.join(entries.name(index))?;
+            let kind = entries.metadata(index).kind;
+            sorting.entry(&path, kind)?;
+            if kind == Kind::Directory {
+                open.push_back(path);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::filter::{FilterRules, Rule};
+
+    use super::*;
+
+    fn path(path: &str) -> EntryPath {
+        EntryPath::new(path).unwrap()
+    }
+
+    fn sorted(known: &[(&str, bool)], rules: &[&str], target: &[(&str, Kind)]) -> Extras {
+        sorted_without(known, &[], rules, target)
+    }
+
+    fn sorted_without(
+        known: &[(&str, bool)],
+        left_out: &[&str],
+        rules: &[&str],
+        target: &[(&str, Kind)],
+    ) -> Extras {
+        let known = known.iter().map(|(name, is_directory)| (path(name), *is_directory)).collect();
+        let rules = rules.iter().map(|rule| Rule::exclude(rule, String::new())).collect();
+        let filter = Filter::new(&FilterRules { rules, ..FilterRules::default() }).unwrap();
+        let left_out = left_out.iter().map(|name| path(name)).collect();
+        let prefix = EntryPath::root();
+        let mut sorting = Sorting {
+            known: &known,
+            left_out: &left_out,
+            filter: filter.as_ref(),
+            prefix: &prefix,
+            extras: BTreeMap::new(),
+            in_the_way: BTreeSet::new(),
+            blocked: HashSet::new(),
+            kept: HashSet::new(),
+            found: Extras::default(),
+        };
+        target.iter().for_each(|(name, kind)| sorting.entry(&path(name), *kind).unwrap());
+        sorting.finish()
+    }
+
+    #[test]
+    fn whole_directories_go_and_what_a_rule_protects_stays() {
+        use Kind::{Directory, File};
+        let target = [
+            ("a", File),
+            ("old", Directory),
+            ("old/x", File),
+            ("old/y", File),
+            ("half", Directory),
+            ("half/go", File),
+            ("half/keep.log", File),
+            ("logs", Directory),
+            ("logs/x", File),
+            (".rsync-partial", Directory),
+            (".rsync-partial/a", File),
+        ];
+        let found = sorted(&[("a", false)], &["*.log", "logs/"], &target);
+        assert_eq!(found.going.others, [path("half/go"), path("old/x"), path("old/y")]);
+        assert_eq!(found.going.directories.into_values().flatten().collect::<Vec<_>>(), [path("old")]);
+        // old, old/x, old/y and half/go; protected directories' content is not looked at.
+        assert_eq!((found.count, found.total), (4, 8));
+    }
+
+    #[test]
+    fn a_directory_in_the_place_of_a_file_is_in_the_way() {
+        use Kind::{Directory, File};
+        let target = [("a", Directory), ("a/x", File)];
+        let found = sorted(&[("a", false)], &[], &target);
+        // What is in it goes first.
+        assert_eq!(
+            (found.in_the_way, found.going_first.others, found.count),
+            (vec![path("a")], vec![path("a/x")], 2)
+        );
+        let target = [("a", Directory), ("a/x", File), ("a/y.log", File)];
+        let found = sorted(&[("a", false)], &["*.log"], &target);
+        assert_eq!((found.in_the_way, found.going.others, found.count), (vec![], vec![], 0));
+    }
+
+    #[test]
+    fn what_the_source_has_and_leaves_out_protects_its_name_and_all_below() {
+        use Kind::{Directory, File};
+        let target = [("d", Directory), ("d/big", Directory), ("d/big/x", File), ("d/y", File)];
+        let found = sorted_without(&[("d", false)], &["d/big"], &[], &target);
+        assert_eq!((found.in_the_way, found.going.others, found.count), (vec![], vec![], 0));
+        let found = sorted_without(&[("d", true)], &["d/big"], &[], &target);
+        assert_eq!((found.going.others, found.count), (vec![path("d/y")], 1));
+    }
+
+    #[test]
+    fn every_name_is_given_and_the_deepest_directory_first() {
+        use Kind::{Directory, File};
+        let target =
+            [("a", Directory), ("a/b", Directory), ("a/b/c", Directory), ("a/b/x", File), ("d", Directory)];
+        let found = sorted(&[], &[], &target);
+        assert_eq!(found.going.others, [path("a/b/x")]);
+        let levels: Vec<_> = found.going.directories.into_values().collect();
+        assert_eq!(levels, [vec![path("a/b/c")], vec![path("a/b")], vec![path("a"), path("d")]]);
+    }
+}

@@ -1,0 +1,333 @@
+//! What there is at the source: a local tree is listed by hakobu's own lane, a far one by rsync.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hakobu_core::endpoint::{Detail, Lane, LossKind, Operation, Outcome, Wait};
+use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::extended::Classes;
+use hakobu_core::filter::Filter;
+use hakobu_core::listing::DirectoryListing;
+use hakobu_core::path::{EntryPath, lossy};
+use hakobu_endpoints::local::{LocalSource, SourceRoot};
+
+use super::options::Purpose;
+use super::output::{Item, Said};
+use super::pool::{Pool, Waiting};
+use super::record::Record;
+use super::remote::as_directory;
+use super::standing::{Judgement, Standing};
+use super::way::{Order, Way};
+use crate::ssh::Prompts;
+
+/// Where nothing is and nobody can make something: the target of an rsync that only looks.
+pub(super) const NOWHERE: &str = "/proc/self/none/";
+
+/// What the end of a run has to know of the source.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Directories, symbolic links and nodes, and further names of files.
+    pub later: Vec<EntryPath>,
+    /// Files that may have further names among those.
+    pub firsts: Vec<EntryPath>,
+    /// All that takes part, and whether it is a directory; only where the target may lose what is not in it.
+    pub known: HashMap<EntryPath, bool>,
+    /// What a filter leaves out at the source: what the target has of these names stays, with all that is below.
+    pub left_out: HashSet<EntryPath>,
+    /// Whether some files have several names.
+    pub has_links: bool,
+    /// Whether set-ID bits were seen.
+    pub has_set_id: bool,
+    /// What is not kept, of how many entries, and one of them.
+    pub lost: HashMap<LossKind, (u64, EntryPath)>,
+    /// How many entries belong to whom.
+    pub owners: HashMap<(u32, u32), u64>,
+}
+
+/// A scan under way.
+pub(super) struct Scan<'a> {
+    pub way: &'a Way<'a>,
+    pub record: &'a Record<'a>,
+    pub pool: &'a Pool,
+    pub filter: Option<&'a Filter>,
+    /// What stands before each path: the name of the tree, or nothing.
+    pub prefix: &'a EntryPath,
+    /// Whether all names are to be kept.
+    pub keeps_names: bool,
+    pub found: &'a Mutex<Found>,
+    pub standing: &'a Standing,
+}
+
+impl Scan<'_> {
+    /// One entry that takes part. `twin` says that another name of the file has been seen.
+    fn entry(&self, below: &EntryPath, metadata: &Metadata, twin: bool) -> Result<()> {
+        let path = below_of(self.prefix, below)?;
+        self.record.count(|counters| {
+            counters.entries_scanned += 1;
+            if metadata.kind == Kind::File {
+                counters.bytes_scanned += metadata.size_bytes;
+            }
+        });
+        if metadata.kind == Kind::Socket {
+            self.record.count(|counters| counters.entries_skipped += 1);
+            return Ok(());
+        }
+        match self.standing.judge(&path, metadata.kind) {
+            Judgement::Goes => {}
+            Judgement::Held => {
+                self.record.count(|counters| counters.entries_skipped += 1);
+                return Ok(());
+            }
+            Judgement::Conflict(error) => {
+                self.record.failure(path.as_bytes().to_vec(), error);
+                return Ok(());
+            }
+        }
+        let mut found = self.found();
+        *found.owners.entry((metadata.uid, metadata.gid)).or_default() += 1;
+        if self.keeps_names {
+            found.known.insert(path.clone(), metadata.kind == Kind::Directory);
+        }
+        match metadata.kind {
+            Kind::File if twin => {
+                found.has_links = true;
+                found.later.push(path.clone());
+            }
+            // Of a far source it is not known which files have further names.
+            Kind::File if self.way.keeps_hard_links() && (metadata.links > 1 || !self.way.outward) => {
+                found.firsts.push(path.clone());
+            }
+            Kind::File => {}
+            _ => found.later.push(path.clone()),
+        }
+        drop(found);
+        if metadata.kind == Kind::File && !twin {
+            // Of a far file nobody says.
+            let may_have_holes = metadata.sparse || !self.way.outward;
+            let file = Waiting { size_bytes: metadata.size_bytes, path, may_have_holes };
+            self.pool.put(file, self.way.cancel);
+        }
+        Ok(())
+    }
+
+    /// An entry takes no part; what the target has of its name stays.
+    fn left_out(&self, below: &EntryPath) -> Result<()> {
+        if self.keeps_names {
+            self.found().left_out.insert(below_of(self.prefix, below)?);
+        }
+        Ok(())
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.record.is_stopped() || self.way.cancel.load(Relaxed)
+    }
+
+    /// Lists a tree of this machine: `tree` below `root`.
+    ///
+    /// # Errors
+    /// Where the root cannot be opened.
+    pub fn local(&self, root: &[u8], tree: &EntryPath) -> Result<()> {
+        let root = SourceRoot { path: PathBuf::from(OsStr::from_bytes(root)) };
+        let source = LocalSource::open(&[root])?;
+        let mut lane = source.lane();
+        let mut open = VecDeque::from([tree.clone()]);
+        let mut files = HashSet::new();
+        let lost = self.way.losses();
+        while let Some(directory) = open.pop_front() {
+            if self.is_over() {
+                return Ok(());
+            }
+            let listing = list(&mut lane, &directory, Classes::NONE)?;
+            let entries = match listing.result {
+                Ok(entries) => entries,
+                Err(error) if directory == *tree => return Err(error),
+                Err(error) => {
+                    self.record.failure_of_scan(directory.as_bytes().to_vec(), error);
+                    continue;
+                }
+            };
+            for index in 0..entries.len() {
+                let metadata = entries.metadata(index);
+                let path = directory.join(entries.name(index))?;
+                let below = without(&path, tree)?;
+                if self.filter.is_some_and(|filter| filter.leaves_out(below.as_bytes(), metadata)) {
+                    self.left_out(&below)?;
+                    continue;
+                }
+                let inode = metadata.inode.filter(|_| metadata.kind == Kind::File && metadata.links > 1);
+                let twin = self.way.keeps_hard_links() && inode.is_some_and(|inode| !files.insert(inode));
+                self.entry(&below, metadata, twin)?;
+                self.lose(&lost, &below, metadata);
+                let stays = self.way.request.one_file_system && metadata.mount_point;
+                if metadata.kind == Kind::Directory && !stays {
+                    open.push_back(path);
+                }
+            }
+            self.lose_extended(&mut lane, &lost, &directory, tree)?;
+        }
+        Ok(())
+    }
+
+    /// Counts what an entry loses because of options that were refused.
+    fn lose(&self, lost: &[LossKind], below: &EntryPath, metadata: &Metadata) {
+        let linked = metadata.kind == Kind::File && metadata.links > 1;
+        for (kind, loses) in [(LossKind::HardLinks, linked), (LossKind::Holes, metadata.sparse)] {
+            if loses && lost.contains(&kind) {
+                self.found().lost.entry(kind).or_insert_with(|| (0, below.clone())).0 += 1;
+            }
+        }
+    }
+
+    /// The same of extended attributes, for which the directory is listed once more.
+    fn lose_extended(
+        &self,
+        lane: &mut impl Lane,
+        lost: &[LossKind],
+        directory: &EntryPath,
+        tree: &EntryPath,
+    ) -> Result<()> {
+        let usual = self.way.request.preserve.extended.without(Classes::ACL);
+        for (kind, classes) in [(LossKind::Acl, Classes::ACL), (LossKind::Xattr, usual)] {
+            if !lost.contains(&kind) {
+                continue;
+            }
+            let Ok(entries) = list(lane, directory, classes)?.result else { continue };
+            for index in 0..entries.len() {
+                let metadata = entries.metadata(index);
+                let below = without(&directory.join(entries.name(index))?, tree)?;
+                let is_out = self.filter.is_some_and(|filter| filter.leaves_out(below.as_bytes(), metadata));
+                if metadata.extended != 0 && !is_out {
+                    self.found().lost.entry(kind).or_insert_with(|| (0, below)).0 += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists a far tree.
+    ///
+    /// # Errors
+    /// As [`Way::run_patiently`].
+    pub fn far(&self, tree: &[u8], prompts: &mut dyn Prompts) -> Result<()> {
+        let mut left_out: HashSet<EntryPath> = HashSet::new();
+        // After a connection that was lost the list begins anew.
+        let mut seen: HashSet<EntryPath> = HashSet::new();
+        let mut wrong = None;
+        let mut each = |item: Item| -> Result<()> {
+            if item.path.is_root() || !seen.insert(item.path.clone()) {
+                return Ok(());
+            }
+            let metadata = metadata_of(&item);
+            let parent = item.path.split_last().map(|(parent, _)| parent).unwrap_or_default();
+            let is_out = left_out.contains(&parent)
+                || self.filter.is_some_and(|filter| filter.leaves_out(item.path.as_bytes(), &metadata));
+            if is_out {
+                self.left_out(&item.path)?;
+                if item.kind == Kind::Directory {
+                    left_out.insert(item.path);
+                }
+                return Ok(());
+            }
+            self.found().has_set_id |= item.has_set_id();
+            self.entry(&item.path, &metadata, item.is_link)
+        };
+        let failures = list_far(self.way, tree, prompts, &mut |item| {
+            if wrong.is_none() {
+                wrong = each(item).err();
+            }
+        })?;
+        for (path, error) in failures {
+            self.record.failure_of_scan(path, error);
+        }
+        wrong.map_or(Ok(()), Err)
+    }
+}
+
+/// Lists a far tree, entry by entry; the tree itself comes as the root. What could not be listed is given with its path.
+///
+/// # Errors
+/// As [`Way::run_patiently`], and where it is not known which part of the tree is missing.
+pub(super) fn list_far(
+    way: &Way<'_>,
+    tree: &[u8],
+    prompts: &mut dyn Prompts,
+    each: &mut dyn FnMut(Item),
+) -> Result<Vec<(Vec<u8>, Error)>> {
+    let order =
+        Order { from: way.remote.argument(&as_directory(tree)), to: OsString::from(NOWHERE), names: None };
+    let mut unread = None;
+    let failures = way.run_patiently(Purpose::List, &order, prompts, &mut |said| match said {
+        Said::Item(item) => each(item),
+        Said::Unread(line) => drop(unread.get_or_insert(line)),
+        _ => {}
+    })?;
+    if let Some(line) = unread {
+        return Err(cannot_be_read(&line));
+    }
+    match failures.iter().find(|(path, _)| path.is_empty()) {
+        Some((_, error)) => Err(Error { during: "listing the tree".into(), ..error.clone() }),
+        None => Ok(failures),
+    }
+}
+
+/// An entry is there of which nothing is known.
+pub(super) fn cannot_be_read(line: &[u8]) -> Error {
+    let words = format!("a line of rsync's list cannot be read: {}", lossy(line));
+    Error::new(ErrorKind::Protocol, "listing the tree", words)
+}
+
+fn metadata_of(item: &Item) -> Metadata {
+    Metadata {
+        size_bytes: item.size_bytes,
+        mtime: item.mtime,
+        ctime: item.mtime,
+        uid: item.owner.0,
+        gid: item.owner.1,
+        ..Metadata::new(item.kind)
+    }
+}
+
+/// Lists one directory of this machine.
+pub(super) fn list(
+    lane: &mut impl Lane,
+    directory: &EntryPath,
+    extended: Classes,
+) -> Result<DirectoryListing> {
+    let directories = vec![directory.clone()];
+    let operation =
+        Operation::List { root: 0, directories, budget: 0, detail: Detail { extended, ..Detail::default() } };
+    let full = || Error::new(ErrorKind::Io, "listing the directory", "the lane is full");
+    lane.submit(0, operation).map_err(|_| full())?;
+    match lane.reap(Wait::Forever).map(|completion| completion.result) {
+        Some(Ok(Outcome::Listed(mut listings))) if listings.len() == 1 => listings.pop().ok_or_else(full),
+        Some(Err(error)) => Err(error),
+        _ => Err(full()),
+    }
+}
+
+/// A path below a tree, named from the directory that all is copied from.
+pub(super) fn below_of(prefix: &EntryPath, below: &EntryPath) -> Result<EntryPath> {
+    match (prefix.is_root(), below.is_root()) {
+        (true, _) => Ok(below.clone()),
+        (_, true) => Ok(prefix.clone()),
+        _ => EntryPath::new([prefix.as_bytes(), b"/", below.as_bytes()].concat()),
+    }
+}
+
+/// A path without the tree that it is in.
+pub(super) fn without(path: &EntryPath, tree: &EntryPath) -> Result<EntryPath> {
+    if tree.is_root() {
+        return Ok(path.clone());
+    }
+    let below = path.as_bytes().strip_prefix(tree.as_bytes()).unwrap_or_default();
+    EntryPath::new(below.strip_prefix(b"/").unwrap_or(below))
+}

@@ -1,0 +1,169 @@
+//! What stands at the target, so that a copy puts no directory in the place of a file, and no file in that of a
+//! directory: rsync would do both without a word, the second where the directory is empty.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use hakobu_core::entry::Kind;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::Event;
+use hakobu_core::path::EntryPath;
+
+use super::ends::Ends;
+use super::remote::joined;
+use super::scan::{below_of, list_far};
+use super::way::Way;
+use crate::ssh::Prompts;
+
+/// The kinds of what the target has.
+pub(super) struct Standing {
+    names: Names,
+    /// Directories of the source whose content needs no look.
+    settled: Mutex<HashMap<EntryPath, Settled>>,
+}
+
+enum Names {
+    /// Nobody asks.
+    Unasked,
+    /// Below this directory of this machine.
+    Here(Vec<u8>),
+    /// As they were listed; links are left out.
+    Listed(HashMap<EntryPath, Kind>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Settled {
+    /// It takes the place of a link, so nothing is below it yet.
+    New,
+    /// Something is in its way.
+    Held,
+}
+
+/// What is to be done with an entry.
+#[derive(Debug)]
+pub(super) enum Judgement {
+    Goes,
+    /// Something is in its way.
+    Conflict(Error),
+    /// Something is in the way of a directory above it.
+    Held,
+}
+
+impl Standing {
+    /// That of a target in which nothing is.
+    pub fn nothing() -> Self {
+        Self { names: Names::Unasked, settled: Mutex::default() }
+    }
+
+    /// Looks at the target of a copy. What a synchronisation replaces it has agreed on otherwise.
+    ///
+    /// # Errors
+    /// `Cancelled`.
+    pub fn find(way: &Way<'_>, ends: &Ends, prompts: &mut dyn Prompts) -> Result<Self> {
+        let names = match (way.request.deletion.is_some(), way.outward) {
+            (true, _) => Names::Unasked,
+            (_, false) => Names::Here(ends.local.clone()),
+            (_, true) => listed(way, ends, prompts)?,
+        };
+        Ok(Self { names, settled: Mutex::default() })
+    }
+
+    /// Whether an entry of the source, which comes after the directory that it is in, may go to its place.
+    pub fn judge(&self, path: &EntryPath, kind: Kind) -> Judgement {
+        let is_directory = kind == Kind::Directory;
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let parent = path.split_last().map(|(parent, _)| parent).unwrap_or_default();
+        let above = settled.get(&parent).copied();
+        let stands = if above.is_none() { self.kind_of(path) } else { None };
+        let (now, judgement) = match (above, stands) {
+            (Some(above), _) => {
+                (Some(above), if above == Settled::Held { Judgement::Held } else { Judgement::Goes })
+            }
+            (None, Some(Kind::Directory)) if !is_directory => {
+                (None, Judgement::Conflict(conflict("a directory is in the way")))
+            }
+            (None, Some(Kind::Symlink)) => (Some(Settled::New), Judgement::Goes),
+            (None, Some(stands)) if is_directory && stands != Kind::Directory => {
+                let error = conflict("something that is no directory is in the way");
+                (Some(Settled::Held), Judgement::Conflict(error))
+            }
+            _ => (None, Judgement::Goes),
+        };
+        if let (Some(now), true) = (now, is_directory) {
+            settled.insert(path.clone(), now);
+        }
+        judgement
+    }
+
+    fn kind_of(&self, path: &EntryPath) -> Option<Kind> {
+        match &self.names {
+            Names::Unasked => None,
+            Names::Listed(kinds) => kinds.get(path).copied(),
+            Names::Here(top) => {
+                let place = super::here(&joined(top, path.as_bytes()));
+                let found = std::fs::symlink_metadata(place).ok()?.file_type();
+                Some(match () {
+                    () if found.is_dir() => Kind::Directory,
+                    () if found.is_symlink() => Kind::Symlink,
+                    () if found.is_file() => Kind::File,
+                    () => Kind::Fifo,
+                })
+            }
+        }
+    }
+}
+
+fn conflict(words: &str) -> Error {
+    Error::new(ErrorKind::Conflict, "making way", words)
+}
+
+/// Lists a far target. One that cannot be listed may still be written to.
+fn listed(way: &Way<'_>, ends: &Ends, prompts: &mut dyn Prompts) -> Result<Names> {
+    let mut kinds = HashMap::new();
+    let listed = list_far(way, &ends.far_tree(), prompts, &mut |item| {
+        if let (Ok(path), true) = (below_of(&ends.prefix, &item.path), item.kind != Kind::Symlink) {
+            kinds.insert(path, item.kind);
+        }
+    });
+    match listed {
+        Err(error) if error.kind == ErrorKind::Cancelled => return Err(error),
+        Err(error) => {
+            let words = format!(
+                "the target cannot be listed ({error}); where it has a file, a directory of the source takes its place"
+            );
+            way.observer.event(Event::Notice { words });
+        }
+        Ok(_) => {}
+    }
+    Ok(Names::Listed(kinds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_that_do_not_fit_are_conflicts_with_all_below() {
+        use Kind::{Directory, File, Symlink};
+        let path = |name: &str| EntryPath::new(name).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("file"), "").unwrap();
+        std::fs::create_dir_all(place.path().join("directory/d")).unwrap();
+        std::os::unix::fs::symlink("directory", place.path().join("link")).unwrap();
+        let listed = [("file", File), ("directory", Directory), ("directory/d", Directory)];
+        let listed = listed.map(|(name, kind)| (path(name), kind)).into();
+        let here = place.path().to_str().unwrap().as_bytes().to_vec();
+        for names in [Names::Here(here), Names::Listed(listed)] {
+            let standing = Standing { names, settled: Mutex::default() };
+            let conflicts = |name, kind| matches!(standing.judge(&path(name), kind), Judgement::Conflict(_));
+            let goes = |name, kind| matches!(standing.judge(&path(name), kind), Judgement::Goes);
+            assert!(conflicts("directory", File) && conflicts("directory/d", Symlink));
+            assert!(conflicts("file", Directory) && goes("file", File) && goes("directory", Directory));
+            for (name, kind) in [("file/d", Directory), ("file/d/x", File)] {
+                assert!(matches!(standing.judge(&path(name), kind), Judgement::Held), "{name}");
+            }
+            // A directory takes the place of a link, and nothing is below it then.
+            assert!(goes("link", Directory) && goes("link/d", File) && goes("new", Directory));
+        }
+    }
+}

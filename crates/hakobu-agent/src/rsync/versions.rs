@@ -1,0 +1,56 @@
+//! Whether files of this machine stayed what they were while rsync read them.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use hakobu_core::path::EntryPath;
+
+/// What tells one version of a file from another: size, times of the last changes, inode.
+pub(super) type Version = (u64, i64, i64, i64, i64, u64);
+
+/// The versions of files below a directory. One that cannot be looked at has none.
+pub(super) fn of<'a>(root: &[u8], paths: impl Iterator<Item = &'a EntryPath>) -> HashMap<EntryPath, Version> {
+    let root = Path::new(OsStr::from_bytes(root));
+    let look = |path: &EntryPath| {
+        let found = std::fs::symlink_metadata(root.join(OsStr::from_bytes(path.as_bytes()))).ok()?;
+        let changed = (found.ctime(), found.ctime_nsec());
+        let version = (found.size(), found.mtime(), found.mtime_nsec(), changed.0, changed.1, found.ino());
+        Some((path.clone(), version))
+    };
+    paths.filter_map(look).collect()
+}
+
+/// Those that are not what they were. What has vanished, rsync tells.
+pub(super) fn changed<'a>(
+    before: &'a HashMap<EntryPath, Version>,
+    after: &'a HashMap<EntryPath, Version>,
+) -> impl Iterator<Item = &'a EntryPath> {
+    before
+        .iter()
+        .filter(|(path, version)| after.get(*path).is_some_and(|now| now != *version))
+        .map(|(path, _)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_written_to_is_found() {
+        let place = tempfile::tempdir().unwrap();
+        let names = ["a", "b"].map(|name| EntryPath::new(name).unwrap());
+        for name in ["a", "b"] {
+            std::fs::write(place.path().join(name), name).unwrap();
+        }
+        let root = place.path().as_os_str().as_bytes();
+        let before = of(root, names.iter());
+        std::fs::write(place.path().join("b"), "more").unwrap();
+        let after = of(root, names.iter());
+        assert_eq!(changed(&before, &after).collect::<Vec<_>>(), [&names[1]]);
+    }
+}

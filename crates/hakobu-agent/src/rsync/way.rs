@@ -1,0 +1,425 @@
+//! The way to the far end: the installed rsync, the options that both sides take, and the secret.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hakobu_core::endpoint::LossKind;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::path::lossy;
+
+use super::child::{self, Given, Heard};
+use super::complaints::{Verdict, failures, is_absence, verdict};
+use super::options::{Dropped, Options, Purpose};
+use super::output::{Said, parse};
+use super::remote::Remote;
+use crate::request::CopyRequest;
+use crate::ssh::{Prompts, Secret};
+
+/// The program.
+const RSYNC: &str = "rsync";
+/// The oldest that works: `--protect-args` and `--files-from` together.
+const OLDEST: (u32, u32) = (3, 0);
+/// More options than there are cannot be refused one after the other.
+const REFUSALS_MAX: usize = 40;
+/// For so long a daemon that is full is asked again without a word.
+const FULL_FOR: Duration = Duration::from_secs(2);
+/// How often a password is asked for.
+const PASSWORDS_MAX: u32 = 3;
+
+/// Two places and the list of what is copied, for one rsync.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Order {
+    pub from: OsString,
+    pub to: OsString,
+    /// The names for `--files-from`, each with a NUL behind it.
+    pub names: Option<Vec<u8>>,
+}
+
+/// The way to one far end.
+pub(super) struct Way<'a> {
+    pub request: &'a CopyRequest,
+    pub observer: &'a dyn Observer,
+    pub cancel: &'a AtomicBool,
+    pub remote: Remote,
+    /// Whether the source is here.
+    pub outward: bool,
+    pub version: Version,
+    options: Mutex<Options>,
+    secret: Mutex<Option<Secret>>,
+    /// Whether it was reached at least once.
+    reached: AtomicBool,
+    /// What an rsync took that had next to nothing to do.
+    setup_ns: AtomicU64,
+}
+
+/// What the installed rsync says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version {
+    pub number: (u32, u32, u32),
+    /// The newest protocol that it speaks.
+    pub protocol: u32,
+}
+
+impl<'a> Way<'a> {
+    /// Finds the installed rsync.
+    ///
+    /// # Errors
+    /// `NotFound` without one; `Unsupported` for one that is too old, or another program of that name.
+    pub fn find(
+        request: &'a CopyRequest,
+        remote: Remote,
+        outward: bool,
+        observer: &'a dyn Observer,
+        cancel: &'a AtomicBool,
+    ) -> Result<Self> {
+        let version = installed(cancel)?;
+        // From 3.2.4 on it protects the names that it hands to a far shell by itself.
+        let protect = remote.is_over_ssh() && version.number < (3, 2, 4);
+        let options = Mutex::new(Options::new(request, outward, protect, version.number >= (3, 1, 0)));
+        let (secret, reached, setup_ns) = (Mutex::default(), AtomicBool::new(false), AtomicU64::new(0));
+        Ok(Self { request, observer, cancel, remote, outward, version, options, secret, reached, setup_ns })
+    }
+
+    /// Whether an rsync has reached the far end.
+    pub fn is_reached(&self) -> bool {
+        self.reached.load(Relaxed)
+    }
+
+    /// What it costs to begin and to end an rsync, besides what it moves.
+    pub fn setup(&self) -> Duration {
+        Duration::from_nanos(self.setup_ns.load(Relaxed))
+    }
+
+    /// What was lost because options were refused.
+    pub fn losses(&self) -> Vec<LossKind> {
+        self.options().losses()
+    }
+
+    /// Whether names of one file stay that.
+    pub fn keeps_hard_links(&self) -> bool {
+        self.options().keeps_hard_links()
+    }
+
+    fn options(&self) -> MutexGuard<'_, Options> {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs one rsync, and again without an option that is refused and can be done without.
+    ///
+    /// # Errors
+    /// What has nothing to do with the far end: no rsync, a stop; or `--require` cannot be met.
+    pub fn run(&self, purpose: Purpose, order: &Order, each: &mut dyn FnMut(Said)) -> Result<Verdict> {
+        for _ in 0..REFUSALS_MAX {
+            let stop = || self.cancel.load(Relaxed);
+            let mut has_spoken = false;
+            let mut heard = |heard: Heard<'_>| {
+                let said = match heard {
+                    Heard::Line(line) => parse(line),
+                    Heard::Traffic(bytes) => return each(Said::Traffic(bytes)),
+                };
+                has_spoken |= said.is_some();
+                said.into_iter().for_each(&mut *each);
+            };
+            let counts = matches!(purpose, Purpose::Batch { .. }).then_some(self.outward);
+            let given = Given { input: order.names.clone(), counts };
+            let began = Instant::now();
+            let ended = child::run(self.command(purpose, order), given, &stop, &mut heard)?;
+            if matches!(purpose, Purpose::Top { .. }) {
+                self.setup_ns.store(began.elapsed().as_nanos() as u64, Relaxed);
+            }
+            let verdict = match verdict(ended.status, &ended.complaints) {
+                // Of a place that is not there some versions say so, and then stumble over the other side's farewell.
+                // Without a line that names it, it would be taken for a place that is empty.
+                Verdict::Lost(_)
+                    if purpose.only_reads()
+                        && !has_spoken
+                        && is_absence(&ended.complaints)
+                        && !failures(&ended.complaints).is_empty() =>
+                {
+                    Verdict::Partly(failures(&ended.complaints))
+                }
+                verdict => verdict,
+            };
+            let Verdict::OptionRefused(name) = verdict else {
+                if matches!(verdict, Verdict::Done | Verdict::Partly(_)) {
+                    self.reached.store(true, Relaxed);
+                }
+                return Ok(verdict);
+            };
+            self.do_without(&name)?;
+        }
+        Err(Error::new(ErrorKind::Unsupported, "agreeing on options", "rsync refuses one after the other"))
+    }
+
+    fn command(&self, purpose: Purpose, order: &Order) -> Command {
+        let mut command = Command::new(RSYNC);
+        // Names are bytes, times are of no zone, and words are those that are looked for.
+        command.env("LC_ALL", "C").env("TZ", "UTC");
+        // What else would change how names are sent, or where drafts are.
+        for name in ["RSYNC_PARTIAL_DIR", "RSYNC_OLD_ARGS", "RSYNC_PROTECT_ARGS", "RSYNC_ICONV"] {
+            command.env_remove(name);
+        }
+        command.args(self.options().arguments(purpose));
+        if self.remote.is_over_ssh() {
+            // The first login may ask; several at once would ask for one terminal.
+            command.arg("-e").arg(self.remote.shell(&self.request.ssh, self.is_reached()));
+        } else if self.outward || purpose != Purpose::Remove || !Path::new(&order.from).is_absolute() {
+            // Else nothing but this machine takes part, where rsync does not take this one.
+            command.arg("--contimeout=30");
+            // Both sides begin with a handful of short messages, each of which would wait for the one before to be
+            // acknowledged, which takes its time on purpose.
+            command.arg("--sockopts=TCP_NODELAY");
+            self.identify(&mut command);
+        }
+        command.arg(&order.from).arg(&order.to);
+        command
+    }
+
+    /// Hands over the password, where nobody else can read it.
+    fn identify(&self, command: &mut Command) {
+        let secret = self.secret.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*secret, &self.request.password_file) {
+            (Some(secret), _) => {
+                use std::os::unix::ffi::OsStrExt;
+                command.env("RSYNC_PASSWORD", std::ffi::OsStr::from_bytes(secret.expose()));
+            }
+            (None, Some(file)) => {
+                let mut argument = OsString::from("--password-file=");
+                argument.push(file);
+                command.arg(argument);
+            }
+            // With an empty one rsync does not ask by itself, each connection for its own.
+            (None, None) if std::env::var_os("RSYNC_PASSWORD").is_none() => {
+                command.env("RSYNC_PASSWORD", "");
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Leaves out an option that was refused.
+    fn do_without(&self, name: &str) -> Result<()> {
+        let shown = lossy(name.as_bytes());
+        let dropped = self.options().leave_out(name);
+        match dropped {
+            Dropped::Before => {}
+            Dropped::Now(Some(loss)) if self.request.require.contains(&loss) => {
+                let words = format!("--require {} is not met: rsync there refuses {shown}", loss.name());
+                return Err(Error::new(ErrorKind::Requirement, "agreeing on options", words));
+            }
+            Dropped::Now(Some(loss)) => {
+                let words = format!("rsync there refuses {shown}: {} is not kept", loss.name());
+                self.observer.event(Event::Notice { words });
+            }
+            Dropped::Now(None) => {
+                let choice = format!("rsync without {shown}");
+                let reason = "one of the two sides does not take it".to_owned();
+                self.observer.event(Event::Decision { choice, reason });
+            }
+            Dropped::Needed if name.starts_with("--delete") => {
+                let words = "the far side refuses to delete (refuse options in rsyncd.conf, or a version before 3.1); all \
+                             else was brought over, as hakobu copy does";
+                return Err(Error::new(ErrorKind::Unsupported, "deleting", words));
+            }
+            Dropped::Needed => {
+                let words = format!("rsync, here or there, refuses {shown}, and it cannot be done without");
+                return Err(Error::new(ErrorKind::Unsupported, "agreeing on options", words));
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Way::run`] for what is done once: asks for a password where one is wanted, and tries again after a
+    /// connection that was lost or refused, for as long as the request says. Gives what failed entry by entry.
+    ///
+    /// # Errors
+    /// As [`Way::run`], and what the far end says against all of it.
+    pub fn run_patiently(
+        &self,
+        purpose: Purpose,
+        order: &Order,
+        prompts: &mut dyn Prompts,
+        each: &mut dyn FnMut(Said),
+    ) -> Result<Vec<(Vec<u8>, Error)>> {
+        let began = Instant::now();
+        let (mut asked, mut pause) = (0, Duration::from_millis(500));
+        let mut news = News::default();
+        loop {
+            news.begin();
+            let mut heard = |said: Said| {
+                news.hear(&said);
+                each(said);
+            };
+            let error = match self.run(purpose, order, &mut heard)? {
+                Verdict::Done => return Ok(Vec::new()),
+                Verdict::Partly(failures) => return Ok(failures),
+                Verdict::AuthFailed(error) => {
+                    asked += 1;
+                    self.ask(asked, error, prompts)?;
+                    continue;
+                }
+                Verdict::Fatal(error) => return Err(error),
+                Verdict::Lost(error) if !self.is_reached() && !self.request.unattended => return Err(error),
+                Verdict::Lost(error) => error,
+                // The connection before may still count.
+                Verdict::Full(_) if began.elapsed() < FULL_FOR => {
+                    self.pause(Duration::from_millis(100))?;
+                    continue;
+                }
+                Verdict::Full(max) => full(max),
+                Verdict::OptionRefused(name) => {
+                    return Err(Error::new(ErrorKind::Unsupported, "agreeing on options", name));
+                }
+            };
+            if news.at.elapsed() + pause > self.request.retry_for {
+                return Err(error);
+            }
+            let words = format!("{error}; trying again in {:.1} s", pause.as_secs_f64());
+            self.observer.event(Event::Notice { words });
+            self.pause(pause)?;
+            pause = (pause * 2).min(Duration::from_secs(10));
+        }
+    }
+
+    /// Waits, unless the run is to stop.
+    ///
+    /// # Errors
+    /// `Cancelled`.
+    pub fn pause(&self, time: Duration) -> Result<()> {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            if self.cancel.load(Relaxed) {
+                return Err(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Asks the user for the module's password.
+    fn ask(&self, attempt: u32, error: Error, prompts: &mut dyn Prompts) -> Result<()> {
+        let given = std::env::var_os("RSYNC_PASSWORD").is_some_and(|set| !set.is_empty());
+        let error = Error {
+            detail: format!(
+                "{}; give user and password: rsync://user@host/module with --password-file FILE or RSYNC_PASSWORD",
+                error.detail
+            ),
+            ..error
+        };
+        if given || self.request.password_file.is_some() || attempt > PASSWORDS_MAX || self.is_reached() {
+            return Err(error);
+        }
+        let Some(secret) = prompts.rsync_password(&self.remote.asks(), attempt) else { return Err(error) };
+        *self.secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(secret);
+        Ok(())
+    }
+}
+
+/// When an rsync that is repeated last said something that none before it had.
+struct News {
+    at: Instant,
+    /// Bytes and entries of this attempt, and the most of one.
+    now: (u64, u64),
+    most: (u64, u64),
+}
+
+impl Default for News {
+    fn default() -> Self {
+        Self { at: Instant::now(), now: (0, 0), most: (0, 0) }
+    }
+}
+
+impl News {
+    fn begin(&mut self) {
+        self.now = (0, 0);
+    }
+
+    fn hear(&mut self, said: &Said) {
+        match said {
+            Said::Bytes(bytes) => self.now.0 = self.now.0.max(*bytes),
+            _ => self.now.1 += 1,
+        }
+        if self.now.0 > self.most.0 || self.now.1 > self.most.1 {
+            self.at = Instant::now();
+            self.most = (self.most.0.max(self.now.0), self.most.1.max(self.now.1));
+        }
+    }
+}
+
+/// The daemon has no room.
+pub(super) fn full(max: Option<u32>) -> Error {
+    let max = max.map(|max| format!(" ({max})")).unwrap_or_default();
+    let words = format!("the daemon's max connections{max} are in use by others");
+    Error::new(ErrorKind::ConnectionLost, "connecting", words)
+}
+
+/// Asks the installed rsync for its version.
+fn installed(cancel: &AtomicBool) -> Result<Version> {
+    let mut command = Command::new(RSYNC);
+    command.arg("--version").env("LC_ALL", "C").stdin(Stdio::null());
+    let mut first = None;
+    let stop = || cancel.load(Relaxed);
+    child::run(command, Given::default(), &stop, &mut |heard| {
+        if let Heard::Line(line) = heard {
+            first.get_or_insert_with(|| String::from_utf8_lossy(line).into_owned());
+        }
+    })?;
+    let first = first.unwrap_or_default();
+    let version = read_version(&first).filter(|version| (version.number.0, version.number.1) >= OLDEST);
+    version.ok_or_else(|| {
+        let words = format!(
+            "the rsync on PATH calls itself `{}`; rsync of samba.org, version {}.{} or newer, is needed",
+            lossy(first.as_bytes()),
+            OLDEST.0,
+            OLDEST.1
+        );
+        Error::new(ErrorKind::Unsupported, "looking at the installed rsync", words)
+    })
+}
+
+/// `rsync  version 3.2.7  protocol version 31`
+fn read_version(line: &str) -> Option<Version> {
+    let mut words = line.split_ascii_whitespace();
+    if words.next()? != Path::new(RSYNC).to_str()? || words.next()? != "version" {
+        return None;
+    }
+    let mut parts =
+        words.next()?.trim_start_matches('v').split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    let mut next = || parts.next().and_then(std::result::Result::ok).unwrap_or(0);
+    let number = (next(), next(), next());
+    let protocol = line.rsplit(' ').next()?.parse().ok()?;
+    Some(Version { number, protocol })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_not_said_before_is_news() {
+        let mut news = News::default();
+        let is_news = |news: &mut News, said| {
+            let before = news.most;
+            news.hear(&said);
+            news.most != before
+        };
+        assert!(is_news(&mut news, Said::Bytes(5)) && is_news(&mut news, Said::Skipped(Vec::new())));
+        news.begin();
+        assert!(!is_news(&mut news, Said::Bytes(5)) && !is_news(&mut news, Said::Skipped(Vec::new())));
+        assert!(is_news(&mut news, Said::Bytes(6)) && is_news(&mut news, Said::Skipped(Vec::new())));
+    }
+
+    #[test]
+    fn versions_are_read() {
+        let read = |line| read_version(line).map(|version| (version.number, version.protocol));
+        assert_eq!(read("rsync  version 3.5.0  protocol version 32"), Some(((3, 5, 0), 32)));
+        assert_eq!(read("rsync  version 3.0.9  protocol version 30"), Some(((3, 0, 9), 30)));
+        assert_eq!(read("rsync  version v3.2.4pre1  protocol version 31"), Some(((3, 2, 4), 31)));
+        assert_eq!(read("openrsync: protocol version 29"), None);
+        assert_eq!(read(""), None);
+    }
+}

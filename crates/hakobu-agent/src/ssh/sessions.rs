@@ -1,0 +1,403 @@
+//! Several ssh sessions for one login.
+//!
+//! The user answers questions at most once, for the first. A further session has a connection of its own where that
+//! asks nothing, because it then has its own TCP stream, window and encrypting process; else it goes through the
+//! connection of the first, which is started so that it can. Where the user's configuration shares connections
+//! already, all sessions are left to it.
+//!
+//! A server lets only so many connections in that have not logged in yet (`MaxStartups`), and newer ones punish whoever
+//! opens too many. So connections are opened one after another.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::answer::printable;
+use super::child::SshChild;
+use super::command::{self, Program};
+use super::shared::{self, Shared, Sharing};
+use super::{Prompts, SshError, SshSettings, Started, start_with};
+
+/// How long a login that asks nothing may take.
+const LOGIN_LIMIT: Duration = Duration::from_secs(30);
+/// How long a server that refused a connection is left alone.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A line that was cut says nothing by itself. ssh asks the far side then, which answers however busy it is with data.
+const ALIVE: [&str; 2] = ["ServerAliveInterval=10", "ServerAliveCountMax=3"];
+/// So much of what ssh says is kept.
+const SAID_BYTES_MAX: usize = 4096;
+/// What ssh is made to say here once it has logged in.
+const LOGGED_IN: &str = "hakobu-ssh-has-logged-in";
+
+/// What runs in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Session<'a> {
+    /// A subsystem of the server: `ssh -s HOST sftp`.
+    Subsystem(&'a str),
+    /// A connection from the far machine to a port that it reaches: `ssh -W address:port HOST`. Only OpenSSH has it.
+    Forward {
+        /// As the far machine knows it.
+        address: &'a str,
+        /// The port.
+        port: u16,
+    },
+    /// A command for the far login shell.
+    Command(&'a str),
+}
+
+/// A session's two ends. Fields drop in this order, so that ssh ends by itself.
+#[derive(Debug)]
+pub struct Pipe {
+    /// To the far side.
+    pub stdin: ChildStdin,
+    /// From the far side.
+    pub stdout: ChildStdout,
+    /// The ssh process; ended when dropped.
+    pub ssh: SshChild,
+    /// What ssh says on its standard error.
+    pub said: Said,
+}
+
+/// What an ssh process has said, the last words of it. Nothing of a first session, whose words reach the user.
+#[derive(Debug, Clone, Default)]
+pub struct Said(Arc<Mutex<Words>>);
+
+#[derive(Debug, Default)]
+struct Words {
+    bytes: Vec<u8>,
+    are_all: bool,
+}
+
+impl Said {
+    /// The last line so far that says why something failed, else the last at all; printable, and empty when there is
+    /// none.
+    #[must_use]
+    pub fn last_line(&self) -> String {
+        let said = self.lock();
+        let mut lines =
+            said.bytes.split(|&byte| byte == b'\n').map(printable).rev().filter(|line| !line.is_empty());
+        let last = lines.next().unwrap_or_default();
+        // The line after it only says that something did.
+        let why = lines.find(|line| line.starts_with("channel ") && line.contains("open failed"));
+        why.unwrap_or(last)
+    }
+
+    /// Whether nothing more will be said. A connection may be seen to end before the words that tell why are read.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.lock().are_all
+    }
+
+    fn add(&self, bytes: &[u8]) {
+        let mut said = self.lock();
+        said.bytes.extend_from_slice(bytes);
+        let surplus = said.bytes.len().saturating_sub(SAID_BYTES_MAX);
+        said.bytes.drain(..surplus);
+    }
+
+    fn end(&self) {
+        self.lock().are_all = true;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Words> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The sessions of one login.
+#[derive(Debug)]
+pub struct Sessions {
+    settings: SshSettings,
+    sharing: Sharing,
+    /// Options that find a line that was cut, where the user's do not.
+    alive: &'static [&'static str],
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The way through the first login, if it is ours.
+    shared: Option<Shared>,
+    /// Whether a connection of its own asks nothing; not known before it was tried.
+    own: Option<bool>,
+}
+
+/// Sets a command's standard input and output.
+type Ends<'a> = &'a mut dyn FnMut(&mut Command) -> io::Result<Option<UnixStream>>;
+
+/// One ssh under way.
+struct Opened {
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    ssh: SshChild,
+    said: Said,
+}
+
+impl Sessions {
+    /// Finds out how sessions can share a login. Opens none.
+    ///
+    /// # Errors
+    /// A host, user or ssh command that cannot be used.
+    pub fn new(settings: SshSettings) -> Result<Self, SshError> {
+        let (sharing, watched) = shared::sharing(&settings)?;
+        let alive = if watched { &[][..] } else { &ALIVE[..] };
+        Ok(Self { settings, sharing, alive, state: Mutex::default() })
+    }
+
+    /// Opens the first session. ssh may ask the user for a password, on the terminal; its words reach the user.
+    /// Returns before it has logged in: what the far side sends first tells.
+    ///
+    /// # Errors
+    /// When ssh cannot be run.
+    pub fn first(&self, session: Session<'_>) -> Result<Pipe, SshError> {
+        let mut command = command::session(&self.settings, session, &self.for_the_first())?;
+        command.stderr(Stdio::inherit());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        pipe(self.spawn(&mut command)?)
+    }
+
+    /// Starts an agent, as [`start`](super::start) does, as the first session.
+    ///
+    /// # Errors
+    /// As [`start`](super::start).
+    pub fn start(&self, prompts: &mut dyn Prompts) -> Result<Started, SshError> {
+        let started = start_with(&self.settings, &self.for_the_first(), prompts)?;
+        self.settle();
+        Ok(started)
+    }
+
+    /// To be called once the first session has answered: from then on nothing of it is on disk any more. The first
+    /// call of [`further`](Self::further) does it as well.
+    pub fn settle(&self) {
+        if let Some(shared) = &mut self.lock().shared {
+            shared.hold();
+        }
+    }
+
+    /// Opens one more session, asking nobody. It ends at the latest with the thread that opened it: an ssh whose
+    /// standard output is gone may wait for ever. It may still fail when the far side should answer: its output ends then,
+    /// and [`Pipe::said`] tells why.
+    ///
+    /// # Errors
+    /// [`SshError::Further`] when the login fails; else as [`first`](Self::first).
+    pub fn further(&self, session: Session<'_>) -> Result<Pipe, SshError> {
+        pipe(self.open(session, &mut |command| {
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            Ok(None)
+        })?)
+    }
+
+    /// As [`further`](Self::further), with a socket for both directions, so that nothing stands between it and ssh.
+    ///
+    /// # Errors
+    /// As [`further`](Self::further), or when no file descriptor is left.
+    pub fn further_socket(&self, session: Session<'_>) -> Result<(UnixStream, SshChild, Said), SshError> {
+        let mut socket = None;
+        let opened = self.open(session, &mut |command| {
+            // For each try another: the one before is shut when its ssh ends.
+            let (near, far) = UnixStream::pair()?;
+            command.stdin(OwnedFd::from(far.try_clone()?)).stdout(OwnedFd::from(far));
+            let to_shut = near.try_clone()?;
+            socket = Some(near);
+            Ok(Some(to_shut))
+        })?;
+        match socket {
+            Some(socket) => Ok((socket, opened.ssh, opened.said)),
+            None => Err(SshError::Pipe(ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// From now on further sessions go through the first login. Whether that is a change.
+    ///
+    /// A name may stand for several machines: a connection of its own then leads to another one than the first.
+    pub fn share(&self) -> bool {
+        let mut state = self.lock();
+        state.shared.is_some() && state.own.replace(false) != Some(false)
+    }
+
+    /// Takes back a [`share`](Self::share) that did not help.
+    pub fn share_no_more(&self) {
+        self.lock().own = None;
+    }
+
+    /// The words for the first ssh. Each time it is another login.
+    fn for_the_first(&self) -> Vec<String> {
+        let mut state = self.lock();
+        *state = State::default();
+        if self.sharing == Sharing::Ours {
+            state.shared = Shared::create();
+        }
+        let Some(shared) = &state.shared else { return Vec::new() };
+        let mut words = shared.for_the_first();
+        words.extend(shared::words(self.alive));
+        words
+    }
+
+    /// Opens a session in the first way that works; `ends` sets its standard input and output, and gives the socket at
+    /// their other end, if it is one.
+    fn open(&self, session: Session<'_>, ends: Ends<'_>) -> Result<Opened, SshError> {
+        let program = command::program(&self.settings)?;
+        if let (Program::Other, Session::Forward { .. }) = (program, session) {
+            let why = "only OpenSSH's ssh can connect to a port of the far machine";
+            let text = self.settings.ssh_command.clone();
+            return Err(SshError::Unusable { what: "ssh command", text, why });
+        }
+        self.settle();
+        // The lock is held while one logs in: never two at a time.
+        let mut state = self.lock();
+        if program == Program::Other {
+            return self.quiet(session, &[], ends);
+        }
+        if self.sharing == Sharing::Theirs {
+            return self.quiet(session, &shared::words(&["ControlMaster=no", "BatchMode=yes"]), ends);
+        }
+        let mut refused = None;
+        if state.own != Some(false) {
+            match self.own(session, ends) {
+                Ok(opened) => {
+                    state.own = Some(true);
+                    return Ok(opened);
+                }
+                Err(error) => refused = Some(error),
+            }
+        }
+        // After one refusal no more are provoked where there is another way.
+        if let Some(shared) = &state.shared {
+            let words = shared.for_further();
+            state.own = Some(false);
+            return self.quiet(session, &words, ends);
+        }
+        match refused {
+            // A key that was not accepted is not accepted a second later.
+            Some(SshError::Further { words, .. }) if !words.contains("Permission denied") => {
+                std::thread::sleep(PAUSE);
+                let opened = self.own(session, ends)?;
+                state.own = Some(true);
+                Ok(opened)
+            }
+            Some(error) => Err(error),
+            None => Err(self.failed(&Said::default())),
+        }
+    }
+
+    /// A connection of its own. Returns once it has logged in.
+    fn own(&self, session: Session<'_>, ends: Ends<'_>) -> Result<Opened, SshError> {
+        // The login shell that runs this may be csh, which reads `>&2` in its own way.
+        let say = format!("LocalCommand=sh -c 'echo {LOGGED_IN} >&2'");
+        let options = ["BatchMode=yes", "ControlPath=none", "PermitLocalCommand=yes", &say];
+        let options = [&options[..], self.alive].concat();
+        let (mut opened, logged_in) = self.watched(session, &shared::words(&options), ends)?;
+        match logged_in.recv_timeout(LOGIN_LIMIT.min(self.settings.time_limit)) {
+            Ok(()) => return Ok(opened),
+            Err(RecvTimeoutError::Timeout) => opened.said.add(b"\nno login in time"),
+            // It has ended, or is about to.
+            Err(RecvTimeoutError::Disconnected) => {}
+        }
+        let _ = opened.ssh.kill();
+        Err(self.failed(&opened.said))
+    }
+
+    /// A session by whatever connection ssh finds with these options.
+    fn quiet(&self, session: Session<'_>, options: &[String], ends: Ends<'_>) -> Result<Opened, SshError> {
+        self.watched(session, options, ends).map(|(opened, _)| opened)
+    }
+
+    /// Starts an ssh that has nobody to ask, and keeps its words.
+    fn watched(
+        &self,
+        session: Session<'_>,
+        options: &[String],
+        ends: Ends<'_>,
+    ) -> Result<(Opened, Receiver<()>), SshError> {
+        let mut command = command::session(&self.settings, session, options)?;
+        let near = ends(&mut command)?;
+        command.stderr(Stdio::piped());
+        // A jump host's ssh does not know of BatchMode, and must find nobody to ask either.
+        hakobu_sys::process::without_terminal(&mut command);
+        command.env("SSH_ASKPASS_REQUIRE", "never").env_remove("SSH_ASKPASS").env_remove("DISPLAY");
+        let (mut opened, stderr) = self.spawn_with_words(&mut command)?;
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let said = opened.said.clone();
+        let watch = std::thread::Builder::new().name("ssh words".to_owned());
+        let listening = move || {
+            listen(stderr, &said, &sender);
+            said.end();
+            // An ssh that went through another's connection may have left its own end open there.
+            let _ = near.map(|near| near.shutdown(Shutdown::Both));
+        };
+        if let Err(error) = watch.spawn(listening) {
+            let _ = opened.ssh.kill();
+            return Err(SshError::Pipe(error));
+        }
+        Ok((opened, receiver))
+    }
+
+    fn spawn_with_words(&self, command: &mut Command) -> Result<(Opened, Option<ChildStderr>), SshError> {
+        let mut child = command.spawn().map_err(|error| SshError::Spawn {
+            command: command.get_program().to_string_lossy().into_owned(),
+            error,
+        })?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        Ok((Opened { stdin, stdout, ssh: SshChild::new(child), said: Said::default() }, stderr))
+    }
+
+    fn spawn(&self, command: &mut Command) -> Result<Opened, SshError> {
+        self.spawn_with_words(command).map(|(opened, _)| opened)
+    }
+
+    fn failed(&self, said: &Said) -> SshError {
+        let words = match said.last_line() {
+            line if line.is_empty() => "ssh did not say why".to_owned(),
+            line => format!("ssh says {line:?}"),
+        };
+        SshError::Further { host: printable(&self.settings.host), words }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn pipe(opened: Opened) -> Result<Pipe, SshError> {
+    let Opened { stdin: Some(stdin), stdout: Some(stdout), ssh, said } = opened else {
+        return Err(SshError::Pipe(ErrorKind::BrokenPipe.into()));
+    };
+    Ok(Pipe { stdin, stdout, ssh, said })
+}
+
+/// Keeps what ssh says, to its end; says when it has logged in.
+fn listen(stderr: Option<ChildStderr>, said: &Said, logged_in: &SyncSender<()>) {
+    let Some(mut stderr) = stderr else { return };
+    let mut piece = [0; 1024];
+    let mut line = Vec::new();
+    loop {
+        let count = match stderr.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        for &byte in piece.get(..count).unwrap_or_default() {
+            if byte != b'\n' && line.len() < SAID_BYTES_MAX {
+                line.push(byte);
+                continue;
+            }
+            if line == LOGGED_IN.as_bytes() {
+                let _ = logged_in.try_send(());
+            } else {
+                line.push(byte);
+                said.add(&line);
+            }
+            line.clear();
+        }
+    }
+    said.add(&line);
+}
+
+#[cfg(test)]
+mod tests;

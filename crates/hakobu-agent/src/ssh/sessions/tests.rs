@@ -1,0 +1,187 @@
+//! Against a real server.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use hakobu_testkit::sshd::{Shell, Sshd, SshdOptions, Sudo, User, no_root};
+use tempfile::TempDir;
+
+use super::*;
+
+/// A user name and a password, asked for through a program that counts.
+struct Password {
+    user: User,
+    directory: TempDir,
+}
+
+impl Password {
+    fn create() -> Self {
+        let user = User::create(Shell::Sh, &Sudo::Password("open sesame".to_owned())).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let asked = directory.path().join("asked");
+        let script = format!("#!/bin/sh\necho \"$1\" >>{}\necho open sesame\n", asked.display());
+        let path = directory.path().join("askpass");
+        crate::ssh::tests::install(&path, &script);
+        Self { user, directory }
+    }
+
+    fn asked(&self) -> usize {
+        fs::read_to_string(self.directory.path().join("asked")).unwrap_or_default().lines().count()
+    }
+
+    fn ssh(&self, server: &Sshd) -> String {
+        format!(
+            "env SSH_ASKPASS={}/askpass SSH_ASKPASS_REQUIRE=force {} -o BatchMode=no \
+             -o PubkeyAuthentication=no -l {}",
+            self.directory.path().display(),
+            server.ssh_command(),
+            self.user.name()
+        )
+    }
+}
+
+fn server(lines: &[&str]) -> Sshd {
+    let mut config_lines = vec!["PasswordAuthentication yes".to_owned()];
+    config_lines.extend(lines.iter().map(|&line| line.to_owned()));
+    Sshd::start(&SshdOptions { config_lines, ..SshdOptions::default() }).unwrap()
+}
+
+fn sessions(server: &Sshd, ssh_command: String) -> Sessions {
+    let mut settings = SshSettings::new(server.host().as_bytes().to_vec());
+    settings.ssh_command = ssh_command;
+    Sessions::new(settings).unwrap()
+}
+
+/// Sends a line through and takes it back.
+fn works(pipe: &mut Pipe) -> bool {
+    let mut back = [0; 5];
+    pipe.stdin.write_all(b"line\n").is_ok() && pipe.stdout.read_exact(&mut back).is_ok() && &back == b"line\n"
+}
+
+/// The first session and so many more, all alive together.
+fn open(sessions: &Sessions, further: usize) -> Vec<Pipe> {
+    let mut pipes = vec![sessions.first(Session::Command("exec cat")).unwrap()];
+    assert!(works(&mut pipes[0]));
+    for _ in 0..further {
+        let mut pipe = sessions.further(Session::Command("exec cat")).unwrap();
+        assert!(works(&mut pipe), "{}", pipe.said.last_line());
+        pipes.push(pipe);
+    }
+    pipes
+}
+
+fn logins(server: &Sshd) -> usize {
+    server.log().lines().filter(|line| line.contains("Accepted p")).count()
+}
+
+#[test]
+fn sessions_of_a_key_have_connections_of_their_own() {
+    // One session for each connection, and none waits while another logs in.
+    let server = server(&["MaxSessions 1", "MaxStartups 3:100:3"]);
+    let sessions = sessions(&server, server.ssh_command());
+    let pipes = open(&sessions, 8);
+    assert_eq!(logins(&server), 9);
+    assert!(!sessions.lock().shared.as_ref().unwrap().is_on_disk());
+    let processes: Vec<_> = pipes.iter().map(|pipe| pipe.ssh.id()).collect();
+    drop(pipes);
+    for process in processes {
+        assert!(!PathBuf::from(format!("/proc/{process}")).exists());
+    }
+}
+
+#[test]
+fn a_password_is_asked_for_once() {
+    if no_root() {
+        return;
+    }
+    let server = server(&[]);
+    let password = Password::create();
+    let sessions = sessions(&server, password.ssh(&server));
+    let pipes = open(&sessions, 8);
+    assert_eq!((password.asked(), logins(&server)), (1, 1));
+    drop(pipes);
+    // Another first session is another login.
+    drop(open(&sessions, 1));
+    assert_eq!((password.asked(), logins(&server)), (2, 2));
+}
+
+#[test]
+fn a_server_that_allows_no_second_session_is_an_end_with_words() {
+    if no_root() {
+        return;
+    }
+    let server = server(&["MaxSessions 1"]);
+    let password = Password::create();
+    let sessions = sessions(&server, password.ssh(&server));
+    let _first = open(&sessions, 0);
+    let mut pipe = sessions.further(Session::Command("exec cat")).unwrap();
+    assert!(!works(&mut pipe));
+    assert!(pipe.said.last_line().contains("Permission denied"), "{}", pipe.said.last_line());
+    assert_eq!(password.asked(), 1);
+    // A port of the far machine is no session there.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let _pipe = sessions.further(Session::Forward { address: "127.0.0.1", port }).unwrap();
+    listener.accept().unwrap();
+}
+
+#[test]
+fn a_refused_connection_is_no_reason_to_insist() {
+    if no_root() {
+        return;
+    }
+    let server = server(&[]);
+    let sessions = sessions(&server, server.ssh_command());
+    let _pipes = open(&sessions, 1);
+    // From now on the server answers nobody new.
+    let listener = rustix::process::Pid::from_raw(server.id() as i32).unwrap();
+    rustix::process::kill_process(listener, rustix::process::Signal::KILL).unwrap();
+    let mut pipe = sessions.further(Session::Command("exec cat")).unwrap();
+    assert!(works(&mut pipe), "{}", pipe.said.last_line());
+    assert_eq!(sessions.lock().own, Some(false));
+}
+
+#[test]
+fn what_the_users_configuration_shares_stays_so() {
+    let server = server(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("shared");
+    let options = format!("-o ControlMaster=auto -o ControlPath={}", path.display());
+    let sessions = sessions(&server, format!("{} {options}", server.ssh_command()));
+    let pipes = open(&sessions, 3);
+    assert_eq!(logins(&server), 1);
+    assert!(path.exists() && sessions.lock().shared.is_none());
+    drop(pipes);
+}
+
+#[test]
+fn a_path_without_a_connection_behind_it_shares_nothing() {
+    let server = server(&[]);
+    let options = "-o ControlMaster=no -o ControlPath=/nonexistent/path";
+    let sessions = sessions(&server, format!("{} {options}", server.ssh_command()));
+    assert_eq!(sessions.sharing, Sharing::Ours);
+    drop(open(&sessions, 1));
+}
+
+#[test]
+fn another_program_is_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("dbclient");
+    fs::write(&path, "echo \"$*\"; exec cat\n").unwrap();
+    let mut settings = SshSettings::new(b"far".to_vec());
+    settings.ssh_command = format!("sh {}", path.display());
+    let sessions = Sessions::new(settings).unwrap();
+    for pipe in [
+        sessions.first(Session::Subsystem("sftp")).unwrap(),
+        sessions.further(Session::Subsystem("sftp")).unwrap(),
+    ] {
+        let Pipe { stdin, mut stdout, .. } = pipe;
+        drop(stdin);
+        let mut said = String::new();
+        stdout.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "-s -T far sftp\n");
+    }
+    let refused = sessions.further(Session::Forward { address: "127.0.0.1", port: 1 });
+    assert!(matches!(refused, Err(SshError::Unusable { .. })));
+}

@@ -1,0 +1,229 @@
+//! One login for several sessions: the socket by which further ssh processes reach the one that has logged in.
+
+use std::collections::hash_map::RandomState;
+use std::fs::DirBuilder;
+use std::hash::BuildHasher;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+use super::answer::wait_for;
+use super::child::SshChild;
+use super::command::{self, Program};
+use super::{SshError, SshSettings};
+
+/// How long ssh may take to say how it is configured.
+const QUESTION_LIMIT: Duration = Duration::from_secs(10);
+/// More than any configuration is when it is printed.
+const CONFIGURATION_BYTES_MAX: usize = 1 << 20;
+/// The longest path of a socket is 107 bytes. ssh first makes it under a longer name: a dot and 16 letters.
+const SOCKET_PATH_BYTES_MAX: usize = 107 - 17;
+
+/// How the sessions of one login come about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// The user's own configuration shares connections.
+    Theirs,
+    /// The first login is one that others can use.
+    Ours,
+    /// Every session logs in by itself.
+    None,
+}
+
+/// Finds out what the user's configuration says; also whether it has ssh see that a line lives.
+pub(super) fn sharing(settings: &SshSettings) -> Result<(Sharing, bool), SshError> {
+    if command::program(settings)? != Program::Here {
+        return Ok((Sharing::None, false));
+    }
+    let Some(configuration) = ask(settings, &["-G"])? else { return Ok((Sharing::None, false)) };
+    let value = |name: &str| {
+        let mut lines = configuration.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::to_owned)
+    };
+    let watched = value("serveraliveinterval").is_some_and(|seconds| seconds != "0");
+    if value("controlpath").is_none_or(|path| path == "none") {
+        return Ok((Sharing::Ours, watched));
+    }
+    // A path alone makes nothing shared, but whoever opened a connection there by hand meant it to be.
+    let by_hand = matches!(value("controlmaster").as_deref(), None | Some("no" | "false"));
+    if by_hand && ask(settings, &["-O", "check"])?.is_none() {
+        return Ok((Sharing::Ours, watched));
+    }
+    Ok((Sharing::Theirs, watched))
+}
+
+/// What ssh prints; `None` when it fails.
+fn ask(settings: &SshSettings, ours: &[&str]) -> Result<Option<String>, SshError> {
+    let mut command = command::question(settings, ours)?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // The login that follows says what is wrong with the command.
+    let Ok(mut child) = command.spawn() else { return Ok(None) };
+    let output = child.stdout.take();
+    let mut ssh = SshChild::new(child);
+    let deadline = Instant::now() + QUESTION_LIMIT;
+    let mut said = Vec::new();
+    let mut piece = [0; 4096];
+    if let Some(output) = output {
+        while said.len() < CONFIGURATION_BYTES_MAX && wait_for(&output, PollFlags::IN, deadline)? {
+            match rustix::io::read(&output, &mut piece) {
+                Ok(0) => break,
+                Ok(count) => said.extend_from_slice(piece.get(..count).unwrap_or_default()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+    }
+    let left = deadline.saturating_duration_since(Instant::now());
+    let worked = ssh.wait(left)?.is_some_and(|status| status.success());
+    if !worked {
+        let _ = ssh.kill();
+    }
+    Ok(worked.then(|| String::from_utf8_lossy(&said).into_owned()))
+}
+
+/// The socket of a login that others can use. It has a name only until the login is done: then this process holds it
+/// open, and nothing is left behind however it ends.
+#[derive(Debug)]
+pub(super) struct Shared {
+    directory: PathBuf,
+    held: Option<OwnedFd>,
+}
+
+impl Shared {
+    /// Makes a private directory for the socket. `None` where there is no place for one.
+    pub(super) fn create() -> Option<Self> {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let places = runtime.into_iter().chain([std::env::temp_dir(), PathBuf::from("/tmp")]);
+        places.filter(|place| place.is_absolute()).find_map(|place| {
+            let name = format!("hakobu-ssh.{:016x}", RandomState::new().hash_one(std::process::id()));
+            let shared = Self { directory: place.join(name), held: None };
+            is_plain(&shared.path()).then_some(())?;
+            // Fails where something has that name.
+            DirBuilder::new().mode(0o700).create(&shared.directory).ok()?;
+            shared.takes_sockets().then_some(shared)
+        })
+    }
+
+    /// ssh ends where it cannot make its socket, so it is tried before.
+    fn takes_sockets(&self) -> bool {
+        let (first, second) = (self.directory.join("1"), self.directory.join("2"));
+        let made = UnixListener::bind(&first).is_ok() && std::fs::hard_link(&first, &second).is_ok();
+        let _ = (std::fs::remove_file(first), std::fs::remove_file(second));
+        made
+    }
+
+    /// Where the socket has its name.
+    fn path(&self) -> PathBuf {
+        self.directory.join("s")
+    }
+
+    /// Words for the ssh that logs in.
+    pub(super) fn for_the_first(&self) -> Vec<String> {
+        // With ControlPersist a process would stay behind.
+        let path = format!("ControlPath={}", self.path().display());
+        words(&["ControlMaster=yes", "ControlPersist=no", &path])
+    }
+
+    /// Words for an ssh that uses the login.
+    pub(super) fn for_further(&self) -> Vec<String> {
+        let path = match &self.held {
+            Some(socket) => format!("/proc/{}/fd/{}", std::process::id(), socket.as_raw_fd()),
+            None => self.path().display().to_string(),
+        };
+        words(&["ControlMaster=no", &format!("ControlPath={path}"), "BatchMode=yes"])
+    }
+
+    /// Takes the name away, once the login is done.
+    pub(super) fn hold(&mut self) {
+        if self.held.is_some() {
+            return;
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(socket) = openat(CWD, self.path(), flags, Mode::empty()) else { return };
+        // Where this does not work, it would not for ssh either.
+        let through = format!("/proc/self/fd/{}", socket.as_raw_fd());
+        if UnixStream::connect(through).is_ok() {
+            self.held = Some(socket);
+            self.remove();
+        }
+    }
+
+    /// Whether a name is left on disk.
+    #[cfg(test)]
+    pub(super) fn is_on_disk(&self) -> bool {
+        self.directory.exists()
+    }
+
+    fn remove(&self) {
+        // ssh may have removed its socket, and then the directory is empty.
+        let _ = std::fs::remove_file(self.path());
+        let _ = std::fs::remove_dir(&self.directory);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.held.is_none() {
+            self.remove();
+        }
+    }
+}
+
+/// Options as words.
+pub(super) fn words(options: &[&str]) -> Vec<String> {
+    options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]).collect()
+}
+
+/// Whether ssh takes the path as it is: it expands `%` and `~`, and reads quotes and blanks.
+fn is_plain(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,:@=".contains(byte);
+    bytes.len() <= SOCKET_PATH_BYTES_MAX && bytes.iter().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_held_socket_has_no_name_and_is_still_reached() {
+        let mut shared = Shared::create().unwrap();
+        let directory = shared.directory.clone();
+        assert_eq!(std::fs::metadata(&directory).unwrap().mode() & 0o7777, 0o700);
+        let listener = UnixListener::bind(shared.path()).unwrap();
+        shared.hold();
+        assert!(!directory.exists());
+        listener.accept().unwrap();
+        let words = shared.for_further();
+        let path = words.iter().find_map(|word| word.strip_prefix("ControlPath=")).unwrap();
+        UnixStream::connect(path).unwrap();
+        listener.accept().unwrap();
+    }
+
+    #[test]
+    fn a_login_that_was_never_done_leaves_no_directory() {
+        let mut shared = Shared::create().unwrap();
+        shared.hold();
+        let directory = shared.directory.clone();
+        assert!(directory.exists());
+        drop(shared);
+        assert!(!directory.exists());
+    }
+
+    #[test]
+    fn paths_that_ssh_would_read_are_not_used() {
+        assert!(is_plain(Path::new("/run/user/0/hakobu-ssh.00/s")));
+        for path in ["/tmp/a b", "/tmp/%h", "/tmp/ä", "/tmp/\"x", "/tmp/${A}"] {
+            assert!(!is_plain(Path::new(path)), "{path}");
+        }
+        assert!(!is_plain(Path::new(&format!("/{}", "x".repeat(SOCKET_PATH_BYTES_MAX)))));
+    }
+}

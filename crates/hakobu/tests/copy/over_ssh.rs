@@ -1,0 +1,339 @@
+//! Data through ssh: where no port can be reached, or where it is asked for.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use hakobu_testkit::sshd::{Shell, SshdOptions, Sudo, User, no_root};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::program::*;
+
+/// A host whose server has these lines in its configuration.
+fn host(lines: &[&str]) -> Host {
+    Host::with(&SshdOptions {
+        path_dirs: vec![Path::new(HAKOBU).parent().unwrap().to_owned()],
+        config_lines: lines.iter().map(|&line| line.to_owned()).collect(),
+        ..SshdOptions::default()
+    })
+}
+
+/// A tree with a file that does not fit into any buffer on the way.
+fn large_tree(path: &Path) -> PathBuf {
+    tree(path);
+    file(&path.join("larger"), 70_000_001);
+    path.to_owned()
+}
+
+fn logins(host: &Host) -> usize {
+    host.sshd.log().lines().filter(|line| line.contains("Accepted p")).count()
+}
+
+/// The ssh processes that know of the host by its configuration.
+fn ssh_processes(host: &Host) -> Vec<String> {
+    let config = host.sshd.client_config().into_os_string().into_encoded_bytes();
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let words = |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    let ours = all.map(words).filter(|words| words.split(|&byte| byte == 0).any(|word| word == config));
+    ours.map(|words| String::from_utf8_lossy(&words).replace('\0', " ")).collect()
+}
+
+/// Directories for the sockets of logins that are shared.
+fn socket_directories(place: &Path) -> Vec<PathBuf> {
+    fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Waits until nothing of a run is left: no process on either side, and no file where sockets are.
+#[track_caller]
+fn assert_nothing_left(host: &Host, runtime: &Path) {
+    let limit = Duration::from_secs(20);
+    wait_until("no ssh process is left", limit, || ssh_processes(host).is_empty());
+    host.wait_for_no_agent();
+    let joined = || {
+        host.sshd.processes().iter().any(|id| {
+            fs::read(format!("/proc/{id}/cmdline"))
+                .unwrap_or_default()
+                .windows(6)
+                .any(|part| part == b"--join")
+        })
+    };
+    wait_until("no joined connection is left", limit, || !joined());
+    assert_eq!(socket_directories(runtime), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn both_directions_go_through_ssh_when_asked() {
+    let (place, runtime, host) = (place(), place(), host(&[]));
+    let source = large_tree(&place.path().join("source"));
+    for (name, typed) in [("push", true), ("pull", false)] {
+        let target = place.path().join(name);
+        let typed = match typed {
+            true => [contents(&source), host.at(&target)],
+            false => [contents(host.at(&source)), target.clone().into()],
+        };
+        let before = logins(&host);
+        let options = "--transport ssh --lanes 3 --why --verbose";
+        let ran = Copy::new().to(&host).env("XDG_RUNTIME_DIR", runtime.path()).options(options);
+        let ran = ran.args(&typed).run_to(0);
+        assert_same(&source, &target);
+        assert_eq!((&ran.report["transport"], &ran.report["lanes_max"]), (&"ssh".into(), &3.into()));
+        assert_eq!(ran.report["cipher"], "none");
+        assert_eq!(logins(&host) - before, 4, "one login, and one for each lane");
+        ran.says(&["the data goes through 3 ssh connections", "none within ssh", "way: ssh"]);
+        assert!(!ran.err.contains("would be faster"), "{}", ran.err);
+        assert_nothing_left(&host, runtime.path());
+    }
+    // A cipher that is typed is used inside ssh as well.
+    let options = "--transport ssh --lanes 20 --cipher aes-256-gcm";
+    let target = place.path().join("typed");
+    let ran = Copy::new().to(&host).options(options).arg(contents(&source)).arg(host.at(&target)).run_to(0);
+    assert_same(&source, &target);
+    assert_eq!(ran.report["cipher"], "aes-256-gcm");
+    assert!(ran.report["lanes_max"].as_u64().unwrap() <= 8);
+}
+
+#[test]
+fn other_verbs_and_a_second_pass_go_through_ssh_as_well() {
+    let (place, host) = (place(), host(&[]));
+    let source = tree(&place.path().join("source"));
+    let target = place.path().join("target");
+    let over =
+        |copy: Copy| copy.to(&host).options("--transport ssh").arg(contents(&source)).arg(host.at(&target));
+    over(Copy::new()).run_to(0);
+    fs::write(target.join("only here"), "x").unwrap();
+    over(Copy::sync().arg("--delete")).run_to(0);
+    assert_same(&source, &target);
+    over(Copy::verify()).run_to(0);
+    fs::write(target.join("large"), "another").unwrap();
+    over(Copy::verify()).run_to(4);
+}
+
+#[test]
+fn two_far_hosts_are_joined_through_ssh() {
+    let (place, runtime) = (place(), place());
+    let source = large_tree(&place.path().join("source"));
+    for lines in [&[][..], &["AllowTcpForwarding no"]] {
+        let host = host(lines);
+        let target = place.path().join(format!("target {}", lines.len()));
+        let ran = Copy::new()
+            .to(&host)
+            .env("XDG_RUNTIME_DIR", runtime.path())
+            .options("--transport ssh --lanes 2")
+            .arg(contents(host.at(&source)))
+            .arg(host.at_another(&target))
+            .run_to(0);
+        assert_same(&source, &target);
+        assert_eq!(ran.report["transport"], "ssh, relayed");
+        // This machine passes on what it must not be able to read.
+        assert_ne!(ran.report["cipher"], "none");
+        assert!(!ran.err.contains("open failed"), "{lines:?}: {}", ran.err);
+        assert_nothing_left(&host, runtime.path());
+    }
+}
+
+#[test]
+fn hardened_servers_are_no_obstacle() {
+    let (place, runtime) = (place(), place());
+    let source = large_tree(&place.path().join("source"));
+    for (name, lines) in [
+        ("one session each", &["MaxSessions 1"][..]),
+        ("few that have not logged in", &["MaxStartups 3:100:3"]),
+        ("no forwarding", &["AllowTcpForwarding no"]),
+        ("nothing of it all", &["AllowTcpForwarding no", "MaxSessions 1", "MaxStartups 3:100:3"]),
+    ] {
+        let host = host(lines);
+        for pull in [false, true] {
+            let target = place.path().join(format!("{name} {pull}"));
+            let typed = match pull {
+                false => [contents(&source), host.at(&target)],
+                true => [contents(host.at(&source)), target.clone().into()],
+            };
+            let copy = Copy::new().to(&host).env("XDG_RUNTIME_DIR", runtime.path());
+            let ran = copy.options("--transport ssh --lanes 5").args(&typed).run_to(0);
+            assert_same(&source, &target);
+            // A slow machine opens fewer of them than it is asked to.
+            let lanes = ran.report["lanes_max"].as_u64().unwrap();
+            assert!((2..=5).contains(&lanes) && ran.report["transport"] == "ssh", "{name}: {lanes}");
+            assert!(!ran.err.contains("open failed"), "{name}: {}", ran.err);
+            assert!(!host.sshd.log().contains("MaxStartups"), "{name}: {}", host.sshd.log());
+            assert_nothing_left(&host, runtime.path());
+            fs::remove_dir_all(&target).unwrap();
+        }
+    }
+}
+
+/// A host that only ssh reaches: it has a network of its own that leads nowhere, and each connection another one where
+/// they are not `together`.
+struct Island {
+    host: Host,
+    network: Option<String>,
+}
+
+impl Island {
+    fn up(together: bool) -> Self {
+        let host = host(&[]);
+        let server = host.sshd.client_config().with_file_name("sshd_config");
+        let sshd = format!("/usr/sbin/sshd -i -f {} -E /dev/null", server.display());
+        let network = together.then(|| format!("hakobutest-{}-island", std::process::id()));
+        let way = match &network {
+            Some(network) => {
+                for words in [&["netns", "add", network][..], &["-n", network, "link", "set", "lo", "up"]] {
+                    assert!(Command::new("ip").args(words).status().unwrap().success());
+                }
+                format!("ip netns exec {network} {sshd}")
+            }
+            None => format!("unshare -n sh -c 'ip link set lo up; exec {sshd}'"),
+        };
+        let config = fs::read_to_string(host.sshd.client_config()).unwrap();
+        fs::write(host.sshd.client_config(), format!("{config}  ProxyCommand {way}\n")).unwrap();
+        Self { host, network }
+    }
+}
+
+impl Drop for Island {
+    fn drop(&mut self) {
+        if let Some(network) = &self.network {
+            let _ = Command::new("ip").args(["netns", "delete", network]).status();
+        }
+    }
+}
+
+#[test]
+fn a_port_that_nobody_reaches_is_no_end_and_it_is_said() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let source = large_tree(&place.path().join("source"));
+    for together in [true, false] {
+        let island = Island::up(together);
+        let host = &island.host;
+        for pull in [false, true] {
+            let target = place.path().join(format!("{together} {pull}"));
+            let typed = match pull {
+                false => [contents(&source), host.at(&target)],
+                true => [contents(host.at(&source)), target.clone().into()],
+            };
+            let ran = Copy::new().to(host).options("--lanes 2 --data-port 7777").args(&typed).run_to(0);
+            assert_same(&source, &target);
+            assert_eq!(ran.report["transport"], "ssh");
+            let notices: Vec<_> = ran.events.iter().filter(|event| event["event"] == "notice").collect();
+            let [notice] = &notices[..] else { panic!("{notices:?}") };
+            for words in [
+                "no data connection came about: from ",
+                "; the data goes through 2 ssh connections instead; opening TCP port 7777 would be faster",
+            ] {
+                assert!(notice["words"].as_str().unwrap().contains(words), "{notice}");
+            }
+            host.wait_for_no_agent();
+            wait_until("no ssh process is left", Duration::from_secs(20), || {
+                ssh_processes(host).iter().all(|words| words.starts_with(HAKOBU))
+            });
+        }
+    }
+}
+
+/// A user with a password, which a program gives that counts how often it is asked.
+struct Password {
+    user: User,
+    directory: TempDir,
+}
+
+impl Password {
+    fn create() -> Self {
+        let user = User::create(Shell::Sh, &Sudo::Password("open sesame".to_owned())).unwrap();
+        let directory = place();
+        let asked = directory.path().join("asked");
+        let script = format!("#!/bin/sh\necho \"$1\" >>{}\necho open sesame\n", asked.display());
+        let mut writer = Command::new("sh")
+            .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "sh"])
+            .arg(directory.path().join("askpass"))
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(&mut writer.stdin.take().unwrap(), script.as_bytes()).unwrap();
+        assert!(writer.wait().unwrap().success());
+        Self { user, directory }
+    }
+
+    fn asked(&self) -> usize {
+        fs::read_to_string(self.directory.path().join("asked")).unwrap_or_default().lines().count()
+    }
+
+    fn copy(&self, host: &Host) -> Copy {
+        let options = "-o BatchMode=no -o PubkeyAuthentication=no -o PreferredAuthentications=password";
+        Copy::new()
+            .env("HAKOBU_SSH", format!("{} {options} -l {}", host.sshd.ssh_command(), self.user.name()))
+            .env("SSH_ASKPASS", self.directory.path().join("askpass"))
+            .env("SSH_ASKPASS_REQUIRE", "force")
+    }
+}
+
+#[test]
+fn a_password_is_asked_for_once() {
+    if no_root() {
+        return;
+    }
+    let (place, runtime) = (place(), place());
+    let source = tree(&place.path().join("source"));
+    file(&source.join("larger"), 70_000_001);
+    for lines in [&[][..], &["MaxSessions 1"], &["AllowTcpForwarding no"]] {
+        let password = Password::create();
+        let host = host(&[&["PasswordAuthentication yes"], lines].concat());
+        let target = password.user.home().join("target");
+        let ran = password
+            .copy(&host)
+            .env("XDG_RUNTIME_DIR", runtime.path())
+            .options("--transport ssh --lanes 8")
+            .arg(contents(&source))
+            .arg(host.at(&target))
+            .run();
+        // Owners are for root alone, and names that root gave stay readable.
+        assert!(matches!(ran.code, Some(0 | 3)), "{}", ran.err);
+        assert_eq!(fs::read(source.join("larger")).unwrap(), fs::read(target.join("larger")).unwrap());
+        assert_eq!(ran.report["transport"], "ssh");
+        assert_eq!((password.asked(), logins(&host)), (1, 1), "{lines:?}: {}", ran.err);
+        assert_nothing_left(&host, runtime.path());
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_whichever_side_it_was() {
+    let (place, runtime, host) = (place(), place(), host(&[]));
+    let source = file(&place.path().join("source"), 2_000_000_000);
+    for pull in [false, true] {
+        for (what, signal) in [("near", Signal::KILL), ("near", Signal::INT), ("agent", Signal::KILL)] {
+            let target = place.path().join("target");
+            let typed = match pull {
+                false => [source.clone().into_os_string(), host.at(&target)],
+                true => [host.at(&source), target.clone().into_os_string()],
+            };
+            let mut running = Copy::by(stopped())
+                .to(&host)
+                .env("XDG_RUNTIME_DIR", runtime.path())
+                .options("--transport ssh --retry-for 0s")
+                .args(&typed)
+                .start_group();
+            running.crawl_until_under_way();
+            match what {
+                "near" => running.signal(signal),
+                _ => host
+                    .agents()
+                    .into_iter()
+                    .for_each(|id| rustix::process::kill_process(id, signal).unwrap()),
+            }
+            rustix::process::kill_process(running.id(), Signal::CONT).unwrap();
+            let ran = running.end();
+            let expected = match (what, signal) {
+                ("near", Signal::INT) => Some(130),
+                ("near", _) => None,
+                _ => Some(1),
+            };
+            assert_eq!(ran.code, expected, "{what} {pull}: {}", ran.err);
+            assert_nothing_left(&host, runtime.path());
+            assert!(!target.exists());
+        }
+    }
+}

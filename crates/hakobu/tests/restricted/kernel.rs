@@ -1,0 +1,123 @@
+//! What the kernel keeps, whatever the agent thinks; and that there is no agent where it keeps nothing.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use hakobu_core::error::ErrorKind;
+use hakobu_proto::control::Ran;
+
+use crate::program::{HAKOBU, place};
+use crate::raw::*;
+
+/// The words with which an agent does not start, and its exit code. It must not say a word to its peer.
+#[track_caller]
+fn not_started(mut command: Command) -> (String, Option<i32>) {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output().expect("strace is needed");
+    assert_eq!(output.stdout, b"");
+    (String::from_utf8(output.stderr).unwrap(), output.status.code())
+}
+
+/// The agent where a call of the system gives something else.
+fn without(calls: &str, gives: &str, path: &Path, options: &[&str]) -> Command {
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e"]).arg(format!("inject={calls}:{gives}"));
+    strace.args([HAKOBU, "agent", "--restrict"]).arg(path).args(options);
+    strace.env_remove("SSH_ORIGINAL_COMMAND").stdin(Stdio::piped()).stdout(Stdio::piped());
+    strace
+}
+
+#[test]
+fn without_a_lock_that_holds_there_is_no_agent() {
+    let place = place();
+    for (calls, gives) in [
+        // No landlock; one that is switched off; versions that cannot keep a file from being cut short.
+        ("landlock_create_ruleset", "error=ENOSYS"),
+        ("landlock_create_ruleset", "error=EOPNOTSUPP"),
+        ("landlock_create_ruleset", "retval=1"),
+        ("landlock_create_ruleset", "retval=2"),
+        ("landlock_restrict_self", "error=E2BIG"),
+        ("landlock_add_rule", "error=EPERM"),
+    ] {
+        for options in [&["--read-only"][..], &["--may-connect"]] {
+            let (words, code) = not_started(without(calls, gives, place.path(), options));
+            assert_eq!(code, Some(1), "{calls} {gives}: {words}");
+            assert!(words.contains("that takes landlock as it is in Linux 6.2"), "{calls} {gives}: {words}");
+        }
+    }
+    let (words, _) = not_started(without("prctl", "error=EPERM", place.path(), &[]));
+    assert!(words.contains("locking the agent in"), "{words}");
+    // The same with nothing in the way is one.
+    Controller::by(without("landlock_create_ruleset", "error=ENOSYS:when=65535", place.path(), &[]));
+}
+
+/// What a digest gives of a file in a directory that has the name of the one that the agent was given. By its words the
+/// request is the same as before: only the kernel knows that this is another place.
+fn read_by_a_name_taken(agent: impl FnOnce(&Path) -> Command) -> (Ran, Ran) {
+    let place = place();
+    let (inside, secret) = (place.path().join("in"), place.path().join("secret"));
+    for directory in [&inside, &secret] {
+        fs::create_dir(directory).unwrap();
+        fs::write(directory.join("file"), "content").unwrap();
+    }
+    let mut controller = Controller::by(agent(&inside));
+    assert_eq!(controller.ran(digest(&inside, "file")).summary.fatal, None);
+    fs::rename(&inside, place.path().join("as it was")).unwrap();
+    fs::rename(&secret, &inside).unwrap();
+    let read = controller.ran(digest(&inside, "file"));
+    (read, controller.ran(copy((&inside, "file"), (&inside, "copied"))))
+}
+
+#[test]
+fn what_takes_the_directorys_name_is_not_the_directory() {
+    let (read, written) = read_by_a_name_taken(|path| agent(path, &[]));
+    let summary = read.summary;
+    let errors = summary.failures.iter().map(|failure| &failure.error).chain(&summary.fatal);
+    let kinds: Vec<_> = errors.map(|error| error.kind).collect();
+    assert!(kinds.contains(&ErrorKind::PermissionDenied), "{kinds:?}");
+    assert_eq!((summary.digest, summary.counters.source_read_bytes), (None, 0));
+    assert!(written.summary.fatal.is_some() || !written.summary.failures.is_empty());
+
+    // An agent that is made to believe that it is locked in does both: nothing but the lock stood in the way.
+    let (read, written) =
+        read_by_a_name_taken(|path| without("landlock_restrict_self", "retval=0", path, &[]));
+    assert_eq!(read.summary.digest, Some(*blake3::hash(b"content").as_bytes()));
+    assert_eq!((written.summary.fatal, written.summary.failures.len()), (None, 0));
+}
+
+#[test]
+fn nothing_gives_the_agent_more_rights() {
+    let place = place();
+    let controller = Controller::of(place.path(), &["--read-only"]);
+    // Threads have each their own.
+    for thread in fs::read_dir(format!("/proc/{}/task", controller.child.id())).unwrap() {
+        let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        assert!(status.contains("NoNewPrivs:\t1\n"), "{status}");
+    }
+}
+
+#[test]
+fn directories_that_hold_the_keys_are_refused_to_writers() {
+    let place = place();
+    let home = place.path().join("home");
+    fs::create_dir_all(home.join(".ssh/deeper")).unwrap();
+    fs::create_dir(home.join("backup")).unwrap();
+    let program = Path::new(HAKOBU).canonicalize().unwrap();
+    for held in
+        [place.path(), &home, &home.join(".ssh"), &home.join(".ssh/deeper"), program.parent().unwrap()]
+    {
+        let mut command = agent(held, &[]);
+        command.env("HOME", &home);
+        let (words, code) = not_started(command);
+        assert_eq!(code, Some(6), "{words}");
+        assert!(words.contains("add --read-only"), "{words}");
+    }
+    let mut nowhere = agent(&place.path().join("none"), &[]);
+    nowhere.env("HOME", &home);
+    assert!(not_started(nowhere).0.contains("opening the directory of --restrict"));
+    for (held, options) in [(home.join("backup"), &[][..]), (home.clone(), &["--read-only"])] {
+        let mut command = agent(&held, options);
+        let output = command.env("HOME", &home).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success() && output.stdout == hakobu_agent::ssh::PREAMBLE);
+    }
+}

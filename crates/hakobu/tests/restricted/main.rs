@@ -1,0 +1,14 @@
+//! Agents that are held to one directory: by a real OpenSSH server's keys, by peers that send raw messages, and by the
+//! kernel.
+//!
+//! Most of these need root, for servers and device nodes. Without it they fail, unless HAKOBU_NO_ROOT=1 leaves them out.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod kernel;
+mod keys;
+#[path = "../program/mod.rs"]
+mod program;
+mod raw;
+mod requests;
+mod sessions;

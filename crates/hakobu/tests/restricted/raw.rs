@@ -1,0 +1,125 @@
+//! A controller that sends what it likes to an agent that is held to a directory.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use hakobu_agent::ssh::PREAMBLE;
+use hakobu_core::digest::Algorithm;
+use hakobu_core::endpoint::DraftKind;
+use hakobu_core::grant::Grant;
+use hakobu_core::job::{Item, Job, Mode};
+use hakobu_core::path::EntryPath;
+use hakobu_proto::control::{
+    Answer, Cipher, PathBytes, Ran, Request, RunHereRequest, ServeRequest, VERSION_NEWEST, VERSION_OLDEST,
+    Way,
+};
+
+use crate::program::HAKOBU;
+
+/// The program, told to be an agent for this directory.
+pub fn agent(path: &Path, options: &[&str]) -> Command {
+    let mut command = Command::new(HAKOBU);
+    command.args(["agent", "--restrict"]).arg(path).args(options);
+    command.env_remove("SSH_ORIGINAL_COMMAND").stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+pub struct Controller {
+    pub child: Child,
+    to: ChildStdin,
+    from: ChildStdout,
+}
+
+impl Controller {
+    /// Of the agent for this directory, greeted already.
+    pub fn of(path: &Path, options: &[&str]) -> Self {
+        Self::by(agent(path, options))
+    }
+
+    /// The same by another command.
+    pub fn by(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let (to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut preamble = vec![0; PREAMBLE.len()];
+        from.read_exact(&mut preamble).unwrap();
+        assert_eq!(preamble, PREAMBLE);
+        let mut controller = Self { child, to, from };
+        let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: true };
+        assert!(matches!(controller.ask(&hello), Answer::Hello(_)));
+        controller
+    }
+
+    /// What is answered in the end, behind all events.
+    pub fn ask(&mut self, request: &Request) -> Answer {
+        let message = postcard::to_stdvec(request).unwrap();
+        self.to.write_all(&(message.len() as u32).to_le_bytes()).unwrap();
+        self.to.write_all(&message).unwrap();
+        loop {
+            let mut length = [0; 4];
+            self.from.read_exact(&mut length).unwrap();
+            let mut message = vec![0; u32::from_le_bytes(length) as usize];
+            self.from.read_exact(&mut message).unwrap();
+            match postcard::from_bytes(&message).unwrap() {
+                Answer::Event(_) => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    pub fn ran(&mut self, request: RunHereRequest) -> Ran {
+        match self.ask(&Request::RunHere(request)) {
+            Answer::Ran(ran) => *ran,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn path(text: &str) -> EntryPath {
+    EntryPath::new(text).unwrap()
+}
+
+/// The digest of one entry below a root.
+pub fn digest(root: &Path, entry: &str) -> RunHereRequest {
+    let item = Item { root: 0, source: path(entry), target: path("null"), place: DraftKind::Sink };
+    let mode = Mode::Digest(Algorithm::Blake3);
+    let job = Job { items: vec![item], lanes: 1, digest: true, mode, ..Job::default() };
+    let roots = vec![bytes(root)];
+    RunHereRequest { job, identity: unique(), roots, root: b"/dev".to_vec(), grant: Grant::everything() }
+}
+
+/// A copy on the agent's machine.
+pub fn copy(from: (&Path, &str), to: (&Path, &str)) -> RunHereRequest {
+    let item = Item { root: 0, source: path(from.1), target: path(to.1), place: DraftKind::File };
+    let job = Job { items: vec![item], lanes: 1, digest: true, ..Job::default() };
+    let roots = vec![bytes(from.0)];
+    RunHereRequest { job, identity: unique(), roots, root: bytes(to.0).0, grant: Grant::everything() }
+}
+
+pub fn serve(root: &Path, grant: Grant, way: Way) -> Request {
+    let (peer, cipher) = ([7; 32], Cipher::Aes128Gcm);
+    let root = bytes(root).0;
+    Request::Serve(ServeRequest { job: unique(), root, grant, peer, cipher, way, lanes: 1 })
+}
+
+pub fn bytes(path: &Path) -> PathBytes {
+    PathBytes(path.as_os_str().as_encoded_bytes().to_vec())
+}
+
+/// A job that no other test has.
+fn unique() -> [u8; 16] {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let mut job = [0; 16];
+    job[..8].copy_from_slice(&NUMBER.fetch_add(1, Relaxed).to_le_bytes());
+    job[8..12].copy_from_slice(&std::process::id().to_le_bytes());
+    job[12..].copy_from_slice(b"test");
+    job
+}

@@ -1,0 +1,119 @@
+//! Sessions of a key that is held to a directory: data goes through them, and nothing else does.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::process::{Command, Output, Stdio};
+
+use crate::keys::{host, on};
+use crate::program::*;
+
+/// What the server's forced command makes of something that was asked for.
+fn ssh(host: &Host, options: &[&str], command: &str) -> Output {
+    let mut words = vec!["-T", "-F", host.sshd.client_config().to_str().unwrap()]
+        .into_iter()
+        .map(str::to_owned)
+        .collect::<Vec<_>>();
+    words.extend(options.iter().map(|&word| word.to_owned()));
+    words.extend([host.sshd.host().to_owned(), command.to_owned()]);
+    let mut child = Command::new("ssh")
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may have ended already.
+    let _ = child.stdin.take().unwrap().write_all(b"anybody there?\n");
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn data_goes_through_sessions_where_no_port_is_forwarded() {
+    let place = place();
+    let backup = place.path().join("backup");
+    let source = tree(&backup.join("tree"));
+    file(&source.join("larger"), 70_000_001);
+    let host = host("restrict,", &on(&backup, ""));
+    for pull in [true, false] {
+        let target = if pull { place.path().join("pulled") } else { backup.join("pushed") };
+        let typed = match pull {
+            true => [contents(host.at(&source)), target.clone().into()],
+            false => [contents(&source), host.at(&target)],
+        };
+        let ran = Copy::new().to(&host).options("--transport ssh --lanes 3 --why").args(&typed).run_to(0);
+        assert_same(&source, &target);
+        assert_eq!(ran.report["transport"], "ssh");
+        // A slow machine opens fewer of them than it is asked to.
+        assert!((2..=3).contains(&ran.report["lanes_max"].as_u64().unwrap()), "{:#}", ran.report);
+        ran.says(&["through ssh to throwaway", "prohibited"]);
+    }
+    host.wait_for_no_agent();
+}
+
+#[test]
+fn a_key_that_may_forward_needs_no_further_agents() {
+    let place = place();
+    let source = tree(&place.path().join("backup/tree"));
+    let host = host("", &on(&place.path().join("backup"), "--read-only"));
+    let target = place.path().join("target");
+    let copy = Copy::new().to(&host).options("--transport ssh --lanes 2");
+    copy.arg(contents(host.at("tree"))).arg(&target).run_to(0);
+    assert_same(&source, &target);
+}
+
+#[test]
+fn nothing_else_is_run_or_reached() {
+    let place = place();
+    let backup = place.path().join("backup");
+    fs::create_dir(&backup).unwrap();
+    let host = host("restrict,", &on(&backup, ""));
+    let mark = place.path().join("mark");
+    let touch = format!("touch {}", mark.display());
+    // A service of the machine that listens, and one that says to be an agent's.
+    let service = TcpListener::bind("127.0.0.1:0").unwrap();
+    service.set_nonblocking(true).unwrap();
+    let port = service.local_addr().unwrap().port();
+    let name = |process: u32| {
+        let user = rustix::process::geteuid().as_raw();
+        SocketAddr::from_abstract_name(format!("hakobu/join/{user}/{process}/{port}")).unwrap()
+    };
+    let impostor = UnixListener::bind_addr(&name(1)).unwrap();
+    let own = std::process::id();
+    for command in [
+        touch.clone(),
+        format!("sh -c '{touch}'"),
+        format!("hakobu; {touch}"),
+        format!("exec /proc/{own}/exe agent --join {port}; {touch}"),
+        format!("exec /proc/{own}/exe agent --join {port}"),
+        format!("exec /proc/1/exe agent --join {port}"),
+        format!("exec /proc/{}/exe agent --join {port}", host.sshd.id()),
+        "scp -t /tmp".to_owned(),
+        "rsync --server . /".to_owned(),
+    ] {
+        let output = ssh(&host, &[], &command);
+        assert!(!output.status.success(), "{command}: {output:?}");
+        assert_eq!(output.stdout, b"", "{command}");
+        assert!(!output.stderr.is_empty());
+    }
+    let output = ssh(&host, &["-s"], "sftp");
+    // The server passes on no words of a subsystem's.
+    assert!(output.status.code() == Some(6) && output.stdout.is_empty(), "{output:?}");
+    let output = ssh(&host, &[], "id");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("for hakobu alone"), "{output:?}");
+    // What looks as if hakobu had asked for it gets the agent of this directory, and nothing of it is run.
+    for command in [format!("sh -c '{touch}' hakobu 0 0 0"), format!("hakobu agent --restrict /; {touch}")] {
+        let output = ssh(&host, &[], &command);
+        assert!(output.stdout.starts_with(hakobu_agent::ssh::PREAMBLE), "{output:?}");
+    }
+    assert!(ssh(&host, &[], "true").status.success());
+    assert!(!mark.exists());
+    assert!(service.accept().is_err(), "a service was reached");
+    // It was dialled, and heard nothing.
+    let (mut stream, _) = impostor.accept().unwrap();
+    let mut heard = Vec::new();
+    stream.read_to_end(&mut heard).unwrap();
+    assert_eq!(heard, b"");
+}

@@ -1,0 +1,114 @@
+//! `hakobu sync`: what only the target has goes when that is agreed, and never what a rule leaves alone.
+
+use std::fs;
+use std::path::Path;
+
+use crate::bench::{Bench, assert_nothing_to_do};
+use crate::program::{Copy, contents};
+
+/// Adds to a copy of the tree what the tree lacks.
+fn add(target: &Path) {
+    fs::create_dir_all(target.join("old/deep")).unwrap();
+    for name in ["old/deep/x", "old/y", "further/extra", "kept.log", "old/kept.log"] {
+        fs::write(target.join(name), name).unwrap();
+    }
+    // Something is in the way.
+    fs::remove_file(target.join("large")).unwrap();
+    fs::create_dir(target.join("large")).unwrap();
+    fs::write(target.join("large/in it"), "").unwrap();
+}
+
+/// What is there of what was added.
+fn left(target: &Path) -> Vec<&'static str> {
+    let added = ["old/deep", "old/y", "further/extra", "large/in it", "old/kept.log", "kept.log"];
+    added.into_iter().filter(|name| target.join(name).exists()).collect()
+}
+
+#[test]
+fn nothing_goes_without_consent_or_beyond_the_limit() {
+    let bench = Bench::new();
+    let tree = bench.tree("tree");
+    let sync = || Copy::sync().arg(contents(&tree)).arg(bench.url("m/t"));
+    sync().run_to(0);
+    add(&bench.module("t"));
+    let all = left(&bench.module("t"));
+    // Nobody can be asked, then there are too many.
+    let ran = sync().run_to(6);
+    ran.says(&["--delete removes them"]);
+    assert_eq!(ran.entries("only_in_target"), 9);
+    sync().options("--delete --max-delete 8").run_to(6).says(&["--max-delete allows 8"]);
+    sync().options("--delete -n").run_to(3);
+    Copy::new().arg(contents(&tree)).arg(bench.url("m/t")).run_to(3);
+    assert_eq!(left(&bench.module("t")), all);
+
+    let ran = sync().options("--delete").run_to(0);
+    assert_eq!(ran.entries("deleted"), 9);
+    assert_nothing_to_do(&tree, &bench.module("t"));
+}
+
+#[test]
+fn a_copy_takes_nothing_away_from_the_target() {
+    let bench = Bench::new();
+    let fill = |source: &Path, target: &Path| {
+        fs::create_dir_all(source.join("file/deep")).unwrap();
+        fs::write(source.join("file/deep/x"), "new").unwrap();
+        fs::write(source.join("empty"), "new").unwrap();
+        fs::write(source.join("other"), "new").unwrap();
+        fs::create_dir_all(target.join("empty")).unwrap();
+        fs::write(target.join("file"), "old").unwrap();
+    };
+    let unharmed = |target: &Path| {
+        assert_eq!(fs::read(target.join("file")).unwrap(), b"old");
+        assert!(target.join("empty").is_dir() && target.join("other").is_file());
+    };
+    let (source, target) = (bench.path("s"), bench.module("t"));
+    fill(&source, &target);
+    let ran = Copy::new().arg(contents(&source)).arg(bench.url("m/t")).run_to(3);
+    ran.says(&["something that is no directory is in the way", "a directory is in the way"]);
+    assert_eq!((ran.entries("failed"), ran.entries("created")), (2, 1));
+    unharmed(&target);
+    let (source, target) = (bench.module("s"), bench.path("t"));
+    fill(&source, &target);
+    let ran = Copy::new().arg(bench.url("m/s/")).arg(&target).run_to(3);
+    assert_eq!((ran.entries("failed"), ran.entries("created")), (2, 1));
+    unharmed(&target);
+}
+
+#[test]
+fn what_a_rule_leaves_out_stays_in_both_directions() {
+    let bench = Bench::new();
+    let tree = bench.tree("tree");
+    let kept = ["old/kept.log", "kept.log"];
+    let sync = |source: &std::ffi::OsStr, target: &std::ffi::OsStr| {
+        Copy::sync().args([source, target]).args([
+            "--exclude",
+            "*.log",
+            "--delete",
+            "--allow",
+            "setuid,devices",
+        ])
+    };
+    let out = || sync(&contents(&tree), bench.url("m/t").as_ref());
+    out().run_to(0);
+    add(&bench.module("t"));
+    out().run_to(0);
+    assert_eq!(left(&bench.module("t")), kept);
+
+    let inwards = || sync(bench.url("m/t/").as_ref(), bench.path("back").as_ref());
+    inwards().run_to(0);
+    add(&bench.path("back"));
+    inwards().run_to(0);
+    assert_eq!(left(&bench.path("back")), kept);
+}
+
+#[test]
+fn a_daemon_that_refuses_to_delete_is_given_everything_else() {
+    let bench = Bench::with("refuse options = delete");
+    let tree = bench.tree("tree");
+    let sync = || Copy::sync().arg(contents(&tree)).arg(bench.url("m/t")).arg("--delete");
+    sync().run_to(0);
+    fs::write(bench.module("t/extra"), "").unwrap();
+    fs::write(tree.join("more"), "more").unwrap();
+    sync().run_to(1).says(&["refuses to delete"]);
+    assert!(bench.module("t/extra").exists() && bench.module("t/more").exists());
+}

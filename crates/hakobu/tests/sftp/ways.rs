@@ -1,0 +1,189 @@
+//! In which directions, with which servers, and what is kept.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::program::*;
+use crate::{assert_rsync_agrees, copy, old_server, server};
+
+/// Copies a tree, and again to see that nothing is done twice.
+#[track_caller]
+fn there_and_again(
+    host: &Host,
+    typed: &[std::ffi::OsString; 2],
+    source: &Path,
+    target: &Path,
+    more: &[&str],
+) -> Value {
+    let first = copy(host).args(typed).run_to(0);
+    assert_rsync_agrees(source, target, more);
+    assert!(drafts(target).is_empty());
+    assert_eq!(first.report["transport"], "sftp");
+    assert_eq!(first.report["verified"], "none");
+    assert!(first.entries("created") > 300 && first.entries("updated") == 0, "{:#}", first.report);
+    let second = copy(host).args(typed).run_to(0);
+    assert_eq!(second.entries("created") + second.entries("updated") + second.entries("attributes_only"), 0);
+    assert_eq!(second.entries("unchanged"), first.entries("scanned"));
+    first.report
+}
+
+#[test]
+fn a_tree_goes_there() {
+    let (place, host) = (place(), server(&[]));
+    let (source, target) = (tree(&place.path().join("source")), place.path().join("target"));
+    there_and_again(&host, &[contents(&source), host.at(&target)], &source, &target, &[]);
+    assert!(host.agents().is_empty());
+}
+
+#[test]
+fn a_tree_comes_here() {
+    let (place, host) = (place(), server(&[]));
+    let (source, target) = (tree(&place.path().join("source")), place.path().join("target"));
+    let typed = [contents(host.at(&source)), target.clone().into()];
+    there_and_again(&host, &typed, &source, &target, &["--no-H"]);
+    // Nothing tells which names are of one inode, so that is said.
+    let again = copy(&host).arg(contents(host.at(&source))).arg(&target).run_to(0);
+    assert!(again.err.contains("does not show") && again.err.contains("hard links"), "{}", again.err);
+}
+
+#[test]
+fn a_tree_goes_from_server_to_server() {
+    let (place, host) = (place(), server(&[]));
+    let (source, target) = (tree(&place.path().join("source")), place.path().join("target"));
+    let typed = [contents(host.at(&source)), host.at_another(&target)];
+    there_and_again(&host, &typed, &source, &target, &["--no-H"]);
+}
+
+#[test]
+fn a_tree_stays_on_a_server() {
+    let (place, host) = (place(), server(&[]));
+    let (source, target) = (tree(&place.path().join("source")), place.path().join("target"));
+    there_and_again(&host, &[contents(host.at(&source)), host.at(&target)], &source, &target, &["--no-H"]);
+    // A copy into itself is found out by its path.
+    let within = copy(&host).args([host.at(&source), host.at(source.join("within"))]).run_to(6);
+    assert!(within.err.contains("would contain itself"), "{}", within.err);
+}
+
+#[test]
+fn the_oldest_servers_are_enough() {
+    let (place, host) = (place(), old_server());
+    let (source, target) = (tree(&place.path().join("source")), place.path().join("target"));
+    // Times of links cannot be set there, and hard links not be made.
+    let kept = ["--no-H", "--omit-link-times"];
+    let first = copy(&host).args([contents(&source), host.at(&target)]).run_to(0);
+    assert_rsync_agrees(&source, &target, &kept);
+    for lost in ["hard links", "stable storage", "in one step", "times of symbolic links"] {
+        assert!(first.err.contains(lost), "{lost}: {}", first.err);
+    }
+    fs::write(source.join("large"), vec![7; 3_000_000]).unwrap();
+    fs::write(source.join("empty file"), "not any more").unwrap();
+    let second = copy(&host).args([contents(&source), host.at(&target)]).run_to(0);
+    assert_rsync_agrees(&source, &target, &kept);
+    assert!(drafts(&target).is_empty());
+    assert!(second.entries("updated") >= 2, "{:#}", second.report);
+    let back = place.path().join("back");
+    copy(&host).args([contents(host.at(&source)), back.clone().into()]).run_to(0);
+    assert_rsync_agrees(&source, &back, &["--no-H"]);
+}
+
+#[test]
+fn a_large_file_goes_over_all_lanes_and_comes_back() {
+    let (place, host) = (place(), server(&[]));
+    let at = |name: &str| place.path().join(name);
+    let source = file(&at("large"), 100_000_001);
+    let pushed = copy(&host).options("--lanes 4").arg(&source).arg(host.at(at("there"))).run_to(0);
+    assert!(fs::read(&source).unwrap() == fs::read(at("there")).unwrap());
+    let digest = blake3_of(&source);
+    assert_eq!(pushed.report["digest_blake3"], *digest);
+    let pulled = copy(&host).options("--lanes 4").arg(host.at(&source)).arg(at("back")).run_to(0);
+    assert!(fs::read(&source).unwrap() == fs::read(at("back")).unwrap());
+    assert_eq!(pulled.report["digest_blake3"], *digest);
+}
+
+fn blake3_of(file: &Path) -> String {
+    let ran = Command::new(HAKOBU).args(["digest"]).arg(file).output().unwrap();
+    String::from_utf8(ran.stdout).unwrap().split_whitespace().next().unwrap().to_owned()
+}
+
+#[test]
+fn holes_stay_holes() {
+    let (place, host) = (place(), server(&[]));
+    let at = |name: &str| place.path().join(name);
+    let holes = fs::File::create(at("holes")).unwrap();
+    holes.set_len(50_000_000).unwrap();
+    std::os::unix::fs::FileExt::write_at(&holes, b"x", 30_000_000).unwrap();
+    copy(&host).arg(at("holes")).arg(host.at(at("there"))).run_to(0);
+    let there = fs::metadata(at("there")).unwrap();
+    assert!(there.size() == 50_000_000 && there.blocks() * 512 < 1_000_000, "{} blocks", there.blocks());
+    assert!(fs::read(at("holes")).unwrap() == fs::read(at("there")).unwrap());
+}
+
+#[test]
+fn a_stream_goes_there() {
+    let (place, host) = (place(), server(&[]));
+    let (source, target) = (file(&place.path().join("a"), 9_000_000), place.path().join("b"));
+    let mut command = Command::new(HAKOBU);
+    command.args(["copy", "--transport", "sftp", "-"]).arg(host.at(&target));
+    command.env("HAKOBU_SSH", host.sshd.ssh_command());
+    let ran = command.stdin(fs::File::open(&source).unwrap()).stderr(Stdio::inherit()).status().unwrap();
+    assert!(ran.success());
+    assert!(fs::read(&source).unwrap() == fs::read(&target).unwrap());
+}
+
+#[test]
+fn sync_removes_and_verify_reads_back() {
+    let (place, host) = (place(), server(&[]));
+    let (source, target) = (tree(&place.path().join("source")), place.path().join("target"));
+    let typed = [contents(&source), host.at(&target)];
+    copy(&host).args(&typed).run_to(0);
+    fs::create_dir_all(target.join("more/deep")).unwrap();
+    fs::write(target.join("more/deep/x"), "x").unwrap();
+    fs::write(target.join(".hakobu.abcdefghijklmnopqrstuvwxyz"), "of a run that was killed").unwrap();
+    fs::rename(
+        target.join(".hakobu.abcdefghijklmnopqrstuvwxyz"),
+        target.join("more/.hakobu.abcdefghijklmnopqrstuvwxyz"),
+    )
+    .unwrap();
+    fs::set_permissions(source.join("large"), fs::Permissions::from_mode(0o640)).unwrap();
+    let synced = Copy::sync().to(&host).options("--transport sftp --delete").args(&typed).run_to(0);
+    assert_rsync_agrees(&source, &target, &[]);
+    assert_eq!((synced.entries("deleted"), synced.entries("attributes_only")), (3, 1), "{:#}", synced.report);
+    assert!(!target.join("more").exists());
+    let verify = || Copy::verify().to(&host).options("--transport sftp").args(&typed);
+    verify().run_to(0);
+    // The same size and time, and other content: of a large and of a small file.
+    for name in ["large", "empty file"] {
+        let times = fs::metadata(target.join(name)).unwrap().modified().unwrap();
+        let mut bytes = fs::read(target.join(name)).unwrap();
+        match bytes.first_mut() {
+            Some(first) => *first ^= 1,
+            None => continue,
+        }
+        fs::write(target.join(name), bytes).unwrap();
+        fs::File::options().write(true).open(target.join(name)).unwrap().set_modified(times).unwrap();
+    }
+    let found = verify().run_to(4);
+    assert_eq!(found.entries("different"), 1, "{:#}", found.report);
+    let compared = Copy::sync().to(&host).options("--transport sftp --compare digest").args(&typed).run_to(0);
+    assert_eq!(compared.entries("updated"), 1);
+    verify().run_to(0);
+}
+
+#[test]
+fn the_scheme_asks_for_it() {
+    let (place, host) = (place(), server(&[]));
+    let (source, target) = (file(&place.path().join("a"), 100_000), place.path().join("b"));
+    let mut typed = std::ffi::OsString::from("sftp://throwaway");
+    typed.push(&target);
+    let ran = Copy::new().to(&host).arg(&source).arg(&typed).run_to(0);
+    assert_eq!(ran.report["transport"], "sftp");
+    assert!(fs::read(&source).unwrap() == fs::read(&target).unwrap());
+    let mut digest = Command::new(HAKOBU);
+    digest.arg("digest").arg(&typed).env("HAKOBU_SSH", host.sshd.ssh_command());
+    let said = String::from_utf8(digest.output().unwrap().stdout).unwrap();
+    assert!(said.starts_with(&blake3_of(&source)), "{said}");
+}
