@@ -24,6 +24,9 @@ pub struct LinkArgs {
     /// Bits per second in each direction: 1G, 100M, 2.5G [default: no limit]
     #[arg(long, value_parser = parse_rate)]
     pub rate: Option<u64>,
+    /// The same of each TCP connection: 50M [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub connection_rate: Option<u64>,
     /// Share of packets lost: 0.1% or 0.001
     #[arg(long, default_value = "0", value_parser = parse_share)]
     pub loss: f64,
@@ -53,6 +56,7 @@ pub fn run(args: LinkArgs) -> anyhow::Result<()> {
     let signalled = watch_signals()?;
     let link = Link::up(LinkSettings {
         rate_bits_per_second: args.rate,
+        connection_rate_bits_per_second: args.connection_rate,
         loss: args.loss,
         queue_bytes: args.queue,
         mtu: args.mtu,

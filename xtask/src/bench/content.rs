@@ -9,7 +9,7 @@ use hakobu_measure::generate::{self, FileSpec, Pattern, SizeDistribution, TreeSp
 
 use rustix::fs::XattrFlags;
 
-use super::sources::{CHANGED_ONE_IN, CHANGED_PIECE_BYTES, RUN_BYTES, Source};
+use super::sources::{CHANGED_ONE_IN, CHANGED_PIECE_BYTES, RUN_BYTES, SMALL_OF_MIXED_BYTES, Source};
 
 const SEED: u64 = 1;
 /// What fills a target that is to be overwritten.
@@ -54,6 +54,21 @@ pub fn make(source: Source, path: &Path) -> anyhow::Result<()> {
                 threads,
             };
             Ok(generate::tree(path, &spec).map(|_| ())?)
+        }
+        Source::Mixed { small_files, large_files, large_bytes, alone_bytes } => {
+            std::fs::create_dir(path)?;
+            let directories = small_files / 100;
+            let small = Source::Tree { files: small_files, directories, file_bytes: SMALL_OF_MIXED_BYTES };
+            make(small, &path.join("small"))?;
+            std::fs::create_dir(path.join("large"))?;
+            for index in 0..large_files {
+                let file = path.join(format!("large/{index:03}"));
+                make(Source::File { bytes: large_bytes }, &file)?;
+            }
+            if alone_bytes > 0 {
+                make(Source::File { bytes: alone_bytes }, &path.join("alone"))?;
+            }
+            Ok(())
         }
         Source::Made { .. } => Ok(()),
     }

@@ -141,7 +141,10 @@ fn goal_result(group: &Group, row: &Row, goal: Goal, ways: &[WayResult]) -> Goal
 fn values(goal: Goal, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Vec<f64>> {
     let values = match (goal, theirs) {
         (Goal::Times { .. } | Goal::Beside { .. }, Some(theirs)) => {
-            paired_ratios(&theirs.net_seconds, &ours.net_seconds)
+            // What takes too long is measured with a part of the work.
+            let times = ours.kind.bytes() as f64 / theirs.kind.bytes() as f64;
+            let whole: Vec<f64> = theirs.net_seconds.iter().map(|seconds| seconds * times).collect();
+            paired_ratios(&whole, &ours.net_seconds)
         }
         (Goal::TimesLonger { .. }, Some(theirs)) => paired_ratios(&ours.net_seconds, &theirs.net_seconds),
         (Goal::TimesFewerBytes { .. }, Some(theirs)) if ours.usable() && theirs.usable() => {
@@ -299,7 +302,7 @@ mod tests {
         let group = groups.next().unwrap();
         let row = group.rows.iter().find(|row| row.key == key).unwrap();
         let ways = group.ways.iter().map(|way| {
-            let mut result = WayResult::new(way, group.source);
+            let mut result = WayResult::new(way, way.source.unwrap_or(group.source));
             result.baseline_seconds = vec![0.5, 9.0, 0.5];
             let net = if way.name == row.way { ours } else { theirs };
             result.wall_seconds = net.iter().map(|net| net + 0.5).collect();
@@ -317,6 +320,14 @@ mod tests {
         assert_eq!((goal.value, goal.min, goal.max), (Some(2.5), Some(2.5), Some(3.0)));
         assert_eq!(goal.verdict, Verdict::Enough);
         assert_eq!((goal.ours, goal.theirs), (Some(50_000.0), Some(20_000.0)));
+    }
+
+    #[test]
+    fn what_is_measured_with_a_part_of_the_work_counts_as_all_of_it() {
+        let (group, spec, ways) = measured("divisible", &[2.0; 3], &[2.0; 3]);
+        let result = row(group, spec, spec.goals, &ways);
+        let ratios: Vec<_> = result.goals.iter().map(|goal| goal.value).collect();
+        assert_eq!(ratios, [Some(40.0), Some(1.0)]);
     }
 
     #[test]

@@ -70,6 +70,10 @@ enum What {
     Disks(TableArgs),
     /// hakobu and trees: second runs, changes, removal, attributes, verification (takes root; 15 minutes)
     Trees(TableArgs),
+    /// Where only ssh gets through, or no agent can run: data through ssh, SFTP (takes root; 25 minutes)
+    Ways(TableArgs),
+    /// To an rsync daemon, over a link that caps each connection (takes root, 10 GiB of memory; 20 minutes)
+    Rsync(TableArgs),
     #[command(hide = true)]
     Measured(measured::MeasuredArgs),
 }
@@ -110,6 +114,8 @@ pub fn run(args: BenchArgs) -> Result<()> {
         What::Copy(args) => table(&groups::copy::TABLE, &args),
         What::Disks(args) => table(&groups::disks::TABLE, &args),
         What::Trees(args) => table(&groups::trees::TABLE, &args),
+        What::Ways(args) => table(&groups::ways::TABLE, &args),
+        What::Rsync(args) => table(&groups::rsync::TABLE, &args),
         What::Measured(args) => measured::run(&args),
     }
 }

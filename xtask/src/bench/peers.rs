@@ -28,6 +28,7 @@ enum From {
 const TOOLS: &[Tool] = &[
     Tool { name: "ssh", from: From::Debian("openssh-client"), version: &["ssh", "-V"] },
     Tool { name: "scp", from: From::Debian("openssh-client"), version: &["ssh", "-V"] },
+    Tool { name: "sftp", from: From::Debian("openssh-client"), version: &["ssh", "-V"] },
     Tool { name: "iperf3", from: From::Debian("iperf3"), version: &["iperf3", "--version"] },
     Tool { name: "mbuffer", from: From::Debian("mbuffer"), version: &["mbuffer", "--version"] },
     Tool { name: "nc", from: From::Debian("netcat-openbsd"), version: &["nc", "-h"] },

@@ -2,7 +2,8 @@
 //!
 //! A command line runs in `bash -o pipefail`, with the paths in its environment, so that what is published is what
 //! ran: `$SOURCE`, `$TARGET`, `$ID` (what the target's disk is known by), `$BYTES` (the size of the source), `$HOST`
-//! (ssh's name of the other end), `$ADDRESS` (its IP address) and `$PORT` (free there). Ciphers are named as ssh
+//! (ssh's name of the other end), `$ADDRESS` (its IP address), `$PORT` (free there) and `$URL` (the target, as its rsync
+//! daemon knows it). Ciphers are named as ssh
 //! spells them.
 
 use super::judged::Judged;
@@ -26,6 +27,8 @@ pub enum Place {
     Loopback,
     /// The emulated long link: RTT 100 ms, 1 Gbit/s, MTU 9000.
     LongLink,
+    /// An emulated link with a rsync daemon at its far end: RTT 20 ms, each TCP connection capped at 50 Mbit/s.
+    CappedLink,
     /// Two namespaces joined by veth with MTU 1500.
     Veth,
     /// The same with TCP's cubic.
@@ -39,6 +42,7 @@ impl Place {
         match self {
             Self::Loopback => "loopback",
             Self::LongLink => "emulated link, RTT 100 ms, 1 Gbit/s, MTU 9000",
+            Self::CappedLink => "emulated link, RTT 20 ms, 50 Mbit/s for each TCP connection, MTU 9000",
             Self::Veth => "veth, MTU 1500",
             Self::SlowFs => "a FUSE file system, 1 ms for each operation",
             Self::VethCubic => "veth, MTU 1500, cubic",
@@ -130,6 +134,11 @@ impl Way {
     /// One of ours.
     pub const fn ours(name: &'static str, near: &'static str) -> Self {
         Self::new(name, OURS, near)
+    }
+
+    /// Whether it is ours over SFTP, which has times in whole seconds and no digests.
+    pub fn is_over_sftp(&self) -> bool {
+        self.near.contains("--transport sftp")
     }
 
     /// The same with this listening at the far end.

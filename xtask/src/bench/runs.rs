@@ -110,7 +110,10 @@ pub fn once(shop: &Workshop, world: &World, lines: &Lines, paths: Paths<'_>) -> 
         }
         None => None,
     };
-    let command = complete(world.near(&lines.near), paths, port);
+    let mut command = complete(world.near(&lines.near), paths, port);
+    if let Some(url) = world.url(paths.target.path()) {
+        command.env("URL", url);
+    }
     let before = Counted::now(world, paths)?;
     let started = Instant::now();
     let near = Process::start(shop, command, "near.log")?;

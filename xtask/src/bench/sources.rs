@@ -9,6 +9,8 @@ pub const GIB: u64 = 1 << 30;
 pub const RUN_BYTES: u64 = MIB;
 /// The source of a disk's baselines: as much as a lane takes at a time.
 const ONE_CHUNK_BYTES: u64 = 4 * MIB;
+/// The small ones of a mixed tree.
+pub const SMALL_OF_MIXED_BYTES: u64 = 100 << 10;
 /// What is changed of a disk, of which so many bytes in [`CHANGED_ONE_IN`] times as many differ.
 pub const CHANGED_PIECE_BYTES: u64 = 256 << 10;
 pub const CHANGED_ONE_IN: u64 = 100;
@@ -35,6 +37,8 @@ pub enum Source {
     Disk { bytes: u64, data_bytes: u64, medium: Medium },
     /// A file with holes where such a disk has zeros.
     Image { bytes: u64, data_bytes: u64 },
+    /// Files of 100 KiB, large ones, and one that stands out, which may be empty and is then left out.
+    Mixed { small_files: u64, large_files: u64, large_bytes: u64, alone_bytes: u64 },
     /// None: the way makes so much content itself.
     Made { bytes: u64 },
 }
@@ -56,6 +60,16 @@ impl Source {
     pub const DRESSED: Self = Self::Dressed { files: 100_000, directories: 1000, file_bytes: 1000 };
     pub const ONE_DRESSED: Self = Self::Dressed { files: 1, directories: 0, file_bytes: 1 };
     pub const LINK_TREE: Self = Self::Tree { files: 10_000, directories: 100, file_bytes: 4 << 10 };
+    /// So few that a tool may take many round trips for each.
+    pub const LINK_SAMPLE: Self = Self::Tree { files: 200, directories: 2, file_bytes: 4 << 10 };
+    /// Of 10 000 files of 100 KiB, 20 of 100 MiB and one of 20 % of all bytes: what several connections can divide.
+    pub const DIVISIBLE: Self = Self::mixed(10_000, 20, 100 * MIB, 0);
+    /// A fortieth of it, for what takes minutes otherwise.
+    pub const DIVISIBLE_SAMPLE: Self = Self::mixed(250, 1, 50 * MIB, 0);
+    /// All of it, a tenth.
+    pub const WITH_ONE_ALONE: Self =
+        Self::mixed(1000, 20, 10 * MIB, (1000 * SMALL_OF_MIXED_BYTES + 20 * 10 * MIB) / 4);
+    pub const TWO_LARGE: Self = Self::Tree { files: 2, directories: 0, file_bytes: GIB };
     /// What baselines are measured with, so that login and start are all there is.
     pub const ONE_BYTE_FILE: Self = Self::File { bytes: 1 };
     pub const ONE_BYTE_TREE: Self = Self::Tree { files: 1, directories: 0, file_bytes: 1 };
@@ -72,6 +86,10 @@ impl Source {
         Self::Disk { bytes, data_bytes, medium }
     }
 
+    const fn mixed(small_files: u64, large_files: u64, large_bytes: u64, alone_bytes: u64) -> Self {
+        Self::Mixed { small_files, large_files, large_bytes, alone_bytes }
+    }
+
     /// How large it is, holes included.
     pub fn bytes(self) -> u64 {
         match self {
@@ -82,12 +100,15 @@ impl Source {
             Self::Tree { files, file_bytes, .. } | Self::Dressed { files, file_bytes, .. } => {
                 files * file_bytes
             }
+            Self::Mixed { small_files, large_files, large_bytes, alone_bytes } => {
+                small_files * SMALL_OF_MIXED_BYTES + large_files * large_bytes + alone_bytes
+            }
         }
     }
 
     /// Whether it is a tree of files.
     pub fn is_tree(self) -> bool {
-        matches!(self, Self::Tree { .. } | Self::Dressed { .. })
+        matches!(self, Self::Tree { .. } | Self::Dressed { .. } | Self::Mixed { .. })
     }
 
     /// What of it is no zeros, and so has to travel.
@@ -106,6 +127,7 @@ impl Source {
             | Self::Dressed { files, file_bytes, directories } => {
                 files * (file_bytes.next_multiple_of(4096) + 1024) + directories * 4096
             }
+            Self::Mixed { small_files, .. } => self.bytes() + small_files * 1024 + MIB,
             // A disk's zeros have been written.
             Self::Disk { bytes, .. } => bytes,
             _ => self.data_bytes().next_multiple_of(MIB),
@@ -117,7 +139,7 @@ impl Source {
         let bytes = ONE_CHUNK_BYTES;
         match self {
             Self::File { .. } => Self::ONE_BYTE_FILE,
-            Self::Tree { .. } => Self::ONE_BYTE_TREE,
+            Self::Tree { .. } | Self::Mixed { .. } => Self::ONE_BYTE_TREE,
             Self::Dressed { .. } => Self::ONE_DRESSED,
             Self::Disk { medium, .. } => Self::disk(bytes, bytes, medium),
             Self::Image { .. } => Self::Image { bytes, data_bytes: bytes },
@@ -139,6 +161,9 @@ impl Source {
             }
             Self::Dressed { files, directories, file_bytes } => {
                 Self::Dressed { files: part(files), directories: directories / divisor, file_bytes }
+            }
+            Self::Mixed { small_files, large_files, large_bytes, alone_bytes } => {
+                Self::mixed(part(small_files), large_files, part(large_bytes), alone_bytes / divisor)
             }
             Self::Disk { bytes, data_bytes, medium } => Self::disk(runs(bytes), runs(data_bytes), medium),
             Self::Image { bytes, data_bytes } => {
@@ -195,6 +220,15 @@ impl Source {
                 "{files} files of {file_bytes} random bytes in {directories} directories, with attributes, access lists \
                  and hard links"
             ),
+            Self::Mixed { small_files, large_files, large_bytes, alone_bytes } => {
+                let alone = match alone_bytes {
+                    0 => String::new(),
+                    bytes => format!(" and one of {bytes}"),
+                };
+                format!(
+                    "{small_files} files of {SMALL_OF_MIXED_BYTES} random bytes, {large_files} of {large_bytes}{alone}"
+                )
+            }
             Self::Disk { bytes, data_bytes, medium } => {
                 let medium = match medium {
                     Medium::Memory => "a loop device in memory",
@@ -234,6 +268,13 @@ mod tests {
         assert_eq!(Source::DISK.smaller(8), Source::disk(GIB / 2, GIB / 2, Medium::Memory));
         let sparse = Source::Image { bytes: 256 * GIB, data_bytes: GIB / 8 };
         assert_eq!(Source::SPARSE_IMAGE.smaller(8), sparse);
+    }
+
+    #[test]
+    fn a_mixed_tree_keeps_its_shape() {
+        let Source::Mixed { alone_bytes, .. } = Source::WITH_ONE_ALONE else { panic!("it is mixed") };
+        assert_eq!(alone_bytes * 5, Source::WITH_ONE_ALONE.bytes());
+        assert_eq!(Source::DIVISIBLE_SAMPLE.bytes() * 40, Source::DIVISIBLE.bytes());
     }
 
     #[test]

@@ -123,6 +123,9 @@ impl Workshop {
             Source::File { bytes } => self.data.join(format!("file-{bytes}")),
             Source::Tree { files, file_bytes, .. } => self.data.join(format!("tree-{files}-{file_bytes}")),
             Source::Dressed { files, .. } => self.data.join(format!("dressed-{files}")),
+            Source::Mixed { small_files, .. } => {
+                self.data.join(format!("mixed-{small_files}-{}", source.bytes()))
+            }
             Source::Disk { bytes, data_bytes, medium } => {
                 self.root(medium).join(format!("disk-{bytes}-{data_bytes}"))
             }

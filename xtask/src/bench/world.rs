@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use hakobu_measure::process::interface_counters_of;
 use hakobu_testkit::link::{Link, LinkSettings};
+use hakobu_testkit::rsyncd::{Listens, Module, Rsyncd};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
 
 use super::rows::Place;
@@ -26,6 +27,8 @@ pub const INSTALLED_BIN: &str = "bin";
 /// How long what runs at the far end may go on after the near end.
 const SESSIONS_END_LIMIT: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// What the rsync daemon offers: all that is in memory.
+const MODULE: &str = "bench";
 
 /// Both ends of a group. Dropping it takes the server down, then what leads to it.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub struct World {
     far_netns: Option<String>,
     address: IpAddr,
     path: OsString,
+    rsyncd: Option<Rsyncd>,
+    memory: PathBuf,
     link: Option<Link>,
     _veth: Option<Veth>,
 }
@@ -51,12 +56,8 @@ impl World {
         let mut veth = None;
         let (near_netns, far_netns, address) = match place {
             Place::Loopback | Place::SlowFs => (None, None, Ipv4Addr::LOCALHOST),
-            Place::LongLink => {
-                let link = link.insert(Link::up(LinkSettings {
-                    rate_bits_per_second: Some(1_000_000_000),
-                    mtu: 9000,
-                    ..LinkSettings::with_rtt(Duration::from_millis(100))
-                })?);
+            Place::LongLink | Place::CappedLink => {
+                let link = link.insert(Link::up(link_settings(place))?);
                 (
                     Some(link.near().name().to_owned()),
                     Some(link.far().name().to_owned()),
@@ -68,6 +69,13 @@ impl World {
                 (Some(veth.near().to_owned()), Some(veth.far().to_owned()), veth.far_address())
             }
         };
+        let rsyncd = (place == Place::CappedLink)
+            .then(|| {
+                let listens = Listens { address, netns: far_netns.as_deref() };
+                let module = Module { name: MODULE, path: shop.memory(), lines: "" };
+                Rsyncd::start_at(listens, &[module]).context("starting an rsync daemon")
+            })
+            .transpose()?;
         let address = IpAddr::V4(address);
         let sshd = Sshd::start(&SshdOptions {
             address,
@@ -77,7 +85,8 @@ impl World {
         })
         .context("starting sshd")?;
         let path = add_ssh_tools(shop, &sshd)?;
-        Ok(Self { place, sshd, near_netns, far_netns, address, path, link, _veth: veth })
+        let memory = shop.memory().to_owned();
+        Ok(Self { place, sshd, near_netns, far_netns, address, path, rsyncd, memory, link, _veth: veth })
     }
 
     pub fn place(&self) -> Place {
@@ -87,6 +96,12 @@ impl World {
     /// ssh's name of the far end.
     pub fn host(&self) -> &'static str {
         self.sshd.host()
+    }
+
+    /// A place in memory, as the rsync daemon knows it, where there is one.
+    pub fn url(&self, path: &Path) -> Option<String> {
+        let below = path.strip_prefix(&self.memory).ok()?;
+        Some(self.rsyncd.as_ref()?.url(&format!("{MODULE}/{}", below.display())))
     }
 
     /// A TCP port that nothing uses now.
@@ -140,7 +155,8 @@ impl World {
     /// When it goes on.
     pub fn wait_for_sessions(&self) -> Result<()> {
         let deadline = Instant::now() + SESSIONS_END_LIMIT;
-        while !self.sshd.processes().is_empty() {
+        let served = || self.rsyncd.as_ref().is_some_and(|daemon| !daemon.serving().is_empty());
+        while served() || !self.sshd.processes().is_empty() {
             ensure!(
                 Instant::now() < deadline,
                 "the far side still runs {SESSIONS_END_LIMIT:?} after the near one"
@@ -155,6 +171,21 @@ impl World {
     pub fn link_late_most(&self) -> Option<Duration> {
         let counters = self.link.as_ref()?.counters();
         Some(counters.near_to_far.late_most.max(counters.far_to_near.late_most))
+    }
+}
+
+fn link_settings(place: Place) -> LinkSettings {
+    match place {
+        Place::CappedLink => LinkSettings {
+            connection_rate_bits_per_second: Some(50_000_000),
+            mtu: 9000,
+            ..LinkSettings::with_rtt(Duration::from_millis(20))
+        },
+        _ => LinkSettings {
+            rate_bits_per_second: Some(1_000_000_000),
+            mtu: 9000,
+            ..LinkSettings::with_rtt(Duration::from_millis(100))
+        },
     }
 }
 

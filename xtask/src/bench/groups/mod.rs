@@ -4,11 +4,14 @@ use super::rows::Goal;
 
 pub mod copy;
 pub mod disks;
+pub mod rsync;
 pub mod trees;
+pub mod ways;
 
 /// All of them.
 #[cfg(test)]
-pub const TABLES: [super::rows::Table; 3] = [copy::TABLE, disks::TABLE, trees::TABLE];
+pub const TABLES: [super::rows::Table; 5] =
+    [copy::TABLE, disks::TABLE, trees::TABLE, ways::TABLE, rsync::TABLE];
 
 const fn times(peer: &'static str, at_least: f64, aim: f64) -> Goal {
     Goal::Times { peer, at_least, aim }

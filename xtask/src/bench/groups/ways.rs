@@ -1,0 +1,151 @@
+//! What is measured for `bench ways`: where only ssh gets through, or nothing of hakobu may run.
+
+use super::super::rows::{Goal, Group, Place, Row, Table, Target, Way};
+use super::super::sources::Source;
+use super::{beside, times};
+
+pub const TABLE: Table = Table {
+    key: "ways",
+    heading: "Where only ssh gets through, or no agent can run",
+    method: METHOD,
+    groups: GROUPS,
+};
+
+const METHOD: &str = "\
+Both ends are on this machine, and every ssh uses its default cipher. A time is the wall clock of the whole command,
+from its start until both ends have ended, less the median of three runs of the same command on one byte (login and
+start; for `iperf3` `-n 1`). The ways of a group take turns within a round, another one first in each, and a ratio is
+taken within each round; the figure of a row is the median of these ratios, with the least and the most in brackets, and
+above 1 hakobu is the faster. Over SFTP hakobu brings each file to stable storage, which the others do not; in memory
+that costs little. `scp` uses SFTP as well, as it does by default since OpenSSH 9.0.
+";
+
+const SFTP_FILE: Way = Way::ours("hakobu", "hakobu copy --transport sftp $SOURCE $HOST:$TARGET");
+const SFTP_TREE: Way = Way::ours("hakobu", "hakobu copy --transport sftp $SOURCE/ $HOST:$TARGET/");
+const SSH_FILE: Way = Way::ours("hakobu", "hakobu copy --transport ssh $SOURCE $HOST:$TARGET");
+const SCP: Way = Way::new("scp", "scp", "scp -q $SOURCE $HOST:$TARGET");
+const SCP_TREE: Way = Way::new("scp -r", "scp", "scp -q -r $SOURCE $HOST:$TARGET");
+/// Both ends are here, so what has to be there first is made without a login.
+const SCP_PARALLEL: Way = Way::new(
+    "two scp",
+    "scp",
+    "mkdir $TARGET; for file in $SOURCE/*; do scp -q $file $HOST:$TARGET/ & done; wait",
+);
+const SFTP_PUT: Way =
+    Way::new("sftp put -r", "sftp", "echo \"put -r $SOURCE $TARGET\" | sftp -q -b - $HOST >/dev/null");
+const DD_SSH: Way = Way::new(
+    "dd | ssh | dd",
+    "ssh",
+    "dd if=$SOURCE bs=64k status=none | ssh $HOST \"dd of=$TARGET bs=64k status=none\"",
+);
+const IPERF_8: Way = Way::new("iperf3 -P 8", "iperf3", "iperf3 -c $ADDRESS -p $PORT -P 8 -n $BYTES")
+    .far("exec iperf3 -s -1 -p $PORT")
+    .discarding();
+
+const SFTP_LARGE: Group = Group {
+    name: "sftp, two large files",
+    place: Place::Loopback,
+    source: Source::TWO_LARGE,
+    target: Target::Fresh,
+    travels: true,
+    ways: &[SCP_TREE, SFTP_TREE, SCP_PARALLEL],
+    rows: &[Row {
+        key: "sftp-large",
+        title: "SFTP: 2 GiB in two files, to the ssh host's tmpfs",
+        way: "hakobu",
+        goals: &[times("two scp", 1.1, 1.5), times("scp -r", 1.3, 1.5)],
+    }],
+    extra: false,
+};
+
+const SSH_LARGE: Group = Group {
+    name: "agent through ssh",
+    place: Place::Loopback,
+    source: Source::MIDDLE,
+    target: Target::Fresh,
+    travels: true,
+    ways: &[DD_SSH, SSH_FILE, Way::ours("hakobu, sftp", SFTP_FILE.near)],
+    rows: &[Row {
+        key: "ssh-large",
+        title: "data through ssh: 2 GiB to a file on the ssh host's tmpfs",
+        way: "hakobu",
+        goals: &[times("dd | ssh | dd", 0.9, 1.0), beside("hakobu, sftp")],
+    }],
+    extra: false,
+};
+
+const SFTP_SMALL: Group = Group {
+    name: "sftp, small files",
+    place: Place::Loopback,
+    source: Source::LINK_TREE,
+    target: Target::Fresh,
+    travels: true,
+    ways: &[SCP_TREE, SFTP_TREE, SFTP_PUT],
+    rows: &[Row {
+        key: "sftp-small",
+        title: "SFTP: 10 000 × 4 KiB",
+        way: "hakobu",
+        goals: &[times("scp -r", 4.0, 6.0), times("sftp put -r", 4.0, 6.0)],
+    }],
+    extra: false,
+};
+
+const SFTP_LINK_SMALL: Group = Group {
+    name: "sftp, long link, small files",
+    place: Place::LongLink,
+    source: Source::LINK_TREE,
+    target: Target::Fresh,
+    travels: true,
+    ways: &[SFTP_TREE],
+    rows: &[Row {
+        key: "sftp-link-small",
+        title: "SFTP, RTT 100 ms: 10 000 × 4 KiB, after login",
+        way: "hakobu",
+        goals: &[Goal::Seconds { at_most: 20.0, aim: 5.0 }],
+    }],
+    extra: false,
+};
+
+/// What takes `scp` four round trips for each file is measured with few of them.
+const SFTP_LINK_FEW: Group = Group {
+    name: "sftp, long link, a sample",
+    place: Place::LongLink,
+    source: Source::LINK_SAMPLE,
+    target: Target::Fresh,
+    travels: true,
+    ways: &[SCP_TREE, SFTP_TREE],
+    rows: &[Row {
+        key: "sftp-link-few",
+        title: "SFTP, RTT 100 ms: 200 × 4 KiB",
+        way: "hakobu",
+        goals: &[times("scp -r", 20.0, 40.0)],
+    }],
+    extra: false,
+};
+
+const LINK_FILE: Group = Group {
+    name: "long link, one file",
+    place: Place::LongLink,
+    source: Source::LINK_FILE,
+    target: Target::Fresh,
+    travels: true,
+    ways: &[SCP, SFTP_FILE, Way::ours("hakobu, ssh", SSH_FILE.near), DD_SSH, IPERF_8],
+    rows: &[
+        Row {
+            key: "sftp-link",
+            title: "SFTP, RTT 100 ms, 1 Gbit/s: one 500 MB file",
+            way: "hakobu",
+            goals: &[times("scp", 4.0, 6.0), beside("iperf3 -P 8")],
+        },
+        Row {
+            key: "ssh-link",
+            title: "the same through ssh with an agent",
+            way: "hakobu, ssh",
+            goals: &[times("dd | ssh | dd", 4.0, 6.0), beside("iperf3 -P 8")],
+        },
+    ],
+    extra: false,
+};
+
+/// All of it. Groups with the same source stand together.
+pub const GROUPS: &[Group] = &[SFTP_LARGE, SSH_LARGE, SFTP_SMALL, SFTP_LINK_SMALL, SFTP_LINK_FEW, LINK_FILE];
