@@ -379,10 +379,13 @@ impl Running {
     pub fn crawl_until(&mut self, holds: impl Fn(&Self) -> bool) {
         let id = self.id();
         self.wait_while_unfinished(holds, || {
+            let began = Instant::now();
             kill_process(id, Signal::CONT).unwrap();
             sleep(Duration::from_millis(2));
             kill_process(id, Signal::STOP).unwrap();
-            sleep(Duration::from_millis(10));
+            // Progress is told once in a second; in the meantime it must not come far, also where the machine is busy
+            // and a short moment became a long one.
+            sleep(began.elapsed() * 20);
         });
     }
 
