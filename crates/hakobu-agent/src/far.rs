@@ -41,7 +41,7 @@ pub struct FarSide {
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     stdout: ChildStdout,
     _ssh: SshChild,
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
 }
 
 impl FarSide {
@@ -70,7 +70,7 @@ impl FarSide {
             stdin: Arc::new(Mutex::new(Some(started.stdin))),
             stdout: started.stdout,
             _ssh: started.ssh,
-            sessions,
+            sessions: Arc::new(sessions),
         };
         let asked = Instant::now();
         let digest = uploaded.is_some();
@@ -109,7 +109,7 @@ impl FarSide {
     }
 
     /// Further ssh sessions to the same machine, by the same login.
-    pub fn sessions(&self) -> &Sessions {
+    pub fn sessions(&self) -> &Arc<Sessions> {
         &self.sessions
     }
 

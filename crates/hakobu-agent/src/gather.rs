@@ -1,8 +1,8 @@
-//! The engine's side at a port: waits until the peer has made all its connections, whoever else
-//! comes meanwhile.
+//! The engine's side at a port: takes the peer's connections, whoever else comes meanwhile.
 
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -12,6 +12,8 @@ use socket2::Socket;
 use crate::connection::{self, Cipher, Connection, Fingerprint, Identity};
 use crate::data_path::{ACCEPTING, Listener};
 use crate::near::lost;
+use crate::pool::{Pool, Promise};
+use crate::side::Stop;
 use crate::strangers::Strangers;
 
 /// How long an attempt to accept waits before the handshakes are looked at.
@@ -39,59 +41,116 @@ impl Peer {
     }
 }
 
-/// Takes connections from a port until `wanted` of them are the peer's.
-///
-/// # Errors
-/// `TimedOut` when no further one comes about in time, with what was wrong with the last that was
-/// none; or an error of the system.
-pub(crate) fn gather(listener: &Listener, peer: &Arc<Peer>, wanted: usize) -> Result<Vec<Connection>> {
-    let strangers = Arc::new(Strangers::default());
-    let gathered = gather_among(&strangers, listener, peer, wanted);
-    strangers.dismiss();
-    gathered
+/// Connections that come to a port: the first has come, the others are taken while a run is under way. Dropping it
+/// closes the port.
+pub(crate) struct Arriving {
+    pub pool: Arc<Pool>,
+    gathering: Option<JoinHandle<()>>,
 }
 
-fn gather_among(
-    strangers: &Arc<Strangers>,
-    listener: &Listener,
-    peer: &Arc<Peer>,
-    wanted: usize,
-) -> Result<Vec<Connection>> {
-    let (sender, made) = channel();
-    let mut connections = Vec::with_capacity(wanted);
-    let (mut under_way, mut last_failure) = (0, None);
-    let mut since = Instant::now();
-    while connections.len() < wanted {
-        if let Some(stream) = listener.accept(ACCEPT_WAIT)? {
-            let number = strangers.enter(&stream).map_err(|error| Error::io(ACCEPTING, &error))?;
-            let (strangers, peer, sender) = (strangers.clone(), peer.clone(), sender.clone());
-            under_way += 1;
+impl Arriving {
+    /// Those that are there, and no more.
+    pub(crate) fn all(connections: Vec<Connection>, stop: Stop) -> Result<Self> {
+        let pool = Pool::new(stop);
+        connections.into_iter().try_for_each(|connection| pool.add(connection))?;
+        Ok(Self { pool, gathering: None })
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.pool.end();
+        if let Some(gathering) = self.gathering.take() {
+            let _ = gathering.join();
+        }
+    }
+}
+
+/// Takes connections from a port, up to `wanted` that are the peer's. Returns when the first has come.
+///
+/// # Errors
+/// `TimedOut` when none comes about in time, with what was wrong with the last that was none; or an error of the system.
+pub(crate) fn gather(listener: Listener, peer: Arc<Peer>, wanted: usize, stop: Stop) -> Result<Arriving> {
+    let mut gathering = Gathering::new(listener, peer);
+    let first = gathering.first()?;
+    let mut arriving = Arriving::all(vec![first], stop)?;
+    if wanted > 1 {
+        let promise = arriving.pool.promise();
+        arriving.gathering = Some(std::thread::spawn(move || gathering.others(wanted - 1, &promise)));
+    }
+    Ok(arriving)
+}
+
+/// Whoever comes to a port, and their handshakes. Dropping it sends away whoever has not shown who they are.
+struct Gathering {
+    listener: Listener,
+    peer: Arc<Peer>,
+    strangers: Arc<Strangers>,
+    sender: Sender<connection::Result<Connection>>,
+    made: Receiver<connection::Result<Connection>>,
+    under_way: usize,
+}
+
+impl Gathering {
+    fn new(listener: Listener, peer: Arc<Peer>) -> Self {
+        let (sender, made) = channel();
+        Self { listener, peer, strangers: Arc::default(), sender, made, under_way: 0 }
+    }
+
+    fn first(&mut self) -> Result<Connection> {
+        let mut last_failure = None;
+        let since = Instant::now();
+        loop {
+            match self.next()? {
+                Some(Ok(connection)) => return Ok(connection),
+                Some(Err(error)) => last_failure = Some(lost(error)),
+                None => {}
+            }
+            // One that has come has the time of a handshake; strangers do not prolong it.
+            let limit = if self.under_way > 0 { self.peer.handshake_limit } else { ATTEMPT_LIMIT };
+            if since.elapsed() > limit {
+                let words = match last_failure {
+                    Some(error) => format!("of those that came, the last failed: {}", error.detail),
+                    None => "none came in time".to_owned(),
+                };
+                return Err(Error::new(ErrorKind::TimedOut, "waiting for data connections", words));
+            }
+        }
+    }
+
+    /// Takes so many more, as long as anybody wants them.
+    fn others(mut self, mut wanted: usize, promise: &Promise) {
+        let pool = promise.pool();
+        while wanted > 0 && !pool.is_ended() {
+            match self.next() {
+                Ok(Some(Ok(connection))) => wanted -= usize::from(pool.add(connection).is_ok()),
+                Ok(_) => {}
+                // A run goes on with those that it has.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Looks for a short time whether one comes, and how the handshakes of those before have ended.
+    fn next(&mut self) -> Result<Option<connection::Result<Connection>>> {
+        if let Some(stream) = self.listener.accept(ACCEPT_WAIT)? {
+            let number = self.strangers.enter(&stream).map_err(|error| Error::io(ACCEPTING, &error))?;
+            let (strangers, peer, sender) = (self.strangers.clone(), self.peer.clone(), self.sender.clone());
+            self.under_way += 1;
             std::thread::spawn(move || {
                 let made = peer.shake_hands(stream);
                 strangers.leave(number);
                 let _ = sender.send(made);
             });
         }
-        for result in made.try_iter() {
-            under_way -= 1;
-            match result {
-                Ok(connection) => {
-                    connections.push(connection);
-                    since = Instant::now();
-                }
-                Err(error) => last_failure = Some(lost(error)),
-            }
-        }
-        // One that has come has the time of a handshake; strangers do not prolong it.
-        let limit = if under_way > 0 { peer.handshake_limit } else { ATTEMPT_LIMIT };
-        if connections.len() < wanted && since.elapsed() > limit {
-            let words = match last_failure {
-                Some(error) => format!("of those that came, the last failed: {}", error.detail),
-                None => "none came in time".to_owned(),
-            };
-            return Err(Error::new(ErrorKind::TimedOut, "waiting for data connections", words));
-        }
+        let made = self.made.try_recv().ok();
+        self.under_way -= usize::from(made.is_some());
+        Ok(made)
     }
-    connections.truncate(wanted);
-    Ok(connections)
+}
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        self.strangers.dismiss();
+    }
 }

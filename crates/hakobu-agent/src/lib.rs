@@ -30,6 +30,7 @@ mod login;
 mod machine;
 mod meet;
 mod plan;
+mod pool;
 mod relay;
 mod rsync;
 mod sftp;

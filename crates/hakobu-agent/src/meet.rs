@@ -1,8 +1,6 @@
 //! How the engine's machine and the target's machine come together: who opens the port, who dials,
 //! and what is tried next when that does not work.
 
-use std::slice;
-
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
@@ -12,7 +10,7 @@ use hakobu_proto::control::{Cipher, ConnectRequest, Listening, ServeRequest, Way
 use crate::party::Party;
 use crate::relay::{End, Relay};
 use crate::request::Transport;
-use crate::through_ssh::{self, Carriers, Destination, LANES_MAX, LOOPBACK, Opener, Through};
+use crate::through_ssh::{Carriers, DIALLING, Destination, Held, LANES_MAX, LOOPBACK, Through, ends_at_once};
 
 /// What both machines have to know to meet.
 pub struct Meeting<'a> {
@@ -182,14 +180,15 @@ impl Meeting<'_> {
         let request = ConnectRequest { peer: target.fingerprint()?, cipher, way: Way::Accept, lanes };
         let words = by_ssh(through, target);
         let (Party::Here(side), Some(far)) = (engine, target.far()) else { return Err(no_ssh().into()) };
-        let mut carriers = Carriers::new();
-        let made = {
-            let mut opener = Opener::new(&mut carriers, far, to);
-            side.connect_carried(&request, &mut || opener.next_in_time())
-        };
-        let lanes = made.map_err(|error| soft(with_words(error, slice::from_ref(&carriers)), words))?;
-        let carriers = Some(carriers);
-        Ok(Met { lanes, cipher, by_ssh: true, carriers, ..self.met(capabilities) })
+        let sessions = far.sessions().clone();
+        let open = move |held: &Held| held.open(&sessions, to);
+        let (mut carriers, first) =
+            Carriers::first(open.clone()).map_err(|error| soft(error, words.clone()))?;
+        let bring = side
+            .connect_carried(&request, first)
+            .map_err(|error| soft(with_words(error, &carriers), words))?;
+        carriers.more(lanes.saturating_sub(1), open, bring)?;
+        Ok(Met { lanes, cipher, by_ssh: true, carriers: Some(carriers), ..self.met(capabilities) })
     }
 
     /// The target is here, and ssh brings the engine's connections.
@@ -198,21 +197,22 @@ impl Meeting<'_> {
         let cipher = self.cipher_in_ssh;
         let words = by_ssh(through, engine);
         let Some(far) = engine.far() else { return Err(no_ssh().into()) };
-        let mut carriers = Carriers::new();
-        // Handshakes have little time and begin when the engine takes the connections, so all are made before.
-        let sockets = Opener::new(&mut carriers, far, to)
-            .several(self.lanes.min(LANES_MAX))
-            .map_err(|error| soft(error, words.clone()))?;
-        let lanes = sockets.len() as u16;
+        let sessions = far.sessions().clone();
+        let round_trip = far.round_trip;
+        let open = move |held: &Held| held.open(&sessions, to);
+        let (mut carriers, first) =
+            Carriers::first(open.clone()).map_err(|error| soft(error, words.clone()))?;
+        if ends_at_once(&first, round_trip) {
+            return Err(soft(with_words(ended(), &carriers), words));
+        }
+        let lanes = self.lanes.min(LANES_MAX);
         let request = self.serve_request(engine, Way::Accept, cipher)?;
         let Party::Here(side) = target else { return Err(no_ssh().into()) };
-        let capabilities = side.serve_carried(&request, sockets)?;
+        let (capabilities, bring) = side.serve_carried(&request, first)?;
         let request = ConnectRequest { peer: side.fingerprint()?, cipher, way: Way::Accept, lanes };
-        engine
-            .connect(request)
-            .map_err(|error| soft(with_words(error, slice::from_ref(&carriers)), words))?;
-        let carriers = Some(carriers);
-        Ok(Met { lanes, cipher, by_ssh: true, carriers, ..self.met(capabilities) })
+        engine.connect(request).map_err(|error| soft(with_words(error, &carriers), words))?;
+        carriers.more(lanes.saturating_sub(1), open, bring)?;
+        Ok(Met { lanes, cipher, by_ssh: true, carriers: Some(carriers), ..self.met(capabilities) })
     }
 
     /// Both are elsewhere, and this machine passes on what it cannot read.
@@ -228,13 +228,14 @@ impl Meeting<'_> {
         let mut ends = far.map(|(party, listening)| {
             let (port, process) = (listening.port, listening.process);
             let ssh = through.zip(party.far());
-            let ssh = ssh.map(|(through, far)| (far, Destination { through, port, process }));
+            let ssh =
+                ssh.map(|(through, far)| (far.sessions().clone(), Destination { through, port, process }));
             End { addresses: Vec::new(), port, ssh }
         });
         if address.is_none() {
             ends.iter_mut().zip(addresses).for_each(|(end, addresses)| end.addresses = addresses);
         }
-        let relay = Relay::start(&ends, self.lanes).map_err(|error| soft(error, words.clone()))?;
+        let relay = Relay::start(ends, self.lanes).map_err(|error| soft(error, words.clone()))?;
         let lanes = relay.lanes;
         let request =
             ConnectRequest { peer: target.fingerprint()?, cipher: self.cipher, way: Way::Accept, lanes };
@@ -372,7 +373,10 @@ fn share_no_more(parties: [&Party; 2]) {
 }
 
 fn sessions(count: u16) -> String {
-    format!("{count} ssh connection{}", if count == 1 { "" } else { "s" })
+    match count {
+        1 => "1 ssh connection".to_owned(),
+        _ => format!("up to {count} ssh connections"),
+    }
 }
 
 fn by_ssh(through: Through, party: &Party) -> String {
@@ -383,9 +387,13 @@ fn by_ssh(through: Through, party: &Party) -> String {
 }
 
 /// ssh knows better why a connection through it did not come about.
-fn with_words(error: Error, carriers: &[Carriers]) -> Error {
-    let line = through_ssh::last_words(carriers);
+fn with_words(error: Error, carriers: &Carriers) -> Error {
+    let line = carriers.last_words();
     if line.is_empty() { error } else { Error { detail: format!("ssh says {line:?}"), ..error } }
+}
+
+fn ended() -> Error {
+    Error::new(ErrorKind::ConnectionLost, DIALLING, "ssh ended")
 }
 
 fn no_ssh() -> Error {
@@ -405,7 +413,7 @@ impl From<Error> for Failed {
 
 /// A connection that did not come about may come about the other way round; anything else may not.
 fn soft(error: Error, words: String) -> Failed {
-    let on_the_way = matches!(&*error.during, "dialling" | "waiting for data connections");
+    let on_the_way = matches!(&*error.during, DIALLING | "waiting for data connections");
     if on_the_way { Failed::Unreachable(error, words) } else { Failed::Hard(error) }
 }
 

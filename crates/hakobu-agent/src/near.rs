@@ -2,8 +2,8 @@
 //! data connections and give back the answers.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::checksum::crc64;
@@ -16,18 +16,19 @@ use hakobu_proto::data::{self, kind};
 use hakobu_proto::listings::Assembler;
 use serde::Serialize;
 
-use crate::connection::{Connection, ConnectionError, Interrupter, Wait as ConnectionWait};
+use crate::connection::{Connection, ConnectionError, Wait as ConnectionWait};
+use crate::gather::Arriving;
+use crate::side::Stop;
 
 /// So many answers may be outstanding on one lane.
 const ANSWERS_MAX: usize = 256;
 /// Buffers kept for reuse, of each kind.
 const SPARE_BUFFERS_MAX: usize = 4;
 
-/// A target that another process holds, reached over data connections made before.
+/// A target that another process holds, reached over data connections.
 pub struct RemoteTarget {
     capabilities: Capabilities,
-    connections: Mutex<Vec<Option<Connection>>>,
-    interrupters: Vec<Interrupter>,
+    arriving: Arriving,
     wire: Arc<WireBytes>,
 }
 
@@ -50,24 +51,23 @@ impl RemoteTarget {
     ///
     /// # Errors
     /// `Io` when no file descriptor is left.
-    pub fn new(mut capabilities: Capabilities, connections: Vec<Connection>) -> Result<Self> {
+    pub fn new(capabilities: Capabilities, connections: Vec<Connection>) -> Result<Self> {
+        Ok(Self::with(capabilities, Arriving::all(connections, Stop::default())?))
+    }
+
+    /// Takes connections, of which the first is there.
+    pub(crate) fn with(mut capabilities: Capabilities, arriving: Arriving) -> Self {
         capabilities.remote = true;
         capabilities.clones = false;
-        let sealed = connections.iter().any(Connection::is_sealed);
+        let sealed = arriving.pool.is_sealed();
         capabilities.wants_checksum = !sealed;
         capabilities.wants_digest = sealed;
-        let interrupters = connections
-            .iter()
-            .map(Connection::interrupter)
-            .collect::<std::io::Result<_>>()
-            .map_err(|error| Error::io("taking the data connections", &error))?;
-        let connections = Mutex::new(connections.into_iter().map(Some).collect());
-        Ok(Self { capabilities, connections, interrupters, wire: Arc::default() })
+        Self { capabilities, arriving, wire: Arc::default() }
     }
 
     /// Ends all connections at once, from whichever thread: blocked lanes fail.
     pub fn interrupt(&self) {
-        self.interrupters.iter().for_each(Interrupter::interrupt);
+        self.arriving.pool.interrupt();
     }
 
     /// The bytes that passed.
@@ -85,9 +85,12 @@ impl Endpoint for RemoteTarget {
         RemoteTarget::interrupt(self);
     }
 
+    fn may_open_lane(&self) -> bool {
+        self.arriving.pool.is_settled()
+    }
+
     fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {
-        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        let connection = connections.get_mut(index).and_then(Option::take).ok_or_else(|| {
+        let connection = self.arriving.pool.take().ok_or_else(|| {
             Error::new(ErrorKind::Usage, "opening a lane", "there is no data connection left for it")
         })?;
         let lane = u16::try_from(index).map_err(|_| Error::new(ErrorKind::Usage, "opening a lane", ""))?;

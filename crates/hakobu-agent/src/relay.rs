@@ -3,84 +3,95 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
-use std::time::Instant;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::error::{Error, Result};
 use rustix::net::{AddressFamily, sockopt};
 use socket2::Socket;
 
 use crate::data_path;
-use crate::far::FarSide;
-use crate::through_ssh::{self, Carriers, Destination, Opener};
+use crate::ssh::sessions::Sessions;
+use crate::through_ssh::{Carriers, Destination, Held, LANES_MAX};
 
 /// What is passed on at once.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Connections being passed on. They end when one of their ends does.
 pub struct Relay {
-    streams: Vec<Socket>,
-    /// How many lanes there are.
+    joined: Arc<Joined>,
+    /// How many lanes there are at the most.
     pub lanes: u16,
     /// The ends that ssh reaches, by their place.
     pub by_ssh: [bool; 2],
-    /// The ssh processes for each end.
-    pub carriers: [Carriers; 2],
+    /// The ssh processes for both ends.
+    pub carriers: Carriers,
+}
+
+/// The sockets of all connections.
+#[derive(Default)]
+struct Joined {
+    streams: Mutex<Vec<Socket>>,
+    ended: AtomicBool,
 }
 
 /// One of the two ends.
-pub struct End<'a> {
+pub struct End {
     /// Where its port may be dialled; nowhere if it shall not be.
     pub addresses: Vec<String>,
     /// The port.
     pub port: u16,
     /// How ssh gets there, if it may.
-    pub ssh: Option<(&'a FarSide, Destination)>,
+    pub ssh: Option<(Arc<Sessions>, Destination)>,
 }
 
 impl Relay {
-    /// Reaches both ends once for each lane, and joins the connections. Of what goes through ssh there may be fewer.
+    /// Reaches both ends and joins the connections, once for each lane. Returns when the first is joined; the others
+    /// follow. Of what goes through ssh there may be fewer.
     ///
     /// # Errors
     /// When one of the ends cannot be reached.
-    pub fn start(ends: &[End<'_>; 2], lanes: u16) -> Result<Self> {
-        let mut carriers = [Carriers::new(), Carriers::new()];
-        let mut relay = Self {
-            streams: Vec::new(),
-            lanes: 0,
-            by_ssh: [false; 2],
-            carriers: [Carriers::new(), Carriers::new()],
-        };
-        let [one, other] = &mut carriers;
-        let mut reaching = [Reaching::new(&ends[0], one), Reaching::new(&ends[1], other)];
-        let first = Instant::now();
-        while relay.lanes < lanes {
-            let by_ssh = reaching.iter().any(|end| end.opener.is_some());
-            let enough =
-                relay.lanes >= through_ssh::LANES_MAX || first.elapsed() > through_ssh::OPENING_LIMIT;
-            if by_ssh && relay.lanes > 0 && enough {
-                break;
-            }
-            let left = reaching[0].reach();
-            let right = left.and_then(|left| Ok((left, reaching[1].reach()?)));
-            match right {
-                Ok((left, right)) => relay.join(left, right)?,
-                Err(_) if by_ssh && relay.lanes > 0 => break,
-                Err(error) => return Err(error),
-            }
-            relay.lanes += 1;
-        }
-        relay.by_ssh = [reaching[0].opener.is_some(), reaching[1].opener.is_some()];
-        relay.carriers = carriers;
-        Ok(relay)
+    pub fn start(ends: [End; 2], lanes: u16) -> Result<Self> {
+        let (mut carriers, reached) = Carriers::first(move |held| {
+            let [left, right] = ends;
+            Ok((left.reach(held)?, right.reach(held)?))
+        })?;
+        let ((left, to_left), (right, to_right)) = reached;
+        let joined = Arc::<Joined>::default();
+        joined.join(left, right)?;
+        let by_ssh = [&to_left, &to_right].map(|reached| matches!(reached, Reached::BySsh(..)));
+        let lanes = if by_ssh.contains(&true) { lanes.min(LANES_MAX) } else { lanes };
+        let to_join = joined.clone();
+        carriers.more(
+            lanes.saturating_sub(1),
+            move |held| Ok((to_left.again(held)?, to_right.again(held)?)),
+            move |(left, right)| {
+                // One that cannot be joined is one lane less.
+                let _ = to_join.join(left, right);
+            },
+        )?;
+        Ok(Self { joined, lanes, by_ssh, carriers })
     }
+}
 
-    fn join(&mut self, left: Socket, right: Socket) -> Result<()> {
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.joined.end();
+    }
+}
+
+impl Joined {
+    fn join(&self, left: Socket, right: Socket) -> Result<()> {
         let fail = |error: std::io::Error| Error::io("joining data connections", &error);
         for stream in [&left, &right] {
             if sockopt::socket_domain(stream).map_err(|error| fail(error.into()))? != AddressFamily::UNIX {
                 stream.set_tcp_nodelay(true).map_err(fail)?;
             }
-            self.streams.push(stream.try_clone().map_err(fail)?);
+            self.streams().push(stream.try_clone().map_err(fail)?);
+        }
+        if self.ended.load(Acquire) {
+            self.end();
         }
         for (from, to) in [(left.try_clone().map_err(fail)?, right.try_clone().map_err(fail)?), (right, left)]
         {
@@ -88,47 +99,40 @@ impl Relay {
         }
         Ok(())
     }
-}
 
-impl Drop for Relay {
-    fn drop(&mut self) {
-        for stream in &self.streams {
+    fn end(&self) {
+        self.ended.store(true, Release);
+        for stream in &*self.streams() {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
-}
 
-/// An end that is being reached, in the way that worked for its first lane.
-struct Reaching<'a> {
-    end: &'a End<'a>,
-    carriers: Option<&'a mut Carriers>,
-    known: Option<SocketAddr>,
-    opener: Option<Opener<'a>>,
-}
-
-impl<'a> Reaching<'a> {
-    fn new(end: &'a End<'a>, carriers: &'a mut Carriers) -> Self {
-        Self { end, carriers: Some(carriers), known: None, opener: None }
+    fn streams(&self) -> MutexGuard<'_, Vec<Socket>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn reach(&mut self) -> Result<Socket> {
-        if let Some(address) = self.known {
-            return Ok(data_path::dial_again(address)?.into());
+/// How an end was reached the first time.
+enum Reached {
+    ByAddress(SocketAddr),
+    BySsh(Arc<Sessions>, Destination),
+}
+
+impl End {
+    fn reach(self, held: &Held) -> Result<(Socket, Reached)> {
+        match (data_path::dial(&self.addresses, self.port), self.ssh) {
+            (Ok((address, stream)), _) => Ok((stream.into(), Reached::ByAddress(address))),
+            (Err(_), Some((sessions, to))) => Ok((held.open(&sessions, to)?, Reached::BySsh(sessions, to))),
+            (Err(error), None) => Err(error),
         }
-        if let Some(opener) = &mut self.opener {
-            return opener.next();
-        }
-        let dialled = data_path::dial(&self.end.addresses, self.end.port);
-        match (dialled, self.end.ssh, self.carriers.take()) {
-            (Ok((address, stream)), ..) => {
-                self.known = Some(address);
-                Ok(stream.into())
-            }
-            (Err(_), Some((far, to)), Some(carriers)) => {
-                let opener = self.opener.insert(Opener::new(carriers, far, to));
-                opener.next()
-            }
-            (Err(error), ..) => Err(error),
+    }
+}
+
+impl Reached {
+    fn again(&self, held: &Held) -> Result<Socket> {
+        match self {
+            Self::ByAddress(address) => Ok(data_path::dial_again(*address)?.into()),
+            Self::BySsh(sessions, to) => held.open(sessions, *to),
         }
     }
 }
@@ -168,7 +172,7 @@ mod tests {
             port: listener.local_addr().unwrap().port(),
             ssh: None,
         });
-        let relay = Relay::start(&ends, 2).unwrap();
+        let relay = Relay::start(ends, 2).unwrap();
         assert_eq!((relay.lanes, relay.by_ssh), (2, [false; 2]));
         let (mut left, _) = listeners[0].accept().unwrap();
         let (mut right, _) = listeners[1].accept().unwrap();

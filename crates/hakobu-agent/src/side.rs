@@ -24,7 +24,7 @@ use hakobu_proto::control::{
 use crate::connection::{self, Connection, Fingerprint, Identity, Interrupter};
 use crate::data_path::{self, Listener};
 use crate::far::is_gone;
-use crate::gather::{Peer, gather};
+use crate::gather::{Arriving, Peer, gather};
 use crate::lock::JobLock;
 use crate::machine;
 use crate::near::{RemoteTarget, lost};
@@ -52,7 +52,7 @@ pub struct Side {
     identity: Option<Arc<Identity>>,
     listener: Option<Listener>,
     serving: Option<Serving>,
-    connections: Option<Vec<Connection>>,
+    arriving: Option<Arriving>,
     /// The control connection to the machine that a run depends on.
     control: Option<OwnedFd>,
     stop: Stop,
@@ -102,7 +102,7 @@ impl Stop {
             .for_each(Interrupter::interrupt);
     }
 
-    fn add(&self, connection: &Connection) -> Result<()> {
+    pub(crate) fn add(&self, connection: &Connection) -> Result<()> {
         let interrupter =
             connection.interrupter().map_err(|error| Error::io("taking a data connection", &error))?;
         self.interrupters.lock().unwrap_or_else(PoisonError::into_inner).push(interrupter);
@@ -145,7 +145,7 @@ impl Side {
             identity: None,
             listener: None,
             serving: None,
-            connections: None,
+            arriving: None,
             control: None,
             stop,
             streams: Streams::default(),
@@ -204,6 +204,7 @@ impl Side {
     pub fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<u16> {
         // The port may be the one that was open before, or that connections were to come to which did not.
         self.stop_listening();
+        self.arriving = None;
         self.end_serving();
         let mut listener = Listener::from(data_path::listen(address, port)?);
         let port = listener.port()?;
@@ -290,7 +291,8 @@ impl Side {
         Served { error, peak_memory_bytes: machine::peak_memory_bytes() }
     }
 
-    /// Makes the engine's connections.
+    /// Makes the engine's connections. Of those that are dialled from elsewhere the first is waited for, the others may
+    /// come while the job runs.
     ///
     /// # Errors
     /// `TimedOut` or `ConnectionLost` when none comes about in time; others when the peer is not
@@ -303,17 +305,16 @@ impl Side {
             cipher: request.cipher.into(),
             handshake_limit: HANDSHAKE_LIMIT,
         });
-        let connections = match &request.way {
-            Way::Dial { addresses, port } => dial_all(addresses, *port, lanes, &peer)?,
+        self.arriving = None;
+        self.arriving = Some(match &request.way {
+            Way::Dial { addresses, port } => {
+                Arriving::all(dial_all(addresses, *port, lanes, &peer)?, self.stop.clone())?
+            }
             Way::Accept => {
                 let listener = self.listener.take().ok_or_else(no_port)?;
-                gather(&listener, &peer, usize::from(lanes))?
+                gather(listener, peer, usize::from(lanes), self.stop.clone())?
             }
-        };
-        for connection in &connections {
-            self.stop.add(connection)?;
-        }
-        self.connections = Some(connections);
+        });
         Ok(())
     }
 
@@ -324,16 +325,14 @@ impl Side {
 
     /// Runs a job over the connections made before.
     pub fn run(&mut self, request: &RunRequest, observer: &dyn Observer) -> Ran {
-        let Some(connections) = self.connections.take() else {
+        let Some(arriving) = self.arriving.take() else {
             return failed(Error::new(ErrorKind::Usage, "running a job", "there are no data connections"));
         };
-        let prepared = self
-            .open_source(&request.roots, &request.job)
-            .and_then(|source| Ok((source, RemoteTarget::new(request.capabilities.clone(), connections)?)));
-        let (source, target) = match prepared {
-            Ok(prepared) => prepared,
+        let source = match self.open_source(&request.roots, &request.job) {
+            Ok(source) => source,
             Err(error) => return failed(error),
         };
+        let target = RemoteTarget::with(request.capabilities.clone(), arriving);
         let ended = AtomicBool::new(false);
         let summary = std::thread::scope(|scope| {
             let watch = scope.spawn(|| {

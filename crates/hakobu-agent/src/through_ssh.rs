@@ -1,22 +1,32 @@
 //! Data connections through ssh, where no port can be reached: for each an ssh process that has one end of a pair of
 //! sockets as its standard input and output, so that nothing of ours stands between it and the lane.
 
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU16};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
-use crate::far::FarSide;
 use crate::ssh::SshChild;
-use crate::ssh::sessions::{Said, Session};
+use crate::ssh::sessions::{Said, Session, Sessions};
 
 /// Where the far side listens for them: nobody but its own machine gets there.
 pub(crate) const LOOPBACK: &str = "127.0.0.1";
 /// The most lanes.
 pub(crate) const LANES_MAX: u16 = 8;
-/// Once there is one, no more are opened after this time: a server that is slow to let in gets fewer.
-pub(crate) const OPENING_LIMIT: Duration = Duration::from_secs(5);
+/// So many are logged in at a time, once the first was: a server lets only so many in that have not yet.
+const AT_ONCE_MAX: usize = 2;
+/// The most time that is given to the first one alone.
+const ALONE_MAX: Duration = Duration::from_secs(1);
+/// What a busy machine may add before it is known that a connection has ended.
+const ENDING: Duration = Duration::from_millis(50);
+/// What was done when a connection did not come about.
+pub(crate) const DIALLING: &str = "dialling";
 /// How long the processes may take to end by themselves once their connections have.
 const FAREWELL_LIMIT: Duration = Duration::from_millis(300);
 /// How long a connection may have ended before its ssh has said why: it ends right after.
@@ -33,56 +43,150 @@ pub(crate) enum Through {
     Join,
 }
 
-/// The ssh processes of one run. Dropping them ends them.
+/// Opens connections on threads of its own, which the ssh processes do not outlive. Dropping it ends them all.
 pub(crate) struct Carriers {
-    processes: Vec<(SshChild, Said)>,
+    held: Arc<Held>,
+    threads: Vec<JoinHandle<()>>,
+    /// How long the first took.
+    took: Duration,
+}
+
+/// The ssh processes of one run.
+#[derive(Default)]
+pub(crate) struct Held {
+    ended: AtomicBool,
+    processes: Mutex<Vec<(SshChild, Said)>>,
+}
+
+impl Carriers {
+    /// Opens the first connection.
+    ///
+    /// # Errors
+    /// What `open` says, which learns where processes are kept.
+    pub(crate) fn first<T: Send + 'static>(
+        open: impl FnOnce(&Held) -> Result<T> + Send + 'static,
+    ) -> Result<(Self, T)> {
+        let mut carriers = Self { held: Arc::default(), threads: Vec::new(), took: Duration::ZERO };
+        let began = Instant::now();
+        let (sender, first) = mpsc::channel();
+        carriers.start(move |held| {
+            // Nobody is there to take it only when nothing is wanted any more.
+            let _ = sender.send(open(held));
+        })?;
+        let nothing = || Error::new(ErrorKind::ConnectionLost, DIALLING, "no connection came about");
+        let first = first.recv().unwrap_or_else(|_| Err(nothing()))?;
+        carriers.took = began.elapsed();
+        Ok((carriers, first))
+    }
+
+    /// Opens so many more, while the run is under way, and brings each to where it is wanted. Where one does not come
+    /// about no more are tried.
+    ///
+    /// # Errors
+    /// No thread is to be had.
+    pub(crate) fn more<T: 'static>(
+        &mut self,
+        count: u16,
+        open: impl Fn(&Held) -> Result<T> + Send + Sync + 'static,
+        bring: impl Fn(T) + Send + Sync + 'static,
+    ) -> Result<()> {
+        // A short run would end with logins that were for nothing, and servers punish those that give up.
+        let alone = (self.took / 2).min(ALONE_MAX);
+        let left = AtomicU16::new(count);
+        let work = Arc::new(move |held: &Held| {
+            held.wait(alone);
+            while let Ok(_) = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) {
+                match open(held) {
+                    Ok(opened) if !held.has_ended() => bring(opened),
+                    _ => left.store(0, Relaxed),
+                }
+            }
+        });
+        for _ in 0..usize::from(count).min(AT_ONCE_MAX) {
+            let work = work.clone();
+            self.start(move |held| work(held))?;
+        }
+        Ok(())
+    }
+
+    /// Starts a thread that does this and stays until the end.
+    fn start(&mut self, work: impl FnOnce(&Held) + Send + 'static) -> Result<()> {
+        let held = self.held.clone();
+        let thread = std::thread::Builder::new().name("ssh connections".to_owned()).spawn(move || {
+            work(&held);
+            while !held.has_ended() {
+                std::thread::park();
+            }
+        });
+        self.threads.push(thread.map_err(|error| Error::io("opening data connections", &error))?);
+        Ok(())
+    }
+
+    /// Why there is no connection: the words of the first ssh that has ended, or will within a short time; else of the
+    /// first that has said anything. Empty if none has.
+    pub(crate) fn last_words(&self) -> String {
+        let said: Vec<_> = self.held.processes().iter().map(|(_, said)| said.clone()).collect();
+        let words = |said: &Said| Some(said.last_line()).filter(|line| !line.is_empty());
+        let deadline = Instant::now() + LAST_WORDS_LIMIT;
+        loop {
+            let is_late = Instant::now() >= deadline || said.iter().all(Said::is_all);
+            match said.iter().filter(|said| said.is_all()).find_map(words) {
+                Some(line) => return line,
+                None if is_late => return said.iter().find_map(words).unwrap_or_default(),
+                None => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
 }
 
 impl Drop for Carriers {
     fn drop(&mut self) {
+        self.held.ended.store(true, Release);
         let deadline = Instant::now() + FAREWELL_LIMIT;
         let runs = |(ssh, _): &mut (SshChild, Said)| matches!(ssh.wait(Duration::ZERO), Ok(None));
-        while self.processes.iter_mut().any(runs) && Instant::now() < deadline {
+        while self.held.processes().iter_mut().any(runs) && Instant::now() < deadline {
             std::thread::sleep(LOOK_EVERY);
         }
-        self.processes.iter_mut().for_each(|(ssh, _)| ssh.tell_to_end());
+        self.held.processes().iter_mut().for_each(|(ssh, _)| ssh.tell_to_end());
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
     }
 }
 
-impl Carriers {
-    pub(crate) fn new() -> Self {
-        Self { processes: Vec::new() }
-    }
-
-    /// Opens one more.
-    fn open(&mut self, far: &FarSide, to: Destination) -> Result<Socket> {
+impl Held {
+    /// Opens a data connection to a port.
+    ///
+    /// # Errors
+    /// ssh's words, when it does not get in.
+    pub(crate) fn open(&self, sessions: &Sessions, to: Destination) -> Result<Socket> {
         let command = format!("exec /proc/{}/exe agent --join {}", to.process, to.port);
         let session = match to.through {
             Through::Forward => Session::Forward { address: LOOPBACK, port: to.port },
             Through::Join => Session::Command(&command),
         };
-        let (socket, ssh, said) = far
-            .sessions()
-            .further_socket(session)
-            .map_err(|error| Error::new(ErrorKind::ConnectionLost, "dialling", error.to_string()))?;
-        self.processes.push((ssh, said));
+        let (socket, ssh, said) = sessions
+            .further_socket(session, &self.ended)
+            .map_err(|error| Error::new(ErrorKind::ConnectionLost, DIALLING, error.to_string()))?;
+        self.processes().push((ssh, said));
         Ok(socket.into())
     }
-}
 
-/// Why there is no connection: the words of the first ssh that has ended, or will within a short time; else of the
-/// first that has said anything. Empty if none has.
-pub(crate) fn last_words(carriers: &[Carriers]) -> String {
-    let said = || carriers.iter().flat_map(|carriers| &carriers.processes).map(|(_, said)| said);
-    let words = |said: &Said| Some(said.last_line()).filter(|line| !line.is_empty());
-    let deadline = Instant::now() + LAST_WORDS_LIMIT;
-    loop {
-        let is_late = Instant::now() >= deadline || said().all(Said::is_all);
-        match said().filter(|said| said.is_all()).find_map(words) {
-            Some(line) => return line,
-            None if is_late => return said().find_map(words).unwrap_or_default(),
-            None => std::thread::sleep(LOOK_EVERY),
+    fn has_ended(&self) -> bool {
+        self.ended.load(Acquire)
+    }
+
+    /// Waits for so long, unless the run ends.
+    fn wait(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while !self.has_ended() && Instant::now() < until {
+            std::thread::sleep(LOOK_EVERY);
         }
+    }
+
+    fn processes(&self) -> MutexGuard<'_, Vec<(SshChild, Said)>> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,70 +199,11 @@ pub(crate) struct Destination {
     pub process: u32,
 }
 
-/// Opens data connections to one port, one after another.
-pub(crate) struct Opener<'a> {
-    carriers: &'a mut Carriers,
-    far: &'a FarSide,
-    to: Destination,
-    since: Option<Instant>,
-}
-
-impl<'a> Opener<'a> {
-    pub(crate) fn new(carriers: &'a mut Carriers, far: &'a FarSide, to: Destination) -> Self {
-        Self { carriers, far, to, since: None }
-    }
-
-    /// One more.
-    ///
-    /// # Errors
-    /// ssh's words, when it does not get in.
-    pub(crate) fn next(&mut self) -> Result<Socket> {
-        let socket = self.carriers.open(self.far, self.to)?;
-        self.since.get_or_insert_with(Instant::now);
-        Ok(socket)
-    }
-
-    /// One more, unless it has taken long enough.
-    ///
-    /// # Errors
-    /// As [`Opener::next`].
-    pub(crate) fn next_in_time(&mut self) -> Result<Option<Socket>> {
-        match self.since {
-            Some(since) if since.elapsed() > OPENING_LIMIT => Ok(None),
-            _ => self.next().map(Some),
-        }
-    }
-
-    /// So many, for a far side that will speak first, and not before all are there: fewer if it takes too long or
-    /// only the first few come about.
-    ///
-    /// # Errors
-    /// When the first does not come about, as far as that is known.
-    pub(crate) fn several(&mut self, lanes: u16) -> Result<Vec<Socket>> {
-        let mut sockets = vec![self.next()?];
-        while sockets.len() < usize::from(lanes) && !is_over(&sockets[0]) {
-            match self.next_in_time() {
-                Ok(Some(socket)) => sockets.push(socket),
-                _ => break,
-            }
-        }
-        match is_over(&sockets[0]) {
-            true => Err(self.ended()),
-            false => Ok(sockets),
-        }
-    }
-
-    fn ended(&self) -> Error {
-        let words = match last_words(std::slice::from_ref(&*self.carriers)) {
-            line if line.is_empty() => "ssh ended".to_owned(),
-            line => format!("ssh says {line:?}"),
-        };
-        Error::new(ErrorKind::ConnectionLost, "dialling", words)
-    }
-}
-
-/// Whether nothing more will come from a socket on which nothing has come yet.
-fn is_over(socket: &Socket) -> bool {
+/// Whether a connection to a far side that will speak only later has ended already, as it does within little more than
+/// `round_trip` where the server does not let it through.
+pub(crate) fn ends_at_once(socket: &Socket, round_trip: Duration) -> bool {
+    let limit = 2 * round_trip + ENDING;
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
     let mut polled = [PollFd::new(socket, PollFlags::IN)];
-    poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    poll(&mut polled, Some(&limit)).is_ok_and(|ready| ready > 0)
 }

@@ -45,6 +45,12 @@ pub trait Endpoint: Send + Sync {
     /// When the way cannot be opened, such as a connection that is refused.
     fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>>;
 
+    /// Whether a further lane can be opened, or is known to fail, without waiting for what others do. Asked again
+    /// and again while the work goes on without it.
+    fn may_open_lane(&self) -> bool {
+        true
+    }
+
     /// Makes lanes fail that wait for a peer. The run has failed already; called from any thread.
     fn interrupt(&self) {}
 }

@@ -50,8 +50,8 @@ impl SftpSide {
         let sessions = Arc::new(Sessions::new(login.settings()).map_err(|error| fail(&error))?);
         let first = sessions.first(Session::Subsystem("sftp")).map_err(|error| fail(&error))?;
         let connect = {
-            let (sessions, host) = (Arc::clone(&sessions), host.clone());
-            move || match sessions.further(Session::Subsystem("sftp")) {
+            let (sessions, host, cancel) = (Arc::clone(&sessions), host.clone(), cancel.clone());
+            move || match sessions.further(Session::Subsystem("sftp"), &cancel) {
                 Ok(pipe) => Ok(channel(pipe)),
                 Err(error) => {
                     Err(Error::new(ErrorKind::ConnectionLost, OPENING, error.to_string()).at(&host))

@@ -6,16 +6,18 @@
 //! already, all sessions are left to it.
 //!
 //! A server lets only so many connections in that have not logged in yet (`MaxStartups`), and newer ones punish whoever
-//! opens too many. So connections are opened one after another.
+//! opens too many. So connections are opened one after another until one has come about, and two at a time after that.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::answer::printable;
 use super::child::SshChild;
@@ -25,6 +27,8 @@ use super::{Prompts, SshError, SshSettings, Started, start_with};
 
 /// How long a login that asks nothing may take.
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
+/// How often it is looked whether the waiting is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long a server that refused a connection is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 /// A line that was cut says nothing by itself. ssh asks the far side then, which answers however busy it is with data.
@@ -179,14 +183,14 @@ impl Sessions {
         }
     }
 
-    /// Opens one more session, asking nobody. It ends at the latest with the thread that opened it: an ssh whose
-    /// standard output is gone may wait for ever. It may still fail when the far side should answer: its output ends then,
-    /// and [`Pipe::said`] tells why.
+    /// Opens one more session, asking nobody, unless a `stop` is asked for first. It ends at the latest with the thread
+    /// that opened it: an ssh whose standard output is gone may wait for ever. It may still fail when the far side should
+    /// answer: its output ends then, and [`Pipe::said`] tells why.
     ///
     /// # Errors
     /// [`SshError::Further`] when the login fails; else as [`first`](Self::first).
-    pub fn further(&self, session: Session<'_>) -> Result<Pipe, SshError> {
-        pipe(self.open(session, &mut |command| {
+    pub fn further(&self, session: Session<'_>, stop: &AtomicBool) -> Result<Pipe, SshError> {
+        pipe(self.open(session, stop, &mut |command| {
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             Ok(None)
         })?)
@@ -196,9 +200,13 @@ impl Sessions {
     ///
     /// # Errors
     /// As [`further`](Self::further), or when no file descriptor is left.
-    pub fn further_socket(&self, session: Session<'_>) -> Result<(UnixStream, SshChild, Said), SshError> {
+    pub fn further_socket(
+        &self,
+        session: Session<'_>,
+        stop: &AtomicBool,
+    ) -> Result<(UnixStream, SshChild, Said), SshError> {
         let mut socket = None;
-        let opened = self.open(session, &mut |command| {
+        let opened = self.open(session, stop, &mut |command| {
             // For each try another: the one before is shut when its ssh ends.
             let (near, far) = UnixStream::pair()?;
             command.stdin(OwnedFd::from(far.try_clone()?)).stdout(OwnedFd::from(far));
@@ -240,7 +248,7 @@ impl Sessions {
 
     /// Opens a session in the first way that works; `ends` sets its standard input and output, and gives the socket at
     /// their other end, if it is one.
-    fn open(&self, session: Session<'_>, ends: Ends<'_>) -> Result<Opened, SshError> {
+    fn open(&self, session: Session<'_>, stop: &AtomicBool, ends: Ends<'_>) -> Result<Opened, SshError> {
         let program = command::program(&self.settings)?;
         if let (Program::Other, Session::Forward { .. }) = (program, session) {
             let why = "only OpenSSH's ssh can connect to a port of the far machine";
@@ -248,7 +256,7 @@ impl Sessions {
             return Err(SshError::Unusable { what: "ssh command", text, why });
         }
         self.settle();
-        // The lock is held while one logs in: never two at a time.
+        // The lock is held while it is not known whether one can log in: never two at a time.
         let mut state = self.lock();
         if program == Program::Other {
             return self.quiet(session, &[], ends);
@@ -257,14 +265,24 @@ impl Sessions {
             return self.quiet(session, &shared::words(&["ControlMaster=no", "BatchMode=yes"]), ends);
         }
         let mut refused = None;
-        if state.own != Some(false) {
-            match self.own(session, ends) {
+        if state.own == Some(true) {
+            drop(state);
+            match self.own(session, stop, ends) {
+                Ok(opened) => return Ok(opened),
+                Err(error) => refused = Some(error),
+            }
+            state = self.lock();
+        } else if state.own.is_none() {
+            match self.own(session, stop, ends) {
                 Ok(opened) => {
                     state.own = Some(true);
                     return Ok(opened);
                 }
                 Err(error) => refused = Some(error),
             }
+        }
+        if let Some(error) = refused.take_if(|_| stop.load(Relaxed)) {
+            return Err(error);
         }
         // After one refusal no more are provoked where there is another way.
         if let Some(shared) = &state.shared {
@@ -275,8 +293,11 @@ impl Sessions {
         match refused {
             // A key that was not accepted is not accepted a second later.
             Some(SshError::Further { words, .. }) if !words.contains("Permission denied") => {
-                std::thread::sleep(PAUSE);
-                let opened = self.own(session, ends)?;
+                let until = Instant::now() + PAUSE;
+                while Instant::now() < until && !stop.load(Relaxed) {
+                    std::thread::sleep(LOOK_EVERY);
+                }
+                let opened = self.own(session, stop, ends)?;
                 state.own = Some(true);
                 Ok(opened)
             }
@@ -286,17 +307,23 @@ impl Sessions {
     }
 
     /// A connection of its own. Returns once it has logged in.
-    fn own(&self, session: Session<'_>, ends: Ends<'_>) -> Result<Opened, SshError> {
+    fn own(&self, session: Session<'_>, stop: &AtomicBool, ends: Ends<'_>) -> Result<Opened, SshError> {
         // The login shell that runs this may be csh, which reads `>&2` in its own way.
         let say = format!("LocalCommand=sh -c 'echo {LOGGED_IN} >&2'");
         let options = ["BatchMode=yes", "ControlPath=none", "PermitLocalCommand=yes", &say];
         let options = [&options[..], self.alive].concat();
         let (mut opened, logged_in) = self.watched(session, &shared::words(&options), ends)?;
-        match logged_in.recv_timeout(LOGIN_LIMIT.min(self.settings.time_limit)) {
-            Ok(()) => return Ok(opened),
-            Err(RecvTimeoutError::Timeout) => opened.said.add(b"\nno login in time"),
-            // It has ended, or is about to.
-            Err(RecvTimeoutError::Disconnected) => {}
+        let deadline = Instant::now() + LOGIN_LIMIT.min(self.settings.time_limit);
+        loop {
+            match logged_in.recv_timeout(LOOK_EVERY) {
+                Ok(()) => return Ok(opened),
+                Err(RecvTimeoutError::Timeout) if stop.load(Relaxed) => opened.said.add(b"\nstopped"),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => continue,
+                Err(RecvTimeoutError::Timeout) => opened.said.add(b"\nno login in time"),
+                // It has ended, or is about to.
+                Err(RecvTimeoutError::Disconnected) => {}
+            }
+            break;
         }
         let _ = opened.ssh.kill();
         Err(self.failed(&opened.said))

@@ -1,63 +1,88 @@
-//! The way in for lanes: the first one opens its ends at once, the others after it and one after another, since each may
-//! be a login that takes a while. A lane whose turn comes when everything is done opens nothing.
+//! The way in for lanes: the first one opens its ends at once, the others after it and one after another, then two at a
+//! time, since each may be a login that takes a while. A lane whose turn comes when everything is done opens nothing.
 
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::error::Result;
 
-/// How long a lane waits before it looks whether the run has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a lane waits before it looks again whether it may go in, or the run has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// The most time that is given to the first lane alone.
+const ALONE_MAX: Duration = Duration::from_secs(1);
 
 /// Where lanes wait for their turn.
 #[derive(Debug, Default)]
 pub(super) struct Entrance {
-    /// Whether a lane may go in: the first one has, and nobody is in the door.
-    free: Mutex<bool>,
+    door: Mutex<Door>,
     wake: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct Door {
+    /// So many may go in.
+    free: usize,
+    /// Not before this.
+    from: Option<Instant>,
+    /// Whether a lane behind the first has gone in well, so that it can be two at a time.
+    is_wide: bool,
+}
+
 impl Entrance {
-    /// Opens what lane `index` works with, when it is its turn; `None` if the run `is_over` by then.
+    /// Opens what lane `index` works with, when it is its turn and it `may_open`; `None` if the run `is_over` by then.
+    ///
+    /// A short run would end with logins that were for nothing, so the first lane has half the time to itself that it
+    /// took to open.
     pub fn enter<T>(
         &self,
         index: usize,
         is_over: impl Fn() -> bool,
+        may_open: impl Fn() -> bool,
         open: impl FnOnce() -> Result<T>,
     ) -> Result<Option<T>> {
-        if index > 0 && !self.wait(&is_over) {
+        if index > 0 && !self.wait(&is_over, &may_open) {
             return Ok(None);
         }
-        let _leaving = Leaving(self);
-        open().map(Some)
+        let began = Instant::now();
+        let opened = open();
+        let took = began.elapsed();
+        let mut door = self.lock();
+        door.free += 1;
+        if index == 0 {
+            door.from = Some(Instant::now() + (took / 2).min(ALONE_MAX));
+        } else if opened.is_ok() && !door.is_wide {
+            (door.free, door.is_wide) = (door.free + 1, true);
+        }
+        drop(door);
+        self.wake.notify_all();
+        opened.map(Some)
     }
 
     /// Waits for this lane's turn. Whether there is still something to do.
-    fn wait(&self, is_over: &impl Fn() -> bool) -> bool {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+    fn wait(&self, is_over: &impl Fn() -> bool, may_open: &impl Fn() -> bool) -> bool {
+        let mut door = self.lock();
         while !is_over() {
-            if std::mem::take(&mut *free) {
+            let is_open = door.free > 0 && door.from.is_some_and(|from| from <= Instant::now());
+            if is_open && may_open() {
+                door.free -= 1;
                 return true;
             }
-            let waited = self.wake.wait_timeout(free, LOOK_EVERY);
-            free = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited = self.wake.wait_timeout(door, LOOK_EVERY);
+            door = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         false
     }
-}
 
-/// Lets the next one in, however this one fared.
-struct Leaving<'a>(&'a Entrance);
-
-impl Drop for Leaving<'_> {
-    fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.wake.notify_one();
+    fn lock(&self) -> MutexGuard<'_, Door> {
+        self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
 
     #[test]
@@ -70,6 +95,7 @@ mod tests {
                     entrance.enter(
                         index,
                         || false,
+                        || true,
                         || {
                             order.lock().unwrap().push(index);
                             Ok(())
@@ -80,6 +106,16 @@ mod tests {
         });
         let order = order.into_inner().unwrap();
         assert_eq!((order[0], order.len()), (0, 3));
-        assert!(entrance.enter(3, || true, || Ok(())).unwrap().is_none());
+        assert!(entrance.enter(3, || true, || true, || Ok(())).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_lane_waits_until_it_may_open() {
+        let (entrance, asked) = (Entrance::default(), AtomicUsize::new(0));
+        entrance.enter(0, || false, || false, || Ok(())).unwrap();
+        let may_open = || asked.fetch_add(1, Relaxed) == 3;
+        assert!(entrance.enter(1, || false, may_open, || Ok(())).unwrap().is_some());
+        let is_over = || asked.fetch_add(1, Relaxed) == 7;
+        assert!(entrance.enter(2, is_over, || false, || Ok(())).unwrap().is_none());
     }
 }

@@ -216,7 +216,9 @@ fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
         let source = shared.setup.source.open_lane(index)?;
         Ok((source, shared.setup.target.open_lane(index)?))
     };
-    let (source, target) = match shared.entrance.enter(index, || shared.queue.is_over(), open) {
+    let is_over = || shared.queue.is_over();
+    let may_open = || shared.setup.source.may_open_lane() && shared.setup.target.may_open_lane();
+    let (source, target) = match shared.entrance.enter(index, is_over, may_open, open) {
         Ok(Some(ends)) => ends,
         Ok(None) => return Ok(()),
         // One lane is enough to do the work; fewer than hoped for is no failure.

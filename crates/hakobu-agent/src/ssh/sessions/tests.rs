@@ -9,6 +9,9 @@ use tempfile::TempDir;
 
 use super::*;
 
+/// Nobody asks for a stop.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
 /// A user name and a password, asked for through a program that counts.
 struct Password {
     user: User,
@@ -64,7 +67,7 @@ fn open(sessions: &Sessions, further: usize) -> Vec<Pipe> {
     let mut pipes = vec![sessions.first(Session::Command("exec cat")).unwrap()];
     assert!(works(&mut pipes[0]));
     for _ in 0..further {
-        let mut pipe = sessions.further(Session::Command("exec cat")).unwrap();
+        let mut pipe = sessions.further(Session::Command("exec cat"), &NEVER).unwrap();
         assert!(works(&mut pipe), "{}", pipe.said.last_line());
         pipes.push(pipe);
     }
@@ -115,14 +118,14 @@ fn a_server_that_allows_no_second_session_is_an_end_with_words() {
     let password = Password::create();
     let sessions = sessions(&server, password.ssh(&server));
     let _first = open(&sessions, 0);
-    let mut pipe = sessions.further(Session::Command("exec cat")).unwrap();
+    let mut pipe = sessions.further(Session::Command("exec cat"), &NEVER).unwrap();
     assert!(!works(&mut pipe));
     assert!(pipe.said.last_line().contains("Permission denied"), "{}", pipe.said.last_line());
     assert_eq!(password.asked(), 1);
     // A port of the far machine is no session there.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let _pipe = sessions.further(Session::Forward { address: "127.0.0.1", port }).unwrap();
+    let _pipe = sessions.further(Session::Forward { address: "127.0.0.1", port }, &NEVER).unwrap();
     listener.accept().unwrap();
 }
 
@@ -137,7 +140,7 @@ fn a_refused_connection_is_no_reason_to_insist() {
     // From now on the server answers nobody new.
     let listener = rustix::process::Pid::from_raw(server.id() as i32).unwrap();
     rustix::process::kill_process(listener, rustix::process::Signal::KILL).unwrap();
-    let mut pipe = sessions.further(Session::Command("exec cat")).unwrap();
+    let mut pipe = sessions.further(Session::Command("exec cat"), &NEVER).unwrap();
     assert!(works(&mut pipe), "{}", pipe.said.last_line());
     assert_eq!(sessions.lock().own, Some(false));
 }
@@ -174,7 +177,7 @@ fn another_program_is_left_as_it_is() {
     let sessions = Sessions::new(settings).unwrap();
     for pipe in [
         sessions.first(Session::Subsystem("sftp")).unwrap(),
-        sessions.further(Session::Subsystem("sftp")).unwrap(),
+        sessions.further(Session::Subsystem("sftp"), &NEVER).unwrap(),
     ] {
         let Pipe { stdin, mut stdout, .. } = pipe;
         drop(stdin);
@@ -182,6 +185,6 @@ fn another_program_is_left_as_it_is() {
         stdout.read_to_string(&mut said).unwrap();
         assert_eq!(said, "-s -T far sftp\n");
     }
-    let refused = sessions.further(Session::Forward { address: "127.0.0.1", port: 1 });
+    let refused = sessions.further(Session::Forward { address: "127.0.0.1", port: 1 }, &NEVER);
     assert!(matches!(refused, Err(SshError::Unusable { .. })));
 }

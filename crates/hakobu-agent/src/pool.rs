@@ -1,0 +1,165 @@
+//! The data connections of a run. The first is there when it begins; others may come while it is under way.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hakobu_core::error::{Error, Result};
+
+use crate::connection::{Connection, Interrupter};
+use crate::side::Stop;
+
+/// Connections for lanes to take.
+#[derive(Default)]
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    /// What stops them as well.
+    stop: Stop,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Connection>,
+    interrupters: Vec<Interrupter>,
+    /// So many promises are open.
+    promised: usize,
+    /// Nobody takes them any more.
+    ended: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(stop: Stop) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), stop })
+    }
+
+    /// Puts one in.
+    ///
+    /// # Errors
+    /// `Io` when no file descriptor is left.
+    pub(crate) fn add(&self, connection: Connection) -> Result<()> {
+        // Nothing of it stays anywhere once the run has ended.
+        let mut state = self.lock();
+        if state.ended {
+            return Ok(());
+        }
+        let interrupter =
+            connection.interrupter().map_err(|error| Error::io("taking a data connection", &error))?;
+        self.stop.add(&connection)?;
+        state.interrupters.push(interrupter);
+        state.waiting.push_back(connection);
+        Ok(())
+    }
+
+    /// Says that one may still come, until what this gives is dropped.
+    pub(crate) fn promise(self: &Arc<Self>) -> Promise {
+        self.lock().promised += 1;
+        Promise(self.clone())
+    }
+
+    /// Whether one can be taken, or is known never to come.
+    pub(crate) fn is_settled(&self) -> bool {
+        let state = self.lock();
+        !state.waiting.is_empty() || state.promised == 0 || state.ended
+    }
+
+    /// Takes the one that waits longest.
+    pub(crate) fn take(&self) -> Option<Connection> {
+        self.lock().waiting.pop_front()
+    }
+
+    /// Whether those that wait are sealed rather than encrypted.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.lock().waiting.iter().any(Connection::is_sealed)
+    }
+
+    /// Whether nobody takes any more.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.lock().ended
+    }
+
+    /// Ends those that wait, and lets no more in.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        state.waiting.clear();
+    }
+
+    /// Ends all connections, also those that were taken: blocked lanes fail.
+    pub(crate) fn interrupt(&self) {
+        self.end();
+        self.lock().interrupters.iter().for_each(Interrupter::interrupt);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody is still at making connections.
+pub(crate) struct Promise(Arc<Pool>);
+
+impl Promise {
+    /// Where they go.
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.0
+    }
+}
+
+impl Clone for Promise {
+    fn clone(&self) -> Self {
+        self.0.promise()
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.0.lock().promised -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::connection::{Cipher, Identity};
+
+    fn connection() -> Connection {
+        let (near, far) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+        let (of_near, of_far) = (near.fingerprint(), far.fingerprint());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, limit) = (listener.accept().unwrap().0, Duration::from_secs(10));
+        let served =
+            std::thread::spawn(move || Connection::server(accepted, &far, of_near, Cipher::None, limit));
+        let made = Connection::client(stream, &near, of_far, Cipher::None, limit).unwrap();
+        served.join().unwrap().unwrap();
+        made
+    }
+
+    #[test]
+    fn a_lane_waits_for_what_is_promised_and_for_nothing_else() {
+        let pool = Pool::new(Stop::default());
+        assert!(pool.is_settled() && pool.take().is_none());
+        let promise = pool.promise();
+        assert!(!pool.is_settled());
+        let in_a_handshake = promise.clone();
+        drop(promise);
+        assert!(!pool.is_settled());
+        in_a_handshake.pool().add(connection()).unwrap();
+        assert!(pool.is_settled() && pool.is_sealed());
+        assert!(pool.take().is_some() && !pool.is_settled());
+        drop(in_a_handshake);
+        assert!(pool.is_settled() && pool.take().is_none());
+    }
+
+    #[test]
+    fn what_comes_after_the_end_is_let_go() {
+        let pool = Pool::new(Stop::default());
+        let _promise = pool.promise();
+        pool.add(connection()).unwrap();
+        pool.end();
+        pool.add(connection()).unwrap();
+        assert!(pool.is_settled() && pool.is_ended() && pool.take().is_none());
+    }
+}
