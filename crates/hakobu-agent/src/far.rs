@@ -90,6 +90,7 @@ impl FarSide {
             _ => return Err(far.unexpected()),
         }
         far.round_trip = asked.elapsed().saturating_sub(far.hello.took);
+        far.sessions.round_trip_is(far.round_trip);
         if let Some(program) = uploaded {
             far.check_upload(&program)?;
         }

@@ -88,7 +88,7 @@ impl Meeting<'_> {
             if let Err(Failed::Unreachable(error, _)) = &made
                 && attempt.through().is_some()
                 && !error.detail.contains(PROHIBITED)
-                && share([&*engine, &*target])
+                && (leave_the_first([&*engine, &*target]) || share([&*engine, &*target]))
             {
                 made = self.attempt(attempt, engine, target);
                 if matches!(made, Err(Failed::Unreachable(..))) {
@@ -128,7 +128,15 @@ impl Meeting<'_> {
             // Over SFTP and with rsync nobody meets.
             Transport::Agent | Transport::Sftp | Transport::Rsync => {}
             Transport::Auto | Transport::Ssh => {
-                attempts.extend([Through::Forward, Through::Join].map(|through| match two_far {
+                let mut throughs = [Through::Forward, Through::Join];
+                if [engine, target]
+                    .iter()
+                    .filter_map(|party| party.far())
+                    .any(|far| far.sessions().prefer_commands())
+                {
+                    throughs.reverse();
+                }
+                attempts.extend(throughs.map(|through| match two_far {
                     true => Attempt::Relayed(Some(through)),
                     false => Attempt::ThroughSsh(through),
                 }));
@@ -184,10 +192,10 @@ impl Meeting<'_> {
         let open = move |held: &Held| held.open(&sessions, to);
         let (mut carriers, first) =
             Carriers::first(open.clone()).map_err(|error| soft(error, words.clone()))?;
-        let bring = side
+        let (is_wanted, bring) = side
             .connect_carried(&request, first)
             .map_err(|error| soft(with_words(error, &carriers), words))?;
-        carriers.more(lanes.saturating_sub(1), open, bring)?;
+        carriers.more(lanes.saturating_sub(1), is_wanted, open, bring)?;
         Ok(Met { lanes, cipher, by_ssh: true, carriers: Some(carriers), ..self.met(capabilities) })
     }
 
@@ -211,7 +219,7 @@ impl Meeting<'_> {
         let (capabilities, bring) = side.serve_carried(&request, first)?;
         let request = ConnectRequest { peer: side.fingerprint()?, cipher, way: Way::Accept, lanes };
         engine.connect(request).map_err(|error| soft(with_words(error, &carriers), words))?;
-        carriers.more(lanes.saturating_sub(1), open, bring)?;
+        carriers.more(lanes.saturating_sub(1), carriers.after_a_while(), open, bring)?;
         Ok(Met { lanes, cipher, by_ssh: true, carriers: Some(carriers), ..self.met(capabilities) })
     }
 
@@ -366,6 +374,12 @@ fn share(parties: [&Party; 2]) -> bool {
     let far = parties.into_iter().filter_map(Party::far);
     // All of them change, however many there are.
     far.map(|far| far.sessions().share()).fold(false, |any, one| any | one)
+}
+
+/// Lets sessions go through the first login no more where that was to save time. Whether that changes anything.
+fn leave_the_first(parties: [&Party; 2]) -> bool {
+    let far = parties.into_iter().filter_map(Party::far);
+    far.map(|far| far.sessions().leave_the_first()).fold(false, |any, one| any | one)
 }
 
 fn share_no_more(parties: [&Party; 2]) {

@@ -85,8 +85,8 @@ impl Endpoint for RemoteTarget {
         RemoteTarget::interrupt(self);
     }
 
-    fn may_open_lane(&self) -> bool {
-        self.arriving.pool.is_settled()
+    fn may_open_lane(&self, has_work: bool) -> bool {
+        self.arriving.pool.is_settled(has_work)
     }
 
     fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {

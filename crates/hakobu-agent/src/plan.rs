@@ -19,7 +19,7 @@ use crate::devices::{self, Agreed, Others};
 use crate::digest;
 use crate::party::Party;
 use crate::places;
-use crate::request::{CopyRequest, Verify};
+use crate::request::{CopyRequest, Transport, Verify};
 use crate::ssh::Prompts;
 use crate::stream::{self, Streams};
 
@@ -54,11 +54,25 @@ pub(crate) struct Plan {
 
 /// The hosts of the sources and of the targets; none for this machine.
 pub(crate) fn hosts(request: &CopyRequest) -> Result<(Option<&SshHost>, Option<&SshHost>)> {
-    if request.pairs.is_empty() {
-        return Ok((one_host(request.sources.iter(), "sources")?, request.target.ssh_host()));
+    let hosts = match request.pairs.is_empty() {
+        true => (one_host(request.sources.iter(), "sources")?, request.target.ssh_host()),
+        false => (
+            one_host(request.pairs.iter().map(|pair| &pair.0), "sources")?,
+            one_host(request.pairs.iter().map(|pair| &pair.1), "targets")?,
+        ),
+    };
+    let named = match request.transport {
+        Transport::Ssh => "ssh",
+        Transport::Sftp => "sftp",
+        _ => return Ok(hosts),
+    };
+    if hosts == (None, None) {
+        let words = format!(
+            "--transport {named} is a way between machines, and everything is on this one; leave it out"
+        );
+        return Err(Error::new(ErrorKind::Usage, "looking at the locations", words));
     }
-    let sources = one_host(request.pairs.iter().map(|pair| &pair.0), "sources")?;
-    Ok((sources, one_host(request.pairs.iter().map(|pair| &pair.1), "targets")?))
+    Ok(hosts)
 }
 
 /// The one host that all of them are on.

@@ -20,6 +20,8 @@ pub(crate) struct Pool {
 struct State {
     waiting: VecDeque<Connection>,
     interrupters: Vec<Interrupter>,
+    /// There is work for one more.
+    wanted: bool,
     /// So many promises are open.
     promised: usize,
     /// Nobody takes them any more.
@@ -55,10 +57,17 @@ impl Pool {
         Promise(self.clone())
     }
 
-    /// Whether one can be taken, or is known never to come.
-    pub(crate) fn is_settled(&self) -> bool {
-        let state = self.lock();
-        !state.waiting.is_empty() || state.promised == 0 || state.ended
+    /// Whether one can be taken, or is known never to come. If not, it may be `wanted`.
+    pub(crate) fn is_settled(&self, wanted: bool) -> bool {
+        let mut state = self.lock();
+        let is_settled = !state.waiting.is_empty() || state.promised == 0 || state.ended;
+        state.wanted |= wanted && !is_settled;
+        is_settled
+    }
+
+    /// Whether one was wanted since this was asked last.
+    pub(crate) fn was_wanted(&self) -> bool {
+        std::mem::take(&mut self.lock().wanted)
     }
 
     /// Takes the one that waits longest.
@@ -140,17 +149,18 @@ mod tests {
     #[test]
     fn a_lane_waits_for_what_is_promised_and_for_nothing_else() {
         let pool = Pool::new(Stop::default());
-        assert!(pool.is_settled() && pool.take().is_none());
+        assert!(pool.is_settled(false) && pool.take().is_none());
         let promise = pool.promise();
-        assert!(!pool.is_settled());
+        assert!(!pool.is_settled(false));
         let in_a_handshake = promise.clone();
         drop(promise);
-        assert!(!pool.is_settled());
+        assert!(!pool.is_settled(false));
         in_a_handshake.pool().add(connection()).unwrap();
-        assert!(pool.is_settled() && pool.is_sealed());
-        assert!(pool.take().is_some() && !pool.is_settled());
+        assert!(pool.is_settled(false) && pool.is_sealed());
+        assert!(pool.take().is_some() && !pool.was_wanted() && !pool.is_settled(true));
+        assert!(pool.was_wanted() && !pool.was_wanted());
         drop(in_a_handshake);
-        assert!(pool.is_settled() && pool.take().is_none());
+        assert!(pool.is_settled(false) && pool.take().is_none());
     }
 
     #[test]
@@ -160,6 +170,6 @@ mod tests {
         pool.add(connection()).unwrap();
         pool.end();
         pool.add(connection()).unwrap();
-        assert!(pool.is_settled() && pool.is_ended() && pool.take().is_none());
+        assert!(pool.is_settled(false) && pool.is_ended() && pool.take().is_none());
     }
 }

@@ -65,6 +65,7 @@ impl Relay {
         let to_join = joined.clone();
         carriers.more(
             lanes.saturating_sub(1),
+            carriers.after_a_while(),
             move |held| Ok((to_left.again(held)?, to_right.again(held)?)),
             move |(left, right)| {
                 // One that cannot be joined is one lane less.

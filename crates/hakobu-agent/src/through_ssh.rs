@@ -20,8 +20,9 @@ pub(crate) const LOOPBACK: &str = "127.0.0.1";
 /// The most lanes.
 pub(crate) const LANES_MAX: u16 = 8;
 /// So many are logged in at a time, once the first was: a server lets only so many in that have not yet.
-const AT_ONCE_MAX: usize = 2;
-/// The most time that is given to the first one alone.
+const AT_ONCE_MAX: usize = 3;
+/// The least and the most time that is given to the first one alone.
+const ALONE_MIN: Duration = Duration::from_millis(100);
 const ALONE_MAX: Duration = Duration::from_secs(1);
 /// What a busy machine may add before it is known that a connection has ended.
 const ENDING: Duration = Duration::from_millis(50);
@@ -79,23 +80,21 @@ impl Carriers {
         Ok((carriers, first))
     }
 
-    /// Opens so many more, while the run is under way, and brings each to where it is wanted. Where one does not come
-    /// about no more are tried.
+    /// Opens so many more, while the run is under way, each when it `is_wanted`, and brings each to where it belongs. Where
+    /// one does not come about no more are tried.
     ///
     /// # Errors
     /// No thread is to be had.
     pub(crate) fn more<T: 'static>(
         &mut self,
         count: u16,
+        is_wanted: impl Fn() -> bool + Send + Sync + 'static,
         open: impl Fn(&Held) -> Result<T> + Send + Sync + 'static,
         bring: impl Fn(T) + Send + Sync + 'static,
     ) -> Result<()> {
-        // A short run would end with logins that were for nothing, and servers punish those that give up.
-        let alone = (self.took / 2).min(ALONE_MAX);
         let left = AtomicU16::new(count);
         let work = Arc::new(move |held: &Held| {
-            held.wait(alone);
-            while let Ok(_) = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) {
+            while held.wait_until(&is_wanted) && take_one(&left) {
                 match open(held) {
                     Ok(opened) if !held.has_ended() => bring(opened),
                     _ => left.store(0, Relaxed),
@@ -107,6 +106,13 @@ impl Carriers {
             self.start(move |held| work(held))?;
         }
         Ok(())
+    }
+
+    /// What says that more are wanted where only the far side knows: when the run has lasted longer than what one more
+    /// would take, most of which a login takes and with it the first one.
+    pub(crate) fn after_a_while(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let from = Instant::now() + (self.took / 2).clamp(ALONE_MIN, ALONE_MAX);
+        move || Instant::now() >= from
     }
 
     /// Starts a thread that does this and stays until the end.
@@ -177,17 +183,25 @@ impl Held {
         self.ended.load(Acquire)
     }
 
-    /// Waits for so long, unless the run ends.
-    fn wait(&self, time: Duration) {
-        let until = Instant::now() + time;
-        while !self.has_ended() && Instant::now() < until {
+    /// Waits for this, unless the run ends.
+    fn wait_until(&self, holds: impl Fn() -> bool) -> bool {
+        while !self.has_ended() {
+            if holds() {
+                return true;
+            }
             std::thread::sleep(LOOK_EVERY);
         }
+        false
     }
 
     fn processes(&self) -> MutexGuard<'_, Vec<(SshChild, Said)>> {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether there was one left, which is taken.
+fn take_one(left: &AtomicU16) -> bool {
+    left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
 /// A port on a far machine, and how to get there.

@@ -45,11 +45,15 @@ pub trait Endpoint: Send + Sync {
     /// When the way cannot be opened, such as a connection that is refused.
     fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>>;
 
-    /// Whether a further lane can be opened, or is known to fail, without waiting for what others do. Asked again
-    /// and again while the work goes on without it.
-    fn may_open_lane(&self) -> bool {
+    /// Whether a further lane is to be opened now. `has_work`: there is something that no lane has taken. Asked again and
+    /// again, so an end whose lanes take long to open can wait until one is worth it, or until somebody else has made it.
+    fn may_open_lane(&self, has_work: bool) -> bool {
+        let _ = has_work;
         true
     }
+
+    /// Says that the work is done: lanes that are being opened may give up. Called from any thread.
+    fn lanes_are_complete(&self) {}
 
     /// Makes lanes fail that wait for a peer. The run has failed already; called from any thread.
     fn interrupt(&self) {}

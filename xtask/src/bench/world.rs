@@ -189,11 +189,11 @@ fn link_settings(place: Place) -> LinkSettings {
     }
 }
 
-/// Puts ssh and scp on the near PATH that know the server, so that every tool's command line is as people type it.
+/// Puts ssh, scp and sftp on the near PATH that know the server, so that every tool's command line is as people type it.
 /// Returns that PATH.
 fn add_ssh_tools(shop: &Workshop, sshd: &Sshd) -> Result<OsString> {
     let usual = std::env::var_os("PATH").unwrap_or_default();
-    for tool in ["ssh", "scp"] {
+    for tool in ["ssh", "scp", "sftp"] {
         let found = std::env::split_paths(&usual).map(|dir| dir.join(tool)).find(|path| path.is_file());
         let found = found.with_context(|| format!("there is no {tool}"))?;
         let config = sshd.client_config();

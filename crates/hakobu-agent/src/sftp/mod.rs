@@ -50,8 +50,8 @@ impl SftpSide {
         let sessions = Arc::new(Sessions::new(login.settings()).map_err(|error| fail(&error))?);
         let first = sessions.first(Session::Subsystem("sftp")).map_err(|error| fail(&error))?;
         let connect = {
-            let (sessions, host, cancel) = (Arc::clone(&sessions), host.clone(), cancel.clone());
-            move || match sessions.further(Session::Subsystem("sftp"), &cancel) {
+            let (sessions, host) = (Arc::clone(&sessions), host.clone());
+            move |stop: &AtomicBool| match sessions.further(Session::Subsystem("sftp"), stop) {
                 Ok(pipe) => Ok(channel(pipe)),
                 Err(error) => {
                     Err(Error::new(ErrorKind::ConnectionLost, OPENING, error.to_string()).at(&host))
@@ -62,6 +62,7 @@ impl SftpSide {
         let look = SftpLook::open(channel(first), &access).map_err(|error| no_server(error, &host))?;
         sessions.settle();
         let (home, found, round_trip) = look.home()?;
+        sessions.round_trip_is(round_trip);
         let is_home_of_root = home == b"/root" && found.is_some_and(|found| found.uid == 0);
         access.is_root = login.host.user.as_deref() == Some("root") || is_home_of_root;
         Ok(Self { host, why, access, look, round_trip })

@@ -32,7 +32,7 @@ impl Side {
     }
 
     /// Makes the engine's first connection as [`Side::connect`] does, over this socket. Others are made over those that
-    /// are brought, also while the job runs.
+    /// are brought, also while the job runs. Gives what says whether there is work for one more, and what takes it.
     ///
     /// # Errors
     /// When it does not come about, or when the peer is not who it should be.
@@ -40,7 +40,7 @@ impl Side {
         &mut self,
         request: &ConnectRequest,
         first: Socket,
-    ) -> Result<impl Fn(Socket) + Send + Sync + use<>> {
+    ) -> Result<(impl Fn() -> bool + Send + Sync + use<>, impl Fn(Socket) + Send + Sync + use<>)> {
         let peer = Arc::new(Peer {
             identity: self.identity()?,
             fingerprint: Fingerprint(request.peer),
@@ -49,13 +49,14 @@ impl Side {
         });
         let first = peer.shake_hands(first).map_err(not_made)?;
         let arriving = Arriving::all(vec![first], self.stop.clone())?;
-        let promise = arriving.pool.promise();
+        let (promise, pool) = (arriving.pool.promise(), arriving.pool.clone());
         self.arriving = Some(arriving);
-        Ok(move |socket| {
+        let bring = move |socket| {
             let (peer, promise) = (peer.clone(), promise.clone());
             // One that does not come about is one lane less.
             std::thread::spawn(move || peer.shake_hands(socket).map(|made| promise.pool().add(made)));
-        })
+        };
+        Ok((move || pool.was_wanted(), bring))
     }
 }
 

@@ -5,8 +5,11 @@
 //! connection of the first, which is started so that it can. Where the user's configuration shares connections
 //! already, all sessions are left to it.
 //!
+//! A login takes some 18 round trips, a session of a login that is there takes 2. On a long way the first few further
+//! sessions therefore go through the first login, each with a window of its own, and connections of their own follow.
+//!
 //! A server lets only so many connections in that have not logged in yet (`MaxStartups`), and newer ones punish whoever
-//! opens too many. So connections are opened one after another until one has come about, and two at a time after that.
+//! opens too many. So connections are opened one after another until one has come about, and three at a time after that.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::Shutdown;
@@ -29,6 +32,11 @@ use super::{Prompts, SshError, SshSettings, Started, start_with};
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
 /// How often it is looked whether the waiting is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A round trip from which on the first login is used to save time.
+const LONG_WAY: Duration = Duration::from_millis(5);
+/// So many sessions go through the first login then. OpenSSH has 2 MiB under way in each, and Linux lets a connection
+/// have little more than that (measured: 20 MB/s by one at 100 ms, 28 MB/s by four).
+const QUICK_MAX: usize = 2;
 /// How long a server that refused a connection is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 /// A line that was cut says nothing by itself. ssh asks the far side then, which answers however busy it is with data.
@@ -120,6 +128,8 @@ pub struct Sessions {
     sharing: Sharing,
     /// Options that find a line that was cut, where the user's do not.
     alive: &'static [&'static str],
+    /// Whether the far machine is so far away that logins take long.
+    far_away: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -129,6 +139,16 @@ struct State {
     shared: Option<Shared>,
     /// Whether a connection of its own asks nothing; not known before it was tried.
     own: Option<bool>,
+    /// What the sessions say that went through the first login to save time.
+    quick: Vec<Said>,
+}
+
+impl State {
+    /// The way of a session that is to save time, while those before it have nothing to complain of.
+    fn quick_way(&self) -> Option<&Shared> {
+        let well = self.quick.len() < QUICK_MAX && self.quick.iter().all(|said| said.last_line().is_empty());
+        self.shared.as_ref().filter(|_| well && self.own.is_none())
+    }
 }
 
 /// Sets a command's standard input and output.
@@ -150,7 +170,7 @@ impl Sessions {
     pub fn new(settings: SshSettings) -> Result<Self, SshError> {
         let (sharing, watched) = shared::sharing(&settings)?;
         let alive = if watched { &[][..] } else { &ALIVE[..] };
-        Ok(Self { settings, sharing, alive, state: Mutex::default() })
+        Ok(Self { settings, sharing, alive, far_away: AtomicBool::new(false), state: Mutex::default() })
     }
 
     /// Opens the first session. ssh may ask the user for a password, on the terminal; its words reach the user.
@@ -181,6 +201,24 @@ impl Sessions {
         if let Some(shared) = &mut self.lock().shared {
             shared.hold();
         }
+    }
+
+    /// Says how long a question to the far machine takes.
+    pub fn round_trip_is(&self, round_trip: Duration) {
+        self.far_away.store(round_trip >= LONG_WAY, Relaxed);
+    }
+
+    /// Whether commands are better than forwarded ports: on a long way, where OpenSSH has half as much under way for a port
+    /// (measured: 10 and 20 MB/s at 100 ms), unless the agent is another user's, whose program cannot be run again.
+    #[must_use]
+    pub fn prefer_commands(&self) -> bool {
+        self.far_away.load(Relaxed) && !self.settings.sudo
+    }
+
+    /// Uses the first login no more to save time. Whether that is a change.
+    pub fn leave_the_first(&self) -> bool {
+        let used = !self.lock().quick.is_empty();
+        used && self.far_away.swap(false, Relaxed)
     }
 
     /// Opens one more session, asking nobody, unless a `stop` is asked for first. It ends at the latest with the thread
@@ -264,6 +302,14 @@ impl Sessions {
         if self.sharing == Sharing::Theirs {
             return self.quiet(session, &shared::words(&["ControlMaster=no", "BatchMode=yes"]), ends);
         }
+        if self.far_away.load(Relaxed)
+            && !matches!(session, Session::Forward { .. })
+            && let Some(shared) = state.quick_way()
+        {
+            let opened = self.quiet(session, &shared.for_further(), ends)?;
+            state.quick.push(opened.said.clone());
+            return Ok(opened);
+        }
         let mut refused = None;
         if state.own == Some(true) {
             drop(state);
@@ -293,10 +339,7 @@ impl Sessions {
         match refused {
             // A key that was not accepted is not accepted a second later.
             Some(SshError::Further { words, .. }) if !words.contains("Permission denied") => {
-                let until = Instant::now() + PAUSE;
-                while Instant::now() < until && !stop.load(Relaxed) {
-                    std::thread::sleep(LOOK_EVERY);
-                }
+                wait(Instant::now() + PAUSE, stop);
                 let opened = self.own(session, stop, ends)?;
                 state.own = Some(true);
                 Ok(opened)
@@ -387,6 +430,12 @@ impl Sessions {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wait(until: Instant, stop: &AtomicBool) {
+    while Instant::now() < until && !stop.load(Relaxed) {
+        std::thread::sleep(LOOK_EVERY);
     }
 }
 

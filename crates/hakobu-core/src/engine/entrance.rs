@@ -1,15 +1,13 @@
-//! The way in for lanes: the first one opens its ends at once, the others after it and one after another, then two at a
-//! time, since each may be a login that takes a while. A lane whose turn comes when everything is done opens nothing.
+//! The way in for lanes: the first one opens its ends at once, the others after it and one after another, then three at
+//! a time, since each may be a login that takes a while. A lane whose turn comes when everything is done opens nothing.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::Result;
 
 /// How long a lane waits before it looks again whether it may go in, or the run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// The most time that is given to the first lane alone.
-const ALONE_MAX: Duration = Duration::from_secs(1);
 
 /// Where lanes wait for their turn.
 #[derive(Debug, Default)]
@@ -20,38 +18,29 @@ pub(super) struct Entrance {
 
 #[derive(Debug, Default)]
 struct Door {
-    /// So many may go in.
+    /// So many may go in: none before the first one has.
     free: usize,
-    /// Not before this.
-    from: Option<Instant>,
-    /// Whether a lane behind the first has gone in well, so that it can be two at a time.
+    /// Whether a lane behind the first has gone in well, so that it can be three at a time.
     is_wide: bool,
 }
 
 impl Entrance {
     /// Opens what lane `index` works with, when it is its turn and it `may_open`; `None` if the run `is_over` by then.
-    ///
-    /// A short run would end with logins that were for nothing, so the first lane has half the time to itself that it
-    /// took to open.
     pub fn enter<T>(
         &self,
         index: usize,
         is_over: impl Fn() -> bool,
-        may_open: impl Fn() -> bool,
+        may_open: impl FnMut() -> bool,
         open: impl FnOnce() -> Result<T>,
     ) -> Result<Option<T>> {
-        if index > 0 && !self.wait(&is_over, &may_open) {
+        if index > 0 && !self.wait(&is_over, may_open) {
             return Ok(None);
         }
-        let began = Instant::now();
         let opened = open();
-        let took = began.elapsed();
         let mut door = self.lock();
         door.free += 1;
-        if index == 0 {
-            door.from = Some(Instant::now() + (took / 2).min(ALONE_MAX));
-        } else if opened.is_ok() && !door.is_wide {
-            (door.free, door.is_wide) = (door.free + 1, true);
+        if index > 0 && opened.is_ok() && !door.is_wide {
+            (door.free, door.is_wide) = (door.free + 2, true);
         }
         drop(door);
         self.wake.notify_all();
@@ -59,11 +48,10 @@ impl Entrance {
     }
 
     /// Waits for this lane's turn. Whether there is still something to do.
-    fn wait(&self, is_over: &impl Fn() -> bool, may_open: &impl Fn() -> bool) -> bool {
+    fn wait(&self, is_over: &impl Fn() -> bool, mut may_open: impl FnMut() -> bool) -> bool {
         let mut door = self.lock();
         while !is_over() {
-            let is_open = door.free > 0 && door.from.is_some_and(|from| from <= Instant::now());
-            if is_open && may_open() {
+            if door.free > 0 && may_open() {
                 door.free -= 1;
                 return true;
             }

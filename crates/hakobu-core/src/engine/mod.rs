@@ -217,7 +217,13 @@ fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
         Ok((source, shared.setup.target.open_lane(index)?))
     };
     let is_over = || shared.queue.is_over();
-    let may_open = || shared.setup.source.may_open_lane() && shared.setup.target.may_open_lane();
+    // What waits at two looks in a row is not just on its way to a lane that is there.
+    let mut waited = false;
+    let may_open = || {
+        let waits = shared.queue.has_waiting();
+        let has_work = waits && std::mem::replace(&mut waited, waits);
+        shared.setup.source.may_open_lane(has_work) && shared.setup.target.may_open_lane(has_work)
+    };
     let (source, target) = match shared.entrance.enter(index, is_over, may_open, open) {
         Ok(Some(ends)) => ends,
         Ok(None) => return Ok(()),
@@ -230,6 +236,7 @@ fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
         worker.begin()?;
     }
     worker.work()?;
+    shared.lanes_are_complete();
     if index == 0 {
         worker.settle()?;
     }
@@ -292,5 +299,11 @@ impl Shared<'_> {
     fn stop(&self, error: Error) {
         self.record.fatal(error);
         self.queue.stop();
+        self.lanes_are_complete();
+    }
+
+    fn lanes_are_complete(&self) {
+        self.setup.source.lanes_are_complete();
+        self.setup.target.lanes_are_complete();
     }
 }

@@ -119,6 +119,13 @@ impl Queue {
         state.stopped || (state.started && state.outstanding == 0)
     }
 
+    /// Whether there is something that no lane has taken.
+    pub fn has_waiting(&self) -> bool {
+        let state = self.lock();
+        let small = !state.packs.is_empty() || !state.files.is_empty() || !state.directories.is_empty();
+        small || state.active.iter().any(|file| file.has_chunks_left())
+    }
+
     /// Whether every directory has been scanned.
     pub fn scan_done(&self) -> bool {
         let state = self.lock();

@@ -19,6 +19,8 @@ use hakobu_core::pack::PACK_BYTES_MAX;
 use hakobu_core::path::EntryPath;
 use hakobu_testkit::conformance::ask;
 
+use std::sync::atomic::AtomicBool;
+
 use super::{Access, Channel, SftpLook, SftpSource, SftpTarget, SftpTargetOptions};
 
 /// What a server makes of a request of this type and number, with what follows that.
@@ -76,7 +78,7 @@ fn source(greeting: Vec<u8>, answering: Answering) -> Result<SftpSource> {
 }
 
 fn reached(greeting: Vec<u8>, answering: Answering) -> Result<(Access, SftpLook)> {
-    let connect = move || -> Result<Channel> {
+    let connect = move |_: &AtomicBool| -> Result<Channel> {
         let fail = |error: std::io::Error| Error::io("connecting", &error);
         let (ours, theirs) = UnixStream::pair().map_err(fail)?;
         let greeting = greeting.clone();
@@ -85,7 +87,7 @@ fn reached(greeting: Vec<u8>, answering: Answering) -> Result<(Access, SftpLook)
         Ok(Channel { to_server: ours.into(), from_server, process: Box::new(()) })
     };
     let access = Access { connect: Arc::new(connect), is_root: false, cancel: Arc::default() };
-    let look = SftpLook::open((access.connect)()?, &access)?;
+    let look = SftpLook::open((access.connect)(&AtomicBool::new(false))?, &access)?;
     Ok((access, look))
 }
 

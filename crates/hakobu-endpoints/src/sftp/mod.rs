@@ -40,8 +40,8 @@ use server::{GREETING_LIMIT, Server};
 /// Times are kept in whole seconds.
 const TIME_STEP_NS: u32 = 1_000_000_000;
 
-/// How to get to a server: opens one more channel, from any thread.
-pub type Connect = Arc<dyn Fn() -> Result<Channel> + Send + Sync>;
+/// How to get to a server: opens one more channel, from any thread. Set, the flag ends that.
+pub type Connect = Arc<dyn Fn(&AtomicBool) -> Result<Channel> + Send + Sync>;
 
 /// A way to a server, and what is known of the account there.
 #[derive(Clone)]
@@ -54,16 +54,26 @@ pub struct Access {
     pub cancel: Arc<AtomicBool>,
 }
 
+/// What one run of an endpoint is told.
+#[derive(Debug, Default)]
+struct Stops {
+    /// Every wait of a lane is to end.
+    ended: Arc<AtomicBool>,
+    /// No more lanes are wanted.
+    complete: AtomicBool,
+}
+
 impl Access {
     /// Opens a channel for lane `index` and greets the server. One lane is enough to do the work, so that a further one
     /// does not come about ends nothing.
-    fn server(&self, index: usize, look: &Server, ended: &Arc<AtomicBool>) -> Result<Server> {
+    fn server(&self, index: usize, look: &Server, stops: &Stops) -> Result<Server> {
         // The first lane goes on where it was looked around: a login takes its time.
         if index == 0 && !look.connection.has_failed() {
-            return Ok(look.until(ended));
+            return Ok(look.until(&stops.ended));
         }
         let greet = |channel| Server::greet(channel, Arc::clone(&self.cancel), GREETING_LIMIT);
-        let greeted = (self.connect)().and_then(greet).map(|server| server.until(ended));
+        let greeted =
+            (self.connect)(&stops.complete).and_then(greet).map(|server| server.until(&stops.ended));
         greeted.map_err(|error| match index > 0 && error.kind != ErrorKind::Cancelled {
             true => Error { kind: ErrorKind::Io, ..error },
             false => error,

@@ -10,6 +10,8 @@ use hakobu_core::grant::Grant;
 use hakobu_testkit::conformance::{Harness, run_all};
 use hakobu_testkit::sshd::sftp_server;
 
+use std::sync::atomic::AtomicBool;
+
 use super::{Access, Channel, SftpLook, SftpSource, SftpTarget, SftpTargetOptions};
 
 /// Ends the server with the connection.
@@ -22,7 +24,7 @@ impl Drop for Process {
 }
 
 fn access(refused: &'static str) -> Access {
-    let connect = move || -> Result<Channel> {
+    let connect = move |_: &AtomicBool| -> Result<Channel> {
         let mut command = Command::new(sftp_server());
         if !refused.is_empty() {
             command.args(["-P", refused]);
@@ -47,14 +49,14 @@ impl Harness for Sftp {
         let options = SftpTargetOptions { job: [7; 32], run: [1; 16], leaves_all: false, durable: true };
         let root = root.as_os_str().as_encoded_bytes();
         let access = access(self.refused);
-        let look = SftpLook::open((access.connect)().unwrap(), &access).unwrap();
+        let look = SftpLook::open((access.connect)(&AtomicBool::new(false)).unwrap(), &access).unwrap();
         Box::new(SftpTarget::new(access, &look, root, grant, options))
     }
 
     fn source(&self, root: &Path) -> Option<Box<dyn Endpoint>> {
         let roots = [root.as_os_str().as_encoded_bytes().to_vec()];
         let access = access(self.refused);
-        let look = SftpLook::open((access.connect)().unwrap(), &access).unwrap();
+        let look = SftpLook::open((access.connect)(&AtomicBool::new(false)).unwrap(), &access).unwrap();
         Some(Box::new(SftpSource::new(access, &look, &roots)))
     }
 }

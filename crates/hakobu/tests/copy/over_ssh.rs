@@ -27,25 +27,6 @@ fn large_tree(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-fn logins(host: &Host) -> usize {
-    host.sshd.log().lines().filter(|line| line.contains("Accepted p")).count()
-}
-
-trait Crawl {
-    /// Runs a command that stands still, slowly until so many logins were seen, then to its end.
-    fn crawl_until_logins(self, host: &Host, count: usize) -> Ran;
-}
-
-impl Crawl for Copy {
-    #[track_caller]
-    fn crawl_until_logins(self, host: &Host, count: usize) -> Ran {
-        let mut running = self.start();
-        running.crawl_until(|_| logins(host) >= count);
-        running.signal(Signal::CONT);
-        running.end()
-    }
-}
-
 /// The ssh processes that know of the host by its configuration.
 fn ssh_processes(host: &Host) -> Vec<String> {
     let config = host.sshd.client_config().into_os_string().into_encoded_bytes();
@@ -88,16 +69,17 @@ fn both_directions_go_through_ssh_when_asked() {
             true => [contents(&source), host.at(&target)],
             false => [contents(host.at(&source)), target.clone().into()],
         };
-        let before = logins(&host);
+        let before = host.logins();
         let options = "--transport ssh --lanes 3 --why --verbose";
         let copy = Copy::by(stopped()).to(&host).env("XDG_RUNTIME_DIR", runtime.path());
         // One login, and one for each lane, of which the first does not wait for the others.
         let ran = copy.options(options).args(&typed).crawl_until_logins(&host, before + 4);
         assert_eq!(ran.code, Some(0), "{}", ran.err);
         assert_same(&source, &target);
-        assert_eq!((&ran.report["transport"], &ran.report["lanes_max"]), (&"ssh".into(), &3.into()));
+        assert_eq!(ran.report["transport"], "ssh");
+        assert!((2..=3).contains(&ran.report["lanes_max"].as_u64().unwrap()), "{:#}", ran.report);
         assert_eq!(ran.report["cipher"], "none");
-        assert_eq!(logins(&host) - before, 4);
+        assert_eq!(host.logins() - before, 4);
         ran.says(&["the data goes through up to 3 ssh connections", "none within ssh", "way: ssh"]);
         assert!(!ran.err.contains("would be faster"), "{}", ran.err);
         assert_nothing_left(&host, runtime.path());
@@ -167,7 +149,7 @@ fn hardened_servers_are_no_obstacle() {
                 false => [contents(&source), host.at(&target)],
                 true => [contents(host.at(&source)), target.clone().into()],
             };
-            let before = logins(&host);
+            let before = host.logins();
             let copy = Copy::by(stopped()).to(&host).env("XDG_RUNTIME_DIR", runtime.path());
             let copy = copy.options("--transport ssh --lanes 5").args(&typed);
             let ran = copy.crawl_until_logins(&host, before + 6);
@@ -312,7 +294,7 @@ fn a_password_is_asked_for_once() {
         assert!(matches!(ran.code, Some(0 | 3)), "{}", ran.err);
         assert_eq!(fs::read(source.join("larger")).unwrap(), fs::read(target.join("larger")).unwrap());
         assert_eq!(ran.report["transport"], "ssh");
-        assert_eq!((password.asked(), logins(&host)), (1, 1), "{lines:?}: {}", ran.err);
+        assert_eq!((password.asked(), host.logins()), (1, 1), "{lines:?}: {}", ran.err);
         assert_nothing_left(&host, runtime.path());
     }
 }

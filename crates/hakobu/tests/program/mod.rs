@@ -121,6 +121,11 @@ impl Host {
         Self::with(&SshdOptions { path_dirs: vec![program_dir()], ..SshdOptions::default() })
     }
 
+    /// How many logins there were.
+    pub fn logins(&self) -> usize {
+        self.sshd.log().lines().filter(|line| line.contains("Accepted p")).count()
+    }
+
     /// As wished; nothing is on the PATH by itself.
     pub fn with(options: &SshdOptions) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -302,6 +307,15 @@ impl Copy {
     pub fn start_group(mut self) -> Running {
         std::os::unix::process::CommandExt::process_group(&mut self.command, 0);
         self.start()
+    }
+
+    /// Runs a command that stands still: slowly until so many logins were seen, then to its end.
+    #[track_caller]
+    pub fn crawl_until_logins(self, host: &Host, count: usize) -> Ran {
+        let mut running = self.start();
+        running.crawl_until(|_| host.logins() >= count);
+        running.signal(Signal::CONT);
+        running.end()
     }
 
     /// Runs it to its end.

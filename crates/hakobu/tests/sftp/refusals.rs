@@ -31,6 +31,23 @@ fn options_that_need_an_agent_are_refused() {
 }
 
 #[test]
+fn without_another_machine_there_is_no_way_to_choose() {
+    let place = place();
+    let source = file(&place.path().join("a"), 1000);
+    for transport in ["sftp", "ssh"] {
+        let target = place.path().join("never");
+        let copy = Copy::new().options(&format!("--transport {transport}")).arg(&source).arg(&target);
+        let ran = copy.run_to(2);
+        assert!(
+            ran.err.contains(&format!("--transport {transport} is a way between machines")),
+            "{}",
+            ran.err
+        );
+        assert!(!target.exists());
+    }
+}
+
+#[test]
 fn disks_are_refused() {
     let (place, host) = (place(), server(&[]));
     let ran = copy(&host).arg(host.at("/dev/loop0")).arg(place.path().join("image")).run_to(1);

@@ -94,6 +94,24 @@ fn sessions_of_a_key_have_connections_of_their_own() {
 }
 
 #[test]
+fn on_a_long_way_the_first_few_save_a_login() {
+    let server = server(&[]);
+    let sessions = sessions(&server, server.ssh_command());
+    sessions.round_trip_is(LONG_WAY);
+    let pipes = open(&sessions, QUICK_MAX + 3);
+    assert_eq!(logins(&server), 1 + 3);
+    drop(pipes);
+    // Where the server lets nothing through, it is tried once.
+    let server = self::server(&["MaxSessions 1"]);
+    let sessions = self::sessions(&server, server.ssh_command());
+    sessions.round_trip_is(LONG_WAY);
+    let pipes = open(&sessions, 4);
+    assert_eq!((logins(&server), sessions.lock().quick.len()), (1 + 4, 1));
+    drop(pipes);
+    assert!(sessions.leave_the_first() && !sessions.leave_the_first());
+}
+
+#[test]
 fn a_password_is_asked_for_once() {
     if no_root() {
         return;

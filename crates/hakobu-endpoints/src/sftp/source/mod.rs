@@ -3,7 +3,7 @@
 mod fetch;
 mod large;
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use hakobu_core::capabilities::Capabilities;
@@ -19,7 +19,7 @@ use super::reading;
 use super::requests::attrs;
 use super::server::Server;
 use super::site::{End, Site};
-use super::{Access, SftpLook, TIME_STEP_NS};
+use super::{Access, SftpLook, Stops, TIME_STEP_NS};
 use crate::local::fault::{changed, place};
 use large::LargeReader;
 
@@ -31,7 +31,7 @@ pub struct SftpSource {
     capabilities: Capabilities,
     look: Server,
     /// Set when the run has failed already.
-    ended: Arc<AtomicBool>,
+    stops: Stops,
 }
 
 impl SftpSource {
@@ -40,7 +40,13 @@ impl SftpSource {
         let mut capabilities = Capabilities::posix(access.is_root);
         capabilities.time_step_ns = TIME_STEP_NS;
         (capabilities.remote, capabilities.inodes) = (true, false);
-        Self { access, roots: roots.into(), capabilities, look: look.server().clone(), ended: Arc::default() }
+        Self {
+            access,
+            roots: roots.into(),
+            capabilities,
+            look: look.server().clone(),
+            stops: Stops::default(),
+        }
     }
 }
 
@@ -50,7 +56,7 @@ impl Endpoint for SftpSource {
     }
 
     fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {
-        let server = self.access.server(index, &self.look, &self.ended)?;
+        let server = self.access.server(index, &self.look, &self.stops)?;
         let site = |root: &Vec<u8>| Site::new(server.clone(), End::Source, root.clone());
         let sites = self.roots.iter().map(site).collect();
         let store = Store::default();
@@ -59,7 +65,16 @@ impl Endpoint for SftpSource {
     }
 
     fn interrupt(&self) {
-        self.ended.store(true, Relaxed);
+        self.stops.ended.store(true, Relaxed);
+    }
+
+    /// Each is a login.
+    fn may_open_lane(&self, has_work: bool) -> bool {
+        has_work
+    }
+
+    fn lanes_are_complete(&self) {
+        self.stops.complete.store(true, Relaxed);
     }
 }
 

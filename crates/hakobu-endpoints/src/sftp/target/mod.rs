@@ -23,7 +23,7 @@ use super::queue::{Queue, Store};
 use super::requests::done;
 use super::server::Server;
 use super::site::{End, Site};
-use super::{Access, SftpLook, TIME_STEP_NS};
+use super::{Access, SftpLook, Stops, TIME_STEP_NS};
 use crate::allowance::Allowance;
 use draft::Draft;
 use ground::Ground;
@@ -58,7 +58,7 @@ pub struct SftpTarget {
     capabilities: Capabilities,
     look: Server,
     /// Set when the run has failed already.
-    ended: Arc<AtomicBool>,
+    stops: Stops,
 }
 
 /// What all lanes of a target share.
@@ -109,7 +109,7 @@ impl SftpTarget {
             allowance: Allowance::default(),
             may_chown,
         };
-        Self { shared: Arc::new(shared), capabilities, look, ended: Arc::default() }
+        Self { shared: Arc::new(shared), capabilities, look, stops: Stops::default() }
     }
 }
 
@@ -120,14 +120,23 @@ impl Endpoint for SftpTarget {
 
     fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {
         let shared = Arc::clone(&self.shared);
-        let server = shared.access.server(index, &self.look, &self.ended)?;
+        let server = shared.access.server(index, &self.look, &self.stops)?;
         let (site, store) = (Site::new(server.clone(), End::Target, shared.root.clone()), Store::default());
         let work = TargetWork::new(Ground::new(shared, site), store.clone());
         Ok(Box::new(Queue::new(Arc::new(work), server, store)))
     }
 
     fn interrupt(&self) {
-        self.ended.store(true, Relaxed);
+        self.stops.ended.store(true, Relaxed);
+    }
+
+    /// Each is a login.
+    fn may_open_lane(&self, has_work: bool) -> bool {
+        has_work
+    }
+
+    fn lanes_are_complete(&self) {
+        self.stops.complete.store(true, Relaxed);
     }
 }
 
@@ -157,7 +166,11 @@ impl SftpTarget {
     /// A connection whose waits do not end when the run is stopped. One that was in use then has been cut.
     fn to_clear(&self) -> Result<Server> {
         match self.look.connection.has_failed() {
-            true => Server::greet((self.shared.access.connect)()?, Arc::default(), CLEARING_LIMIT),
+            true => Server::greet(
+                (self.shared.access.connect)(&AtomicBool::new(false))?,
+                Arc::default(),
+                CLEARING_LIMIT,
+            ),
             false => Ok(self.look.uncancelled()),
         }
     }
