@@ -20,7 +20,7 @@ pub(crate) const LOOPBACK: &str = "127.0.0.1";
 /// The most lanes.
 pub(crate) const LANES_MAX: u16 = 8;
 /// So many are logged in at a time, once the first was: a server lets only so many in that have not yet.
-const AT_ONCE_MAX: usize = 3;
+const AT_ONCE_MAX: usize = 2;
 /// The least and the most time that is given to the first one alone.
 const ALONE_MIN: Duration = Duration::from_millis(100);
 const ALONE_MAX: Duration = Duration::from_secs(1);

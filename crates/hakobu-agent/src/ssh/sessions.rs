@@ -9,7 +9,7 @@
 //! sessions therefore go through the first login, each with a window of its own, and connections of their own follow.
 //!
 //! A server lets only so many connections in that have not logged in yet (`MaxStartups`), and newer ones punish whoever
-//! opens too many. So connections are opened one after another until one has come about, and three at a time after that.
+//! opens too many. So connections are opened one after another until one has come about, and two at a time after that.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::Shutdown;

@@ -1,4 +1,4 @@
-//! The way in for lanes: the first one opens its ends at once, the others after it and one after another, then three at
+//! The way in for lanes: the first one opens its ends at once, the others after it and one after another, then two at
 //! a time, since each may be a login that takes a while. A lane whose turn comes when everything is done opens nothing.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ pub(super) struct Entrance {
 struct Door {
     /// So many may go in: none before the first one has.
     free: usize,
-    /// Whether a lane behind the first has gone in well, so that it can be three at a time.
+    /// Whether a lane behind the first has gone in well, so that it can be two at a time.
     is_wide: bool,
 }
 
@@ -40,7 +40,7 @@ impl Entrance {
         let mut door = self.lock();
         door.free += 1;
         if index > 0 && opened.is_ok() && !door.is_wide {
-            (door.free, door.is_wide) = (door.free + 2, true);
+            (door.free, door.is_wide) = (door.free + 1, true);
         }
         drop(door);
         self.wake.notify_all();
