@@ -9,7 +9,7 @@
 //! sessions therefore go through the first login, each with a window of its own, and connections of their own follow.
 //!
 //! A server lets only so many connections in that have not logged in yet (`MaxStartups`), and newer ones punish whoever
-//! opens too many. So connections are opened one after another until one has come about, and two at a time after that.
+//! opens too many. So connections are opened one after another, but on a long way two at a time once one has come about.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::Shutdown;
@@ -33,7 +33,7 @@ const LOGIN_LIMIT: Duration = Duration::from_secs(30);
 /// How often it is looked whether the waiting is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A round trip from which on the first login is used to save time.
-const LONG_WAY: Duration = Duration::from_millis(5);
+pub(crate) const LONG_WAY: Duration = Duration::from_millis(20);
 /// So many sessions go through the first login then. OpenSSH has 2 MiB under way in each, and Linux lets a connection
 /// have little more than that (measured: 20 MB/s by one at 100 ms, 28 MB/s by four).
 const QUICK_MAX: usize = 2;
@@ -294,7 +294,7 @@ impl Sessions {
             return Err(SshError::Unusable { what: "ssh command", text, why });
         }
         self.settle();
-        // The lock is held while it is not known whether one can log in: never two at a time.
+        // The lock is held while one logs in: mostly never two at a time.
         let mut state = self.lock();
         if program == Program::Other {
             return self.quiet(session, &[], ends);
@@ -311,14 +311,14 @@ impl Sessions {
             return Ok(opened);
         }
         let mut refused = None;
-        if state.own == Some(true) {
+        if state.own == Some(true) && self.far_away.load(Relaxed) {
             drop(state);
             match self.own(session, stop, ends) {
                 Ok(opened) => return Ok(opened),
                 Err(error) => refused = Some(error),
             }
             state = self.lock();
-        } else if state.own.is_none() {
+        } else if state.own != Some(false) {
             match self.own(session, stop, ends) {
                 Ok(opened) => {
                     state.own = Some(true);

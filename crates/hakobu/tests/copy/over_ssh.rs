@@ -71,7 +71,7 @@ fn both_directions_go_through_ssh_when_asked() {
         };
         let before = host.logins();
         let options = "--transport ssh --lanes 3 --why --verbose";
-        let copy = Copy::by(stopped()).to(&host).env("XDG_RUNTIME_DIR", runtime.path());
+        let copy = Copy::new().to(&host).env("XDG_RUNTIME_DIR", runtime.path());
         // One login, and one for each lane, of which the first does not wait for the others.
         let ran = copy.options(options).args(&typed).crawl_until_logins(&host, before + 4);
         assert_eq!(ran.code, Some(0), "{}", ran.err);
@@ -150,7 +150,7 @@ fn hardened_servers_are_no_obstacle() {
                 true => [contents(host.at(&source)), target.clone().into()],
             };
             let before = host.logins();
-            let copy = Copy::by(stopped()).to(&host).env("XDG_RUNTIME_DIR", runtime.path());
+            let copy = Copy::new().to(&host).env("XDG_RUNTIME_DIR", runtime.path());
             let copy = copy.options("--transport ssh --lanes 5").args(&typed);
             let ran = copy.crawl_until_logins(&host, before + 6);
             assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);

@@ -309,10 +309,14 @@ impl Copy {
         self.start()
     }
 
-    /// Runs a command that stands still: slowly until so many logins were seen, then to its end.
+    /// Runs it slowly from when the machines have met until so many logins were seen, then to its end. Before, it is left
+    /// alone: how far away the other machine is shows in how soon an answer is there.
     #[track_caller]
     pub fn crawl_until_logins(self, host: &Host, count: usize) -> Ran {
         let mut running = self.start();
+        let has_started =
+            |running: &Running| running.events().iter().any(|event| event["event"] == "started");
+        running.wait_while_unfinished(has_started, || sleep(Duration::from_millis(1)));
         running.crawl_until(|_| host.logins() >= count);
         running.signal(Signal::CONT);
         running.end()

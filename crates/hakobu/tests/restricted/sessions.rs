@@ -43,7 +43,7 @@ fn data_goes_through_sessions_where_no_port_is_forwarded() {
             true => [contents(host.at(&source)), target.clone().into()],
             false => [contents(&source), host.at(&target)],
         };
-        let copy = Copy::by(stopped()).to(&host).options("--transport ssh --lanes 3 --why").args(&typed);
+        let copy = Copy::new().to(&host).options("--transport ssh --lanes 3 --why").args(&typed);
         // One for the agent, one that finds that no port is forwarded, and one for each lane.
         let ran = copy.crawl_until_logins(&host, host.logins() + 5);
         assert_eq!(ran.code, Some(0), "{}", ran.err);
