@@ -187,3 +187,19 @@ fn the_scheme_asks_for_it() {
     let said = String::from_utf8(digest.output().unwrap().stdout).unwrap();
     assert!(said.starts_with(&blake3_of(&source)), "{said}");
 }
+
+#[test]
+fn a_short_run_does_not_log_in_for_nothing() {
+    let (place, host) = (place(), Host::up());
+    let source = file(&place.path().join("a"), 1000);
+    let target = place.path().join("target");
+    for (transport, logins) in [("sftp", 1), ("ssh", 2)] {
+        let before = host.logins();
+        let copy = Copy::new().to(&host).options(&format!("--transport {transport} --lanes 8"));
+        copy.arg(&source).arg(host.at(&target)).run_to(0);
+        // On a busy machine the file may wait so long for its lane that another one is opened.
+        let logins = logins..=logins + 1;
+        assert!(logins.contains(&(host.logins() - before)), "{transport}: {}", host.sshd.log());
+        fs::remove_file(&target).unwrap();
+    }
+}
