@@ -18,6 +18,8 @@ use crate::strangers::Strangers;
 
 /// How long an attempt to accept waits before the handshakes are looked at.
 const ACCEPT_WAIT: Duration = Duration::from_millis(2);
+/// The same while a run is under way and no handshake is: it may last for hours.
+const ACCEPT_WAIT_AT_WORK: Duration = Duration::from_millis(10);
 
 /// Who the connections are to be with.
 pub(crate) struct Peer {
@@ -101,7 +103,7 @@ impl Gathering {
         let mut last_failure = None;
         let since = Instant::now();
         loop {
-            match self.next()? {
+            match self.next(ACCEPT_WAIT)? {
                 Some(Ok(connection)) => return Ok(connection),
                 Some(Err(error)) => last_failure = Some(lost(error)),
                 None => {}
@@ -122,7 +124,8 @@ impl Gathering {
     fn others(mut self, mut wanted: usize, promise: &Promise) {
         let pool = promise.pool();
         while wanted > 0 && !pool.is_ended() {
-            match self.next() {
+            let wait = if self.under_way > 0 { ACCEPT_WAIT } else { ACCEPT_WAIT_AT_WORK };
+            match self.next(wait) {
                 Ok(Some(Ok(connection))) => wanted -= usize::from(pool.add(connection).is_ok()),
                 Ok(_) => {}
                 // A run goes on with those that it has.
@@ -131,9 +134,9 @@ impl Gathering {
         }
     }
 
-    /// Looks for a short time whether one comes, and how the handshakes of those before have ended.
-    fn next(&mut self) -> Result<Option<connection::Result<Connection>>> {
-        if let Some(stream) = self.listener.accept(ACCEPT_WAIT)? {
+    /// Looks for so long whether one comes, and how the handshakes of those before have ended.
+    fn next(&mut self, wait: Duration) -> Result<Option<connection::Result<Connection>>> {
+        if let Some(stream) = self.listener.accept(wait)? {
             let number = self.strangers.enter(&stream).map_err(|error| Error::io(ACCEPTING, &error))?;
             let (strangers, peer, sender) = (self.strangers.clone(), self.peer.clone(), self.sender.clone());
             self.under_way += 1;

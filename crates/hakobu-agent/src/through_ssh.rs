@@ -33,6 +33,8 @@ const FAREWELL_LIMIT: Duration = Duration::from_millis(300);
 /// How long a connection may have ended before its ssh has said why: it ends right after.
 const LAST_WORDS_LIMIT: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// How often it is looked whether one more is wanted, while a run is under way that may last for hours.
+const WANTED_EVERY: Duration = Duration::from_millis(10);
 
 /// How ssh gets to the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +191,7 @@ impl Held {
             if holds() {
                 return true;
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(WANTED_EVERY);
         }
         false
     }

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use hakobu_core::Result;
@@ -18,8 +18,6 @@ use hakobu_core::grant::Grant;
 use hakobu_core::pack::PACK_BYTES_MAX;
 use hakobu_core::path::EntryPath;
 use hakobu_testkit::conformance::ask;
-
-use std::sync::atomic::AtomicBool;
 
 use super::{Access, Channel, SftpLook, SftpSource, SftpTarget, SftpTargetOptions};
 

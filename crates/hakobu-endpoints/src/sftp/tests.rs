@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use hakobu_core::endpoint::Endpoint;
 use hakobu_core::error::{Error, Result};
 use hakobu_core::grant::Grant;
 use hakobu_testkit::conformance::{Harness, run_all};
 use hakobu_testkit::sshd::sftp_server;
-
-use std::sync::atomic::AtomicBool;
 
 use super::{Access, Channel, SftpLook, SftpSource, SftpTarget, SftpTargetOptions};
 

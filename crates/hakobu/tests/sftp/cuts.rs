@@ -66,14 +66,9 @@ fn killed_it_leaves_nothing_half_and_goes_on() {
     assert!(drafts(&target).is_empty());
 }
 
-#[test]
-fn a_connection_that_is_cut_is_made_again() {
-    let place = place();
-    let host = Host::with(&SshdOptions::default());
-    let (source, target) = (source(&place.path().join("source")), place.path().join("target"));
-    let start = Copy::by(stopped()).to(&host).options("--transport sftp");
-    let mut running = start.arg(contents(&source)).arg(host.at(&target)).start();
-    running.crawl_until_under_way();
+/// Cuts the server off from a run that stands still, which then goes on to its end.
+#[track_caller]
+fn goes_on_when_cut(running: Running, host: &Host) {
     for id in host.sshd.processes() {
         if let Some(pid) = Pid::from_raw(id as i32) {
             let _ = kill_process(pid, Signal::KILL);
@@ -83,6 +78,17 @@ fn a_connection_that_is_cut_is_made_again() {
     let ran = running.end();
     assert_eq!(ran.code, Some(0), "{}\n{:#}", ran.err, ran.report);
     assert!(ran.err.contains("trying again"), "{}", ran.err);
+}
+
+#[test]
+fn a_connection_that_is_cut_is_made_again() {
+    let place = place();
+    let host = Host::with(&SshdOptions::default());
+    let (source, target) = (source(&place.path().join("source")), place.path().join("target"));
+    let start = Copy::by(stopped()).to(&host).options("--transport sftp");
+    let mut running = start.arg(contents(&source)).arg(host.at(&target)).start();
+    running.crawl_until_under_way();
+    goes_on_when_cut(running, &host);
     assert_rsync_agrees(&source, &target, &[]);
     assert!(drafts(&target).is_empty());
 }
@@ -101,15 +107,7 @@ fn cut_among_small_files(pulls: bool) {
     let start = Copy::by(stopped()).to(&host).options("--transport sftp --lanes 3");
     let mut running = start.args(&typed).start();
     running.crawl_until_under_way();
-    for id in host.sshd.processes() {
-        if let Some(pid) = Pid::from_raw(id as i32) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-    }
-    running.signal(Signal::CONT);
-    let ran = running.end();
-    assert_eq!(ran.code, Some(0), "{}\n{:#}", ran.err, ran.report);
-    assert!(ran.err.contains("trying again"), "{}", ran.err);
+    goes_on_when_cut(running, &host);
     assert_rsync_agrees(&source, &target, &[]);
     assert!(drafts(&target).is_empty());
 }
