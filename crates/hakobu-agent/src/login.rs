@@ -82,7 +82,30 @@ impl<'a> Login<'a> {
     }
 }
 
-/// One word for a command line that is split as a shell splits it.
+/// One word for a command line that is split as a shell splits it. People see it as well.
 fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:@%+,".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_shell_would_read_is_quoted() {
+        for (word, expected) in [
+            ("ssh", "ssh"),
+            ("-oX=1", "-oX=1"),
+            ("a b", "'a b'"),
+            ("it's", r"'it'\''s'"),
+            ("", "''"),
+            ("~", "'~'"),
+        ] {
+            assert_eq!(quoted(word), expected);
+        }
+    }
 }

@@ -16,6 +16,7 @@ use hakobu_proto::control::{
 
 use crate::far::FarSide;
 use crate::look;
+use crate::request::Transport;
 use crate::sftp::SftpSide;
 use crate::side::{Side, Stop};
 
@@ -70,6 +71,16 @@ impl Party {
                 reached_at: None,
                 reached_from: None,
             },
+        }
+    }
+
+    /// Many connections to it are to come: those through ssh take long, and begin at once, if it is known that they will
+    /// be through ssh.
+    pub fn foresee_many(&self, transport: Transport) {
+        match self {
+            Party::There(far) if transport == Transport::Ssh => far.sessions().foresee_many(),
+            Party::Sftp(side) => side.foresee_many(),
+            Party::Here(_) | Party::There(_) => {}
         }
     }
 

@@ -19,9 +19,15 @@ use crate::devices::{self, Agreed, Others};
 use crate::digest;
 use crate::party::Party;
 use crate::places;
-use crate::request::{CopyRequest, Transport, Verify};
+use crate::request::{CopyRequest, Lanes, Transport, Verify};
 use crate::ssh::Prompts;
 use crate::stream::{self, Streams};
+
+/// With so much to bring over, a run on a long way lasts longer than a login takes: that is some 18 round trips, and one
+/// connection has at most some 4 MiB under way in each.
+const LONG_RUN_BYTES: u64 = 128 << 20;
+/// Fewer lanes than these are there without a further login.
+const LANES_FORESEEN: u16 = 4;
 
 /// What is to be done, and with whose leave.
 #[derive(Debug)]
@@ -106,6 +112,7 @@ impl Planner<'_> {
         let trusted = target.is_none() || source.is_here();
         if self.request.pairs.is_empty() {
             let looks = look_at_sources(source, &self.request.sources, self.request.mode)?;
+            self.foresee(&looks, [Some(&*source), target.as_deref()]);
             let names = names(source, &looks);
             let party = target.unwrap_or(source);
             let mut plan = self.one(self.request, party, &looks, &mut Others::default(), trusted)?;
@@ -114,6 +121,7 @@ impl Planner<'_> {
         }
         let sources: Vec<_> = self.request.pairs.iter().map(|pair| pair.0.clone()).collect();
         let looks = look_at_sources(source, &sources, self.request.mode)?;
+        self.foresee(&looks, [Some(&*source), target.as_deref()]);
         let names = names(source, &looks);
         let party = target.unwrap_or(source);
         let mut whole: Option<Plan> = None;
@@ -145,6 +153,23 @@ impl Planner<'_> {
         }
         plan.finish(self.request, names);
         Ok(plan)
+    }
+
+    /// Where data will go through ssh, and much of it, logins can begin while the rest is found out.
+    fn foresee(&self, looks: &[SourceLook], parties: [Option<&Party>; 2]) {
+        let request = self.request;
+        // A tree's content is not known yet.
+        let files = looks.iter().filter(|look| matches!(look.kind, Kind::File | Kind::BlockDevice));
+        let bytes = files.fold(0_u64, |sum, look| sum.saturating_add(look.size_bytes));
+        let apart = parties.iter().all(Option::is_some);
+        let writes = !request.dry_run && !request.mode.only_reads();
+        let few = matches!(request.lanes, Lanes::Count(count) if count < LANES_FORESEEN);
+        if !apart || !writes || few || bytes < LONG_RUN_BYTES {
+            return;
+        }
+        for party in parties.into_iter().flatten() {
+            party.foresee_many(request.transport);
+        }
     }
 
     /// The plan for one target.

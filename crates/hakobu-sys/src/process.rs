@@ -94,11 +94,22 @@ pub fn wait_with_usage(pid: u32) -> io::Result<ResourceUsage> {
 /// Makes the program begin a session of its own: it has no terminal that it, or what it starts,
 /// could ask a question on, and no signal of a terminal reaches it. Instead it gets SIGTERM when the
 /// thread that starts it ends, however that happens.
-#[allow(unsafe_code)]
 pub fn without_terminal(command: &mut Command) {
+    before_it_runs(command, || rustix::process::setsid().map(drop));
+}
+
+/// Makes the program get SIGTERM when the thread that starts it ends, however that happens.
+pub fn ends_with_this_thread(command: &mut Command) {
+    before_it_runs(command, || Ok(()));
+}
+
+/// Runs `first` in the child, which must be async-signal-safe and neither allocate nor lock, and then
+/// ties it to the thread that starts it.
+#[allow(unsafe_code)]
+fn before_it_runs(command: &mut Command, first: fn() -> rustix::io::Result<()>) {
     let parent = rustix::process::getpid();
     let prepare = move || {
-        rustix::process::setsid()?;
+        first()?;
         set_parent_process_death_signal(Some(Signal::TERM))?;
         // It may have ended before it was set.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
@@ -154,15 +165,17 @@ mod tests {
     }
 
     #[test]
-    fn a_program_without_terminal_ends_with_the_thread_that_started_it() {
-        let started = std::thread::spawn(|| {
-            let mut command = Command::new("sleep");
-            command.arg("600");
-            without_terminal(&mut command);
-            command.spawn().unwrap()
-        });
-        let mut child = started.join().unwrap();
-        assert_eq!(child.wait().unwrap().signal(), Some(15));
+    fn a_program_ends_with_the_thread_that_started_it() {
+        for prepare in [without_terminal, ends_with_this_thread] {
+            let started = std::thread::spawn(move || {
+                let mut command = Command::new("sleep");
+                command.arg("600");
+                prepare(&mut command);
+                command.spawn().unwrap()
+            });
+            let mut child = started.join().unwrap();
+            assert_eq!(child.wait().unwrap().signal(), Some(15));
+        }
     }
 
     #[test]

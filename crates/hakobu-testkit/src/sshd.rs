@@ -4,6 +4,7 @@
 //! network namespaces needs root: a test that wants them fails without, unless [`no_root`] says that the machine
 //! has none to give.
 
+mod password;
 mod users;
 
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
+pub use password::Password;
 pub use users::{Shell, Sudo, User};
 
 const SSHD: &str = "/usr/sbin/sshd";
@@ -183,6 +185,22 @@ impl Sshd {
     #[must_use]
     pub fn log(&self) -> String {
         log(self.directory.path())
+    }
+
+    /// The penalty that a server of OpenSSH 9.8 or later would have given for what this one has logged, in seconds: 5 for
+    /// a login that failed, 1 for a connection that did not try, by the defaults of `PerSourcePenalties`. Whoever has 15
+    /// is refused. It stands in for such a server where the machine's own is older.
+    #[must_use]
+    pub fn penalty_s(&self) -> usize {
+        let log = self.log();
+        let before_login = log.lines().filter(|line| line.ends_with("[preauth]"));
+        before_login
+            .map(|line| match line {
+                _ if line.contains("authenticating user") => 5,
+                _ if line.starts_with("Connection closed by") || line.starts_with("Connection reset by") => 1,
+                _ => 0,
+            })
+            .sum()
     }
 
     /// Process id of the listening sshd, for cutting it off (SIGSTOP, SIGKILL).

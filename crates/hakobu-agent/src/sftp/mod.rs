@@ -37,6 +37,7 @@ pub struct SftpSide {
     access: Access,
     look: SftpLook,
     round_trip: Duration,
+    sessions: Arc<Sessions>,
 }
 
 impl SftpSide {
@@ -65,12 +66,17 @@ impl SftpSide {
         sessions.round_trip_is(round_trip);
         let is_home_of_root = home == b"/root" && found.is_some_and(|found| found.uid == 0);
         access.is_root = login.host.user.as_deref() == Some("root") || is_home_of_root;
-        Ok(Self { host, why, access, look, round_trip })
+        Ok(Self { host, why, access, look, round_trip, sessions })
     }
 
     /// How long a question takes.
     pub fn round_trip(&self) -> Duration {
         self.round_trip
+    }
+
+    /// Says that many lanes are to come.
+    pub fn foresee_many(&self) {
+        self.sessions.foresee_many();
     }
 
     /// Whether the account is root's.

@@ -9,7 +9,7 @@ use super::{SshError, SshSettings, script};
 
 /// Given to OpenSSH besides the user's own settings. Only what would stand in the way of a plain pipe: a remote
 /// command of the user's, forwarded ports that are already taken. Nothing about host keys or authentication.
-const PLAIN_PIPE: [&str; 8] = [
+pub(super) const PLAIN_PIPE: [&str; 8] = [
     "-o",
     "RemoteCommand=none",
     "-o",
@@ -69,6 +69,15 @@ pub(super) fn question(settings: &SshSettings, ours: &[&str]) -> Result<Command,
     log_in(settings, &with_options(settings, &ours)?)
 }
 
+/// Builds the command by which ssh says what it does where nobody has configured anything. Only for OpenSSH.
+pub(super) fn question_of_nobody(settings: &SshSettings) -> Result<Command, SshError> {
+    let words = split(&settings.ssh_command)?;
+    let own = words.iter().position(|word| is_ssh(word)).map_or(words.len(), |program| program + 1);
+    let mut command = Command::new(words.first().map_or("ssh", String::as_str));
+    command.args(words.get(1..own).unwrap_or_default()).args(["-G", "-F", "none", "--", "localhost"]);
+    Ok(command)
+}
+
 /// Builds the command of one session, with more words for OpenSSH before the user's own.
 pub(super) fn session(
     settings: &SshSettings,
@@ -92,7 +101,7 @@ pub(super) fn session(
 }
 
 /// The words of the user's command with `ours` right behind the program: ssh takes the first value that it is given.
-fn with_options(settings: &SshSettings, ours: &[String]) -> Result<Vec<String>, SshError> {
+pub(super) fn with_options(settings: &SshSettings, ours: &[String]) -> Result<Vec<String>, SshError> {
     let mut words = split(&settings.ssh_command)?;
     // Other programs have `-s` as well, and do not know the rest. Which word they are is not known.
     let at = words.iter().position(|word| is_ssh(word)).map_or(words.len(), |program| program + 1);

@@ -9,9 +9,12 @@
 //! and output are the agent's.
 
 mod answer;
+mod asking;
 mod child;
 mod command;
 mod error;
+mod logins;
+mod master;
 mod prompts;
 mod script;
 pub mod sessions;
@@ -20,6 +23,7 @@ mod unattended;
 mod upload;
 
 use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout};
 use std::time::Duration;
@@ -29,6 +33,7 @@ use upload::Parcel;
 
 pub use child::SshChild;
 pub use error::SshError;
+pub use master::{Asks, Master};
 pub use prompts::{Nobody, Prompts, Secret};
 pub use unattended::{Login, login};
 pub use upload::{find_uploads, static_name};
@@ -132,14 +137,15 @@ pub struct Started {
 /// # Errors
 /// [`SshError`]; ssh has ended then.
 pub fn start(settings: &SshSettings, prompts: &mut dyn Prompts) -> Result<Started, SshError> {
-    start_with(settings, &[], prompts)
+    start_with(settings, &[], prompts, |_| {})
 }
 
-/// As [`start`], with more words for OpenSSH.
+/// As [`start`], with more words for OpenSSH. `started` learns the number of its process.
 fn start_with(
     settings: &SshSettings,
     ours: &[String],
     prompts: &mut dyn Prompts,
+    started: impl FnOnce(u32),
 ) -> Result<Started, SshError> {
     let mut command = command::build(settings, ours)?;
     let mut child = command.spawn().map_err(|error| SshError::Spawn {
@@ -148,6 +154,7 @@ fn start_with(
     })?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let ssh = SshChild::new(child);
+    started(ssh.id());
     let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
         return Err(SshError::Pipe(ErrorKind::BrokenPipe.into()));
     };
@@ -321,7 +328,9 @@ impl Starter<'_> {
         };
         // ssh says what it has to say on its standard error: what came here came from a session.
         let spoke = !self.answers.first_line().is_empty();
-        if status.code() == Some(255) && self.uploaded.is_none() && !spoke {
+        // A Ctrl-C at its question ends it by the signal.
+        let failed = status.code() == Some(255) || status.signal().is_some();
+        if failed && self.uploaded.is_none() && !spoke {
             SshError::Login { host, command: self.settings.typed() }
         } else if self.passwords == MAX_PASSWORDS {
             SshError::WrongPassword { host }

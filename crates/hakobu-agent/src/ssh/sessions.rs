@@ -1,15 +1,16 @@
 //! Several ssh sessions for one login.
 //!
 //! The user answers questions at most once, for the first. A further session has a connection of its own where that
-//! asks nothing, because it then has its own TCP stream, window and encrypting process; else it goes through the
-//! connection of the first, which is started so that it can. Where the user's configuration shares connections
+//! asks nothing, because it then has its own TCP stream, window and encrypting process; else, and where the first was seen
+//! to ask, it goes through the connection of the first, which is started so that it can. Where the user's configuration shares connections
 //! already, all sessions are left to it.
 //!
 //! A login takes some 18 round trips, a session of a login that is there takes 2. On a long way the first few further
-//! sessions therefore go through the first login, each with a window of its own, and connections of their own follow.
+//! sessions therefore go through the first login, each with a window of its own, and [further logins](super::logins) follow,
+//! each for a few more.
 //!
 //! A server lets only so many connections in that have not logged in yet (`MaxStartups`), and newer ones punish whoever
-//! opens too many. So connections are opened one after another, but on a long way two at a time once one has come about.
+//! opens too many. So connections are opened one after another, but on a long way two at a time.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::Shutdown;
@@ -23,13 +24,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::answer::printable;
+use super::asking::Asking;
 use super::child::SshChild;
 use super::command::{self, Program};
-use super::shared::{self, Shared, Sharing};
+use super::logins::Logins;
+use super::shared::{self, Found, Shared, Sharing};
 use super::{Prompts, SshError, SshSettings, Started, start_with};
 
 /// How long a login that asks nothing may take.
-const LOGIN_LIMIT: Duration = Duration::from_secs(30);
+pub(super) const LOGIN_LIMIT: Duration = Duration::from_secs(30);
 /// How often it is looked whether the waiting is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A round trip from which on the first login is used to save time.
@@ -39,12 +42,12 @@ pub(crate) const LONG_WAY: Duration = Duration::from_millis(20);
 const QUICK_MAX: usize = 2;
 /// How long a server that refused a connection is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A line that was cut says nothing by itself. ssh asks the far side then, which answers however busy it is with data.
-const ALIVE: [&str; 2] = ["ServerAliveInterval=10", "ServerAliveCountMax=3"];
 /// So much of what ssh says is kept.
 const SAID_BYTES_MAX: usize = 4096;
+/// How long the words of an ssh that has ended may take to arrive.
+const LAST_WORDS_LIMIT: Duration = Duration::from_millis(300);
 /// What ssh is made to say here once it has logged in.
-const LOGGED_IN: &str = "hakobu-ssh-has-logged-in";
+pub(crate) const LOGGED_IN: &str = "hakobu-ssh-has-logged-in";
 
 /// What runs in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,14 +108,26 @@ impl Said {
         self.lock().are_all
     }
 
-    fn add(&self, bytes: &[u8]) {
+    /// Why an ssh that has ended did so.
+    pub(super) fn last_words(&self) -> String {
+        let deadline = Instant::now() + LAST_WORDS_LIMIT;
+        while !self.is_all() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match self.last_line() {
+            line if line.is_empty() => "ssh did not say why".to_owned(),
+            line => format!("ssh says {line:?}"),
+        }
+    }
+
+    pub(super) fn add(&self, bytes: &[u8]) {
         let mut said = self.lock();
         said.bytes.extend_from_slice(bytes);
         let surplus = said.bytes.len().saturating_sub(SAID_BYTES_MAX);
         said.bytes.drain(..surplus);
     }
 
-    fn end(&self) {
+    pub(super) fn end(&self) {
         self.lock().are_all = true;
     }
 
@@ -126,8 +141,8 @@ impl Said {
 pub struct Sessions {
     settings: SshSettings,
     sharing: Sharing,
-    /// Options that find a line that was cut, where the user's do not.
-    alive: &'static [&'static str],
+    /// Words for an ssh that logs in.
+    login: Vec<String>,
     /// Whether the far machine is so far away that logins take long.
     far_away: AtomicBool,
     state: Mutex<State>,
@@ -141,6 +156,10 @@ struct State {
     own: Option<bool>,
     /// What the sessions say that went through the first login to save time.
     quick: Vec<Said>,
+    /// Sees whether the first login asks somebody.
+    asking: Option<Asking>,
+    /// Further logins, on a long way.
+    logins: Option<Arc<Logins>>,
 }
 
 impl State {
@@ -148,6 +167,18 @@ impl State {
     fn quick_way(&self) -> Option<&Shared> {
         let well = self.quick.len() < QUICK_MAX && self.quick.iter().all(|said| said.last_line().is_empty());
         self.shared.as_ref().filter(|_| well && self.own.is_none())
+    }
+
+    fn logins(&mut self, settings: &SshSettings) -> Arc<Logins> {
+        self.logins.get_or_insert_with(|| Logins::new(settings)).clone()
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if let Some(logins) = &self.logins {
+            logins.end();
+        }
     }
 }
 
@@ -168,9 +199,8 @@ impl Sessions {
     /// # Errors
     /// A host, user or ssh command that cannot be used.
     pub fn new(settings: SshSettings) -> Result<Self, SshError> {
-        let (sharing, watched) = shared::sharing(&settings)?;
-        let alive = if watched { &[][..] } else { &ALIVE[..] };
-        Ok(Self { settings, sharing, alive, far_away: AtomicBool::new(false), state: Mutex::default() })
+        let Found { sharing, login } = shared::find(&settings)?;
+        Ok(Self { settings, sharing, login, far_away: AtomicBool::new(false), state: Mutex::default() })
     }
 
     /// Opens the first session. ssh may ask the user for a password, on the terminal; its words reach the user.
@@ -182,7 +212,9 @@ impl Sessions {
         let mut command = command::session(&self.settings, session, &self.for_the_first())?;
         command.stderr(Stdio::inherit());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        pipe(self.spawn(&mut command)?)
+        let opened = self.spawn(&mut command)?;
+        self.watch(opened.ssh.id());
+        pipe(opened)
     }
 
     /// Starts an agent, as [`start`](super::start) does, as the first session.
@@ -190,7 +222,8 @@ impl Sessions {
     /// # Errors
     /// As [`start`](super::start).
     pub fn start(&self, prompts: &mut dyn Prompts) -> Result<Started, SshError> {
-        let started = start_with(&self.settings, &self.for_the_first(), prompts)?;
+        let words = self.for_the_first();
+        let started = start_with(&self.settings, &words, prompts, |process| self.watch(process))?;
         self.settle();
         Ok(started)
     }
@@ -198,14 +231,31 @@ impl Sessions {
     /// To be called once the first session has answered: from then on nothing of it is on disk any more. The first
     /// call of [`further`](Self::further) does it as well.
     pub fn settle(&self) {
-        if let Some(shared) = &mut self.lock().shared {
-            shared.hold();
+        let mut state = self.lock();
+        let asks = state.asking.as_ref().is_some_and(Asking::settle);
+        let Some(shared) = &mut state.shared else { return };
+        shared.hold();
+        // A server punishes logins that fail, and bars who has too many of them.
+        if asks {
+            state.own = Some(false);
         }
+    }
+
+    fn watch(&self, process: u32) {
+        self.lock().asking = Some(Asking::watch(process));
     }
 
     /// Says how long a question to the far machine takes.
     pub fn round_trip_is(&self, round_trip: Duration) {
         self.far_away.store(round_trip >= LONG_WAY, Relaxed);
+    }
+
+    /// Says that a long run is to come, which will want many sessions: on a long way, logins begin at once.
+    pub fn foresee_many(&self) {
+        let mut state = self.lock();
+        if self.far_away.load(Relaxed) && state.own.is_none() && state.shared.is_some() {
+            state.logins(&self.settings).foresee();
+        }
     }
 
     /// Whether commands are better than forwarded ports: on a long way, where OpenSSH has half as much under way for a port
@@ -280,7 +330,7 @@ impl Sessions {
         }
         let Some(shared) = &state.shared else { return Vec::new() };
         let mut words = shared.for_the_first();
-        words.extend(shared::words(self.alive));
+        words.extend(self.login.iter().cloned());
         words
     }
 
@@ -294,8 +344,13 @@ impl Sessions {
             return Err(SshError::Unusable { what: "ssh command", text, why });
         }
         self.settle();
-        // The lock is held while one logs in: mostly never two at a time.
+        // The lock is held while one logs in: never two at a time.
         let mut state = self.lock();
+        // It may have been asked for while others logged in.
+        if stop.load(Relaxed) {
+            let words = "stopped".to_owned();
+            return Err(SshError::Further { host: printable(&self.settings.host), words });
+        }
         if program == Program::Other {
             return self.quiet(session, &[], ends);
         }
@@ -311,10 +366,15 @@ impl Sessions {
             return Ok(opened);
         }
         let mut refused = None;
-        if state.own == Some(true) && self.far_away.load(Relaxed) {
+        if self.far_away.load(Relaxed) && state.own != Some(false) && state.shared.is_some() {
+            let logins = state.logins(&self.settings);
             drop(state);
-            match self.own(session, stop, ends) {
-                Ok(opened) => return Ok(opened),
+            match logins.enter(stop) {
+                Ok((number, words)) => {
+                    let opened = self.quiet(session, &words, ends)?;
+                    logins.listen(number, opened.said.clone());
+                    return Ok(opened);
+                }
                 Err(error) => refused = Some(error),
             }
             state = self.lock();
@@ -332,7 +392,7 @@ impl Sessions {
         }
         // After one refusal no more are provoked where there is another way.
         if let Some(shared) = &state.shared {
-            let words = shared.for_further();
+            let words = shared.for_no_login(&self.settings);
             state.own = Some(false);
             return self.quiet(session, &words, ends);
         }
@@ -351,11 +411,7 @@ impl Sessions {
 
     /// A connection of its own. Returns once it has logged in.
     fn own(&self, session: Session<'_>, stop: &AtomicBool, ends: Ends<'_>) -> Result<Opened, SshError> {
-        // The login shell that runs this may be csh, which reads `>&2` in its own way.
-        let say = format!("LocalCommand=sh -c 'echo {LOGGED_IN} >&2'");
-        let options = ["BatchMode=yes", "ControlPath=none", "PermitLocalCommand=yes", &say];
-        let options = [&options[..], self.alive].concat();
-        let (mut opened, logged_in) = self.watched(session, &shared::words(&options), ends)?;
+        let (mut opened, logged_in) = self.watched(session, &words_of_its_own(&self.login), ends)?;
         let deadline = Instant::now() + LOGIN_LIMIT.min(self.settings.time_limit);
         loop {
             match logged_in.recv_timeout(LOOK_EVERY) {
@@ -387,9 +443,7 @@ impl Sessions {
         let mut command = command::session(&self.settings, session, options)?;
         let near = ends(&mut command)?;
         command.stderr(Stdio::piped());
-        // A jump host's ssh does not know of BatchMode, and must find nobody to ask either.
-        hakobu_sys::process::without_terminal(&mut command);
-        command.env("SSH_ASKPASS_REQUIRE", "never").env_remove("SSH_ASKPASS").env_remove("DISPLAY");
+        with_nobody_to_ask(&mut command);
         let (mut opened, stderr) = self.spawn_with_words(&mut command)?;
         let (sender, receiver) = mpsc::sync_channel(1);
         let said = opened.said.clone();
@@ -421,16 +475,27 @@ impl Sessions {
     }
 
     fn failed(&self, said: &Said) -> SshError {
-        let words = match said.last_line() {
-            line if line.is_empty() => "ssh did not say why".to_owned(),
-            line => format!("ssh says {line:?}"),
-        };
-        SshError::Further { host: printable(&self.settings.host), words }
+        SshError::Further { host: printable(&self.settings.host), words: said.last_words() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Words for an ssh with a connection of its own, for which nobody is asked, and that says [`LOGGED_IN`]; `login` are those
+/// of every ssh that logs in.
+pub(super) fn words_of_its_own(login: &[String]) -> Vec<String> {
+    // The login shell that runs this may be csh, which reads `>&2` in its own way.
+    let say = format!("LocalCommand=sh -c 'echo {LOGGED_IN} >&2'");
+    let options = ["BatchMode=yes", "ControlPath=none", "PermitLocalCommand=yes", &say];
+    [shared::words(&options), login.to_vec()].concat()
+}
+
+/// Leaves ssh nobody to ask: a jump host's ssh does not know of BatchMode. It ends with the thread that starts it.
+pub(crate) fn with_nobody_to_ask(command: &mut Command) {
+    hakobu_sys::process::without_terminal(command);
+    command.env("SSH_ASKPASS_REQUIRE", "never").env_remove("SSH_ASKPASS").env_remove("DISPLAY");
 }
 
 fn wait(until: Instant, stop: &AtomicBool) {
@@ -448,17 +513,9 @@ fn pipe(opened: Opened) -> Result<Pipe, SshError> {
 
 /// Keeps what ssh says, to its end; says when it has logged in.
 fn listen(stderr: Option<ChildStderr>, said: &Said, logged_in: &SyncSender<()>) {
-    let Some(mut stderr) = stderr else { return };
-    let mut piece = [0; 1024];
     let mut line = Vec::new();
-    loop {
-        let count = match stderr.read(&mut piece) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(_) => break,
-        };
-        for &byte in piece.get(..count).unwrap_or_default() {
+    each_piece(stderr, |piece| {
+        for &byte in piece {
             if byte != b'\n' && line.len() < SAID_BYTES_MAX {
                 line.push(byte);
                 continue;
@@ -471,8 +528,22 @@ fn listen(stderr: Option<ChildStderr>, said: &Said, logged_in: &SyncSender<()>) 
             }
             line.clear();
         }
-    }
+    });
     said.add(&line);
+}
+
+/// Hands on what ssh says, as it comes, to its end.
+pub(super) fn each_piece(stderr: Option<ChildStderr>, mut each: impl FnMut(&[u8])) {
+    let Some(mut stderr) = stderr else { return };
+    let mut piece = [0; 1024];
+    loop {
+        match stderr.read(&mut piece) {
+            Ok(0) => return,
+            Ok(count) => each(piece.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
 }
 
 #[cfg(test)]

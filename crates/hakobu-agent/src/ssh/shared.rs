@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -17,11 +17,18 @@ use super::answer::wait_for;
 use super::child::SshChild;
 use super::command::{self, Program};
 use super::{SshError, SshSettings};
+use crate::machine;
 
+/// A line that was cut says nothing by itself. ssh asks the far side then, which answers however busy it is with data.
+const ALIVE: [&str; 2] = ["ServerAliveInterval=10", "ServerAliveCountMax=3"];
+/// What OpenSSH calls AES-GCM.
+const FAST_CIPHERS: [&str; 2] = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com"];
 /// How long ssh may take to say how it is configured.
 const QUESTION_LIMIT: Duration = Duration::from_secs(10);
 /// More than any configuration is when it is printed.
 const CONFIGURATION_BYTES_MAX: usize = 1 << 20;
+/// How long ssh may take from giving its socket a second name to taking the first away.
+const RENAMING: Duration = Duration::from_millis(500);
 /// The longest path of a socket is 107 bytes. ssh first makes it under a longer name: a dot and 16 letters.
 const SOCKET_PATH_BYTES_MAX: usize = 107 - 17;
 
@@ -36,31 +43,68 @@ pub(super) enum Sharing {
     None,
 }
 
-/// Finds out what the user's configuration says; also whether it has ssh see that a line lives.
-pub(super) fn sharing(settings: &SshSettings) -> Result<(Sharing, bool), SshError> {
+/// What the user's configuration says, as far as it matters here.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) sharing: Sharing,
+    /// Words for each ssh that logs in, besides the user's.
+    pub(super) login: Vec<String>,
+}
+
+/// Finds out what the user's configuration says.
+pub(super) fn find(settings: &SshSettings) -> Result<Found, SshError> {
+    let none = Found { sharing: Sharing::None, login: Vec::new() };
     if command::program(settings)? != Program::Here {
-        return Ok((Sharing::None, false));
+        return Ok(none);
     }
-    let Some(configuration) = ask(settings, &["-G"])? else { return Ok((Sharing::None, false)) };
-    let value = |name: &str| {
-        let mut lines = configuration.lines();
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::to_owned)
+    let Some(configuration) = ask(command::question(settings, &["-G"])?)? else { return Ok(none) };
+    let value = |name: &str| value(&configuration, name);
+    let mut login = Vec::new();
+    if value("serveraliveinterval").is_none_or(|seconds| seconds == "0") {
+        login.extend(words(&ALIVE));
+    }
+    login.extend(ciphers(settings, value("ciphers").as_deref())?);
+    let sharing = match value("controlpath").is_none_or(|path| path == "none") {
+        true => Sharing::Ours,
+        // A path alone makes nothing shared, but whoever opened a connection there by hand meant it to be.
+        false => {
+            let by_hand = matches!(value("controlmaster").as_deref(), None | Some("no" | "false"));
+            match by_hand && ask(command::question(settings, &["-O", "check"])?)?.is_none() {
+                true => Sharing::Ours,
+                false => Sharing::Theirs,
+            }
+        }
     };
-    let watched = value("serveraliveinterval").is_some_and(|seconds| seconds != "0");
-    if value("controlpath").is_none_or(|path| path == "none") {
-        return Ok((Sharing::Ours, watched));
-    }
-    // A path alone makes nothing shared, but whoever opened a connection there by hand meant it to be.
-    let by_hand = matches!(value("controlmaster").as_deref(), None | Some("no" | "false"));
-    if by_hand && ask(settings, &["-O", "check"])?.is_none() {
-        return Ok((Sharing::Ours, watched));
-    }
-    Ok((Sharing::Theirs, watched))
+    Ok(Found { sharing, login })
+}
+
+/// Words by which ssh takes a cipher first that this processor has instructions for, unless the user, or whoever set up
+/// this machine, has said anything of ciphers. OpenSSH's own choice has another one first, which takes twice the time.
+fn ciphers(settings: &SshSettings, configured: Option<&str>) -> Result<Vec<String>, SshError> {
+    let Some(preferred) = configured.and_then(preferred).filter(|_| machine::facts().has_aes) else {
+        return Ok(Vec::new());
+    };
+    let own = ask(command::question_of_nobody(settings)?)?;
+    let is_untouched = own.and_then(|own| value(&own, "ciphers")).as_deref() == configured;
+    Ok(if is_untouched { words(&[&format!("Ciphers={preferred}")]) } else { Vec::new() })
+}
+
+/// The same ciphers with AES-GCM first; `None` where that is so or cannot be.
+fn preferred(ciphers: &str) -> Option<String> {
+    let is_fast = |name: &&str| FAST_CIPHERS.contains(name);
+    let (fast, others): (Vec<&str>, Vec<&str>) = ciphers.split(',').partition(is_fast);
+    let all = [fast, others].concat().join(",");
+    (all != ciphers).then_some(all)
+}
+
+/// One line of a configuration as ssh prints it.
+fn value(configuration: &str, name: &str) -> Option<String> {
+    let mut lines = configuration.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::to_owned)
 }
 
 /// What ssh prints; `None` when it fails.
-fn ask(settings: &SshSettings, ours: &[&str]) -> Result<Option<String>, SshError> {
-    let mut command = command::question(settings, ours)?;
+fn ask(mut command: Command) -> Result<Option<String>, SshError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     // The login that follows says what is wrong with the command.
     let Ok(mut child) = command.spawn() else { return Ok(None) };
@@ -139,6 +183,17 @@ impl Shared {
         words(&["ControlMaster=no", &format!("ControlPath={path}"), "BatchMode=yes"])
     }
 
+    /// The same for an ssh that is not to log in itself where it is not let through, as OpenSSH does: a server may take
+    /// that for an attack.
+    pub(super) fn for_no_login(&self, settings: &SshSettings) -> Vec<String> {
+        let mut words = self.for_further();
+        // ssh refuses -J beside it.
+        if !settings.ssh_command.contains("-J") {
+            words.extend(self::words(&["ProxyCommand=false"]));
+        }
+        words
+    }
+
     /// Takes the name away, once the login is done.
     pub(super) fn hold(&mut self) {
         if self.held.is_some() {
@@ -151,7 +206,18 @@ impl Shared {
         if UnixStream::connect(through).is_ok() {
             self.held = Some(socket);
             self.remove();
+            // ssh makes it under another name, gives it this one, and only then takes the other away.
+            let deadline = Instant::now() + RENAMING;
+            while self.directory.exists() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+                self.remove();
+            }
         }
+    }
+
+    /// Whether the login is done, and its socket held.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.is_some()
     }
 
     /// Whether a name is left on disk.
@@ -169,9 +235,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.held.is_none() {
-            self.remove();
-        }
+        self.remove();
     }
 }
 
@@ -192,6 +256,21 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
+
+    #[test]
+    fn a_fast_cipher_comes_first_unless_somebody_chose() {
+        let own = "chacha20-poly1305@openssh.com,aes128-ctr,aes128-gcm@openssh.com,aes256-gcm@openssh.com";
+        let fast = "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes128-ctr";
+        assert_eq!(preferred(own).as_deref(), Some(fast));
+        assert_eq!((preferred(fast), preferred("aes128-ctr")), (None, None));
+        let found = |ssh: &str| {
+            let mut settings = SshSettings::new(b"far".to_vec());
+            settings.ssh_command = ssh.to_owned();
+            find(&settings).unwrap().login.iter().any(|word| word.starts_with("Ciphers="))
+        };
+        assert_eq!(found("ssh -F none"), machine::facts().has_aes);
+        assert!(!found("ssh -F none -c aes128-ctr") && !found("ssh -F none -o Ciphers=-aes128-ctr"));
+    }
 
     #[test]
     fn a_held_socket_has_no_name_and_is_still_reached() {

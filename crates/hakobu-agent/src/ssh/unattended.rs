@@ -47,7 +47,8 @@ fn try_without(settings: &SshSettings, options: &[&str]) -> Option<bool> {
     command.process_group(0);
     let mut ssh = SshChild::new(command.spawn().ok()?);
     match ssh.wait(LIMIT).ok()? {
-        Some(status) => Some(status.success()),
+        // All else comes from the far side, such as an account that may do SFTP alone.
+        Some(status) => Some(status.code().is_some_and(|code| code != 255)),
         None => {
             let _ = ssh.kill();
             None

@@ -1,5 +1,5 @@
-//! The way in for lanes: the first one opens its ends at once, the others after it and one after another, then two at
-//! a time, since each may be a login that takes a while. A lane whose turn comes when everything is done opens nothing.
+//! The way in for lanes: the first one opens its ends at once, then two, and each of them lets in two more, since each
+//! may be a login that takes a while. A lane whose turn comes when everything is done opens nothing.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,8 +20,6 @@ pub(super) struct Entrance {
 struct Door {
     /// So many may go in: none before the first one has.
     free: usize,
-    /// Whether a lane behind the first has gone in well, so that it can be two at a time.
-    is_wide: bool,
 }
 
 impl Entrance {
@@ -38,10 +36,7 @@ impl Entrance {
         }
         let opened = open();
         let mut door = self.lock();
-        door.free += 1;
-        if index > 0 && opened.is_ok() && !door.is_wide {
-            (door.free, door.is_wide) = (door.free + 1, true);
-        }
+        door.free += if opened.is_ok() { 2 } else { 1 };
         drop(door);
         self.wake.notify_all();
         opened.map(Some)
@@ -74,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lanes_go_in_one_by_one_behind_the_first() {
+    fn lanes_go_in_behind_the_first() {
         let (entrance, order) = (Entrance::default(), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
             for index in [2, 1, 0] {
@@ -95,6 +90,20 @@ mod tests {
         let order = order.into_inner().unwrap();
         assert_eq!((order[0], order.len()), (0, 3));
         assert!(entrance.enter(3, || true, || true, || Ok(())).unwrap().is_none());
+    }
+
+    #[test]
+    fn each_lane_lets_in_two() {
+        let entrance = Entrance::default();
+        let enter = |index, open: Result<()>| entrance.enter(index, || false, || true, || open);
+        let refused = || Err(crate::Error::new(crate::ErrorKind::Io, "opening", "no"));
+        let free = || entrance.lock().free;
+        enter(0, Ok(())).unwrap();
+        assert_eq!(free(), 2);
+        enter(1, Ok(())).unwrap();
+        assert_eq!(free(), 3);
+        enter(2, refused()).unwrap_err();
+        assert_eq!(free(), 3);
     }
 
     #[test]

@@ -20,7 +20,7 @@ impl SftpLook {
     /// # Errors
     /// `ConnectionLost`, `TimedOut`, or `Protocol` where there is no SFTP server at its end.
     pub fn open(channel: Channel, access: &Access) -> Result<Self> {
-        Ok(Self { server: Server::greet(channel, access.cancel.clone(), GREETING_LIMIT)? })
+        Ok(Self { server: Server::greet(channel, access.cancel.clone(), GREETING_LIMIT, None)? })
     }
 
     pub(super) fn server(&self) -> &Server {
@@ -56,16 +56,18 @@ impl SftpLook {
         resolved.map_err(|refusal| refusal.error("looking at").at(path))
     }
 
-    /// Where the account begins, who that belongs to, and how long a question takes, the shorter of two.
+    /// Where the account begins, who that belongs to, and how long a question takes: the shorter of two, where the server
+    /// was asked for its limits.
     ///
     /// # Errors
     /// As [`SftpLook::resolve`].
     pub fn home(&self) -> Result<(Vec<u8>, Option<Metadata>, Duration)> {
-        let asked = Instant::now();
-        let home = self.resolve(b".")?;
-        let first = asked.elapsed();
-        let asked = Instant::now();
-        let found = self.describe(&home, false)?;
-        Ok((home, found, first.min(asked.elapsed())))
+        let (asked, connection) = (Instant::now(), &self.server.connection);
+        let (home, found) = (connection.real_path(b"."), attrs(connection.look(b".")));
+        let home = self.server.wait(home).map_err(|refusal| refusal.error("looking at").at(b"."))?;
+        let took = asked.elapsed();
+        // Where it cannot be looked at, it is nobody's in particular.
+        let found = self.server.wait(found).ok().flatten();
+        Ok((home, found, self.server.took.map_or(took, |before| before.min(took))))
     }
 }

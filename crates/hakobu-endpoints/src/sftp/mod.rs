@@ -71,7 +71,7 @@ impl Access {
         if index == 0 && !look.connection.has_failed() {
             return Ok(look.until(&stops.ended));
         }
-        let greet = |channel| Server::greet(channel, Arc::clone(&self.cancel), GREETING_LIMIT);
+        let greet = |channel| Server::greet(channel, Arc::clone(&self.cancel), GREETING_LIMIT, Some(look));
         let greeted =
             (self.connect)(&stops.complete).and_then(greet).map(|server| server.until(&stops.ended));
         greeted.map_err(|error| match index > 0 && error.kind != ErrorKind::Cancelled {

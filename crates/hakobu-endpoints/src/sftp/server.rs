@@ -52,17 +52,27 @@ pub(crate) struct Server {
     pub(crate) write_bytes: usize,
     /// How many small files may be open at a time.
     pub(crate) handles: usize,
+    /// Whether it tells the limits above.
+    tells_limits: bool,
+    /// How long it took to tell.
+    pub(crate) took: Option<Duration>,
     /// Each ends every wait.
     stops: [Arc<AtomicBool>; 2],
 }
 
 impl Server {
-    /// Greets the server behind a channel, within a limit. `cancel` ends every wait.
+    /// Greets the server behind a channel, within a limit. `cancel` ends every wait. What it allows is not asked for again
+    /// where it is as `known`.
     ///
     /// # Errors
     /// `ConnectionLost` when it ends, `TimedOut` when it says nothing, `Protocol` or `Unsupported` when it is no server
     /// of version 3.
-    pub(crate) fn greet(channel: Channel, cancel: Arc<AtomicBool>, limit: Duration) -> Result<Self> {
+    pub(crate) fn greet(
+        channel: Channel,
+        cancel: Arc<AtomicBool>,
+        limit: Duration,
+        known: Option<&Self>,
+    ) -> Result<Self> {
         let connection = Connection::new(channel)?;
         connection.send(Packet::greeting);
         let version = greeted(&connection, &cancel, limit)?;
@@ -70,6 +80,7 @@ impl Server {
         let has = |name: &[u8], version: &[u8]| {
             extensions.iter().any(|(known, what)| known == name && what == version)
         };
+        let tells_limits = has(b"limits@openssh.com", b"1");
         let abilities = Abilities {
             renames_over: has(b"posix-rename@openssh.com", b"1"),
             syncs: has(b"fsync@openssh.com", b"1"),
@@ -83,9 +94,15 @@ impl Server {
             read_bytes: TRANSFER_BYTES,
             write_bytes: TRANSFER_BYTES,
             handles: HANDLES_MAX,
+            tells_limits,
+            took: None,
             stops: [cancel, Arc::default()],
         };
-        if has(b"limits@openssh.com", b"1") {
+        let known = known.filter(|known| (known.abilities, known.tells_limits) == (abilities, tells_limits));
+        if let Some(known) = known {
+            (server.read_bytes, server.write_bytes, server.handles) =
+                (known.read_bytes, known.write_bytes, known.handles);
+        } else if tells_limits {
             server.ask_limits();
         }
         match server.connection.has_failed() {
@@ -97,8 +114,9 @@ impl Server {
     }
 
     fn ask_limits(&mut self) {
-        let asking = self.connection.clone();
+        let (asking, asked) = (self.connection.clone(), Instant::now());
         let Ok((read, write, handles)) = self.wait(async { asking.limits().await }) else { return };
+        self.took = Some(asked.elapsed());
         // Nothing stands for "no limit".
         let length = |limit: u64| match usize::try_from(limit) {
             Ok(0) | Err(_) => TRANSFER_BYTES_MAX,

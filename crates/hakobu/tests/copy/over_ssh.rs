@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use hakobu_testkit::sshd::{Shell, SshdOptions, Sudo, User, no_root};
+use hakobu_testkit::sshd::{Password, SshdOptions, no_root};
 use rustix::process::Signal;
-use tempfile::TempDir;
 
 use crate::program::*;
 
@@ -235,40 +234,14 @@ fn a_port_that_nobody_reaches_is_no_end_and_it_is_said() {
     }
 }
 
-/// A user with a password, which a program gives that counts how often it is asked.
-struct Password {
-    user: User,
-    directory: TempDir,
-}
-
-impl Password {
-    fn create() -> Self {
-        let user = User::create(Shell::Sh, &Sudo::Password("open sesame".to_owned())).unwrap();
-        let directory = place();
-        let asked = directory.path().join("asked");
-        let script = format!("#!/bin/sh\necho \"$1\" >>{}\necho open sesame\n", asked.display());
-        let mut writer = Command::new("sh")
-            .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "sh"])
-            .arg(directory.path().join("askpass"))
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        std::io::Write::write_all(&mut writer.stdin.take().unwrap(), script.as_bytes()).unwrap();
-        assert!(writer.wait().unwrap().success());
-        Self { user, directory }
-    }
-
-    fn asked(&self) -> usize {
-        fs::read_to_string(self.directory.path().join("asked")).unwrap_or_default().lines().count()
-    }
-
-    fn copy(&self, host: &Host) -> Copy {
-        let options = "-o BatchMode=no -o PubkeyAuthentication=no -o PreferredAuthentications=password";
-        Copy::new()
-            .env("HAKOBU_SSH", format!("{} {options} -l {}", host.sshd.ssh_command(), self.user.name()))
-            .env("SSH_ASKPASS", self.directory.path().join("askpass"))
-            .env("SSH_ASKPASS_REQUIRE", "force")
-    }
+/// A copy by a user who is asked for a password.
+fn asked(password: &Password, host: &Host) -> Copy {
+    let options = "-o BatchMode=no -o PubkeyAuthentication=no -o PreferredAuthentications=password";
+    let ssh = format!("{} {options} -l {}", host.sshd.ssh_command(), password.user().name());
+    Copy::new()
+        .env("HAKOBU_SSH", ssh)
+        .env("SSH_ASKPASS", password.program())
+        .env("SSH_ASKPASS_REQUIRE", "force")
 }
 
 #[test]
@@ -280,11 +253,10 @@ fn a_password_is_asked_for_once() {
     let source = tree(&place.path().join("source"));
     file(&source.join("larger"), 70_000_001);
     for lines in [&[][..], &["MaxSessions 1"], &["AllowTcpForwarding no"]] {
-        let password = Password::create();
+        let password = Password::create().unwrap();
         let host = host(&[&["PasswordAuthentication yes"], lines].concat());
-        let target = password.user.home().join("target");
-        let ran = password
-            .copy(&host)
+        let target = password.user().home().join("target");
+        let ran = asked(&password, &host)
             .env("XDG_RUNTIME_DIR", runtime.path())
             .options("--transport ssh --lanes 8")
             .arg(contents(&source))
@@ -296,6 +268,38 @@ fn a_password_is_asked_for_once() {
         assert_eq!(ran.report["transport"], "ssh");
         assert_eq!((password.asked(), host.logins()), (1, 1), "{lines:?}: {}", ran.err);
         assert_nothing_left(&host, runtime.path());
+    }
+}
+
+#[test]
+fn a_second_factor_is_asked_for_once_and_no_server_is_provoked() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let source = file(&place.path().join("source"), 70_000_001);
+    let factors = ["PasswordAuthentication yes", "AuthenticationMethods publickey,password"];
+    for transport in ["ssh", "sftp", "rsync"] {
+        let (password, host) = (Password::create().unwrap(), host(&factors));
+        let ssh = format!("{} -o BatchMode=no -l {}", host.sshd.ssh_command(), password.user().name());
+        let target = password.user().home().join("target");
+        let copy = Copy::new()
+            .env("HAKOBU_SSH", ssh)
+            .env("SSH_ASKPASS", password.program())
+            .env("SSH_ASKPASS_REQUIRE", "force");
+        let ran =
+            copy.args(["--transport", transport, "--lanes", "6"]).arg(&source).arg(host.at(&target)).run();
+        assert!(matches!(ran.code, Some(0 | 3)), "{}", ran.err);
+        assert_eq!(fs::read(&source).unwrap(), fs::read(&target).unwrap());
+        assert_eq!((password.asked(), host.logins()), (1, 1), "{transport}: {}", ran.err);
+        assert!(host.sshd.penalty_s() <= 5, "{transport}: {}", host.sshd.log());
+
+        // With a key alone no login is refused; one that is under way when all is done is cut short.
+        let host = self::host(&[]);
+        let target = place.path().join(transport);
+        let copy = Copy::new().to(&host).args(["--transport", transport, "--lanes", "6"]);
+        copy.arg(&source).arg(host.at(&target)).run_to(0);
+        assert!(host.sshd.penalty_s() <= 2, "{transport}: {}", host.sshd.log());
     }
 }
 

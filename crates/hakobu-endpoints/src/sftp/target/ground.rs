@@ -190,7 +190,13 @@ impl Ground {
         // A set-ID bit has to wait for the owner. All else goes out together.
         let settled = match owner.take_if(|_| wanted.mode & SET_ID != 0) {
             Some(owner) => {
-                let owned = owner.keeps(wanted, &mut lost).await.map_err(|refusal| refusal.error(during))?;
+                let owned = match owner.keeps(wanted, &mut lost).await {
+                    Ok(owned) => owned,
+                    Err(refusal) => {
+                        drop(connection.close(handle));
+                        return Err(refusal.error(during));
+                    }
+                };
                 settle(self.mode(wanted.mode, owned, &mut lost))
             }
             None => settle(wanted.mode & 0o7777),

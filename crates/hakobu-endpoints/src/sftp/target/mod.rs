@@ -170,6 +170,7 @@ impl SftpTarget {
                 (self.shared.access.connect)(&AtomicBool::new(false))?,
                 Arc::default(),
                 CLEARING_LIMIT,
+                Some(&self.look),
             ),
             false => Ok(self.look.uncancelled()),
         }

@@ -1,0 +1,249 @@
+//! A login that opens no session of its own: others go through it, ssh processes of ours and of programs that start ssh
+//! themselves, as rsync does.
+
+use std::io::{ErrorKind, Write};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use hakobu_sys::process::ends_with_this_thread;
+
+use super::answer::printable;
+use super::asking::Asking;
+use super::child::SshChild;
+use super::command::{self, PLAIN_PIPE};
+use super::sessions::{Said, each_piece, with_nobody_to_ask, words_of_its_own};
+use super::shared::{self, Found, Shared, Sharing};
+use super::{SshError, SshSettings};
+
+/// How often it is looked whether the login is done.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Who may be asked for a password or for what else ssh wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// The user, on the terminal or as the environment says. What ssh says is shown.
+    User,
+    /// Nobody. What ssh says is kept for the error.
+    Nobody,
+}
+
+/// A login that others use. The user is asked, if anybody, once for all of them; dropping it ends them.
+#[derive(Debug)]
+pub struct Master {
+    settings: SshSettings,
+    /// Words for an ssh that logs in.
+    login: Vec<String>,
+    has_asked: bool,
+    shared: Shared,
+    ssh: SshChild,
+}
+
+impl Master {
+    /// Logs in. `None` where logins are not ours to share: another program than OpenSSH, or
+    /// a configuration that shares them already.
+    ///
+    /// # Errors
+    /// [`SshError::Login`] when ssh did not get in, or [`SshError::Further`] where nobody is asked;
+    /// [`SshError::TimedOut`] after the time limit or when a `stop` is asked for; a host, user or ssh command that cannot be
+    /// used.
+    pub fn log_in(settings: SshSettings, asks: Asks, stop: &AtomicBool) -> Result<Option<Self>, SshError> {
+        let Found { sharing, login } = shared::find(&settings)?;
+        if sharing != Sharing::Ours {
+            return Ok(None);
+        }
+        let Some(shared) = Shared::create() else { return Ok(None) };
+        let mut words = shared.for_the_first();
+        words.extend(login.iter().cloned());
+        words.push("-N".to_owned());
+        if asks == Asks::Nobody {
+            words.extend(shared::words(&["BatchMode=yes"]));
+        }
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut command = command::question(&settings, &words)?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let (said, is_in) = (Said::default(), Arc::new(AtomicBool::new(asks == Asks::Nobody)));
+        match asks {
+            Asks::User => ends_with_this_thread(&mut command),
+            Asks::Nobody => with_nobody_to_ask(&mut command),
+        }
+        let ssh = spawn(command, said.clone(), is_in.clone())?;
+        let asking = (asks == Asks::User).then(|| Asking::watch(ssh.id()));
+        let mut master = Self { settings, login, has_asked: false, shared, ssh };
+        let waited = master.wait(stop);
+        master.has_asked = asking.is_some_and(|asking| asking.settle());
+        match waited {
+            Err(SshError::Login { host, .. }) if asks == Asks::Nobody => {
+                Err(SshError::Further { host, words: said.last_words() })
+            }
+            Err(error) => Err(error),
+            Ok(()) => {
+                is_in.store(true, Relaxed);
+                Ok(Some(master))
+            }
+        }
+    }
+
+    /// Waits until others can use it.
+    fn wait(&mut self, stop: &AtomicBool) -> Result<(), SshError> {
+        let deadline = Instant::now() + self.settings.time_limit;
+        loop {
+            // ssh makes the socket once it has logged in.
+            self.shared.hold();
+            if self.shared.is_held() {
+                return Ok(());
+            }
+            let host = printable(&self.settings.host);
+            if self.ssh.wait(LOOK_EVERY)?.is_some() {
+                return Err(SshError::Login { host, command: self.settings.typed() });
+            }
+            if stop.load(Relaxed) || Instant::now() > deadline {
+                return Err(SshError::TimedOut { host, limit: self.settings.time_limit });
+            }
+        }
+    }
+
+    /// Words for one of our own ssh processes that goes through the login; where it is not let through it logs in itself.
+    pub(super) fn words(&self) -> Vec<String> {
+        self.shared.for_further()
+    }
+
+    /// Whether somebody was seen to be asked for it: another login would be refused, or ask as well.
+    #[must_use]
+    pub fn has_asked(&self) -> bool {
+        self.has_asked
+    }
+
+    /// Whether the connection is still there.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.ssh.wait(Duration::ZERO), Ok(None))
+    }
+
+    /// The ssh command for who goes through the login. It asks nobody, and does not log in where it is not let through.
+    ///
+    /// # Errors
+    /// An ssh command that cannot be used.
+    pub fn through(&self) -> Result<Vec<String>, SshError> {
+        let words = self.shared.for_no_login(&self.settings);
+        self.with_plain_pipe(words)
+    }
+
+    /// The ssh command for who logs in without asking anybody. [`LOGGED_IN`](super::sessions::LOGGED_IN) is its first line on standard error then.
+    ///
+    /// # Errors
+    /// As [`through`](Self::through).
+    pub fn beside(&self) -> Result<Vec<String>, SshError> {
+        self.with_plain_pipe(words_of_its_own(&self.login))
+    }
+
+    fn with_plain_pipe(&self, mut words: Vec<String>) -> Result<Vec<String>, SshError> {
+        words.extend(PLAIN_PIPE.map(str::to_owned));
+        command::with_options(&self.settings, &words)
+    }
+}
+
+impl Drop for Master {
+    fn drop(&mut self) {
+        self.ssh.tell_to_end();
+    }
+}
+
+/// Starts it from a thread that lives as long as it does, so that it does not outlive this process, however that ends: it
+/// has no input by whose end it would notice.
+fn spawn(mut command: Command, said: Said, is_silent: Arc<AtomicBool>) -> Result<SshChild, SshError> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    std::thread::Builder::new().name("ssh words".to_owned()).spawn(move || match command.spawn() {
+        Ok(mut child) => {
+            let stderr = child.stderr.take();
+            let _ = sender.send(Ok(SshChild::new(child)));
+            each_piece(stderr, |words| {
+                said.add(words);
+                // Later it tells of sessions, whose own ssh says the same.
+                if !is_silent.load(Relaxed) {
+                    let _ = std::io::stderr().write_all(words);
+                }
+            });
+            said.end();
+        }
+        Err(error) => {
+            let command = command.get_program().to_string_lossy().into_owned();
+            let _ = sender.send(Err(SshError::Spawn { command, error }));
+        }
+    })?;
+    receiver.recv().unwrap_or_else(|_| Err(SshError::Pipe(ErrorKind::BrokenPipe.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_testkit::sshd::{Sshd, SshdOptions};
+
+    use super::*;
+    use crate::ssh::sessions::LOGGED_IN;
+
+    static NEVER: AtomicBool = AtomicBool::new(false);
+
+    fn settings(server: &Sshd, more: &str) -> SshSettings {
+        let mut settings = SshSettings::new(server.host().as_bytes().to_vec());
+        settings.ssh_command = format!("{}{more}", server.ssh_command());
+        settings
+    }
+
+    fn run(words: &[String], server: &Sshd) -> std::process::Output {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args([server.host(), "echo there"]).stdin(Stdio::null()).output().unwrap()
+    }
+
+    #[test]
+    fn others_go_through_it_or_beside_it_until_it_ends() {
+        let server = Sshd::start(&SshdOptions::default()).unwrap();
+        let logins = || server.log().matches("Accepted ").count();
+        let mut master = Master::log_in(settings(&server, ""), Asks::User, &NEVER).unwrap().unwrap();
+        assert!(master.is_alive() && !master.shared.is_on_disk());
+        let through = master.through().unwrap();
+        assert_eq!(run(&through, &server).stdout, b"there\n");
+        assert_eq!(logins(), 1);
+        let ran = run(&master.beside().unwrap(), &server);
+        assert_eq!(ran.stdout, b"there\n");
+        assert_eq!(String::from_utf8_lossy(&ran.stderr).trim(), LOGGED_IN);
+        assert_eq!(logins(), 2);
+        drop(master);
+        // It is told to end, and may let somebody through before it has.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while run(&through, &server).status.success() {
+            assert!(Instant::now() < deadline, "the login outlives who had it");
+        }
+        assert_eq!(logins(), 2);
+    }
+
+    #[test]
+    fn a_session_that_is_refused_is_no_reason_to_log_in() {
+        let config_lines = vec!["MaxSessions 0".to_owned()];
+        let server = Sshd::start(&SshdOptions { config_lines, ..SshdOptions::default() }).unwrap();
+        let master = Master::log_in(settings(&server, ""), Asks::User, &NEVER).unwrap().unwrap();
+        let ran = run(&master.through().unwrap(), &server);
+        assert!(!ran.status.success());
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(said.contains("mux_client_request_session: session request failed"), "{said}");
+        assert_eq!(server.log().matches("Accepted ").count(), 1, "{}", server.log());
+    }
+
+    #[test]
+    fn a_login_that_fails_or_is_not_wanted_any_more_ends() {
+        let server = Sshd::start(&SshdOptions::default()).unwrap();
+        let refused =
+            Master::log_in(settings(&server, " -o PubkeyAuthentication=no"), Asks::User, &NEVER).unwrap_err();
+        assert!(matches!(refused, SshError::Login { .. }), "{refused}");
+        let alone = settings(&server, " -o PubkeyAuthentication=no");
+        let refused = Master::log_in(alone, Asks::Nobody, &NEVER).unwrap_err();
+        assert!(refused.to_string().contains("Permission denied"), "{refused}");
+        let stopped = AtomicBool::new(true);
+        let slow = settings(&server, " -o ProxyCommand='sleep 600'");
+        let began = Instant::now();
+        assert!(matches!(Master::log_in(slow, Asks::User, &stopped), Err(SshError::TimedOut { .. })));
+        assert!(began.elapsed() < Duration::from_secs(60));
+        let mut other = settings(&server, "");
+        other.ssh_command = "dbclient".to_owned();
+        assert!(Master::log_in(other, Asks::User, &NEVER).unwrap().is_none());
+    }
+}
