@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::complaints::{LINES_MAX, RUNNING};
 use super::output::Lines;
 use super::traffic::Traffic;
+use crate::ssh::sessions::LOGGED_IN;
 
 /// How often it is seen whether the run is to stop.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -40,6 +41,8 @@ pub(super) enum Heard<'a> {
     Line(&'a [u8]),
     /// So many bytes it has moved.
     Traffic(u64),
+    /// Its ssh has logged in.
+    LoggedIn,
 }
 
 /// What an rsync is started with, besides its arguments.
@@ -108,8 +111,15 @@ impl Running<'_> {
             }
             let mut line = |line: &[u8]| each(Heard::Line(line));
             let open = take(&mut stdout, &mut buffer, |bytes| said.take(bytes, &mut line))?;
-            let mut keep = |line: &[u8]| keep(&mut complaints, line);
+            let mut is_in = false;
+            let mut keep = |line: &[u8]| match line == LOGGED_IN.as_bytes() {
+                true => is_in = true,
+                false => keep(&mut complaints, line),
+            };
             let more = take(&mut stderr, &mut buffer, |bytes| complained.take(bytes, &mut keep))?;
+            if is_in {
+                each(Heard::LoggedIn);
+            }
             if let Some(bytes) = self.traffic.as_mut().and_then(Traffic::news) {
                 each(Heard::Traffic(bytes));
             }

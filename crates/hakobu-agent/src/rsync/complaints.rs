@@ -18,6 +18,11 @@ pub(super) const LINES_MAX: usize = 10_000;
 /// Behind the name of a file whose checksum was wrong twice.
 const UNVERIFIED: &[u8] = b" failed verification -- update ";
 
+/// Behind the name of a file that is there, with another mode; the exit code is 0 then.
+const MODE_NOT_SET: &[u8] = b"; mode not set";
+/// What ssh says where a server lets no more sessions into one login (`MaxSessions`).
+const NO_SESSION: &str = "mux_client_request_session: session request failed";
+
 /// How one rsync ended.
 #[derive(Debug)]
 pub(super) enum Verdict {
@@ -27,7 +32,7 @@ pub(super) enum Verdict {
     Partly(Vec<(Vec<u8>, Error)>),
     /// It, or the far side, does not take this option.
     OptionRefused(String),
-    /// The daemon takes no more connections at present.
+    /// The daemon takes no more connections at present, or the server no more sessions.
     Full(Option<u32>),
     /// The daemon does not know the user or the password.
     AuthFailed(Error),
@@ -45,12 +50,18 @@ pub(super) fn verdict(status: ExitStatus, lines: &[Vec<u8>]) -> Verdict {
         return lost(format!("rsync was ended by signal {signal}"));
     };
     if code == 0 {
-        return Verdict::Done;
+        // Some versions say only so that a mode could not be set.
+        let not_set = |line: &&Vec<u8>| line.ends_with(MODE_NOT_SET);
+        let failed: Vec<_> = lines.iter().filter(not_set).filter_map(|line| failure(line)).collect();
+        return if failed.is_empty() { Verdict::Done } else { Verdict::Partly(failed) };
     }
     let words = last_words(&texts, code);
     // These lines hold names, which may say anything.
     if let 23..=25 = code {
         return Verdict::Partly(failures_of_some(lines, words));
+    }
+    if texts.iter().any(|text| text.starts_with(NO_SESSION)) {
+        return Verdict::Full(None);
     }
     if let Some(verdict) = texts.iter().find_map(|text| of_the_daemon(text)) {
         return verdict;
@@ -182,8 +193,16 @@ fn is_role(text: &str) -> bool {
 /// rsync's own last words, without those that only say that there were others.
 fn last_words(texts: &[String], code: i32) -> String {
     let is_summary = |text: &str| text.starts_with("rsync error: ") || text.starts_with("rsync warning: ");
-    let told = texts.iter().rfind(|text| !is_summary(text) && !text.contains("read error: Connection reset"));
-    let told = told.or_else(|| texts.last()).map(|text| lossy(text.as_bytes()));
+    let only_says_that = |text: &&String| {
+        is_summary(text)
+            || text.contains("read error: Connection reset")
+            || text.starts_with("rsync: ") && text.contains("connection unexpectedly closed")
+    };
+    let told = texts.iter().rfind(|text| !only_says_that(text));
+    let told = told
+        .or_else(|| texts.iter().rfind(|text| !is_summary(text)))
+        .or_else(|| texts.last())
+        .map(|text| lossy(text.as_bytes()));
     match told {
         Some(words) => format!("{words} (exit code {code} of rsync)"),
         None => format!("it ended with exit code {code}"),
@@ -252,6 +271,10 @@ fn failure(line: &[u8]) -> Option<(Vec<u8>, Error)> {
         return system.map(|error| (Vec::new(), Error { detail: lossy(line), ..error }));
     };
     let path = unescaped(&line[begin + 1..end]);
+    if line.ends_with(MODE_NOT_SET) {
+        let words = "its mode was not set: the receiving rsync found no safe way to";
+        return Some((path, Error::new(ErrorKind::PermissionDenied, "setting the mode", words)));
+    }
     let before = text.split('"').next().unwrap_or_default().trim_end();
     let step = before.rsplit("] ").next().unwrap_or(before).to_owned();
     let (kind, detail) = match system {
@@ -274,6 +297,11 @@ mod tests {
     fn what_a_daemon_refuses_is_told_apart() {
         let full = judged(5, &["@ERROR: max connections (2) reached -- try again later", "rsync error: x"]);
         assert!(matches!(full, Verdict::Full(Some(2))));
+        // As rsync 3.5.0 says it in a module with chroot.
+        let not_set = "do_chmod: no symlink-safe chmod for \".np.5xYz1A\"; mode not set";
+        let Verdict::Partly(failures) = judged(0, &[not_set]) else { panic!() };
+        assert_eq!((&failures[0].0[..], &*failures[0].1.during), (&b".np.5xYz1A"[..], "setting the mode"));
+        assert!(matches!(judged(0, &["a warning"]), Verdict::Done));
         assert!(matches!(judged(5, &["@ERROR: auth failed on module m"]), Verdict::AuthFailed(_)));
         let unknown = judged(5, &["@ERROR: Unknown module 'x'"]);
         assert!(matches!(unknown, Verdict::Fatal(error) if error.kind == ErrorKind::NotFound));

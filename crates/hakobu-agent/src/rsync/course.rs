@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use hakobu_core::endpoint::Loss;
+use hakobu_core::endpoint::{Loss, LossKind};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::filter::Filter;
@@ -211,6 +211,9 @@ impl<'a> Course<'a> {
         if extras.is_empty() {
             return Ok(());
         }
+        if self.way.request.dry_run {
+            extras.plan(self.way.observer);
+        }
         if self.record.failures_count() > 0 {
             let words = "nothing is deleted after failures".to_owned();
             surroundings.observer.event(Event::Notice { words });
@@ -384,6 +387,9 @@ impl<'a> Course<'a> {
                     | Said::Unread(_) => {}
                 }
             })?;
+        if self.ends.has_set_id && !self.way.outward && !self.way.request.allow.set_id {
+            self.found().lost.insert(LossKind::SetId, (1, self.ends.prefix.clone()));
+        }
         self.record.begin(0);
         let failed = !failures.is_empty();
         self.ends.failures(self.record, failures);
@@ -439,11 +445,6 @@ impl<'a> Course<'a> {
     /// How many entries belong to whom at the source.
     pub fn owners(&self) -> HashMap<(u32, u32), u64> {
         self.found().owners.clone()
-    }
-
-    /// Whether set-ID bits were seen at the source.
-    pub fn has_set_id(&self) -> bool {
-        self.found().has_set_id
     }
 }
 

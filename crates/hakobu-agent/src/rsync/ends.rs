@@ -32,6 +32,8 @@ pub(super) struct Ends {
     pub prefix: EntryPath,
     /// For what is no tree: what is given to rsync, from and to.
     pub single: Option<(OsString, OsString)>,
+    /// Whether the source itself has a set-ID bit, if it is far.
+    pub has_set_id: bool,
     /// The source and the place where it lands, for people.
     pub source_name: Vec<u8>,
     pub target_name: Vec<u8>,
@@ -163,6 +165,7 @@ fn outward(way: &Way<'_>, source: &Location, prompts: &mut dyn Prompts) -> Resul
         far,
         prefix: look.entry,
         single: None,
+        has_set_id: false,
         source_name: look.resolved.clone(),
         target_name: Vec::new(),
     };
@@ -207,6 +210,7 @@ fn inward(way: &Way<'_>, source: &Location, prompts: &mut dyn Prompts) -> Result
         far: as_directory(&from),
         prefix: name,
         single: None,
+        has_set_id: item.has_set_id(),
         source_name: way.remote.name_of(source.path()),
         target_name: Vec::new(),
     };
@@ -314,6 +318,7 @@ mod tests {
             far: b"m/back up/".to_vec(),
             prefix: EntryPath::root(),
             single: None,
+            has_set_id: false,
             source_name: Vec::new(),
             target_name: Vec::new(),
         };

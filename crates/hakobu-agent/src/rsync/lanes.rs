@@ -20,7 +20,7 @@ use super::pace::{Pace, cannot_end_before};
 use super::pool::{Batch, Change, Pool, Share};
 use super::record::Record;
 use super::versions::{self, Version};
-use super::way::{Way, full};
+use super::way::Way;
 use crate::request::Lanes as Asked;
 
 /// How many connections there are at first, at least and at most, and in the end at most. The longer it takes to begin
@@ -124,7 +124,7 @@ impl<'a> Lanes<'a> {
                         return Ok(());
                     }
                     if self.record.stalled_for() > self.way.request.retry_for {
-                        return Err(full(max));
+                        return Err(self.way.full(max));
                     }
                     self.way.pause(PAUSE)?;
                 }
@@ -133,11 +133,16 @@ impl<'a> Lanes<'a> {
         Ok(())
     }
 
+    /// How many may work.
+    fn wanted(&self) -> usize {
+        self.wanted.load(Relaxed).min(self.way.lanes_max())
+    }
+
     /// What is known of the lanes now.
     fn share(&self) -> Share {
         let left = |(index, (bytes, _)): (&usize, &(u64, _))| bytes.saturating_sub(self.moved_by(*index));
         Share {
-            lanes: self.wanted.load(Relaxed),
+            lanes: self.wanted(),
             bytes_per_second: *lock(&self.rate) as u64,
             setup: self.way.setup(),
             left_bytes: lock(&self.at).iter().map(left).collect(),
@@ -152,7 +157,7 @@ impl<'a> Lanes<'a> {
     /// Waits until so many are wanted. False when there is nothing left to do.
     fn waits_for_its_turn(&self, index: usize) -> Result<bool> {
         // Not by its number: those before it may have given up.
-        while living_before(&lock(&self.alive), index) >= self.wanted.load(Relaxed) {
+        while living_before(&lock(&self.alive), index) >= self.wanted() {
             if self.pool.is_finished() || self.record.is_stopped() {
                 return Ok(false);
             }
@@ -288,9 +293,14 @@ impl<'a> Lanes<'a> {
         self.wanted.fetch_min(others.max(1), Relaxed);
         if !self.is_full.swap(true, Relaxed) {
             let max = max.map(|max| format!(" of {max}")).unwrap_or_default();
-            let words = format!(
-                "the daemon takes no more connections (max connections{max}); going on with {others}"
-            );
+            let words = match self.way.remote.is_over_ssh() {
+                true => format!(
+                    "the server lets no more sessions into one login (MaxSessions); going on with {others}"
+                ),
+                false => format!(
+                    "the daemon takes no more connections (max connections{max}); going on with {others}"
+                ),
+            };
             self.way.observer.event(Event::Notice { words });
         }
     }
@@ -318,9 +328,8 @@ impl<'a> Lanes<'a> {
                 || time > RATE_TOLD_AFTER
                     && working > 0
                     && self.tell_what_cannot_be_split(rate.of_one(), working);
-            let can_grow = !self.is_full.load(Relaxed)
-                && working >= self.wanted.load(Relaxed)
-                && self.pool.waiting_bytes() > 0;
+            let can_grow =
+                !self.is_full.load(Relaxed) && working >= self.wanted() && self.pool.waiting_bytes() > 0;
             if let Some((lanes, reason)) = pace.update(time, moved, can_grow) {
                 self.wanted.store(lanes, Relaxed);
                 self.way.observer.event(Event::Decision { choice: format!("connections: {lanes}"), reason });

@@ -10,6 +10,7 @@ mod complaints;
 mod course;
 mod ends;
 mod lanes;
+mod login;
 mod losses;
 mod options;
 mod output;
@@ -93,7 +94,7 @@ fn try_run(
     let ran = course.run(transfer, surroundings).map_err(|error| error.at(far.as_typed()));
     transfer.verified = !request.dry_run;
     course.add_losses(&mut transfer.summary.losses);
-    transfer.rights_withheld = course.has_set_id() && !outward && !request.allow.set_id;
+    transfer.rights_withheld = transfer.summary.losses.iter().any(|loss| loss.what == LossKind::SetId);
     drop(course);
     finish(&way, record, transfer, ran)
 }

@@ -48,6 +48,14 @@ fn places(request: &CopyRequest) -> Result<()> {
     if ends().any(|end| end.rsync_host().is_some()) && matches!(request.transport, Transport::Agent) {
         return Err(usage("an rsync daemon has no agent; leave --transport agent out".to_owned()));
     }
+    if ends().any(|end| end.rsync_host().is_some())
+        && matches!(request.transport, Transport::Sftp | Transport::Ssh)
+    {
+        return Err(usage("an rsync daemon is spoken to by rsync alone; leave --transport out".to_owned()));
+    }
+    if ends().any(|end| end.as_typed().starts_with(b"sftp://")) {
+        return Err(usage("sftp:// and --transport rsync contradict each other; write host:path".to_owned()));
+    }
     if ends().any(Location::is_stream) {
         return Err(usage("standard input and output cannot be copied by rsync".to_owned()));
     }

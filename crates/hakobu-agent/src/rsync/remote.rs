@@ -44,6 +44,11 @@ impl Remote {
         Ok(Self { host: host.clone(), over_ssh, path: path.clone() })
     }
 
+    /// The machine.
+    pub fn host(&self) -> &SshHost {
+        &self.host
+    }
+
     /// Whether ssh is logged in with.
     pub fn is_over_ssh(&self) -> bool {
         self.over_ssh
@@ -90,13 +95,20 @@ impl Remote {
         format!("{user}module {} of {}", String::from_utf8_lossy(module), self.host.host)
     }
 
-    /// The value of rsync's `-e`. `alone` says that nobody can be asked.
-    pub fn shell(&self, ssh: &[OsString], alone: bool) -> OsString {
-        let mut words: Vec<Vec<u8>> = ssh.iter().map(|word| quoted(word.as_bytes())).collect();
+    /// The value of rsync's `-e` for the user's ssh as it is. `alone` says that nobody can be asked.
+    pub fn plain_shell(&self, ssh: &[OsString], alone: bool) -> OsString {
+        let mut words = ssh.to_vec();
         let is_ssh = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new("ssh"));
         if alone && ssh.iter().any(is_ssh) {
-            words.push(b"-oBatchMode=yes".to_vec());
+            words.push("-oBatchMode=yes".into());
         }
+        self.shell(words)
+    }
+
+    /// The value of rsync's `-e` for these words.
+    pub fn shell(&self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> OsString {
+        let mut words: Vec<Vec<u8>> =
+            words.into_iter().map(|word| quoted(word.as_ref().as_bytes())).collect();
         words.extend(self.host.port.map(|port| format!("-p {port}").into_bytes()));
         OsString::from_vec(words.join(&b' '))
     }
@@ -171,8 +183,8 @@ mod tests {
     fn the_shell_is_quoted_as_rsync_reads_it() {
         let words = ["ssh", "-i", "a key", "-o", "X=it's"].map(OsString::from);
         let remote = remote("ssh://h:2222/x");
-        assert_eq!(remote.shell(&words, true), "ssh -i 'a key' -o 'X=it''s' -oBatchMode=yes -p 2222");
+        assert_eq!(remote.plain_shell(&words, true), "ssh -i 'a key' -o 'X=it''s' -oBatchMode=yes -p 2222");
         let other = ["plink"].map(OsString::from);
-        assert_eq!(remote.shell(&other, true), "plink -p 2222");
+        assert_eq!(remote.plain_shell(&other, true), "plink -p 2222");
     }
 }

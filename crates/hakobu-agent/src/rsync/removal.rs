@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use hakobu_core::engine::{ONLY_IN_TARGET_KEPT_MAX, Summary};
 use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::{Event, Observer};
 use hakobu_core::extended::Classes;
 use hakobu_core::filter::Filter;
 use hakobu_core::path::EntryPath;
@@ -213,6 +214,15 @@ impl Extras {
         summary.counters.entries_in_target = self.total;
         summary.counters.entries_in_the_way = self.in_the_way.len() as u64;
         summary.only_in_target.clone_from(&self.examples);
+    }
+
+    /// The lines of a plan.
+    pub fn plan(&self, observer: &dyn Observer) {
+        let listed = [&self.going_first, &self.going].into_iter().flat_map(Going::lists).flatten();
+        for path in self.in_the_way.iter().chain(listed) {
+            let (action, path) = ("delete".to_owned(), path.as_bytes().to_vec());
+            observer.event(Event::Planned { action, path, size_bytes: 0 });
+        }
     }
 
     /// Whether it may go, by the limits and by the user.

@@ -16,7 +16,7 @@ use hakobu_core::listing::DirectoryListing;
 use hakobu_core::path::{EntryPath, lossy};
 use hakobu_endpoints::local::{LocalSource, SourceRoot};
 
-use super::options::Purpose;
+use super::options::{PARTIAL_DIRECTORY, Purpose};
 use super::output::{Item, Said};
 use super::pool::{Pool, Waiting};
 use super::record::Record;
@@ -41,8 +41,6 @@ pub(super) struct Found {
     pub left_out: HashSet<EntryPath>,
     /// Whether some files have several names.
     pub has_links: bool,
-    /// Whether set-ID bits were seen.
-    pub has_set_id: bool,
     /// What is not kept, of how many entries, and one of them.
     pub lost: HashMap<LossKind, (u64, EntryPath)>,
     /// How many entries belong to whom.
@@ -159,7 +157,9 @@ impl Scan<'_> {
                 let metadata = entries.metadata(index);
                 let path = directory.join(entries.name(index))?;
                 let below = without(&path, tree)?;
-                if self.filter.is_some_and(|filter| filter.leaves_out(below.as_bytes(), metadata)) {
+                if is_of_a_draft(entries.name(index), metadata.kind)
+                    || self.filter.is_some_and(|filter| filter.leaves_out(below.as_bytes(), metadata))
+                {
                     self.left_out(&below)?;
                     continue;
                 }
@@ -227,8 +227,9 @@ impl Scan<'_> {
                 return Ok(());
             }
             let metadata = metadata_of(&item);
-            let parent = item.path.split_last().map(|(parent, _)| parent).unwrap_or_default();
+            let (parent, name) = item.path.split_last().unwrap_or_default();
             let is_out = left_out.contains(&parent)
+                || is_of_a_draft(name, item.kind)
                 || self.filter.is_some_and(|filter| filter.leaves_out(item.path.as_bytes(), &metadata));
             if is_out {
                 self.left_out(&item.path)?;
@@ -237,7 +238,9 @@ impl Scan<'_> {
                 }
                 return Ok(());
             }
-            self.found().has_set_id |= item.has_set_id();
+            if item.has_set_id() && !self.way.request.allow.set_id {
+                self.found().lost.entry(LossKind::SetId).or_insert_with(|| (0, item.path.clone())).0 += 1;
+            }
             self.entry(&item.path, &metadata, item.is_link)
         };
         let failures = list_far(self.way, tree, prompts, &mut |item| {
@@ -312,6 +315,11 @@ pub(super) fn list(
         Some(Err(error)) => Err(error),
         _ => Err(full()),
     }
+}
+
+/// Whether it is where rsync keeps what was cut off. It takes no part, as rsync has it as well.
+fn is_of_a_draft(name: &[u8], kind: Kind) -> bool {
+    kind == Kind::Directory && name == PARTIAL_DIRECTORY.as_bytes()
 }
 
 /// A path below a tree, named from the directory that all is copied from.

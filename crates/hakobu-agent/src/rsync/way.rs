@@ -12,8 +12,9 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::path::lossy;
 
-use super::child::{self, Given, Heard};
+use super::child::{self, Ended, Given, Heard};
 use super::complaints::{Verdict, failures, is_absence, verdict};
+use super::login::{Door, Login, Next, Outcome, SESSIONS_MAX};
 use super::options::{Dropped, Options, Purpose};
 use super::output::{Said, parse};
 use super::remote::Remote;
@@ -51,6 +52,8 @@ pub(super) struct Way<'a> {
     pub version: Version,
     options: Mutex<Options>,
     secret: Mutex<Option<Secret>>,
+    /// How ssh gets in.
+    login: Login,
     /// Whether it was reached at least once.
     reached: AtomicBool,
     /// What an rsync took that had next to nothing to do.
@@ -82,7 +85,20 @@ impl<'a> Way<'a> {
         let protect = remote.is_over_ssh() && version.number < (3, 2, 4);
         let options = Mutex::new(Options::new(request, outward, protect, version.number >= (3, 1, 0)));
         let (secret, reached, setup_ns) = (Mutex::default(), AtomicBool::new(false), AtomicU64::new(0));
-        Ok(Self { request, observer, cancel, remote, outward, version, options, secret, reached, setup_ns })
+        let login = Login::default();
+        Ok(Self {
+            request,
+            observer,
+            cancel,
+            remote,
+            outward,
+            version,
+            options,
+            secret,
+            login,
+            reached,
+            setup_ns,
+        })
     }
 
     /// Whether an rsync has reached the far end.
@@ -115,12 +131,21 @@ impl<'a> Way<'a> {
     /// What has nothing to do with the far end: no rsync, a stop; or `--require` cannot be met.
     pub fn run(&self, purpose: Purpose, order: &Order, each: &mut dyn FnMut(Said)) -> Result<Verdict> {
         for _ in 0..REFUSALS_MAX {
+            let door = match self.door(purpose) {
+                Err(error) if error.kind == ErrorKind::ConnectionLost => return Ok(Verdict::Lost(error)),
+                door => door?,
+            };
             let stop = || self.cancel.load(Relaxed);
-            let mut has_spoken = false;
+            let (mut has_spoken, mut is_in) = (false, false);
             let mut heard = |heard: Heard<'_>| {
                 let said = match heard {
                     Heard::Line(line) => parse(line),
                     Heard::Traffic(bytes) => return each(Said::Traffic(bytes)),
+                    Heard::LoggedIn => {
+                        is_in = true;
+                        self.learn(door.as_ref(), Outcome::LoggedIn, "");
+                        return;
+                    }
                 };
                 has_spoken |= said.is_some();
                 said.into_iter().for_each(&mut *each);
@@ -128,23 +153,27 @@ impl<'a> Way<'a> {
             let counts = matches!(purpose, Purpose::Batch { .. }).then_some(self.outward);
             let given = Given { input: order.names.clone(), counts };
             let began = Instant::now();
-            let ended = child::run(self.command(purpose, order), given, &stop, &mut heard)?;
+            let command = self.command(purpose, order, door.as_ref());
+            let ended = child::run(command, given, &stop, &mut heard);
+            if ended.is_err() && !is_in {
+                self.learn(door.as_ref(), Outcome::Other, "");
+            }
+            let ended = ended?;
             if matches!(purpose, Purpose::Top { .. }) {
                 self.setup_ns.store(began.elapsed().as_nanos() as u64, Relaxed);
             }
-            let verdict = match verdict(ended.status, &ended.complaints) {
-                // Of a place that is not there some versions say so, and then stumble over the other side's farewell.
-                // Without a line that names it, it would be taken for a place that is empty.
-                Verdict::Lost(_)
-                    if purpose.only_reads()
-                        && !has_spoken
-                        && is_absence(&ended.complaints)
-                        && !failures(&ended.complaints).is_empty() =>
-                {
-                    Verdict::Partly(failures(&ended.complaints))
+            let verdict = judged(purpose, &ended, has_spoken);
+            let next = match &verdict {
+                _ if is_in => Next::GoOn,
+                Verdict::Lost(error) if !has_spoken => {
+                    self.learn(door.as_ref(), Outcome::Lost, &error.detail)
                 }
-                verdict => verdict,
+                Verdict::Done | Verdict::Partly(_) => self.learn(door.as_ref(), Outcome::LoggedIn, ""),
+                _ => self.learn(door.as_ref(), Outcome::Other, ""),
             };
+            if next != Next::GoOn {
+                continue;
+            }
             let Verdict::OptionRefused(name) = verdict else {
                 if matches!(verdict, Verdict::Done | Verdict::Partly(_)) {
                     self.reached.store(true, Relaxed);
@@ -156,7 +185,32 @@ impl<'a> Way<'a> {
         Err(Error::new(ErrorKind::Unsupported, "agreeing on options", "rsync refuses one after the other"))
     }
 
-    fn command(&self, purpose: Purpose, order: &Order) -> Command {
+    /// How the ssh of an rsync gets in, where there is one.
+    fn door(&self, purpose: Purpose) -> Result<Option<Door>> {
+        if !self.remote.is_over_ssh() {
+            return Ok(None);
+        }
+        let is_lane = matches!(purpose, Purpose::Batch { .. });
+        self.login.enter(self.request, &self.remote, is_lane, self.is_reached(), self.cancel).map(Some)
+    }
+
+    /// An rsync has logged in, or ended; `words` say why.
+    fn learn(&self, door: Option<&Door>, outcome: Outcome, words: &str) -> Next {
+        let next = door.map_or(Next::GoOn, |door| self.login.learn(door, outcome));
+        if next == Next::AgainThroughOne {
+            let choice = format!("connections: at most {SESSIONS_MAX}, through the first login");
+            let reason = format!("one of their own does not get in without a question: {words}");
+            self.observer.event(Event::Decision { choice, reason });
+        }
+        next
+    }
+
+    /// How many lanes may work at once.
+    pub fn lanes_max(&self) -> usize {
+        self.login.lanes_max()
+    }
+
+    fn command(&self, purpose: Purpose, order: &Order, door: Option<&Door>) -> Command {
         let mut command = Command::new(RSYNC);
         // Names are bytes, times are of no zone, and words are those that are looked for.
         command.env("LC_ALL", "C").env("TZ", "UTC");
@@ -165,9 +219,8 @@ impl<'a> Way<'a> {
             command.env_remove(name);
         }
         command.args(self.options().arguments(purpose));
-        if self.remote.is_over_ssh() {
-            // The first login may ask; several at once would ask for one terminal.
-            command.arg("-e").arg(self.remote.shell(&self.request.ssh, self.is_reached()));
+        if let Some(door) = door {
+            door.prepare(&mut command);
         } else if self.outward || purpose != Purpose::Remove || !Path::new(&order.from).is_absolute() {
             // Else nothing but this machine takes part, where rsync does not take this one.
             command.arg("--contimeout=30");
@@ -270,7 +323,7 @@ impl<'a> Way<'a> {
                     self.pause(Duration::from_millis(100))?;
                     continue;
                 }
-                Verdict::Full(max) => full(max),
+                Verdict::Full(max) => self.full(max),
                 Verdict::OptionRefused(name) => {
                     return Err(Error::new(ErrorKind::Unsupported, "agreeing on options", name));
                 }
@@ -283,6 +336,16 @@ impl<'a> Way<'a> {
             self.pause(pause)?;
             pause = (pause * 2).min(Duration::from_secs(10));
         }
+    }
+
+    /// The far side has no room.
+    pub fn full(&self, max: Option<u32>) -> Error {
+        let max = max.map(|max| format!(" ({max})")).unwrap_or_default();
+        let words = match self.remote.is_over_ssh() {
+            true => "the server lets no more sessions into this login (MaxSessions)".to_owned(),
+            false => format!("the daemon's max connections{max} are in use by others"),
+        };
+        Error::new(ErrorKind::ConnectionLost, "connecting", words)
     }
 
     /// Waits, unless the run is to stop.
@@ -350,11 +413,21 @@ impl News {
     }
 }
 
-/// The daemon has no room.
-pub(super) fn full(max: Option<u32>) -> Error {
-    let max = max.map(|max| format!(" ({max})")).unwrap_or_default();
-    let words = format!("the daemon's max connections{max} are in use by others");
-    Error::new(ErrorKind::ConnectionLost, "connecting", words)
+/// What the end of an rsync means.
+fn judged(purpose: Purpose, ended: &Ended, has_spoken: bool) -> Verdict {
+    match verdict(ended.status, &ended.complaints) {
+        // Of a place that is not there some versions say so, and then stumble over the other side's farewell. Without a
+        // line that names it, it would be taken for a place that is empty.
+        Verdict::Lost(_)
+            if purpose.only_reads()
+                && !has_spoken
+                && is_absence(&ended.complaints)
+                && !failures(&ended.complaints).is_empty() =>
+        {
+            Verdict::Partly(failures(&ended.complaints))
+        }
+        verdict => verdict,
+    }
 }
 
 /// Asks the installed rsync for its version.

@@ -1,7 +1,7 @@
 //! To a module, from one, and over ssh.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use hakobu_testkit::sshd::no_root;
 
@@ -75,6 +75,20 @@ fn the_contents_of_a_module_come_here() {
     // A module alone stands for what is in it, as for rsync.
     copy(bench.url("m"), bench.path("all")).options(allowed).run_to(0);
     assert_nothing_to_do(&tree, &bench.path("all/deep/tree"));
+}
+
+#[test]
+fn rights_that_are_not_taken_over_are_named() {
+    let bench = Bench::new();
+    let program = file(&bench.module("program"), 1000);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    file(&bench.module("other"), 1000);
+    let ran = copy(bench.url("m"), bench.path("here")).run_to(3);
+    assert_eq!(ran.lost("setid"), 1);
+    ran.says(&["such as program", "only with --allow setuid"]);
+    assert_eq!(fs::metadata(bench.path("here/program")).unwrap().permissions().mode() & 0o7777, 0o755);
+    let ran = copy(bench.url("m/program"), bench.path("alone")).run_to(3);
+    assert_eq!(ran.lost("setid"), 1);
 }
 
 #[test]

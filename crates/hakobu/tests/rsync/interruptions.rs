@@ -101,3 +101,19 @@ fn what_cannot_be_written_is_a_failure_of_its_own_and_never_a_success() {
     assert_eq!(ran.entries("created"), 3);
     assert!(bench.module("t/tree/d/c").exists() && bench.module("t/tree/a/full").exists());
 }
+
+#[test]
+fn what_rsync_keeps_of_a_run_that_was_cut_off_takes_no_part() {
+    let bench = Bench::new();
+    let tree = bench.path("tree");
+    fs::create_dir_all(tree.join("in/.rsync-partial")).unwrap();
+    fs::write(tree.join("in/.rsync-partial/large"), "a part").unwrap();
+    fs::write(tree.join("in/file"), "whole").unwrap();
+    copy(contents(&tree), bench.url("m/t")).run_to(0);
+    assert!(bench.module("t/in/file").exists() && !bench.module("t/in/.rsync-partial").exists());
+    fs::create_dir(bench.module("t/in/.rsync-partial")).unwrap();
+    let back = bench.path("back");
+    let ran = copy(bench.url("m/t/"), &back).run_to(0);
+    assert_eq!(ran.entries("scanned"), 2);
+    assert!(back.join("in/file").exists() && !back.join("in/.rsync-partial").exists());
+}

@@ -7,6 +7,7 @@ mod bench;
 mod daemons;
 mod directions;
 mod interruptions;
+mod logins;
 #[path = "../program/mod.rs"]
 mod program;
 mod removal;

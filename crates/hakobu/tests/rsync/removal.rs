@@ -37,7 +37,9 @@ fn nothing_goes_without_consent_or_beyond_the_limit() {
     ran.says(&["--delete removes them"]);
     assert_eq!(ran.entries("only_in_target"), 9);
     sync().options("--delete --max-delete 8").run_to(6).says(&["--max-delete allows 8"]);
-    sync().options("--delete -n").run_to(3);
+    let planned = sync().options("--delete -n").run_to(3);
+    let is_deletion = |event: &&serde_json::Value| event["event"] == "planned" && event["action"] == "delete";
+    assert_eq!(planned.events.iter().filter(is_deletion).count(), 9);
     Copy::new().arg(contents(&tree)).arg(bench.url("m/t")).run_to(3);
     assert_eq!(left(&bench.module("t")), all);
 
