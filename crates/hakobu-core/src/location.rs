@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{lossy, serde_bytes_vec};
 
+/// Said of a password in a place.
+const PASSWORD: &str =
+    "a password is not taken on the command line: leave it out, and see --password-file, or let ssh ask";
+
 /// Schemes that are understood but served by a later version.
 const LATER_SCHEMES: [&str; 6] = ["hakobu", "nfs", "smb", "s3", "az", "gs"];
 
@@ -72,7 +76,11 @@ impl Location {
     /// # Errors
     /// `Usage`: empty, NUL, an unsound host, user or port, or a scheme that this version lacks.
     pub fn parse(typed: &[u8]) -> Result<Self> {
-        let place = place_of(typed).map_err(|error| error.at(typed))?;
+        let place = place_of(typed).map_err(|error| match error.detail == PASSWORD {
+            // It is not shown either.
+            true => error,
+            false => error.at(typed),
+        })?;
         Ok(Self { typed: typed.to_vec(), place })
     }
 
@@ -278,6 +286,12 @@ fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
     }
     let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
     let (authority, path) = rest.split_at(slash);
+    // It would be in the list of processes and in the history of the shell.
+    if let Some(at) = authority.iter().rposition(|&byte| byte == b'@')
+        && authority[..at].contains(&b':')
+    {
+        return Err(usage(PASSWORD));
+    }
     // In `user@[::1]:22` only a colon after the bracket leads to a port.
     if authority.iter().filter(|&&byte| byte == b':').count() > 1 && !authority.contains(&b']') {
         return Err(usage("an IPv6 address is written in brackets: ssh://[::1]:22/path"));

@@ -187,3 +187,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_password_is_neither_taken_nor_shown() {
+    for typed in ["rsync://joe:secret@h/m", "ssh://joe:secret@h:22/x", "sftp://joe:secret@[::1]/x"] {
+        let error = Location::parse(typed.as_bytes()).unwrap_err();
+        assert!(
+            error.detail.contains("a password is not taken") && !error.to_string().contains("secret"),
+            "{error}"
+        );
+    }
+}

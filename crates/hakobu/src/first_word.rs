@@ -51,6 +51,12 @@ pub fn no_such_verb(arguments: &[OsString]) -> Vec<String> {
     with_copy(words, &arguments[1..])
 }
 
+/// The line to print for a word behind `verb` that it does not have.
+pub fn no_such_part(verb: &str, arguments: &[OsString]) -> Vec<String> {
+    let typed = shell::quote(arguments.get(2).map_or(OsStr::new(""), OsString::as_os_str));
+    vec![format!("hakobu: {verb} has no {typed}; see hakobu {verb} --help")]
+}
+
 /// The words, and what should have been typed if these are the arguments of `copy`.
 fn with_copy(words: String, rest: &[OsString]) -> Vec<String> {
     let copy: Vec<OsString> =

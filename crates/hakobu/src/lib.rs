@@ -18,6 +18,7 @@ pub mod jobs;
 pub mod later;
 pub mod make_data;
 pub mod manual;
+mod order;
 pub mod output;
 pub mod pairs;
 pub mod prompts;
@@ -52,12 +53,22 @@ fn dispatch(arguments: &[OsString]) -> u8 {
     if let Some(words) = wrong.or_else(|| foreign::check(arguments)) {
         return exit::wrong_usage(&words);
     }
-    let parsed = cli::command_for(arguments)
-        .try_get_matches_from(arguments)
-        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let command = cli::command_for(arguments);
+    let parse = |words: &[OsString]| {
+        let matches = command.clone().try_get_matches_from(words);
+        matches.and_then(|matches| Cli::from_arg_matches(&matches))
+    };
+    let parsed = parse(arguments).or_else(|error| match order::places_last(arguments, &command) {
+        Some(ordered) => parse(&ordered).map_err(|_| error),
+        None => Err(error),
+    });
     match parsed {
         Err(error) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {
-            exit::wrong_usage(&first_word::no_such_verb(arguments))
+            let typed = arguments.get(1).and_then(|verb| command.find_subcommand(verb));
+            exit::wrong_usage(&match typed {
+                Some(verb) => first_word::no_such_part(verb.get_name(), arguments),
+                None => first_word::no_such_verb(arguments),
+            })
         }
         Err(error) => exit::clap_error(&error),
         Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, Mode::Copy, arguments),

@@ -23,6 +23,8 @@ pub fn report_error(error: &ReportError, machines: &Machines) -> String {
     let words = plain(&error.during, &lossy(error.at.as_bytes()), &error.error);
     let step = match error.kind.as_str() {
         "permission_denied" => machines.permission(&error.at),
+        // A daemon's own words say what makes it writable.
+        "read_only" if is_of_a_daemon(&error.at) => None,
         kind => next_step(kind),
     };
     match step {
@@ -41,10 +43,15 @@ impl Machines {
             ),
             (true, true) => None,
             // A daemon's rights are those of its rsyncd.conf.
-            (false, _) if at.starts_with("rsync://") || at.contains("::") => None,
+            (false, _) if is_of_a_daemon(at) => None,
             (false, _) => Some("run hakobu as a user who may"),
         }
     }
+}
+
+/// Whether it is a place of an rsync daemon.
+fn is_of_a_daemon(at: &str) -> bool {
+    at.starts_with("rsync://") || at.contains("::")
 }
 
 /// One entry that failed, in one line.

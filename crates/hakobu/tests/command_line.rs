@@ -75,6 +75,9 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("disks --agent=-x host", "--agent: it is the path of hakobu"),
         ("disks a b", "hakobu disks"),
         ("frob", "there is no verb frob"),
+        ("copy --transport rsync a sftp://h/x", "contradict each other"),
+        ("copy --transport sftp a rsync://h/m", "leave --transport out"),
+        ("jobs frob x", "jobs has no frob; see hakobu jobs --help"),
         ("man frob", "no manual page"),
     ] {
         let (code, out, err) = said(line);

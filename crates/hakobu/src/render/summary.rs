@@ -169,6 +169,8 @@ fn sampled(report: &Report) -> Option<String> {
 fn losses(report: &Report) -> impl Iterator<Item = String> {
     report.losses.iter().map(|loss| {
         let (what, example) = (lossy(loss.what.as_bytes()), lossy(loss.example.as_bytes()));
+        // The top of a tree has no name of its own.
+        let example = if example.is_empty() { ".".to_owned() } else { example };
         let entries = if loss.count == 1 { "entry" } else { "entries" };
         let (count, side) = (format_count(loss.count), lossy(loss.side.as_bytes()));
         let next = match loss.what == LossKind::SetId.name() && report.rights_withheld {
