@@ -52,6 +52,11 @@ pub trait Endpoint: Send + Sync {
         true
     }
 
+    /// Whether lanes had better write to different files, since those who write to one wait for each other.
+    fn spreads_writers(&self) -> bool {
+        false
+    }
+
     /// Says that the work is done: lanes that are being opened may give up. Called from any thread.
     fn lanes_are_complete(&self) {}
 
@@ -64,7 +69,8 @@ pub trait Lane: Send {
     /// Begins an operation. An operation comes back when the queue is full: reap first.
     fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation>;
 
-    /// The next completion. `None`: none within `wait`, or nothing is under way. A lane that has
+    /// The next completion. `None`: none within `wait`, or nothing is under way, or an operation was handed back last and
+    /// would be taken now. A lane that has
     /// failed as a whole says so with an error for `Ticket::MAX`; nothing else will come of it.
     fn reap(&mut self, wait: Wait) -> Option<Completion>;
 

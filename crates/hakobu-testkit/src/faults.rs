@@ -228,6 +228,8 @@ pub struct Logged {
     pub paths: Vec<Vec<u8>>,
     /// The draft, if it is about one.
     pub draft: Option<DraftId>,
+    /// Whether it is a write that comes with the digest of its piece.
+    pub has_digest: bool,
 }
 
 /// An endpoint with faults.
@@ -384,7 +386,8 @@ impl State {
             }
             Operation::Barrier | Operation::Names { .. } | Operation::Numbers { .. } => Vec::new(),
         };
-        Logged { lane, kind, paths, draft: of_draft }
+        let has_digest = matches!(operation, Operation::Write { check, .. } if check.value.is_some());
+        Logged { lane, kind, paths, draft: of_draft, has_digest }
     }
 }
 

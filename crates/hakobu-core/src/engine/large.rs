@@ -1,6 +1,6 @@
 //! A file too big for a pack: its chunks are shared by the lanes through one counter.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::moves::Moves;
@@ -47,6 +47,8 @@ pub(super) struct LargeFile {
     size_bytes: AtomicU64,
     next: AtomicU64,
     done: AtomicU64,
+    /// How many lanes take its chunks.
+    lanes: AtomicUsize,
     /// Whether somebody has been told that nothing more is to come.
     ended: AtomicBool,
     failed: AtomicBool,
@@ -110,6 +112,7 @@ impl LargeFile {
             size_bytes: AtomicU64::new(size_bytes),
             next: AtomicU64::new(0),
             done: AtomicU64::new(0),
+            lanes: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             of_no_use: AtomicBool::new(false),
@@ -138,6 +141,21 @@ impl LargeFile {
 
     pub fn chunks(&self) -> u64 {
         chunk_count(self.size_bytes())
+    }
+
+    /// A lane begins to take chunks of it.
+    pub fn enter(&self) {
+        self.lanes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A lane takes no more of them.
+    pub fn leave(&self) {
+        self.lanes.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many lanes take chunks of it.
+    pub fn lanes(&self) -> usize {
+        self.lanes.load(Ordering::Relaxed)
     }
 
     pub fn has_chunks_left(&self) -> bool {

@@ -106,7 +106,8 @@ pub fn run(setup: &Setup<'_>) -> Summary {
             return record.into_summary(setup.clock.now_ns());
         }
     };
-    let (queue, removals, cannot_clone) = (Queue::new(), AtomicU64::new(0), AtomicBool::new(false));
+    let queue = Queue::new(setup.target.spreads_writers());
+    let (removals, cannot_clone) = (AtomicU64::new(0), AtomicBool::new(false));
     let (ask, links, accounts) = (what_to_keep(setup), Links::default(), Accounts::default());
     let of_trees = setup.job.items.iter().any(|item| item.place == DraftKind::File);
     if setup.job.mode == Mode::Compare && of_trees && !ask.miss.is_empty() {

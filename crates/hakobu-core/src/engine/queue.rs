@@ -71,6 +71,8 @@ struct State {
     finished: Vec<Arc<Node>>,
     /// Files that were taken to be begun and are neither finished nor given up.
     drafts: usize,
+    /// Whether lanes write to different files while there are some.
+    spreads: bool,
     /// Tasks that wait or are under way, and directories whose attributes are not set.
     outstanding: u64,
     /// Directories that wait or are being scanned.
@@ -87,8 +89,9 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub fn new() -> Self {
-        Self::default()
+    /// `spreads`: whether lanes take different files while there are some.
+    pub fn new(spreads: bool) -> Self {
+        Self { state: Mutex::new(State { spreads, ..State::default() }), wake: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -243,12 +246,24 @@ impl Queue {
 
 impl State {
     fn take_large(&mut self) -> Option<Task> {
-        while let Some(file) = self.active.front() {
-            if file.has_chunks_left() {
-                return Some(Task::Chunks(file.clone()));
-            }
+        while self.active.front().is_some_and(|file| !file.has_chunks_left()) {
             self.active.pop_front();
         }
+        let active = match self.spreads {
+            false => self.active.front(),
+            true => self.active.iter().filter(|file| file.has_chunks_left()).min_by_key(|file| file.lanes()),
+        };
+        let active = active.cloned();
+        let own = self.spreads && active.as_ref().is_some_and(|file| file.lanes() > 0);
+        let begun = if own || active.is_none() { self.begin() } else { None };
+        begun.or_else(|| {
+            let file = active?;
+            file.enter();
+            Some(Task::Chunks(file))
+        })
+    }
+
+    fn begin(&mut self) -> Option<Task> {
         if self.drafts >= DRAFTS_MAX {
             return None;
         }
@@ -280,9 +295,12 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use super::super::large::How;
     use super::super::node::{Counted, Origin, Touched};
     use super::*;
-    use crate::entry::{Attributes, Time};
+    use crate::endpoint::{DraftKind, SourceFile};
+    use crate::entry::{Attributes, Kind, Metadata, Time};
+    use crate::extent::CHUNK_BYTES;
     use crate::path::EntryPath;
 
     fn node(name: &str, parent: Option<Arc<Node>>) -> Arc<Node> {
@@ -299,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_directory_is_finished_after_what_it_holds() {
-        let (queue, counters) = (Queue::new(), LaneCounters::default());
+        let (queue, counters) = (Queue::new(false), LaneCounters::default());
         let top = node("top", None);
         let (a, b) = (node("top/a", Some(top.clone())), node("top/b", Some(top.clone())));
         queue.release(&top, &counters);
@@ -312,7 +330,7 @@ mod tests {
 
     #[test]
     fn unknown_directories_are_asked_for_together() {
-        let queue = Queue::new();
+        let queue = Queue::new(false);
         let tasks = (0..40)
             .map(|number| DirectoryTask {
                 node: node(&format!("d{number}"), None),
@@ -330,9 +348,47 @@ mod tests {
 
     #[test]
     fn nothing_to_do_is_the_end_only_after_the_start() {
-        let queue = Queue::new();
+        let queue = Queue::new(false);
         assert!(matches!(queue.take(0), Taken::Nothing));
         queue.start();
         assert!(matches!(queue.take(0), Taken::Ended));
+    }
+
+    fn file(name: &str) -> Arc<LargeFile> {
+        let path = EntryPath::new(name).unwrap();
+        let metadata = Metadata { size_bytes: 3 * CHUNK_BYTES, ..Metadata::new(Kind::File) };
+        let source = SourceFile { root: 0, path: path.clone(), metadata, tolerant: false };
+        let how = How { kind: DraftKind::File, replaces: false, named: false, digest: false };
+        Arc::new(LargeFile::new(node("top", None), source, path, 1, how))
+    }
+
+    /// What lane 1 is given: `begin a`, or `a` for its chunks.
+    fn large(queue: &Queue) -> String {
+        match queue.take(1) {
+            Taken::Task(Task::Begin(file)) => format!("begin {}", file.target),
+            Taken::Task(Task::Chunks(file)) => file.target.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn writers_are_spread_over_files_where_that_is_better() {
+        for (spreads, expected) in [(false, ["a", "a", "a", "a"]), (true, ["a", "begin b", "b", "a"])] {
+            let queue = Queue::new(spreads);
+            let (a, b) = (file("a"), file("b"));
+            queue.add(Vec::new(), Vec::new(), vec![a.clone(), b.clone()]);
+            queue.start();
+            assert_eq!(large(&queue), "begin a");
+            queue.activate(a.clone());
+            let mut taken = vec![large(&queue), large(&queue)];
+            if spreads {
+                queue.activate(b.clone());
+            }
+            taken.push(large(&queue));
+            // The first lane that had it has gone on.
+            a.leave();
+            taken.push(large(&queue));
+            assert_eq!(taken, expected);
+        }
     }
 }

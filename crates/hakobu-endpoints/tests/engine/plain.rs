@@ -152,3 +152,16 @@ fn blocks_that_can_be_shared_are_not_read() {
         }
     }
 }
+
+#[test]
+fn digests_are_taken_where_somebody_looks_at_them() {
+    let place = Place::new();
+    write(&place.source().join("file"), &mut Numbers(5), 9 << 20);
+    let taken = |made: &Made| made.target_log.iter().filter(|logged| logged.has_digest).count();
+    let in_a_tree = place.run(&Order::contents(2));
+    assert_whole(&in_a_tree, &[]);
+    assert_eq!((taken(&in_a_tree), in_a_tree.count(OperationKind::Write)), (0, 36));
+    let named = place.run(&Order::items(2, &[("file", "named")]));
+    assert_whole(&named, &[]);
+    assert!(named.summary.digest.is_some() && taken(&named) == 36);
+}

@@ -270,6 +270,13 @@ impl Worker<'_> {
         }
     }
 
+    /// Whether somebody wants the digests of this file's pieces: the target, to check them; whoever named the file; or a
+    /// journal. Else nobody would ever look at them.
+    fn takes_digest(&self, file: &LargeFile) -> bool {
+        let is_looked_at = file.named || file.completes() || file.kind != DraftKind::File || self.wants.0;
+        self.wants.1 || self.shared.setup.job.digest && is_looked_at
+    }
+
     /// Takes what the target checks a piece by.
     pub(super) fn check(
         &mut self,
@@ -279,7 +286,7 @@ impl Worker<'_> {
         values: &mut Values,
     ) -> Check {
         let mut check = Check::default();
-        if self.wants.1 {
+        if self.takes_digest(file) {
             let value = piece_value(file.size_bytes(), piece.offset, content.bytes());
             values.push(value);
             check.value = Some(value);
@@ -298,7 +305,7 @@ impl Worker<'_> {
         if end == UNREADABLE {
             return Ok(false);
         }
-        if self.wants.1 {
+        if self.takes_digest(file) {
             let this = end - extent.offset;
             if this < HOLES_WITHOUT_DIGEST_BYTES && file.hole(extent.length) < HOLES_WITHOUT_DIGEST_BYTES
                 || self.shared.setup.job.hashes_holes()

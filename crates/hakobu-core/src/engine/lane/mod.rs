@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
             // Lanes give out numbers from ranges of their own.
             next_draft: (index as DraftId) << 48,
             mark_ns: now_ns,
-            wants: (able.wants_checksum, able.wants_digest || shared.setup.job.digest),
+            wants: (able.wants_checksum, able.wants_digest),
         }
     }
 
@@ -248,7 +248,11 @@ impl<'a> Worker<'a> {
             Task::Pack(task) if task.compare => self.compare_pack(task),
             Task::Pack(task) => self.pack(&task),
             Task::Begin(file) => self.begin_file(file),
-            Task::Chunks(file) => self.move_chunks(&file),
+            Task::Chunks(file) => {
+                let moved = self.move_chunks(&file);
+                file.leave();
+                moved
+            }
         }
     }
 

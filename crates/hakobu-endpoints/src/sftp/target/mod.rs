@@ -135,6 +135,11 @@ impl Endpoint for SftpTarget {
         has_work
     }
 
+    /// Each is a process at the server, and a file's lock keeps the processor of whoever waits for it busy.
+    fn spreads_writers(&self) -> bool {
+        true
+    }
+
     fn lanes_are_complete(&self) {
         self.stops.complete.store(true, Relaxed);
     }
