@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::{Errno, read, write};
+use rustix::io::{Errno, read};
 use rustix::pipe::fcntl_setpipe_size;
 
+use super::outgoing::Outgoing;
 use super::wire::{Ask, PACKET_BYTES_MAX, Packet, Reply, malformed, read_reply};
 
 /// How large pipes are made: what a user may have without asking.
@@ -49,9 +50,7 @@ struct State {
     /// Closed with the connection's end, before the process is waited for.
     ends: Option<(OwnedFd, OwnedFd)>,
     _process: Box<dyn Send>,
-    /// What has still to be written, from `sent` on.
-    out: Vec<u8>,
-    sent: usize,
+    out: Outgoing,
     /// What was read and is no whole packet yet.
     input: Vec<u8>,
     next_id: u32,
@@ -87,8 +86,7 @@ impl Connection {
         Ok(Self(Arc::new(Mutex::new(State {
             ends: Some((channel.to_server, channel.from_server)),
             _process: channel.process,
-            out: Vec::new(),
-            sent: 0,
+            out: Outgoing::default(),
             input: Vec::new(),
             next_id: 0,
             waiting: HashMap::new(),
@@ -125,7 +123,7 @@ impl Connection {
         }
         state.next_id = state.next_id.wrapping_add(1).max(1);
         let id = state.next_id;
-        let mut packet = Packet::begin(&mut state.out, ask, id);
+        let mut packet = Packet::begin(state.out.end(), ask, id);
         fill(&mut packet);
         packet.end();
         state.syncs += usize::from(waiting.syncs);
@@ -136,7 +134,12 @@ impl Connection {
 
     /// Queues bytes that are no request.
     pub(crate) fn send(&self, fill: impl FnOnce(&mut Vec<u8>)) {
-        fill(&mut self.state().out);
+        fill(self.state().out.end());
+    }
+
+    /// How many bytes have not been written yet.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.state().out.len()
     }
 
     /// Whether nothing more will come.
@@ -197,24 +200,9 @@ impl State {
 
     fn write(&mut self) -> Result<()> {
         let Some((to_server, _)) = &self.ends else { return Err(lost("it is closed")) };
-        while self.sent < self.out.len() {
-            match write(to_server, &self.out[self.sent..]) {
-                Ok(written) => {
-                    self.sent += written;
-                    // What it is silent about may have been asked for just now.
-                    self.heard = Instant::now();
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => break,
-                Err(errno) => return Err(lost_by(errno)),
-            }
-        }
-        if self.sent == self.out.len() {
-            self.out.clear();
-            self.sent = 0;
-        } else if self.sent > READ_BYTES * 4 {
-            self.out.drain(..self.sent);
-            self.sent = 0;
+        if self.out.write_to(to_server).map_err(lost_by)? {
+            // What it is silent about may have been asked for just now.
+            self.heard = Instant::now();
         }
         Ok(())
     }
@@ -273,7 +261,7 @@ impl State {
     fn fail(&mut self, error: Error) {
         self.failed.get_or_insert(error);
         (self.ends, self.syncs) = (None, 0);
-        self.out = Vec::new();
+        self.out = Outgoing::default();
         let waiting = std::mem::take(&mut self.waiting);
         waiting.into_values().filter_map(|waiting| waiting.waker).for_each(Waker::wake);
     }

@@ -4,11 +4,12 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use hakobu_core::Result;
 use hakobu_core::checksum::crc64;
 use hakobu_core::endpoint::{
-    Begin, Check, Detail, Endpoint, Fetched, Lane, Operation, Outcome, Pick, Picks, SourceFile,
+    Begin, Check, Detail, Endpoint, Fetched, Lane, Operation, Outcome, Pick, Picks, SourceFile, Wait,
 };
 use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
 use hakobu_core::error::{Error, ErrorKind};
@@ -27,6 +28,7 @@ type Answering = fn(u8, u32, &[u8]) -> Vec<u8>;
 const OPEN: u8 = 3;
 const CLOSE: u8 = 4;
 const READ: u8 = 5;
+const WRITE: u8 = 6;
 const LSTAT: u8 = 7;
 const FSTAT: u8 = 8;
 const FSETSTAT: u8 = 10;
@@ -325,4 +327,37 @@ fn a_handle_is_closed_once() {
     ask(&mut *one, second).unwrap();
     let closed = CLOSED.lock().unwrap().clone();
     assert_eq!(closed, [text(&0u32.to_be_bytes())]);
+}
+
+/// Most writes end without a word to whoever submitted them, so only room tells that it may go on.
+#[test]
+fn who_waits_for_room_goes_on_as_soon_as_there_is_some() {
+    static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+    let answering: Answering = |kind, id, rest| match kind {
+        // A piece is eight writes. With the last that the window takes, those of two pieces are answered, and no others.
+        WRITE if WRITTEN.fetch_add(1, Relaxed) == 127 => {
+            (id - 127..id - 111).flat_map(|id| status(id, 0)).collect()
+        }
+        WRITE => Vec::new(),
+        _ => usual(kind, id, rest),
+    };
+    let (access, look) = reached(greeting(), answering).unwrap();
+    let options = SftpTargetOptions { job: [7; 32], run: [1; 16], leaves_all: false, durable: false };
+    let target = SftpTarget::new(access, &look, b"/root", Grant::everything(), options);
+    let mut lane = target.open_lane(0).unwrap();
+    let begin = Begin::file(EntryPath::new("large").unwrap(), 64 * PIECE_BYTES);
+    ask(&mut *lane, Operation::Begin { draft: 1, begin }).unwrap();
+    let (limit, began) = (Duration::from_secs(60), Instant::now());
+    // The window, and what has been answered.
+    for number in 0..16 + 2 {
+        let mut buffer = lane.piece_buffer();
+        buffer.set_filled(PIECE_BYTES as usize);
+        let (offset, check) = (number * PIECE_BYTES, Check::default());
+        let mut write = Operation::Write { draft: 1, offset, buffer, check, acknowledge: false };
+        while let Err(back) = lane.submit(number, write) {
+            assert!(lane.reap(Wait::For(limit)).is_none());
+            write = back;
+        }
+    }
+    assert!(began.elapsed() < limit);
 }

@@ -9,6 +9,7 @@ mod connection;
 mod hostile_tests;
 mod list;
 mod look;
+mod outgoing;
 mod permits;
 mod queue;
 mod reading;

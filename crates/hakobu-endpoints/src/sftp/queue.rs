@@ -19,6 +19,9 @@ use crate::local::buffers::Buffers;
 const OPERATIONS_MAX: usize = 512;
 /// How many bytes of content may be under way. OpenSSH's window for a channel is 2 MiB; as much again is ready to follow.
 const WINDOW_BYTES: usize = 4 << 20;
+/// How many bytes may wait to be written. What waits longer has left the processor's cache by then, and what is left at the
+/// end of a file is waited for, while other lanes have nothing to do any more.
+const UNSENT_BYTES: usize = 512 << 10;
 
 /// An operation under way: what is told in the end, if anything.
 pub(crate) type Course = Pin<Box<dyn Future<Output = Option<Result<Outcome>>> + Send>>;
@@ -58,6 +61,8 @@ pub(crate) struct Queue<W> {
     store: Store,
     courses: FuturesUnordered<Ticketed>,
     held_bytes: usize,
+    /// An operation was handed back, and its submitter waits for room.
+    room_is_due: bool,
     completions: VecDeque<Completion>,
     woken: Arc<Woken>,
 }
@@ -65,7 +70,16 @@ pub(crate) struct Queue<W> {
 impl<W: Work> Queue<W> {
     pub(crate) fn new(work: Arc<W>, server: Server, store: Store) -> Self {
         let (courses, completions) = (FuturesUnordered::new(), VecDeque::new());
-        Self { work, server, store, courses, held_bytes: 0, completions, woken: Woken::new() }
+        let woken = Woken::new();
+        Self { work, server, store, courses, held_bytes: 0, room_is_due: false, completions, woken }
+    }
+
+    fn is_full(&self) -> bool {
+        let full = self.courses.len() >= OPERATIONS_MAX
+            || self.completions.len() >= OPERATIONS_MAX
+            || self.held_bytes >= WINDOW_BYTES
+            || self.held_bytes > 0 && self.server.connection.unsent_bytes() >= UNSENT_BYTES;
+        full && !self.courses.is_empty()
     }
 
     /// Goes on with whatever can go on.
@@ -88,10 +102,8 @@ impl<W: Work> Queue<W> {
 
 impl<W: Work> Lane for Queue<W> {
     fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
-        let is_full = self.courses.len() >= OPERATIONS_MAX
-            || self.completions.len() >= OPERATIONS_MAX
-            || self.held_bytes >= WINDOW_BYTES;
-        if is_full && !self.courses.is_empty() {
+        self.room_is_due = self.is_full();
+        if self.room_is_due {
             return Err(operation);
         }
         let held_bytes = W::held_bytes(&operation);
@@ -114,7 +126,8 @@ impl<W: Work> Lane for Queue<W> {
             if let Some(completion) = self.completions.pop_front() {
                 return Some(completion);
             }
-            if self.courses.is_empty() {
+            // Most writes end without a completion: whoever waits for room would wait until all have.
+            if self.courses.is_empty() || self.room_is_due && !self.is_full() {
                 return None;
             }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
