@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
 use crate::ssh::SshChild;
-use crate::ssh::sessions::{Said, Session, Sessions};
+use crate::ssh::sessions::{Pipe, Said, Session, Sessions};
 
 /// Where the far side listens for them: nobody but its own machine gets there.
 pub(crate) const LOOPBACK: &str = "127.0.0.1";
@@ -174,8 +174,8 @@ impl Held {
             Through::Forward => Session::Forward { address: LOOPBACK, port: to.port },
             Through::Join => Session::Command(&command),
         };
-        let (socket, ssh, said) = sessions
-            .further_socket(session, &self.ended)
+        let Pipe { socket, ssh, said } = sessions
+            .further(session, &self.ended)
             .map_err(|error| Error::new(ErrorKind::ConnectionLost, DIALLING, error.to_string()))?;
         self.processes().push((ssh, said));
         Ok(socket.into())

@@ -53,14 +53,14 @@ impl SftpSide {
         let connect = {
             let (sessions, host) = (Arc::clone(&sessions), host.clone());
             move |stop: &AtomicBool| match sessions.further(Session::Subsystem("sftp"), stop) {
-                Ok(pipe) => Ok(channel(pipe)),
+                Ok(pipe) => channel(pipe),
                 Err(error) => {
                     Err(Error::new(ErrorKind::ConnectionLost, OPENING, error.to_string()).at(&host))
                 }
             }
         };
         let mut access = Access { connect: Arc::new(connect), is_root: false, cancel };
-        let look = SftpLook::open(channel(first), &access).map_err(|error| no_server(error, &host))?;
+        let look = SftpLook::open(channel(first)?, &access).map_err(|error| no_server(error, &host))?;
         sessions.settle();
         let (home, found, round_trip) = look.home()?;
         sessions.round_trip_is(round_trip);
@@ -105,9 +105,10 @@ impl SftpSide {
     }
 }
 
-fn channel(pipe: Pipe) -> Channel {
-    let Pipe { stdin, stdout, ssh, said: _ } = pipe;
-    Channel { to_server: stdin.into(), from_server: stdout.into(), process: Box::new(ssh) }
+fn channel(pipe: Pipe) -> Result<Channel> {
+    let Pipe { socket, ssh, said: _ } = pipe;
+    let to_server = socket.try_clone().map_err(|error| Error::io(OPENING, &error))?;
+    Ok(Channel { to_server: to_server.into(), from_server: socket.into(), process: Box::new(ssh) })
 }
 
 /// What came in the place of a server's greeting.

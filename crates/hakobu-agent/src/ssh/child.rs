@@ -1,6 +1,8 @@
 //! The ssh process, and its end.
 
 use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::thread;
@@ -13,15 +15,22 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How often its end is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// The running ssh. Dropping it ends it: close its standard input first, then it mostly ends by itself.
+/// The running ssh. Dropping it ends it: close its standard input first, if that is a pipe, then it mostly ends by itself.
 #[derive(Debug)]
 pub struct SshChild {
     child: Child,
+    /// The other end of its standard input and output, if they are a socket.
+    socket: Option<UnixStream>,
 }
 
 impl SshChild {
     pub(super) fn new(child: Child) -> Self {
-        Self { child }
+        Self { child, socket: None }
+    }
+
+    /// One whose standard input and output are the other end of this socket.
+    pub(super) fn at(child: Child, socket: UnixStream) -> Self {
+        Self { child, socket: Some(socket) }
     }
 
     /// Its process id.
@@ -47,12 +56,15 @@ impl SshChild {
         }
     }
 
-    /// Ends it: waits a little, then sends SIGTERM (ssh then takes its proxy commands along), then SIGKILL. Its
-    /// standard input must be closed before, or the waiting is in vain.
+    /// Ends it: waits a little, then sends SIGTERM (ssh then takes its proxy commands along), then SIGKILL. A pipe to it
+    /// must be closed before, or the waiting is in vain; a socket is shut down here, for all who have it.
     ///
     /// # Errors
     /// The system's, when the process cannot be waited for.
     pub fn end(&mut self) -> io::Result<ExitStatus> {
+        if let Some(socket) = &self.socket {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
         if let Some(status) = self.wait(PATIENCE)? {
             return Ok(status);
         }

@@ -12,11 +12,11 @@
 //! A server lets only so many connections in that have not logged in yet (`MaxStartups`), and newer ones punish whoever
 //! opens too many. So connections are opened one after another, but on a long way two at a time.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -65,13 +65,11 @@ pub enum Session<'a> {
     Command(&'a str),
 }
 
-/// A session's two ends. Fields drop in this order, so that ssh ends by itself.
+/// A session, as a socket for both directions: it costs ssh less than two pipes, and nothing stands between.
 #[derive(Debug)]
 pub struct Pipe {
-    /// To the far side.
-    pub stdin: ChildStdin,
-    /// From the far side.
-    pub stdout: ChildStdout,
+    /// To the far side and from it.
+    pub socket: UnixStream,
     /// The ssh process; ended when dropped.
     pub ssh: SshChild,
     /// What ssh says on its standard error.
@@ -182,17 +180,6 @@ impl Drop for State {
     }
 }
 
-/// Sets a command's standard input and output.
-type Ends<'a> = &'a mut dyn FnMut(&mut Command) -> io::Result<Option<UnixStream>>;
-
-/// One ssh under way.
-struct Opened {
-    stdin: Option<ChildStdin>,
-    stdout: Option<ChildStdout>,
-    ssh: SshChild,
-    said: Said,
-}
-
 impl Sessions {
     /// Finds out how sessions can share a login. Opens none.
     ///
@@ -211,10 +198,9 @@ impl Sessions {
     pub fn first(&self, session: Session<'_>) -> Result<Pipe, SshError> {
         let mut command = command::session(&self.settings, session, &self.for_the_first())?;
         command.stderr(Stdio::inherit());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let opened = self.spawn(&mut command)?;
-        self.watch(opened.ssh.id());
-        pipe(opened)
+        let (pipe, _) = spawn(&mut command)?;
+        self.watch(pipe.ssh.id());
+        Ok(pipe)
     }
 
     /// Starts an agent, as [`start`](super::start) does, as the first session.
@@ -278,33 +264,75 @@ impl Sessions {
     /// # Errors
     /// [`SshError::Further`] when the login fails; else as [`first`](Self::first).
     pub fn further(&self, session: Session<'_>, stop: &AtomicBool) -> Result<Pipe, SshError> {
-        pipe(self.open(session, stop, &mut |command| {
-            command.stdin(Stdio::piped()).stdout(Stdio::piped());
-            Ok(None)
-        })?)
-    }
-
-    /// As [`further`](Self::further), with a socket for both directions, so that nothing stands between it and ssh.
-    ///
-    /// # Errors
-    /// As [`further`](Self::further), or when no file descriptor is left.
-    pub fn further_socket(
-        &self,
-        session: Session<'_>,
-        stop: &AtomicBool,
-    ) -> Result<(UnixStream, SshChild, Said), SshError> {
-        let mut socket = None;
-        let opened = self.open(session, stop, &mut |command| {
-            // For each try another: the one before is shut when its ssh ends.
-            let (near, far) = UnixStream::pair()?;
-            command.stdin(OwnedFd::from(far.try_clone()?)).stdout(OwnedFd::from(far));
-            let to_shut = near.try_clone()?;
-            socket = Some(near);
-            Ok(Some(to_shut))
-        })?;
-        match socket {
-            Some(socket) => Ok((socket, opened.ssh, opened.said)),
-            None => Err(SshError::Pipe(ErrorKind::BrokenPipe.into())),
+        let program = command::program(&self.settings)?;
+        if let (Program::Other, Session::Forward { .. }) = (program, session) {
+            let why = "only OpenSSH's ssh can connect to a port of the far machine";
+            let text = self.settings.ssh_command.clone();
+            return Err(SshError::Unusable { what: "ssh command", text, why });
+        }
+        self.settle();
+        // The lock is held while one logs in: never two at a time.
+        let mut state = self.lock();
+        // It may have been asked for while others logged in.
+        if stop.load(Relaxed) {
+            let words = "stopped".to_owned();
+            return Err(SshError::Further { host: printable(&self.settings.host), words });
+        }
+        if program == Program::Other {
+            return self.quiet(session, &[]);
+        }
+        if self.sharing == Sharing::Theirs {
+            return self.quiet(session, &shared::words(&["ControlMaster=no", "BatchMode=yes"]));
+        }
+        if self.far_away.load(Relaxed)
+            && !matches!(session, Session::Forward { .. })
+            && let Some(shared) = state.quick_way()
+        {
+            let opened = self.quiet(session, &shared.for_further())?;
+            state.quick.push(opened.said.clone());
+            return Ok(opened);
+        }
+        let mut refused = None;
+        if self.far_away.load(Relaxed) && state.own != Some(false) && state.shared.is_some() {
+            let logins = state.logins(&self.settings);
+            drop(state);
+            match logins.enter(stop) {
+                Ok((number, words)) => {
+                    let opened = self.quiet(session, &words)?;
+                    logins.listen(number, opened.said.clone());
+                    return Ok(opened);
+                }
+                Err(error) => refused = Some(error),
+            }
+            state = self.lock();
+        } else if state.own != Some(false) {
+            match self.own(session, stop) {
+                Ok(opened) => {
+                    state.own = Some(true);
+                    return Ok(opened);
+                }
+                Err(error) => refused = Some(error),
+            }
+        }
+        if let Some(error) = refused.take_if(|_| stop.load(Relaxed)) {
+            return Err(error);
+        }
+        // After one refusal no more are provoked where there is another way.
+        if let Some(shared) = &state.shared {
+            let words = shared.for_no_login(&self.settings);
+            state.own = Some(false);
+            return self.quiet(session, &words);
+        }
+        match refused {
+            // A key that was not accepted is not accepted a second later.
+            Some(SshError::Further { words, .. }) if !words.contains("Permission denied") => {
+                wait(Instant::now() + PAUSE, stop);
+                let opened = self.own(session, stop)?;
+                state.own = Some(true);
+                Ok(opened)
+            }
+            Some(error) => Err(error),
+            None => Err(self.failed(&Said::default())),
         }
     }
 
@@ -334,84 +362,9 @@ impl Sessions {
         words
     }
 
-    /// Opens a session in the first way that works; `ends` sets its standard input and output, and gives the socket at
-    /// their other end, if it is one.
-    fn open(&self, session: Session<'_>, stop: &AtomicBool, ends: Ends<'_>) -> Result<Opened, SshError> {
-        let program = command::program(&self.settings)?;
-        if let (Program::Other, Session::Forward { .. }) = (program, session) {
-            let why = "only OpenSSH's ssh can connect to a port of the far machine";
-            let text = self.settings.ssh_command.clone();
-            return Err(SshError::Unusable { what: "ssh command", text, why });
-        }
-        self.settle();
-        // The lock is held while one logs in: never two at a time.
-        let mut state = self.lock();
-        // It may have been asked for while others logged in.
-        if stop.load(Relaxed) {
-            let words = "stopped".to_owned();
-            return Err(SshError::Further { host: printable(&self.settings.host), words });
-        }
-        if program == Program::Other {
-            return self.quiet(session, &[], ends);
-        }
-        if self.sharing == Sharing::Theirs {
-            return self.quiet(session, &shared::words(&["ControlMaster=no", "BatchMode=yes"]), ends);
-        }
-        if self.far_away.load(Relaxed)
-            && !matches!(session, Session::Forward { .. })
-            && let Some(shared) = state.quick_way()
-        {
-            let opened = self.quiet(session, &shared.for_further(), ends)?;
-            state.quick.push(opened.said.clone());
-            return Ok(opened);
-        }
-        let mut refused = None;
-        if self.far_away.load(Relaxed) && state.own != Some(false) && state.shared.is_some() {
-            let logins = state.logins(&self.settings);
-            drop(state);
-            match logins.enter(stop) {
-                Ok((number, words)) => {
-                    let opened = self.quiet(session, &words, ends)?;
-                    logins.listen(number, opened.said.clone());
-                    return Ok(opened);
-                }
-                Err(error) => refused = Some(error),
-            }
-            state = self.lock();
-        } else if state.own != Some(false) {
-            match self.own(session, stop, ends) {
-                Ok(opened) => {
-                    state.own = Some(true);
-                    return Ok(opened);
-                }
-                Err(error) => refused = Some(error),
-            }
-        }
-        if let Some(error) = refused.take_if(|_| stop.load(Relaxed)) {
-            return Err(error);
-        }
-        // After one refusal no more are provoked where there is another way.
-        if let Some(shared) = &state.shared {
-            let words = shared.for_no_login(&self.settings);
-            state.own = Some(false);
-            return self.quiet(session, &words, ends);
-        }
-        match refused {
-            // A key that was not accepted is not accepted a second later.
-            Some(SshError::Further { words, .. }) if !words.contains("Permission denied") => {
-                wait(Instant::now() + PAUSE, stop);
-                let opened = self.own(session, stop, ends)?;
-                state.own = Some(true);
-                Ok(opened)
-            }
-            Some(error) => Err(error),
-            None => Err(self.failed(&Said::default())),
-        }
-    }
-
     /// A connection of its own. Returns once it has logged in.
-    fn own(&self, session: Session<'_>, stop: &AtomicBool, ends: Ends<'_>) -> Result<Opened, SshError> {
-        let (mut opened, logged_in) = self.watched(session, &words_of_its_own(&self.login), ends)?;
+    fn own(&self, session: Session<'_>, stop: &AtomicBool) -> Result<Pipe, SshError> {
+        let (mut opened, logged_in) = self.watched(session, &words_of_its_own(&self.login))?;
         let deadline = Instant::now() + LOGIN_LIMIT.min(self.settings.time_limit);
         loop {
             match logged_in.recv_timeout(LOOK_EVERY) {
@@ -429,49 +382,30 @@ impl Sessions {
     }
 
     /// A session by whatever connection ssh finds with these options.
-    fn quiet(&self, session: Session<'_>, options: &[String], ends: Ends<'_>) -> Result<Opened, SshError> {
-        self.watched(session, options, ends).map(|(opened, _)| opened)
+    fn quiet(&self, session: Session<'_>, options: &[String]) -> Result<Pipe, SshError> {
+        self.watched(session, options).map(|(opened, _)| opened)
     }
 
     /// Starts an ssh that has nobody to ask, and keeps its words.
-    fn watched(
-        &self,
-        session: Session<'_>,
-        options: &[String],
-        ends: Ends<'_>,
-    ) -> Result<(Opened, Receiver<()>), SshError> {
+    fn watched(&self, session: Session<'_>, options: &[String]) -> Result<(Pipe, Receiver<()>), SshError> {
         let mut command = command::session(&self.settings, session, options)?;
-        let near = ends(&mut command)?;
         command.stderr(Stdio::piped());
         with_nobody_to_ask(&mut command);
-        let (mut opened, stderr) = self.spawn_with_words(&mut command)?;
+        let (mut opened, stderr) = spawn(&mut command)?;
         let (sender, receiver) = mpsc::sync_channel(1);
-        let said = opened.said.clone();
+        let (said, near) = (opened.said.clone(), opened.socket.try_clone()?);
         let watch = std::thread::Builder::new().name("ssh words".to_owned());
         let listening = move || {
             listen(stderr, &said, &sender);
             said.end();
             // An ssh that went through another's connection may have left its own end open there.
-            let _ = near.map(|near| near.shutdown(Shutdown::Both));
+            let _ = near.shutdown(Shutdown::Both);
         };
         if let Err(error) = watch.spawn(listening) {
             let _ = opened.ssh.kill();
             return Err(SshError::Pipe(error));
         }
         Ok((opened, receiver))
-    }
-
-    fn spawn_with_words(&self, command: &mut Command) -> Result<(Opened, Option<ChildStderr>), SshError> {
-        let mut child = command.spawn().map_err(|error| SshError::Spawn {
-            command: command.get_program().to_string_lossy().into_owned(),
-            error,
-        })?;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        Ok((Opened { stdin, stdout, ssh: SshChild::new(child), said: Said::default() }, stderr))
-    }
-
-    fn spawn(&self, command: &mut Command) -> Result<Opened, SshError> {
-        self.spawn_with_words(command).map(|(opened, _)| opened)
     }
 
     fn failed(&self, said: &Said) -> SshError {
@@ -504,11 +438,21 @@ fn wait(until: Instant, stop: &AtomicBool) {
     }
 }
 
-fn pipe(opened: Opened) -> Result<Pipe, SshError> {
-    let Opened { stdin: Some(stdin), stdout: Some(stdout), ssh, said } = opened else {
-        return Err(SshError::Pipe(ErrorKind::BrokenPipe.into()));
-    };
-    Ok(Pipe { stdin, stdout, ssh, said })
+/// Starts an ssh with a socket as its standard input and output.
+fn spawn(command: &mut Command) -> Result<(Pipe, Option<ChildStderr>), SshError> {
+    let (socket, far) = UnixStream::pair()?;
+    let near = socket.try_clone()?;
+    command.stdin(OwnedFd::from(far.try_clone()?)).stdout(OwnedFd::from(far));
+    let spawned = command.spawn();
+    // Here its ends would stay open.
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = spawned.map_err(|error| SshError::Spawn {
+        command: command.get_program().to_string_lossy().into_owned(),
+        error,
+    })?;
+    let stderr = child.stderr.take();
+    let ssh = SshChild::at(child, near);
+    Ok((Pipe { socket, ssh, said: Said::default() }, stderr))
 }
 
 /// Keeps what ssh says, to its end; says when it has logged in.
