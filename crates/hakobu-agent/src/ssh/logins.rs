@@ -15,8 +15,8 @@ use super::{SshError, SshSettings};
 /// So many sessions go through one login. OpenSSH has 2 MiB under way in each, and Linux lets a connection have little
 /// more than that (measured: 20 MB/s by one at 100 ms, 28 MB/s by four).
 const SESSIONS_MAX: usize = 2;
-/// So many sessions are foreseen: with three through the first login they are more than enough for eight lanes.
-const FORESEEN: usize = 6;
+/// So many sessions are foreseen: with those through the first login they are enough for ten lanes.
+const FORESEEN: usize = 8;
 /// So many are made at a time: a server lets only so many in that have not logged in yet.
 const AT_ONCE_MAX: usize = 2;
 /// How often who waits looks whether the waiting is to stop.
