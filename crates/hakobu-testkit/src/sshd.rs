@@ -192,15 +192,21 @@ impl Sshd {
     /// is refused. It stands in for such a server where the machine's own is older.
     #[must_use]
     pub fn penalty_s(&self) -> usize {
+        let penalty = |line: String| if line.contains("authenticating user") { 5 } else { 1 };
+        self.ended_before_login().into_iter().map(penalty).sum()
+    }
+
+    /// The log's lines about connections that the client ended before it was logged in: its logins were refused, or it
+    /// was cut short.
+    #[must_use]
+    pub fn ended_before_login(&self) -> Vec<String> {
         let log = self.log();
         let before_login = log.lines().filter(|line| line.ends_with("[preauth]"));
+        let ended = ["Connection closed by", "Connection reset by"];
         before_login
-            .map(|line| match line {
-                _ if line.contains("authenticating user") => 5,
-                _ if line.starts_with("Connection closed by") || line.starts_with("Connection reset by") => 1,
-                _ => 0,
-            })
-            .sum()
+            .filter(|line| ended.iter().any(|begin| line.starts_with(begin)))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Process id of the listening sshd, for cutting it off (SIGSTOP, SIGKILL).

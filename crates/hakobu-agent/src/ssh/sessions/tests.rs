@@ -141,8 +141,8 @@ fn a_login_that_would_ask_is_tried_once_at_most_on_a_long_way_as_well() {
     sessions.foresee_many();
     let _pipes = further(&sessions, 8);
     assert_eq!((password.asked(), logins(&server)), (1, 1));
-    // Most times it is seen that the first one asks, and none is tried.
-    assert!(server.penalty_s() <= 5, "{}", server.log());
+    // Most times it is seen that the first one asks, and none is tried; else two are, together.
+    assert!(server.ended_before_login().len() <= 2, "{}", server.log());
 }
 
 #[test]
