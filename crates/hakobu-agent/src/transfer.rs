@@ -504,6 +504,10 @@ impl Attempt<'_, '_> {
                     && request.agent.is_none()
                     && !request.sudo =>
             {
+                // An ssh that is started by a program of the user's ends with that one's code, whatever ended it.
+                if self.surroundings.cancel.load(Relaxed) {
+                    return Err(Error::new(ErrorKind::Cancelled, "logging in", "stopped as asked"));
+                }
                 let there = self.sftp(host, Some(error.detail.clone()));
                 there.map_err(|sftp| Error { detail: format!("{}; {sftp}", error.detail), ..error })
             }

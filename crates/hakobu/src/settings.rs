@@ -403,8 +403,13 @@ fn deletion(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Option<D
             let option = if typed.in_place { "--in-place" } else { "--whole-file" };
             found.usage(option, "it says what hakobu sync does with files that changed");
         }
-        if typed.delete || typed.delete_during || typed.max_delete.is_some() {
-            found.usage("--delete", "only hakobu sync deletes");
+        let options = [
+            (typed.delete, "--delete"),
+            (typed.delete_during, "--delete-during"),
+            (typed.max_delete.is_some(), "--max-delete"),
+        ];
+        if let Some((_, option)) = options.iter().find(|(is_typed, _)| *is_typed) {
+            found.usage(option, "only hakobu sync deletes");
         }
         return None;
     }

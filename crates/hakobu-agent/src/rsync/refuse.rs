@@ -24,9 +24,11 @@ pub(super) fn check(request: &CopyRequest) -> Result<()> {
     }
     places(request)?;
     if let Some(option) = option(request) {
-        let words =
-            format!("{option} is not possible where rsync moves the data; leave it out, or use host:path");
-        return Err(usage(words));
+        let of_a_daemon = ends(request).any(|end| end.rsync_host().is_some());
+        let other = if of_a_daemon { "use host:path" } else { "leave --transport rsync out" };
+        return Err(usage(format!(
+            "{option} is not possible where rsync moves the data; leave it out, or {other}"
+        )));
     }
     if request.password_file.as_deref() == Some(Path::new("-")) {
         return Err(usage("--password-file is a file; standard input is not read".to_owned()));
@@ -44,26 +46,25 @@ fn places(request: &CopyRequest) -> Result<()> {
     if !request.pairs.is_empty() {
         return Err(usage("--pairs is not possible where rsync moves the data".to_owned()));
     }
-    let ends = || request.sources.iter().chain([&request.target]);
-    if ends().any(|end| end.rsync_host().is_some()) && matches!(request.transport, Transport::Agent) {
+    if ends(request).any(|end| end.rsync_host().is_some()) && matches!(request.transport, Transport::Agent) {
         return Err(usage("an rsync daemon has no agent; leave --transport agent out".to_owned()));
     }
-    if ends().any(|end| end.rsync_host().is_some())
+    if ends(request).any(|end| end.rsync_host().is_some())
         && matches!(request.transport, Transport::Sftp | Transport::Ssh)
     {
         return Err(usage("an rsync daemon is spoken to by rsync alone; leave --transport out".to_owned()));
     }
-    if ends().any(|end| end.as_typed().starts_with(b"sftp://")) {
+    if ends(request).any(|end| end.as_typed().starts_with(b"sftp://")) {
         return Err(usage("sftp:// and --transport rsync contradict each other; write host:path".to_owned()));
     }
-    if ends().any(Location::is_stream) {
+    if ends(request).any(Location::is_stream) {
         return Err(usage("standard input and output cannot be copied by rsync".to_owned()));
     }
     if request.sources.len() > 1 {
         return Err(usage("rsync gets one source at a time here; run it once for each".to_owned()));
     }
     let is_far = |end: &Location| end.rsync_host().is_some() || end.ssh_host().is_some();
-    if request.password_file.is_some() && !ends().any(|end| end.rsync_host().is_some()) {
+    if request.password_file.is_some() && !ends(request).any(|end| end.rsync_host().is_some()) {
         return Err(usage(
             "--password-file is for an rsync daemon; ssh asks for its passwords itself".to_owned(),
         ));
@@ -77,6 +78,10 @@ fn places(request: &CopyRequest) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+fn ends(request: &CopyRequest) -> impl Iterator<Item = &Location> {
+    request.sources.iter().chain([&request.target])
 }
 
 /// An option that was typed and means nothing to rsync.

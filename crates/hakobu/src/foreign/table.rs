@@ -199,7 +199,8 @@ pub fn find_long(verb: &str, name: &str) -> Option<Foreign> {
         "--rsh" => valued("it is spelled --ssh, or -e", Fix::Option("--ssh")),
         "--rsync-path" => valued("the program on the other machine is --agent PATH", Fix::None),
         "--port" => valued(
-            "the port of ssh is written ssh://host:{}/path; one port for the data is --data-port {}",
+            "the port of ssh is written ssh://host:{}/path, that of an rsync daemon rsync://host:{}/module; one port for \
+             the data is --data-port {}",
             Fix::None,
         ),
         "--timeout" | "--contimeout" => {
