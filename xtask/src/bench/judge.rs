@@ -224,6 +224,11 @@ fn reports(command: &str) -> bool {
     !command.starts_with("hakobu make-data ")
 }
 
+/// Whether a command of ours has a process of ours at the other end as well.
+fn runs_there(command: &str) -> bool {
+    command.contains("$HOST") && !command.contains("--transport sftp")
+}
+
 /// The row on memory: one goal for each checked group that ran ours, with the larger of both processes.
 pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResult {
     let measured = |group: &GroupResult| -> Option<GoalResult> {
@@ -243,7 +248,7 @@ pub fn memory(key: &'static str, title: &str, groups: &[GroupResult]) -> RowResu
         // A far process that was not measured must not look like a small one.
         let missing = ours.iter().any(|way| {
             let far_missing =
-                way.command.contains("$HOST") && way.peaks.is_none_or(|peaks| peaks.far_bytes.is_none());
+                runs_there(&way.command) && way.peaks.is_none_or(|peaks| peaks.far_bytes.is_none());
             far_missing || way.peaks.is_none_or(|peaks| peaks.near_bytes.is_none())
         });
         let (at_least, aim) = (MEMORY_AT_LEAST_BYTES as f64, MEMORY_AIM_BYTES as f64);
@@ -379,6 +384,8 @@ mod tests {
         assert_eq!(judged(peaks(Some(257 << 20), Some(1 << 20))), Verdict::Below);
         assert_eq!(judged(peaks(Some(50 << 20), None)), Verdict::Failed);
         assert_eq!(judged(None), Verdict::Failed);
+        assert!(runs_there("hakobu copy $SOURCE $HOST:$TARGET"));
+        assert!(!runs_there("hakobu copy --transport sftp $SOURCE $HOST:$TARGET"));
     }
 
     fn counted(travelled_bytes: u64, source: u64, target: u64) -> Counted {

@@ -4,6 +4,8 @@ use hakobu_measure::statistics::Unit;
 
 pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;
+/// From this size on it is the bytes of a tree's files that count, and not how many there are.
+const LARGE_BYTES: u64 = 64 << 20;
 
 /// The data of a disk or an image that is not full lies in runs of this length.
 pub const RUN_BYTES: u64 = MIB;
@@ -176,6 +178,7 @@ impl Source {
     /// What speeds are told in.
     pub fn unit(self) -> Unit {
         match self {
+            Self::Tree { file_bytes, .. } if file_bytes >= LARGE_BYTES => Unit::BytesPerSecond,
             Self::Tree { files: 1, .. } => Unit::BytesPerSecond,
             Self::Tree { .. } | Self::Dressed { .. } => Unit::FilesPerSecond,
             _ => Unit::BytesPerSecond,
