@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_sys::process::ends_with_this_thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -54,7 +55,8 @@ pub(super) struct Given {
     pub counts: Option<bool>,
 }
 
-/// Starts an rsync, and hands what is heard of it to `each`. Ends it when `stop` says so.
+/// Starts an rsync, and hands what is heard of it to `each`. Ends it when `stop` says so; it ends as well when this
+/// process is killed.
 ///
 /// # Errors
 /// `NotFound` where there is no rsync; `Cancelled` after a stop.
@@ -66,6 +68,8 @@ pub(super) fn run(
 ) -> Result<Ended> {
     command.stdin(if given.input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Left alone it would go on, and overwrite what a later run has brought.
+    ends_with_this_thread(&mut command);
     let mut child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "starting rsync", MISSING),
         _ => Error::io("starting rsync", &error),

@@ -53,17 +53,22 @@ fn a_run_that_is_stopped_ends_its_children_and_can_be_gone_on_with() {
     }
     let slow = r#"case "$*" in *--info=progress2*) exec "$REAL" --bwlimit=100 "$@";; esac"#;
     let path = wrapper(&bench.path("bin"), slow);
-    let mut running = copy(&tree, bench.url("m/t")).options("--lanes 2").env("PATH", path).start();
-    running.wait_until_under_way();
-    let id = running.id().as_raw_nonzero().get().cast_unsigned();
-    assert!(!descendants(id).is_empty());
-    let children = descendants(id);
-    running.signal(Signal::INT);
-    let ran = running.end();
-    assert_eq!((ran.code, ran.report["outcome"].as_str()), (Some(130), Some("interrupted")));
-    ran.says(&["to go on: "]);
-    let ended = |child: &u32| !std::path::Path::new(&format!("/proc/{child}")).exists();
-    wait_until("its children end", Duration::from_secs(20), || children.iter().all(ended));
+    for signal in [Signal::INT, Signal::KILL] {
+        let typed = copy(&tree, bench.url("m/t")).options("--lanes 2");
+        let mut running = typed.env("PATH", &path).start();
+        running.wait_until_under_way();
+        let children = descendants(running.id().as_raw_nonzero().get().cast_unsigned());
+        assert!(!children.is_empty());
+        running.signal(signal);
+        let ran = running.end();
+        if signal == Signal::INT {
+            assert_eq!((ran.code, ran.report["outcome"].as_str()), (Some(130), Some("interrupted")));
+            ran.says(&["to go on: "]);
+        }
+        // One that went on would overwrite what the next run brings.
+        let ended = |child: &u32| !std::path::Path::new(&format!("/proc/{child}")).exists();
+        wait_until("its children end", Duration::from_secs(20), || children.iter().all(ended));
+    }
     copy(&tree, bench.url("m/t")).run_to(0);
     assert_nothing_to_do(&tree, &bench.module("t/tree"));
 }
