@@ -19,6 +19,8 @@ const SESSIONS_MAX: usize = 2;
 const FORESEEN: usize = 8;
 /// So many are made at a time: a server lets only so many in that have not logged in yet.
 const AT_ONCE_MAX: usize = 2;
+/// How long it is waited until logins that are broken off have ended.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// How often who waits looks whether the waiting is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -123,9 +125,12 @@ impl Logins {
         }
     }
 
-    /// Makes no more, and breaks off those under way.
+    /// Makes no more, breaks off those under way, and waits a little until they have cleared away what they had made.
     pub(super) fn end(&self) {
         self.ended.store(true, Relaxed);
+        let state = self.lock();
+        let waited = self.changed.wait_timeout_while(state, FAREWELL, |state| state.under_way > 0);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     fn make(self: &Arc<Self>, state: &mut State) {
