@@ -78,7 +78,8 @@ fn both_directions_go_through_ssh_when_asked() {
         assert_eq!(ran.report["transport"], "ssh");
         assert!((2..=3).contains(&ran.report["lanes_max"].as_u64().unwrap()), "{:#}", ran.report);
         assert_eq!(ran.report["cipher"], "none");
-        assert_eq!(host.logins() - before, 4);
+        // So slow a way may look long, which gets a login more.
+        assert!((4..=5).contains(&(host.logins() - before)), "{}", host.sshd.log());
         ran.says(&["the data goes through up to 3 ssh connections", "none within ssh", "way: ssh"]);
         assert!(!ran.err.contains("would be faster"), "{}", ran.err);
         assert_nothing_left(&host, runtime.path());
@@ -89,7 +90,7 @@ fn both_directions_go_through_ssh_when_asked() {
     let ran = Copy::new().to(&host).options(options).arg(contents(&source)).arg(host.at(&target)).run_to(0);
     assert_same(&source, &target);
     assert_eq!(ran.report["cipher"], "aes-256-gcm");
-    assert!(ran.report["lanes_max"].as_u64().unwrap() <= 8);
+    assert!(ran.report["lanes_max"].as_u64().unwrap() <= 10);
 }
 
 #[test]
