@@ -17,13 +17,10 @@ use hakobu_core::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, read};
-use rustix::pipe::fcntl_setpipe_size;
 
 use super::outgoing::Outgoing;
 use super::wire::{Ask, PACKET_BYTES_MAX, Packet, Reply, malformed, read_reply};
 
-/// How large pipes are made: what a user may have without asking.
-const PIPE_BYTES: usize = 1 << 20;
 /// How much is read at once.
 const READ_BYTES: usize = 256 * 1024;
 /// How long a server may be silent while something is due.
@@ -80,8 +77,6 @@ impl Connection {
         for end in [&channel.to_server, &channel.from_server] {
             let set = fcntl_getfl(end).and_then(|flags| fcntl_setfl(end, flags | OFlags::NONBLOCK));
             set.map_err(|errno| Error::io("connecting to the sftp server", &errno.into()))?;
-            // A large pipe keeps ssh busy while this thread reads and hashes. What is no pipe stays as it is.
-            let _ = fcntl_setpipe_size(end, PIPE_BYTES);
         }
         Ok(Self(Arc::new(Mutex::new(State {
             ends: Some((channel.to_server, channel.from_server)),
