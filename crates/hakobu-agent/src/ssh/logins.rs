@@ -17,6 +17,8 @@ use super::{SshError, SshSettings};
 const SESSIONS_MAX: usize = 2;
 /// So many sessions are foreseen: with those through the first login they are enough for ten lanes.
 const FORESEEN: usize = 8;
+/// The same where somebody waits although one has been made: the run may have no use for more.
+const FORESEEN_BY_WAITING: usize = 6;
 /// So many are made at a time: a server lets only so many in that have not logged in yet.
 const AT_ONCE_MAX: usize = 2;
 /// How long it is waited until logins that are broken off have ended.
@@ -39,8 +41,8 @@ struct State {
     under_way: usize,
     /// Who waits for a session.
     waiting: usize,
-    /// Many sessions will be wanted.
-    foreseen: bool,
+    /// So many sessions will be wanted.
+    foreseen: usize,
     /// Why no more are made.
     refused: Option<String>,
 }
@@ -66,7 +68,7 @@ impl State {
     /// Whether one more is to be made now.
     fn lacks_one(&self) -> bool {
         let coming = self.under_way * SESSIONS_MAX;
-        let foreseen = self.foreseen && self.there.len() * SESSIONS_MAX + coming < FORESEEN;
+        let foreseen = self.there.len() * SESSIONS_MAX + coming < self.foreseen;
         self.refused.is_none() && self.under_way < AT_ONCE_MAX && (self.waiting > coming || foreseen)
     }
 }
@@ -86,7 +88,7 @@ impl Logins {
     /// Begins with as many as a long run will want.
     pub(super) fn foresee(self: &Arc<Self>) {
         let mut state = self.lock();
-        state.foreseen = true;
+        state.foreseen = FORESEEN;
         self.make(&mut state);
     }
 
@@ -152,7 +154,9 @@ impl Logins {
         match made {
             Ok(Some(master)) if !self.ended.load(Relaxed) => {
                 // Who waits after one login has been made has much to do.
-                state.foreseen |= state.waiting > 0;
+                if state.waiting > 0 {
+                    state.foreseen = state.foreseen.max(FORESEEN_BY_WAITING);
+                }
                 state.there.push(Login { master, sessions: 0, said: Vec::new() });
                 self.make(&mut state);
             }

@@ -82,9 +82,9 @@ fn on_a_long_way_the_first_few_save_a_login() {
     let server = server(&[]);
     let sessions = sessions(&server, server.ssh_command());
     sessions.round_trip_is(LONG_WAY);
-    let pipes = open(&sessions, QUICK_MAX + 7);
-    // Two sessions in each.
-    assert_logins(&server, 1 + 4);
+    let pipes = open(&sessions, QUICK_MAX + 3);
+    // Two sessions in each; a third one is for those that may follow.
+    assert!((1 + 2..=1 + 3).contains(&logins(&server)), "{}", server.log());
     drop(pipes);
     // Where the server lets nothing through, it is tried once.
     let server = self::server(&["MaxSessions 1"]);
