@@ -41,9 +41,9 @@ impl Prompts for Terminal {
     fn may_delete(&mut self, words: &str) -> Option<bool> {
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         let words = crate::words::escaped_lines(words);
-        write!(terminal, "{words}\ndelete them? yes or no: ").ok()?;
+        write!(terminal, "{words}\ndelete them? y (yes) or n (no): ").ok()?;
         let answer = read_line(&mut terminal, &self.cancel)?;
-        Some(answer.trim_ascii().eq_ignore_ascii_case(b"yes"))
+        Some(is_yes(&answer))
     }
 
     fn disk_id(&mut self, words: &str) -> Option<String> {
@@ -53,6 +53,12 @@ impl Prompts for Terminal {
         let answer = read_line(&mut terminal, &self.cancel)?;
         String::from_utf8(answer).ok()
     }
+}
+
+/// Whether a question is answered with yes. Whatever else is typed is a no.
+fn is_yes(answer: &[u8]) -> bool {
+    let answer = answer.trim_ascii();
+    [&b"y"[..], b"yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes))
 }
 
 /// Asks for a line, and reads it without showing it. Whatever happens, the terminal shows again what is typed.
@@ -87,4 +93,19 @@ fn read_line(terminal: &mut File, cancel: &AtomicBool) -> Option<Vec<u8>> {
         }
     };
     whole.then_some(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yes_is_a_letter_or_the_word_and_all_else_is_no() {
+        for yes in ["y", "Y", "yes", "YES", "Yes", " y \r", "yes "] {
+            assert!(is_yes(yes.as_bytes()), "{yes:?}");
+        }
+        for no in ["", "n", "no", "ye", "yess", "y y", "yes, but", "j", "1"] {
+            assert!(!is_yes(no.as_bytes()), "{no:?}");
+        }
+    }
 }

@@ -213,7 +213,7 @@ fn asked(pair: &Pair, answer: &str) -> (i32, String) {
     script.env("TERM", "dumb").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = script.spawn().unwrap();
     let mut shown = String::new();
-    while !shown.contains("yes or no: ") {
+    while !shown.contains("y (yes) or n (no): ") {
         let mut byte = [0];
         child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
         shown.push(char::from(byte[0]));
@@ -230,7 +230,7 @@ fn asked(pair: &Pair, answer: &str) -> (i32, String) {
 #[test]
 fn on_a_terminal_it_is_asked() {
     let pair = Pair::new();
-    for no in ["no\n", "\n", "y\n", "yess\n"] {
+    for no in ["no\n", "\n", "yess\n"] {
         let (code, shown) = asked(&pair, no);
         assert_eq!(code, 6, "{shown}");
         assert!(shown.contains("5 entries of ") && shown.contains("\n  old/deep/one"), "{shown}");
@@ -241,7 +241,7 @@ fn on_a_terminal_it_is_asked() {
     assert_eq!(code, 130, "{shown}");
     assert!(shown.contains("interrupted: 0 created") && shown.contains("5 only in the target"), "{shown}");
     assert!(pair.has_extras());
-    let (code, shown) = asked(&pair, "yes\n");
+    let (code, shown) = asked(&pair, "Y\n");
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("5 deleted"), "{shown}");
     assert_same(&pair.source, &pair.target);
