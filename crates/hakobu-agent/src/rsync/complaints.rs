@@ -10,6 +10,8 @@ use super::output::unescaped;
 
 /// The step that errors without a place of their own belong to.
 pub(super) const RUNNING: &str = "talking to";
+/// The step of a failure of which rsync does not say whose it is.
+const COPYING: &str = "copying";
 /// Said of a module that cannot be looked at.
 pub(super) const WRITE_ONLY: &str = "the module can only be written to, and neither listed nor read";
 /// So many lines of standard error are kept of one rsync.
@@ -40,6 +42,18 @@ pub(super) enum Verdict {
     Lost(Error),
     /// Nothing of this kind can work.
     Fatal(Error),
+}
+
+impl Verdict {
+    /// The same with the far end in what is said of all of it.
+    pub fn at(self, far: &[u8]) -> Self {
+        match self {
+            Self::AuthFailed(error) => Self::AuthFailed(error.at(far)),
+            Self::Lost(error) => Self::Lost(error.at(far)),
+            Self::Fatal(error) => Self::Fatal(error.at(far)),
+            Self::Done | Self::Partly(_) | Self::OptionRefused(_) | Self::Full(_) => self,
+        }
+    }
 }
 
 /// Judges the end of an rsync by its status and its lines of standard error.
@@ -104,11 +118,11 @@ fn failures_of_some(lines: &[Vec<u8>], words: String) -> Vec<(Vec<u8>, Error)> {
         let is_error = line.starts_with(b"rsync: ") || line.starts_with(b"ERROR: ");
         let is_news = is_error && !is_of_the_connection(&String::from_utf8_lossy(line));
         failure(line)
-            .or_else(|| is_news.then(|| (Vec::new(), Error::new(ErrorKind::Io, RUNNING, lossy(line)))))
+            .or_else(|| is_news.then(|| (Vec::new(), Error::new(ErrorKind::Io, COPYING, lossy(line)))))
     };
     let mut failures: Vec<_> = lines.iter().filter_map(of_line).collect();
     if failures.is_empty() {
-        failures.push((Vec::new(), Error::new(ErrorKind::Io, RUNNING, words)));
+        failures.push((Vec::new(), Error::new(ErrorKind::Io, COPYING, words)));
     }
     failures
 }
@@ -268,7 +282,8 @@ fn failure(line: &[u8]) -> Option<(Vec<u8>, Error)> {
     let end =
         line.iter().rposition(|byte| *byte == b'"').filter(|end| begin.is_some_and(|begin| *end > begin));
     let (Some(begin), Some(end)) = (begin, end) else {
-        return system.map(|error| (Vec::new(), Error { detail: lossy(line), ..error }));
+        let of_all = |error| Error { during: COPYING.into(), detail: lossy(line), ..error };
+        return system.map(|error| (Vec::new(), of_all(error)));
     };
     let path = unescaped(&line[begin + 1..end]);
     if line.ends_with(MODE_NOT_SET) {

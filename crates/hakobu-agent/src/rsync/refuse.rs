@@ -1,5 +1,6 @@
 //! What rsync cannot do, refused in words before anything runs.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use hakobu_core::endpoint::LossKind;
@@ -9,10 +10,13 @@ use hakobu_core::location::Location;
 
 use crate::request::{CipherChoice, CopyRequest, Transport, Verify};
 
+/// What rsync does not want to see in the mode of a password file.
+const OF_OTHERS: u32 = 0o006;
+
 /// Refuses what this way has not.
 ///
 /// # Errors
-/// `Usage`, or `Requirement` for what `--require` asks for and rsync cannot promise.
+/// What keeps the password file from being read; `Usage`, or `Requirement` for what `--require` asks for and rsync cannot promise.
 pub(super) fn check(request: &CopyRequest) -> Result<()> {
     let verb = match request.mode {
         Mode::Compare => "hakobu verify reads both sides itself, and rsync moves data only",
@@ -33,12 +37,39 @@ pub(super) fn check(request: &CopyRequest) -> Result<()> {
     if request.password_file.as_deref() == Some(Path::new("-")) {
         return Err(usage("--password-file is a file; standard input is not read".to_owned()));
     }
+    request.password_file.as_deref().map_or(Ok(()), password_file)?;
     let promised = [LossKind::Acl, LossKind::Xattr, LossKind::HardLinks, LossKind::Holes];
     if let Some(kind) = request.require.iter().find(|kind| !promised.contains(kind)) {
         let words = format!("--require {} cannot be promised where rsync moves the data", kind.name());
         return Err(Error::new(ErrorKind::Requirement, "looking at the request", words));
     }
     Ok(())
+}
+
+/// rsync looks at the file only once the daemon asks, and its words then sound as if a file that is copied were missing.
+fn password_file(file: &Path) -> Result<()> {
+    let look = || {
+        let found = std::fs::metadata(file)?;
+        // A pipe is for rsync to read.
+        if found.is_file() {
+            std::fs::File::open(file)?;
+        }
+        Ok(found)
+    };
+    let (kind, words) = match look() {
+        Err(error) => {
+            let error = Error::io("", &error);
+            (error.kind, error.detail)
+        }
+        Ok(found) if found.is_dir() => (ErrorKind::Usage, "it is a directory".to_owned()),
+        Ok(found) if found.mode() & OF_OTHERS != 0 => {
+            (ErrorKind::Usage, "others may read or write it, so rsync does not take it".to_owned())
+        }
+        Ok(_) => return Ok(()),
+    };
+    let next = "it is a file with the password on its first line, for its owner alone (chmod 600)";
+    let error = Error::new(kind, "reading the password file", format!("{words}; {next}"));
+    Err(error.at(file.as_os_str().as_encoded_bytes()))
 }
 
 /// One end is here and the other is not, and there is one of each.
@@ -138,5 +169,28 @@ mod tests {
         }
         let owner = CopyRequest { require: [LossKind::Owner].into(), ..push() };
         assert_eq!(check(&owner).unwrap_err().kind, ErrorKind::Requirement);
+    }
+
+    #[test]
+    fn a_password_file_that_rsync_would_not_take_is_named() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("secret");
+        let said = |file: &Path| {
+            let request =
+                CopyRequest { password_file: Some(file.to_owned()), ..request("a", "rsync://joe@h/m/") };
+            check(&request).map_err(|error| (error.kind, error.to_string()))
+        };
+        let (kind, words) = said(&file).unwrap_err();
+        assert_eq!(kind, ErrorKind::NotFound);
+        let named = format!("reading the password file {}: no such file", file.display());
+        assert!(words.starts_with(&named) && !words.contains("directory that is to hold"), "{words}");
+        assert!(said(place.path()).unwrap_err().1.contains("it is a directory"));
+        std::fs::write(&file, "sesame\n").unwrap();
+        let mode = |mode| std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o644);
+        assert!(said(&file).unwrap_err().1.contains("chmod 600"));
+        mode(0o640);
+        assert_eq!(said(&file), Ok(()));
     }
 }

@@ -88,6 +88,16 @@ impl Remote {
         }
     }
 
+    /// The far end itself, for people.
+    pub fn name(&self) -> Vec<u8> {
+        self.name_of(&self.path)
+    }
+
+    /// The user there, if one was named.
+    pub fn user(&self) -> Option<&str> {
+        self.host.user.as_deref()
+    }
+
     /// What asks for a password, for people.
     pub fn asks(&self) -> String {
         let module = self.path.split(|byte| *byte == b'/').next().unwrap_or_default();

@@ -29,6 +29,8 @@ const OLDEST: (u32, u32) = (3, 0);
 const REFUSALS_MAX: usize = 40;
 /// For so long a daemon that is full is asked again without a word.
 const FULL_FOR: Duration = Duration::from_secs(2);
+/// The password that the user was asked for.
+const TYPED: &str = "the password that was typed";
 /// How often a password is asked for.
 const PASSWORDS_MAX: u32 = 3;
 
@@ -162,7 +164,7 @@ impl<'a> Way<'a> {
             if matches!(purpose, Purpose::Top { .. }) {
                 self.setup_ns.store(began.elapsed().as_nanos() as u64, Relaxed);
             }
-            let verdict = judged(purpose, &ended, has_spoken);
+            let verdict = judged(purpose, &ended, has_spoken).at(&self.remote.name());
             let next = match &verdict {
                 _ if is_in => Next::GoOn,
                 Verdict::Lost(error) if !has_spoken => {
@@ -345,7 +347,7 @@ impl<'a> Way<'a> {
             true => "the server lets no more sessions into this login (MaxSessions)".to_owned(),
             false => format!("the daemon's max connections{max} are in use by others"),
         };
-        Error::new(ErrorKind::ConnectionLost, "connecting", words)
+        Error::new(ErrorKind::ConnectionLost, "connecting to", words).at(self.remote.name())
     }
 
     /// Waits, unless the run is to stop.
@@ -365,20 +367,46 @@ impl<'a> Way<'a> {
 
     /// Asks the user for the module's password.
     fn ask(&self, attempt: u32, error: Error, prompts: &mut dyn Prompts) -> Result<()> {
-        let given = std::env::var_os("RSYNC_PASSWORD").is_some_and(|set| !set.is_empty());
-        let error = Error {
-            detail: format!(
-                "{}; give user and password: rsync://user@host/module with --password-file FILE or RSYNC_PASSWORD",
-                error.detail
-            ),
-            ..error
-        };
-        if given || self.request.password_file.is_some() || attempt > PASSWORDS_MAX || self.is_reached() {
+        let given = self.given_password();
+        let words = refused_words(self.remote.user(), given.as_deref());
+        let error = Error { detail: format!("{}; {words}", error.detail), ..error };
+        let typed = given.as_deref() == Some(TYPED);
+        if given.is_some() && !typed || attempt > PASSWORDS_MAX || self.is_reached() {
             return Err(error);
         }
         let Some(secret) = prompts.rsync_password(&self.remote.asks(), attempt) else { return Err(error) };
         *self.secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(secret);
         Ok(())
+    }
+
+    /// The password that the daemon was given, by where it came from, if it was given one.
+    fn given_password(&self) -> Option<String> {
+        let typed = self.secret.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let set = std::env::var_os("RSYNC_PASSWORD").is_some_and(|set| !set.is_empty());
+        match &self.request.password_file {
+            _ if typed => Some(TYPED.to_owned()),
+            Some(file) => Some(format!("the password in {}", lossy(file.as_os_str().as_encoded_bytes()))),
+            None => set.then(|| "the password in RSYNC_PASSWORD".to_owned()),
+        }
+    }
+}
+
+/// What to do where the daemon did not let this user in with this password, which is named by where it came from.
+fn refused_words(user: Option<&str>, password: Option<&str>) -> String {
+    match (user, password) {
+        (Some(user), Some(password)) => format!(
+            "it refuses the user {user} with {password}; see `auth users` and the `secrets file` of the \
+             module in rsyncd.conf there (the file has a line {user}:PASSWORD, and only its owner may read it)"
+        ),
+        // rsync takes the name of whoever runs it.
+        (None, Some(password)) => format!(
+            "it refuses {password} for the user who runs hakobu; name the module's user: \
+             rsync://USER@host/module"
+        ),
+        (_, None) => {
+            "give user and password: rsync://user@host/module with --password-file FILE or RSYNC_PASSWORD"
+                .to_owned()
+        }
     }
 }
 
@@ -484,6 +512,18 @@ mod tests {
         news.begin();
         assert!(!is_news(&mut news, Said::Bytes(5)) && !is_news(&mut news, Said::Skipped(Vec::new())));
         assert!(is_news(&mut news, Said::Bytes(6)) && is_news(&mut news, Said::Skipped(Vec::new())));
+    }
+
+    #[test]
+    fn a_user_and_a_password_that_are_refused_are_not_asked_for_again() {
+        let both = refused_words(Some("joe"), Some("the password in /s"));
+        assert!(both.contains("joe") && both.contains("/s") && both.contains("secrets file"), "{both}");
+        let nobody = refused_words(None, Some(TYPED));
+        assert!(nobody.contains("rsync://USER@"), "{nobody}");
+        for advice in [both, nobody] {
+            assert!(!advice.contains("give user and password"), "{advice}");
+        }
+        assert!(refused_words(Some("joe"), None).starts_with("give user and password"));
     }
 
     #[test]

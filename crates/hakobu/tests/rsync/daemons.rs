@@ -19,10 +19,12 @@ fn a_password_is_taken_from_a_file_or_the_environment_and_a_wrong_one_ends_the_r
     assert_nothing_to_do(&tree, &bench.module("t"));
     to(&url).env("RSYNC_PASSWORD", "sesame").run_to(0);
     let before = refusals(&bench);
-    to(&url).env("RSYNC_PASSWORD", "guess").run_to(1).says(&["auth failed", "--password-file"]);
+    let refused = to(&url).env("RSYNC_PASSWORD", "guess").run_to(1);
+    refused.says(&["auth failed", "the user joe", "in RSYNC_PASSWORD", "secrets file"]);
+    assert!(!refused.err.contains("give user and password"), "{}", refused.err);
     // One look, and no storm.
     assert_eq!(refusals(&bench) - before, 1);
-    to(&url).run_to(1).says(&["auth failed"]);
+    to(&url).run_to(1).says(&["auth failed", "give user and password"]);
 }
 
 /// How many logins the daemon has refused.
