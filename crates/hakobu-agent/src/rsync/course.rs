@@ -364,6 +364,7 @@ impl<'a> Course<'a> {
     fn single(&self, order: &Order, surroundings: &mut Surroundings<'_>) -> Result<()> {
         let Order { from, to, .. } = order;
         let before = self.way.outward.then(|| version(Path::new(from))).flatten();
+        self.way.decided("connections: 1", "it is a single entry, which rsync does not split".to_owned());
         self.record.count(|counters| counters.entries_scanned += 1);
         self.record.end_of_scan();
         let holes = !self.way.outward || may_have_holes(Path::new(from));

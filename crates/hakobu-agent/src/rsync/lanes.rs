@@ -13,6 +13,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::units::{format_bytes, format_duration, format_rate};
 
 use super::complaints::Verdict;
+use super::cuts::Cuts;
 use super::ends::Ends;
 use super::options::Purpose;
 use super::output::{Item, Said};
@@ -62,6 +63,7 @@ pub(super) struct Lanes<'a> {
     /// The bytes that have passed, by the kernel's count.
     traffic: AtomicU64,
     rate: Mutex<f64>,
+    cuts: Mutex<Cuts>,
 }
 
 impl<'a> Lanes<'a> {
@@ -81,6 +83,7 @@ impl<'a> Lanes<'a> {
             at: Mutex::default(),
             traffic: AtomicU64::new(0),
             rate: Mutex::default(),
+            cuts: Mutex::default(),
         }
     }
 
@@ -91,6 +94,28 @@ impl<'a> Lanes<'a> {
             (Asked::Auto, true) => LANES_OVER_SSH,
             (Asked::Auto, false) => (lanes_at_first(way.setup()), LANES_MOST),
         }
+    }
+
+    /// Says how many lanes there are at first, and why.
+    fn tell_counts(&self) {
+        let (first, most) = Self::counts(self.way);
+        let setup = format_duration(self.way.setup());
+        let (least, highest) = LANES_AT_FIRST;
+        let reason = match (self.way.request.lanes, self.way.remote.is_over_ssh()) {
+            (Asked::Count(_), _) => "as asked".to_owned(),
+            (Asked::Auto, true) => {
+                "each is a login or a session of one, of which a server takes some at a time".to_owned()
+            }
+            (Asked::Auto, false) => format!(
+                "an rsync with nothing to do takes {setup}: one for each {} ms, from {least} to {highest}",
+                A_LANE_FOR_EACH.as_millis()
+            ),
+        };
+        let choice = match first == most {
+            true => format!("connections: {first}"),
+            false => format!("connections: {first} at first, and up to {most} while more of them are faster"),
+        };
+        self.way.decided(&choice, reason);
     }
 
     /// The most that worked at once.
@@ -120,7 +145,7 @@ impl<'a> Lanes<'a> {
                 Turn::Full(max) => {
                     refused += 1;
                     if others > 0 && refused >= FULL_MAX {
-                        self.give_up(others, max);
+                        self.give_up(max);
                         return Ok(());
                     }
                     if self.record.stalled_for() > self.way.request.retry_for {
@@ -283,26 +308,31 @@ impl<'a> Lanes<'a> {
         if self.record.stalled_for() + PAUSE > self.way.request.retry_for {
             return Err(error.clone());
         }
-        let words = format!("connection lost ({error}); its files are done again");
-        self.way.observer.event(Event::Notice { words });
+        let news = lock(&self.cuts).news(Instant::now(), &error.to_string());
+        if let Some(words) = news {
+            self.way.observer.event(Event::Notice { words });
+        }
         self.way.pause(PAUSE)
     }
 
-    /// The daemon is full: those that work go on.
-    fn give_up(&self, others: usize, max: Option<u32>) {
-        self.wanted.fetch_min(others.max(1), Relaxed);
-        if !self.is_full.swap(true, Relaxed) {
-            let max = max.map(|max| format!(" of {max}")).unwrap_or_default();
-            let words = match self.way.remote.is_over_ssh() {
-                true => format!(
-                    "the server lets no more sessions into one login (MaxSessions); going on with {others}"
-                ),
-                false => format!(
-                    "the daemon takes no more connections (max connections{max}); going on with {others}"
-                ),
-            };
-            self.way.observer.event(Event::Notice { words });
+    /// The daemon is full: as many go on as it has let in.
+    fn give_up(&self, max: Option<u32>) {
+        let connected = self.most_at_once.load(Relaxed);
+        let go_on = going_on(connected, max);
+        self.wanted.fetch_min(go_on, Relaxed);
+        if self.is_full.swap(true, Relaxed) {
+            return;
         }
+        let full = match (self.way.remote.is_over_ssh(), max) {
+            (true, _) => "the server lets no more sessions into one login (MaxSessions)".to_owned(),
+            (false, None) => "the daemon takes no more connections (max connections)".to_owned(),
+            (false, Some(max)) => format!("the daemon takes no more connections (max connections of {max})"),
+        };
+        let words = match connected {
+            0 => format!("{full}, and all are in use by others; one asks again until there is room"),
+            _ => format!("{full}; going on with {go_on}"),
+        };
+        self.way.observer.event(Event::Notice { words });
     }
 
     /// Tells the figures, and decides how many lanes there are, until all is done.
@@ -311,6 +341,7 @@ impl<'a> Lanes<'a> {
         let mut pace = Pace::new(first, most, self.way.setup());
         let mut rate = Rate::default();
         let (began, mut told) = (Instant::now(), false);
+        self.tell_counts();
         while !is_over.load(Relaxed) {
             std::thread::sleep(LOOK);
             let figures = self.record.snapshot();
@@ -332,7 +363,7 @@ impl<'a> Lanes<'a> {
                 !self.is_full.load(Relaxed) && working >= self.wanted() && self.pool.waiting_bytes() > 0;
             if let Some((lanes, reason)) = pace.update(time, moved, can_grow) {
                 self.wanted.store(lanes, Relaxed);
-                self.way.observer.event(Event::Decision { choice: format!("connections: {lanes}"), reason });
+                self.way.decided(&format!("connections: {lanes}"), reason);
             }
         }
     }
@@ -394,6 +425,13 @@ fn lanes_at_first(setup: Duration) -> usize {
     ((setup.as_millis() / A_LANE_FOR_EACH.as_millis()) as usize).clamp(least, most)
 }
 
+/// How many lanes go on once the far side is full. Those that it refuses work as well, as far as they can tell, so only
+/// those count that were connected at one time; and others may have connections of the daemon's.
+fn going_on(connected: usize, max: Option<u32>) -> usize {
+    let max = max.and_then(|max| usize::try_from(max).ok()).unwrap_or(usize::MAX);
+    connected.min(max).max(1)
+}
+
 /// How many lanes go before this one.
 fn living_before(alive: &BTreeSet<usize>, index: usize) -> usize {
     alive.range(..index).count()
@@ -444,6 +482,17 @@ mod tests {
     fn the_farther_away_a_daemon_is_the_more_connections_there_are_at_first() {
         let at_first = |ms| lanes_at_first(Duration::from_millis(ms));
         assert_eq!([0, 30, 150, 270, 5000].map(at_first), [8, 8, 15, 24, 24]);
+    }
+
+    #[test]
+    fn those_go_on_that_the_daemon_has_let_in() {
+        assert_eq!(going_on(2, Some(2)), 2);
+        // One was let in a moment after another had ended.
+        assert_eq!(going_on(3, Some(2)), 2);
+        // The others are not ours.
+        assert_eq!(going_on(1, Some(8)), 1);
+        assert_eq!(going_on(3, None), 3);
+        assert_eq!((going_on(0, Some(2)), going_on(0, Some(0))), (1, 1));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod child;
 mod complaints;
 mod course;
+mod cuts;
 mod ends;
 mod lanes;
 mod login;
@@ -81,6 +82,7 @@ fn try_run(
     let outward = is_far(&&request.target);
     let (observer, cancel) = (surroundings.observer, surroundings.cancel.clone());
     let way = Way::find(request, Remote::of(far)?, outward, observer, &cancel)?;
+    way.tell();
     let ends = Ends::find(&way, surroundings.prompts).map_err(|error| error.at(far.as_typed()))?;
     transfer.sources = vec![ends.source_name.clone()];
     transfer.target = Some(ends.target_name.clone());

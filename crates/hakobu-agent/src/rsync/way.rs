@@ -18,7 +18,7 @@ use super::login::{Door, Login, Next, Outcome, SESSIONS_MAX};
 use super::options::{Dropped, Options, Purpose};
 use super::output::{Said, parse};
 use super::remote::Remote;
-use crate::request::CopyRequest;
+use crate::request::{CopyRequest, Transport};
 use crate::ssh::{Prompts, Secret};
 
 /// The program.
@@ -101,6 +101,31 @@ impl<'a> Way<'a> {
             reached,
             setup_ns,
         })
+    }
+
+    /// Says why rsync moves the data, and what of it is not as usual.
+    pub fn tell(&self) {
+        let asked = self.request.transport == Transport::Rsync;
+        let why = match self.remote.is_over_ssh() || asked {
+            true => "as asked",
+            false => "the far end is a module of an rsync daemon, which speaks nothing else",
+        };
+        let (major, minor, patch) = self.version.number;
+        let protocol = self.version.protocol;
+        self.decided(
+            "way: rsync",
+            format!("{why}; version {major}.{minor}.{patch} is here, protocol {protocol}"),
+        );
+        if self.outward {
+            let reason = "a file with holes has fewer blocks than bytes here, and looking for holes in all others costs \
+                          the receiver";
+            self.decided("rsync --sparse: for files with holes only", reason.to_owned());
+        }
+    }
+
+    /// Tells a decision, for `--why`.
+    pub fn decided(&self, choice: &str, reason: String) {
+        self.observer.event(Event::Decision { choice: choice.to_owned(), reason });
     }
 
     /// Whether an rsync has reached the far end.
@@ -202,7 +227,7 @@ impl<'a> Way<'a> {
         if next == Next::AgainThroughOne {
             let choice = format!("connections: at most {SESSIONS_MAX}, through the first login");
             let reason = format!("one of their own does not get in without a question: {words}");
-            self.observer.event(Event::Decision { choice, reason });
+            self.decided(&choice, reason);
         }
         next
     }
@@ -271,9 +296,8 @@ impl<'a> Way<'a> {
                 self.observer.event(Event::Notice { words });
             }
             Dropped::Now(None) => {
-                let choice = format!("rsync without {shown}");
                 let reason = "one of the two sides does not take it".to_owned();
-                self.observer.event(Event::Decision { choice, reason });
+                self.decided(&format!("rsync without {shown}"), reason);
             }
             Dropped::Needed if name.starts_with("--delete") => {
                 let words = "the far side refuses to delete (refuse options in rsyncd.conf, or a version before 3.1); all \

@@ -42,8 +42,22 @@ fn max_connections_are_respected() {
     assert_nothing_to_do(&tree, &bench.module("t/tree"));
     assert_eq!(ran.entries("created"), 40);
     assert!(ran.report["lanes_max"].as_u64().unwrap() <= 2, "{:#}", ran.report);
+    let told = ran.err.lines().filter_map(|line| line.split_once("going on with ")?.1.parse().ok());
+    assert!(told.into_iter().all(|lanes: u32| lanes <= 2), "{}", ran.err);
     let full = bench.daemon.log().matches("max connections (2) reached").count();
     assert!(full > 0, "the limit was never reached");
+}
+
+#[test]
+fn each_decision_is_told_with_its_figures() {
+    let bench = Bench::new();
+    let tree = bench.path("tree");
+    fs::create_dir(&tree).unwrap();
+    file(&tree.join("a"), 10);
+    let ran = copy(&tree, bench.url("m/t")).options("--why").run_to(0);
+    ran.says(&["why: way: rsync: ", "why: connections: ", "an rsync with nothing to do takes "]);
+    let ran = copy(tree.join("a"), bench.url("m/b")).options("--why").run_to(0);
+    ran.says(&["why: way: rsync: ", "why: connections: 1: it is a single entry"]);
 }
 
 #[test]
