@@ -1,8 +1,13 @@
 //! Errors in words, with the next step. The one place where kinds become advice.
 
+use hakobu_agent::restrict::is_refusal;
 use hakobu_core::error::Error;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{ReportError, ReportFailure};
+
+/// What to do where the key of a login is held to a directory.
+const RESTRICTED: &str = "the key that logs in there is restricted (hakobu agent --restrict in authorized_keys over there): \
+                          use it for what it allows, or log in with another key";
 
 /// The machines that a run has to do with, as far as advice depends on them.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +27,8 @@ pub fn error(error: &Error) -> String {
 pub fn report_error(error: &ReportError, machines: &Machines) -> String {
     let words = plain(&error.during, &lossy(error.at.as_bytes()), &error.error);
     let step = match error.kind.as_str() {
+        // No user and no sudo gets round a restricted key.
+        "permission_denied" if is_refusal(&error.error) => Some(RESTRICTED),
         "permission_denied" => machines.permission(&error.at),
         // A daemon's own words say what makes it writable.
         "read_only" if is_of_a_daemon(&error.at) => None,
@@ -68,6 +75,8 @@ pub fn report_failure(failure: &ReportFailure) -> String {
 /// `at` is the place at the target; empty if it failed at the source.
 fn failed_line(path: &str, during: &str, at: &str, detail: &str) -> String {
     let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
+    // The top has no name of its own, and of some failures it is not known whose they are.
+    let path = if path.is_empty() { "." } else { path };
     format!("failed: {path}: {}{at}: {}", lossy(during.as_bytes()), lossy(detail.as_bytes()))
 }
 
@@ -134,6 +143,16 @@ mod tests {
         assert!(said("/x", false).ends_with("what to do: run hakobu as a user who may"));
         assert!(!said("hx:/x", false).contains("--sudo"));
         assert!(!said("h:/x", true).contains("what to do"));
+    }
+
+    #[test]
+    fn a_restricted_key_is_no_matter_of_sudo() {
+        let refused = "this login may only use what is beneath /backup";
+        let error = Error::new(ErrorKind::PermissionDenied, "looking at the source", refused).at("h:/etc");
+        let machines = Machines { far: vec!["h".into()], sudo: false };
+        let words = report_error(&ReportError::from(&error), &machines);
+        assert!(words.contains("what to do: the key that logs in there is restricted"), "{words}");
+        assert!(!words.contains("--sudo"), "{words}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::path::lossy;
 
 pub use lock::lock_out_of_everything;
+use original::FOR_HAKOBU_ALONE;
 pub use original::{Asked, asked};
 use resolve::Beneath;
 
@@ -27,6 +28,22 @@ pub struct Terms {
     pub read_only: bool,
     /// Whether the agent may connect to other machines.
     pub may_connect: bool,
+}
+
+/// What every refusal of a restricted agent begins with, so that the other side knows it for one.
+const THIS_LOGIN: &str = "this login ";
+
+/// Whether the words of an error are those of a restricted agent: no other user and no sudo helps, only another key.
+#[must_use]
+pub fn is_refusal(words: &str) -> bool {
+    words.starts_with(THIS_LOGIN)
+}
+
+/// Whether a line of a far program's is the refusal of anything but hakobu.
+#[must_use]
+pub fn is_for_hakobu_alone(line: &str) -> bool {
+    // Lines of others may hold names of files, which may say anything.
+    line.starts_with("hakobu: ") && line.contains(FOR_HAKOBU_ALONE)
 }
 
 /// Terms that hold for this process.

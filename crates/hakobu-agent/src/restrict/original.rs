@@ -7,6 +7,9 @@ use hakobu_core::path::lossy;
 /// The most of a command that is repeated to whoever asked for it, in characters.
 const SHOWN_CHARS: usize = 60;
 
+/// Said to whoever asks for something else; the other side's hakobu knows it by these words.
+pub(super) const FOR_HAKOBU_ALONE: &str = "this login is for hakobu alone";
+
 /// What the other side wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -64,7 +67,7 @@ fn is_of_hakobu(command: &[u8]) -> bool {
 
 fn refused(command: &[u8]) -> Error {
     let shown: String = lossy(command).chars().take(SHOWN_CHARS).collect();
-    let words = format!("this login is for hakobu alone, and {shown:?} is none of its commands");
+    let words = format!("{FOR_HAKOBU_ALONE}, and {shown:?} is none of its commands");
     Error::new(ErrorKind::Refused, "starting the agent", words)
 }
 
@@ -117,7 +120,10 @@ mod tests {
             "/usr/lib/openssh/sftp-server",
             "rsync --server . /",
         ] {
-            assert_eq!(of(line).unwrap_err().kind, ErrorKind::Refused, "{line}");
+            let error = of(line).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Refused, "{line}");
+            assert!(crate::restrict::is_for_hakobu_alone(&format!("hakobu: {error}")), "{error}");
+            assert!(crate::restrict::is_refusal(&error.detail), "{error}");
         }
     }
 }

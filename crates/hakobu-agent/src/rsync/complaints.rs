@@ -7,6 +7,7 @@ use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::path::lossy;
 
 use super::output::unescaped;
+use crate::restrict::is_for_hakobu_alone;
 
 /// The step that errors without a place of their own belong to.
 pub(super) const RUNNING: &str = "talking to";
@@ -14,6 +15,9 @@ pub(super) const RUNNING: &str = "talking to";
 const COPYING: &str = "copying";
 /// Said of a module that cannot be looked at.
 pub(super) const WRITE_ONLY: &str = "the module can only be written to, and neither listed nor read";
+/// Said where the key of the login starts a restricted agent, whatever is asked for.
+const RESTRICTED: &str = "the key that logs in there is restricted to hakobu (hakobu agent --restrict in \
+                          authorized_keys), and starts no rsync; leave --transport rsync out, or use another key";
 /// So many lines of standard error are kept of one rsync.
 pub(super) const LINES_MAX: usize = 10_000;
 
@@ -76,6 +80,9 @@ pub(super) fn verdict(status: ExitStatus, lines: &[Vec<u8>]) -> Verdict {
     }
     if texts.iter().any(|text| text.starts_with(NO_SESSION)) {
         return Verdict::Full(None);
+    }
+    if texts.iter().any(|text| is_for_hakobu_alone(text)) {
+        return Verdict::Fatal(Error::new(ErrorKind::Unsupported, RUNNING, RESTRICTED));
     }
     if let Some(verdict) = texts.iter().find_map(|text| of_the_daemon(text)) {
         return verdict;
@@ -322,6 +329,16 @@ mod tests {
         assert!(matches!(unknown, Verdict::Fatal(error) if error.kind == ErrorKind::NotFound));
         let read_only = judged(1, &["ERROR: module is read only", "rsync error: syntax or usage error"]);
         assert!(matches!(read_only, Verdict::Fatal(error) if error.kind == ErrorKind::ReadOnly));
+    }
+
+    #[test]
+    fn a_key_for_hakobu_alone_is_no_lost_connection() {
+        let lines = [
+            "hakobu: starting the agent: this login is for hakobu alone, and \"rsync --server\" is none of its commands",
+            "rsync: connection unexpectedly closed (0 bytes received so far) [sender]",
+        ];
+        let Verdict::Fatal(error) = judged(12, &lines) else { panic!() };
+        assert!(!error.may_retry() && error.detail.contains("restricted to hakobu"), "{error}");
     }
 
     #[test]
