@@ -236,7 +236,8 @@ Examples:
   hakobu explain build/x.o data --exclude '*.o'
   hakobu explain notes/a.txt data --filter-file rules --newer-than 7d
 
-Exit codes: 0 it takes part, 3 it is left out, 1 failed, 2 wrong usage.";
+Exit codes: 0 it takes part; 3 it is left out by a rule, by a limit such as --newer-than, or since
+--files-from does not list it; 1 failed, as where there is no such entry; 2 wrong usage.";
 
 const VERIFY_HELP: &str = "\
 Both sides read their own data; only digests travel. Of a tree names, kinds, permissions, owners,

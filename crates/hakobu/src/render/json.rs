@@ -197,10 +197,12 @@ fn terminal_safe(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hakobu_core::counters::Snapshot;
     use hakobu_core::error::{Error, ErrorKind};
-    use hakobu_core::event::Failure;
+    use hakobu_core::event::{Difference, Different, Failure};
 
     use super::*;
+    use crate::render::progress::Progress;
 
     fn value(event: &JsonEvent<'_>) -> (String, serde_json::Value) {
         let line = line(event, Duration::from_millis(1500)).unwrap();
@@ -217,9 +219,12 @@ mod tests {
             Event::Failure(Failure { path: b"a\n\x1b\xff".to_vec(), error }),
             Event::Notice { words: "slower\u{9b}2J\u{202e}".into() },
             Event::Planned { action: "create".into(), path: b"a".to_vec(), size_bytes: 7 },
+            Event::Difference(Difference { path: b"a".to_vec(), what: Different::Content }),
         ];
         let started = JsonEvent::started(&["/a", "/b"], b"h:/c\xfe", false);
-        let all = events.iter().filter_map(JsonEvent::of).chain([started, JsonEvent::finished(&report)]);
+        let figures = Progress::default().update(Duration::from_secs(1), &Snapshot::default());
+        let rest = [started, JsonEvent::progress(&figures), JsonEvent::finished(&report)];
+        let all = events.iter().filter_map(JsonEvent::of).chain(rest);
         let mut names = Vec::new();
         for event in all {
             let (line, value) = value(&event);
@@ -227,7 +232,16 @@ mod tests {
             assert_eq!((&value["schema"], &value["seconds"]), (&EVENT_SCHEMA.into(), &1.5.into()));
             names.push(value["event"].as_str().unwrap().to_owned());
         }
-        assert_eq!(names, ["decision", "failure", "notice", "planned", "started", "finished"]);
+        let all =
+            ["decision", "failure", "notice", "planned", "difference", "started", "progress", "finished"];
+        assert_eq!(names, all);
+        // The book has them all, and no others.
+        let book = include_str!("../../../../docs/book/report.md");
+        let (_, table) = book.split_once("| `event` | fields |").unwrap();
+        let mut listed: Vec<_> = table.lines().filter_map(|line| line.split('`').nth(1)).collect();
+        listed.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(listed, names);
     }
 
     #[test]
