@@ -3,6 +3,7 @@
 //! The codes of runs come from [`hakobu_core::report::Outcome::exit_code`]; here are those of a
 //! program that did not get that far.
 
+use clap::error::{ContextKind, ContextValue};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::report::{OutcomeFacts, outcome};
 
@@ -41,7 +42,8 @@ pub fn code_of(kind: ErrorKind) -> u8 {
 
 /// Prints clap's answer: help and version to standard output with code 0, errors to standard
 /// error with code 2. Nothing that was typed reaches the terminal unescaped.
-pub fn clap_error(error: &clap::Error) -> u8 {
+pub fn clap_error(mut error: clap::Error) -> u8 {
+    name_what_is_missing(&mut error);
     let rendered = error.render().to_string();
     if !error.use_stderr() {
         return crate::output::print(rendered.as_bytes());
@@ -51,9 +53,40 @@ pub fn clap_error(error: &clap::Error) -> u8 {
     WRONG_USAGE
 }
 
+/// A single place that was typed is the source to whoever typed it. The parser takes it for the target, which stands
+/// last, and misses a source.
+fn name_what_is_missing(error: &mut clap::Error) {
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return };
+    if error.kind() != clap::error::ErrorKind::MissingRequiredArgument
+        || missing.iter().any(|name| name == "<TARGET>")
+    {
+        return;
+    }
+    let of_target = |name: &String| if name == "<SOURCE>..." { "<TARGET>".to_owned() } else { name.clone() };
+    let missing = missing.iter().map(of_target).collect();
+    error.insert(ContextKind::InvalidArg, ContextValue::Strings(missing));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_single_place_the_target_is_missing() {
+        let said = |line: &str| {
+            let mut error = crate::cli::command().try_get_matches_from(line.split(' ')).unwrap_err();
+            name_what_is_missing(&mut error);
+            let words = error.render().to_string();
+            words.split("\n\n").next().unwrap_or_default().to_owned()
+        };
+        for verb in ["copy", "sync", "verify"] {
+            let one = said(&format!("hakobu {verb} a"));
+            assert!(one.ends_with("not provided:\n  <TARGET>"), "{one}");
+            let none = said(&format!("hakobu {verb}"));
+            assert!(none.ends_with("  <SOURCE>...\n  <TARGET>"), "{none}");
+        }
+        assert!(said("hakobu explain a").ends_with("  <SOURCE>"));
+    }
 
     #[test]
     fn a_requirement_weighs_more_than_wrong_usage() {

@@ -70,7 +70,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
                 None => first_word::no_such_verb(arguments),
             })
         }
-        Err(error) => exit::clap_error(&error),
+        Err(error) => exit::clap_error(error),
         Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, Mode::Copy, arguments),
         Ok(Cli { verb: Verb::Sync(options) }) => copy::copy(&options, Mode::Delta, arguments),
         Ok(Cli { verb: Verb::Verify(options) }) => copy::copy(&options, Mode::Compare, arguments),

@@ -26,7 +26,7 @@ fn said(line: &str) -> (i32, String, String) {
 fn what_is_wrong_is_said_on_standard_error_with_code_2() {
     for (line, words) in [
         ("copy", "<SOURCE>"),
-        ("copy a", "hakobu copy <SOURCE>... <TARGET>"),
+        ("copy a", "not provided:\n  <TARGET>\n\nUsage: hakobu copy <SOURCE>... <TARGET>"),
         ("copy -a d h:/b", "try: hakobu copy d h:/b"),
         ("copy -P 22 d h:/b", "try: hakobu copy --ssh 'ssh -p 22' d h:/b"),
         ("copy -az --delete d h:/b", "copy never deletes"),
