@@ -4,9 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use hakobu_core::endpoint::Operation;
+use hakobu_core::endpoint::{Begin, Operation};
 use hakobu_core::error::ErrorKind;
-use hakobu_core::extent::PIECE_BYTES;
+use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::grant::Grant;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 
@@ -16,6 +16,7 @@ use super::bench::*;
 pub(super) const CASES: &[Case] = &[
     Case::root("a full file system stops a pack and leaves no partial file", full_pack),
     Case::root("a draft that cannot fit is refused before any data", too_large),
+    Case::root("a draft with holes that fits is taken, whatever its size", larger_than_all),
     Case::root("a file system that fills up under a draft leaves nothing", full_draft),
     Case::root("a file system without inodes says so", no_inodes),
     Case::root("a read-only file system says so", read_only),
@@ -80,6 +81,22 @@ fn too_large(bench: &Bench<'_>) {
     let mut lane = lane(&target);
     assert_eq!(kind(begin(&mut *lane, 1, "big", 2 << 20)), ErrorKind::NoSpace);
     settles_to(small.path(), &[]);
+}
+
+fn larger_than_all(bench: &Bench<'_>) {
+    let small = Small::new(bench, "size=1m");
+    let target = small.target(bench);
+    let mut lane = lane(&target);
+    let (size_bytes, bytes) = (64 << 20, content(PIECE_BYTES));
+    let begin = Begin { sparse: true, ..Begin::file(path("holes"), size_bytes) };
+    done(&ask(&mut *lane, Operation::Begin { draft: 1, begin }).unwrap()).unwrap();
+    write(&mut *lane, 1, size_bytes, 0, &bytes).unwrap();
+    let extent = Extent { offset: PIECE_BYTES, length: size_bytes - PIECE_BYTES };
+    let zero = Operation::Zero { draft: 1, extent, acknowledge: true };
+    done(&ask(&mut *lane, zero).unwrap()).unwrap();
+    finish(&mut *lane, 1, attributes(0o644)).unwrap();
+    let found = std::fs::metadata(small.path().join("holes")).unwrap();
+    assert_eq!(found.len(), size_bytes);
 }
 
 fn full_draft(bench: &Bench<'_>) {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use futures_util::future::Shared as SharedFuture;
-use hakobu_core::endpoint::DraftKind;
+use hakobu_core::endpoint::{Begin, DraftKind};
 use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -22,6 +22,8 @@ pub(crate) struct Draft {
     /// The whole path that it has until then, or of what is compared.
     pub(crate) whole: Vec<u8>,
     pub(crate) kind: DraftKind,
+    /// It will have holes, so its size does not say how much room it takes.
+    pub(crate) sparse: bool,
     progress: Mutex<Progress>,
 }
 
@@ -35,10 +37,11 @@ struct Progress {
 }
 
 impl Draft {
-    pub(crate) fn new(path: EntryPath, whole: Vec<u8>, kind: DraftKind, size_bytes: u64) -> Self {
+    pub(crate) fn new(begin: &Begin, whole: Vec<u8>, size_bytes: u64) -> Self {
         let progress =
             Progress { size_bytes, taken: Cover::default(), taken_bytes: 0, open: true, failed: None };
-        Self { path, whole, kind, progress: Mutex::new(progress) }
+        let (path, kind, sparse) = (begin.path.clone(), begin.kind, begin.sparse);
+        Self { path, whole, kind, sparse, progress: Mutex::new(progress) }
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {

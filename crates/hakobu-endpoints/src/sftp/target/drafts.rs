@@ -230,7 +230,7 @@ impl Ground {
                 return refuse(ErrorKind::Unsupported, words);
             }
         };
-        Ok((Draft::new(path.clone(), whole, begin.kind, size_bytes), parent))
+        Ok((Draft::new(begin, whole, size_bytes), parent))
     }
 
     async fn open_draft(&self, draft: &Draft, parent: &EntryPath) -> Result<Handle> {
@@ -241,7 +241,7 @@ impl Ground {
         }
         self.directory(parent).await?;
         let size_bytes = draft.size_bytes();
-        if size_bytes >= ROOM_ASKED_FROM_BYTES && size_bytes != UNKNOWN_BYTES {
+        if size_bytes >= ROOM_ASKED_FROM_BYTES && size_bytes != UNKNOWN_BYTES && !draft.sparse {
             self.check_room(parent, size_bytes).await?;
         }
         self.shared.names.begin(&draft.whole);
