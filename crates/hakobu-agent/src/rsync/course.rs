@@ -18,7 +18,8 @@ use super::lanes::{Lanes, change_of};
 use super::losses;
 use super::options::Purpose;
 use super::output::{Item, Said};
-use super::pool::{Batch, Change, Pool, Share, Waiting};
+use super::plan::Sizes;
+use super::pool::{Change, Pool};
 use super::record::Record;
 use super::removal::Extras;
 use super::scan::{Found, Scan};
@@ -38,7 +39,7 @@ pub(super) struct Course<'a> {
     pub ends: &'a Ends,
     pub record: &'a Record<'a>,
     filter: Option<Filter>,
-    pool: Pool,
+    pub pool: Pool,
     found: Mutex<Found>,
     /// Whether the directory that all goes into was made just now, so that nothing is in it.
     is_fresh: AtomicBool,
@@ -65,20 +66,22 @@ impl<'a> Course<'a> {
         transfer.connect = self.record.elapsed();
         let deletion = self.way.request.deletion;
         let first = deletion.filter(|deletion| deletion.first && !self.way.request.dry_run);
+        let mut blocked = Sizes::new();
         let lanes = match (self.way.request.dry_run, first) {
             (true, _) => {
                 self.scan(surroundings.prompts)?;
-                self.plan(surroundings)?
+                blocked = self.plan(surroundings)?;
+                1
             }
             (false, Some(deletion)) => {
                 self.scan(surroundings.prompts)?;
-                self.remove(&deletion, transfer, surroundings)?;
+                self.remove(&deletion, &blocked, transfer, surroundings)?;
                 self.bring_over(None)?
             }
             (false, None) => self.bring_over(Some(&mut *surroundings.prompts))?,
         };
         let removed = match deletion {
-            Some(deletion) if first.is_none() => self.remove(&deletion, transfer, surroundings),
+            Some(deletion) if first.is_none() => self.remove(&deletion, &blocked, transfer, surroundings),
             _ => Ok(()),
         };
         // Directories get their times even where nothing may be removed.
@@ -194,10 +197,11 @@ impl<'a> Course<'a> {
         Ok(lanes.most_at_once().max(1))
     }
 
-    /// Finds what only the target has, and removes it once that is agreed.
+    /// Finds what only the target has, and removes it once that is agreed. A plan needs to know which files are `blocked`.
     fn remove(
         &self,
         deletion: &Deletion,
+        blocked: &Sizes,
         transfer: &mut Transfer,
         surroundings: &mut Surroundings<'_>,
     ) -> Result<()> {
@@ -221,6 +225,7 @@ impl<'a> Course<'a> {
         }
         extras.agree(self.ends, deletion, self.way.request.dry_run, surroundings)?;
         if self.way.request.dry_run {
+            self.plan_replacements(&extras.in_the_way, blocked);
             return Ok(());
         }
         let deleted = || self.record.snapshot().entries_deleted;
@@ -278,7 +283,7 @@ impl<'a> Course<'a> {
     }
 
     /// Counts an entry that is not a file of the lanes.
-    fn finished(&self, path: &EntryPath, change: Option<Change>) {
+    pub(super) fn finished(&self, path: &EntryPath, change: Option<Change>) {
         if self.record.has_failed(path) {
             return;
         }
@@ -291,7 +296,7 @@ impl<'a> Course<'a> {
 
     /// Runs one rsync over these names, and gives what it did and what failed.
     #[allow(clippy::type_complexity)]
-    fn changes(
+    pub(super) fn changes(
         &self,
         purpose: Purpose,
         paths: &[EntryPath],
@@ -314,50 +319,6 @@ impl<'a> Course<'a> {
         let refused = |path| (path, Error::new(ErrorKind::Unsupported, "making the node", words));
         failures.extend(skipped.into_iter().map(refused));
         Ok((changes, failures))
-    }
-
-    /// A plan: everything is asked of one rsync that changes nothing.
-    fn plan(&self, surroundings: &mut Surroundings<'_>) -> Result<u16> {
-        let mut files = Vec::new();
-        while let Some(batch) = self.pool.take(&|| Share { lanes: 1, ..Share::default() }) {
-            files.extend(batch.files);
-            self.pool.done(None);
-        }
-        let later = self.found().later.clone();
-        let all: Vec<_> = files.iter().map(|file| file.path.clone()).chain(later.iter().cloned()).collect();
-        if all.is_empty() {
-            return Ok(1);
-        }
-        let (changes, failures) = self.changes(Purpose::Finish, &all, surroundings.prompts)?;
-        self.ends.failures(self.record, failures);
-        let mut planned: Vec<_> =
-            changes.iter().filter(|(path, _)| **path != self.ends.prefix && !path.is_root()).collect();
-        planned.sort_by_key(|(path, _)| *path);
-        for (path, (change, size_bytes)) in planned {
-            let action = match change {
-                Change::Created => "create",
-                Change::Updated => "update",
-                Change::Attributes => "attributes",
-            };
-            let (action, path, size_bytes) = (action.to_owned(), path.as_bytes().to_vec(), *size_bytes);
-            surroundings.observer.event(Event::Planned { action, path, size_bytes });
-        }
-        for path in &later {
-            self.finished(path, changes.get(path).map(|(change, _)| *change));
-        }
-        for file in files {
-            let mut batch = Batch { files: vec![file], ..Batch::default() };
-            let Waiting { path, .. } = &batch.files[0];
-            if let Some((change, _)) = changes.get(path) {
-                batch.changes.insert(path.clone(), *change);
-            }
-            self.record.batch(usize::MAX, &batch);
-        }
-        // Nothing was written.
-        self.record.count(|counters| {
-            (counters.target_written_bytes, counters.source_read_bytes) = (0, 0);
-        });
-        Ok(1)
     }
 
     /// One file or link, which may get another name.
@@ -429,7 +390,7 @@ impl<'a> Course<'a> {
         rustix::fs::syncfs(&file).map_err(|errno| failed(errno.into()))
     }
 
-    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
+    pub(super) fn found(&self) -> std::sync::MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

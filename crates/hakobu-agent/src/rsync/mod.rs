@@ -16,6 +16,7 @@ mod losses;
 mod options;
 mod output;
 mod pace;
+mod plan;
 mod pool;
 mod record;
 mod refuse;

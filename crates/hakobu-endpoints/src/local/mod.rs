@@ -37,5 +37,5 @@ pub use source::{LocalSource, LocalSourceLane, SourceRoot, SourceWork};
 pub use stream_source::StreamSource;
 pub use target::{
     Draft, DraftWriter, LocalTarget, LocalTargetLane, StateDirectory, TargetOptions, TargetWork,
-    open_exclusively,
+    free_bytes_at, open_exclusively,
 };

@@ -122,25 +122,6 @@ fn small_and_large_files_that_vanish() {
     assert!(drafts(&target).is_empty());
 }
 
-/// A small file system, mounted for the time of a test.
-pub struct Small(pub PathBuf);
-
-impl Small {
-    pub fn mount(at: &Path, options: &str) -> Self {
-        fs::create_dir_all(at).unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", options, "none"]).arg(at);
-        assert!(mount.status().unwrap().success(), "mounting needs root");
-        Self(at.to_owned())
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_file_for_which_there_is_no_room_is_refused_beforehand() {
     if no_root() {

@@ -7,7 +7,6 @@ use hakobu_measure::generate::{TreeSpec, tree as plain_tree};
 use hakobu_testkit::sshd::no_root;
 use rustix::process::{Pid, Signal};
 
-use crate::changes::Small;
 use crate::program::*;
 
 #[test]

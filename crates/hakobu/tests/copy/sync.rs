@@ -185,7 +185,7 @@ fn one_kind_takes_the_place_of_another() {
 fn before_anything_is_brought_over() {
     let pair = Pair::new();
     // There is room for one of them only.
-    let small = crate::changes::Small::mount(&pair.place.path().join("small"), "size=8m");
+    let small = Small::mount(&pair.place.path().join("small"), "size=8m");
     let (source, target) = (pair.place.path().join("big"), small.0.join("target"));
     fs::create_dir_all(&target).unwrap();
     fs::create_dir(&source).unwrap();

@@ -34,6 +34,25 @@ pub fn place() -> TempDir {
     place
 }
 
+/// A small file system, mounted for the time of a test.
+pub struct Small(pub PathBuf);
+
+impl Small {
+    pub fn mount(at: &Path, options: &str) -> Self {
+        std::fs::create_dir_all(at).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "none"]).arg(at);
+        assert!(mount.status().unwrap().success(), "mounting needs root");
+        Self(at.to_owned())
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
 /// Lets every user in.
 pub fn open_to_all(path: &Path) {
     use std::os::unix::fs::PermissionsExt;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use hakobu_testkit::sshd::no_root;
 
 use crate::bench::{Bench, assert_nothing_to_do, copy};
-use crate::program::{Copy, Host, contents, file};
+use crate::program::{Copy, Host, Small, contents, file};
 
 #[test]
 fn a_tree_goes_to_a_module_and_the_second_run_changes_nothing() {
@@ -158,4 +158,27 @@ fn a_tree_goes_over_ssh_and_comes_back() {
     over(&host.at(there.join("tree")), bench.path("back").as_os_str()).run_to(0);
     assert_nothing_to_do(&tree, &bench.path("back/tree"));
     assert!(host.agents().is_empty());
+}
+
+#[test]
+fn a_dry_run_foresees_that_this_machine_has_no_room() {
+    let bench = Bench::new();
+    let tree = bench.module("t");
+    fs::create_dir(&tree).unwrap();
+    for index in 0..10 {
+        file(&tree.join(index.to_string()), 1_000_000);
+    }
+    let small = Small::mount(&bench.path("small"), "size=8m");
+    let plan = || Copy::new().arg("-n").arg(bench.url("m/t/")).arg(small.0.join("target"));
+    let ran = plan().run_to(1);
+    ran.says(&["10000000 bytes are needed", "are free", "what to do: free space at the target"]);
+    assert_eq!(ran.report["error"]["kind"], "no_space");
+    // What it replaces makes room.
+    fs::create_dir(small.0.join("target")).unwrap();
+    for index in 0..7 {
+        file(&small.0.join("target").join(index.to_string()), 999_999);
+    }
+    plan().run_to(1);
+    (7..10).for_each(|index| fs::remove_file(tree.join(index.to_string())).unwrap());
+    plan().run_to(0);
 }

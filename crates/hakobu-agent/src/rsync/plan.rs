@@ -1,0 +1,108 @@
+//! What a run would do, without doing it.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::Event;
+use hakobu_core::path::EntryPath;
+use hakobu_endpoints::local::free_bytes_at;
+
+use super::course::Course;
+use super::options::Purpose;
+use super::pool::{Batch, Change, Share, Waiting};
+use crate::transfer::Surroundings;
+
+/// Files with their sizes in bytes.
+pub(super) type Sizes = HashMap<EntryPath, u64>;
+
+impl Course<'_> {
+    /// A plan: everything is asked of one rsync that changes nothing. Gives the files that something is in the way of.
+    pub(super) fn plan(&self, surroundings: &mut Surroundings<'_>) -> Result<Sizes> {
+        let mut files = Vec::new();
+        while let Some(batch) = self.pool.take(&|| Share { lanes: 1, ..Share::default() }) {
+            files.extend(batch.files);
+            self.pool.done(None);
+        }
+        let later = self.found().later.clone();
+        let all: Vec<_> = files.iter().map(|file| file.path.clone()).chain(later.iter().cloned()).collect();
+        if all.is_empty() {
+            return Ok(Sizes::new());
+        }
+        let (changes, failures) = self.changes(Purpose::Finish, &all, surroundings.prompts)?;
+        self.ends.failures(self.record, failures);
+        let mut planned: Vec<_> =
+            changes.iter().filter(|(path, _)| **path != self.ends.prefix && !path.is_root()).collect();
+        planned.sort_by_key(|(path, _)| *path);
+        for (path, (change, size_bytes)) in planned {
+            let action = match change {
+                Change::Created => "create",
+                Change::Updated => "update",
+                Change::Attributes => "attributes",
+            };
+            let (action, path, size_bytes) = (action.to_owned(), path.as_bytes().to_vec(), *size_bytes);
+            surroundings.observer.event(Event::Planned { action, path, size_bytes });
+        }
+        for path in &later {
+            self.finished(path, changes.get(path).map(|(change, _)| *change));
+        }
+        if !self.way.outward {
+            let comes = |file: &&Waiting| {
+                let change = changes.get(&file.path).map(|(change, _)| *change);
+                matches!(change, Some(Change::Created | Change::Updated))
+            };
+            self.foresee_room(files.iter().filter(comes))?;
+        }
+        let blocked = files.iter().filter(|file| self.record.has_failed(&file.path));
+        let blocked = blocked.map(|file| (file.path.clone(), file.size_bytes)).collect();
+        for file in files {
+            let mut batch = Batch { files: vec![file], ..Batch::default() };
+            let Waiting { path, .. } = &batch.files[0];
+            if let Some((change, _)) = changes.get(path) {
+                batch.changes.insert(path.clone(), *change);
+            }
+            self.record.batch(usize::MAX, &batch);
+        }
+        // Nothing was written.
+        self.record.count(|counters| {
+            (counters.target_written_bytes, counters.source_read_bytes) = (0, 0);
+        });
+        Ok(blocked)
+    }
+
+    /// Refuses a plan for whose files this machine has no room, as far as their sizes say.
+    fn foresee_room<'f>(&self, files: impl Iterator<Item = &'f Waiting>) -> Result<()> {
+        let local = |path: &EntryPath| {
+            Path::new(OsStr::from_bytes(&self.ends.local)).join(OsStr::from_bytes(path.as_bytes()))
+        };
+        let freed = |path: &EntryPath| {
+            std::fs::symlink_metadata(local(path))
+                .map_or(0, |there| if there.is_file() { there.len() } else { 0 })
+        };
+        let needed_bytes =
+            files.map(|file| i128::from(file.size_bytes) - i128::from(freed(&file.path))).sum::<i128>();
+        let tree = PathBuf::from(OsStr::from_bytes(&self.ends.local_tree()));
+        let Some(free_bytes) = tree.ancestors().find_map(free_bytes_at) else { return Ok(()) };
+        if needed_bytes <= i128::from(free_bytes) {
+            return Ok(());
+        }
+        let words = format!(
+            "{needed_bytes} bytes are needed, {free_bytes} are free; it would fit only if files have holes, of which rsync \
+             says nothing"
+        );
+        Err(Error::new(ErrorKind::NoSpace, "planning", words).at(&self.ends.target_name))
+    }
+
+    /// Plans what would be brought over once directories are out of its way.
+    pub(super) fn plan_replacements(&self, paths: &[EntryPath], blocked: &Sizes) {
+        self.record.forgive(paths);
+        for path in paths.iter().filter(|path| !self.record.has_failed(path)) {
+            self.record.change(Change::Created);
+            let size_bytes = blocked.get(path).copied().unwrap_or(0);
+            let (action, path) = ("create".to_owned(), path.as_bytes().to_vec());
+            self.way.observer.event(Event::Planned { action, path, size_bytes });
+        }
+    }
+}
