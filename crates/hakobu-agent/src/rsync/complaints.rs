@@ -292,18 +292,28 @@ fn failure(line: &[u8]) -> Option<(Vec<u8>, Error)> {
         let of_all = |error| Error { during: COPYING.into(), detail: lossy(line), ..error };
         return system.map(|error| (Vec::new(), of_all(error)));
     };
-    let path = unescaped(&line[begin + 1..end]);
+    let before = text.split('"').next().unwrap_or_default().trim_end();
+    let quoted = &line[begin + 1..end];
+    let path = unescaped(if before.ends_with("xattr(") { before_attribute(quoted) } else { quoted });
     if line.ends_with(MODE_NOT_SET) {
         let words = "its mode was not set: the receiving rsync found no safe way to";
         return Some((path, Error::new(ErrorKind::PermissionDenied, "setting the mode", words)));
     }
-    let before = text.split('"').next().unwrap_or_default().trim_end();
-    let step = before.rsplit("] ").next().unwrap_or(before).to_owned();
+    let step = before.rsplit("] ").next().unwrap_or(before).trim_end_matches('(').to_owned();
     let (kind, detail) = match system {
         Some(error) => (error.kind, error.detail),
         None => (ErrorKind::Io, lossy(line)),
     };
     Some((path, Error { kind, during: step.into(), at: Vec::new(), detail }))
+}
+
+/// The path in front of an attribute's name: `path","user.x`, or `path" (in module),"user.x`.
+fn before_attribute(quoted: &[u8]) -> &[u8] {
+    let last = |of: &[u8], part: &[u8]| of.windows(part.len()).rposition(|found| found == part);
+    let Some(end) = last(quoted, b",\"") else { return quoted };
+    let path = &quoted[..end];
+    let end = if path.ends_with(b")") { last(path, b"\" (in ") } else { path.len().checked_sub(1) };
+    end.map_or(path, |end| &path[..end])
 }
 
 #[cfg(test)]
@@ -380,6 +390,13 @@ mod tests {
         let bad = read("ERROR: a\"b failed verification -- update discarded.");
         assert_eq!(bad, ("a\"b".to_owned(), ErrorKind::Corrupt));
         assert_eq!(read("something of a\"b").0, "");
+        for place in ["\"d/a\"", "\"/d/a\" (in mod)"] {
+            let line = format!(
+                "rsync: [generator] get_xattr_data: lgetxattr({place},\"user.x\",1) failed: Permission denied (13)"
+            );
+            let (path, kind) = read(&line);
+            assert_eq!((path.trim_start_matches('/'), kind), ("d/a", ErrorKind::PermissionDenied));
+        }
         let denied = read("rsync: cannot do it to a\"b: Permission denied (13)");
         assert_eq!(denied, (String::new(), ErrorKind::PermissionDenied));
         // A warning is no failure, but the code says that there was one.
