@@ -10,6 +10,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_proto::control::{AgentHello, Answer, Listening, Request, SourceAsk, SourceLook, negotiate};
 
+use crate::cipher;
 use crate::machine;
 use crate::restrict::Restriction;
 use crate::side::{Side, Stop};
@@ -152,6 +153,7 @@ impl<W: Write + Send> Agent<W> {
             Request::RunHere(request) => Answer::Ran(Box::new(self.side.run_here(&request, &self.output))),
             Request::EndServing => Answer::Served(self.side.end_serving()),
             Request::Disks => Answer::Disks(look::disks()),
+            Request::Ciphers => Answer::Ciphers(cipher::here()),
             // Taken by the thread that reads.
             Request::Cancel => return Ok(()),
         };

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
-use hakobu_proto::control::{AgentHello, Answer, Ran, Request, VERSION_NEWEST, VERSION_OLDEST};
+use hakobu_proto::control::{AgentHello, Answer, CipherSpeed, Ran, Request, VERSION_NEWEST, VERSION_OLDEST};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::channel as wire;
@@ -45,6 +45,9 @@ pub struct FarSide {
     stdout: ChildStdout,
     _ssh: SshChild,
     sessions: Arc<Sessions>,
+    /// How fast it encrypts, once that is known; and whether its answer is still to come.
+    cipher_speed: Option<CipherSpeed>,
+    speed_is_asked: bool,
 }
 
 impl FarSide {
@@ -74,6 +77,8 @@ impl FarSide {
             stdout: started.stdout,
             _ssh: started.ssh,
             sessions: Arc::new(sessions),
+            cipher_speed: None,
+            speed_is_asked: false,
         };
         let asked = Instant::now();
         let digest = uploaded.is_some();
@@ -133,6 +138,41 @@ impl FarSide {
         copied.map_err(|error| Error::io("using the control connection", &error))
     }
 
+    /// Asks how fast that machine encrypts, and leaves the answer for later: it costs no round trip of its own.
+    ///
+    /// # Errors
+    /// `ConnectionLost`.
+    pub fn foresee_cipher_speed(&mut self) -> Result<()> {
+        if self.cipher_speed.is_none() && !self.speed_is_asked {
+            self.send(&Request::Ciphers)?;
+            self.speed_is_asked = true;
+        }
+        Ok(())
+    }
+
+    /// How fast one core of that machine encrypts.
+    ///
+    /// # Errors
+    /// As [`FarSide::ask`].
+    pub fn cipher_speed(&mut self) -> Result<CipherSpeed> {
+        self.foresee_cipher_speed()?;
+        self.hear_speed()?;
+        self.cipher_speed.ok_or_else(|| self.unexpected())
+    }
+
+    /// Takes the answer that was left for later, if there is one.
+    fn hear_speed(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.speed_is_asked) {
+            return Ok(());
+        }
+        match self.receive(ANSWER_LIMIT)? {
+            Answer::Ciphers(speed) => self.cipher_speed = Some(speed),
+            Answer::Refused(error) => return Err(error),
+            _ => return Err(self.unexpected()),
+        }
+        Ok(())
+    }
+
     /// Asks one thing and waits for the answer.
     ///
     /// # Errors
@@ -147,6 +187,7 @@ impl FarSide {
     /// As [`FarSide::ask`].
     pub fn ask_for(&mut self, request: &Request, limit: Duration) -> Result<Answer> {
         self.send(request)?;
+        self.hear_speed()?;
         match self.receive(limit)? {
             Answer::Refused(error) => Err(error),
             answer => Ok(answer),
@@ -159,6 +200,7 @@ impl FarSide {
     /// As [`FarSide::ask`].
     pub fn run(&mut self, request: &Request, observer: &dyn Observer, cancel: &AtomicBool) -> Result<Ran> {
         self.send(request)?;
+        self.hear_speed()?;
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -22,6 +22,7 @@ pub mod ssh;
 pub mod transfer;
 
 mod channel;
+mod cipher;
 mod data_path;
 mod deletion;
 mod gather;

@@ -41,14 +41,7 @@ pub fn facts() -> Machine {
     let name = rustix::system::uname();
     let system = format!("Linux {} {}", name.release().to_string_lossy(), name.machine().to_string_lossy());
     let (reached_from, reached_at) = ssh_addresses(ssh_connection().as_deref());
-    Machine {
-        processors,
-        has_aes: has_aes(),
-        system,
-        uid: rustix::process::geteuid().as_raw(),
-        reached_at,
-        reached_from,
-    }
+    Machine { processors, system, uid: rustix::process::geteuid().as_raw(), reached_at, reached_from }
 }
 
 /// What sshd says of the login. sudo takes it out of the environment, but then the processes that
@@ -90,7 +83,7 @@ fn ssh_addresses(said: Option<&str>) -> (Option<String>, Option<String>) {
 }
 
 /// Whether the processor has instructions for AES.
-fn has_aes() -> bool {
+pub(crate) fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq")

@@ -10,10 +10,11 @@ use hakobu_core::event::Observer;
 use hakobu_core::landing::Ancestry;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{
-    Answer, ConnectRequest, Listening, Machine, Ran, Request, RunHereRequest, RunRequest, ServeRequest,
-    Served, SourceAsk, SourceLook, TargetLook,
+    Answer, CipherSpeed, ConnectRequest, Listening, Machine, Ran, Request, RunHereRequest, RunRequest,
+    ServeRequest, Served, SourceAsk, SourceLook, TargetLook,
 };
 
+use crate::cipher;
 use crate::far::FarSide;
 use crate::look;
 use crate::request::Transport;
@@ -65,12 +66,36 @@ impl Party {
             Party::There(far) => far.hello.machine.clone(),
             Party::Sftp(side) => Machine {
                 processors: 1,
-                has_aes: false,
                 system: String::new(),
                 uid: if side.is_root() { 0 } else { u32::MAX },
                 reached_at: None,
                 reached_from: None,
             },
+        }
+    }
+
+    /// How fast it encrypts will be asked for: it begins to find out.
+    ///
+    /// # Errors
+    /// As [`FarSide::ask`].
+    pub fn foresee_cipher_speed(&mut self) -> Result<()> {
+        match self {
+            Party::Here(_) => cipher::begin(),
+            Party::There(far) => far.foresee_cipher_speed()?,
+            Party::Sftp(_) => {}
+        }
+        Ok(())
+    }
+
+    /// How fast it encrypts; nothing of a machine without an agent, where ssh does.
+    ///
+    /// # Errors
+    /// As [`FarSide::ask`].
+    pub fn cipher_speed(&mut self) -> Result<CipherSpeed> {
+        match self {
+            Party::Here(_) => Ok(cipher::here()),
+            Party::There(far) => far.cipher_speed(),
+            Party::Sftp(_) => Ok(CipherSpeed::default()),
         }
     }
 

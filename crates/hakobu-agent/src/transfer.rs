@@ -12,8 +12,9 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, LANES_MAX, Mode, Update};
 use hakobu_core::location::SshHost;
-use hakobu_proto::control::{Cipher, Machine, PathBytes, Ran, RunHereRequest, RunRequest};
+use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
 
+use crate::cipher;
 use crate::devices::Agreed;
 use crate::far::STARTING;
 use crate::login::Login;
@@ -386,7 +387,7 @@ impl Attempt<'_, '_> {
         let Parties { source: engine, target: Some(target) } = parties else {
             return Err(Error::new(ErrorKind::Usage, "running a job", "both ends are on one machine"));
         };
-        let cipher = self.cipher(&engine.machine(), &target.machine());
+        let cipher = self.cipher(engine, target)?;
         let meeting = Meeting {
             job: identity,
             root: &root,
@@ -411,7 +412,7 @@ impl Attempt<'_, '_> {
             (true, false) => "ssh",
             (true, true) => "ssh, relayed",
         };
-        transfer.cipher = Some(cipher_name(cipher));
+        transfer.cipher = Some(cipher::name(cipher));
         // What could not be reached a moment ago is not tried again after a lost connection.
         self.held.by_ssh = by_ssh && relay.is_none();
         let job = Job { lanes, ..job };
@@ -478,6 +479,10 @@ impl Attempt<'_, '_> {
         if let (Party::There(_), Some(host), Some(other)) = (&target_party, target, source_party.sftp()) {
             target_party = self.sftp(host, Some(format!("{} has none", other.host)))?;
         }
+        if self.request.cipher == CipherChoice::Auto {
+            source_party.foresee_cipher_speed()?;
+            target_party.foresee_cipher_speed()?;
+        }
         Ok(Parties { source: source_party, target: Some(target_party) })
     }
 
@@ -521,19 +526,18 @@ impl Attempt<'_, '_> {
         Ok(Party::Sftp(Box::new(side)))
     }
 
-    fn cipher(&self, engine: &Machine, target: &Machine) -> Cipher {
-        let (cipher, why) = match self.request.cipher {
-            CipherChoice::Auto if engine.has_aes && target.has_aes => {
-                (Cipher::Aes128Gcm, "both processors have instructions for AES")
+    fn cipher(&self, engine: &mut Party, target: &mut Party) -> Result<Cipher> {
+        let (chosen, why) = match self.request.cipher {
+            CipherChoice::Auto => cipher::fastest(engine.cipher_speed()?, target.cipher_speed()?),
+            CipherChoice::Aes128Gcm => (Cipher::Aes128Gcm, "as asked".to_owned()),
+            CipherChoice::Aes256Gcm => (Cipher::Aes256Gcm, "as asked".to_owned()),
+            CipherChoice::ChaCha20Poly1305 => (Cipher::Chacha20Poly1305, "as asked".to_owned()),
+            CipherChoice::None => {
+                (Cipher::None, "as asked; data is authenticated, but readable on the way".to_owned())
             }
-            CipherChoice::Auto => (Cipher::Chacha20Poly1305, "a processor without instructions for AES"),
-            CipherChoice::Aes128Gcm => (Cipher::Aes128Gcm, "as asked"),
-            CipherChoice::Aes256Gcm => (Cipher::Aes256Gcm, "as asked"),
-            CipherChoice::ChaCha20Poly1305 => (Cipher::Chacha20Poly1305, "as asked"),
-            CipherChoice::None => (Cipher::None, "as asked; data is authenticated, but readable on the way"),
         };
-        self.decided(format!("cipher: {}", cipher_name(cipher)), why.to_owned());
-        cipher
+        self.decided(format!("cipher: {}", cipher::name(chosen)), why);
+        Ok(chosen)
     }
 
     // The job
@@ -662,15 +666,4 @@ fn explain(summary: &mut Summary, served: Option<Error>) {
         }
         _ => {}
     }
-}
-
-/// The cipher's name on the command line and in reports.
-fn cipher_name(cipher: Cipher) -> &'static str {
-    match cipher {
-        Cipher::Aes128Gcm => CipherChoice::Aes128Gcm,
-        Cipher::Aes256Gcm => CipherChoice::Aes256Gcm,
-        Cipher::Chacha20Poly1305 => CipherChoice::ChaCha20Poly1305,
-        Cipher::None => CipherChoice::None,
-    }
-    .name()
 }

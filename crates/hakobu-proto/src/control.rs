@@ -83,6 +83,8 @@ pub enum Request {
     EndServing,
     /// List the disks of this machine.
     Disks,
+    /// Say how fast this machine encrypts.
+    Ciphers,
 }
 
 /// From an agent to the controller.
@@ -112,6 +114,8 @@ pub enum Answer {
     Refused(Error),
     /// The disks.
     Disks(Result<DiskList>),
+    /// How fast this machine encrypts.
+    Ciphers(CipherSpeed),
 }
 
 /// Who an agent is.
@@ -136,8 +140,6 @@ pub struct AgentHello {
 pub struct Machine {
     /// Processors that this process may use.
     pub processors: u16,
-    /// Whether the processor encrypts AES by itself.
-    pub has_aes: bool,
     /// Kernel and architecture.
     pub system: String,
     /// The user's number.
@@ -263,6 +265,17 @@ pub enum Cipher {
     Chacha20Poly1305,
     /// Authenticated, and each payload checked, but readable on the way.
     None,
+}
+
+/// How fast one core of a machine encrypts, in bytes a second; 0 where it cannot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CipherSpeed {
+    /// With [`Cipher::Aes128Gcm`].
+    pub aes_128_gcm: u64,
+    /// With [`Cipher::Aes256Gcm`].
+    pub aes_256_gcm: u64,
+    /// With [`Cipher::Chacha20Poly1305`].
+    pub chacha20_poly1305: u64,
 }
 
 /// Makes data connections as the engine's side.

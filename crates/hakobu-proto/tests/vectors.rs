@@ -22,7 +22,9 @@ use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::moved::Copied;
 use hakobu_core::pack::{Content, Head, PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
-use hakobu_proto::control::{Answer, Cipher, ConnectRequest, Listening, Request, ServeRequest, Way};
+use hakobu_proto::control::{
+    Answer, Cipher, CipherSpeed, ConnectRequest, Listening, Request, ServeRequest, Way,
+};
 use hakobu_proto::data::{
     self, Abandon, Assemble, Begin, ByteBuf, Complete, Digests, Finish, Hello, Inspect, Length, List, Patch,
     Sign, Stored, Sum, Write, Zero,
@@ -296,8 +298,11 @@ fn control_messages() {
     vectors.message("request cancel", &Request::Cancel);
     vectors.message("request end serving", &Request::EndServing);
     vectors.message("request disks", &Request::Disks);
+    vectors.message("request ciphers", &Request::Ciphers);
     let listening = Listening { port: 5000, addresses: vec!["192.0.2.1".to_owned()], process: 300 };
     vectors.message("answer listening", &Answer::Listening(Ok(listening)));
     vectors.message("answer refused", &Answer::Refused(no_space()));
     vectors.message("answer disks", &Answer::Disks(Ok(DiskList(vec![disk()]))));
+    let speed = CipherSpeed { aes_128_gcm: 1, aes_256_gcm: 300, chacha20_poly1305: 2 };
+    vectors.message("answer ciphers", &Answer::Ciphers(speed));
 }

@@ -61,7 +61,8 @@ impl Restriction {
             | Request::LookAtSources { .. }
             | Request::LookAtTarget { .. }
             | Request::Cancel
-            | Request::EndServing => Ok(request),
+            | Request::EndServing
+            | Request::Ciphers => Ok(request),
         }
     }
 

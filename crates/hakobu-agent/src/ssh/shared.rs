@@ -81,7 +81,7 @@ pub(super) fn find(settings: &SshSettings) -> Result<Found, SshError> {
 /// Words by which ssh takes a cipher first that this processor has instructions for, unless the user, or whoever set up
 /// this machine, has said anything of ciphers. OpenSSH's own choice has another one first, which takes twice the time.
 fn ciphers(settings: &SshSettings, configured: Option<&str>) -> Result<Vec<String>, SshError> {
-    let Some(preferred) = configured.and_then(preferred).filter(|_| machine::facts().has_aes) else {
+    let Some(preferred) = configured.and_then(preferred).filter(|_| machine::has_aes()) else {
         return Ok(Vec::new());
     };
     let own = ask(command::question_of_nobody(settings)?)?;
@@ -268,7 +268,7 @@ mod tests {
             settings.ssh_command = ssh.to_owned();
             find(&settings).unwrap().login.iter().any(|word| word.starts_with("Ciphers="))
         };
-        assert_eq!(found("ssh -F none"), machine::facts().has_aes);
+        assert_eq!(found("ssh -F none"), machine::has_aes());
         assert!(!found("ssh -F none -c aes128-ctr") && !found("ssh -F none -o Ciphers=-aes128-ctr"));
     }
 

@@ -195,6 +195,22 @@ fn the_report_has_what_was_promised() {
     assert!(report["command"].as_str().unwrap().contains(source.to_str().unwrap()));
 }
 
+/// The library's own switch hides the instructions from it, here and there.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_processor_without_aes_gets_the_other_cipher() {
+    let (place, host) = (place(), Host::up());
+    let source = file(&place.path().join("source"), 5_000_000);
+    let target = place.path().join("target");
+    let copy = || Copy::new().to(&host).arg("--why").arg(&source).arg(host.at(&target));
+    let ran = copy().env("OPENSSL_ia32cap", "~0x200000200000000").run_to(0);
+    assert_eq!(ran.report["cipher"], "chacha20-poly1305", "{}", ran.err);
+    ran.says(&["cipher: chacha20-poly1305", "what one core does at the source and at the target"]);
+    if std::arch::is_x86_feature_detected!("aes") {
+        assert_eq!(copy().run_to(0).report["cipher"], "aes-128-gcm");
+    }
+}
+
 /// What a person sees, and that it goes where it should.
 #[test]
 fn without_a_terminal_there_are_a_first_line_and_a_summary() {
