@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::checksum::crc64;
+use hakobu_core::counters::{Beyond, FarTime, WayTime};
 use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Extended;
@@ -14,6 +15,7 @@ use hakobu_core::extent::BLOCKS_PER_PIECE;
 use hakobu_core::listing::ENTRIES_MAX;
 use hakobu_proto::data::{self, kind};
 use hakobu_proto::listings::Assembler;
+use hakobu_sys::tcp_info::tcp_info;
 use serde::Serialize;
 
 use crate::connection::{Connection, ConnectionError, Wait as ConnectionWait};
@@ -111,6 +113,9 @@ struct RemoteLane {
     packs: Vec<Vec<u8>>,
     failed: Option<Error>,
     failure_told: bool,
+    /// What the far side said of its time, and how often it may say so yet.
+    far: FarTime,
+    times_left: u64,
 }
 
 struct Due {
@@ -131,6 +136,8 @@ impl RemoteLane {
             packs: Vec::new(),
             failed: None,
             failure_told: false,
+            far: FarTime::default(),
+            times_left: 0,
         };
         if let Err(error) = this.message(kind::HELLO, 0, &data::Hello { lane }) {
             this.fail(error);
@@ -303,6 +310,10 @@ impl RemoteLane {
     /// Takes one answer from the connection. Whether there was one.
     fn take_answer(&mut self, wait: ConnectionWait) -> Result<bool> {
         let Some(frame) = self.connection.receive(wait).map_err(lost)? else { return Ok(false) };
+        if frame.kind == kind::TIMES {
+            self.take_times(&frame)?;
+            return Ok(true);
+        }
         self.payload.clear();
         read_checked(&mut self.connection, &frame, &mut self.payload)?;
         if let Some(result) = self.understand(&frame)?
@@ -311,6 +322,15 @@ impl RemoteLane {
             self.done.push_back(Completion { ticket: due.ticket, result });
         }
         Ok(true)
+    }
+
+    /// What the far side did with its time. It says so at most once for each operation, or a lane could be kept busy with it.
+    fn take_times(&mut self, frame: &crate::connection::Incoming) -> Result<()> {
+        let left = self.times_left.checked_sub(1).filter(|_| frame.payload_bytes == 0);
+        self.times_left =
+            left.ok_or_else(|| Error::new(ErrorKind::Protocol, "reading the far side's times", "too many"))?;
+        self.far = data::decode(self.connection.meta())?;
+        Ok(())
     }
 
     /// The result that an answer carries, unless more of it is to come.
@@ -390,6 +410,7 @@ impl Lane for RemoteLane {
         if self.due.len() >= ANSWERS_MAX {
             return Err(operation);
         }
+        self.times_left += 1;
         if let Err(error) = self.send(ticket, operation) {
             self.fail(error);
         }
@@ -436,6 +457,20 @@ impl Lane for RemoteLane {
         if let Err(error) = self.connection.flush() {
             self.fail(lost(error));
         }
+    }
+
+    fn beyond(&mut self) -> Beyond {
+        // An ssh process has the connection, where it is none of ours.
+        let way = tcp_info(&self.connection).map_or_else(
+            |_| WayTime::default(),
+            |info| WayTime {
+                busy_us: info.busy_us,
+                window_us: info.rwnd_limited_us,
+                buffer_us: info.sndbuf_limited_us,
+                resent_segments: info.retransmits.into(),
+            },
+        );
+        Beyond { far: self.far, way }
     }
 }
 

@@ -5,7 +5,10 @@
 //! be done by the grant, inside the local endpoint. A peer that breaks the protocol loses its
 //! connection; an operation that fails is answered.
 
+use std::time::{Duration, Instant};
+
 use hakobu_core::checksum::Crc64;
+use hakobu_core::counters::{FarTime, ThreadTime};
 use hakobu_core::digest::PieceHasher;
 use hakobu_core::endpoint::{Lane, Operation, Outcome, Wait};
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -19,8 +22,11 @@ use hakobu_proto::data::{self, kind};
 use hakobu_proto::listings;
 
 use crate::connection::{Connection, ConnectionError, Incoming, Wait as ConnectionWait};
+use crate::machine;
 use crate::near::{corrupt, lost, read_checked, send_checked};
 
+/// How often the engine is told what a thread did with its time.
+const TIMES_EVERY: Duration = Duration::from_millis(200);
 /// Content is written in steps of at least this, as far as the frame goes.
 const WRITE_STEP_BYTES: usize = 128 * 1024;
 
@@ -29,7 +35,8 @@ const WRITE_STEP_BYTES: usize = 128 * 1024;
 /// # Errors
 /// Why the connection ended otherwise. The target is as it was, but for what had been finished.
 pub fn serve(connection: Connection, target: &LocalTarget) -> Result<()> {
-    let mut session = Session { lane: target.lane(), connection, payload: Vec::new(), meta: Vec::new() };
+    let (payload, meta, times) = (Vec::new(), Vec::new(), Times::begin());
+    let mut session = Session { lane: target.lane(), connection, payload, meta, times };
     session.hello()?;
     loop {
         let frame = match session.connection.receive(ConnectionWait::Forever) {
@@ -43,6 +50,45 @@ pub fn serve(connection: Connection, target: &LocalTarget) -> Result<()> {
             Err(error) => return Err(lost(error)),
         };
         session.handle(&frame)?;
+        session.tell_times()?;
+    }
+}
+
+/// What the thread of a connection does with its time.
+struct Times {
+    began: Instant,
+    told: Instant,
+    work: Duration,
+    /// What the thread had done before.
+    before: ThreadTime,
+}
+
+impl Times {
+    fn begin() -> Self {
+        let began = Instant::now();
+        Self { began, told: began, work: Duration::ZERO, before: machine::thread_time() }
+    }
+
+    /// It has worked on the target since then.
+    fn worked(&mut self, since: Instant) {
+        self.work += since.elapsed();
+    }
+
+    /// The sums so far, if they were not told a moment ago.
+    fn news(&mut self, input: Duration) -> Option<FarTime> {
+        if self.told.elapsed() < TIMES_EVERY {
+            return None;
+        }
+        self.told = Instant::now();
+        let now = machine::thread_time();
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Some(FarTime {
+            all_ns: ns(self.told.saturating_duration_since(self.began)),
+            input_ns: ns(input),
+            work_ns: ns(self.work),
+            processor_ns: now.processor_ns.saturating_sub(self.before.processor_ns),
+            queued_ns: now.queued_ns.saturating_sub(self.before.queued_ns),
+        })
     }
 }
 
@@ -51,6 +97,7 @@ struct Session {
     lane: LocalTargetLane,
     payload: Vec<u8>,
     meta: Vec<u8>,
+    times: Times,
 }
 
 impl Session {
@@ -199,6 +246,13 @@ impl Session {
     }
 
     fn carry_out(&mut self, operation: Operation) -> Result<Outcome> {
+        let began = Instant::now();
+        let result = self.carried_out(operation);
+        self.times.worked(began);
+        result
+    }
+
+    fn carried_out(&mut self, operation: Operation) -> Result<Outcome> {
         if self.lane.submit(0, operation).is_err() {
             return Err(Error::new(ErrorKind::Io, "serving", "the local lane is full"));
         }
@@ -214,9 +268,12 @@ impl Session {
         let acknowledge = frame.flags & data::FLAG_ACKNOWLEDGE != 0;
         let result = match self.lane.draft_writer(write.draft) {
             Ok(writer) => {
-                let mut written = receive_piece(&mut self.connection, frame, writer, write.offset)?;
+                let times = &mut self.times;
+                let mut written = receive_piece(&mut self.connection, frame, writer, write.offset, times)?;
                 if acknowledge {
+                    let began = Instant::now();
                     written = written.and_then(|()| writer.flush());
+                    self.times.worked(began);
                 }
                 if let Err(error) = &written {
                     writer.draft().fail(error.clone());
@@ -242,7 +299,9 @@ impl Session {
         self.payload.clear();
         read_checked(&mut self.connection, frame, &mut self.payload)?;
         if let Ok(writer) = self.lane.draft_writer(draft) {
+            let began = Instant::now();
             let _ = writer.patch(extent, changed, &self.payload, value);
+            self.times.worked(began);
         }
         Ok(())
     }
@@ -257,7 +316,9 @@ impl Session {
         self.payload.clear();
         read_checked(&mut self.connection, frame, &mut self.payload)?;
         if let Ok(writer) = self.lane.draft_writer(draft) {
+            let began = Instant::now();
             let _ = writer.assemble(extent, &copies, &self.payload, value);
+            self.times.worked(began);
         }
         Ok(())
     }
@@ -273,6 +334,7 @@ impl Session {
             Ok(decoded) => decoded,
             Err(error) => return self.cut_off(frame, error),
         };
+        let began = Instant::now();
         let result = self.lane.draft_writer(draft).and_then(|writer| {
             let zeroed = writer.zero(extent);
             if let Err(error) = &zeroed {
@@ -280,6 +342,7 @@ impl Session {
             }
             zeroed.and_then(|()| writer.draft().check())
         });
+        self.times.worked(began);
         if frame.flags & data::FLAG_ACKNOWLEDGE == 0 {
             return Ok(());
         }
@@ -369,6 +432,15 @@ impl Session {
         Err(error)
     }
 
+    /// Tells the engine now and then what this thread did with its time.
+    fn tell_times(&mut self) -> Result<()> {
+        let Some(times) = self.times.news(self.connection.input_waited()) else { return Ok(()) };
+        self.meta.clear();
+        data::encode(&times, &mut self.meta)?;
+        self.connection.send(kind::TIMES, 0, 0, &self.meta, &[], 0, None).map_err(lost)?;
+        self.connection.flush().map_err(lost)
+    }
+
     fn answer_failure(&mut self, request: u32, error: Error) -> Result<()> {
         self.meta.clear();
         data::encode(&data::bounded(error), &mut self.meta)?;
@@ -405,6 +477,7 @@ fn receive_piece(
     frame: &Incoming,
     writer: &mut DraftWriter,
     begin: u64,
+    times: &mut Times,
 ) -> Result<Result<()>> {
     let mut crc = Crc64::default();
     let mut hasher =
@@ -415,7 +488,10 @@ fn receive_piece(
             Some((hasher, _)) => hasher.update(bytes),
             None => crc.update(bytes),
         }
-        if let Err(error) = writer.write(offset, bytes) {
+        let began = Instant::now();
+        let written = writer.write(offset, bytes);
+        times.worked(began);
+        if let Err(error) = written {
             return Ok(Err(error));
         }
         offset += bytes.len() as u64;

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hakobu_core::capabilities::Capabilities;
+use hakobu_core::counters::ThreadTime;
 use hakobu_core::digest::Algorithm;
 use hakobu_core::endpoint::Endpoint;
 use hakobu_core::engine::{self, Clock, Setup, Summary};
@@ -556,6 +557,10 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     fn now_ns(&self) -> u64 {
         self.0.elapsed().as_nanos() as u64
+    }
+
+    fn thread_time(&self) -> ThreadTime {
+        machine::thread_time()
     }
 }
 

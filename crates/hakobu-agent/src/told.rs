@@ -60,7 +60,7 @@ impl<'a> Told<'a> {
 impl Observer for Told<'_> {
     fn event(&self, event: Event) {
         match &event {
-            Event::Progress(figures) => self.heard().figures = Some(figures.clone()),
+            Event::Progress(figures) => self.heard().figures = Some((**figures).clone()),
             Event::Failure(failure) => {
                 let mut heard = self.heard();
                 if heard.failures.len() < FAILURES_KEPT_MAX {
@@ -86,7 +86,8 @@ mod tests {
         assert!(Told::new(&NoObserver, 2).ran(lost()).is_err());
         let told = Told::new(&NoObserver, 2);
         for target_written_bytes in [5, 9] {
-            told.event(Event::Progress(Snapshot { target_written_bytes, ..Snapshot::default() }));
+            let figures = Snapshot { target_written_bytes, ..Snapshot::default() };
+            told.event(Event::Progress(Box::new(figures)));
         }
         let error = Error::new(ErrorKind::SourceVanished, "reading", "gone");
         told.event(Event::Failure(Failure { path: b"p".to_vec(), error }));

@@ -244,7 +244,7 @@ pub(crate) fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     add(&mut now.target_written_bytes, before.target_written_bytes);
     add(&mut now.zeros_skipped_bytes, before.zeros_skipped_bytes);
     add(&mut now.bytes_kept, before.bytes_kept);
-    now.stage_ns.iter_mut().zip(&before.stage_ns).for_each(|(sum, more)| add(sum, *more));
+    now.add_times(before);
     add(&mut summary.transfer_ns, earlier.transfer_ns);
     for loss in &earlier.losses {
         match summary.losses.iter_mut().find(|known| known.what == loss.what) {

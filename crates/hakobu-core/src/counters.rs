@@ -33,17 +33,28 @@ macro_rules! counters {
         impl Snapshot {
             /// Adds the counters of one lane.
             pub fn add(&mut self, lane: &LaneCounters) {
-                $( self.$name += lane.$name.get(); )*
+                $( self.$name = self.$name.saturating_add(lane.$name.get()); )*
                 for (sum, counter) in self.stage_ns.iter_mut().zip(&lane.stage_ns) {
-                    *sum += counter.get();
+                    *sum = sum.saturating_add(counter.get());
                 }
+            }
+
+            /// What has been counted since an earlier moment of the same run.
+            #[must_use]
+            pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+                let mut lately = self.clone();
+                $( lately.$name = self.$name.saturating_sub(earlier.$name); )*
+                for (now, before) in lately.stage_ns.iter_mut().zip(&earlier.stage_ns) {
+                    *now = now.saturating_sub(*before);
+                }
+                lately
             }
 
             /// Adds the figures of another run of the same job.
             pub fn merge(&mut self, other: &Snapshot) {
-                $( self.$name += other.$name; )*
+                $( self.$name = self.$name.saturating_add(other.$name); )*
                 for (sum, more) in self.stage_ns.iter_mut().zip(&other.stage_ns) {
-                    *sum += more;
+                    *sum = sum.saturating_add(*more);
                 }
             }
         }
@@ -95,6 +106,52 @@ counters! {
     bytes_kept,
     /// Bytes that an earlier, interrupted run had brought over.
     bytes_resumed,
+    /// Nanoseconds in which the lanes' threads had a processor.
+    near_processor_ns,
+    /// Nanoseconds in which they waited for one.
+    near_queued_ns,
+    /// Nanoseconds of the threads that serve the lanes on another machine.
+    far_ns,
+    /// Those in which they waited for something to come.
+    far_input_ns,
+    /// Those in which they worked on the target.
+    far_work_ns,
+    /// Those in which they had a processor.
+    far_processor_ns,
+    /// Those in which they waited for one.
+    far_queued_ns,
+    /// Microseconds in which the connections there had something to send.
+    way_busy_us,
+    /// Those in which the far side's window held it back.
+    way_window_us,
+    /// Those in which the send buffer here held it back.
+    way_buffer_us,
+    /// Segments that were sent again.
+    way_resent_segments,
+}
+
+impl Snapshot {
+    /// Adds where the time of an earlier attempt at the same run went.
+    pub fn add_times(&mut self, earlier: &Snapshot) {
+        for (sum, more) in self.stage_ns.iter_mut().zip(&earlier.stage_ns) {
+            *sum = sum.saturating_add(*more);
+        }
+        for (sum, more) in [
+            (&mut self.near_processor_ns, earlier.near_processor_ns),
+            (&mut self.near_queued_ns, earlier.near_queued_ns),
+            (&mut self.far_ns, earlier.far_ns),
+            (&mut self.far_input_ns, earlier.far_input_ns),
+            (&mut self.far_work_ns, earlier.far_work_ns),
+            (&mut self.far_processor_ns, earlier.far_processor_ns),
+            (&mut self.far_queued_ns, earlier.far_queued_ns),
+            (&mut self.way_busy_us, earlier.way_busy_us),
+            (&mut self.way_window_us, earlier.way_window_us),
+            (&mut self.way_buffer_us, earlier.way_buffer_us),
+            (&mut self.way_resent_segments, earlier.way_resent_segments),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
 }
 
 /// One counter with one writer and any number of readers.
@@ -107,9 +164,81 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
     }
 
+    /// Takes over a sum that is kept elsewhere. Only the owning lane calls this.
+    pub fn set(&self, sum: u64) {
+        self.0.store(sum, Relaxed);
+    }
+
     /// The value so far.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+/// The time of one thread, in nanoseconds since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTime {
+    /// It had a processor.
+    pub processor_ns: u64,
+    /// It could have worked, and waited for a processor.
+    pub queued_ns: u64,
+}
+
+/// What a lane knows of the far end of its connection: all since the connection was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beyond {
+    /// What the thread at the far end said last.
+    pub far: FarTime,
+    /// What the kernel here says of the connection.
+    pub way: WayTime,
+}
+
+/// What a thread that serves a connection did with its time, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FarTime {
+    /// Since the connection was made.
+    pub all_ns: u64,
+    /// Waiting for something to come.
+    pub input_ns: u64,
+    /// Working on the target.
+    pub work_ns: u64,
+    /// With a processor.
+    pub processor_ns: u64,
+    /// Waiting for one.
+    pub queued_ns: u64,
+}
+
+/// What a connection did with its time, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WayTime {
+    /// There was something to send.
+    pub busy_us: u64,
+    /// The peer's window was full.
+    pub window_us: u64,
+    /// The send buffer was full.
+    pub buffer_us: u64,
+    /// Segments that were sent again.
+    pub resent_segments: u64,
+}
+
+impl LaneCounters {
+    /// Takes over what is measured elsewhere.
+    pub fn set_times(&self, near: ThreadTime, Beyond { far, way }: Beyond) {
+        for (counter, sum) in [
+            (&self.near_processor_ns, near.processor_ns),
+            (&self.near_queued_ns, near.queued_ns),
+            (&self.far_ns, far.all_ns),
+            (&self.far_input_ns, far.input_ns),
+            (&self.far_work_ns, far.work_ns),
+            (&self.far_processor_ns, far.processor_ns),
+            (&self.far_queued_ns, far.queued_ns),
+            (&self.way_busy_us, way.busy_us),
+            (&self.way_window_us, way.window_us),
+            (&self.way_buffer_us, way.buffer_us),
+            (&self.way_resent_segments, way.resent_segments),
+        ] {
+            counter.set(sum);
+        }
     }
 }
 
@@ -170,6 +299,8 @@ mod tests {
         let once = sum.clone();
         sum.merge(&once);
         assert_eq!(sum.entries_created, 14);
+        let lately = sum.since(&once);
+        assert_eq!((lately.entries_created, lately.stage_ns[Stage::Hash as usize]), (7, 9));
     }
 
     #[test]

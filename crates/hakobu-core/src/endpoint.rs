@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::capabilities::Capabilities;
+use crate::counters::Beyond;
 use crate::digest::{BlockValue, Digest, Subtree};
 use crate::entry::{Account, Attributes, Metadata};
 use crate::error::{Error, Result};
@@ -85,6 +86,11 @@ pub trait Lane: Send {
 
     /// Sends what has been submitted and is still held back to travel with more.
     fn flush(&mut self) {}
+
+    /// What it knows of the far end of its connection; nothing where there is none.
+    fn beyond(&mut self) -> Beyond {
+        Beyond::default()
+    }
 }
 
 /// An operation that ended, one way or the other.

@@ -56,7 +56,7 @@ pub enum Event {
     /// Something that a comparison found.
     Difference(Difference),
     /// The figures so far, a few times a second at most.
-    Progress(Snapshot),
+    Progress(Box<Snapshot>),
 }
 
 /// One entry that could not be copied.

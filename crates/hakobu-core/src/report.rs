@@ -13,7 +13,7 @@ use crate::event::{Difference, Different, Failure};
 mod bottleneck;
 mod outcome;
 
-pub use bottleneck::Bottleneck;
+pub use bottleneck::{Bottleneck, NETWORK};
 pub use outcome::{Outcome, OutcomeFacts, can_go_on, outcome};
 
 /// The schema of [`Report`].

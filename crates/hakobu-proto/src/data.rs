@@ -82,6 +82,9 @@ pub mod kind {
     pub const SUMMED: u8 = 73;
     /// The values of the blocks of a piece; payload: 16 bytes each.
     pub const BLOCKS_SIGNED: u8 = 74;
+    /// No answer: what the thread that serves did with its time, a
+    /// [`FarTime`](hakobu_core::counters::FarTime). At most one for each operation.
+    pub const TIMES: u8 = 75;
 }
 
 /// Flag of a [`kind::WRITE`] or [`kind::ZERO`]: answer when this and all earlier writes have succeeded.

@@ -11,6 +11,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use hakobu_core::checksum::crc64;
+use hakobu_core::counters::FarTime;
 use hakobu_core::disk::{DeviceFacts, DeviceNumber, DiskList, Use, UseKind};
 use hakobu_core::endpoint::{self, Change, Detail, Loss, LossKind, Outcome};
 use hakobu_core::entry::{Account, Attributes, Inode, Kind, Metadata, Time};
@@ -209,6 +210,8 @@ fn messages_on_data_connections() {
     let losses = vec![Loss { what: LossKind::Owner, count: 3, example: b"a/c".to_vec() }];
     vectors.message("stored", &Stored { failures: vec![(7, no_space())], losses });
     vectors.message("failed", &no_space());
+    let times = FarTime { all_ns: 300, input_ns: 1, work_ns: 2, processor_ns: 3, queued_ns: 4 };
+    vectors.message("times", &times);
 }
 
 #[test]

@@ -11,4 +11,5 @@ pub mod partition_table;
 pub mod rsyncd;
 pub mod slow_fs;
 pub mod sshd;
+pub mod throttle;
 pub mod vm;

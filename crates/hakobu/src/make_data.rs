@@ -141,13 +141,13 @@ fn fill(output: &Output<'_>, spec: &DiskSpec, renderer: &Renderer) -> Result<u64
         let (ended, end) = channel::<()>();
         scope.spawn(move || {
             while end.recv_timeout(PROGRESS_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                renderer.event(Event::Progress(Snapshot {
+                renderer.event(Event::Progress(Box::new(Snapshot {
                     entries_scanned: 1,
                     bytes_scanned: spec.size_bytes,
                     target_written_bytes: output.done_bytes.load(Relaxed),
                     scan_done: true,
                     ..Snapshot::default()
-                }));
+                })));
             }
         });
         let made = generate::disk(output, spec);

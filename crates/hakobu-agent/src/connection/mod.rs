@@ -160,6 +160,12 @@ impl Connection {
         self.socket.sent_bytes
     }
 
+    /// The time in which a call that waits for the peer has waited.
+    #[must_use]
+    pub fn input_waited(&self) -> Duration {
+        self.socket.input_waited
+    }
+
     /// Bytes taken from the kernel so far, handshake and overhead included.
     #[must_use]
     pub fn wire_received_bytes(&self) -> u64 {

@@ -40,6 +40,8 @@ pub(super) struct Socket {
     stream: socket2::Socket,
     pub sent_bytes: u64,
     pub received_bytes: u64,
+    /// The time in which nothing had come.
+    pub input_waited: Duration,
 }
 
 impl Drop for Socket {
@@ -55,7 +57,7 @@ impl Socket {
         // Only TCP has a line that could go dead without a word. An ssh process watches its own.
         if sockopt::socket_domain(&stream)? == AddressFamily::UNIX {
             stream.set_nonblocking(false)?;
-            return Ok(Self { stream, sent_bytes: 0, received_bytes: 0 });
+            return Ok(Self { stream, sent_bytes: 0, received_bytes: 0, input_waited: Duration::ZERO });
         }
         sockopt::set_tcp_nodelay(&stream, true)?;
         // Blocking receives below rely on it; sends always ask not to block.
@@ -64,7 +66,7 @@ impl Socket {
         sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_PROBES)?;
-        Ok(Self { stream, sent_bytes: 0, received_bytes: 0 })
+        Ok(Self { stream, sent_bytes: 0, received_bytes: 0, input_waited: Duration::ZERO })
     }
 
     pub(super) fn stream(&self) -> &socket2::Socket {
@@ -96,6 +98,13 @@ impl Socket {
         // Zero bytes into no room would look like the end.
         debug_assert!(!into.is_empty());
         let flags = if block { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+        let began = block.then(Instant::now);
+        let received = self.receive_with(into, flags);
+        self.input_waited += began.map_or(Duration::ZERO, |began| began.elapsed());
+        received
+    }
+
+    fn receive_with(&mut self, into: &mut [u8], flags: RecvFlags) -> Result<Received> {
         loop {
             match rustix::net::recv(&self.stream, &mut *into, flags) {
                 Ok((_, 0)) => return Ok(Received::End),

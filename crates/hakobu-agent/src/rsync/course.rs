@@ -340,7 +340,7 @@ impl<'a> Course<'a> {
                     }
                     Said::Bytes(bytes) => {
                         record.moved_at_least(0, bytes);
-                        observer.event(Event::Progress(record.snapshot()));
+                        observer.event(Event::Progress(Box::new(record.snapshot())));
                     }
                     Said::Deleted(_)
                     | Said::Traffic(_)

@@ -348,7 +348,7 @@ impl<'a> Lanes<'a> {
             // Where the kernel does not count, or counts another program that has started rsync, what rsync tells has
             // to do.
             let moved = self.traffic.load(Relaxed).max(figures.target_written_bytes);
-            self.way.observer.event(Event::Progress(figures));
+            self.way.observer.event(Event::Progress(Box::new(figures)));
             let working = self.working.load(Relaxed);
             let time = began.elapsed();
             rate.look(time, moved, working);

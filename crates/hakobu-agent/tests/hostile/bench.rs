@@ -292,9 +292,14 @@ impl Peer {
         let _ = self.connection.flush();
     }
 
-    /// The next frame, or how the connection ended.
+    /// The next frame that is an answer, or how the connection ended.
     pub fn receive(&mut self) -> Result<Got, ConnectionError> {
-        let frame = self.connection.receive(Wait::For(PATIENCE))?.expect("nothing came, and it goes on");
+        let frame = loop {
+            let frame = self.connection.receive(Wait::For(PATIENCE))?.expect("nothing came, and it goes on");
+            if frame.kind != kind::TIMES {
+                break frame;
+            }
+        };
         let mut payload = Vec::new();
         self.connection.read_payload_into(&mut payload)?;
         let meta = self.connection.meta().to_vec();

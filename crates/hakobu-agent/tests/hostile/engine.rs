@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use hakobu_core::capabilities::Capabilities;
+use hakobu_core::counters::FarTime;
 use hakobu_core::endpoint::{Loss, LossKind};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::error::{Error, ErrorKind};
@@ -242,6 +243,34 @@ fn answers_without_end() {
             }
         }
     });
+}
+
+#[test]
+fn times_without_end_or_out_of_all_measure() {
+    let times = |ns| FarTime { all_ns: ns, input_ns: ns, work_ns: ns, processor_ns: ns, queued_ns: ns };
+    fails(ErrorKind::Protocol, move |target, frame, _| {
+        if frame.kind != kind::STORE {
+            return Does::Right;
+        }
+        loop {
+            if let Does::HangsUp = target.answer(kind::TIMES, 0, 0, &times(1), &[]) {
+                return Does::HangsUp;
+            }
+        }
+    });
+    fails(ErrorKind::Protocol, move |target, frame, _| match frame.kind {
+        kind::STORE => target.answer(kind::TIMES, 0, 0, &times(1), b"a payload"),
+        _ => Does::Right,
+    });
+    // One for each operation is heard, whatever it says.
+    let summary = run(2, able(), move |target, _, frame, _| {
+        if frame.kind == kind::STORE {
+            target.answer(kind::TIMES, 0, 0, &times(u64::MAX), &[]);
+        }
+        Does::Right
+    });
+    assert_eq!((summary.fatal, summary.counters.entries_created), (None, 7));
+    assert_eq!(summary.counters.far_work_ns, u64::MAX);
 }
 
 // Failures

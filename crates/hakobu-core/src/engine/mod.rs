@@ -29,6 +29,7 @@ use self::links::Links;
 use self::queue::Queue;
 use self::record::Record;
 use crate::capabilities::Capabilities;
+use crate::counters::ThreadTime;
 use crate::endpoint::{DraftKind, Endpoint, LossKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Difference, Different, Event, Observer};
@@ -46,6 +47,11 @@ const STOP_INTERVALS: u32 = 10;
 pub trait Clock: Send + Sync {
     /// Nanoseconds since some fixed moment.
     fn now_ns(&self) -> u64;
+
+    /// The time of the thread that asks; zeros where nobody counts it.
+    fn thread_time(&self) -> ThreadTime {
+        ThreadTime::default()
+    }
 }
 
 /// What a run works with.
@@ -207,7 +213,7 @@ fn watch(shared: &Shared<'_>, end: &mpsc::Receiver<()>) {
         }
         // Of a stream nobody knows how much is to come.
         let scan_done = shared.queue.scan_done() && !shared.setup.source.capabilities().stream;
-        shared.setup.observer.event(Event::Progress(shared.record.snapshot(scan_done)));
+        shared.setup.observer.event(Event::Progress(Box::new(shared.record.snapshot(scan_done))));
     }
 }
 

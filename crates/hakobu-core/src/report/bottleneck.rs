@@ -1,4 +1,5 @@
-//! What limits a run: the stage in which its lanes spend most of their time.
+//! What limits a run: where the lanes spend their time, what the threads at the other end do meanwhile, and what the kernel
+//! says of the connections between.
 
 use std::collections::BTreeMap;
 
@@ -6,43 +7,271 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::{Snapshot, Stage};
 
-/// Idleness and the scan are named as the limit only above this share: a lane without work, or
-/// one that lists while others move data, is seldom what the user should look at.
-const DOMINATING_SHARE: f64 = 0.5;
+/// The scan is named as the limit only above this share: a lane that lists while others move data is seldom what the user
+/// should look at.
+const SCAN_SHARE: f64 = 0.5;
+/// Threads that work, or wait for a processor to work on, for this share of their time are held up by that.
+const PROCESSOR_SHARE: f64 = 0.7;
+/// A far side that works on the target for this share of its time is held up by that.
+const WORK_SHARE: f64 = 0.5;
+/// A window or buffer that holds a connection back for this share of the time in which it has something to send.
+const WINDOW_SHARE: f64 = 0.5;
+/// Connections that have something to send for less than this share of the time are not what holds anything up.
+const BUSY_SHARE: f64 = 0.3;
+
+/// The name of the line between the machines, as a limit and among the resources.
+pub const NETWORK: &str = "network";
 
 /// Where the lanes' time went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
-    /// The name of the stage that limits.
+    /// The name of what limits.
     pub stage: String,
-    /// Its share of all lanes' time, 0 to 1.
+    /// How busy it was, 0 to 1.
     pub share: f64,
-    /// The share of each stage that took any time.
+    /// What would help.
+    #[serde(default)]
+    pub advice: String,
+    /// The share of each stage of the lanes that took any time.
     pub stages: BTreeMap<String, f64>,
+    /// How busy each thing was that can limit, as far as is known. These do not sum up to 1.
+    #[serde(default)]
+    pub resources: BTreeMap<String, f64>,
 }
 
-impl Bottleneck {
-    /// Reads the limit off nanoseconds per stage, or `None` if there are none.
-    pub fn of(figures: &Snapshot) -> Option<Self> {
-        let stage_ns = &figures.stage_ns;
-        let total: f64 = stage_ns.iter().map(|&ns| ns as f64).sum();
+/// What can limit a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit {
+    /// A stage of the lanes, as it is.
+    Stage(Stage),
+    /// The processors of the machine with the source, or of the only one.
+    SourceProcessor,
+    /// The same of the machine with the target.
+    TargetProcessor,
+    /// Writing at the target.
+    TargetWrite,
+    /// The line: its rate, or others on it.
+    Network,
+    /// The target's receive window against the round trip.
+    Window,
+    /// The source's send buffer against the round trip.
+    Buffer,
+    /// One answer is waited for before the next question.
+    RoundTrips,
+}
+
+impl Limit {
+    fn name(self, remote: bool) -> &'static str {
+        match self {
+            Self::Stage(stage) => name(stage, remote),
+            Self::SourceProcessor if !remote => "processor",
+            Self::SourceProcessor => "source processor",
+            Self::TargetProcessor => "target processor",
+            Self::TargetWrite => "target write",
+            Self::Network => NETWORK,
+            Self::Window => "target's receive window",
+            Self::Buffer => "source's send buffer",
+            Self::RoundTrips => "round trips",
+        }
+    }
+
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Stage(Stage::Scan) => {
+                "the scan is what takes time: fewer entries, or a faster file system at the source"
+            }
+            Self::Stage(Stage::Hash) => {
+                "the digest is what takes time; a machine with more cores has more of it"
+            }
+            Self::Stage(Stage::Sync) => {
+                "the target's disk takes its time to make things durable; --durable none leaves that to its system"
+            }
+            Self::Stage(Stage::Read) => {
+                "the source's disk or file server gives no more: see what else reads from it, or let it read from faster \
+                 disks"
+            }
+            Self::SourceProcessor => {
+                "the processors there have no time left: see what else runs (top), or give it more cores"
+            }
+            Self::TargetProcessor => {
+                "the processors of the target's machine have no time left: see what else runs there (top), or give it more \
+                 cores"
+            }
+            Self::TargetWrite => {
+                "the target's disk or file server takes no more: see what else writes to it, or write to faster disks"
+            }
+            Self::Network => "the line carries no more, or others use it; a faster one would help",
+            Self::Window => {
+                "the target's system grants too small a window for this round trip: raise net.ipv4.tcp_rmem there, or \
+                 --lanes"
+            }
+            Self::Buffer => {
+                "the source's system holds too little for this round trip: raise net.ipv4.tcp_wmem there, or --lanes"
+            }
+            Self::Stage(_) => "",
+            Self::RoundTrips => {
+                "the way is long, and there was too little to do at a time to fill it; --lanes may help"
+            }
+        }
+    }
+}
+
+/// Shares of time, 0 to 1. Of the far end and of the way there may be none.
+struct Shares {
+    /// Of all time.
+    stages: [f64; Stage::COUNT],
+    /// Of the time with something to do: lanes without work say nothing about those that have some.
+    working: [f64; Stage::COUNT],
+    near_processor: f64,
+    far: Option<FarShares>,
+    way: Option<WayShares>,
+}
+
+struct FarShares {
+    input: f64,
+    work: f64,
+    processor: f64,
+}
+
+struct WayShares {
+    busy: f64,
+    /// The part of it in which neither window nor buffer held it back.
+    network: f64,
+    window: f64,
+    buffer: f64,
+}
+
+impl Shares {
+    /// None where nothing was measured.
+    fn of(figures: &Snapshot) -> Option<Self> {
+        let total: f64 = figures.stage_ns.iter().map(|&ns| ns as f64).sum();
         if total <= 0.0 {
             return None;
         }
-        let share = |stage: Stage| stage_ns[stage as usize] as f64 / total;
-        let counts =
-            |stage: &Stage| !matches!(stage, Stage::Idle | Stage::Scan) || share(*stage) > DOMINATING_SHARE;
-        let busiest = |stages: &mut dyn Iterator<Item = Stage>| {
-            stages.filter(|stage| share(*stage) > 0.0).max_by(|a, b| share(*a).total_cmp(&share(*b)))
-        };
-        let stage = busiest(&mut Stage::ALL.into_iter().filter(counts))
-            .or_else(|| busiest(&mut Stage::ALL.into_iter()))?;
+        let part = |part: u64, of: f64| if of > 0.0 { (part as f64 / of).min(1.0) } else { 0.0 };
+        let working = total - figures.stage_ns[Stage::Idle as usize] as f64;
+        let far_ns = figures.far_ns as f64;
+        let busy_us = figures.way_busy_us as f64;
+        Some(Self {
+            stages: figures.stage_ns.map(|ns| part(ns, total)),
+            working: figures.stage_ns.map(|ns| part(ns, working)),
+            near_processor: part(figures.near_processor_ns.saturating_add(figures.near_queued_ns), working),
+            far: (figures.far_ns > 0).then(|| FarShares {
+                input: part(figures.far_input_ns, far_ns),
+                work: part(figures.far_work_ns, far_ns),
+                processor: part(figures.far_processor_ns.saturating_add(figures.far_queued_ns), far_ns),
+            }),
+            way: (figures.way_busy_us > 0).then(|| WayShares {
+                busy: part(figures.way_busy_us.saturating_mul(1000), working),
+                network: part(
+                    figures
+                        .way_busy_us
+                        .saturating_sub(figures.way_window_us)
+                        .saturating_sub(figures.way_buffer_us)
+                        .saturating_mul(1000),
+                    working,
+                ),
+                window: part(figures.way_window_us, busy_us),
+                buffer: part(figures.way_buffer_us, busy_us),
+            }),
+        })
+    }
+
+    fn stage(&self, stage: Stage) -> f64 {
+        self.working[stage as usize]
+    }
+
+    /// What limits, and how busy it was.
+    fn judge(&self, remote: bool) -> (Limit, f64) {
+        let has_work = self.stages.iter().sum::<f64>() > self.stages[Stage::Idle as usize];
+        if !has_work {
+            return (Limit::Stage(Stage::Idle), self.stages[Stage::Idle as usize]);
+        }
+        if self.stage(Stage::Scan) > SCAN_SHARE {
+            return (Limit::Stage(Stage::Scan), self.stage(Stage::Scan));
+        }
+        let far_processor = self.far.as_ref().map_or(0.0, |far| far.processor);
+        if self.near_processor >= PROCESSOR_SHARE && self.near_processor >= far_processor {
+            return (Limit::SourceProcessor, self.near_processor);
+        }
+        if far_processor >= PROCESSOR_SHARE {
+            return (Limit::TargetProcessor, far_processor);
+        }
+        let outward = self.stage(Stage::Send) + self.stage(Stage::Wait);
+        let busiest = self.busiest(&[Stage::Read, Stage::Hash, Stage::Sync]);
+        match (&self.far, busiest) {
+            (_, (stage, share)) if share > outward => (Limit::Stage(stage), share),
+            (Some(far), _) if remote => self.judge_beyond(far, outward),
+            _ => {
+                let (stage, share) = self.busiest(&[Stage::Send, Stage::Wait, Stage::Scan]);
+                (Limit::Stage(stage), share)
+            }
+        }
+    }
+
+    /// What limits where the lanes wait for the other end.
+    fn judge_beyond(&self, far: &FarShares, outward: f64) -> (Limit, f64) {
+        if far.work >= WORK_SHARE && far.work >= far.input {
+            return (Limit::TargetWrite, far.work);
+        }
+        match &self.way {
+            Some(way) if way.busy < BUSY_SHARE => (Limit::RoundTrips, outward),
+            Some(way) if way.window >= WINDOW_SHARE && way.window >= way.buffer => {
+                (Limit::Window, way.window)
+            }
+            Some(way) if way.buffer >= WINDOW_SHARE => (Limit::Buffer, way.buffer),
+            Some(way) => (Limit::Network, way.network),
+            None => (Limit::Network, outward),
+        }
+    }
+
+    /// Which of these stages takes most of the time.
+    fn busiest(&self, stages: &[Stage]) -> (Stage, f64) {
+        let shares = stages.iter().map(|stage| (*stage, self.stage(*stage)));
+        shares.max_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or((Stage::Idle, 0.0))
+    }
+
+    fn resources(&self, remote: bool) -> BTreeMap<String, f64> {
+        let near = (Limit::SourceProcessor.name(remote), self.near_processor);
+        let far = self.far.iter().flat_map(|far| {
+            [
+                (Limit::TargetProcessor.name(remote), far.processor),
+                (Limit::TargetWrite.name(remote), far.work),
+            ]
+        });
+        let way = self.way.iter().flat_map(|way| {
+            [
+                (NETWORK, way.network),
+                (Limit::Window.name(remote), way.window),
+                (Limit::Buffer.name(remote), way.buffer),
+            ]
+        });
+        std::iter::once(near)
+            .chain(far)
+            .chain(way)
+            .map(|(name, share)| (name.to_owned(), rounded(share)))
+            .collect()
+    }
+}
+
+impl Bottleneck {
+    /// Reads the limit off the times of a run or of a part of it; `None` if there are none.
+    pub fn of(figures: &Snapshot) -> Option<Self> {
+        let shares = Shares::of(figures)?;
+        let (limit, share) = shares.judge(figures.remote);
         let stages = Stage::ALL
             .into_iter()
-            .filter(|stage| share(*stage) > 0.0)
-            .map(|stage| (name(stage, figures.remote).to_owned(), rounded(share(stage))))
+            .map(|stage| (stage, shares.stages[stage as usize]))
+            .filter(|(_, share)| *share > 0.0)
+            .map(|(stage, share)| (name(stage, figures.remote).to_owned(), rounded(share)))
             .collect();
-        Some(Self { stage: name(stage, figures.remote).to_owned(), share: rounded(share(stage)), stages })
+        Some(Self {
+            stage: limit.name(figures.remote).to_owned(),
+            share: rounded(share),
+            advice: limit.advice().to_owned(),
+            stages,
+            resources: shares.resources(figures.remote),
+        })
     }
 
     /// `source read 61 %`, for people.

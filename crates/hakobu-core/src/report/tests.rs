@@ -154,19 +154,80 @@ fn outcomes_have_the_promised_names_and_codes() {
 }
 
 #[test]
-fn idleness_and_scan_are_the_limit_only_when_they_dominate() {
+fn the_scan_is_the_limit_only_when_it_dominates_and_idleness_when_there_is_nothing_else() {
     // Scan, read, hash, send, wait, idle, sync.
     for (stage_ns, expected) in [
         ([0, 0, 0, 0, 0, 0, 0], None),
-        ([40, 30, 0, 10, 0, 20, 0], Some("source read 30 %")),
-        ([10, 20, 0, 10, 15, 45, 0], Some("source read 20 %")),
+        ([40, 30, 0, 10, 0, 20, 0], Some("source read 38 %")),
+        ([10, 20, 0, 10, 15, 45, 0], Some("target 27 %")),
         ([60, 30, 0, 10, 0, 0, 0], Some("scan 60 %")),
-        ([10, 10, 0, 0, 0, 80, 0], Some("idle 80 %")),
-        ([30, 0, 0, 0, 0, 30, 0], Some("idle 50 %")),
-        ([0, 0, 10, 20, 61, 0, 9], Some("target 61 %")),
+        // Lanes without work say nothing of the one that has some.
+        ([10, 10, 0, 0, 0, 80, 0], Some("source read 50 %")),
+        ([30, 0, 0, 0, 0, 30, 0], Some("scan 100 %")),
+        ([0, 0, 0, 0, 0, 30, 0], Some("idle 100 %")),
+        ([0, 0, 60, 20, 11, 0, 9], Some("hash 60 %")),
     ] {
         let words = Bottleneck::of(&Snapshot { stage_ns, remote: true, ..Snapshot::default() })
             .map(|bottleneck| bottleneck.words());
         assert_eq!(words.as_deref(), expected, "{stage_ns:?}");
     }
+}
+
+/// Ten seconds of two lanes whose threads waited for the other end, and had next to no use for a processor.
+fn waiting() -> Snapshot {
+    let mut figures = Snapshot { remote: true, near_processor_ns: 1_000, ..Snapshot::default() };
+    figures.stage_ns[Stage::Read as usize] = 2_000;
+    figures.stage_ns[Stage::Send as usize] = 17_000;
+    figures.stage_ns[Stage::Wait as usize] = 1_000;
+    (figures.far_ns, figures.far_input_ns, figures.far_work_ns) = (20_000, 18_000, 1_500);
+    (figures.far_processor_ns, figures.way_busy_us) = (1_000, 19);
+    figures
+}
+
+#[test]
+fn what_limits_is_found_beyond_the_lanes() {
+    let said = |change: fn(&mut Snapshot)| {
+        let mut figures = waiting();
+        change(&mut figures);
+        Bottleneck::of(&figures).unwrap().words()
+    };
+    assert_eq!(said(|_| {}), "network 95 %");
+    assert_eq!(said(|figures| figures.way_window_us = 15), "target's receive window 79 %");
+    assert_eq!(said(|figures| figures.way_buffer_us = 18), "source's send buffer 95 %");
+    assert_eq!(said(|figures| figures.way_busy_us = 3), "round trips 90 %");
+    let writes = |figures: &mut Snapshot| (figures.far_input_ns, figures.far_work_ns) = (1_000, 18_800);
+    assert_eq!(said(writes), "target write 94 %");
+    // Who waits for a processor is held up by it as much as who has it.
+    assert_eq!(said(|figures| figures.far_queued_ns = 17_000), "target processor 90 %");
+    assert_eq!(said(|figures| figures.near_queued_ns = 17_000), "source processor 90 %");
+    let both = |figures: &mut Snapshot| (figures.near_queued_ns, figures.far_queued_ns) = (14_000, 18_000);
+    assert_eq!(said(both), "target processor 95 %");
+    let reads = |figures: &mut Snapshot| (figures.stage_ns[1], figures.stage_ns[3]) = (17_000, 2_000);
+    assert_eq!(said(reads), "source read 85 %");
+    // Where the far end has said nothing yet, the stage has to do.
+    assert_eq!(said(|figures| figures.far_ns = 0), "send 85 %");
+}
+
+#[test]
+fn on_one_machine_there_is_neither_way_nor_far_end() {
+    let mut figures = Snapshot::default();
+    figures.stage_ns[Stage::Send as usize] = 70;
+    figures.stage_ns[Stage::Read as usize] = 30;
+    assert_eq!(Bottleneck::of(&figures).unwrap().words(), "target write 70 %");
+    figures.near_processor_ns = 90;
+    let limit = Bottleneck::of(&figures).unwrap();
+    assert_eq!((limit.words().as_str(), limit.resources.len()), ("processor 90 %", 1));
+    assert!(!limit.advice.is_empty());
+}
+
+#[test]
+fn figures_from_the_far_end_may_be_anything() {
+    let all = Snapshot { far_ns: 1, far_input_ns: u64::MAX, far_work_ns: u64::MAX, ..waiting() };
+    let most = Snapshot { way_busy_us: u64::MAX, far_queued_ns: u64::MAX, ..all };
+    let limit = Bottleneck::of(&most).unwrap();
+    assert!(limit.share <= 1.0 && limit.resources.values().all(|share| (0.0..=1.0).contains(share)));
+    let mut sum = most.clone();
+    sum.merge(&most);
+    sum.add_times(&most);
+    assert_eq!(sum.far_queued_ns, u64::MAX);
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hakobu_core::counters::{Snapshot, Stage};
+use hakobu_core::counters::Snapshot;
 use hakobu_core::report::Bottleneck;
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
 
@@ -16,11 +16,11 @@ pub struct Progress {
     seen: VecDeque<Sample>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Sample {
     at: Duration,
     written_bytes: u64,
-    stage_ns: [u64; Stage::COUNT],
+    snapshot: Snapshot,
 }
 
 /// The figures of one moment.
@@ -53,16 +53,13 @@ impl Progress {
             self.seen.pop_front();
         }
         let written_bytes = snapshot.target_written_bytes.saturating_add(snapshot.bytes_kept);
-        let now = Sample { at, written_bytes, stage_ns: snapshot.stage_ns };
-        let first = Sample { at: Duration::ZERO, written_bytes: 0, stage_ns: [0; Stage::COUNT] };
+        let now = Sample { at, written_bytes, snapshot: snapshot.clone() };
+        let first = Sample::default();
         let before = self.seen.front().unwrap_or(&first);
         let seconds = at.saturating_sub(before.at).as_secs_f64();
         let moved = written_bytes.saturating_sub(before.written_bytes) as f64;
         let bytes_per_second = if seconds > 0.0 { moved / seconds } else { 0.0 };
-        let mut stage_ns = [0; Stage::COUNT];
-        for (lately, (now, before)) in stage_ns.iter_mut().zip(now.stage_ns.iter().zip(before.stage_ns)) {
-            *lately = now.saturating_sub(before);
-        }
+        let bottleneck = Bottleneck::of(&snapshot.since(&before.snapshot));
         self.seen.push_back(now);
         let bytes_done =
             written_bytes.saturating_add(snapshot.bytes_unchanged).saturating_add(snapshot.bytes_resumed);
@@ -86,7 +83,7 @@ impl Progress {
             entries_done: done.iter().sum(),
             entries_seen: snapshot.entries_scanned,
             entries_failed: snapshot.entries_failed,
-            bottleneck: Bottleneck::of(&Snapshot { stage_ns, ..snapshot.clone() }),
+            bottleneck,
         }
     }
 }
@@ -119,6 +116,8 @@ impl Figures {
 
 #[cfg(test)]
 mod tests {
+    use hakobu_core::counters::Stage;
+
     use super::*;
 
     fn at(seconds: u64, written: u64, scan_done: bool) -> (Duration, Snapshot) {

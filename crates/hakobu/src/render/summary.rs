@@ -6,10 +6,13 @@ use hakobu_agent::request::CipherChoice;
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::location::Location;
 use hakobu_core::path::lossy;
-use hakobu_core::report::{self, Outcome, Report, ReportDifference, Verified};
+use hakobu_core::report::{self, Bottleneck, NETWORK, Outcome, Report, ReportDifference, Verified};
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
 
 use super::FAILURES_SHOWN_MAX;
+
+/// After a run of so many seconds it is said what would help.
+const ADVICE_FROM_SECONDS: f64 = 10.0;
 
 /// The summary, line by line.
 pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
@@ -20,6 +23,7 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
     }
     let mut lines = vec![format!("{}: {}", outcome_words(report), entries(report))];
     lines.push(speed(report));
+    lines.extend(advice(report, verbose));
     if let Some(digest) = &report.digest_blake3 {
         lines.push(format!("blake3 {}", lossy(digest.as_bytes())));
     } else if verbose && let Some(reason) = &report.digest_blake3_reason {
@@ -103,7 +107,7 @@ fn speed(report: &Report) -> String {
         line.push_str(&format!(": {}", format_rate(report.throughput_bytes_per_second as f64)));
     }
     if let Some(limit) = report.bottleneck.as_ref().filter(|_| report.bytes_done > 0) {
-        line.push_str(&format!(", limited by: {}", limit.words()));
+        line.push_str(&format!(", limited by: {}", limit_words(limit)));
     }
     if report.resumed {
         line.push_str("; the rest was there from a run that was interrupted");
@@ -112,6 +116,22 @@ fn speed(report: &Report) -> String {
         line.push_str(&format!("; {} in all", words(report.seconds.total)));
     }
     line
+}
+
+/// What limited the run and how busy it was; and how much of the network was used, where that was not it.
+fn limit_words(limit: &Bottleneck) -> String {
+    let busy = |share: f64| format!("{:.0} %", share * 100.0);
+    let network = limit.resources.get(NETWORK).filter(|_| limit.stage != NETWORK);
+    let network = network.map(|share| format!(", network {} used", busy(*share))).unwrap_or_default();
+    format!("{} ({} busy{network})", lossy(limit.stage.as_bytes()), busy(limit.share))
+}
+
+/// What would help, after a run that was long enough for anybody to care.
+fn advice(report: &Report, verbose: bool) -> Option<String> {
+    let limit = report.bottleneck.as_ref()?;
+    let matters = report.bytes_done > 0 && (verbose || report.seconds.transfer >= ADVICE_FROM_SECONDS);
+    (matters && !limit.advice.is_empty())
+        .then(|| format!("what would help: {}", lossy(limit.advice.as_bytes())))
 }
 
 /// The first ranges of large files and disks that differ, and how much that is in all.
@@ -283,10 +303,17 @@ mod tests {
     fn a_good_end_is_two_lines() {
         let expected = [
             "done: 3 created, 2 updated, 1 000 unchanged",
-            "1.07 GB in 2.80 s: 382 MB/s, limited by: source read 61 %; 2.90 s in all",
+            "1.07 GB in 2.80 s: 382 MB/s, limited by: source read (61 % busy); 2.90 s in all",
         ];
         assert_eq!(lines(&report(), false), expected);
         assert!(!can_go_on(&report()));
+        let advice = |report: &Report, verbose| {
+            lines(report, verbose).iter().any(|line| line.starts_with("what would help"))
+        };
+        assert!(advice(&report(), true));
+        let mut long = report();
+        long.seconds.transfer = 600.0;
+        assert!(advice(&long, false));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use hakobu_core::counters::Snapshot;
 use hakobu_core::error::{Error, ErrorKind};
 
 use super::*;
@@ -44,7 +43,7 @@ fn run(renderer: &Renderer, failures: usize) {
     renderer.event(Event::Notice { words: "slower\x1b[1m".into() });
     renderer.event(Event::Decision { choice: "c\x1b".into(), reason: "r\r".into() });
     renderer.event(Event::Planned { action: "create".into(), path: name.to_vec(), size_bytes: 9 });
-    renderer.event(Event::Progress(Snapshot::default()));
+    renderer.event(Event::Progress(Box::default()));
     let failures = vec![failure(name); failures];
     failures.iter().for_each(|failure| renderer.event(Event::Failure(failure.clone())));
     let mut report = Report { command: "hakobu copy a b".into(), ..Report::default() };

@@ -16,6 +16,7 @@ mod input;
 mod jobs;
 mod kills;
 mod kinds;
+mod limits;
 mod make_data;
 mod network;
 mod options;

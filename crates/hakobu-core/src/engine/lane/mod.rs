@@ -56,6 +56,8 @@ const CHANGES_BYTES_TARGET: usize = 1 << 20;
 
 /// How long a lane waits for answers at a time before it looks whether the run was stopped.
 const FULL_WAIT: Duration = Duration::from_millis(100);
+/// How often times that are measured elsewhere are taken over, which takes some system calls.
+const TIMES_EVERY_NS: u64 = 100_000_000;
 /// The ticket of what [`Worker::ask_target`] asks; those of [`Worker::submit`] begin at 1.
 const ASKED: Ticket = 0;
 
@@ -132,6 +134,8 @@ pub(super) struct Worker<'a> {
     next_draft: DraftId,
     /// When the current stage began.
     mark_ns: u64,
+    /// When times that are measured elsewhere were taken over last.
+    times_ns: u64,
     wants: (bool, bool),
 }
 
@@ -154,6 +158,7 @@ impl<'a> Worker<'a> {
             // Lanes give out numbers from ranges of their own.
             next_draft: (index as DraftId) << 48,
             mark_ns: now_ns,
+            times_ns: now_ns,
             wants: (able.wants_checksum, able.wants_digest),
         }
     }
@@ -184,6 +189,7 @@ impl<'a> Worker<'a> {
             }
         }
         self.target.flush();
+        self.take_times();
         Ok(())
     }
 
@@ -335,6 +341,16 @@ impl<'a> Worker<'a> {
         let now_ns = self.shared.setup.clock.now_ns();
         self.counters.stage_ns[stage as usize].add(now_ns.saturating_sub(self.mark_ns));
         self.mark_ns = now_ns;
+        if now_ns.saturating_sub(self.times_ns) >= TIMES_EVERY_NS {
+            self.take_times();
+        }
+    }
+
+    /// Takes over what is measured of this thread and beyond its connection.
+    fn take_times(&mut self) {
+        self.times_ns = self.mark_ns;
+        let near = self.shared.setup.clock.thread_time();
+        self.counters.set_times(near, self.target.beyond());
     }
 }
 
