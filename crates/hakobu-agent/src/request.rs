@@ -10,6 +10,7 @@ use hakobu_core::extended::Classes;
 use hakobu_core::filter::FilterRules;
 use hakobu_core::job::{Mode, Removal, Sample};
 use hakobu_core::location::{Location, SshHost};
+use hakobu_core::pace::RateLimit;
 
 use crate::passes::Passes;
 
@@ -29,6 +30,8 @@ pub struct CopyRequest {
     pub pairs: Vec<(Location, Location)>,
     /// How many lanes.
     pub lanes: Lanes,
+    /// How fast content may go.
+    pub rate_limit: RateLimit,
     /// The cipher of the data connections.
     pub cipher: CipherChoice,
     /// The way to the other machine.
@@ -104,6 +107,7 @@ impl Default for CopyRequest {
             target: Location::default(),
             pairs: Vec::new(),
             lanes: Lanes::default(),
+            rate_limit: RateLimit::default(),
             cipher: CipherChoice::default(),
             transport: Transport::default(),
             verify: Verify::default(),

@@ -547,6 +547,7 @@ impl Attempt<'_, '_> {
             items: plan.items.clone(),
             make_directory: plan.make_directory.clone(),
             lanes: self.lanes(parties, plan),
+            rate_limit: self.request.rate_limit.clone(),
             digest: self.request.verify != Verify::None,
             clone: !matches!(self.request.verify, Verify::Wire | Verify::Medium),
             durable: self.request.durable == Durable::Yes,

@@ -260,14 +260,24 @@ pub enum Stage {
     Idle = 5,
     /// The final flush to stable storage.
     Sync = 6,
+    /// Held back by a limit of the rate that was asked for.
+    Held = 7,
 }
 
 impl Stage {
     /// The number of stages.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
     /// All stages, in the order of their numbers.
-    pub const ALL: [Stage; Stage::COUNT] =
-        [Stage::Scan, Stage::Read, Stage::Hash, Stage::Send, Stage::Wait, Stage::Idle, Stage::Sync];
+    pub const ALL: [Stage; Stage::COUNT] = [
+        Stage::Scan,
+        Stage::Read,
+        Stage::Hash,
+        Stage::Send,
+        Stage::Wait,
+        Stage::Idle,
+        Stage::Sync,
+        Stage::Held,
+    ];
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
@@ -279,6 +289,7 @@ impl Stage {
             Stage::Wait => "target",
             Stage::Idle => "idle",
             Stage::Sync => "target sync",
+            Stage::Held => "rate limit",
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::digest::Algorithm;
 use crate::endpoint::{DraftKind, Earlier, LossKind};
 use crate::extended::Classes;
 use crate::filter::FilterRules;
+use crate::pace::RateLimit;
 use crate::path::EntryPath;
 
 /// One thing to copy.
@@ -156,6 +157,8 @@ pub struct Job {
     pub update: Update,
     /// Whether pieces that differ are compared once more in blocks: that pays where the ends are apart.
     pub blocks: bool,
+    /// How fast content may leave the source.
+    pub rate_limit: RateLimit,
 }
 
 impl Job {

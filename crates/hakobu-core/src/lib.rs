@@ -26,6 +26,7 @@ pub mod location;
 pub mod losses;
 pub mod moved;
 pub mod names;
+pub mod pace;
 pub mod pack;
 pub mod path;
 pub mod planner;

@@ -615,7 +615,7 @@ pub struct CopyArguments {
     #[arg(long, value_name = "ADDR", help_heading = "The way there")]
     pub data_address: Option<String>,
 
-    /// One port for all data connections, to be opened in a firewall [default: any free one]
+    /// One port for data, to be opened in a firewall [default: any free one]
     #[arg(long, value_name = "N", help_heading = "The way there",
         value_parser = clap::value_parser!(u16).range(1..))]
     pub data_port: Option<u16>,
@@ -623,6 +623,10 @@ pub struct CopyArguments {
     /// How many lanes move data: a number, or auto
     #[arg(long, value_name = "N", default_value = "auto", help_heading = "The way there")]
     pub lanes: String,
+
+    /// At most so fast, such as 20M; or "08:00,20M 19:00,off"
+    #[arg(long, value_name = "RATE", help_heading = "The way there")]
+    pub bwlimit: Option<String>,
 
     /// auto, aes-128-gcm, aes-256-gcm, chacha20-poly1305; none only on a network you trust
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "The way there",
@@ -664,10 +668,6 @@ pub struct CopyArguments {
     /// Not in this version, unless it is none
     #[arg(long, value_name = "HOW", hide = true)]
     pub compress: Option<String>,
-
-    /// Not in this version
-    #[arg(long, value_name = "RATE", hide = true)]
-    pub bwlimit: Option<String>,
 
     /// Not in this version
     #[arg(long, value_name = "SIZE", hide = true)]

@@ -12,9 +12,8 @@ mod table;
 
 use table::{Fix, Foreign, find_long, find_short, find_short_of_rsync};
 
-/// Options of ours that come with a later version.
+/// An option of ours that comes with a later version.
 const COMPRESS: &str = "--compress";
-const LIMIT: &str = "--bwlimit";
 
 /// The lines to print if `hakobu copy` or `sync` was given flags that other tools have and it has not,
 /// or `--compress`.
@@ -246,10 +245,6 @@ impl<'a> Scan<'a> {
             return None;
         }
         self.lines.dedup();
-        if self.kept.iter().any(|kept| kept.as_encoded_bytes().starts_with(LIMIT.as_bytes())) {
-            self.lines.push(format!("hakobu: {LIMIT}: a rate limit is not in this version"));
-            self.can_be_fixed = false;
-        }
         if !self.ssh_options.is_empty() {
             let ssh = format!("ssh {}", self.ssh_options.join(" "));
             self.kept.splice(0..0, [OsString::from("--ssh"), OsString::from(ssh)]);

@@ -10,7 +10,7 @@ use hakobu_agent::transfer::{self, Surroundings, Transfer};
 use hakobu_core::digest::{Digest, hex};
 use hakobu_core::endpoint::{Loss, LossKind};
 use hakobu_core::error::ErrorKind;
-use hakobu_core::event::Observer;
+use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::report::{
     Report, ReportDifference, ReportEnd, ReportLoss, ReportPair, ReportPass, Verified,
@@ -21,6 +21,10 @@ use crate::prompts::Terminal;
 /// Copies as requested. The report is filled but for what only the program knows: version,
 /// command, user, the times, and what was typed.
 pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Report {
+    if request.rate_limit.is_some() {
+        let words = format!("{} (--bwlimit)", request.rate_limit.words());
+        surroundings.observer.event(Event::Notice { words });
+    }
     report(transfer::copy(request, surroundings), request)
 }
 

@@ -20,7 +20,8 @@ use hakobu_core::extended::Classes;
 use hakobu_core::filter::{Filter, FilterRules};
 use hakobu_core::job::{LANES_MAX, Mode, Sample};
 use hakobu_core::location::{Location, SshHost};
-use hakobu_core::units::{format_rate_and_bits, parse_bytes, parse_duration};
+use hakobu_core::pace::RateLimit;
+use hakobu_core::units::{parse_bytes, parse_duration};
 
 use crate::cli::{CopyArguments, DigestArguments, DisksArguments, FilterArguments, LoginArguments};
 use crate::{files_from, pairs, shell};
@@ -83,6 +84,7 @@ pub fn request(
     request.confirmed.clone_from(&typed.confirm);
     request.skip_unreadable = typed.on_read_error == "skip";
     request.lanes = found.keep(lanes(&typed.lanes)).unwrap_or_default();
+    request.rate_limit = rate_limit(typed, mode, &mut found);
     request.cipher = CipherChoice::from_name(&typed.cipher).unwrap_or_default();
     request.transport = match typed.transport.as_str() {
         "agent" => Transport::Agent,
@@ -438,21 +440,28 @@ fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
         None | Some("none") => {}
         Some(_) => found.usage("--compress", "compression is not in this version; leave it out"),
     }
-    if let Some(rate) = &typed.bwlimit {
-        let per_second = rate.strip_suffix("/s").unwrap_or(rate);
-        match parse_bytes(per_second) {
-            Ok(limit) => {
-                let echo = format_rate_and_bits(limit);
-                found.usage("--bwlimit", format!("a limit ({echo}) is not in this version"));
-            }
-            Err(error) => found.usage("--bwlimit", error.to_string()),
-        }
-    }
     if typed.memory.is_some() {
         let detail = "it is not in this version; memory is bounded without it and does not grow \
                       with the number of files";
         found.usage("--memory", detail);
     }
+}
+
+/// The limit of the rate. A timetable is of this machine's time of day.
+fn rate_limit(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> RateLimit {
+    let Some(text) = typed.bwlimit.as_deref() else { return RateLimit::default() };
+    if mode.only_reads() {
+        found
+            .usage("--bwlimit", "only digests travel, so there is nothing to limit; --nice yields to others");
+    }
+    let now = jiff::Zoned::now();
+    let second = u32::from(now.hour().unsigned_abs()) * 3600
+        + u32::from(now.minute().unsigned_abs()) * 60
+        + u32::from(now.second().unsigned_abs());
+    RateLimit::parse(text, second).unwrap_or_else(|error| {
+        found.usage("--bwlimit", error.to_string());
+        RateLimit::default()
+    })
 }
 
 fn lanes(text: &str) -> Result<Lanes, Error> {

@@ -88,9 +88,9 @@ fn what_this_version_lacks_is_refused_by_name() {
     for (line, option, words) in [
         (&["--compress", "zstd:3"][..], "--compress", "not in this version"),
         (&["--compress", "auto"], "--compress", "not in this version"),
-        (&["--bwlimit", "20M"], "--bwlimit", "20.0 MB/s = 160 Mbit/s"),
-        (&["--bwlimit", "20MB/s"], "--bwlimit", "not in this version"),
         (&["--bwlimit", "fast"], "--bwlimit", "number"),
+        (&["--bwlimit", "5000"], "--bwlimit", "needs a unit"),
+        (&["--bwlimit", "08:00,20M 25:00,off"], "--bwlimit", "at column 11"),
         (&["--memory", "1G"], "--memory", "not in this version"),
         (&["--lanes", "0"], "--lanes", "1 to 64"),
         (&["--lanes", "65"], "--lanes", "1 to 64"),
@@ -113,7 +113,7 @@ fn what_this_version_lacks_is_refused_by_name() {
 
 #[test]
 fn all_that_is_wrong_is_said_at_once() {
-    let errors = parse(&["--lanes", "x", "--bwlimit", "1M", "s3://b/k", ""]).unwrap_err();
+    let errors = parse(&["--lanes", "x", "--bwlimit", "1x", "s3://b/k", ""]).unwrap_err();
     assert_eq!(errors.len(), 4, "{errors:?}");
 }
 

@@ -15,7 +15,7 @@ use hakobu_core::units::{format_bytes, format_duration, format_rate};
 use super::complaints::Verdict;
 use super::cuts::Cuts;
 use super::ends::Ends;
-use super::options::Purpose;
+use super::options::{Purpose, limited_lanes};
 use super::output::{Item, Said};
 use super::pace::{Pace, cannot_end_before};
 use super::pool::{Batch, Change, Pool, Share};
@@ -89,6 +89,9 @@ impl<'a> Lanes<'a> {
 
     /// How many lanes there are at first, and at most.
     pub fn counts(way: &Way<'_>) -> (usize, usize) {
+        if let Some(lanes) = limited_lanes(way.request) {
+            return (lanes, lanes);
+        }
         match (way.request.lanes, way.remote.is_over_ssh()) {
             (Asked::Count(count), _) => (usize::from(count), usize::from(count)),
             (Asked::Auto, true) => LANES_OVER_SSH,
@@ -103,6 +106,9 @@ impl<'a> Lanes<'a> {
         let (least, highest) = LANES_AT_FIRST;
         let reason = match (self.way.request.lanes, self.way.remote.is_over_ssh()) {
             (Asked::Count(_), _) => "as asked".to_owned(),
+            (Asked::Auto, _) if limited_lanes(self.way.request).is_some() => {
+                "each gets its share of the limit (--bwlimit)".to_owned()
+            }
             (Asked::Auto, true) => {
                 "each is a login or a session of one, of which a server takes some at a time".to_owned()
             }

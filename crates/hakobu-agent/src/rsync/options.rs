@@ -3,12 +3,15 @@
 
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::extended::Classes;
+use hakobu_core::pace::Rate;
 
 use super::output::FORMAT;
-use crate::request::CopyRequest;
+use crate::request::{CopyRequest, Lanes};
 
 /// Where a file that was cut off waits, beside its place; rsync removes the directory itself.
 pub(super) const PARTIAL_DIRECTORY: &str = ".rsync-partial";
+/// So many connections share a limit of the rate.
+const LIMITED_LANES: usize = 4;
 /// Seconds without a byte after which rsync gives up.
 const SILENCE: &str = "--timeout=120";
 
@@ -203,6 +206,11 @@ impl Options {
         if request.whole_file {
             self.able("--whole-file", CONTENT);
         }
+        if let Some(Rate::BytesPerSecond(bytes)) = request.rate_limit.constant() {
+            // Each has its share, whether or not the others use theirs.
+            let share = bytes / limited_lanes(request).unwrap_or(1) as u64;
+            self.needed(&format!("--bwlimit={}", (share / 1024).max(1)), CONTENT);
+        }
     }
 
     fn needed(&mut self, argument: &str, used: fn(Purpose) -> bool) {
@@ -255,8 +263,19 @@ impl Options {
     }
 }
 
+/// How many connections share a limit of the rate, if there is one. Their number does not change then.
+pub(super) fn limited_lanes(request: &CopyRequest) -> Option<usize> {
+    match request.lanes {
+        _ if !request.rate_limit.is_some() => None,
+        Lanes::Count(count) => Some(usize::from(count.max(1))),
+        Lanes::Auto => Some(LIMITED_LANES),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use hakobu_core::pace::RateLimit;
+
     use super::*;
 
     const BATCH: Purpose = Purpose::Batch { holes: true };
@@ -304,6 +323,18 @@ mod tests {
         assert!(!has(&request, false, false, rule) && !has(&request, false, false, "--xattrs"));
         request.allow.set_id = true;
         assert!(!has(&request, false, true, rule) && has(&request, false, true, "--xattrs"));
+    }
+
+    #[test]
+    fn connections_share_a_limit() {
+        let rate_limit = RateLimit::parse("8MiB", 0).unwrap();
+        let limited = |lanes| CopyRequest { rate_limit: rate_limit.clone(), lanes, ..CopyRequest::default() };
+        for (lanes, share) in [(Lanes::Auto, "--bwlimit=2048"), (Lanes::Count(2), "--bwlimit=4096")] {
+            let options = Options::new(&limited(lanes), true, false, true);
+            assert!(options.arguments(BATCH).any(|argument| argument == share));
+            assert!(!options.arguments(Purpose::List).any(|argument| argument.starts_with("--bwlimit")));
+        }
+        assert_eq!(limited_lanes(&CopyRequest::default()), None);
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub(super) fn check(request: &CopyRequest) -> Result<()> {
             "{option} is not possible where rsync moves the data; leave it out, or {other}"
         )));
     }
+    if request.rate_limit.constant().is_none() {
+        return Err(usage("rsync knows no timetable for --bwlimit; give it one rate".to_owned()));
+    }
     if request.password_file.as_deref() == Some(Path::new("-")) {
         return Err(usage("--password-file is a file; standard input is not read".to_owned()));
     }

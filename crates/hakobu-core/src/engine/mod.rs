@@ -36,6 +36,7 @@ use crate::event::{Difference, Different, Event, Observer};
 use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::Filter;
 use crate::job::{Job, LANES_MAX, Mode, Removal};
+use crate::pace::Pacer;
 use crate::path::EntryPath;
 
 /// How often the observer is told the figures.
@@ -97,6 +98,8 @@ struct Shared<'a> {
     entrance: Entrance,
     /// Sharing blocks was tried and cannot be done between these ends.
     cannot_clone: AtomicBool,
+    /// Gives turns to content, where its rate is limited.
+    pacer: Pacer<'a>,
 }
 
 /// Runs a job to its end.
@@ -140,6 +143,7 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         accounts,
         entrance: Entrance::default(),
         cannot_clone,
+        pacer: Pacer::new(&setup.job.rate_limit, setup.clock.now_ns()),
     };
     std::thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();

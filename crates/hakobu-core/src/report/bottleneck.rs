@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::counters::{Snapshot, Stage};
 
 /// The scan is named as the limit only above this share: a lane that lists while others move data is seldom what the user
-/// should look at.
-const SCAN_SHARE: f64 = 0.5;
+/// should look at. Above it, a limit that was asked for is what counts, whatever else is busy.
+const DOMINATING_SHARE: f64 = 0.5;
 /// Threads that work, or wait for a processor to work on, for this share of their time are held up by that.
 const PROCESSOR_SHARE: f64 = 0.7;
 /// A far side that works on the target for this share of its time is held up by that.
@@ -83,6 +83,7 @@ impl Limit {
             Self::Stage(Stage::Hash) => {
                 "the digest is what takes time; a machine with more cores has more of it"
             }
+            Self::Stage(Stage::Held) => "it was limited as asked (--bwlimit)",
             Self::Stage(Stage::Sync) => {
                 "the target's disk takes its time to make things durable; --durable none leaves that to its system"
             }
@@ -187,8 +188,10 @@ impl Shares {
         if !has_work {
             return (Limit::Stage(Stage::Idle), self.stages[Stage::Idle as usize]);
         }
-        if self.stage(Stage::Scan) > SCAN_SHARE {
-            return (Limit::Stage(Stage::Scan), self.stage(Stage::Scan));
+        for stage in [Stage::Scan, Stage::Held] {
+            if self.stage(stage) > DOMINATING_SHARE {
+                return (Limit::Stage(stage), self.stage(stage));
+            }
         }
         let far_processor = self.far.as_ref().map_or(0.0, |far| far.processor);
         if self.near_processor >= PROCESSOR_SHARE && self.near_processor >= far_processor {
@@ -198,7 +201,7 @@ impl Shares {
             return (Limit::TargetProcessor, far_processor);
         }
         let outward = self.stage(Stage::Send) + self.stage(Stage::Wait);
-        let busiest = self.busiest(&[Stage::Read, Stage::Hash, Stage::Sync]);
+        let busiest = self.busiest(&[Stage::Read, Stage::Hash, Stage::Sync, Stage::Held]);
         match (&self.far, busiest) {
             (_, (stage, share)) if share > outward => (Limit::Stage(stage), share),
             (Some(far), _) if remote => self.judge_beyond(far, outward),

@@ -155,17 +155,18 @@ fn outcomes_have_the_promised_names_and_codes() {
 
 #[test]
 fn the_scan_is_the_limit_only_when_it_dominates_and_idleness_when_there_is_nothing_else() {
-    // Scan, read, hash, send, wait, idle, sync.
+    // Scan, read, hash, send, wait, idle, sync, held.
     for (stage_ns, expected) in [
-        ([0, 0, 0, 0, 0, 0, 0], None),
-        ([40, 30, 0, 10, 0, 20, 0], Some("source read 38 %")),
-        ([10, 20, 0, 10, 15, 45, 0], Some("target 27 %")),
-        ([60, 30, 0, 10, 0, 0, 0], Some("scan 60 %")),
+        ([0, 0, 0, 0, 0, 0, 0, 0], None),
+        ([40, 30, 0, 10, 0, 20, 0, 0], Some("source read 38 %")),
+        ([10, 20, 0, 10, 15, 45, 0, 0], Some("target 27 %")),
+        ([60, 30, 0, 10, 0, 0, 0, 0], Some("scan 60 %")),
         // Lanes without work say nothing of the one that has some.
-        ([10, 10, 0, 0, 0, 80, 0], Some("source read 50 %")),
-        ([30, 0, 0, 0, 0, 30, 0], Some("scan 100 %")),
-        ([0, 0, 0, 0, 0, 30, 0], Some("idle 100 %")),
-        ([0, 0, 60, 20, 11, 0, 9], Some("hash 60 %")),
+        ([10, 10, 0, 0, 0, 80, 0, 0], Some("source read 50 %")),
+        ([30, 0, 0, 0, 0, 30, 0, 0], Some("scan 100 %")),
+        ([0, 0, 0, 0, 0, 30, 0, 0], Some("idle 100 %")),
+        ([0, 0, 60, 20, 11, 0, 9, 0], Some("hash 60 %")),
+        ([0, 10, 0, 35, 0, 0, 0, 55], Some("rate limit 55 %")),
     ] {
         let words = Bottleneck::of(&Snapshot { stage_ns, remote: true, ..Snapshot::default() })
             .map(|bottleneck| bottleneck.words());

@@ -65,7 +65,8 @@ const FILTER: Foreign = valued(
     "rules are --exclude, --include and --filter-file, of which the last that matches decides",
     Fix::None,
 );
-const LIMIT: Foreign = valued("a rate limit is not in this version (it will be --bwlimit)", Fix::None);
+const LIMIT: Foreign =
+    valued("a limit of the rate is --bwlimit with a unit, of bytes: --bwlimit 1M is 8 Mbit/s", Fix::None);
 const EXTRAS: Foreign = flag(
     "not needed: hard links, access lists, extended attributes and holes are kept anyway (--preserve says what not)",
     Fix::Drop,

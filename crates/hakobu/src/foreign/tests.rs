@@ -73,7 +73,6 @@ fn what_cannot_be_had_is_said_without_a_wrong_suggestion() {
         ("-a --delete-excluded d h:/b", "hakobu sync --delete"),
         ("--force image h:/dev/sdb", "--confirm ID"),
         ("-l 8000 d h:/b", "--bwlimit"),
-        ("-a --bwlimit=20m d h:/b", "not in this version"),
         ("-aC d h:/b", "version control"),
         ("-aB 8192 d h:/b", "blocks"),
         ("--filter '- *.o' d h:/b", "--exclude"),

@@ -1,12 +1,14 @@
-//! What limits a run is named rightly, one thing being made slow at a time.
+//! What limits a run is named rightly, one thing being made slow at a time; and a limit that is asked for holds.
 
+use std::fs;
 use std::time::Duration;
 
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::no_root;
 use hakobu_testkit::throttle::Throttle;
+use rustix::process::Signal;
 
-use crate::program::{Copy, HAKOBU, Host, Ran, file, place};
+use crate::program::{Copy, HAKOBU, Host, Ran, contents, file, place, wait_until};
 
 /// The verdict, with everything that it goes by.
 fn limit(ran: &Ran) -> (String, String) {
@@ -67,4 +69,62 @@ fn processors_that_have_no_time() {
         let (limit, why) = limit(&ran);
         assert_eq!(limit, expected, "{why}");
     }
+}
+
+/// The limit is over all lanes, and what is limited says so.
+#[test]
+fn a_limit_of_the_rate_holds() {
+    let (place, host) = (place(), Host::up());
+    let source = place.path().join("source");
+    fs::create_dir(&source).unwrap();
+    file(&source.join("large"), 6_000_000);
+    for index in 0..20 {
+        file(&source.join(index.to_string()), 100_000);
+    }
+    let copy = |target: &str| {
+        Copy::new()
+            .to(&host)
+            .args(["--bwlimit", "4M"])
+            .arg(contents(&source))
+            .arg(host.at(place.path().join(target)))
+    };
+    let ran = copy("far").run_to(0);
+    // Eight of the 8 MB go at 4 MB/s: how long that takes is the limit, and no matter of speed.
+    let seconds = ran.report["seconds"]["transfer"].as_f64().unwrap();
+    assert!(seconds >= 1.8, "{seconds}");
+    assert_eq!(ran.report["bottleneck"]["stage"], "rate limit", "{:#}", ran.report["bottleneck"]);
+    ran.says(&["note: at most 4.00 MB/s = 32.0 Mbit/s", "limited by: rate limit ("]);
+    // On this machine alone, over SFTP and in a pull as well.
+    let here = Copy::new().args(["--bwlimit", "4M"]).arg(contents(&source)).arg(place.path().join("here"));
+    let sftp = copy("sftp").options("--transport sftp");
+    let pull = Copy::new()
+        .to(&host)
+        .args(["--bwlimit", "4M"])
+        .arg(host.at(contents(&source)))
+        .arg(place.path().join("pull"));
+    for copy in [here, sftp, pull] {
+        let ran = copy.run_to(0);
+        assert!(ran.report["seconds"]["transfer"].as_f64().unwrap() >= 1.8, "{:#}", ran.report["seconds"]);
+    }
+    // A limit that is off is none.
+    copy("off").options("--dry-run").run_to(0);
+}
+
+#[test]
+fn a_run_in_a_pause_waits_and_can_be_stopped() {
+    let (place, host) = (place(), Host::up());
+    let source = file(&place.path().join("source"), 5_000_000);
+    let target = place.path().join("target");
+    let copy = Copy::new()
+        .to(&host)
+        .args(["--bwlimit", "00:00,pause 23:59,pause"])
+        .arg(&source)
+        .arg(host.at(&target));
+    let running = copy.start();
+    let begun = || running.events().iter().any(|event| event["event"] == "progress");
+    wait_until("it has begun", Duration::from_secs(60), begun);
+    running.signal(Signal::INT);
+    let ran = running.end();
+    assert_eq!(ran.code, Some(130), "{}", ran.err);
+    assert_eq!(ran.report["bytes"]["target_written"], 0);
 }

@@ -38,6 +38,7 @@ use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 use crate::job::{Item, Mode};
 use crate::listing::{DirectoryListing, Listing};
+use crate::pace::Turn;
 use crate::path::EntryPath;
 
 /// So many operations may be under way before the lane waits for answers.
@@ -58,6 +59,8 @@ const CHANGES_BYTES_TARGET: usize = 1 << 20;
 const FULL_WAIT: Duration = Duration::from_millis(100);
 /// How often times that are measured elsewhere are taken over, which takes some system calls.
 const TIMES_EVERY_NS: u64 = 100_000_000;
+/// How long a lane that is held back does not look whether the run was stopped.
+const HELD_AT_ONCE: Duration = Duration::from_millis(50);
 /// The ticket of what [`Worker::ask_target`] asks; those of [`Worker::submit`] begin at 1.
 const ASKED: Ticket = 0;
 
@@ -269,6 +272,7 @@ impl<'a> Worker<'a> {
         if !matches!(pending, Pending::Ignored) {
             self.under_way.insert(ticket, pending);
         }
+        self.wait_for_turn(content_bytes(&operation));
         let mut operation = operation;
         self.enter(Stage::Send);
         loop {
@@ -282,6 +286,28 @@ impl<'a> Worker<'a> {
         }
         self.leave(Stage::Send);
         Ok(ticket)
+    }
+
+    /// Waits until so many bytes of content may go, where their rate is limited.
+    fn wait_for_turn(&mut self, bytes: u64) {
+        if bytes == 0 || !self.shared.pacer.is_needed() {
+            return;
+        }
+        self.target.flush();
+        self.enter(Stage::Held);
+        let mut turn = self.shared.pacer.turn(self.mark_ns, bytes);
+        while !self.shared.queue.is_stopped() {
+            let now_ns = self.shared.setup.clock.now_ns();
+            let (Turn::At(at_ns) | Turn::AskAt(at_ns)) = turn else { break };
+            if now_ns < at_ns {
+                std::thread::sleep(Duration::from_nanos(at_ns - now_ns).min(HELD_AT_ONCE));
+            } else if let Turn::At(_) = turn {
+                break;
+            } else {
+                turn = self.shared.pacer.turn(now_ns, bytes);
+            }
+        }
+        self.leave(Stage::Held);
     }
 
     /// Deals with the answers that are there.
@@ -352,6 +378,18 @@ impl<'a> Worker<'a> {
         let near = self.shared.setup.clock.thread_time();
         self.counters.set_times(near, self.target.beyond());
     }
+}
+
+/// The bytes of content that an operation carries to the target.
+fn content_bytes(operation: &Operation) -> u64 {
+    let bytes = match operation {
+        Operation::Store { pack } => pack.len(),
+        Operation::Write { buffer, .. }
+        | Operation::Patch { buffer, .. }
+        | Operation::Assemble { buffer, .. } => buffer.filled().len(),
+        _ => 0,
+    };
+    bytes as u64
 }
 
 fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {
