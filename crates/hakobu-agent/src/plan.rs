@@ -13,6 +13,7 @@ use hakobu_core::job::{Item, Mode, Removal};
 use hakobu_core::landing::{Landing, LandingRoot, SourceFound, TargetFound, land, nowhere, relation};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::path::EntryPath;
+use hakobu_core::report::ReportDisk;
 use hakobu_proto::control::{PathBytes, SourceAsk, SourceLook, TargetLook};
 
 use crate::devices::{self, Agreed, Others};
@@ -54,6 +55,8 @@ pub(crate) struct Plan {
     pub grant: Grant,
     /// Whether a block device is read or written.
     pub has_disks: bool,
+    /// Which disks the sources are, and which the first target is.
+    pub disks: (Vec<Option<ReportDisk>>, Option<ReportDisk>),
     /// Whether an end is on a file system that is mounted over a network.
     pub over_network: bool,
 }
@@ -234,6 +237,10 @@ impl Planner<'_> {
             grant,
             over_network: target.network || sources.iter().any(|source| source.network),
             has_disks: target.device.is_some() || sources.iter().any(|source| source.device.is_some()),
+            disks: (
+                sources.iter().map(|source| source.device.as_deref().map(ReportDisk::from)).collect(),
+                target.device.as_deref().map(ReportDisk::from),
+            ),
         })
     }
 }
@@ -270,6 +277,7 @@ impl Plan {
         self.pairs.extend(more.pairs);
         self.grant.places.extend(more.grant.places);
         self.has_disks |= more.has_disks;
+        self.disks.0.extend(more.disks.0);
         self.over_network |= more.over_network;
         let sum = self.grant.bytes_max.zip(more.grant.bytes_max);
         self.grant.bytes_max = sum.map(|(one, other)| one.saturating_add(other));

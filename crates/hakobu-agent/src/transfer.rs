@@ -12,6 +12,7 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, LANES_MAX, Mode, Update};
 use hakobu_core::location::SshHost;
+use hakobu_core::report::ReportDisk;
 use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
 
 use crate::cipher;
@@ -80,6 +81,8 @@ pub struct Transfer {
     pub sources: Vec<Vec<u8>>,
     /// The target as it was found, with its host.
     pub target: Option<Vec<u8>>,
+    /// Which disks the sources are, and which the target is.
+    pub disks: (Vec<Option<ReportDisk>>, Option<ReportDisk>),
     /// From the start until both ends were ready.
     pub connect: Duration,
     /// Bytes sent and received by the engine's side, of all attempts; none where no connection was
@@ -302,6 +305,7 @@ impl Attempt<'_, '_> {
         };
         transfer.sources.clone_from(&plan.sources);
         transfer.target = Some(plan.landed.clone());
+        transfer.disks.clone_from(&plan.disks);
         let mut target = plan.landed.clone();
         if let more @ 1.. = plan.pairs.len().saturating_sub(1) {
             target.extend_from_slice(format!(" and {more} more").as_bytes());

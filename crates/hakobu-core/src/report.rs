@@ -2,25 +2,31 @@
 //! schema `hakobu.report/1`.
 //!
 //! The names of the fields are a promise: they end in their unit, and what is not known is null.
+//! Fields are added without another schema, so whoever reads a report of an older version finds
+//! some of them missing; they have their defaults then.
 
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Snapshot;
+use crate::disk::DeviceFacts;
 use crate::endpoint::Loss;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Difference, Different, Failure};
 
 mod bottleneck;
 mod outcome;
+mod timeline;
 
 pub use bottleneck::{Bottleneck, NETWORK};
 pub use outcome::{Outcome, OutcomeFacts, can_go_on, outcome};
+pub use timeline::{TIMELINE_SAMPLES_MAX, Timeline, TimelineRecorder, TimelineSample};
 
 /// The schema of [`Report`].
 pub const REPORT_SCHEMA: &str = "hakobu.report/1";
 
 /// The report of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Report {
     /// Always [`REPORT_SCHEMA`].
     pub schema: String,
@@ -100,10 +106,13 @@ pub struct Report {
     /// Bytes of content that were dealt with: written, made zero or found equal. The rate is of
     /// these.
     pub bytes_done: u64,
+    /// How it went over time; null where nothing was moved.
+    pub timeline: Option<Timeline>,
 }
 
 /// One end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReportEnd {
     /// What the user typed.
     pub typed: String,
@@ -111,18 +120,43 @@ pub struct ReportEnd {
     pub typed_base64: Option<String>,
     /// The whole path and machine it turned out to be.
     pub resolved: Option<String>,
+    /// Which disk it is; null where it is none.
+    pub identity: Option<ReportDisk>,
 }
 
 impl ReportEnd {
     /// An end that is not resolved yet.
     pub fn typed(typed: &[u8]) -> Self {
         let (typed, typed_base64) = text_and_base64(typed);
-        Self { typed, typed_base64, resolved: None }
+        Self { typed, typed_base64, ..Self::default() }
+    }
+}
+
+/// A disk, by what tells it from others. What its firmware does not say is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReportDisk {
+    /// The ID that `hakobu disks` shows.
+    pub id: String,
+    /// The model.
+    pub model: String,
+    /// The serial number.
+    pub serial: String,
+    /// The size.
+    pub size_bytes: u64,
+}
+
+impl From<&DeviceFacts> for ReportDisk {
+    fn from(facts: &DeviceFacts) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (model, serial) = (text(&facts.model), text(&facts.serial));
+        Self { id: facts.identity.id.clone(), model, serial, size_bytes: facts.size_bytes }
     }
 }
 
 /// Numbers of entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReportEntries {
     /// Seen at the source.
     pub scanned: u64,
@@ -150,6 +184,7 @@ pub struct ReportEntries {
 
 /// Numbers of bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReportBytes {
     /// Content read from the source.
     pub source_read: u64,
@@ -167,6 +202,7 @@ pub struct ReportBytes {
 
 /// Seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReportSeconds {
     /// From the start of the program to its end.
     pub total: f64,
@@ -194,7 +230,8 @@ pub enum Verified {
 }
 
 /// Something that the target could not keep.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReportLoss {
     /// What: `xattr`, `acl`, `hardlinks`…
     pub what: String,
@@ -217,7 +254,8 @@ impl From<&Loss> for ReportLoss {
 }
 
 /// An entry that failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReportFailure {
     /// The path, below the source's root or as typed.
     pub path: String,
@@ -253,6 +291,7 @@ impl From<&Failure> for ReportFailure {
 
 /// One source with its target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReportPair {
     /// The source, with its host.
     pub source: String,
@@ -263,7 +302,8 @@ pub struct ReportPair {
 }
 
 /// One pass over a source in use.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReportPass {
     /// How long it took, login included.
     pub seconds: f64,
@@ -272,7 +312,8 @@ pub struct ReportPass {
 }
 
 /// In what the target differs from the source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReportDifference {
     /// The path below the target's root.
     pub path: String,
@@ -301,7 +342,8 @@ impl From<&Difference> for ReportDifference {
 }
 
 /// What ended a run before its end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReportError {
     /// The kind, for programs: `no_space`…
     pub kind: String,
@@ -330,6 +372,7 @@ impl From<&Error> for ReportError {
 
 /// Peak memory of the two processes, where it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PeakMemory {
     /// The process that holds the source.
     pub source: Option<u64>,
@@ -379,6 +422,7 @@ impl Default for Report {
             resumed: false,
             peak_memory_bytes: PeakMemory::default(),
             bytes_done: 0,
+            timeline: None,
         }
     }
 }

@@ -178,7 +178,8 @@ trait KeepTyped {
 impl KeepTyped for ReportEnd {
     fn keep_typed(&mut self, base: ReportEnd) {
         let resolved = self.resolved.take().or(base.resolved);
-        *self = ReportEnd { resolved, ..base };
+        let identity = self.identity.take().or(base.identity);
+        *self = ReportEnd { resolved, identity, ..base };
     }
 }
 

@@ -1,8 +1,8 @@
 //! Runs a copy.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use hakobu_agent::passes::Pass;
 use hakobu_agent::request::{CopyRequest, Verify};
@@ -13,7 +13,8 @@ use hakobu_core::error::ErrorKind;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::report::{
-    Report, ReportDifference, ReportEnd, ReportLoss, ReportPair, ReportPass, Verified,
+    Report, ReportDifference, ReportDisk, ReportEnd, ReportLoss, ReportPair, ReportPass, Timeline,
+    TimelineRecorder, Verified,
 };
 
 use crate::prompts::Terminal;
@@ -25,7 +26,13 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Repor
         let words = format!("{} (--bwlimit)", request.rate_limit.words());
         surroundings.observer.event(Event::Notice { words });
     }
-    report(transfer::copy(request, surroundings), request)
+    let observed = OverTime::new(surroundings.observer);
+    let Surroundings { prompts, cancel, .. } = surroundings;
+    let mut surroundings =
+        Surroundings { prompts: &mut **prompts, observer: &observed, cancel: cancel.clone() };
+    let transfer = transfer::copy(request, &mut surroundings);
+    let timeline = observed.finish(&transfer);
+    Report { timeline, ..report(transfer, request) }
 }
 
 /// As [`copy`], and the digest by whatever algorithm was asked for.
@@ -41,6 +48,38 @@ pub fn digest(
     (report(transfer, request), digest)
 }
 
+/// Keeps how a run goes over time, wherever its engine is: the figures come here from there, too.
+struct OverTime<'a> {
+    observer: &'a dyn Observer,
+    began: Instant,
+    recorder: Mutex<TimelineRecorder>,
+}
+
+impl<'a> OverTime<'a> {
+    fn new(observer: &'a dyn Observer) -> Self {
+        Self { observer, began: Instant::now(), recorder: Mutex::default() }
+    }
+
+    fn finish(self, transfer: &Transfer) -> Option<Timeline> {
+        let figures = &transfer.summary.counters;
+        let of_passes =
+            transfer.passes.iter().fold(0, |sum: u64, pass| sum.saturating_add(pass.written_bytes));
+        let written_bytes = figures.target_written_bytes.max(of_passes);
+        let recorder = self.recorder.into_inner().unwrap_or_else(PoisonError::into_inner);
+        recorder.finish(self.began.elapsed(), written_bytes, figures)
+    }
+}
+
+impl Observer for OverTime<'_> {
+    fn event(&self, event: Event) {
+        if let Event::Progress(figures) = &event {
+            let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+            recorder.record(self.began.elapsed(), figures);
+        }
+        self.observer.event(event);
+    }
+}
+
 fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     let summary = transfer.summary;
     let mut report = Report {
@@ -50,10 +89,12 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
         lanes_max: summary.lanes,
         ..Report::default()
     };
-    let mut sources = transfer.sources.iter().map(|place| resolved(place));
+    let (source_disks, target_disk) = transfer.disks;
+    let disks = source_disks.into_iter().chain(std::iter::repeat(None));
+    let mut sources = transfer.sources.iter().zip(disks).map(|(place, disk)| resolved(place, disk));
     report.source = sources.next().unwrap_or_default();
     report.further_sources = sources.collect();
-    report.target = transfer.target.as_deref().map(resolved).unwrap_or_default();
+    report.target = transfer.target.map(|place| resolved(&place, target_disk)).unwrap_or_default();
     report.set_figures(&summary.counters);
     report.bytes.wire_sent = transfer.wire_bytes.map(|(sent, _)| sent);
     report.bytes.wire_received = transfer.wire_bytes.map(|(_, received)| received);
@@ -105,8 +146,9 @@ fn pairs(pairs: &[(Vec<u8>, Vec<u8>)], digests: &[(u16, Digest)]) -> Vec<ReportP
     pairs.iter().enumerate().map(pair).collect()
 }
 
-fn resolved(place: &[u8]) -> ReportEnd {
-    ReportEnd { resolved: Some(String::from_utf8_lossy(place).into_owned()), ..ReportEnd::default() }
+fn resolved(place: &[u8], identity: Option<ReportDisk>) -> ReportEnd {
+    let resolved = Some(String::from_utf8_lossy(place).into_owned());
+    ReportEnd { resolved, identity, ..ReportEnd::default() }
 }
 
 /// Why there is no digest of the whole.

@@ -33,6 +33,7 @@ pub struct Bottleneck {
     #[serde(default)]
     pub advice: String,
     /// The share of each stage of the lanes that took any time.
+    #[serde(default)]
     pub stages: BTreeMap<String, f64>,
     /// How busy each thing was that can limit, as far as is known. These do not sum up to 1.
     #[serde(default)]
@@ -262,17 +263,11 @@ impl Bottleneck {
     pub fn of(figures: &Snapshot) -> Option<Self> {
         let shares = Shares::of(figures)?;
         let (limit, share) = shares.judge(figures.remote);
-        let stages = Stage::ALL
-            .into_iter()
-            .map(|stage| (stage, shares.stages[stage as usize]))
-            .filter(|(_, share)| *share > 0.0)
-            .map(|(stage, share)| (name(stage, figures.remote).to_owned(), rounded(share)))
-            .collect();
         Some(Self {
             stage: limit.name(figures.remote).to_owned(),
             share: rounded(share),
             advice: limit.advice().to_owned(),
-            stages,
+            stages: self::shares(&figures.stage_ns, figures.remote),
             resources: shares.resources(figures.remote),
         })
     }
@@ -281,6 +276,14 @@ impl Bottleneck {
     pub fn words(&self) -> String {
         format!("{} {:.0} %", self.stage, self.share * 100.0)
     }
+}
+
+/// The share of each stage that took any time.
+pub(super) fn shares(stage_ns: &[u64; Stage::COUNT], remote: bool) -> BTreeMap<String, f64> {
+    let total: f64 = stage_ns.iter().map(|&ns| ns as f64).sum();
+    let share = |stage: Stage| stage_ns[stage as usize] as f64 / total;
+    let taken = Stage::ALL.into_iter().filter(|stage| stage_ns[*stage as usize] > 0);
+    taken.map(|stage| (name(stage, remote).to_owned(), rounded(share(stage)))).collect()
 }
 
 /// Without a way between the ends, what is sent is written at once.

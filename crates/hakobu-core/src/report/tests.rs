@@ -33,6 +33,16 @@ fn a_report_survives_json() {
 }
 
 #[test]
+fn what_an_older_version_did_not_write_has_its_default() {
+    let json = r#"{"schema":"hakobu.report/1","outcome":"done","source":{"typed":"a"},"more":1,
+        "bottleneck":{"stage":"hash","share":1},"failures":[{"path":"p"}],"losses":[{"what":"acl"}]}"#;
+    let report: Report = serde_json::from_str(json).unwrap();
+    assert_eq!((report.outcome, report.source.typed.as_str()), (Outcome::Done, "a"));
+    assert_eq!((report.failures[0].path.as_str(), report.losses[0].count), ("p", 0));
+    assert_eq!((report.timeline, report.entries), (None, ReportEntries::default()));
+}
+
+#[test]
 fn the_promised_fields_are_there_even_when_nothing_is_known() {
     let value = serde_json::to_value(Report::default()).unwrap();
     let keys = |value: &serde_json::Value| -> BTreeSet<String> {
@@ -45,7 +55,7 @@ fn the_promised_fields_are_there_even_when_nothing_is_known() {
          digest_blake3 verified losses failures resumed peak_memory_bytes"
     )));
     for (field, names) in [
-        ("source", "typed typed_base64 resolved"),
+        ("source", "typed typed_base64 resolved identity"),
         (
             "entries",
             "scanned created updated unchanged attributes_only different compared deleted only_in_target skipped failed",

@@ -1,0 +1,258 @@
+//! How a run went over time: bytes and stages of equal intervals, as few as a chart can show.
+//!
+//! When all samples are used up, neighbours become one and the interval doubles. So memory has a
+//! bound, and a run of any length fits: the samples always cover more than half of what they could.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::bottleneck;
+use crate::counters::{Snapshot, Stage};
+
+/// The most samples of a timeline.
+pub const TIMELINE_SAMPLES_MAX: usize = 240;
+/// The interval at first, for runs of up to a minute: a little more than there is between two figures of an engine.
+const INTERVAL_MS_MIN: u64 = 250;
+/// What the first figures of an attempt may be of: an engine tells them five times a second from its start.
+const FIRST_SPAN_MS: u64 = 200;
+/// No clock gets there; so the ends of intervals can be counted with.
+const TIME_MS_MAX: u64 = u64::MAX / 4;
+
+/// What happened in intervals of equal length, the first of which begins with the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "AsRead")]
+pub struct Timeline {
+    /// The length of each interval; the run may have ended within the last one.
+    pub interval_ms: u64,
+    /// The intervals in their order, [`TIMELINE_SAMPLES_MAX`] at most.
+    pub samples: Vec<TimelineSample>,
+}
+
+/// One interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TimelineSample {
+    /// Bytes of content written to the target.
+    pub bytes: u64,
+    /// The same, and what was zeros or found equal.
+    pub bytes_done: u64,
+    /// The share of each stage that took any of the lanes' time, 0 to 1.
+    pub stages: BTreeMap<String, f64>,
+}
+
+/// As a report has it, which anybody may have written.
+#[derive(Deserialize)]
+#[serde(default)]
+struct AsRead {
+    interval_ms: u64,
+    samples: Vec<TimelineSample>,
+}
+
+impl Default for AsRead {
+    fn default() -> Self {
+        Self { interval_ms: INTERVAL_MS_MIN, samples: Vec::new() }
+    }
+}
+
+impl From<AsRead> for Timeline {
+    fn from(AsRead { interval_ms, mut samples }: AsRead) -> Self {
+        let mut interval_ms = interval_ms.max(1);
+        while samples.len() > TIMELINE_SAMPLES_MAX {
+            samples = samples.chunks(2).map(TimelineSample::of_all).collect();
+            interval_ms = interval_ms.saturating_mul(2);
+        }
+        Self { interval_ms, samples }
+    }
+}
+
+impl TimelineSample {
+    /// Neighbours as one. How long the lanes of each have worked is not known any more.
+    fn of_all(samples: &[Self]) -> Self {
+        let mut sum = Self::default();
+        for sample in samples {
+            sum.bytes = sum.bytes.saturating_add(sample.bytes);
+            sum.bytes_done = sum.bytes_done.saturating_add(sample.bytes_done);
+            for (stage, share) in &sample.stages {
+                *sum.stages.entry(stage.clone()).or_default() += share / samples.len() as f64;
+            }
+        }
+        sum
+    }
+}
+
+/// What was counted, all in all or in one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    bytes: u64,
+    bytes_done: u64,
+    stage_ns: [u64; Stage::COUNT],
+}
+
+impl Sums {
+    fn of(figures: &Snapshot) -> Self {
+        Self {
+            bytes: figures.target_written_bytes,
+            bytes_done: figures.target_written_bytes.saturating_add(figures.bytes_kept),
+            stage_ns: figures.stage_ns,
+        }
+    }
+
+    /// Each figure with its like.
+    fn with(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
+        let mut stage_ns = self.stage_ns;
+        stage_ns.iter_mut().zip(other.stage_ns).for_each(|(one, other)| *one = with(*one, other));
+        Self {
+            bytes: with(self.bytes, other.bytes),
+            bytes_done: with(self.bytes_done, other.bytes_done),
+            stage_ns,
+        }
+    }
+
+    fn plus(self, more: Self) -> Self {
+        self.with(more, u64::saturating_add)
+    }
+
+    fn minus(self, less: Self) -> Self {
+        self.with(less, u64::saturating_sub)
+    }
+
+    /// The part of a span that lies within an interval.
+    fn part(self, milliseconds: u64, of: u64) -> Self {
+        let part = |all: u64| (u128::from(all) * u128::from(milliseconds) / u128::from(of.max(1))) as u64;
+        self.with(self, |all, _| part(all))
+    }
+
+    fn total_ns(&self) -> u64 {
+        self.stage_ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
+    }
+}
+
+/// Makes a timeline of the figures that a run tells. The clock is the caller's.
+#[derive(Clone, Debug)]
+pub struct TimelineRecorder {
+    interval_ms: u64,
+    samples: Vec<Sums>,
+    /// What the figures said last, and when.
+    seen: Sums,
+    seen_at_ms: u64,
+    /// When the lanes last told of time that they had spent. A flush, for one, is told when it is over.
+    spent_at_ms: u64,
+    /// All that was recorded.
+    total: Sums,
+    remote: bool,
+}
+
+impl Default for TimelineRecorder {
+    fn default() -> Self {
+        Self {
+            interval_ms: INTERVAL_MS_MIN,
+            samples: Vec::new(),
+            seen: Sums::default(),
+            seen_at_ms: 0,
+            spent_at_ms: 0,
+            total: Sums::default(),
+            remote: false,
+        }
+    }
+}
+
+impl TimelineRecorder {
+    /// Takes the figures so far of an attempt, so long after the run's start. Figures that are
+    /// smaller than the ones before are of another attempt, which counts from zero.
+    pub fn record(&mut self, at: Duration, figures: &Snapshot) {
+        self.remote = figures.remote;
+        let now = Sums::of(figures);
+        let before = self.seen;
+        let is_new = before == Sums::default()
+            || now.bytes < before.bytes
+            || now.bytes_done < before.bytes_done
+            || now.total_ns() < before.total_ns();
+        self.seen = now;
+        if is_new {
+            // Between attempts nothing was done.
+            let earliest_ms = self.milliseconds(at).saturating_sub(FIRST_SPAN_MS);
+            self.seen_at_ms = self.seen_at_ms.max(earliest_ms);
+            self.spent_at_ms = self.spent_at_ms.max(earliest_ms);
+        }
+        self.add(if is_new { now } else { now.minus(before) }, self.milliseconds(at));
+    }
+
+    /// Ends it, so long after the start, with all that was written, and the figures of the summary,
+    /// which may be of the last of several passes. `None` if nothing was moved.
+    pub fn finish(mut self, at: Duration, written_bytes: u64, figures: &Snapshot) -> Option<Timeline> {
+        let all = Sums { bytes: written_bytes, ..Sums::of(figures) };
+        let mut rest = all.minus(self.total);
+        rest.bytes_done = rest.bytes_done.max(rest.bytes);
+        self.remote |= figures.remote;
+        let at_ms = self.milliseconds(at);
+        self.seen_at_ms = self.seen_at_ms.max(at_ms.saturating_sub(FIRST_SPAN_MS));
+        if self.seen == Sums::default() {
+            self.spent_at_ms = self.seen_at_ms;
+        }
+        self.add(rest, at_ms);
+        if self.total == Sums::default() {
+            return None;
+        }
+        let sample = |sums: &Sums| TimelineSample {
+            bytes: sums.bytes,
+            bytes_done: sums.bytes_done,
+            stages: bottleneck::shares(&sums.stage_ns, self.remote),
+        };
+        Some(Timeline { interval_ms: self.interval_ms, samples: self.samples.iter().map(sample).collect() })
+    }
+
+    /// Time does not run backwards, whatever the order in which figures arrive.
+    fn milliseconds(&self, at: Duration) -> u64 {
+        u64::try_from(at.as_millis()).unwrap_or(u64::MAX).min(TIME_MS_MAX).max(self.seen_at_ms)
+    }
+
+    /// Adds what was done until now: bytes since the last figures, time since some was told of.
+    fn add(&mut self, more: Sums, until_ms: u64) {
+        let bytes = Sums { stage_ns: [0; Stage::COUNT], ..more };
+        self.spread(bytes, self.seen_at_ms, until_ms);
+        if more.total_ns() > 0 {
+            self.spread(more.minus(bytes), self.spent_at_ms, until_ms);
+            self.spent_at_ms = until_ms;
+        }
+        self.total = self.total.plus(more);
+        self.seen_at_ms = until_ms;
+    }
+
+    /// Spreads something over the intervals in which it was done.
+    fn spread(&mut self, more: Sums, since_ms: u64, until_ms: u64) {
+        // A moment belongs to the interval that it ends, but for the very first.
+        let first_ms = if since_ms < until_ms { since_ms } else { until_ms.saturating_sub(1) };
+        let last_ms = until_ms.saturating_sub(1).max(first_ms);
+        self.make_room(last_ms);
+        let mut rest = more;
+        let (first, last) = (first_ms / self.interval_ms, last_ms / self.interval_ms);
+        for index in first..=last {
+            let (begin, end) = (index * self.interval_ms, (index + 1) * self.interval_ms);
+            let within = until_ms.min(end).saturating_sub(since_ms.max(begin));
+            let part = if index == last { rest } else { more.part(within, until_ms - since_ms) };
+            rest = rest.minus(part);
+            if let Some(sample) = self.samples.get_mut(index as usize) {
+                *sample = sample.plus(part);
+            }
+        }
+    }
+
+    /// Makes the intervals long enough for this moment to be in one, and adds those that lack.
+    fn make_room(&mut self, at_ms: u64) {
+        while at_ms / self.interval_ms >= TIMELINE_SAMPLES_MAX as u64 {
+            let pairs = self.samples.chunks(2);
+            self.samples = pairs.map(|pair| pair.iter().fold(Sums::default(), |a, b| a.plus(*b))).collect();
+            self.interval_ms *= 2;
+        }
+        let count = (at_ms / self.interval_ms) as usize + 1;
+        if self.samples.len() < count {
+            self.samples.resize(count, Sums::default());
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "timeline/tests.rs"]
+mod tests;
