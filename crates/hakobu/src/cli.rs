@@ -9,6 +9,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Args, Command, CommandFactory, Parser, Subcommand};
 use hakobu_core::units::parse_bytes;
 
+use crate::report::{self, ReportArguments};
 use crate::rules::RuleArguments;
 
 /// Moves files and trees between machines, as fast as the hardware allows.
@@ -46,6 +47,9 @@ pub enum Verb {
     /// Print the digest of a file or disk, or of each file of a tree, as b3sum or sha256sum print it
     #[command(after_help = DIGEST_HELP)]
     Digest(Box<DigestArguments>),
+    /// Show a report that --report has written: as text, Markdown or HTML, in English or Japanese
+    #[command(after_help = report::HELP)]
+    Report(ReportArguments),
     /// Say which filter rule decides about an entry
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArguments),

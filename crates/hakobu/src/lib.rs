@@ -23,6 +23,7 @@ pub mod output;
 pub mod pairs;
 pub mod prompts;
 pub mod render;
+pub mod report;
 pub mod report_file;
 pub mod rules;
 pub mod run;
@@ -78,6 +79,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::MakeData { kind: MakeData::Disk(options) } }) => make_data::disk(&options),
         Ok(Cli { verb: Verb::MakeData { kind: MakeData::Tree(options) } }) => make_data::tree(&options),
         Ok(Cli { verb: Verb::Disks(options) }) => disks::disks(&options),
+        Ok(Cli { verb: Verb::Report(options) }) => report::report(&options),
         Ok(Cli { verb: Verb::Explain(options) }) => explain::explain(&options),
         Ok(Cli { verb: Verb::Jobs { verb } }) => jobs::jobs(verb),
         Ok(Cli { verb: Verb::Agent(arguments) }) => agent_command::agent(&arguments),

@@ -41,7 +41,10 @@ impl ReportFile {
     }
 
     /// A report never goes onto a disk, nor among the devices under a mistyped name.
-    fn check(path: &Path) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// `Refused`.
+    pub fn check(path: &Path) -> Result<(), Error> {
         use std::os::unix::ffi::OsStrExt;
         use std::os::unix::fs::FileTypeExt;
         let refused = |words: &str| {

@@ -43,6 +43,10 @@ fn every_option_that_changes_the_way_still_copies() {
         assert_same(&source, &target);
         let found = &ran.report[field];
         assert_eq!(found.as_str().map_or_else(|| found.to_string(), str::to_owned), value, "{options}");
+        // Wherever the engine was, the course of the run is known here.
+        let samples = ran.report["timeline"]["samples"].as_array().unwrap();
+        let bytes: u64 = samples.iter().map(|sample| sample["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(bytes, ran.report["bytes"]["target_written"], "{options}");
     }
 }
 

@@ -20,8 +20,13 @@ fn a_disk_onto_a_disk() {
         let source = Disk::with(place.path(), "source", &content, sector_bytes);
         // Larger, and full of something else.
         let target = Disk::full_of(place.path(), "target", 0xaa, 35 * MIB, sector_bytes);
+        // The ID of a target that has none of its firmware may be another once it is written.
+        let disks = [("source", source.id()), ("target", target.id())];
         let ran = Copy::new().to(&host).args(way.typed(&host, &source.path, &target.path)).run_to(0);
         ran.assert_copied(&content);
+        for (end, id) in disks {
+            assert_eq!(ran.report[end]["identity"]["id"], id, "{way:?}: {:#}", ran.report);
+        }
         let found = target.bytes();
         assert_bytes(&found[..content.len()], &content);
         assert!(found[content.len()..].iter().all(|byte| *byte == 0xaa), "{way:?}: what lies behind");

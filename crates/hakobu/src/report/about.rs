@@ -1,0 +1,196 @@
+//! What a report says of the whole run: what was to be done, what ended it, the way of the data.
+
+use hakobu_core::report::{Report, ReportDisk, ReportEnd, Verified};
+use hakobu_core::units::format_bytes;
+
+use super::language::Language;
+use super::page::{Block, Line, Page, Section, Span, name, path, words};
+use super::{limits, lists, outcome, sums, words as vocabulary};
+use crate::words::escaped_lines;
+
+/// The page of a report.
+pub fn page(report: &Report, language: Language) -> Page {
+    let (tone, outcome, meaning) = outcome::outcome(report, language);
+    let code = report.exit_code;
+    let outcome = match language {
+        Language::En => format!("{outcome} (exit code {code})"),
+        Language::Ja => format!("{outcome}(終了コード {code})"),
+    };
+    let sections = [
+        run(report, language),
+        error(report, language),
+        sums::entries(report, language),
+        sums::bytes(report, language),
+        way(report, language),
+        limits::section(report, language),
+        lists::losses(report, language),
+        lists::failures(report, language),
+        lists::differences(report, language),
+        lists::pairs(report, language),
+        lists::passes(report, language),
+        sums::memory(report, language),
+    ];
+    let sections = sections.into_iter().flatten().collect();
+    Page { language, title: title(report, language), outcome, tone, meaning, sections }
+}
+
+fn title(report: &Report, language: Language) -> Line {
+    let what = match report.only_compared {
+        true => language.say("Report of a comparison", "比較レポート"),
+        false if report.dry_run => language.say("Report of a plan", "実行計画レポート"),
+        false => language.say("Transfer report", "転送レポート"),
+    };
+    vec![words(format!("{what}: ")), end_name(&report.source), words(" → "), end_name(&report.target)]
+}
+
+fn end_name(end: &ReportEnd) -> Span {
+    match &end.resolved {
+        Some(resolved) => name(resolved),
+        None => path(&end.typed, end.typed_base64.as_deref()),
+    }
+}
+
+/// What was to be done, by whom and when.
+fn run(report: &Report, language: Language) -> Option<Section> {
+    let say = |english: &'static str, japanese: &'static str| language.say(english, japanese).to_owned();
+    let mut facts = Vec::new();
+    let ends = std::iter::once(&report.source).chain(&report.further_sources);
+    for end in ends.filter(|end| **end != ReportEnd::default()) {
+        facts.push((say("Source", "コピー元"), end_line(end, language)));
+    }
+    facts.push((say("Target", "コピー先"), end_line(&report.target, language)));
+    if !report.user.is_empty() {
+        facts.push((say("Run by", "実行者"), vec![name(&report.user)]));
+    }
+    let moment = |text: &str| language.moment(text).map_or_else(|| name(text), words);
+    for (label, text) in
+        [(say("Started", "開始"), &report.started_at), (say("Ended", "終了"), &report.ended_at)]
+    {
+        if !text.is_empty() {
+            facts.push((label, vec![moment(text)]));
+        }
+    }
+    facts.push((say("Duration", "所要時間"), vec![words(language.seconds(report.seconds.total))]));
+    for (label, text) in [
+        (say("Command", "コマンド"), Some(&report.command)),
+        (say("Version", "バージョン"), Some(&report.version)),
+        (say("Job", "ジョブ ID"), report.job.as_ref()),
+    ] {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            facts.push((label, vec![name(text)]));
+        }
+    }
+    if report.resumed {
+        let from = say("data of an earlier run was used", "以前の実行で転送済みのデータを利用して続行");
+        facts.push((say("Resumed", "再開"), vec![words(from)]));
+    }
+    Section::of(&say("What was done", "実行内容"), vec![Block::Facts(facts)])
+}
+
+fn end_line(end: &ReportEnd, language: Language) -> Line {
+    let mut line = vec![end_name(end)];
+    let typed = end.resolved.as_ref().is_some_and(|resolved| *resolved != end.typed);
+    if typed && !end.typed.is_empty() {
+        line.push(words(language.say(" (typed: ", "(入力: ")));
+        line.push(path(&end.typed, end.typed_base64.as_deref()));
+        line.push(words(language.say(")", ")")));
+    }
+    if let Some(disk) = &end.identity {
+        line.push(words(language.say("; disk ", "、ディスク ")));
+        line.extend(disk_line(disk, language));
+    }
+    line
+}
+
+fn disk_line(disk: &ReportDisk, language: Language) -> Line {
+    let mut line = vec![name(&disk.id)];
+    for (label, text) in [
+        (language.say(", model ", "、型番 "), &disk.model),
+        (language.say(", serial number ", "、シリアル番号 "), &disk.serial),
+    ] {
+        if !text.is_empty() {
+            line.extend([words(label), name(text)]);
+        }
+    }
+    let (size, exact) = (format_bytes(disk.size_bytes), language.count(disk.size_bytes));
+    line.push(words(match language {
+        Language::En => format!(", {size} ({exact} bytes)"),
+        Language::Ja => format!("、{size}({exact} バイト)"),
+    }));
+    line
+}
+
+/// What ended the run before its end.
+fn error(report: &Report, language: Language) -> Option<Section> {
+    let error = report.error.as_ref()?;
+    let mut facts =
+        vec![(language.say("Kind", "種類").to_owned(), vec![vocabulary::kind(&error.kind, language)])];
+    if !error.during.is_empty() {
+        facts.push((
+            language.say("While", "処理").to_owned(),
+            vec![vocabulary::step(&error.during, language)],
+        ));
+    }
+    if !error.at.is_empty() {
+        facts.push((
+            language.say("Where", "場所").to_owned(),
+            vec![path(&error.at, error.at_base64.as_deref())],
+        ));
+    }
+    let mut blocks = vec![Block::Facts(facts)];
+    if !error.error.is_empty() {
+        blocks.push(Block::Lines(escaped_lines(&error.error).lines().map(str::to_owned).collect()));
+    }
+    Section::of(language.say("What ended it", "終了の原因"), blocks)
+}
+
+/// The way of the data, and how it was checked.
+fn way(report: &Report, language: Language) -> Option<Section> {
+    let say = |english: &'static str, japanese: &'static str| language.say(english, japanese).to_owned();
+    let of_ssh = || words(language.say("that of ssh", "ssh による暗号化"));
+    let cipher = match (report.cipher.as_deref(), report.transport.as_str()) {
+        (None, "sftp") => of_ssh(),
+        (None, "rsync") => words(
+            language
+                .say("none but that of ssh, if it was used", "なし(ssh を使用した場合は ssh による暗号化)"),
+        ),
+        (None, _) => words(language.say("none: no data connections", "なし(データ接続なし)")),
+        (Some("none"), way) if way.starts_with("ssh") => of_ssh(),
+        (Some("none"), _) => {
+            words(language.say("none (authenticated, not encrypted)", "なし(認証のみ、暗号化なし)"))
+        }
+        (Some(cipher), _) => name(cipher),
+    };
+    let compression = match report.compression.as_str() {
+        "" | "none" => words(language.say("none", "なし")),
+        kind => name(kind),
+    };
+    let verified = match report.verified {
+        Verified::None => language.say("not checked", "検査なし"),
+        Verified::Wire => language.say(
+            "what arrived was what had been read",
+            "届いたデータが、読み取ったデータと同じであることを検査済み",
+        ),
+        Verified::Medium => language.say(
+            "what the medium gives back is what had been read",
+            "媒体から読み戻したデータが、読み取ったデータと同じであることを検査済み",
+        ),
+    };
+    let mut facts = vec![
+        (say("Transport", "転送方式"), vocabulary::way(&report.transport, language)),
+        (say("Cipher", "暗号"), vec![cipher]),
+        (say("Compression", "圧縮"), vec![compression]),
+        (say("Lanes at most", "最大レーン数"), vec![words(language.count(report.lanes_max.into()))]),
+        (say("Checked", "データ検査"), vec![words(verified)]),
+    ];
+    let digest = say("BLAKE3 digest", "BLAKE3 ダイジェスト");
+    match (&report.digest_blake3, &report.digest_blake3_reason) {
+        (Some(known), _) => facts.push((digest, vec![name(known)])),
+        (None, Some(reason)) => {
+            let none = words(language.say("none: ", "なし: "));
+            facts.push((digest, vec![none, vocabulary::no_digest(reason, language)]));
+        }
+        (None, None) => {}
+    }
+    Section::of(&say("Way and checks", "経路と検査"), vec![Block::Facts(facts)])
+}

@@ -1,0 +1,115 @@
+//! The two languages, and how each writes numbers and times.
+
+use std::time::Duration;
+
+use hakobu_core::units::{format_count, format_duration};
+use jiff::Timestamp;
+use jiff::tz::{TimeZone, offset};
+
+/// How times are written, but for their zone.
+const TIME_FORMAT: &str = "%Y-%m-%d %H:%M:%S";
+/// The time zone of Japan, which has no summer time.
+const JAPAN_HOURS: i8 = 9;
+
+/// A language.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Language {
+    /// English.
+    #[default]
+    En,
+    /// Japanese.
+    Ja,
+}
+
+impl Language {
+    /// Its name for programs.
+    pub fn tag(self) -> &'static str {
+        self.say("en", "ja")
+    }
+
+    /// One of the two that says the same.
+    pub fn say<'a>(self, english: &'a str, japanese: &'a str) -> &'a str {
+        match self {
+            Self::En => english,
+            Self::Ja => japanese,
+        }
+    }
+
+    /// A number: `1 000` or `1,000`.
+    pub fn count(self, count: u64) -> String {
+        let grouped = format_count(count);
+        match self {
+            Self::En => grouped,
+            Self::Ja => grouped.replace(' ', ","),
+        }
+    }
+
+    /// A number of entries: `1 entry`, `2 entries`, `2 件`.
+    pub fn entries(self, count: u64) -> String {
+        let grouped = self.count(count);
+        match (self, count) {
+            (Self::En, 1) => format!("{grouped} entry"),
+            (Self::En, _) => format!("{grouped} entries"),
+            (Self::Ja, _) => format!("{grouped} 件"),
+        }
+    }
+
+    /// A time span: `3 min 20 s`, `3 分 20 秒`.
+    pub fn seconds(self, seconds: f64) -> String {
+        let words = format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        if self == Self::En {
+            return words;
+        }
+        let unit = |word| match word {
+            "ms" => "ミリ秒",
+            "s" => "秒",
+            "min" => "分",
+            "h" => "時間",
+            "d" => "日",
+            number => number,
+        };
+        words.split(' ').map(unit).collect::<Vec<_>>().join(" ")
+    }
+
+    /// A moment, given as RFC 3339. `None` if it is none.
+    pub fn moment(self, text: &str) -> Option<String> {
+        let moment: Timestamp = text.parse().ok()?;
+        let in_utc = moment.to_zoned(TimeZone::UTC).strftime(TIME_FORMAT).to_string();
+        Some(match self {
+            Self::En => format!("{in_utc} UTC"),
+            Self::Ja => {
+                let japan = TimeZone::fixed(offset(JAPAN_HOURS));
+                format!("{} JST({in_utc} UTC)", moment.to_zoned(japan).strftime(TIME_FORMAT))
+            }
+        })
+    }
+
+    /// A share of 0 to 1: `61 %`. What is none is shown as the nearest that is.
+    pub fn share(self, share: f64) -> String {
+        format!("{:.0}{}", clamped(share) * 100.0, self.say(" %", "%"))
+    }
+}
+
+/// A share that is one, whatever a report says.
+pub fn clamped(share: f64) -> f64 {
+    if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_language_has_its_own_way() {
+        let (en, ja) = (Language::En, Language::Ja);
+        assert_eq!((en.count(1_234_567), ja.count(1_234_567)), ("1 234 567".into(), "1,234,567".into()));
+        assert_eq!((en.entries(1), ja.entries(2000)), ("1 entry".into(), "2,000 件".into()));
+        assert_eq!((en.seconds(200.0), ja.seconds(200.0)), ("3 min 20 s".into(), "3 分 20 秒".into()));
+        assert_eq!((en.seconds(f64::MAX), ja.seconds(-1.0)), ("0 ms".into(), "0 ミリ秒".into()));
+        let moment = "2026-11-23T20:02:03.5Z";
+        assert_eq!(en.moment(moment).unwrap(), "2026-11-23 20:02:03 UTC");
+        assert_eq!(ja.moment(moment).unwrap(), "2026-11-24 05:02:03 JST(2026-11-23 20:02:03 UTC)");
+        assert_eq!(en.moment("yesterday\x1b"), None);
+        assert_eq!((en.share(0.614), ja.share(7e300)), ("61 %".into(), "100%".into()));
+    }
+}

@@ -1,0 +1,161 @@
+//! What limited a run, and how it went over time.
+
+use hakobu_core::report::{Bottleneck, Report, Timeline, TimelineSample};
+use hakobu_core::units::format_rate;
+
+use super::language::{Language, clamped};
+use super::page::{Block, Chart, Line, Section, Series, words};
+use super::words as vocabulary;
+
+/// As many stages are shown; there are fewer, but for a report that somebody else made.
+const STAGES_MAX: usize = 12;
+/// The last interval is of the run's rest; what is shorter than this part of the others is no rate of anything.
+const LAST_PART_MIN: f64 = 0.25;
+
+/// What took the time, with pictures of its course.
+pub fn section(report: &Report, language: Language) -> Option<Section> {
+    let mut blocks = Vec::new();
+    if let Some(bottleneck) = &report.bottleneck {
+        blocks.extend(limit(bottleneck, language));
+    }
+    if let Some(timeline) = report.timeline.as_ref().filter(|timeline| !timeline.samples.is_empty()) {
+        blocks.extend(course(timeline, report.seconds.total, language));
+    }
+    Section::of(language.say("What limited it", "速度を決めた要因"), blocks)
+}
+
+fn limit(bottleneck: &Bottleneck, language: Language) -> Vec<Block> {
+    let share = language.share(bottleneck.share);
+    let mut line: Line = vec![words(
+        language.say("Of the lanes' time most went into ", "レーンの稼働時間のうち最も多くを占めたのは「"),
+    )];
+    line.extend(vocabulary::stage(&bottleneck.stage, language));
+    line.push(words(match language {
+        Language::En => format!(": {share}."),
+        Language::Ja => format!("」で、{share}です。"),
+    }));
+    if let Some(means) = vocabulary::limit(&bottleneck.stage, language) {
+        line.push(words(format!("{}{means}", language.say(" ", ""))));
+    }
+    let mut stages: Vec<_> =
+        bottleneck.stages.iter().map(|(stage, share)| (stage, clamped(*share))).collect();
+    stages.sort_by(|a, b| b.1.total_cmp(&a.1));
+    stages.truncate(STAGES_MAX);
+    let bars = stages.into_iter().map(|(stage, share)| (vocabulary::stage(stage, language), share)).collect();
+    vec![Block::Words(line), Block::Bars(bars)]
+}
+
+/// The course in words, and in pictures.
+fn course(timeline: &Timeline, total_seconds: f64, language: Language) -> Vec<Block> {
+    let samples = &timeline.samples;
+    let interval_seconds = timeline.interval_ms as f64 / 1000.0;
+    let before_last = (samples.len() - 1) as f64 * interval_seconds;
+    let rest = total_seconds - before_last;
+    let last_seconds = if rest.is_finite() { rest } else { interval_seconds };
+    let last_seconds = last_seconds.clamp(interval_seconds * LAST_PART_MIN, interval_seconds);
+    let seconds_of = |index| if index + 1 == samples.len() { last_seconds } else { interval_seconds };
+    let rate = |(index, sample): (usize, &TimelineSample)| {
+        let per_second = |bytes: u64| bytes as f64 / seconds_of(index);
+        (per_second(sample.bytes_done.max(sample.bytes)), per_second(sample.bytes))
+    };
+    let rates: Vec<_> = samples.iter().enumerate().map(rate).collect();
+    let mut blocks = Vec::new();
+    if rates.iter().any(|(all, _)| *all > 0.0) {
+        blocks.push(Block::Words(vec![words(rates_in_words(&rates, interval_seconds, language))]));
+        let labels = [("written", "書き込み"), ("zeros or found equal", "ゼロまたは一致")];
+        let labels = labels.map(|(english, japanese)| language.say(english, japanese).to_owned());
+        blocks.push(Block::Chart(Chart {
+            title: language.say("Throughput over time", "スループットの推移").to_owned(),
+            seconds: before_last + last_seconds,
+            interval_seconds,
+            series: Series::Rates(rates, labels),
+        }));
+    }
+    if let Some(series) = shares(samples, language) {
+        blocks.push(Block::Chart(Chart {
+            title: language.say("Stages over time", "処理段階の推移").to_owned(),
+            seconds: before_last + last_seconds,
+            interval_seconds,
+            series,
+        }));
+    }
+    blocks
+}
+
+/// The least, the middle and the most, of the intervals in which anything was moved.
+fn rates_in_words(rates: &[(f64, f64)], interval_seconds: f64, language: Language) -> String {
+    let mut sorted: Vec<f64> = rates.iter().map(|(all, _)| *all).filter(|all| *all > 0.0).collect();
+    sorted.sort_by(f64::total_cmp);
+    let at = |index: usize| format_rate(sorted.get(index).copied().unwrap_or(0.0));
+    let (least, median, most) = (at(0), at(sorted.len() / 2), at(sorted.len().saturating_sub(1)));
+    let (interval, idle) = (language.seconds(interval_seconds), rates.len() - sorted.len());
+    let mut words = match language {
+        Language::En => {
+            format!("In intervals of {interval}: {least} at least, {median} in the middle, {most} at most.")
+        }
+        Language::Ja => format!("{interval}ごとのスループット: 最小 {least}、中央値 {median}、最大 {most}。"),
+    };
+    if idle > 0 {
+        let idle = language.count(idle as u64);
+        words.push_str(&match language {
+            Language::En => format!(" Nothing was moved in {idle} of them."),
+            Language::Ja => format!("うち {idle} 区間ではデータの移動がありませんでした。"),
+        });
+    }
+    words
+}
+
+/// The stages that are known and took any time; what another version calls otherwise is left out.
+fn shares(samples: &[TimelineSample], language: Language) -> Option<Series> {
+    let of = |stage: &str| -> Vec<f64> {
+        samples.iter().map(|sample| clamped(sample.stages.get(stage).copied().unwrap_or(0.0))).collect()
+    };
+    // A stage has the same colour in all reports.
+    let all = vocabulary::stages(language)
+        .enumerate()
+        .map(|(colour, (stage, label))| ((label.to_owned(), colour), of(stage)));
+    let (labels, columns): (Vec<_>, Vec<_>) =
+        all.filter(|(_, shares)| shares.iter().any(|share| *share > 0.0)).unzip();
+    let stacked =
+        |index: usize| columns.iter().map(|shares| shares.get(index).copied().unwrap_or(0.0)).collect();
+    (!labels.is_empty()).then(|| Series::Shares(labels, (0..samples.len()).map(stacked).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(bytes: u64, share: f64) -> TimelineSample {
+        let stages = [("hash".to_owned(), share), ("\x07".to_owned(), 1.0)].into();
+        TimelineSample { bytes, bytes_done: bytes, stages }
+    }
+
+    #[test]
+    fn the_last_interval_ends_with_the_run() {
+        let timeline = Timeline { interval_ms: 1000, samples: vec![sample(100, 0.5), sample(50, 9.0)] };
+        let charts: Vec<Chart> = course(&timeline, 1.5, Language::En)
+            .into_iter()
+            .filter_map(|block| if let Block::Chart(chart) = block { Some(chart) } else { None })
+            .collect();
+        let Series::Rates(rates, _) = &charts[0].series else { panic!("{charts:?}") };
+        assert_eq!((rates[..].to_vec(), charts[0].seconds), (vec![(100.0, 100.0), (100.0, 100.0)], 1.5));
+        assert_eq!(charts[1].series, Series::Shares(vec![("hash".into(), 1)], vec![vec![0.5], vec![1.0]]));
+        for odd in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
+            let blocks = course(&timeline, odd, Language::Ja);
+            assert!(
+                matches!(&blocks[1], Block::Chart(chart) if (1.25..=2.0).contains(&chart.seconds)),
+                "{odd}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_rates_are_told_in_words() {
+        let rates = [(4e6, 0.0), (0.0, 0.0), (1e6, 0.0), (2e6, 0.0)];
+        assert_eq!(
+            rates_in_words(&rates, 0.5, Language::En),
+            "In intervals of 500 ms: 1.00 MB/s at least, 2.00 MB/s in the middle, 4.00 MB/s at most. \
+             Nothing was moved in 1 of them."
+        );
+    }
+}

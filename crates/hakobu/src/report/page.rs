@@ -1,0 +1,154 @@
+//! What is shown, before it is text, Markdown or HTML.
+//!
+//! Words are ours. Names and what others said come from the file: they are made harmless to look
+//! at here (control characters, direction marks), and each writer escapes what means something to it.
+
+use hakobu_core::path::lossy;
+use hakobu_core::report::from_base64;
+
+use super::language::Language;
+
+/// A piece of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// Our own words and numbers.
+    Words(String),
+    /// A path, an ID, a command: shown letter by letter.
+    Name(String),
+    /// What a system or another program said, in its own words.
+    Said(String),
+}
+
+/// One line or cell.
+pub type Line = Vec<Span>;
+
+/// Our own words.
+pub fn words(text: impl Into<String>) -> Span {
+    Span::Words(text.into())
+}
+
+/// A name from the file.
+pub fn name(text: &str) -> Span {
+    Span::Name(lossy(text.as_bytes()))
+}
+
+/// A path from the file, and its bytes where it is not UTF-8. The top of a tree has no name of its own.
+pub fn path(text: &str, base64: Option<&str>) -> Span {
+    let bytes = base64.and_then(from_base64);
+    // The two are of one path; otherwise the text that every other reader shows is shown here.
+    let exact = bytes.filter(|bytes| String::from_utf8_lossy(bytes) == text);
+    match exact {
+        Some(bytes) => Span::Name(lossy(&bytes)),
+        None if text.is_empty() => Span::Name(".".to_owned()),
+        None => name(text),
+    }
+}
+
+/// What others said, on one line.
+pub fn said(text: &str) -> Span {
+    Span::Said(lossy(text.as_bytes()))
+}
+
+/// How good the news are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// All is as it should be.
+    Good,
+    /// Something has to be looked at.
+    Mixed,
+    /// It did not work.
+    Bad,
+}
+
+/// A part of a section.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// A paragraph.
+    Words(Line),
+    /// Lines of others, which stay lines.
+    Lines(Vec<String>),
+    /// What is known, each with what it is.
+    Facts(Vec<(String, Line)>),
+    /// Numbers: a head, and rows that begin with what they are of.
+    Table(Vec<String>, Vec<Vec<String>>),
+    /// Things of which there may be many: a head, and rows whose first cell names each.
+    Records(Vec<String>, Vec<Vec<Line>>),
+    /// Shares of 0 to 1, each with what it is of.
+    Bars(Vec<(Line, f64)>),
+    /// Shown only where there are pictures; the words beside it say what matters.
+    Chart(Chart),
+}
+
+/// A picture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// From the start of the run to its end.
+    pub seconds: f64,
+    /// The length of each sample but the last, which ends with the run.
+    pub interval_seconds: f64,
+    /// What is drawn.
+    pub series: Series,
+}
+
+/// What is drawn of each sample.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Series {
+    /// Bytes per second: all, and those that were written.
+    Rates(Vec<(f64, f64)>, [String; 2]),
+    /// Shares that are stacked: the names, from the bottom, each with the number of its colour, and
+    /// the shares of each sample.
+    Shares(Vec<(String, usize)>, Vec<Vec<f64>>),
+}
+
+/// A part with a heading.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// The heading.
+    pub title: String,
+    /// What is below it.
+    pub blocks: Vec<Block>,
+}
+
+impl Section {
+    /// A section; `None` if there is nothing in it.
+    pub fn of(title: &str, blocks: Vec<Block>) -> Option<Self> {
+        (!blocks.is_empty()).then(|| Self { title: title.to_owned(), blocks })
+    }
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// The language it is in.
+    pub language: Language,
+    /// What it is.
+    pub title: Line,
+    /// The outcome in one line.
+    pub outcome: String,
+    /// How good that is.
+    pub tone: Tone,
+    /// What it means.
+    pub meaning: Vec<String>,
+    /// The rest.
+    pub sections: Vec<Section>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_shown_by_its_bytes_if_they_are_its_own() {
+        let shown = |text, base64| match path(text, base64) {
+            Span::Name(shown) => shown,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(shown("a\u{fffd}", Some("Yf8=")), "a\\xff");
+        assert_eq!(shown("b", Some("Yf8=")), "b");
+        assert_eq!(shown("b", Some("!")), "b");
+        assert_eq!(shown("", None), ".");
+        assert_eq!(shown("a\u{202e}\n", None), "a\\u{202e}\\n");
+    }
+}

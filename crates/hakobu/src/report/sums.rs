@@ -1,0 +1,100 @@
+//! The sums of a run: entries, bytes, time, memory.
+
+use hakobu_core::report::Report;
+use hakobu_core::units::{format_bytes, format_rate_and_bits};
+
+use super::language::Language;
+use super::page::{Block, Section, words};
+
+/// Entries, by what became of them.
+pub fn entries(report: &Report, language: Language) -> Option<Section> {
+    let (counts, compares) = (&report.entries, report.only_compared);
+    let unchanged = match compares {
+        true => ("equal", "一致"),
+        false => ("unchanged", "変更なし"),
+    };
+    let rows = [
+        (counts.scanned, ("scanned at the source", "スキャン(コピー元)")),
+        (counts.created, ("created", "新規作成")),
+        (counts.updated, ("updated", "更新")),
+        (counts.unchanged, unchanged),
+        (counts.attributes_only, ("attributes only", "属性のみ更新")),
+        (counts.different, ("different", "差異あり")),
+        (counts.compared, ("content compared", "内容を比較")),
+        (counts.deleted, ("deleted from the target", "コピー先から削除")),
+        (counts.only_in_target, ("only in the target", "コピー先にのみ存在")),
+        (counts.skipped, ("skipped", "スキップ")),
+        (counts.failed, ("failed", "失敗")),
+    ];
+    let shown = rows.into_iter().enumerate().filter(|(index, (count, _))| *index == 0 || *count > 0);
+    let row =
+        |(english, japanese), count| vec![language.say(english, japanese).to_owned(), language.count(count)];
+    let rows = shown.map(|(_, (count, label))| row(label, count)).collect();
+    let head = vec![language.say("Entries", "項目").to_owned(), language.say("Number", "件数").to_owned()];
+    Section::of(language.say("Entries", "項目数"), vec![Block::Table(head, rows)])
+}
+
+/// Bytes by where they went, and how fast.
+pub fn bytes(report: &Report, language: Language) -> Option<Section> {
+    let bytes = &report.bytes;
+    let rows = [
+        (
+            report.bytes_done,
+            ("dealt with: written, zeros or found equal", "処理した量(書き込み・ゼロ・一致の合計)"),
+        ),
+        (bytes.target_written, ("written to the target", "コピー先へ書き込み")),
+        (bytes.source_read, ("read from the source", "コピー元から読み取り")),
+        (bytes.target_read, ("read from the target", "コピー先から読み取り")),
+        (bytes.zeros_skipped, ("zeros that did not travel", "送らずに済んだゼロ")),
+        (report.differing_bytes, ("in ranges that differ", "差異のある範囲")),
+        (bytes.wire_sent.unwrap_or(0), ("sent over the network", "ネットワーク送信")),
+        (bytes.wire_received.unwrap_or(0), ("received over the network", "ネットワーク受信")),
+    ];
+    let shown = rows.into_iter().enumerate().filter(|(index, (count, _))| *index == 0 || *count > 0);
+    let rows = shown.map(|(_, (count, (english, japanese)))| {
+        vec![language.say(english, japanese).to_owned(), format_bytes(count), language.count(count)]
+    });
+    let head = [("Bytes", "データ量"), ("Size", "サイズ"), ("Exactly", "バイト数")];
+    let head = head.map(|(english, japanese)| language.say(english, japanese).to_owned()).to_vec();
+    let mut facts = Vec::new();
+    if report.throughput_bytes_per_second > 0 {
+        let rate = format_rate_and_bits(report.throughput_bytes_per_second);
+        facts.push((language.say("Throughput", "スループット").to_owned(), vec![words(rate)]));
+    }
+    let seconds = &report.seconds;
+    let parts = [
+        (seconds.connect, ("connect", "接続")),
+        (seconds.scan, ("until the scan had ended", "スキャン完了まで")),
+        (seconds.transfer, ("transfer", "転送")),
+        (seconds.verify, ("verify", "検証")),
+        (seconds.total, ("in all", "合計")),
+    ];
+    let spent =
+        parts.into_iter().filter(|(seconds, _)| *seconds > 0.0).map(|(seconds, (english, japanese))| {
+            format!("{} {}", language.say(english, japanese), language.seconds(seconds))
+        });
+    let spent = spent.collect::<Vec<_>>().join(language.say(", ", "、"));
+    if !spent.is_empty() {
+        facts.push((language.say("Time", "時間の内訳").to_owned(), vec![words(spent)]));
+    }
+    let mut blocks = vec![Block::Table(head, rows.collect())];
+    if !facts.is_empty() {
+        blocks.push(Block::Facts(facts));
+    }
+    Section::of(language.say("Bytes and throughput", "データ量とスループット"), blocks)
+}
+
+/// The most memory of each side.
+pub fn memory(report: &Report, language: Language) -> Option<Section> {
+    let peak = &report.peak_memory_bytes;
+    let sides =
+        [(peak.source, ("At the source", "コピー元側")), (peak.target, ("At the target", "コピー先側"))];
+    let known = sides.into_iter().filter_map(|(bytes, label)| Some((bytes?, label)));
+    let facts: Vec<_> = known
+        .map(|(bytes, (english, japanese))| {
+            (language.say(english, japanese).to_owned(), vec![words(format_bytes(bytes))])
+        })
+        .collect();
+    let blocks = if facts.is_empty() { Vec::new() } else { vec![Block::Facts(facts)] };
+    Section::of(language.say("Peak memory", "最大メモリ使用量"), blocks)
+}

@@ -1,0 +1,351 @@
+//! The words for what a report only names: stages, ways, losses, differences, kinds of errors.
+//! A name that is not known here is of another version, and is shown as it is.
+
+use super::language::Language;
+use super::page::{Line, Span, name, said, words};
+
+/// A name with what it means in each language.
+type Known = (&'static str, &'static str, &'static str);
+
+const STAGES: [Known; 8] = [
+    ("source read", "reading from the source", "コピー元の読み取り"),
+    ("hash", "computing digests", "ハッシュ計算"),
+    ("send", "encrypting and sending", "暗号化と送信"),
+    ("target write", "writing to the target", "コピー先への書き込み"),
+    ("target", "waiting for the target", "コピー先の応答待ち"),
+    ("target sync", "final flush to stable storage", "ストレージへの最終書き込み(同期)"),
+    ("scan", "listing and comparing", "一覧の取得と比較"),
+    ("idle", "nothing to do", "処理待ち"),
+];
+
+/// What it means that a stage limits.
+const LIMITS: [Known; 8] = [
+    (
+        "source read",
+        "A faster disk at the source would make it faster.",
+        "コピー元のディスクが速ければ、さらに速くなります。",
+    ),
+    (
+        "hash",
+        "More or faster processor cores would make it faster.",
+        "CPU のコアが多いか速ければ、さらに速くなります。",
+    ),
+    (
+        "send",
+        "The network, or the encryption for it, was what it waited for.",
+        "ネットワーク、または送信のための暗号化が速度を決めていました。",
+    ),
+    (
+        "target write",
+        "A faster disk at the target would make it faster.",
+        "コピー先のディスクが速ければ、さらに速くなります。",
+    ),
+    (
+        "target",
+        "The disk at the target, or the way there and back, was what it waited for.",
+        "コピー先のディスク、または往復の遅延が速度を決めていました。",
+    ),
+    (
+        "target sync",
+        "Most of the time went into bringing what was written to stable storage.",
+        "書き込んだデータをストレージに確定させる処理に最も時間がかかりました。",
+    ),
+    (
+        "scan",
+        "Most of the time went into listing entries: there were many of them, and little to move.",
+        "移すデータに比べて項目の数が多く、一覧の取得に最も時間がかかりました。",
+    ),
+    (
+        "idle",
+        "There was not enough to do for all lanes: fewer would have done as well.",
+        "すべてのレーンを使い切るだけの処理がありませんでした。レーンが少なくても速さは変わりません。",
+    ),
+];
+
+const WAYS: [Known; 7] = [
+    ("local", "on one machine", "同一マシン内"),
+    ("agent", "data connections of its own", "専用のデータ接続"),
+    (
+        "agent, relayed",
+        "data connections, relayed by the machine on which the command was typed",
+        "専用のデータ接続(コマンドを実行したマシンが中継)",
+    ),
+    ("ssh", "through ssh", "ssh 経由"),
+    (
+        "ssh, relayed",
+        "through ssh, relayed by the machine on which the command was typed",
+        "ssh 経由(コマンドを実行したマシンが中継)",
+    ),
+    (
+        "sftp",
+        "over SFTP, with nothing of hakobu on the other machine",
+        "SFTP 経由(相手側で hakobu は動作しない)",
+    ),
+    ("rsync", "moved by the installed rsync", "インストール済みの rsync による転送"),
+];
+
+const LOSSES: [Known; 7] = [
+    ("acl", "access control lists", "アクセス制御リスト(ACL)"),
+    ("xattr", "extended attributes", "拡張属性"),
+    ("hardlinks", "hard links", "ハードリンク"),
+    ("holes", "holes of sparse files", "スパースファイルの穴"),
+    ("owner", "owner or group", "所有者またはグループ"),
+    ("setid", "set-ID bits or capabilities", "set-ID ビットまたはケーパビリティ"),
+    ("flags", "immutable or append-only flags", "変更不可・追記専用の属性"),
+];
+
+const LOSSES_MEAN: [Known; 7] = [
+    (
+        "acl",
+        "Who may use these entries goes by their plain permissions at the target.",
+        "コピー先では通常のパーミッションだけで使用可否が決まります。",
+    ),
+    (
+        "xattr",
+        "Programs that keep something in these attributes do not find it at the target.",
+        "この属性に情報を保存しているプログラムは、コピー先ではそれを参照できません。",
+    ),
+    (
+        "hardlinks",
+        "Names of one file have become files of their own: each takes room, and a change of one does not show \
+         in the others.",
+        "一つのファイルの複数の名前が別々のファイルになりました。\
+         それぞれが容量を使い、一方の変更は他方に反映されません。",
+    ),
+    (
+        "holes",
+        "The content is the same, but the files take more room than at the source.",
+        "内容は同じですが、コピー元より多くの容量を使います。",
+    ),
+    (
+        "owner",
+        "The entries belong to whoever could be set at the target; check who may use them.",
+        "コピー先で設定できた所有者・グループになっています。使用できるユーザーを確認してください。",
+    ),
+    (
+        "setid",
+        "The programs run without the rights that they have at the source.",
+        "これらのプログラムは、コピー元で持っていた権限なしで動作します。",
+    ),
+    (
+        "flags",
+        "The files can be changed at the target; set the flags there with chattr if they are wanted.",
+        "コピー先ではファイルを変更できます。必要なら chattr で設定してください。",
+    ),
+];
+
+const DIFFERENCES: [Known; 11] = [
+    ("only_in_source", "only in the source", "コピー元にのみ存在"),
+    ("only_in_target", "only in the target", "コピー先にのみ存在"),
+    ("kind", "kind of entry", "種類"),
+    ("size", "size", "サイズ"),
+    ("content", "content", "内容"),
+    ("range", "content of a range", "内容(範囲)"),
+    ("mode", "permissions", "パーミッション"),
+    ("owner", "owner or group", "所有者またはグループ"),
+    ("time", "time of the last change", "更新時刻"),
+    ("xattr", "extended attributes or access lists", "拡張属性または ACL"),
+    ("links", "hard links", "ハードリンク"),
+];
+
+const KINDS: [Known; 20] = [
+    ("beyond_grant", "not allowed by what was granted", "許可された範囲外の操作"),
+    ("cancelled", "stopped", "停止"),
+    ("conflict", "something else is there", "別の種類のものが存在"),
+    ("connection_lost", "connection lost", "接続が切断"),
+    ("corrupt", "data was damaged", "データの破損"),
+    ("io", "error of the system", "システムエラー"),
+    ("locked", "another run is under way", "別の実行が進行中"),
+    ("no_inodes", "no inodes left", "inode 不足"),
+    ("no_space", "no space left", "空き容量不足"),
+    ("not_found", "not found", "存在しない"),
+    ("permission_denied", "permission denied", "アクセス権なし"),
+    ("protocol", "protocol error", "プロトコルエラー"),
+    ("read_only", "read-only file system", "読み取り専用ファイルシステム"),
+    ("refused", "refused", "拒否"),
+    ("requirement", "--require is not met", "--require を満たせない"),
+    ("source_changed", "source changed while it was read", "読み取り中にコピー元が変更"),
+    ("source_vanished", "source vanished", "コピー元が消失"),
+    ("timed_out", "timed out", "タイムアウト"),
+    ("unsupported", "not supported", "未対応"),
+    ("usage", "wrong usage", "指定の誤り"),
+];
+
+/// The steps that fail most, in the words of the report.
+const STEPS: [Known; 30] = [
+    ("changing attributes", "changing attributes", "属性の変更"),
+    ("connecting", "connecting", "接続"),
+    ("copying", "copying", "コピー"),
+    ("creating the directory", "creating the directory", "ディレクトリの作成"),
+    ("deleting", "deleting", "削除"),
+    ("dialling", "dialling", "接続"),
+    ("finishing", "finishing", "完了処理"),
+    ("listing", "listing", "一覧の取得"),
+    ("listing the directory", "listing the directory", "ディレクトリの一覧の取得"),
+    ("locking the job", "locking the job", "ジョブのロック"),
+    ("logging in", "logging in", "ログイン"),
+    ("looking at the source", "looking at the source", "コピー元の確認"),
+    ("looking at the sources", "looking at the sources", "コピー元の確認"),
+    ("looking at the target", "looking at the target", "コピー先の確認"),
+    ("making passes", "making passes", "差分転送"),
+    ("making the directory", "making the directory", "ディレクトリの作成"),
+    ("making the file", "making the file", "ファイルの作成"),
+    ("making the hard link", "making the hard link", "ハードリンクの作成"),
+    ("making the link", "making the link", "リンクの作成"),
+    ("making the node", "making the node", "ノードの作成"),
+    ("opening", "opening", "オープン"),
+    ("opening the directory", "opening the directory", "ディレクトリのオープン"),
+    ("reading", "reading", "読み取り"),
+    ("reading back", "reading back", "読み戻し"),
+    ("reading the device", "reading the device", "デバイスの読み取り"),
+    ("removing", "removing", "削除"),
+    ("sending to", "sending to", "送信"),
+    ("setting the mode", "setting the mode", "パーミッションの設定"),
+    ("writing", "writing", "書き込み"),
+    ("writing to the device", "writing to the device", "デバイスへの書き込み"),
+];
+
+/// Why there is no digest, in the words of the report.
+const NO_DIGEST: [Known; 6] = [
+    ("nothing was read", "nothing was read", "データを読み取っていません"),
+    ("not asked for", "not asked for", "計算を指定していません"),
+    (
+        "its blocks are shared with the source (reflink), so no byte was read; --verify wire reads",
+        "its blocks are shared with the source (reflink), so no byte was read; --verify wire reads",
+        "コピー元とブロックを共有(reflink)したため、データを読み取っていません(--verify wire で読み取ります)",
+    ),
+    (
+        "it has holes of 1 GiB or more, of which none was taken; --verify wire takes one",
+        "it has holes of 1 GiB or more, of which none was taken; --verify wire takes one",
+        "1 GiB 以上の穴があるため計算していません(--verify wire で計算します)",
+    ),
+    ("no file was copied", "no file was copied", "コピーしたファイルがありません"),
+    ("only a single file has one", "only a single file has one", "単独のファイルの場合にのみ計算します"),
+];
+
+fn known(list: &[Known], key: &str, language: Language) -> Option<&'static str> {
+    list.iter()
+        .find(|(known, ..)| *known == key)
+        .map(|(_, english, japanese)| language.say(english, japanese))
+}
+
+fn known_or_name(list: &[Known], key: &str, language: Language) -> Span {
+    known(list, key, language).map_or_else(|| name(key), words)
+}
+
+/// A stage: its name, and what is done in it.
+pub fn stage(key: &str, language: Language) -> Line {
+    match (known(&STAGES, key, language), language) {
+        (Some(known), Language::En) => vec![words(format!("{key} ({known})"))],
+        (Some(known), Language::Ja) => vec![words(known)],
+        (None, _) => vec![name(key)],
+    }
+}
+
+/// The names of all stages that are known, in the order in which they are stacked, and what they are called.
+pub fn stages(language: Language) -> impl Iterator<Item = (&'static str, &'static str)> {
+    STAGES.iter().map(move |(key, _, japanese)| (*key, language.say(key, japanese)))
+}
+
+/// What it means that a stage limits.
+pub fn limit(key: &str, language: Language) -> Option<&'static str> {
+    known(&LIMITS, key, language)
+}
+
+/// The way that the data took.
+pub fn way(key: &str, language: Language) -> Line {
+    match known(&WAYS, key, language) {
+        Some(known) => vec![words(match language {
+            Language::En => format!("{key} ({known})"),
+            Language::Ja => format!("{key}({known})"),
+        })],
+        None => vec![name(key)],
+    }
+}
+
+/// What was lost.
+pub fn loss(key: &str, language: Language) -> Span {
+    known_or_name(&LOSSES, key, language)
+}
+
+/// What that means.
+pub fn loss_means(key: &str, language: Language) -> Option<&'static str> {
+    known(&LOSSES_MEAN, key, language)
+}
+
+/// In what something differs.
+pub fn difference(key: &str, language: Language) -> Span {
+    known_or_name(&DIFFERENCES, key, language)
+}
+
+/// The kind of an error.
+pub fn kind(key: &str, language: Language) -> Span {
+    known_or_name(&KINDS, key, language)
+}
+
+/// Why there is no digest.
+pub fn no_digest(reason: &str, language: Language) -> Span {
+    known(&NO_DIGEST, reason, language).map_or_else(|| said(reason), words)
+}
+
+/// The step that failed.
+pub fn step(during: &str, language: Language) -> Span {
+    known(&STEPS, during, language).map_or_else(|| said(during), words)
+}
+
+/// The source or the target.
+pub fn side(key: &str, language: Language) -> Option<&'static str> {
+    match key {
+        "source" => Some(language.say("source", "コピー元")),
+        "target" => Some(language.say("target", "コピー先")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hakobu_core::counters::Stage;
+    use hakobu_core::endpoint::LossKind;
+    use hakobu_core::event::Different;
+    use hakobu_core::extent::Extent;
+
+    use super::*;
+
+    #[test]
+    fn what_reports_name_has_words() {
+        let ja = Language::Ja;
+        for stage in Stage::ALL.map(Stage::name).into_iter().chain(["target write"]) {
+            assert!(known(&STAGES, stage, ja).is_some() && limit(stage, ja).is_some(), "{stage}");
+        }
+        for lost in [
+            LossKind::Acl,
+            LossKind::Xattr,
+            LossKind::HardLinks,
+            LossKind::Holes,
+            LossKind::Owner,
+            LossKind::SetId,
+            LossKind::Flags,
+        ] {
+            assert!(matches!(loss(lost.name(), ja), Span::Words(_)) && loss_means(lost.name(), ja).is_some());
+            assert!(side(lost.side(), ja).is_some());
+        }
+        for different in [
+            Different::OnlyInSource,
+            Different::OnlyInTarget,
+            Different::Kind,
+            Different::Size,
+            Different::Content,
+            Different::Range(Extent { offset: 0, length: 1 }),
+            Different::Mode,
+            Different::Owner,
+            Different::Time,
+            Different::Extended,
+            Different::Links,
+        ] {
+            assert!(matches!(difference(different.name(), ja), Span::Words(_)), "{different:?}");
+        }
+        assert_eq!(stage("new\x07", ja), [Span::Name("new\\u{7}".into())]);
+        assert_eq!(kind("no_space", ja), Span::Words("空き容量不足".into()));
+        assert_eq!(no_digest("because", ja), Span::Said("because".into()));
+    }
+}

@@ -1,0 +1,102 @@
+//! Writing what is shown to a file, which gets its name when it is complete.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use rustix::fs::FileType;
+
+use crate::report_file::ReportFile;
+
+const WRITING: &str = "writing to";
+
+/// Writes a file in place of what is there. `source` is the report itself, which stays.
+///
+/// # Errors
+/// `Refused` where it would overwrite the report or a disk, else as the system says.
+pub fn write(path: &Path, source: &Path, content: &[u8]) -> Result<()> {
+    ReportFile::check(path)?;
+    let written = match rustix::fs::stat(path) {
+        Ok(found) if is_same(&found, source) => {
+            Err(Error::new(ErrorKind::Refused, WRITING, "it is the report itself; name another file"))
+        }
+        // A pipe or a terminal is written to; a file in its place would help nobody.
+        Ok(found)
+            if !matches!(
+                FileType::from_raw_mode(found.st_mode),
+                FileType::RegularFile | FileType::Directory
+            ) =>
+        {
+            let opened = OpenOptions::new().write(true).open(path);
+            opened.and_then(|mut file| file.write_all(content)).map_err(|error| Error::io(WRITING, &error))
+        }
+        _ => replace(path, content).map_err(|error| Error::io(WRITING, &error)),
+    };
+    written.map_err(|error| error.at(path.as_os_str().as_bytes()))
+}
+
+fn is_same(found: &rustix::fs::Stat, source: &Path) -> bool {
+    rustix::fs::stat(source)
+        .is_ok_and(|source| (source.st_dev, source.st_ino) == (found.st_dev, found.st_ino))
+}
+
+/// A link stays one: what it leads to is replaced.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if place.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory));
+    }
+    let directory = place.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let draft: PathBuf =
+        directory.unwrap_or_else(|| Path::new(".")).join(format!(".hakobu.report.{}", std::process::id()));
+    let written = fill(&draft, &place, content).and_then(|()| fs::rename(&draft, &place));
+    if written.is_err() {
+        // The draft is ours; what was there is as it was.
+        let _ = fs::remove_file(&draft);
+    }
+    written
+}
+
+fn fill(draft: &Path, place: &Path, content: &[u8]) -> io::Result<()> {
+    // What an earlier process of this number has left behind when it was killed.
+    match fs::remove_file(draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file: File = OpenOptions::new().write(true).create_new(true).open(draft)?;
+    if let Ok(found) = fs::metadata(place) {
+        file.set_permissions(found.permissions())?;
+    }
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_the_report_never() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("report"), "{}").unwrap();
+        write(&at("page"), &at("report"), b"one").unwrap();
+        fs::set_permissions(at("page"), fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("page", at("link")).unwrap();
+        write(&at("link"), &at("report"), b"two").unwrap();
+        assert_eq!(fs::read(at("page")).unwrap(), b"two");
+        assert_eq!(fs::metadata(at("page")).unwrap().permissions().mode() & 0o777, 0o640);
+        fs::hard_link(at("report"), at("same")).unwrap();
+        assert_eq!(write(&at("same"), &at("report"), b"x").unwrap_err().kind, ErrorKind::Refused);
+        assert!(write(directory.path(), &at("report"), b"x").is_err());
+        assert!(write(&at("no/such"), &at("report"), b"x").is_err());
+        assert!(write(Path::new("/dev/null"), &at("report"), b"x").is_ok());
+        let odd = write(Path::new("/dev/hakobu-typo.html"), &at("report"), b"x").unwrap_err();
+        assert_eq!(odd.kind, ErrorKind::Refused);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4, "no draft stays");
+    }
+}
