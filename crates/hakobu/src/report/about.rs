@@ -181,8 +181,11 @@ fn way(report: &Report, language: Language) -> Option<Section> {
         (say("Cipher", "暗号"), vec![cipher]),
         (say("Compression", "圧縮"), vec![compression]),
         (say("Lanes at most", "最大レーン数"), vec![words(language.count(report.lanes_max.into()))]),
-        (say("Checked", "データ検査"), vec![words(verified)]),
     ];
+    // What was only read, or not even that, was not to be checked.
+    if !report.only_compared && !report.dry_run {
+        facts.push((say("Checked", "データ検査"), vec![words(verified)]));
+    }
     let digest = say("BLAKE3 digest", "BLAKE3 ダイジェスト");
     match (&report.digest_blake3, &report.digest_blake3_reason) {
         (Some(known), _) => facts.push((digest, vec![name(known)])),

@@ -30,9 +30,13 @@ pub fn figure(chart: &Chart, language: Language) -> String {
     let labels = match &chart.series {
         Series::Rates(rates, labels) => {
             figure.push_str(&of_rates(&axis, rates));
-            // Where all was written there is nothing else to be seen.
-            let count = if rates.iter().all(|(all, written)| all == written) { 1 } else { labels.len() };
-            labels.iter().take(count).zip([1, 0]).map(|(label, colour)| (label.as_str(), colour)).collect()
+            // What is nowhere to be seen needs no colour.
+            let seen = [
+                rates.iter().any(|(_, written)| *written > 0.0),
+                rates.iter().any(|(all, written)| all > written),
+            ];
+            let labels = labels.iter().zip([1, 0]).zip(seen).filter(|(_, seen)| *seen);
+            labels.map(|((label, colour), _)| (label.as_str(), colour)).collect()
         }
         Series::Shares(labels, samples) => {
             let colours: Vec<_> = labels.iter().map(|(_, colour)| colour % COLOURS).collect();

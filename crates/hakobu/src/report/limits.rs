@@ -16,20 +16,20 @@ const LAST_PART_MIN: f64 = 0.25;
 pub fn section(report: &Report, language: Language) -> Option<Section> {
     let mut blocks = Vec::new();
     if let Some(bottleneck) = &report.bottleneck {
-        blocks.extend(limit(bottleneck, language));
+        blocks.extend(limit(bottleneck, report.only_compared, language));
     }
     if let Some(timeline) = report.timeline.as_ref().filter(|timeline| !timeline.samples.is_empty()) {
-        blocks.extend(course(timeline, report.seconds.total, language));
+        blocks.extend(course(timeline, report, language));
     }
     Section::of(language.say("What limited it", "速度を決めた要因"), blocks)
 }
 
-fn limit(bottleneck: &Bottleneck, language: Language) -> Vec<Block> {
+fn limit(bottleneck: &Bottleneck, compares: bool, language: Language) -> Vec<Block> {
     let share = language.share(bottleneck.share);
     let mut line: Line = vec![words(
         language.say("Of the lanes' time most went into ", "レーンの稼働時間のうち最も多くを占めたのは「"),
     )];
-    line.extend(vocabulary::stage(&bottleneck.stage, language));
+    line.extend(vocabulary::stage(&bottleneck.stage, compares, language));
     line.push(words(match language {
         Language::En => format!(": {share}."),
         Language::Ja => format!("」で、{share}です。"),
@@ -41,16 +41,19 @@ fn limit(bottleneck: &Bottleneck, language: Language) -> Vec<Block> {
         bottleneck.stages.iter().map(|(stage, share)| (stage, clamped(*share))).collect();
     stages.sort_by(|a, b| b.1.total_cmp(&a.1));
     stages.truncate(STAGES_MAX);
-    let bars = stages.into_iter().map(|(stage, share)| (vocabulary::stage(stage, language), share)).collect();
+    let bars = stages
+        .into_iter()
+        .map(|(stage, share)| (vocabulary::stage(stage, compares, language), share))
+        .collect();
     vec![Block::Words(line), Block::Bars(bars)]
 }
 
 /// The course in words, and in pictures.
-fn course(timeline: &Timeline, total_seconds: f64, language: Language) -> Vec<Block> {
+fn course(timeline: &Timeline, report: &Report, language: Language) -> Vec<Block> {
     let samples = &timeline.samples;
     let interval_seconds = timeline.interval_ms as f64 / 1000.0;
     let before_last = (samples.len() - 1) as f64 * interval_seconds;
-    let rest = total_seconds - before_last;
+    let rest = report.seconds.total - before_last;
     let last_seconds = if rest.is_finite() { rest } else { interval_seconds };
     let last_seconds = last_seconds.clamp(interval_seconds * LAST_PART_MIN, interval_seconds);
     let seconds_of = |index| if index + 1 == samples.len() { last_seconds } else { interval_seconds };
@@ -62,7 +65,10 @@ fn course(timeline: &Timeline, total_seconds: f64, language: Language) -> Vec<Bl
     let mut blocks = Vec::new();
     if rates.iter().any(|(all, _)| *all > 0.0) {
         blocks.push(Block::Words(vec![words(rates_in_words(&rates, interval_seconds, language))]));
-        let labels = [("written", "書き込み"), ("zeros or found equal", "ゼロまたは一致")];
+        let labels = match report.only_compared {
+            true => [("written", "書き込み"), ("compared", "比較")],
+            false => [("written", "書き込み"), ("zeros or found equal", "ゼロまたは一致")],
+        };
         let labels = labels.map(|(english, japanese)| language.say(english, japanese).to_owned());
         blocks.push(Block::Chart(Chart {
             title: language.say("Throughput over time", "スループットの推移").to_owned(),
@@ -71,7 +77,7 @@ fn course(timeline: &Timeline, total_seconds: f64, language: Language) -> Vec<Bl
             series: Series::Rates(rates, labels),
         }));
     }
-    if let Some(series) = shares(samples, language) {
+    if let Some(series) = shares(samples, report.only_compared, language) {
         blocks.push(Block::Chart(Chart {
             title: language.say("Stages over time", "処理段階の推移").to_owned(),
             seconds: before_last + last_seconds,
@@ -106,12 +112,12 @@ fn rates_in_words(rates: &[(f64, f64)], interval_seconds: f64, language: Languag
 }
 
 /// The stages that are known and took any time; what another version calls otherwise is left out.
-fn shares(samples: &[TimelineSample], language: Language) -> Option<Series> {
+fn shares(samples: &[TimelineSample], compares: bool, language: Language) -> Option<Series> {
     let of = |stage: &str| -> Vec<f64> {
         samples.iter().map(|sample| clamped(sample.stages.get(stage).copied().unwrap_or(0.0))).collect()
     };
     // A stage has the same colour in all reports.
-    let all = vocabulary::stages(language)
+    let all = vocabulary::stages(compares, language)
         .enumerate()
         .map(|(colour, (stage, label))| ((label.to_owned(), colour), of(stage)));
     let (labels, columns): (Vec<_>, Vec<_>) =
@@ -133,7 +139,12 @@ mod tests {
     #[test]
     fn the_last_interval_ends_with_the_run() {
         let timeline = Timeline { interval_ms: 1000, samples: vec![sample(100, 0.5), sample(50, 9.0)] };
-        let charts: Vec<Chart> = course(&timeline, 1.5, Language::En)
+        let lasting = |total| {
+            let mut report = Report::default();
+            report.seconds.total = total;
+            report
+        };
+        let charts: Vec<Chart> = course(&timeline, &lasting(1.5), Language::En)
             .into_iter()
             .filter_map(|block| if let Block::Chart(chart) = block { Some(chart) } else { None })
             .collect();
@@ -141,7 +152,7 @@ mod tests {
         assert_eq!((rates[..].to_vec(), charts[0].seconds), (vec![(100.0, 100.0), (100.0, 100.0)], 1.5));
         assert_eq!(charts[1].series, Series::Shares(vec![("hash".into(), 1)], vec![vec![0.5], vec![1.0]]));
         for odd in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
-            let blocks = course(&timeline, odd, Language::Ja);
+            let blocks = course(&timeline, &lasting(odd), Language::Ja);
             assert!(
                 matches!(&blocks[1], Block::Chart(chart) if (1.25..=2.0).contains(&chart.seconds)),
                 "{odd}"

@@ -233,9 +233,18 @@ fn known_or_name(list: &[Known], key: &str, language: Language) -> Span {
     known(list, key, language).map_or_else(|| name(key), words)
 }
 
-/// A stage: its name, and what is done in it.
-pub fn stage(key: &str, language: Language) -> Line {
-    match (known(&STAGES, key, language), language) {
+/// Of a run that compares, what the lanes hand to the target is read there.
+const COMPARED: Known = ("target read", "reading and comparing there", "コピー先の読み取りと比較");
+/// What it is called otherwise.
+const WRITTEN: &str = "target write";
+
+/// A stage: its name, and what is done in it. `compares` says that nothing was written.
+pub fn stage(key: &str, compares: bool, language: Language) -> Line {
+    let (key, known) = match compares && key == WRITTEN {
+        true => (COMPARED.0, Some(language.say(COMPARED.1, COMPARED.2))),
+        false => (key, known(&STAGES, key, language)),
+    };
+    match (known, language) {
         (Some(known), Language::En) => vec![words(format!("{key} ({known})"))],
         (Some(known), Language::Ja) => vec![words(known)],
         (None, _) => vec![name(key)],
@@ -243,8 +252,11 @@ pub fn stage(key: &str, language: Language) -> Line {
 }
 
 /// The names of all stages that are known, in the order in which they are stacked, and what they are called.
-pub fn stages(language: Language) -> impl Iterator<Item = (&'static str, &'static str)> {
-    STAGES.iter().map(move |(key, _, japanese)| (*key, language.say(key, japanese)))
+pub fn stages(compares: bool, language: Language) -> impl Iterator<Item = (&'static str, &'static str)> {
+    STAGES.iter().map(move |(key, _, japanese)| match compares && *key == WRITTEN {
+        true => (*key, language.say(COMPARED.0, COMPARED.2)),
+        false => (*key, language.say(key, japanese)),
+    })
 }
 
 /// What it means that a stage limits.
@@ -344,7 +356,8 @@ mod tests {
         ] {
             assert!(matches!(difference(different.name(), ja), Span::Words(_)), "{different:?}");
         }
-        assert_eq!(stage("new\x07", ja), [Span::Name("new\\u{7}".into())]);
+        assert_eq!(stage("new\x07", false, ja), [Span::Name("new\\u{7}".into())]);
+        assert_eq!(stage("target write", true, ja), [Span::Words("コピー先の読み取りと比較".into())]);
         assert_eq!(kind("no_space", ja), Span::Words("空き容量不足".into()));
         assert_eq!(no_digest("because", ja), Span::Said("because".into()));
     }
