@@ -26,13 +26,11 @@ pub fn section(report: &Report, language: Language) -> Option<Section> {
 
 fn limit(bottleneck: &Bottleneck, compares: bool, language: Language) -> Vec<Block> {
     let share = language.share(bottleneck.share);
-    let mut line: Line = vec![words(
-        language.say("Of the lanes' time most went into ", "レーンの稼働時間のうち最も多くを占めたのは「"),
-    )];
+    let mut line: Line = vec![words(language.say("It was held up by ", "速度を決めたのは「"))];
     line.extend(vocabulary::stage(&bottleneck.stage, compares, language));
     line.push(words(match language {
-        Language::En => format!(": {share}."),
-        Language::Ja => format!("」で、{share}です。"),
+        Language::En => format!(", {share} busy."),
+        Language::Ja => format!("」で、稼働率は{share}です。"),
     }));
     if let Some(means) = vocabulary::limit(&bottleneck.stage, language) {
         line.push(words(format!("{}{means}", language.say(" ", ""))));
@@ -45,7 +43,8 @@ fn limit(bottleneck: &Bottleneck, compares: bool, language: Language) -> Vec<Blo
         .into_iter()
         .map(|(stage, share)| (vocabulary::stage(stage, compares, language), share))
         .collect();
-    vec![Block::Words(line), Block::Bars(bars)]
+    let lanes = words(language.say("What the lanes did with their time:", "レーンの時間の内訳:"));
+    vec![Block::Words(line), Block::Words(vec![lanes]), Block::Bars(bars)]
 }
 
 /// The course in words, and in pictures.

@@ -7,7 +7,7 @@ use super::page::{Line, Span, name, said, words};
 /// A name with what it means in each language.
 type Known = (&'static str, &'static str, &'static str);
 
-const STAGES: [Known; 8] = [
+const STAGES: [Known; 16] = [
     ("source read", "reading from the source", "コピー元の読み取り"),
     ("hash", "computing digests", "ハッシュ計算"),
     ("send", "encrypting and sending", "暗号化と送信"),
@@ -16,10 +16,18 @@ const STAGES: [Known; 8] = [
     ("target sync", "final flush to stable storage", "ストレージへの最終書き込み(同期)"),
     ("scan", "listing and comparing", "一覧の取得と比較"),
     ("idle", "nothing to do", "処理待ち"),
+    ("rate limit", "kept to --bwlimit", "--bwlimit による制限"),
+    ("processor", "the processors", "CPU"),
+    ("source processor", "the processors at the source", "コピー元の CPU"),
+    ("target processor", "the processors at the target", "コピー先の CPU"),
+    ("network", "the network", "ネットワーク"),
+    ("target's receive window", "the receive window at the target", "コピー先の受信ウィンドウ"),
+    ("source's send buffer", "the send buffer at the source", "コピー元の送信バッファ"),
+    ("round trips", "round trips", "往復の遅延"),
 ];
 
 /// What it means that a stage limits.
-const LIMITS: [Known; 8] = [
+const LIMITS: [Known; 16] = [
     (
         "source read",
         "A faster disk at the source would make it faster.",
@@ -59,6 +67,42 @@ const LIMITS: [Known; 8] = [
         "idle",
         "There was not enough to do for all lanes: fewer would have done as well.",
         "すべてのレーンを使い切るだけの処理がありませんでした。レーンが少なくても速さは変わりません。",
+    ),
+    ("rate limit", "It was limited as asked.", "指定どおりに速度を制限しました。"),
+    (
+        "processor",
+        "More or faster processor cores would make it faster.",
+        "CPU のコアが多いか速ければ、さらに速くなります。",
+    ),
+    (
+        "source processor",
+        "The processors at the source had no time left: see what else runs there, or give it more cores.",
+        "コピー元の CPU に余裕がありませんでした。ほかに動いているものを確認するか、コアを増やしてください。",
+    ),
+    (
+        "target processor",
+        "The processors at the target had no time left: see what else runs there, or give it more cores.",
+        "コピー先の CPU に余裕がありませんでした。ほかに動いているものを確認するか、コアを増やしてください。",
+    ),
+    (
+        "network",
+        "The line carried no more, or others used it.",
+        "回線の帯域を使い切っていたか、ほかの通信と共有していました。",
+    ),
+    (
+        "target's receive window",
+        "The target's system grants too small a window for this round trip: net.ipv4.tcp_rmem there, or more lanes.",
+        "往復遅延に対してコピー先の受信ウィンドウが小さすぎます。コピー先の net.ipv4.tcp_rmem を増やすか、レーンを増やしてください。",
+    ),
+    (
+        "source's send buffer",
+        "The source's system holds too little for this round trip: net.ipv4.tcp_wmem there, or more lanes.",
+        "往復遅延に対してコピー元の送信バッファが小さすぎます。コピー元の net.ipv4.tcp_wmem を増やすか、レーンを増やしてください。",
+    ),
+    (
+        "round trips",
+        "The way is long, and there was too little to do at a time to fill it.",
+        "往復遅延が大きく、同時に進められる処理が足りませんでした。",
     ),
 ];
 
