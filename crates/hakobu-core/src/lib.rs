@@ -19,6 +19,7 @@ pub mod extended;
 pub mod extent;
 pub mod filter;
 pub mod grant;
+pub mod host;
 pub mod job;
 pub mod landing;
 pub mod listing;

@@ -1,10 +1,12 @@
 //! Measuring: test data at memory speed, statistics of repeated runs, and what
 //! the kernel counted for a process or a network interface.
 //!
-//! Nothing here knows the copier. Data is generated and trees are compared with
-//! code of their own, so that a fault in the one is not hidden by the other.
+//! Data is generated and trees are compared with code of their own, and not with
+//! the copier's, so that a fault in the one is not hidden by the other. Only
+//! [`doctor`] speaks the words of `hakobu-core`, since its facts cross the wire.
 
 pub mod compare;
+pub mod doctor;
 pub mod generate;
 pub mod holes;
 pub mod process;

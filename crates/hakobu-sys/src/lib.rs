@@ -1,6 +1,7 @@
 //! System calls that need `unsafe`, each behind a safe function. Nothing is decided here.
 
 pub mod block;
+pub mod ethtool;
 pub mod extended;
 pub mod netns;
 pub mod process;

@@ -17,8 +17,8 @@ const MAY_USE: [(&str, &[&str]); 8] = [
     ("hakobu-core", &["hakobu-sys"]),
     ("hakobu-proto", &["hakobu-core"]),
     ("hakobu-endpoints", &["hakobu-core", "hakobu-sys"]),
-    ("hakobu-agent", &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints"]),
-    ("hakobu-measure", &["hakobu-sys"]),
+    ("hakobu-agent", &["hakobu-core", "hakobu-sys", "hakobu-proto", "hakobu-endpoints", "hakobu-measure"]),
+    ("hakobu-measure", &["hakobu-core", "hakobu-sys"]),
     ("hakobu-testkit", &["hakobu-core", "hakobu-sys", "hakobu-proto"]),
     (
         "hakobu",

@@ -1,0 +1,76 @@
+//! What decides how fast TCP gets, and what network devices do.
+
+use serde::{Deserialize, Serialize};
+
+use super::{BOND_PORTS_MAX, Name};
+use crate::disk::bounded_list;
+
+/// The kernel's settings of TCP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tcp {
+    /// `tcp_rmem`: the least, the first and the largest receive buffer in bytes.
+    pub receive_buffer_bytes: Option<[u64; 3]>,
+    /// `tcp_wmem`: the same of the send buffer.
+    pub send_buffer_bytes: Option<[u64; 3]>,
+    /// `tcp_moderate_rcvbuf`: whether receive buffers grow.
+    pub receive_buffer_grows: Option<bool>,
+    /// `tcp_adv_win_scale`: how much of a receive buffer is the window. Kernels from 6.6 on take no notice of it.
+    pub window_share: Option<i8>,
+    /// `tcp_window_scaling`: whether windows may be larger than 65 535 bytes.
+    pub window_scaling: Option<bool>,
+    /// `tcp_sack`: whether a receiver tells which packets it has.
+    pub selective_acknowledgements: Option<bool>,
+    /// `tcp_timestamps`.
+    pub timestamps: Option<bool>,
+    /// `tcp_congestion_control`.
+    pub congestion_control: Name,
+    /// Packets of TCP sent since the machine started, and how many of them again.
+    pub segments: Option<(u64, u64)>,
+}
+
+/// How packets leave toward another machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayOut {
+    /// The device.
+    pub device: Name,
+    /// Whether they go to a router first.
+    pub routed: bool,
+}
+
+/// Several devices used as one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bond {
+    /// How they are used, such as `802.3ad`.
+    pub mode: Name,
+    /// By what connections are spread over them, such as `layer2`.
+    pub hash: Name,
+    /// The devices.
+    #[serde(deserialize_with = "bounded_list::<_, _, BOND_PORTS_MAX>")]
+    pub ports: Vec<Name>,
+    /// How many of them the switch takes part with, for `802.3ad`.
+    pub joined_ports: Option<u32>,
+}
+
+/// What a device does in the processor's place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offloads {
+    /// It cuts large sends into packets.
+    pub segmentation: bool,
+    /// The kernel cuts large sends late, where the device does not.
+    pub late_segmentation: bool,
+    /// What is received is joined before TCP sees it.
+    pub receive_joining: bool,
+    /// It makes checksums.
+    pub send_checksums: bool,
+    /// It checks checksums.
+    pub receive_checksums: bool,
+}
+
+/// Room for packets in a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ring {
+    /// How many it has room for.
+    pub packets: u32,
+    /// How many it could have room for.
+    pub packets_max: u32,
+}

@@ -1,0 +1,56 @@
+//! How many logins an ssh server takes: on a long way without open ports hakobu makes several.
+
+use hakobu_core::host::HostFacts;
+
+use super::{Ends, Finding, Severity, Whose};
+
+/// So many connections are not logged in at a time: the first login, and two further ones.
+const LOGINS_AT_ONCE: u32 = 3;
+/// So many sessions go through one login.
+const SESSIONS_OF_A_LOGIN: u32 = 2;
+/// From so many seconds on sshd shuts out who has them, if its configuration does not say.
+const PENALTY_FROM_SECONDS: u32 = 15;
+/// What becomes of it all is about data that goes through ssh.
+const WHERE_IT_COUNTS: &str = "where no data port is open, data goes through ssh";
+
+pub(super) fn judge(ends: &Ends<'_>, whose: Whose, facts: &HostFacts, findings: &mut Vec<Finding>) {
+    // Between two machines only the server that is logged in to counts.
+    if ends.there.is_some() && whose == Whose::Here {
+        return;
+    }
+    let Some(server) = &facts.login_server else { return };
+    let mut add = |id, fact: String, why: String, line: &str| {
+        let command = format!("put `{line}` first into /etc/ssh/sshd_config, then systemctl reload sshd");
+        let severity = Severity::Costs;
+        findings.push(Finding { id, whose, severity, fact, why, command, expected: None });
+    };
+    if let Some((begin, percent, full)) = server.max_startups.filter(|(begin, ..)| *begin < LOGINS_AT_ONCE) {
+        let fact = format!("sshd has MaxStartups {begin}:{percent}:{full}");
+        let why = format!(
+            "{WHERE_IT_COUNTS}, by up to {LOGINS_AT_ONCE} logins at a time, of which it refuses {percent} % from {begin} on"
+        );
+        add("sshd-max-startups", fact, why, "MaxStartups 10:30:100");
+    }
+    if let Some(most) = server.max_startups_of_one.filter(|most| *most < LOGINS_AT_ONCE) {
+        let fact = format!("sshd has PerSourceMaxStartups {most}");
+        let why = format!("{WHERE_IT_COUNTS}, by up to {LOGINS_AT_ONCE} logins at a time");
+        add("sshd-max-startups-of-one", fact, why, "PerSourceMaxStartups 10");
+    }
+    if let Some(most) = server.max_sessions.filter(|most| *most < SESSIONS_OF_A_LOGIN) {
+        let fact = format!("sshd has MaxSessions {most}");
+        let why = format!(
+            "{WHERE_IT_COUNTS}: each lane then takes a login of its own, some 18 round trips, instead of 2"
+        );
+        add("sshd-max-sessions", fact, why, "MaxSessions 10");
+    }
+    if let Some(penalties) = server.penalties {
+        let from = penalties.from_seconds.unwrap_or(PENALTY_FROM_SECONDS);
+        let worst = penalties.refused_seconds.max(penalties.silent_seconds).unwrap_or(0);
+        if worst > 0 && worst >= from {
+            let fact = format!("sshd shuts an address out for {worst} s after one login that fails");
+            let why = "one wrong password, or one login that is broken off, ends a run and keeps the next from beginning"
+                .to_owned();
+            add("sshd-penalties", fact, why, "PerSourcePenalties authfail:5 noauth:1 min:15");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Windows: how much may be under way on one connection, and so its rate on a long way.
+//!
+//! What is under way is bounded at both ends: by the share of the receive buffer that the kernel makes the window of, and
+//! by the send buffer, which keeps what is not acknowledged. The shares are measured (`docs/book/doctor.md`).
+
+use hakobu_core::host::{HostFacts, Tcp};
+
+use super::{Capacity, Change, Ends, Expected, Finding, Severity, Whose};
+
+/// How much of a receive buffer is the window, in kernels from 6.6 on, which find it out for each connection from the
+/// size of the packets: 0.59 at an MTU of 1500 and 0.70 at 9000 was measured.
+const RECEIVE_SHARE: f64 = 0.62;
+/// How much of a send buffer is under way: who writes is woken when a third is free. 0.70 to 0.81 was measured.
+const SEND_SHARE: f64 = 0.75;
+/// The largest window without scaling, in bytes: 16 bits of TCP's header.
+const UNSCALED_BYTES: f64 = 65_535.0;
+/// What kernels let a receive buffer grow to, and a send buffer, unless they are told otherwise.
+const RECEIVE_DEFAULT_BYTES: u64 = 6 << 20;
+const SEND_DEFAULT_BYTES: u64 = 4 << 20;
+/// More is not advised: it is memory that each connection may take.
+const BUFFER_BYTES_MAX: u64 = 64 << 20;
+/// What a way should get where its capacity is not known: 1 Gbit/s.
+const WANTED_BYTES_PER_SECOND: f64 = 125e6;
+/// A rate below this share of what is wanted is worth a word.
+const ENOUGH: f64 = 0.8;
+
+/// How much of a receive buffer is the window.
+pub(super) fn receive_share(facts: &HostFacts) -> f64 {
+    match (facts.kernel, facts.tcp.window_share) {
+        (Some(version), Some(share)) if version < (6, 6) => match share.clamp(-31, 31) {
+            share if share > 0 => 1.0 - 0.5_f64.powi(share.into()),
+            share => 0.5_f64.powi((-share).into()),
+        },
+        _ => RECEIVE_SHARE,
+    }
+}
+
+/// One of the settings that bound what is under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Setting {
+    Scaling,
+    Growth,
+    ReceiveBuffer,
+    SendBuffer,
+}
+
+/// What one setting of one end allows.
+struct Bound {
+    whose: Whose,
+    setting: Setting,
+    /// What may be under way by it, in bytes.
+    under_way: f64,
+    /// The same when it is changed as advised, and the value that does it.
+    advised: Option<(f64, u64)>,
+}
+
+/// One direction of the way.
+struct Direction {
+    words: &'static str,
+    bounds: Vec<Bound>,
+}
+
+impl Direction {
+    fn now(&self) -> f64 {
+        self.bounds.iter().map(|bound| bound.under_way).fold(f64::INFINITY, f64::min)
+    }
+
+    fn then(&self) -> f64 {
+        let advised = |bound: &Bound| bound.advised.map_or(bound.under_way, |(under_way, _)| under_way);
+        self.bounds.iter().map(advised).fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// Judges both directions.
+pub(super) fn judge(ends: &Ends<'_>, findings: &mut Vec<Finding>) {
+    let here = (Whose::Here, ends.here);
+    let there = ends.there.map(|facts| (Whose::There, facts));
+    let directions = [
+        direction(ends, "to the other machine", Some(here), there),
+        direction(ends, "from the other machine", there, Some(here)),
+    ];
+    let mut found = Vec::new();
+    for direction in &directions {
+        for bound in direction.bounds.iter().filter(|bound| bound.advised.is_some()) {
+            found.push(finding(ends, direction, bound));
+        }
+    }
+    // Scaling is of both directions: the one in which it brings more is told.
+    for finding in found {
+        let known = findings.iter_mut().find(|known| known.id == finding.id && known.whose == finding.whose);
+        let most = |finding: &Finding| finding.expected.map_or(0.0, |expected| expected.most());
+        match known {
+            Some(known) if most(known) < most(&finding) => *known = finding,
+            Some(_) => {}
+            None => findings.push(finding),
+        }
+    }
+}
+
+fn direction(
+    ends: &Ends<'_>,
+    words: &'static str,
+    sender: Option<(Whose, &HostFacts)>,
+    receiver: Option<(Whose, &HostFacts)>,
+) -> Direction {
+    let mut bounds = Vec::new();
+    if let Some((whose, facts)) = receiver {
+        receiving(ends, whose, facts, &mut bounds);
+    }
+    if let Some((whose, facts)) = sender
+        && let Some([.., most]) = facts.tcp.send_buffer_bytes
+    {
+        bounds.push(buffer_bound(ends, whose, Setting::SendBuffer, most, SEND_SHARE));
+    }
+    // Windows are only scaled if both ends can.
+    for (whose, facts) in [sender, receiver].into_iter().flatten() {
+        if facts.tcp.window_scaling == Some(false) {
+            let advised = is_held(ends, UNSCALED_BYTES, true).then_some((f64::INFINITY, 1));
+            bounds.push(Bound { whose, setting: Setting::Scaling, under_way: UNSCALED_BYTES, advised });
+        }
+    }
+    Direction { words, bounds }
+}
+
+fn receiving(ends: &Ends<'_>, whose: Whose, facts: &HostFacts, bounds: &mut Vec<Bound>) {
+    let Some([_, first, most]) = facts.tcp.receive_buffer_bytes else { return };
+    let share = receive_share(facts);
+    if facts.tcp.receive_buffer_grows == Some(false) {
+        let under_way = first as f64 * share;
+        let advised = is_held(ends, under_way, true).then_some((f64::INFINITY, 1));
+        bounds.push(Bound { whose, setting: Setting::Growth, under_way, advised });
+    }
+    bounds.push(buffer_bound(ends, whose, Setting::ReceiveBuffer, most, share));
+}
+
+fn buffer_bound(ends: &Ends<'_>, whose: Whose, setting: Setting, bytes: u64, share: f64) -> Bound {
+    let default = match setting {
+        Setting::SendBuffer => SEND_DEFAULT_BYTES,
+        _ => RECEIVE_DEFAULT_BYTES,
+    };
+    let under_way = bytes as f64 * share;
+    let advised = is_held(ends, under_way, bytes < default)
+        .then(|| enough_bytes(ends, share, default))
+        .filter(|enough| *enough > bytes)
+        .map(|enough| (enough as f64 * share, enough));
+    Bound { whose, setting, under_way, advised }
+}
+
+/// What the way should get, in bytes per second.
+fn wanted(ends: &Ends<'_>) -> f64 {
+    match ends.capacity() {
+        Capacity::Unknown => WANTED_BYTES_PER_SECOND,
+        // A way that is only assumed is not taken for as fast as the device.
+        Capacity::Devices(rate) if !ends.way.measured => rate.min(WANTED_BYTES_PER_SECOND),
+        Capacity::Devices(rate) | Capacity::Measured(rate) => rate,
+    }
+}
+
+/// Whether so much under way holds transfers back: those of hakobu with all its lanes; or those of one connection, where
+/// somebody has `lowered` the setting. One connection on a long way is bounded everywhere, and that is no fault.
+fn is_held(ends: &Ends<'_>, under_way: f64, lowered: bool) -> bool {
+    let rate = under_way / ends.way.round_trip_s();
+    let enough = wanted(ends) * ENOUGH;
+    let lanes = f64::from(ends.way.lanes.max(1));
+    rate * lanes < enough || (lowered && rate < enough)
+}
+
+/// A buffer that is enough: for one connection where the capacity is known, else for the lanes together.
+fn enough_bytes(ends: &Ends<'_>, share: f64, default: u64) -> u64 {
+    let product = wanted(ends) * ends.way.round_trip_s() / share;
+    let wanted = match ends.capacity() {
+        Capacity::Measured(_) => product,
+        Capacity::Devices(_) if ends.way.measured => product,
+        _ => product / f64::from(ends.way.lanes.max(1)),
+    };
+    (wanted.min(BUFFER_BYTES_MAX as f64) as u64).next_power_of_two().clamp(default, BUFFER_BYTES_MAX)
+}
+
+fn expected(ends: &Ends<'_>, direction: &Direction) -> Expected {
+    let capacity = ends.capacity();
+    let lanes = ends.way.lanes.max(1);
+    let rate = |under_way: f64, connections: u16| {
+        capacity.bounded(under_way / ends.way.round_trip_s() * f64::from(connections))
+    };
+    // Where no end bounds it any more and nothing else is known, at least what kernels give by themselves.
+    let then = match direction.then() {
+        then if then.is_finite() => then,
+        _ => RECEIVE_DEFAULT_BYTES as f64 * RECEIVE_SHARE,
+    };
+    let change =
+        |connections| Change { before: rate(direction.now(), connections), after: rate(then, connections) };
+    Expected { connection: Some(change(1)), hakobu: Some(change(lanes)), lanes, times: None }
+}
+
+fn finding(ends: &Ends<'_>, direction: &Direction, bound: &Bound) -> Finding {
+    let facts = match (bound.whose, ends.there) {
+        (Whose::There, Some(there)) => there,
+        _ => ends.here,
+    };
+    let (id, fact, command) = words(&facts.tcp, bound);
+    let rate = bound.under_way / ends.way.round_trip_s();
+    let way = match ends.way.measured {
+        true => format!("the round trip takes {}", ends.way.shown()),
+        false => format!("on a way of {}", ends.way.shown()),
+    };
+    let why = format!(
+        "{} may be under way on one connection, {way}, so one connection {} gets {} at most",
+        hakobu_core::units::format_bytes(bound.under_way as u64),
+        direction.words,
+        hakobu_core::units::format_rate(rate),
+    );
+    let expected = Some(expected(ends, direction));
+    Finding { id, whose: bound.whose, severity: Severity::Limits, fact, why, command, expected }
+}
+
+fn words(tcp: &Tcp, bound: &Bound) -> (&'static str, String, String) {
+    let advised = bound.advised.map_or(0, |(_, value)| value);
+    let buffer = |name: &str, values: Option<[u64; 3]>| {
+        let [least, first, most] = values.unwrap_or_default();
+        let fact = format!("net.ipv4.{name} lets a buffer grow to {most} bytes");
+        (fact, format!("sysctl -w net.ipv4.{name}=\"{least} {first} {advised}\""))
+    };
+    match bound.setting {
+        Setting::Scaling => (
+            "tcp-window-scaling-off",
+            "net.ipv4.tcp_window_scaling is 0: windows have 65535 bytes at most".to_owned(),
+            "sysctl -w net.ipv4.tcp_window_scaling=1".to_owned(),
+        ),
+        Setting::Growth => (
+            "tcp-receive-buffer-fixed",
+            "net.ipv4.tcp_moderate_rcvbuf is 0: receive buffers do not grow".to_owned(),
+            "sysctl -w net.ipv4.tcp_moderate_rcvbuf=1".to_owned(),
+        ),
+        Setting::ReceiveBuffer => {
+            let (fact, command) = buffer("tcp_rmem", tcp.receive_buffer_bytes);
+            ("tcp-receive-buffer-small", fact, command)
+        }
+        Setting::SendBuffer => {
+            let (fact, command) = buffer("tcp_wmem", tcp.send_buffer_bytes);
+            ("tcp-send-buffer-small", fact, command)
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What a machine is set to, and which of that holds transfers back.
+//!
+//! [`read`] gathers facts on the machine that has them, [`advise`] judges them where the user is: it does no I/O. Nothing
+//! is changed anywhere.
+
+mod advice;
+mod device;
+mod disks;
+mod limits;
+mod mounts;
+mod network;
+mod root;
+mod sshd;
+
+use std::net::IpAddr;
+use std::path::Path;
+
+pub use advice::{Capacity, Change, Expected, Finding, Severity, Way, Whose, advise};
+pub use device::{Hardware, Kernel};
+use hakobu_core::host::HostFacts;
+use root::Root;
+
+/// Reads what this machine is set to. `root` is `/`, or a recorded tree in its place; `toward` is the other machine, if
+/// there is one.
+///
+/// What cannot be read is left out, and noted where a login with more rights would see it.
+pub fn read(root: &Path, hardware: &dyn Hardware, toward: Option<IpAddr>) -> HostFacts {
+    let root = Root::new(root);
+    let mut facts = HostFacts::default();
+    network::read(&root, toward, &mut facts);
+    device::read(&root, hardware, &mut facts);
+    disks::read(&root, &mut facts);
+    limits::read(&root, &mut facts);
+    sshd::read(&root, &mut facts);
+    mounts::read(&root, &mut facts);
+    facts
+}

@@ -1,0 +1,131 @@
+//! Reading below a root, with limits: files of the kernel's are small, and others may be anything.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use hakobu_core::host::HostFacts;
+
+/// No file is read any further.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// No directory has more entries that are looked at.
+const ENTRIES_MAX: usize = 4096;
+
+/// Where the system is.
+pub(super) struct Root<'a>(&'a Path);
+
+impl<'a> Root<'a> {
+    pub fn new(root: &'a Path) -> Self {
+        Self(root)
+    }
+
+    /// A path of the system, such as `/proc/mounts`, below the root.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.0.join(path.trim_start_matches('/'))
+    }
+
+    /// The text of a file without blanks around it. Bytes that are no text become marks.
+    pub fn read(&self, path: &str) -> io::Result<String> {
+        let mut bytes = Vec::new();
+        File::open(self.path(path))?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    /// As [`Root::read`]; what cannot be read is nothing.
+    pub fn text(&self, path: &str) -> Option<String> {
+        self.read(path).ok().filter(|text| !text.is_empty())
+    }
+
+    /// As [`Root::text`], and notes it where there is something that this login may not read.
+    pub fn text_or_note(&self, path: &str, facts: &mut HostFacts) -> Option<String> {
+        match self.read(path) {
+            Ok(text) => Some(text).filter(|text| !text.is_empty()),
+            Err(error) => {
+                note(path, &error, facts);
+                None
+            }
+        }
+    }
+
+    /// The number in a file.
+    pub fn number<N: std::str::FromStr>(&self, path: &str) -> Option<N> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// Whether something is there; links are followed.
+    pub fn has(&self, path: &str) -> bool {
+        self.path(path).exists()
+    }
+
+    /// The names in a directory, in their order; none if it cannot be read.
+    pub fn names(&self, path: &str) -> Vec<String> {
+        self.entries(path).unwrap_or_default()
+    }
+
+    /// As [`Root::names`], and notes it where this login may not read them.
+    pub fn names_or_note(&self, path: &str, facts: &mut HostFacts) -> Vec<String> {
+        self.entries(path).unwrap_or_else(|error| {
+            note(path, &error, facts);
+            Vec::new()
+        })
+    }
+
+    fn entries(&self, path: &str) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(self.path(path))?.flatten().take(ENTRIES_MAX);
+        let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        Ok(names)
+    }
+}
+
+fn note(path: &str, error: &io::Error, facts: &mut HostFacts) {
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        facts.unread(format!("{path}: this login may not read it (root may)"));
+    }
+}
+
+/// Recorded trees for the tests of this module.
+#[cfg(test)]
+pub(super) mod recorded {
+    use std::net::IpAddr;
+    use std::path::Path;
+
+    use hakobu_core::host::{HostFacts, Offloads, Ring};
+    use tempfile::TempDir;
+
+    use super::super::device::Hardware;
+
+    /// A tree with these files.
+    pub fn tree(files: &[(&str, &str)]) -> TempDir {
+        let root = tempfile::tempdir().unwrap();
+        add(root.path(), files);
+        root
+    }
+
+    pub fn add(root: &Path, files: &[(&str, &str)]) {
+        for (path, text) in files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+    }
+
+    /// Devices that say nothing beyond their files.
+    pub struct Silent;
+
+    impl Hardware for Silent {
+        fn offloads(&self, _: &[u8]) -> Option<Offloads> {
+            None
+        }
+
+        fn receive_ring(&self, _: &[u8]) -> Option<Ring> {
+            None
+        }
+    }
+
+    /// The facts of a machine with these files.
+    pub fn facts(files: &[(&str, &str)], toward: Option<&str>) -> HostFacts {
+        let toward: Option<IpAddr> = toward.map(|address| address.parse().unwrap());
+        super::super::read(tree(files).path(), &Silent, toward)
+    }
+}

@@ -1,0 +1,112 @@
+//! What a network device does in the processor's place, and how much room it has, as `ethtool` shows it.
+//!
+//! Devices are those of the network namespace of the calling thread. Nothing is changed.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::io;
+
+use rustix::ioctl::{Opcode, Setter, ioctl};
+use rustix::net::{AddressFamily, SocketType, socket};
+
+/// Room for an interface name in `struct ifreq`, with its closing zero byte.
+const NAME_SIZE: usize = 16;
+/// `linux/sockios.h`: it was there before opcodes told what they carry.
+const SIOCETHTOOL: Opcode = 0x8946;
+/// `ETHTOOL_GRINGPARAM` of `linux/ethtool.h`.
+const GET_RINGS: u32 = 0x10;
+
+/// `struct ifreq`, as far as `SIOCETHTOOL` looks at it.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; NAME_SIZE],
+    data: *mut c_void,
+    rest: [u8; 24 - size_of::<*mut c_void>()],
+}
+
+const _: () = assert!(size_of::<InterfaceRequest>() == 40);
+
+/// Something that a device does or leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// It checks checksums of what it receives.
+    ReceiveChecksums,
+    /// It makes the checksums of what it sends.
+    SendChecksums,
+    /// It cuts large sends into packets.
+    Segmentation,
+    /// The kernel cuts large sends late, where the device does not.
+    LateSegmentation,
+    /// The kernel joins what was received before TCP sees it.
+    ReceiveJoining,
+}
+
+impl Feature {
+    /// `ETHTOOL_GRXCSUM` and its like.
+    fn command(self) -> u32 {
+        match self {
+            Self::ReceiveChecksums => 0x14,
+            Self::SendChecksums => 0x16,
+            Self::Segmentation => 0x1e,
+            Self::LateSegmentation => 0x23,
+            Self::ReceiveJoining => 0x2b,
+        }
+    }
+}
+
+/// Whether the device `name` has a feature turned on.
+///
+/// # Errors
+/// `InvalidInput` when the name does not fit; else what the kernel answers, as `ENODEV` or `EOPNOTSUPP`.
+pub fn is_on(name: &[u8], feature: Feature) -> io::Result<bool> {
+    let mut words = [feature.command(), 0];
+    ask(name, &mut words)?;
+    Ok(words[1] != 0)
+}
+
+/// How many packets received the device `name` has room for, and how many it could.
+///
+/// # Errors
+/// As [`is_on`].
+pub fn receive_ring_packets(name: &[u8]) -> io::Result<(u32, u32)> {
+    // `struct ethtool_ringparam`: the command, four maxima, four values; those of plain receiving are first.
+    let mut words = [0; 9];
+    words[0] = GET_RINGS;
+    ask(name, &mut words)?;
+    Ok((words[5], words[1]))
+}
+
+fn ask<const WORDS: usize>(name: &[u8], words: &mut [u32; WORDS]) -> io::Result<()> {
+    if name.is_empty() || name.len() >= NAME_SIZE || name.contains(&0) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a name for an interface"));
+    }
+    let data = words.as_mut_ptr().cast();
+    let mut request = InterfaceRequest { name: [0; NAME_SIZE], data, rest: [0; _] };
+    request.name[..name.len()].copy_from_slice(name);
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    // SAFETY: SIOCETHTOOL reads one `struct ifreq` of 40 bytes, which `InterfaceRequest` is in size and layout
+    // (asserted above), and for the commands given here reads and writes the structure behind `data`: two words for a
+    // feature, nine for the rings, which is what the arrays have. They are borrowed for the length of the call.
+    unsafe { ioctl(&socket, Setter::<SIOCETHTOOL, _>::new(request))? };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_device_cuts_large_sends_late_and_has_no_rings() {
+        assert!(is_on(b"lo", Feature::Segmentation).unwrap());
+        assert!(receive_ring_packets(b"lo").is_err());
+    }
+
+    #[test]
+    fn names_that_do_not_fit_are_not_asked_about() {
+        for name in [&b""[..], b"a\0b", b"sixteen-letters-"] {
+            let error = is_on(name, Feature::Segmentation).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
+        assert!(is_on(b"not-there", Feature::Segmentation).is_err());
+    }
+}
