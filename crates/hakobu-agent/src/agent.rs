@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
+use hakobu_core::host::HostFacts;
 use hakobu_proto::control::{AgentHello, Answer, Listening, Request, SourceAsk, SourceLook, negotiate};
 
 use crate::cipher;
@@ -154,6 +155,7 @@ impl<W: Write + Send> Agent<W> {
             Request::EndServing => Answer::Served(self.side.end_serving()),
             Request::Disks => Answer::Disks(look::disks()),
             Request::Ciphers => Answer::Ciphers(cipher::here()),
+            Request::Settings => Answer::Settings(Ok(Box::new(self.settings()))),
             // Taken by the thread that reads.
             Request::Cancel => return Ok(()),
         };
@@ -172,6 +174,12 @@ impl<W: Write + Send> Agent<W> {
         };
         hello.took = began.elapsed();
         Ok(hello)
+    }
+
+    /// The way out is that to where the login came from.
+    fn settings(&self) -> HostFacts {
+        let toward = self.side.machine().reached_from.and_then(|address| address.parse().ok());
+        machine::settings(toward)
     }
 
     fn look_at_source(&self, ask: &SourceAsk) -> Result<SourceLook> {

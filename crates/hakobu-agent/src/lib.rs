@@ -6,6 +6,7 @@ pub mod connection;
 pub mod devices;
 pub mod digest;
 pub mod disks;
+pub mod doctor;
 pub mod far;
 pub mod jobs;
 pub mod join;

@@ -1,13 +1,16 @@
 //! Facts about the machine that this process runs on.
 
 use std::ffi::OsStr;
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hakobu_core::counters::ThreadTime;
+use hakobu_core::host::HostFacts;
 use hakobu_endpoints::local::StateDirectory;
+use hakobu_measure::doctor;
 use hakobu_proto::control::Machine;
 
 /// How far up the processes this one comes from are asked.
@@ -43,6 +46,11 @@ pub fn facts() -> Machine {
     let system = format!("Linux {} {}", name.release().to_string_lossy(), name.machine().to_string_lossy());
     let (reached_from, reached_at) = ssh_addresses(ssh_connection().as_deref());
     Machine { processors, system, uid: rustix::process::geteuid().as_raw(), reached_at, reached_from }
+}
+
+/// What this machine is set to. `toward` is the other machine, if there is one.
+pub(crate) fn settings(toward: Option<IpAddr>) -> HostFacts {
+    doctor::read(Path::new("/"), &doctor::Kernel, toward)
 }
 
 /// What sshd says of the login. sudo takes it out of the environment, but then the processes that

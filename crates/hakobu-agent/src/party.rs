@@ -1,12 +1,14 @@
 //! A machine that takes part in a transfer, be it this one or one with an agent.
 
+use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::disk::DiskList;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
+use hakobu_core::host::HostFacts;
 use hakobu_core::landing::Ancestry;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{
@@ -17,9 +19,13 @@ use hakobu_proto::control::{
 use crate::cipher;
 use crate::far::FarSide;
 use crate::look;
+use crate::machine;
 use crate::request::Transport;
 use crate::sftp::SftpSide;
 use crate::side::{Side, Stop};
+
+/// So many questions tell how long one takes.
+const ROUND_TRIPS_MEASURED: u32 = 8;
 
 /// A machine that takes part.
 pub enum Party {
@@ -184,6 +190,27 @@ impl Party {
             Party::There(far) => ask!(far, Request::Disks, Disks),
             Party::Sftp(side) => Err(needs_agent(side)),
         }
+    }
+
+    /// What it is set to. `toward` is the other machine; an agent knows where its login came from.
+    pub fn settings(&mut self, toward: Option<IpAddr>) -> Result<HostFacts> {
+        match self {
+            Party::Here(_) => Ok(machine::settings(toward)),
+            Party::There(far) => ask!(far, Request::Settings, Settings).map(|facts| *facts),
+            Party::Sftp(side) => Err(needs_agent(side)),
+        }
+    }
+
+    /// Measures again how long a question to it takes: the least of several. What is slow once was busy.
+    pub fn measure_round_trip(&mut self) -> Result<Duration> {
+        if let Party::There(far) = self {
+            for _ in 0..ROUND_TRIPS_MEASURED {
+                let asked = Instant::now();
+                far.ask(&Request::LookAtSources { sources: Vec::new() })?;
+                far.round_trip = far.round_trip.min(asked.elapsed());
+            }
+        }
+        Ok(self.round_trip())
     }
 
     /// Opens a port there.

@@ -33,12 +33,12 @@ use crate::stream::{self, Streams};
 use crate::told::Told;
 
 /// From this round trip on, connections are limited by their windows rather than by the processor.
-const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
+pub(crate) const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
 /// How many lanes a long way gets: through ssh five connections with two sessions each, which fill 1 Gbit/s at 100 ms
 /// where four carry 0.8 of it (`ssh/logins.rs`).
-const LANES_ON_A_LONG_WAY: u16 = 10;
+pub(crate) const LANES_ON_A_LONG_WAY: u16 = 10;
 /// How many lanes there are at most where processors are what counts.
-const LANES_OF_PROCESSORS: u16 = 8;
+pub(crate) const LANES_OF_PROCESSORS: u16 = 8;
 /// Said where root was refused on a network file system.
 const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its export says no_root_squash; with that, \
                                 root may read everything and keep owners";

@@ -12,6 +12,7 @@ use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::grant::Grant;
+use hakobu_core::host::HostFacts;
 use hakobu_core::job::Job;
 use hakobu_core::landing::{Ancestry, TargetFound};
 use hakobu_core::path::{EntryPath, serde_bytes_vec};
@@ -85,6 +86,8 @@ pub enum Request {
     Disks,
     /// Say how fast this machine encrypts.
     Ciphers,
+    /// Tell what this machine is set to.
+    Settings,
 }
 
 /// From an agent to the controller.
@@ -116,6 +119,8 @@ pub enum Answer {
     Disks(Result<DiskList>),
     /// How fast this machine encrypts.
     Ciphers(CipherSpeed),
+    /// What the machine is set to.
+    Settings(Result<Box<HostFacts>>),
 }
 
 /// Who an agent is.

@@ -19,6 +19,7 @@ use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extended::{Classes, Extended};
 use hakobu_core::extent::Extent;
 use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::host::{Capped, HostFacts, NetworkDevice, WayOut};
 use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::moved::Copied;
 use hakobu_core::pack::{Content, Head, PackBuilder, PackReader, Record};
@@ -118,6 +119,23 @@ fn metadata() -> Metadata {
 
 fn extended() -> Extended {
     Extended::new(Classes::USUAL, &mut [(b"user.a".to_vec(), b"value".to_vec())]).unwrap()
+}
+
+/// A machine of which little is known.
+fn settings() -> HostFacts {
+    let mut facts = HostFacts { kernel: Some((6, 12)), ..HostFacts::default() };
+    facts.tcp.receive_buffer_bytes = Some([4096, 131_072, 1 << 20]);
+    facts.tcp.window_scaling = Some(false);
+    facts.tcp.congestion_control = "bbr".into();
+    facts.devices.push(NetworkDevice {
+        name: "eth0".into(),
+        up: true,
+        mtu_bytes: 1500,
+        ..NetworkDevice::default()
+    });
+    facts.way_out = Some(WayOut { device: "eth0".into(), routed: true });
+    facts.limits.open_files = (Capped::At(1024), Capped::Unlimited);
+    facts
 }
 
 /// A disk of which little is known.
@@ -302,10 +320,12 @@ fn control_messages() {
     vectors.message("request end serving", &Request::EndServing);
     vectors.message("request disks", &Request::Disks);
     vectors.message("request ciphers", &Request::Ciphers);
+    vectors.message("request settings", &Request::Settings);
     let listening = Listening { port: 5000, addresses: vec!["192.0.2.1".to_owned()], process: 300 };
     vectors.message("answer listening", &Answer::Listening(Ok(listening)));
     vectors.message("answer refused", &Answer::Refused(no_space()));
     vectors.message("answer disks", &Answer::Disks(Ok(DiskList(vec![disk()]))));
     let speed = CipherSpeed { aes_128_gcm: 1, aes_256_gcm: 300, chacha20_poly1305: 2 };
     vectors.message("answer ciphers", &Answer::Ciphers(speed));
+    vectors.message("answer settings", &Answer::Settings(Ok(Box::new(settings()))));
 }

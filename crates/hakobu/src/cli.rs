@@ -9,6 +9,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Args, Command, CommandFactory, Parser, Subcommand};
 use hakobu_core::units::parse_bytes;
 
+use crate::doctor::{DOCTOR_HELP, DoctorArguments};
 use crate::report::{self, ReportArguments};
 use crate::rules::RuleArguments;
 
@@ -44,6 +45,9 @@ pub enum Verb {
     /// List the disks of a machine: what they are, what is on them, what uses them
     #[command(after_help = DISKS_HELP)]
     Disks(DisksArguments),
+    /// Say which settings of this machine and another one hold transfers back, and what to do
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(DoctorArguments),
     /// Print the digest of a file or disk, or of each file of a tree, as b3sum or sha256sum print it
     #[command(after_help = DIGEST_HELP)]
     Digest(Box<DigestArguments>),

@@ -45,7 +45,7 @@ pub fn disks(typed: &DisksArguments) -> u8 {
 
 /// Ends the program soon after it was interrupted: whatever is under way only looks. A question on
 /// the terminal gets the time to show again what is typed.
-fn end_when_interrupted(cancel: Arc<AtomicBool>) {
+pub(crate) fn end_when_interrupted(cancel: Arc<AtomicBool>) {
     std::thread::spawn(move || {
         while !cancel.load(Relaxed) {
             std::thread::sleep(Duration::from_millis(50));
@@ -56,7 +56,7 @@ fn end_when_interrupted(cancel: Arc<AtomicBool>) {
 }
 
 /// Says on standard error what the user should know.
-struct Remarks;
+pub(crate) struct Remarks;
 
 impl Observer for Remarks {
     fn event(&self, event: Event) {

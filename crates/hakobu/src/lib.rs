@@ -9,6 +9,7 @@ pub mod cli;
 pub mod copy;
 pub mod digest;
 pub mod disks;
+pub mod doctor;
 pub mod exit;
 pub mod explain;
 mod files_from;
@@ -80,6 +81,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::MakeData { kind: MakeData::Tree(options) } }) => make_data::tree(&options),
         Ok(Cli { verb: Verb::Disks(options) }) => disks::disks(&options),
         Ok(Cli { verb: Verb::Report(options) }) => report::report(&options),
+        Ok(Cli { verb: Verb::Doctor(options) }) => doctor::doctor(&options),
         Ok(Cli { verb: Verb::Explain(options) }) => explain::explain(&options),
         Ok(Cli { verb: Verb::Jobs { verb } }) => jobs::jobs(verb),
         Ok(Cli { verb: Verb::Agent(arguments) }) => agent_command::agent(&arguments),

@@ -19,6 +19,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::words::{self, Machines};
 
 pub mod disks;
+pub mod doctor;
 pub mod json;
 pub mod progress;
 pub mod summary;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hakobu_agent::disks::DisksRequest;
+use hakobu_agent::doctor::DoctorRequest;
 use hakobu_agent::passes::Passes;
 use hakobu_agent::request::{
     Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, Lanes, Preserve, RETRY_FOR_DETACHED,
@@ -24,6 +25,7 @@ use hakobu_core::pace::RateLimit;
 use hakobu_core::units::{parse_bytes, parse_duration};
 
 use crate::cli::{CopyArguments, DigestArguments, DisksArguments, FilterArguments, LoginArguments};
+use crate::doctor::DoctorArguments;
 use crate::{files_from, pairs, shell};
 
 /// The answer to `-` where nothing is written to it.
@@ -199,11 +201,31 @@ pub fn disks_request(
     if found.errors.is_empty() { Ok(request) } else { Err(found.errors) }
 }
 
+/// The request that the arguments of `doctor` stand for.
+///
+/// # Errors
+/// `Usage` for each value that is wrong.
+pub fn doctor_request(
+    typed: &DoctorArguments,
+    environment_ssh: Option<OsString>,
+) -> Result<DoctorRequest, Vec<Error>> {
+    let mut found = Findings::default();
+    let request = DoctorRequest {
+        host: typed.host.as_ref().and_then(|typed| found.keep(host(typed.as_bytes()))),
+        ssh: found.keep(ssh(typed.login.ssh.as_ref(), environment_ssh)).unwrap_or_default(),
+        agent: found.keep(agent(typed.login.agent.as_ref())).unwrap_or_default(),
+        sudo: typed.login.sudo,
+    };
+    if typed.host.is_none() && typed.login.sudo {
+        found.usage("--sudo", "it is for another machine; here: sudo hakobu doctor");
+    }
+    found.or(request)
+}
+
 /// A machine, typed as in a location but without a path.
 fn host(typed: &[u8]) -> Result<SshHost, Error> {
     let wrong = || {
-        let words =
-            "it is no host: host, user@host or ssh://host:port; without one, the disks of this machine";
+        let words = "it is no host: host, user@host or ssh://host:port; without one, this machine";
         Error::new(ErrorKind::Usage, "reading the host", words).at(typed)
     };
     let is_url = typed.windows(3).any(|bytes| bytes == b"://");

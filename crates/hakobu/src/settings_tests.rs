@@ -158,3 +158,21 @@ fn the_way_to_the_disks_is_that_of_a_copy() {
     assert_eq!(disks(&["-e", "ssh -p 22", "host"]).unwrap().ssh, ["ssh", "-p", "22"]);
     assert!(disks(&["-e", "ssh 'x", "host"]).is_err());
 }
+
+#[test]
+fn a_doctor_takes_a_host_as_the_list_of_disks_does() {
+    let doctor = |line: &[&str]| {
+        let words = ["hakobu", "doctor"].iter().chain(line);
+        match Cli::try_parse_from(words).unwrap().verb {
+            Verb::Doctor(arguments) => doctor_request(&arguments, Some("ssh -v".into())),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(doctor(&[]).unwrap().host, None);
+    let request = doctor(&["--agent", "/opt/hakobu", "--sudo", "me@host"]).unwrap();
+    assert_eq!(request.host.unwrap().destination(), "me@host");
+    assert_eq!((request.agent, request.sudo), (Some("/opt/hakobu".into()), true));
+    assert_eq!(request.ssh, ["ssh", "-v"]);
+    assert_eq!(doctor(&["host:/dev"]).unwrap_err().len(), 1);
+    assert_eq!(doctor(&["--sudo"]).unwrap_err().len(), 1);
+}

@@ -57,6 +57,7 @@ impl Restriction {
                 Err(error) => refused(failed(error)),
             },
             Request::Disks => refused(Answer::Disks(Err(self.no_disks("listing the disks")))),
+            Request::Settings => refused(Answer::Settings(Err(self.no_settings()))),
             Request::Hello { .. }
             | Request::LookAtSources { .. }
             | Request::LookAtTarget { .. }
@@ -231,6 +232,14 @@ impl Restriction {
     fn outside(&self, during: &'static str) -> Error {
         let words = format!("this login may only use what is beneath {}", shown(self.beneath.path()));
         Error::new(ErrorKind::PermissionDenied, during, words)
+    }
+
+    fn no_settings(&self) -> Error {
+        let words = format!(
+            "this login may only use files beneath {}, and not see what the machine is set to",
+            shown(self.beneath.path())
+        );
+        Error::new(ErrorKind::PermissionDenied, "reading the settings", words)
     }
 
     fn no_disks(&self, during: &'static str) -> Error {

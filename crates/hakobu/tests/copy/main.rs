@@ -10,6 +10,7 @@ mod changes;
 mod digest;
 mod directions;
 mod disk_list;
+mod doctor;
 mod fidelity;
 mod filters;
 mod input;

@@ -236,6 +236,9 @@ fn disks_are_not_for_them() {
     let answer = controller.ask(&Request::Disks);
     let Answer::Disks(Err(error)) = answer else { panic!("{answer:?}") };
     denied(&error);
+    let answer = controller.ask(&Request::Settings);
+    let Answer::Settings(Err(error)) = answer else { panic!("{answer:?}") };
+    denied(&error);
     for name in ["node", "to the node"] {
         for contents in [true, false] {
             let ask = SourceAsk { path: name.as_bytes().to_vec(), contents };

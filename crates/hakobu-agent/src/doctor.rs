@@ -1,0 +1,114 @@
+//! What two machines are set to, and what of that holds transfers between them back. Nothing is changed.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::Observer;
+use hakobu_core::host::HostFacts;
+use hakobu_core::location::SshHost;
+use hakobu_measure::doctor::{Finding, Way, Whose, advise};
+
+use crate::login::Login;
+use crate::machine;
+use crate::party::Party;
+use crate::ssh::Prompts;
+use crate::transfer::{LANES_OF_PROCESSORS, LANES_ON_A_LONG_WAY, LONG_ROUND_TRIP};
+
+mod capacity;
+
+/// Connections that get this share of what their windows allow are held by them.
+const FULL: f64 = 0.8;
+
+/// The other machine, and how to get there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DoctorRequest {
+    /// The other machine; without one, only this one is looked at.
+    pub host: Option<SshHost>,
+    /// The ssh program and its arguments, at least the program.
+    pub ssh: Vec<OsString>,
+    /// The program on the far side, if it is not to be found or uploaded.
+    pub agent: Option<PathBuf>,
+    /// Whether the far agent runs under sudo.
+    pub sudo: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Diagnosis {
+    /// The way between the machines, or the one that was assumed.
+    pub way: Way,
+    /// What holds transfers back; what matters most is first.
+    pub findings: Vec<Finding>,
+    /// What could not be read, and where.
+    pub unread: Vec<(Whose, String)>,
+}
+
+/// Looks at this machine, and at another one if one is named.
+///
+/// Where advice depends on what the way carries, that is measured: up to 256 MiB go to nowhere over there, for 6 s at most.
+///
+/// # Errors
+/// When there is no way to the other machine, it does not tell, or `cancel` is set meanwhile.
+pub fn doctor(
+    request: &DoctorRequest,
+    prompts: &mut dyn Prompts,
+    observer: &dyn Observer,
+    cancel: &AtomicBool,
+) -> Result<Diagnosis> {
+    let Some(host) = &request.host else {
+        let here = machine::settings(None);
+        return Ok(diagnosis(&here, None, Way::assumed(LANES_ON_A_LONG_WAY)));
+    };
+    let agent = request.agent.as_deref();
+    let login = Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
+    let mut party = Party::There(Box::new(login.start(prompts, observer)?));
+    let failed = |error: Error| error.at(host.destination());
+    let there = party.settings(None).map_err(failed)?;
+    let round_trip = party.measure_round_trip().map_err(failed)?;
+    let far = party.machine();
+    let toward: Option<IpAddr> = far.reached_at.as_deref().and_then(|address| address.parse().ok());
+    let here = machine::settings(toward);
+    let lanes = match round_trip >= LONG_ROUND_TRIP {
+        true => LANES_ON_A_LONG_WAY,
+        false => far.processors.min(machine::facts().processors).clamp(1, LANES_OF_PROCESSORS),
+    };
+    let way = Way { round_trip, measured: true, capacity_bytes_per_second: None, lanes };
+    let found = diagnosis(&here, Some(&there), way);
+    let Some(now) = found.findings.iter().filter_map(slowest).reduce(f64::min) else { return Ok(found) };
+    match measured(&mut party, &here, now, cancel) {
+        Ok(capacity_bytes_per_second) => {
+            Ok(diagnosis(&here, Some(&there), Way { capacity_bytes_per_second, ..way }))
+        }
+        Err(error) if error.kind == ErrorKind::Cancelled => Err(error),
+        Err(error) => {
+            let words = format!("what the way carries was not measured: {}", error.detail);
+            Ok(Diagnosis { unread: [found.unread, vec![(Whose::Here, words)]].concat(), ..found })
+        }
+    }
+}
+
+/// What one connection gets now, by a finding whose gain depends on what the way carries.
+fn slowest(finding: &Finding) -> Option<f64> {
+    Some(finding.expected?.connection?.before)
+}
+
+/// What the way carries, if that can be told while one connection gets no more than `now`.
+fn measured(party: &mut Party, here: &HostFacts, now: f64, cancel: &AtomicBool) -> Result<Option<u64>> {
+    let Some(device) = here.leaving_device() else { return Ok(None) };
+    let Ok(name) = std::str::from_utf8(device.name.as_bytes()) else { return Ok(None) };
+    let rate = capacity::measure(party, name, device.mtu_bytes, cancel)?;
+    // Where the connections were held by their windows the way may carry any more.
+    let held = now * f64::from(capacity::CONNECTIONS) * FULL;
+    Ok(rate.filter(|rate| (*rate as f64) < held))
+}
+
+fn diagnosis(here: &HostFacts, there: Option<&HostFacts>, way: Way) -> Diagnosis {
+    let of =
+        |whose, facts: &HostFacts| facts.unread.iter().map(move |words| (whose, words.clone())).collect();
+    let mut unread: Vec<_> = of(Whose::Here, here);
+    unread.extend(there.map_or_else(Vec::new, |facts| of(Whose::There, facts)));
+    Diagnosis { findings: advise(here, there, &way), unread, way }
+}

@@ -1,0 +1,77 @@
+//! The verb `doctor`, from the arguments to the exit code.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use clap::Args;
+use hakobu_agent::doctor;
+use hakobu_core::error::Error;
+use hakobu_core::location::SshHost;
+
+use crate::cli::LoginArguments;
+use crate::disks::{Remarks, end_when_interrupted};
+use crate::prompts::Terminal;
+use crate::render::doctor::{json, text};
+use crate::words::{self, Machines};
+use crate::{exit, output, settings, signals};
+
+/// What stands below the help.
+pub(crate) const DOCTOR_HELP: &str = "\
+Nothing is changed. With HOST the round trip to it is measured, and both machines are judged for the
+way between them, in both directions; where advice depends on what the way carries, that is measured
+as well: up to 256 MiB go to nowhere over there. Without HOST only what is certain of this machine
+is said.
+
+Each finding has a fact, what follows from it, the command that changes it and, where it can be
+told, the rate before and after: of hakobu with its lanes, and of one connection as other tools have
+it. Where all is right already, one line says so. What this login may not read is named.
+
+Examples:
+  hakobu doctor                 this machine
+  hakobu doctor host            this one, host, and the way between them
+  hakobu doctor host --json | jq -r '.findings[].command'
+
+Exit codes: 0 looked at, whatever was found, 1 failed, 2 wrong usage.";
+
+/// The arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArguments {
+    /// host, user@host or ssh://host:port [default: only this machine]
+    #[arg(value_name = "HOST")]
+    pub host: Option<OsString>,
+
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+
+    /// The login on the other machine.
+    #[command(flatten)]
+    pub login: LoginArguments,
+}
+
+/// Says what holds transfers back; returns the exit code.
+pub fn doctor(typed: &DoctorArguments) -> u8 {
+    let request = match settings::doctor_request(typed, std::env::var_os("HAKOBU_SSH")) {
+        Ok(request) => request,
+        Err(errors) => return exit::errors(&errors),
+    };
+    let cancel = match signals::cancel_flag() {
+        Ok(cancel) => cancel,
+        Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
+    };
+    end_when_interrupted(Arc::clone(&cancel));
+    let host = request.host.as_ref().map(SshHost::destination);
+    let machines = Machines { far: host.iter().cloned().collect(), sudo: request.sudo };
+    let found = doctor::doctor(&request, &mut Terminal { cancel: Arc::clone(&cancel) }, &Remarks, &cancel);
+    let shown = found.and_then(|diagnosis| match typed.json {
+        true => json(host.as_deref(), &diagnosis),
+        false => Ok(text(host.as_deref(), &diagnosis)),
+    });
+    match shown {
+        Ok(text) => output::print(text.as_bytes()),
+        Err(error) => {
+            crate::tell(&words::report_error(&(&error).into(), &machines));
+            exit::code_of(error.kind)
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `hakobu doctor`, here, and over links whose ends are set as they should not be.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use hakobu_testkit::link::{Link, LinkSettings};
+use hakobu_testkit::sshd::no_root;
+use serde_json::Value;
+
+use crate::program::*;
+
+/// What is known to be right, whatever the machine that runs the tests has.
+const RIGHT: [(&str, &str); 7] = [
+    ("ipv4/tcp_rmem", "4096 131072 6291456"),
+    ("ipv4/tcp_wmem", "4096 16384 4194304"),
+    ("ipv4/tcp_moderate_rcvbuf", "1"),
+    ("ipv4/tcp_adv_win_scale", "1"),
+    ("ipv4/tcp_window_scaling", "1"),
+    ("ipv4/tcp_sack", "1"),
+    ("ipv4/tcp_timestamps", "1"),
+];
+
+/// A link of 1 Gbit/s both of whose ends are right.
+fn link(round_trip_ms: u64) -> Link {
+    let settings = LinkSettings {
+        rate_bits_per_second: Some(1_000_000_000),
+        mtu: 9000,
+        ..LinkSettings::with_rtt(Duration::from_millis(round_trip_ms))
+    };
+    let link = Link::up(settings).unwrap();
+    RIGHT.iter().for_each(|(name, value)| set(&link, name, value));
+    link
+}
+
+fn set(link: &Link, name: &str, value: &str) {
+    for end in [link.near(), link.far()] {
+        end.set_parameter(name, value).unwrap();
+    }
+}
+
+fn doctor(mut command: Command, arguments: &[&str]) -> Output {
+    command.arg("doctor").args(arguments).env("LC_ALL", "C").output().unwrap()
+}
+
+/// What the doctor finds about the network between the ends of a link.
+#[track_caller]
+fn found(link: &Link, host: &Host) -> (Value, Vec<Value>) {
+    let mut command = link.near().command(HAKOBU);
+    command.env("HAKOBU_SSH", host.sshd.ssh_command());
+    let output = doctor(command, &["--json", "throwaway"]);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&all["schema"], &all["host"]), (&"hakobu.doctor/1".into(), &"throwaway".into()));
+    let findings = all["findings"].as_array().unwrap();
+    let of_tcp = |finding: &&Value| finding["id"].as_str().unwrap().starts_with("tcp-");
+    (all["way"].clone(), findings.iter().filter(of_tcp).cloned().collect())
+}
+
+/// Fails unless both ends have this finding, and it predicts what so many bytes give for each round trip.
+#[track_caller]
+fn assert_predicts(way: &Value, findings: &[Value], id: &str, under_way_bytes: f64) {
+    let mut hosts: Vec<_> = findings.iter().map(|finding| finding["host"].as_str()).collect();
+    hosts.sort_unstable();
+    assert_eq!(hosts, [None, Some("throwaway")], "{findings:#?}");
+    let wanted = under_way_bytes / way["round_trip_seconds"].as_f64().unwrap();
+    for finding in findings {
+        assert_eq!((&finding["id"], &finding["severity"]), (&id.into(), &"limits".into()));
+        let one = &finding["expected"]["one_connection"];
+        let before = one["before_bytes_per_second"].as_f64().unwrap();
+        assert!((before / wanted - 1.0).abs() < 0.001, "{before} is not {wanted}: {finding:#}");
+        assert!(one["after_bytes_per_second"].as_f64().unwrap() > before * 2.0, "{finding:#}");
+    }
+}
+
+#[test]
+fn small_receive_buffers_are_found_on_a_long_way() {
+    if no_root() {
+        return;
+    }
+    let link = link(100);
+    let host = Host::behind(&link);
+    let (way, right) = found(&link, &host);
+    assert_eq!(right, Vec::<Value>::new());
+    assert_eq!((&way["lanes"], &way["measured"]), (&10.into(), &true.into()));
+    set(&link, "ipv4/tcp_rmem", "4096 131072 1048576");
+    let (way, findings) = found(&link, &host);
+    assert!((0.1..0.2).contains(&way["round_trip_seconds"].as_f64().unwrap()), "{way}");
+    assert_predicts(&way, &findings, "tcp-receive-buffer-small", 0.62 * 1_048_576.0);
+    let command = "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 ";
+    assert!(findings[0]["command"].as_str().unwrap().starts_with(command), "{findings:#?}");
+    host.wait_for_no_agent();
+}
+
+#[test]
+fn windows_without_scaling_are_found_on_a_way_of_4_ms() {
+    if no_root() {
+        return;
+    }
+    let link = link(4);
+    set(&link, "ipv4/tcp_window_scaling", "0");
+    let host = Host::behind(&link);
+    let (way, findings) = found(&link, &host);
+    assert_predicts(&way, &findings, "tcp-window-scaling-off", 65_535.0);
+    // What the way carries was measured, over more connections than a copy has.
+    let capacity = way["capacity_bytes_per_second"].as_u64();
+    let after = findings[0]["expected"]["one_connection"]["after_bytes_per_second"].as_u64();
+    assert!(capacity.is_none_or(|capacity| Some(capacity) >= after), "{way} {findings:#?}");
+    let leftovers = std::fs::read_dir("/dev/shm").unwrap().flatten();
+    let ours = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("hakobu-doctor.");
+    assert_eq!(leftovers.map(|entry| entry.file_name()).find(ours), None);
+}
+
+#[test]
+fn what_only_root_may_read_is_named_and_the_rest_is_judged() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let (program, secret) = (place.path().join("hakobu"), place.path().join("secret"));
+    install(HAKOBU, &program);
+    std::fs::write(&secret, "MaxStartups 1\n").unwrap();
+    // In a namespace of its own, so that the machine's ssh server is left alone.
+    let script = format!(
+        "mount --bind {secret} /etc/ssh/sshd_config && chmod 600 {secret} && \
+         exec setpriv --reuid=65534 --regid=65534 --clear-groups {program} \"$@\"",
+        secret = secret.display(),
+        program = program.display()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh"]);
+    let output = doctor(command, &[]);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    let words = "not read:\n  this machine: /etc/ssh/sshd_config: this login may not read it (root may)\n";
+    assert!(out.contains(words) && !out.contains("MaxStartups"), "{out}{err}");
+}
+
+#[test]
+fn a_host_that_cannot_be_reached_is_an_error() {
+    let output = doctor(Command::new(HAKOBU), &["-e", "false", "nowhere"]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("starting the agent on nowhere"));
+}
