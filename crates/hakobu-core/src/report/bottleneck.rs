@@ -12,6 +12,8 @@ use crate::counters::{Snapshot, Stage};
 const DOMINATING_SHARE: f64 = 0.5;
 /// Threads that work, or wait for a processor to work on, for this share of their time are held up by that.
 const PROCESSOR_SHARE: f64 = 0.7;
+/// The same of the one that is shorter of them, where both ends are most of the time.
+const TURNS_SHARE: f64 = 0.5;
 /// A far side that works on the target for this share of its time is held up by that.
 const WORK_SHARE: f64 = 0.5;
 /// A window or buffer that holds a connection back for this share of the time in which it has something to send.
@@ -200,6 +202,13 @@ impl Shares {
         }
         if far_processor >= PROCESSOR_SHARE {
             return (Limit::TargetProcessor, far_processor);
+        }
+        // Ends that take turns at being short of processors keep each other waiting.
+        let network = self.way.as_ref().map_or(0.0, |way| way.network);
+        let most = self.near_processor.max(far_processor);
+        if self.near_processor + far_processor >= 1.0 && most >= TURNS_SHARE && most > network {
+            let near = self.near_processor >= far_processor;
+            return (if near { Limit::SourceProcessor } else { Limit::TargetProcessor }, most);
         }
         let outward = self.stage(Stage::Send) + self.stage(Stage::Wait);
         let busiest = self.busiest(&[Stage::Read, Stage::Hash, Stage::Sync, Stage::Held]);

@@ -213,6 +213,13 @@ fn what_limits_is_found_beyond_the_lanes() {
     assert_eq!(said(|figures| figures.near_queued_ns = 17_000), "source processor 90 %");
     let both = |figures: &mut Snapshot| (figures.near_queued_ns, figures.far_queued_ns) = (14_000, 18_000);
     assert_eq!(said(both), "target processor 95 %");
+    // They take turns, and the line between has time left; or it has not.
+    let turns = |figures: &mut Snapshot| {
+        (figures.near_queued_ns, figures.far_queued_ns, figures.way_busy_us) = (12_500, 11_500, 8);
+    };
+    assert_eq!(said(turns), "source processor 68 %");
+    let full = |figures: &mut Snapshot| (figures.near_queued_ns, figures.far_queued_ns) = (10_000, 10_000);
+    assert_eq!(said(full), "network 95 %");
     let reads = |figures: &mut Snapshot| (figures.stage_ns[1], figures.stage_ns[3]) = (17_000, 2_000);
     assert_eq!(said(reads), "source read 85 %");
     // Where the far end has said nothing yet, the stage has to do.
