@@ -1,19 +1,18 @@
 //! The verb `doctor`, from the arguments to the exit code.
 
 use std::ffi::OsString;
-use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use hakobu_agent::doctor;
-use hakobu_core::error::Error;
 use hakobu_core::location::SshHost;
 
 use crate::cli::LoginArguments;
-use crate::disks::{Remarks, end_when_interrupted};
-use crate::prompts::Terminal;
 use crate::render::doctor::{json, text};
-use crate::words::{self, Machines};
-use crate::{exit, output, settings, signals};
+use crate::{exit, looking, settings};
+
+/// The content that measures the way is in memory, and is removed when it is interrupted.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// What stands below the help.
 pub(crate) const DOCTOR_HELP: &str = "\
@@ -55,23 +54,12 @@ pub fn doctor(typed: &DoctorArguments) -> u8 {
         Ok(request) => request,
         Err(errors) => return exit::errors(&errors),
     };
-    let cancel = match signals::cancel_flag() {
-        Ok(cancel) => cancel,
-        Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
-    };
-    end_when_interrupted(Arc::clone(&cancel));
     let host = request.host.as_ref().map(SshHost::destination);
-    let machines = Machines { far: host.iter().cloned().collect(), sudo: request.sudo };
-    let found = doctor::doctor(&request, &mut Terminal { cancel: Arc::clone(&cancel) }, &Remarks, &cancel);
-    let shown = found.and_then(|diagnosis| match typed.json {
-        true => json(host.as_deref(), &diagnosis),
-        false => Ok(text(host.as_deref(), &diagnosis)),
-    });
-    match shown {
-        Ok(text) => output::print(text.as_bytes()),
-        Err(error) => {
-            crate::tell(&words::report_error(&(&error).into(), &machines));
-            exit::code_of(error.kind)
+    looking::look(request.host.as_ref(), request.sudo, FAREWELL, |terminal, observer, cancel| {
+        let diagnosis = doctor::doctor(&request, terminal, observer, cancel)?;
+        match typed.json {
+            true => json(host.as_deref(), &diagnosis),
+            false => Ok(text(host.as_deref(), &diagnosis)),
         }
-    }
+    })
 }

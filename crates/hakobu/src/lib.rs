@@ -17,6 +17,7 @@ pub mod first_word;
 pub mod foreign;
 pub mod jobs;
 pub mod later;
+mod looking;
 pub mod make_data;
 pub mod manual;
 mod order;

@@ -1,0 +1,59 @@
+//! What the verbs have in common that only look at machines: an interruption ends them, and one place says what went wrong.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use hakobu_core::error::{Error, Result};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::location::SshHost;
+use hakobu_core::path::lossy;
+
+use crate::prompts::Terminal;
+use crate::words::{self, Machines};
+use crate::{exit, output, signals};
+
+/// Looks at a machine, prints what `work` makes of it, and gives the exit code. So long after an interruption as `farewell`
+/// the program ends in any case: `work` has that long to clear away what it made, and a question on the terminal to show again
+/// what is typed.
+pub(crate) fn look(
+    host: Option<&SshHost>,
+    sudo: bool,
+    farewell: Duration,
+    work: impl FnOnce(&mut Terminal, &dyn Observer, &AtomicBool) -> Result<String>,
+) -> u8 {
+    let cancel = match signals::cancel_flag() {
+        Ok(cancel) => cancel,
+        Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
+    };
+    end_when_interrupted(Arc::clone(&cancel), farewell);
+    let machines = Machines { far: host.map(SshHost::destination).into_iter().collect(), sudo };
+    match work(&mut Terminal { cancel: Arc::clone(&cancel) }, &Remarks, &cancel) {
+        Ok(text) => output::print(text.as_bytes()),
+        Err(error) => {
+            crate::tell(&words::report_error(&(&error).into(), &machines));
+            exit::code_of(error.kind)
+        }
+    }
+}
+
+fn end_when_interrupted(cancel: Arc<AtomicBool>, farewell: Duration) {
+    std::thread::spawn(move || {
+        while !cancel.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::thread::sleep(farewell);
+        std::process::exit(i32::from(exit::INTERRUPTED));
+    });
+}
+
+/// Says on standard error what the user should know.
+struct Remarks;
+
+impl Observer for Remarks {
+    fn event(&self, event: Event) {
+        if let Event::Notice { words } = event {
+            crate::tell(&format!("hakobu: {}", lossy(words.as_bytes())));
+        }
+    }
+}
