@@ -467,7 +467,6 @@ impl Lane for RemoteLane {
                 busy_us: info.busy_us,
                 window_us: info.rwnd_limited_us,
                 buffer_us: info.sndbuf_limited_us,
-                resent_segments: info.retransmits.into(),
             },
         );
         Beyond { far: self.far, way }

@@ -126,8 +126,6 @@ counters! {
     way_window_us,
     /// Those in which the send buffer here held it back.
     way_buffer_us,
-    /// Segments that were sent again.
-    way_resent_segments,
 }
 
 impl Snapshot {
@@ -147,7 +145,6 @@ impl Snapshot {
             (&mut self.way_busy_us, earlier.way_busy_us),
             (&mut self.way_window_us, earlier.way_window_us),
             (&mut self.way_buffer_us, earlier.way_buffer_us),
-            (&mut self.way_resent_segments, earlier.way_resent_segments),
         ] {
             *sum = sum.saturating_add(more);
         }
@@ -217,8 +214,6 @@ pub struct WayTime {
     pub window_us: u64,
     /// The send buffer was full.
     pub buffer_us: u64,
-    /// Segments that were sent again.
-    pub resent_segments: u64,
 }
 
 impl LaneCounters {
@@ -235,7 +230,6 @@ impl LaneCounters {
             (&self.way_busy_us, way.busy_us),
             (&self.way_window_us, way.window_us),
             (&self.way_buffer_us, way.buffer_us),
-            (&self.way_resent_segments, way.resent_segments),
         ] {
             counter.set(sum);
         }
