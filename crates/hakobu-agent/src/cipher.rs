@@ -1,5 +1,5 @@
-//! Which cipher data connections get: each of them is timed on both machines for about a millisecond, and the fastest for the
-//! two is taken.
+//! Which cipher data connections get: each of them is timed on both machines, for milliseconds at most, and the fastest for
+//! the two is taken.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

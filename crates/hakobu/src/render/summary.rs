@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hakobu_agent::request::CipherChoice;
+use hakobu_core::counters::Stage;
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::location::Location;
 use hakobu_core::path::lossy;
@@ -121,6 +122,9 @@ fn speed(report: &Report) -> String {
 /// What limited the run and how busy it was; and how much of the network was used, where that was not it.
 fn limit_words(limit: &Bottleneck) -> String {
     let busy = |share: f64| format!("{:.0} %", share * 100.0);
+    if limit.stage == Stage::Held.name() {
+        return format!("rate limit (held back for {} of the time)", busy(limit.share));
+    }
     let network = limit.resources.get(NETWORK).filter(|_| limit.stage != NETWORK);
     let network = network.map(|share| format!(", network {} used", busy(*share))).unwrap_or_default();
     format!("{} ({} busy{network})", lossy(limit.stage.as_bytes()), busy(limit.share))
@@ -281,7 +285,7 @@ fn details(report: &Report) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::counters::{Snapshot, Stage};
+    use hakobu_core::counters::Snapshot;
     use hakobu_core::error::{Error, ErrorKind};
     use hakobu_core::report::ReportLoss;
 

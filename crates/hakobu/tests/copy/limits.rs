@@ -105,8 +105,6 @@ fn a_limit_of_the_rate_holds() {
         let ran = copy.run_to(0);
         assert!(ran.report["seconds"]["transfer"].as_f64().unwrap() >= 1.8, "{:#}", ran.report["seconds"]);
     }
-    // A limit that is off is none.
-    copy("off").options("--dry-run").run_to(0);
 }
 
 #[test]
