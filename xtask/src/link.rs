@@ -5,11 +5,11 @@ use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use hakobu_testkit::link::{Link, LinkSettings, Namespace, Traffic};
+use hakobu_testkit::link::{Crowding, Link, LinkSettings, Namespace, Traffic};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// How often signals and the command are looked at.
@@ -27,6 +27,15 @@ pub struct LinkArgs {
     /// The same of each TCP connection: 50M [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub connection_rate: Option<u64>,
+    /// Each connection over N that is at work takes this share of the rate away: 4:10%
+    #[arg(long, value_name = "N:SHARE", value_parser = parse_crowding, requires = "rate")]
+    pub crowding: Option<Crowding>,
+    /// Packets take up to this much longer, each way: 5ms
+    #[arg(long, default_value = "0ms", value_parser = parse_duration)]
+    pub jitter: Duration,
+    /// Change the rate, so long after the beginning: 10s:250M; several are possible
+    #[arg(long, value_name = "TIME:RATE", value_parser = parse_step, requires = "rate")]
+    pub step: Vec<Step>,
     /// Share of packets lost: 0.1% or 0.001
     #[arg(long, default_value = "0", value_parser = parse_share)]
     pub loss: f64,
@@ -57,6 +66,8 @@ pub fn run(args: LinkArgs) -> anyhow::Result<()> {
     let link = Link::up(LinkSettings {
         rate_bits_per_second: args.rate,
         connection_rate_bits_per_second: args.connection_rate,
+        crowding: args.crowding,
+        jitter: args.jitter,
         loss: args.loss,
         queue_bytes: args.queue,
         mtu: args.mtu,
@@ -69,15 +80,17 @@ pub fn run(args: LinkArgs) -> anyhow::Result<()> {
         }
     }
     describe(&link)?;
+    let mut steps = Steps::new(args.step);
     let status = if args.command.is_empty() {
         writeln!(io::stderr(), "Ctrl-C removes the link")?;
         while !signalled.load(Relaxed) {
+            steps.take(&link)?;
             sleep(LOOK_EVERY);
         }
         None
     } else {
         let child = start(&link, &args.command)?;
-        Some(wait_for(child, &signalled)?)
+        Some(wait_for(child, &signalled, || steps.take(&link))?)
     };
     let counters = link.counters();
     drop(link);
@@ -86,6 +99,39 @@ pub fn run(args: LinkArgs) -> anyhow::Result<()> {
     match status {
         Some(status) if !status.success() => std::process::exit(status.code().unwrap_or(1)),
         _ => Ok(()),
+    }
+}
+
+/// A change of the rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// So long after the beginning.
+    at: Duration,
+    /// To so many bits per second.
+    rate_bits_per_second: u64,
+}
+
+/// The changes that are still to come.
+struct Steps {
+    began: Instant,
+    left: Vec<Step>,
+}
+
+impl Steps {
+    fn new(mut left: Vec<Step>) -> Self {
+        left.sort_by_key(|step| step.at);
+        Self { began: Instant::now(), left }
+    }
+
+    /// Makes the changes whose time has come. The queue stays as long as it was.
+    fn take(&mut self, link: &Link) -> anyhow::Result<()> {
+        while self.left.first().is_some_and(|step| step.at <= self.began.elapsed()) {
+            let rate = Some(self.left.remove(0).rate_bits_per_second);
+            let settings = link.settings();
+            let queue_bytes = Some(settings.queue_limit_bytes());
+            link.change(LinkSettings { rate_bits_per_second: rate, queue_bytes, ..settings })?;
+        }
+        Ok(())
     }
 }
 
@@ -126,9 +172,14 @@ fn start(link: &Link, command: &[String]) -> anyhow::Result<Child> {
 
 /// Waits for the command. Ctrl-C reaches it from the terminal and it may end in
 /// its own way; when told a second time, it is left to the link's removal.
-fn wait_for(mut child: Child, signalled: &AtomicBool) -> anyhow::Result<ExitStatus> {
+fn wait_for(
+    mut child: Child,
+    signalled: &AtomicBool,
+    mut meanwhile: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<ExitStatus> {
     let mut times = 0;
     loop {
+        meanwhile()?;
         if let Some(status) = child.try_wait().context("cannot wait for the command")? {
             return Ok(status);
         }
@@ -187,6 +238,17 @@ fn parse_rate(text: &str) -> Result<u64, String> {
     parse_number(text.strip_suffix("bit/s").or(text.strip_suffix("bit")).unwrap_or(text))
 }
 
+fn parse_step(text: &str) -> Result<Step, String> {
+    let (at, rate) = text.split_once(':').ok_or("a step is written 10s:250M")?;
+    Ok(Step { at: parse_duration(at)?, rate_bits_per_second: parse_rate(rate)? })
+}
+
+fn parse_crowding(text: &str) -> Result<Crowding, String> {
+    let (free, share) = text.split_once(':').ok_or("crowding is written 4:10%")?;
+    let free = free.parse().map_err(|_| format!("{free:?} is no number of connections"))?;
+    Ok(Crowding { free, share: parse_share(share)? })
+}
+
 fn parse_share(text: &str) -> Result<f64, String> {
     let share = match split_number(text)? {
         (number, "") => number,
@@ -213,6 +275,9 @@ mod tests {
         assert_eq!(parse_number("1500"), Ok(1500));
         assert_eq!(parse_share("0.1%"), Ok(0.001));
         assert_eq!(parse_share("0.5"), Ok(0.5));
+        assert_eq!(parse_crowding("4:10%"), Ok(Crowding { free: 4, share: 0.1 }));
+        let step = Step { at: Duration::from_secs(10), rate_bits_per_second: 250_000_000 };
+        assert_eq!(parse_step("10s:250M"), Ok(step));
     }
 
     #[test]
@@ -223,5 +288,7 @@ mod tests {
         assert!(parse_rate("").is_err());
         assert!(parse_share("101%").is_err());
         assert!(parse_share("10ms").is_err());
+        assert!(parse_crowding("10%").is_err() && parse_crowding("few:10%").is_err());
+        assert!(parse_step("10s").is_err() && parse_step("250M:10s").is_err());
     }
 }

@@ -12,6 +12,7 @@ use hakobu_sys::tun::Tun;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::connections::{Connection, Connections};
+use super::crowd::Crowd;
 use super::ring::Ring;
 use super::shaper::{Fate, Shaper};
 use super::{Counters, Error, LinkSettings, Traffic};
@@ -145,6 +146,7 @@ struct Carrier {
     from: Arc<Tun>,
     to: Arc<Tun>,
     connections: Connections,
+    crowd: Crowd,
     shaper: Shaper,
     ring: Ring,
     /// What the ring should have.
@@ -173,6 +175,7 @@ impl Carrier {
             from,
             to,
             connections: Connections::new(settings),
+            crowd: Crowd::new(settings),
             shaper: Shaper::new(settings, seed),
             ring: Ring::new(memory_bytes, packet_bytes),
             memory_bytes,
@@ -209,6 +212,8 @@ impl Carrier {
             self.changes_seen = changes;
             let settings = self.shared.settings();
             self.connections.change(&settings);
+            self.crowd.change(&settings);
+            self.shaper.leave(1.0);
             self.shaper.change(&settings);
             self.nap = nap_for(&settings);
             self.memory_bytes = settings.memory_bytes() as usize;
@@ -232,11 +237,22 @@ impl Carrier {
                 continue;
             }
             self.take_changes();
+            if self.crowd.counts() {
+                self.count(now_ns, length);
+            }
             if !self.connections.are_limited() || !self.hold_back(now_ns, length) {
                 self.admit(now_ns, length, room);
             }
         }
         Ok(BATCH_PACKETS)
+    }
+
+    /// Counts the connection of the packet in the ring's next place, and what that leaves of the rate.
+    fn count(&mut self, now_ns: u64, length: usize) {
+        let place = self.ring.space().unwrap_or(&mut self.spill);
+        if let Some(left) = self.crowd.see(now_ns, &place[..length.min(place.len())]) {
+            self.shaper.leave(left);
+        }
     }
 
     /// Has the packet in the ring's next place wait for its connection's turn. False where it is none's.

@@ -1,7 +1,7 @@
 //! An emulated link: two network namespaces, near and far, joined by two TUN
 //! devices, between which threads of this process carry the packets with a
-//! chosen delay, rate and loss, and each TCP connection with a rate of its own
-//! if asked for. The kernel needs no `netem`.
+//! chosen delay, jitter, rate and loss, and each TCP connection with a rate of
+//! its own or at a cost for all, if asked for. The kernel needs no `netem`.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -22,6 +22,7 @@
 //! segmentation is offloaded, so loss, queue and rate see what a wire would.
 
 mod connections;
+mod crowd;
 mod forwarder;
 mod namespace;
 mod ring;
@@ -37,7 +38,7 @@ use std::time::Duration;
 
 use forwarder::Forwarder;
 pub use namespace::Namespace;
-pub use settings::LinkSettings;
+pub use settings::{Crowding, LinkSettings};
 
 /// Why there is no link.
 #[derive(Debug, thiserror::Error)]
@@ -169,7 +170,7 @@ impl Link {
         self.forwarder.settings()
     }
 
-    /// Changes delay, rates, loss and queue for packets to come; those on their
+    /// Changes delay, jitter, rates, crowding, loss and queue for packets to come; those on their
     /// way arrive when they would have, and order is kept. The seed counts only
     /// when the link comes up.
     ///

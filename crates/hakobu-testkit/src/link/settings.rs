@@ -13,6 +13,15 @@ const UNLIMITED_BYTES: u64 = 64 << 20;
 /// More memory than this per direction is taken for a mistake in the settings.
 const MEMORY_MOST_BYTES: u64 = 1 << 30;
 
+/// A link that carries less the more connections share it, as one with a policer or a small server at its end does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Crowding {
+    /// So many connections at work cost nothing.
+    pub free: u16,
+    /// Each more takes this share of the rate away, until a tenth of it is left; 0.0 to 1.0.
+    pub share: f64,
+}
+
 /// Properties of a link, the same for both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkSettings {
@@ -22,6 +31,10 @@ pub struct LinkSettings {
     pub rate_bits_per_second: Option<u64>,
     /// The same of each TCP connection, whatever the others do; other packets are not held to it.
     pub connection_rate_bits_per_second: Option<u64>,
+    /// What each connection more than so many takes away from `rate_bits_per_second`.
+    pub crowding: Option<Crowding>,
+    /// The most a packet takes longer than `one_way_delay`; each by itself, but none overtakes another.
+    pub jitter: Duration,
     /// Share of packets lost on the way, 0.0 to 1.0, each by itself.
     pub loss: f64,
     /// Bytes that may wait to be sent, behind which packets are dropped. `None`:
@@ -41,6 +54,8 @@ impl Default for LinkSettings {
             one_way_delay: Duration::ZERO,
             rate_bits_per_second: None,
             connection_rate_bits_per_second: None,
+            crowding: None,
+            jitter: Duration::ZERO,
             loss: 0.0,
             queue_bytes: None,
             mtu: 1500,
@@ -76,7 +91,8 @@ impl LinkSettings {
     /// Memory for the packets of one direction: those on the way, those in the
     /// queue, and slack for a forwarder that was not scheduled in time.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let under_way = self.rate_bits_per_second.map_or(0, |rate| bytes_in(rate, self.one_way_delay));
+        let way = self.one_way_delay.saturating_add(self.jitter);
+        let under_way = self.rate_bits_per_second.map_or(0, |rate| bytes_in(rate, way));
         let needed = under_way.saturating_add(self.queue_limit_bytes());
         needed.saturating_add(needed / 4).saturating_add(16 * u64::from(self.mtu)).saturating_add(1 << 20)
     }
@@ -96,6 +112,12 @@ impl LinkSettings {
         }
         if self.connection_rate_bits_per_second.is_some_and(|rate| rate < 1000) {
             return wrong("the rate of a connection is below 1000 bit/s".into());
+        }
+        if self.crowding.is_some_and(|crowding| !(0.0..=1.0).contains(&crowding.share)) {
+            return wrong("what a connection takes away is not a share from 0 to 1".into());
+        }
+        if self.crowding.is_some() && self.rate_bits_per_second.is_none() {
+            return wrong("connections take away from a rate, and the link has none".into());
         }
         if self.memory_bytes() > MEMORY_MOST_BYTES {
             return wrong(format!(
@@ -143,6 +165,8 @@ mod tests {
             (LinkSettings { rate_bits_per_second: Some(1), ..good }, "rate"),
             (LinkSettings { connection_rate_bits_per_second: Some(999), ..good }, "connection"),
             (LinkSettings { queue_bytes: Some(u64::MAX), ..good }, "memory"),
+            (LinkSettings { crowding: Some(Crowding { free: 4, share: 0.1 }), ..good }, "take away"),
+            (LinkSettings { crowding: Some(Crowding { free: 4, share: -0.1 }), ..good }, "share from 0 to 1"),
         ];
         for (settings, word) in cases {
             let error = settings.check().unwrap_err().to_string();

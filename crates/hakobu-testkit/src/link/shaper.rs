@@ -1,6 +1,8 @@
 //! When a packet arrives at the other end, and whether it does. Knows no clock:
 //! the time is handed in, in nanoseconds.
 
+use std::time::Duration;
+
 use super::LinkSettings;
 
 /// What becomes of a packet.
@@ -19,7 +21,10 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Shaper {
     delay_ns: u64,
+    jitter_ns: u64,
     rate_bits_per_second: Option<u64>,
+    /// What crowding leaves of the rate.
+    left: f64,
     queue_limit_bytes: u64,
     loss: f64,
     random: u64,
@@ -33,7 +38,9 @@ impl Shaper {
     pub(super) fn new(settings: &LinkSettings, seed: u64) -> Self {
         let mut shaper = Self {
             delay_ns: 0,
+            jitter_ns: 0,
             rate_bits_per_second: None,
+            left: 1.0,
             queue_limit_bytes: 0,
             loss: 0.0,
             random: seed,
@@ -46,10 +53,16 @@ impl Shaper {
 
     /// Takes over all of `settings` but the seed, for the packets to come.
     pub(super) fn change(&mut self, settings: &LinkSettings) {
-        self.delay_ns = u64::try_from(settings.one_way_delay.as_nanos()).unwrap_or(u64::MAX);
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        (self.delay_ns, self.jitter_ns) = (nanoseconds(settings.one_way_delay), nanoseconds(settings.jitter));
         self.rate_bits_per_second = settings.rate_bits_per_second;
         self.queue_limit_bytes = settings.queue_limit_bytes();
         self.loss = settings.loss;
+    }
+
+    /// From now on this share of the rate is left.
+    pub(super) fn leave(&mut self, left: f64) {
+        self.left = left;
     }
 
     /// Decides over a packet of `length` bytes that came at `now_ns`. A lost
@@ -58,6 +71,7 @@ impl Shaper {
         let start_ns = self.free_at_ns.max(now_ns);
         let mut sent_at_ns = now_ns;
         if let Some(rate) = self.rate_bits_per_second {
+            let rate = ((rate as f64 * self.left) as u64).max(1);
             let waiting_ns = start_ns - now_ns;
             let waiting_bytes = u128::from(waiting_ns) * u128::from(rate) / 8_000_000_000;
             let limit = u128::from(self.queue_limit_bytes);
@@ -73,7 +87,11 @@ impl Shaper {
         if self.next_share() < self.loss {
             return Fate::Lost;
         }
-        let at_ns = sent_at_ns.saturating_add(self.delay_ns).max(self.last_due_ns);
+        let longer_ns = match self.jitter_ns {
+            0 => 0,
+            jitter_ns => (self.next_share() * jitter_ns as f64) as u64,
+        };
+        let at_ns = sent_at_ns.saturating_add(self.delay_ns).saturating_add(longer_ns).max(self.last_due_ns);
         self.last_due_ns = at_ns;
         Fate::Due { at_ns }
     }
@@ -92,7 +110,6 @@ impl Shaper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     const MS: u64 = 1_000_000;
 
@@ -140,6 +157,34 @@ mod tests {
         assert!((800..1200).contains(&some), "{some} of 100000 at 1 %");
         assert_eq!(fates(0.01, 7), fates(0.01, 7));
         assert_ne!(fates(0.01, 7), fates(0.01, 8));
+    }
+
+    #[test]
+    fn jitter_spreads_the_delay_and_keeps_the_order() {
+        let jitter = Duration::from_millis(20);
+        let mut shaper = Shaper::new(&LinkSettings { jitter, rate_bits_per_second: None, ..settings() }, 1);
+        let delays: Vec<u64> = (0..1000)
+            .map(|tick| match shaper.admit(tick * 100 * MS, 100) {
+                Fate::Due { at_ns } => at_ns - tick * 100 * MS,
+                fate => panic!("{fate:?}"),
+            })
+            .collect();
+        assert!(delays.iter().all(|delay| (50 * MS..=70 * MS).contains(delay)));
+        let above = delays.iter().filter(|delay| **delay > 60 * MS).count();
+        assert!((400..600).contains(&above), "{above} of 1000");
+        let due = |now_ns: u64, shaper: &mut Shaper| match shaper.admit(now_ns, 100) {
+            Fate::Due { at_ns } => at_ns,
+            fate => panic!("{fate:?}"),
+        };
+        let dense: Vec<u64> = (0..1000).map(|tick| due(1_000_000 * MS + tick, &mut shaper)).collect();
+        assert!(dense.is_sorted());
+    }
+
+    #[test]
+    fn what_is_left_of_the_rate_counts() {
+        let mut shaper = Shaper::new(&settings(), 1);
+        shaper.leave(0.5);
+        assert_eq!(shaper.admit(0, 1000), Fate::Due { at_ns: 52 * MS });
     }
 
     #[test]
