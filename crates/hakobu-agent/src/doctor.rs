@@ -15,7 +15,7 @@ use crate::login::Login;
 use crate::machine;
 use crate::party::Party;
 use crate::ssh::Prompts;
-use crate::transfer::{LANES_OF_PROCESSORS, LANES_ON_A_LONG_WAY, LONG_ROUND_TRIP};
+use crate::transfer::{LANES_OF_PROCESSORS, LANES_ON_A_LONG_WAY, LONG_ROUND_TRIP, lanes_on_the_way};
 
 mod capacity;
 
@@ -72,7 +72,7 @@ pub fn doctor(
     let toward: Option<IpAddr> = far.reached_at.as_deref().and_then(|address| address.parse().ok());
     let here = machine::settings(toward);
     let lanes = match round_trip >= LONG_ROUND_TRIP {
-        true => LANES_ON_A_LONG_WAY,
+        true => lanes_on_the_way(round_trip),
         false => far.processors.min(machine::facts().processors).clamp(1, LANES_OF_PROCESSORS),
     };
     let way = Way { round_trip, measured: true, capacity_bytes_per_second: None, lanes };

@@ -21,6 +21,9 @@ const ACCEPT_WAIT: Duration = Duration::from_millis(2);
 /// The same while a run is under way and no handshake is: it may last for hours.
 const ACCEPT_WAIT_AT_WORK: Duration = Duration::from_millis(10);
 
+/// How often it is looked whether one more connection is wanted.
+const WANTED_WAIT: Duration = Duration::from_millis(10);
+
 /// Who the connections are to be with.
 pub(crate) struct Peer {
     /// This side's certificate.
@@ -56,6 +59,31 @@ impl Arriving {
         let pool = Pool::new(stop);
         connections.into_iter().try_for_each(|connection| pool.add(connection))?;
         Ok(Self { pool, gathering: None })
+    }
+
+    /// With up to `further` more, each made once one is wanted. What cannot be made is done without.
+    pub(crate) fn growing(
+        mut self,
+        further: usize,
+        mut make: impl FnMut() -> Result<Connection> + Send + 'static,
+    ) -> Self {
+        if further > 0 {
+            let promise = self.pool.promise();
+            self.gathering = Some(std::thread::spawn(move || {
+                let (pool, mut left) = (promise.pool(), further);
+                while left > 0 && !pool.is_ended() {
+                    if !pool.was_wanted() {
+                        std::thread::sleep(WANTED_WAIT);
+                        continue;
+                    }
+                    if make().and_then(|connection| pool.add(connection)).is_err() {
+                        return;
+                    }
+                    left -= 1;
+                }
+            }));
+        }
+        self
     }
 }
 

@@ -26,8 +26,10 @@ pub struct Meeting<'a> {
     pub cipher_in_ssh: Cipher,
     /// Which ways may be taken.
     pub transport: Transport,
-    /// How many connections.
+    /// How many connections to begin with.
     pub lanes: u16,
+    /// How many there may be in the end, where neither ssh nor a relay carries them.
+    pub lanes_max: u16,
     /// The far machine's address for data, if the user named one.
     pub data_address: Option<&'a str>,
     /// The port for data, if the user named one.
@@ -40,8 +42,10 @@ pub struct Meeting<'a> {
 pub struct Met {
     /// What the target can do.
     pub capabilities: Capabilities,
-    /// How many connections there are.
+    /// How many connections there are to begin with.
     pub lanes: u16,
+    /// How many there may be in the end.
+    pub lanes_max: u16,
     /// Their cipher.
     pub cipher: Cipher,
     /// Whether ssh carries them, at least a part of the way.
@@ -175,8 +179,8 @@ impl Meeting<'_> {
 
     /// Connections of this machine's own making, without relay.
     fn met(&self, capabilities: Capabilities) -> Met {
-        let (lanes, cipher) = (self.lanes, self.cipher);
-        Met { capabilities, lanes, cipher, by_ssh: false, relay: None, carriers: None }
+        let (lanes, lanes_max, cipher) = (self.lanes, self.lanes_max, self.cipher);
+        Met { capabilities, lanes, lanes_max, cipher, by_ssh: false, relay: None, carriers: None }
     }
 
     /// The engine is here, and ssh takes its connections to the target.
@@ -185,7 +189,8 @@ impl Meeting<'_> {
         let cipher = self.cipher_in_ssh;
         let capabilities = target.serve(self.serve_request(engine, Way::Accept, cipher)?)?;
         let lanes = self.lanes.min(LANES_MAX);
-        let request = ConnectRequest { peer: target.fingerprint()?, cipher, way: Way::Accept, lanes };
+        let peer = target.fingerprint()?;
+        let request = ConnectRequest { peer, cipher, way: Way::Accept, lanes, lanes_max: lanes };
         let words = by_ssh(through, target);
         let (Party::Here(side), Some(far)) = (engine, target.far()) else { return Err(no_ssh().into()) };
         let sessions = far.sessions().clone();
@@ -196,7 +201,14 @@ impl Meeting<'_> {
             .connect_carried(&request, first)
             .map_err(|error| soft(with_words(error, &carriers), words))?;
         carriers.more(lanes.saturating_sub(1), is_wanted, open, bring)?;
-        Ok(Met { lanes, cipher, by_ssh: true, carriers: Some(carriers), ..self.met(capabilities) })
+        Ok(Met {
+            lanes,
+            lanes_max: lanes,
+            cipher,
+            by_ssh: true,
+            carriers: Some(carriers),
+            ..self.met(capabilities)
+        })
     }
 
     /// The target is here, and ssh brings the engine's connections.
@@ -217,10 +229,18 @@ impl Meeting<'_> {
         let request = self.serve_request(engine, Way::Accept, cipher)?;
         let Party::Here(side) = target else { return Err(no_ssh().into()) };
         let (capabilities, bring) = side.serve_carried(&request, first)?;
-        let request = ConnectRequest { peer: side.fingerprint()?, cipher, way: Way::Accept, lanes };
+        let peer = side.fingerprint()?;
+        let request = ConnectRequest { peer, cipher, way: Way::Accept, lanes, lanes_max: lanes };
         engine.connect(request).map_err(|error| soft(with_words(error, &carriers), words))?;
         carriers.more(lanes.saturating_sub(1), carriers.after_a_while(), open, bring)?;
-        Ok(Met { lanes, cipher, by_ssh: true, carriers: Some(carriers), ..self.met(capabilities) })
+        Ok(Met {
+            lanes,
+            lanes_max: lanes,
+            cipher,
+            by_ssh: true,
+            carriers: Some(carriers),
+            ..self.met(capabilities)
+        })
     }
 
     /// Both are elsewhere, and this machine passes on what it cannot read.
@@ -245,11 +265,11 @@ impl Meeting<'_> {
         }
         let relay = Relay::start(ends, self.lanes).map_err(|error| soft(error, words.clone()))?;
         let lanes = relay.lanes;
-        let request =
-            ConnectRequest { peer: target.fingerprint()?, cipher: self.cipher, way: Way::Accept, lanes };
+        let (peer, cipher) = (target.fingerprint()?, self.cipher);
+        let request = ConnectRequest { peer, cipher, way: Way::Accept, lanes, lanes_max: lanes };
         engine.connect(request).map_err(|error| soft(with_words(error, &relay.carriers), words))?;
         let by_ssh = relay.by_ssh.contains(&true);
-        Ok(Met { lanes, by_ssh, relay: Some(relay), ..self.met(capabilities) })
+        Ok(Met { lanes, lanes_max: lanes, by_ssh, relay: Some(relay), ..self.met(capabilities) })
     }
 
     /// A port of a far machine that only ssh gets to.
@@ -267,12 +287,14 @@ impl Meeting<'_> {
             cipher,
             way,
             lanes: self.lanes,
+            lanes_max: self.lanes_max,
         })
     }
 
     fn connect(&self, engine: &mut Party, target: &Party, way: Way) -> Result<()> {
         let peer = target.fingerprint()?;
-        engine.connect(ConnectRequest { peer, cipher: self.cipher, way, lanes: self.lanes })
+        let (lanes, lanes_max) = (self.lanes, self.lanes_max);
+        engine.connect(ConnectRequest { peer, cipher: self.cipher, way, lanes, lanes_max })
     }
 
     /// Where `listener` can be dialled from `dialler`.

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::checksum::crc64;
 use hakobu_core::counters::{Beyond, FarTime, WayTime};
-use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
+use hakobu_core::endpoint::{
+    Completion, Endpoint, Lane, Operation, Outcome, Passed, PieceBuffer, Ticket, Wait,
+};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Extended;
 use hakobu_core::extent::BLOCKS_PER_PIECE;
@@ -85,6 +87,10 @@ impl Endpoint for RemoteTarget {
 
     fn interrupt(&self) {
         RemoteTarget::interrupt(self);
+    }
+
+    fn passed(&self) -> Option<Passed> {
+        self.arriving.pool.passed()
     }
 
     fn may_open_lane(&self, has_work: bool) -> bool {

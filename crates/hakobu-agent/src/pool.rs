@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use hakobu_core::endpoint::Passed;
 use hakobu_core::error::{Error, Result};
 
 use crate::connection::{Connection, Interrupter};
@@ -83,6 +85,26 @@ impl Pool {
     /// Whether nobody takes any more.
     pub(crate) fn is_ended(&self) -> bool {
         self.lock().ended
+    }
+
+    /// What has arrived over all that were ever taken; `None` where one is not TCP. One that has ended counts on.
+    pub(crate) fn passed(&self) -> Option<Passed> {
+        let state = self.lock();
+        let (mut passed, mut count) = (Passed::default(), 0);
+        for info in state.interrupters.iter().map(Interrupter::tcp_info) {
+            let info = info?;
+            passed.bytes = passed.bytes.saturating_add(info.acknowledged_bytes);
+            passed.sent_again = passed.sent_again.saturating_add(info.retransmits.into());
+            // One that has ended knows none any more.
+            if info.rtt_us > 0 {
+                passed.round_trip += Duration::from_micros(info.rtt_us.into());
+                passed.round_trip_least += Duration::from_micros(info.min_rtt_us.into());
+                count += 1;
+            }
+        }
+        let count = count.max(1);
+        let (round_trip, round_trip_least) = (passed.round_trip / count, passed.round_trip_least / count);
+        Some(Passed { round_trip, round_trip_least, ..passed })
     }
 
     /// Ends those that wait, and lets no more in.

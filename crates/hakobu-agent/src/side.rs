@@ -1,6 +1,7 @@
 //! One machine's part in a transfer: looking at places, opening ports, holding a target, running
 //! the engine. The controller uses it in its own process; an agent does what its controller asks.
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,6 +47,10 @@ const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
 const UNANSWERED_LIMIT: Duration = Duration::from_secs(20);
 /// How often that is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// When the first further connection is made, by which time a run knows what those at the beginning carry, and how long
+/// after it each other.
+const DIAL_FURTHER_AFTER: Duration = Duration::from_secs(2);
+const DIAL_FURTHER_EVERY: Duration = Duration::from_millis(300);
 
 /// One machine's part in a transfer.
 pub struct Side {
@@ -235,9 +240,10 @@ impl Side {
                 Some(std::thread::spawn(move || session.accept(&listener)))
             }
             Way::Dial { addresses, port } => {
-                session.dial(addresses, *port, request.lanes)?;
+                let address = session.dial(addresses, *port, request.lanes)?;
+                let further = request.lanes_max.min(CONNECTIONS_MAX).saturating_sub(request.lanes);
                 let session = session.clone();
-                Some(std::thread::spawn(move || session.watch()))
+                Some(std::thread::spawn(move || session.dial_further(address, further)))
             }
         };
         self.serving = Some(Serving { session, acceptor });
@@ -300,6 +306,7 @@ impl Side {
     /// who it should be.
     pub fn connect(&mut self, request: &ConnectRequest) -> Result<()> {
         let lanes = request.lanes.clamp(1, CONNECTIONS_MAX);
+        let lanes_max = request.lanes_max.clamp(lanes, CONNECTIONS_MAX);
         let peer = Arc::new(Peer {
             identity: self.identity()?,
             fingerprint: Fingerprint(request.peer),
@@ -309,11 +316,16 @@ impl Side {
         self.arriving = None;
         self.arriving = Some(match &request.way {
             Way::Dial { addresses, port } => {
-                Arriving::all(dial_all(addresses, *port, lanes, &peer)?, self.stop.clone())?
+                let (address, made) = dial_all(addresses, *port, lanes, &peer)?;
+                let arriving = Arriving::all(made, self.stop.clone())?;
+                arriving.growing(usize::from(lanes_max - lanes), move || {
+                    let stream = data_path::dial_again(address)?;
+                    peer.shake_hands(stream).map_err(lost)
+                })
             }
             Way::Accept => {
                 let listener = self.listener.take().ok_or_else(no_port)?;
-                gather(listener, peer, usize::from(lanes), self.stop.clone())?
+                gather(listener, peer, usize::from(lanes_max), self.stop.clone())?
             }
         });
         Ok(())
@@ -461,13 +473,33 @@ impl Session {
         }
     }
 
-    fn dial(self: &Arc<Self>, addresses: &[String], port: u16, lanes: u16) -> Result<()> {
+    fn dial(self: &Arc<Self>, addresses: &[String], port: u16, lanes: u16) -> Result<SocketAddr> {
         let (address, first) = data_path::dial(addresses, port)?;
         self.clone().start(first.into());
         for _ in 1..lanes.min(CONNECTIONS_MAX) {
             self.clone().start(data_path::dial_again(address)?.into());
         }
-        Ok(())
+        Ok(address)
+    }
+
+    /// Makes further connections, one after the other, and sees that those there are live. The other side does not say
+    /// when it wants one: it has them in hand by then.
+    fn dial_further(self: Arc<Self>, address: SocketAddr, count: u16) {
+        let mut next = Instant::now() + DIAL_FURTHER_AFTER;
+        for _ in 0..count {
+            while !self.ended.load(Ordering::Acquire) && !self.stop.is_asked() && Instant::now() < next {
+                self.stop.end_unanswered();
+                std::thread::sleep(LOOK_EVERY);
+            }
+            if self.ended.load(Ordering::Acquire) || self.stop.is_asked() {
+                return;
+            }
+            // A run goes on with those that it has.
+            let Ok(stream) = data_path::dial_again(address) else { break };
+            self.clone().start(stream.into());
+            next = Instant::now() + DIAL_FURTHER_EVERY;
+        }
+        self.watch();
     }
 
     /// Serves one connection on a thread of its own.
@@ -503,7 +535,12 @@ impl Session {
 }
 
 /// Dials once for each lane, all at the same time.
-fn dial_all(addresses: &[String], port: u16, lanes: u16, peer: &Arc<Peer>) -> Result<Vec<Connection>> {
+fn dial_all(
+    addresses: &[String],
+    port: u16,
+    lanes: u16,
+    peer: &Arc<Peer>,
+) -> Result<(SocketAddr, Vec<Connection>)> {
     let (address, first) = data_path::dial(addresses, port)?;
     let more: Vec<_> =
         (1..lanes).map(|_| std::thread::spawn(move || data_path::dial_again(address))).collect();
@@ -519,7 +556,8 @@ fn dial_all(addresses: &[String], port: u16, lanes: u16, peer: &Arc<Peer>) -> Re
         })
         .collect();
     let cut = |_| Err(connection::ConnectionError::Cut);
-    handshakes.into_iter().map(|made| made.join().unwrap_or_else(cut).map_err(lost)).collect()
+    let made = handshakes.into_iter().map(|made| made.join().unwrap_or_else(cut).map_err(lost));
+    Ok((address, made.collect::<Result<_>>()?))
 }
 
 /// Whether to flush is the engine's choice: it asks for a barrier or does not.

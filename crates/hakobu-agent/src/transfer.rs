@@ -37,6 +37,12 @@ pub(crate) const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
 /// How many lanes a long way gets: through ssh five connections with two sessions each, which fill 1 Gbit/s at 100 ms
 /// where four carry 0.8 of it (`ssh/logins.rs`).
 pub(crate) const LANES_ON_A_LONG_WAY: u16 = 10;
+/// From this round trip on there are more: the longer the way, the longer a connection needs to find its rate, and to find it
+/// again after a loss.
+const VERY_LONG_ROUND_TRIP: Duration = Duration::from_millis(50);
+const LANES_ON_A_VERY_LONG_WAY: u16 = 16;
+/// How many lanes there are at most after others have been tried.
+const LANES_TUNED_MAX: u16 = 32;
 /// How many lanes there are at most where processors are what counts.
 pub(crate) const LANES_OF_PROCESSORS: u16 = 8;
 /// Said where root was refused on a network file system.
@@ -403,12 +409,13 @@ impl Attempt<'_, '_> {
             },
             transport: if self.held.by_ssh { Transport::Ssh } else { self.request.transport },
             lanes: job.lanes,
+            lanes_max: job.lanes_max,
             data_address: self.request.data_address.as_deref(),
             data_port: self.request.data_port,
             observer: self.surroundings.observer,
         };
         let met = meeting.meet(engine, target);
-        let Met { capabilities, lanes, cipher, by_ssh, relay, carriers } =
+        let Met { capabilities, lanes, lanes_max, cipher, by_ssh, relay, carriers } =
             met.map_err(|error| places::on(target, &root, error))?;
         transfer.transport = match (by_ssh, relay.is_some()) {
             (false, false) => "agent",
@@ -419,7 +426,7 @@ impl Attempt<'_, '_> {
         transfer.cipher = Some(cipher::name(cipher));
         // What could not be reached a moment ago is not tried again after a lost connection.
         self.held.by_ssh = by_ssh && relay.is_none();
-        let job = Job { lanes, ..job };
+        let job = Job { lanes, lanes_max, ..job };
         let mut carried = Some((relay, carriers));
         transfer.connect = self.began.elapsed();
         engine.depend_on(target)?;
@@ -547,10 +554,12 @@ impl Attempt<'_, '_> {
     // The job
 
     fn job(&self, parties: &mut Parties, plan: &Plan) -> Job {
+        let lanes = self.lanes(parties, plan);
         Job {
             items: plan.items.clone(),
             make_directory: plan.make_directory.clone(),
-            lanes: self.lanes(parties, plan),
+            lanes,
+            lanes_max: self.lanes_max(parties, plan, lanes),
             rate_limit: self.request.rate_limit.clone(),
             digest: self.request.verify != Verify::None,
             clone: !matches!(self.request.verify, Verify::Wire | Verify::Medium),
@@ -625,7 +634,8 @@ impl Attempt<'_, '_> {
         } else if self.request.mode.is_digest() {
             (source.min(LANES_MAX), format!("as many as processors: {source}"))
         } else if round_trip >= LONG_ROUND_TRIP {
-            (LANES_ON_A_LONG_WAY, format!("a round trip takes {:.1} ms", round_trip.as_secs_f64() * 1e3))
+            let lanes = if over_sftp { LANES_ON_A_LONG_WAY } else { lanes_on_the_way(round_trip) };
+            (lanes, format!("a round trip takes {:.1} ms", round_trip.as_secs_f64() * 1e3))
         } else if plan.has_disks {
             // A lane waits while a disk reads or writes: others keep the processors, or the disks, busy.
             let processors = source.min(target);
@@ -650,9 +660,25 @@ impl Attempt<'_, '_> {
         lanes
     }
 
+    /// How many lanes there may be in the end.
+    fn lanes_max(&self, parties: &Parties, plan: &Plan, lanes: u16) -> u16 {
+        let is_tuned = self.request.lanes == Lanes::Auto && !self.request.target.is_stream();
+        let is_apart = parties.target.is_some() && !has_sftp(&parties.source, parties.target.as_ref());
+        // Disks were found to gain nothing by more, and comparing hashes on both sides at a time.
+        match is_tuned && is_apart && !plan.has_disks {
+            true => LANES_TUNED_MAX.max(lanes),
+            false => lanes,
+        }
+    }
+
     fn decided(&self, choice: String, reason: String) {
         self.surroundings.observer.event(Event::Decision { choice, reason });
     }
+}
+
+/// How many lanes a run begins with on a way of this length, where ssh does not carry them.
+pub(crate) fn lanes_on_the_way(round_trip: Duration) -> u16 {
+    if round_trip >= VERY_LONG_ROUND_TRIP { LANES_ON_A_VERY_LONG_WAY } else { LANES_ON_A_LONG_WAY }
 }
 
 /// Whether an end has no agent.

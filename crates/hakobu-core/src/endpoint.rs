@@ -58,11 +58,29 @@ pub trait Endpoint: Send + Sync {
         false
     }
 
+    /// What has arrived so far over the connections of all lanes; `None` where nobody knows. Called from any thread.
+    fn passed(&self) -> Option<Passed> {
+        None
+    }
+
     /// Says that the work is done: lanes that are being opened may give up. Called from any thread.
     fn lanes_are_complete(&self) {}
 
     /// Makes lanes fail that wait for a peer. The run has failed already; called from any thread.
     fn interrupt(&self) {}
+}
+
+/// What has passed over the connections to an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Bytes that have arrived there, in all, overhead included.
+    pub bytes: u64,
+    /// Segments that had to be sent again, in all.
+    pub sent_again: u64,
+    /// The round trip now, the mean of the connections'.
+    pub round_trip: Duration,
+    /// The shortest that they have seen lately, the mean again.
+    pub round_trip_least: Duration,
 }
 
 /// One way in and out of an endpoint, owned by one thread.

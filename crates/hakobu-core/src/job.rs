@@ -111,8 +111,10 @@ pub struct Job {
     pub items: Vec<Item>,
     /// A directory at the target to make first, with ordinary permissions.
     pub make_directory: Option<EntryPath>,
-    /// How many lanes to use, 1 to [`LANES_MAX`].
+    /// How many lanes to begin with, 1 to [`LANES_MAX`].
     pub lanes: u16,
+    /// How many there may become, if that is more: how many move most is tried while the run goes on.
+    pub lanes_max: u16,
     /// Whether to take digests.
     pub digest: bool,
     /// Whether blocks may be shared with the source instead of being read and written.

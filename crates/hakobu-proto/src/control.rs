@@ -255,8 +255,10 @@ pub struct ServeRequest {
     pub cipher: Cipher,
     /// How connections come about.
     pub way: Way,
-    /// How many connections to make, when dialling.
+    /// How many connections to make at once, when dialling.
     pub lanes: u16,
+    /// How many there may be in the end: more are made while the run goes on, when dialling.
+    pub lanes_max: u16,
 }
 
 /// The ciphers of data connections.
@@ -292,8 +294,10 @@ pub struct ConnectRequest {
     pub cipher: Cipher,
     /// How connections come about.
     pub way: Way,
-    /// How many connections.
+    /// How many connections to begin with.
     pub lanes: u16,
+    /// How many there may be in the end: more are made, or come, while the run goes on.
+    pub lanes_max: u16,
 }
 
 /// Runs a job.

@@ -311,10 +311,11 @@ fn control_messages() {
         cipher: Cipher::Aes128Gcm,
         way: Way::Accept,
         lanes: 2,
+        lanes_max: 8,
     };
     vectors.message("request serve", &Request::Serve(serve));
     let way = Way::Dial { addresses: vec!["192.0.2.1".to_owned()], port: 5000 };
-    let connect = ConnectRequest { peer: [0x33; 32], cipher: Cipher::None, way, lanes: 2 };
+    let connect = ConnectRequest { peer: [0x33; 32], cipher: Cipher::None, way, lanes: 2, lanes_max: 8 };
     vectors.message("request connect", &Request::Connect(connect));
     vectors.message("request cancel", &Request::Cancel);
     vectors.message("request end serving", &Request::EndServing);

@@ -27,6 +27,8 @@ pub struct TcpInfo {
     pub segment_bytes: u32,
     /// Rate at which data reached the peer lately, in bytes per second.
     pub delivery_bytes_per_second: u64,
+    /// Bytes that the peer has acknowledged.
+    pub acknowledged_bytes: u64,
     /// Time during which there was something to send, in microseconds.
     pub busy_us: u64,
     /// Part of it when the peer's window was full.
@@ -75,6 +77,7 @@ fn parse(bytes: &[u8; WANTED_BYTES]) -> TcpInfo {
         congestion_window_segments: word(bytes, 80),
         retransmits: word(bytes, 100),
         delivery_bytes_per_second: long(bytes, 160),
+        acknowledged_bytes: long(bytes, 120),
         busy_us: long(bytes, 168),
         rwnd_limited_us: long(bytes, 176),
         sndbuf_limited_us: long(bytes, 184),
@@ -114,6 +117,7 @@ mod tests {
         assert!((1..=60_000_000).contains(&info.min_rtt_us), "{info:?}");
         assert!((500..=65_536).contains(&info.segment_bytes), "{info:?}");
         assert!(info.congestion_window_segments > 0, "{info:?}");
+        assert!((1000..=1001).contains(&info.acknowledged_bytes), "{info:?}");
         assert_eq!((info.retransmits, info.unanswered_retransmits), (0, 0), "{info:?}");
         assert!(info.since_acknowledged_ms < 60_000, "{info:?}");
     }

@@ -221,6 +221,11 @@ impl Interrupter {
         let _ = self.0.shutdown(Shutdown::Both);
     }
 
+    /// What the kernel knows of the connection; nothing where it is not TCP.
+    pub fn tcp_info(&self) -> Option<TcpInfo> {
+        tcp_info(&self.0).ok()
+    }
+
     /// Whether the peer has answered nothing for `limit`, although data was sent to it again and
     /// again. Keep-alive probes do not find that: they are for connections that are silent. Never so where it is not
     /// TCP.

@@ -15,6 +15,9 @@ use super::error::Result;
 /// first probe after 30 s, then 6 more, 10 s apart. There is no limit on how
 /// long a peer may leave its window shut (`TCP_USER_TIMEOUT` would be one): a
 /// target whose disk is busy for minutes is slow, not gone.
+/// So much may lie in the socket of what the system has not sent yet. Without a limit it grows to megabytes, which a lane that
+/// is to rest cannot take back, and which others wait behind.
+const UNSENT_MAX_BYTES: u32 = 256 << 10;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 6;
@@ -62,6 +65,7 @@ impl Socket {
         sockopt::set_tcp_nodelay(&stream, true)?;
         // Blocking receives below rely on it; sends always ask not to block.
         stream.set_nonblocking(false)?;
+        stream.set_tcp_notsent_lowat(UNSENT_MAX_BYTES)?;
         sockopt::set_socket_keepalive(&stream, true)?;
         sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;

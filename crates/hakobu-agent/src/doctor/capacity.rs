@@ -75,6 +75,7 @@ pub(super) fn measure(
         cipher_in_ssh: Cipher::None,
         transport: Transport::Agent,
         lanes: CONNECTIONS,
+        lanes_max: CONNECTIONS,
         data_address: None,
         data_port: None,
         observer: &NoObserver,

@@ -124,7 +124,13 @@ fn a_message_cut_short_is_the_end() {
 }
 
 fn connect(way: Way) -> Request {
-    Request::Connect(ConnectRequest { peer: [7; 32], cipher: Cipher::Aes128Gcm, way, lanes: u16::MAX })
+    Request::Connect(ConnectRequest {
+        peer: [7; 32],
+        cipher: Cipher::Aes128Gcm,
+        way,
+        lanes: u16::MAX,
+        lanes_max: u16::MAX,
+    })
 }
 
 fn run() -> Request {
@@ -152,7 +158,16 @@ fn run() -> Request {
 fn serve(job: [u8; 16], root: &[u8], way: Way) -> Request {
     let grant = Grant::everything();
     let (peer, cipher) = ([7; 32], Cipher::Aes128Gcm);
-    Request::Serve(ServeRequest { job, root: root.to_vec(), grant, peer, cipher, way, lanes: u16::MAX })
+    Request::Serve(ServeRequest {
+        job,
+        root: root.to_vec(),
+        grant,
+        peer,
+        cipher,
+        way,
+        lanes: u16::MAX,
+        lanes_max: u16::MAX,
+    })
 }
 
 #[test]

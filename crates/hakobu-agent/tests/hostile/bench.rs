@@ -89,6 +89,7 @@ impl Session {
             cipher,
             way: Way::Accept,
             lanes: 1,
+            lanes_max: 1,
         };
         side.serve(&request).unwrap();
         Self { base, side, identity, port, cipher, before, peers: RefCell::default() }

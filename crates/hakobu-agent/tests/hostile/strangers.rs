@@ -108,8 +108,13 @@ fn strangers_at_the_engines_port() {
                 let _ = Connection::server(dial(), identity, expected, cipher, PATIENCE);
             });
         }
-        let request =
-            ConnectRequest { peer: fingerprint, cipher: Cipher::Aes128Gcm, way: Way::Accept, lanes: 2 };
+        let request = ConnectRequest {
+            peer: fingerprint,
+            cipher: Cipher::Aes128Gcm,
+            way: Way::Accept,
+            lanes: 2,
+            lanes_max: 2,
+        };
         engine.connect(&request).unwrap();
     });
 }
@@ -119,7 +124,8 @@ fn nobody_but_strangers_at_the_engines_port() {
     let mut engine = Side::with_identity(Stop::default()).unwrap();
     let port = engine.listen(Some("127.0.0.1"), None).unwrap();
     TcpStream::connect(("127.0.0.1", port)).unwrap().write_all(b"who is there?").unwrap();
-    let request = ConnectRequest { peer: [7; 32], cipher: Cipher::Aes128Gcm, way: Way::Accept, lanes: 1 };
+    let request =
+        ConnectRequest { peer: [7; 32], cipher: Cipher::Aes128Gcm, way: Way::Accept, lanes: 1, lanes_max: 1 };
     let error = engine.connect(&request).unwrap_err();
     assert_eq!(error.kind, hakobu_core::error::ErrorKind::TimedOut);
 }

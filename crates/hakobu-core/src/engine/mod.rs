@@ -7,6 +7,7 @@
 
 mod accounts;
 mod entrance;
+mod gate;
 mod join;
 mod lane;
 mod large;
@@ -15,6 +16,8 @@ mod moves;
 mod node;
 mod queue;
 mod record;
+mod tuner;
+mod tuning;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
@@ -24,10 +27,12 @@ pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_K
 
 use self::accounts::Accounts;
 use self::entrance::Entrance;
+use self::gate::Gate;
 use self::lane::Worker;
 use self::links::Links;
 use self::queue::Queue;
 use self::record::Record;
+use self::tuning::Tuning;
 use crate::capabilities::Capabilities;
 use crate::counters::ThreadTime;
 use crate::endpoint::{DraftKind, Endpoint, LossKind};
@@ -96,6 +101,8 @@ struct Shared<'a> {
     accounts: Accounts,
     /// Where lanes open their ends, one after another.
     entrance: Entrance,
+    /// How many of them may work.
+    gate: Gate,
     /// Sharing blocks was tried and cannot be done between these ends.
     cannot_clone: AtomicBool,
     /// Gives turns to content, where its rate is limited.
@@ -107,7 +114,8 @@ struct Shared<'a> {
 /// Failures of single entries are in the summary; what ended the run early is its `fatal` error.
 pub fn run(setup: &Setup<'_>) -> Summary {
     let lanes = usize::from(setup.job.lanes.clamp(1, LANES_MAX));
-    let record = Record::new(lanes, setup.target.capabilities().remote);
+    let lanes_max = usize::from(setup.job.lanes_max.min(LANES_MAX)).max(lanes);
+    let record = Record::new(lanes_max, setup.target.capabilities().remote);
     let filter = match Filter::new(&setup.job.filter) {
         Ok(filter) => filter,
         Err(error) => {
@@ -142,24 +150,28 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         links,
         accounts,
         entrance: Entrance::default(),
+        gate: Gate::new(lanes),
         cannot_clone,
         pacer: Pacer::new(&setup.job.rate_limit, setup.clock.now_ns()),
     };
     std::thread::scope(|scope| {
-        let (ended, end) = mpsc::channel::<()>();
-        for index in 0..lanes {
-            let (shared, ended) = (&shared, ended.clone());
-            scope.spawn(move || {
-                let _guard = PanicGuard(shared);
-                let result = work(shared, index);
-                if let Err(error) = result {
-                    shared.stop(error);
-                }
-                drop(ended);
-            });
-        }
-        drop(ended);
-        watch(&shared, &end);
+        let (ended, end) = mpsc::channel();
+        let mut started = 0;
+        let start = |lanes: usize| {
+            for index in started..lanes {
+                let (shared, ended) = (&shared, EndGuard(ended.clone()));
+                scope.spawn(move || {
+                    let (_ended, _panicked) = (ended, PanicGuard(shared));
+                    let result = work(shared, index);
+                    if let Err(error) = result {
+                        shared.stop(error);
+                    }
+                });
+            }
+            started = started.max(lanes);
+            started
+        };
+        watch(&shared, lanes, start, &end);
     });
     shared.record.into_summary(setup.clock.now_ns())
 }
@@ -196,13 +208,31 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// Tells the observer the figures, and the lanes to stop, until all lanes have ended.
-fn watch(shared: &Shared<'_>, end: &mpsc::Receiver<()>) {
-    let mut stopped_for = 0;
+/// Says that a lane has ended, however it does.
+struct EndGuard(mpsc::Sender<()>);
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        // Nobody listens once the run is over.
+        let _ = self.0.send(());
+    }
+}
+
+/// Starts lanes, tells the observer the figures, and the lanes to work, to rest and to stop, until all have ended.
+/// `start` starts those up to a number and says how many were started so far.
+fn watch(shared: &Shared<'_>, lanes: usize, mut start: impl FnMut(usize) -> usize, end: &mpsc::Receiver<()>) {
+    let (mut started, mut ended, mut stopped_for) = (start(lanes), 0, 0);
+    let mut tuning = Tuning::new(shared);
     loop {
         match end.recv_timeout(PROGRESS_INTERVAL) {
             Err(mpsc::RecvTimeoutError::Timeout) => {}
-            _ => return,
+            _ => {
+                ended += 1;
+                if ended == started {
+                    return;
+                }
+                continue;
+            }
         }
         if shared.setup.cancel.load(Relaxed) {
             shared.stop(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
@@ -217,7 +247,12 @@ fn watch(shared: &Shared<'_>, end: &mpsc::Receiver<()>) {
         }
         // Of a stream nobody knows how much is to come.
         let scan_done = shared.queue.scan_done() && !shared.setup.source.capabilities().stream;
-        shared.setup.observer.event(Event::Progress(Box::new(shared.record.snapshot(scan_done))));
+        let figures = shared.record.snapshot(scan_done);
+        if let Some(lanes) = tuning.as_mut().and_then(|tuning| tuning.look(shared, &figures)) {
+            shared.gate.set(lanes);
+            started = start(lanes);
+        }
+        shared.setup.observer.event(Event::Progress(Box::new(figures)));
     }
 }
 
@@ -314,6 +349,7 @@ impl Shared<'_> {
     }
 
     fn lanes_are_complete(&self) {
+        self.gate.wake();
         self.setup.source.lanes_are_complete();
         self.setup.target.lanes_are_complete();
     }

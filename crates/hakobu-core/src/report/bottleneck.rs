@@ -281,6 +281,12 @@ impl Bottleneck {
         })
     }
 
+    /// Whether more lanes would only wait for each other: for processors, or for a limit that was asked for.
+    pub(crate) fn binds_all(figures: &Snapshot) -> bool {
+        let limit = Shares::of(figures).map(|shares| shares.judge(figures.remote).0);
+        matches!(limit, Some(Limit::SourceProcessor | Limit::TargetProcessor | Limit::Stage(Stage::Held)))
+    }
+
     /// `source read 61 %`, for people.
     pub fn words(&self) -> String {
         format!("{} {:.0} %", self.stage, self.share * 100.0)

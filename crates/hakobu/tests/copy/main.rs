@@ -30,4 +30,5 @@ mod streams;
 mod surprises;
 mod sync;
 mod sync_kills;
+mod tuning;
 mod updates;

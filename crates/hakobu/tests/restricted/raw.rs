@@ -106,7 +106,7 @@ pub fn copy(from: (&Path, &str), to: (&Path, &str)) -> RunHereRequest {
 pub fn serve(root: &Path, grant: Grant, way: Way) -> Request {
     let (peer, cipher) = ([7; 32], Cipher::Aes128Gcm);
     let root = bytes(root).0;
-    Request::Serve(ServeRequest { job: unique(), root, grant, peer, cipher, way, lanes: 1 })
+    Request::Serve(ServeRequest { job: unique(), root, grant, peer, cipher, way, lanes: 1, lanes_max: 1 })
 }
 
 pub fn bytes(path: &Path) -> PathBytes {

@@ -274,7 +274,8 @@ fn no_connections_are_made_unless_they_may_be() {
     let mut controller = Controller::of(&ground.inside, &[]);
     let answer = controller.ask(&serve(&ground.inside, Grant::everything(), way()));
     let Answer::Serving(Err(serving)) = answer else { panic!("{answer:?}") };
-    let connect = ConnectRequest { peer: [7; 32], cipher: Cipher::Aes128Gcm, way: way(), lanes: 1 };
+    let connect =
+        ConnectRequest { peer: [7; 32], cipher: Cipher::Aes128Gcm, way: way(), lanes: 1, lanes_max: 1 };
     let answer = controller.ask(&Request::Connect(connect));
     let Answer::Connected(Err(connected)) = answer else { panic!("{answer:?}") };
     for error in [serving, connected] {

@@ -75,7 +75,8 @@ impl Worker<'_> {
                 }
                 self.fail_file(file, at_source(error), 1)?;
             }
-            if !self.go_on()? {
+            // Others take the chunks that a lane leaves which is to rest.
+            if !self.go_on()? || !self.shared.gate.lets(self.index) {
                 return Ok(());
             }
         }
@@ -165,6 +166,7 @@ impl Worker<'_> {
         let attempt = earlier.map_or(0, |(attempt, _)| attempt);
         let mut pending = Chunk { file, extent, written_bytes: 0, attempt, completes: file.completes() };
         for piece in extent.pieces() {
+            self.rest_within()?;
             let (content, end) = self.read_piece(file, piece)?;
             if piece.offset == extent.offset && end >= extent.end() && self.skip_hole(&pending, end)? {
                 return Ok(());

@@ -45,6 +45,8 @@ use crate::path::EntryPath;
 const UNDER_WAY_MAX: usize = 192;
 /// How long an idle lane waits before it looks for work again.
 const IDLE_WAIT: Duration = Duration::from_millis(20);
+/// How long a lane that is not to work does not look whether the run is over.
+const REST_AT_ONCE: Duration = Duration::from_millis(100);
 /// How long a lane with answers outstanding waits before it looks for other work.
 const ANSWER_WAIT: Duration = Duration::from_millis(2);
 /// How many entries the target may send along with directories that were asked for: enough that
@@ -173,6 +175,12 @@ impl<'a> Worker<'a> {
             if self.index == 0 {
                 self.finish_directories()?;
             }
+            if !self.shared.gate.lets(self.index) {
+                if self.rest()? {
+                    continue;
+                }
+                break;
+            }
             if self.under_way.len() >= UNDER_WAY_MAX {
                 self.wait_for_answer(FULL_WAIT)?;
                 if self.shared.queue.is_stopped() {
@@ -193,6 +201,30 @@ impl<'a> Worker<'a> {
         }
         self.target.flush();
         self.take_times();
+        Ok(())
+    }
+
+    /// Takes nothing new for a while, as fewer lanes are to work. Whether to go on.
+    fn rest(&mut self) -> Result<bool> {
+        if self.under_way.is_empty() {
+            self.target.flush();
+            self.enter(Stage::Idle);
+            self.shared.gate.rest(self.index, REST_AT_ONCE);
+            self.leave(Stage::Idle);
+        } else {
+            self.wait_for_answer(ANSWER_WAIT)?;
+        }
+        Ok(!self.shared.queue.is_over())
+    }
+
+    /// Stops in the middle of a chunk while fewer lanes are to work and the others have enough to do. On a slow line a
+    /// chunk takes long, and what is left of it can wait until the end.
+    fn rest_within(&mut self) -> Result<()> {
+        while !self.shared.gate.lets(self.index) && self.shared.queue.has_waiting() {
+            if !self.rest()? {
+                break;
+            }
+        }
         Ok(())
     }
 

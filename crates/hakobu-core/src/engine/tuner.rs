@@ -1,0 +1,533 @@
+//! How many lanes a run works with: more or fewer of them are tried while it goes on, and what moved more stays.
+//! Knows no clock and no lanes: what was seen is handed in.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::endpoint::Passed;
+use crate::extent::CHUNK_BYTES;
+use crate::units::format_rate;
+
+/// The counts that are tried, one after the other.
+const LADDER: [u16; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32];
+/// A rate is what lies in the middle of those of so many looks, so that a moment of silence does not count; of twice as
+/// many where they are too far apart to tell.
+const LOOKS: usize = 7;
+/// How long connections take to find their rate: this, and so many round trips.
+const SETTLE: Duration = Duration::from_millis(400);
+const SETTLE_ROUND_TRIPS: u32 = 8;
+/// A try is worth it that gains so much, if that is more than so many times what the rates are uncertain by.
+const GAIN: f64 = 1.05;
+const CERTAIN: f64 = 4.0;
+/// How much a new estimate of how far rates are apart counts beside those before.
+const SPREAD_WEIGHT: f64 = 0.25;
+/// A try that gains this part of what so many more lanes could move at the most has room above it.
+const PROPORTIONAL: f64 = 0.8;
+/// A round trip that is longer than the shortest by less than this, or by less than a quarter, says nothing of a queue.
+const WAITS_LEAST: Duration = Duration::from_millis(1);
+/// Fewer lanes are also better where they lose no more than this and each took longer for a chunk than [`CHUNK_LONG_S`]:
+/// what they have in hand has to be waited for in the end.
+const AS_GOOD: f64 = 0.98;
+const CHUNK_LONG_S: f64 = 1.0;
+/// A try that loses so much is over at once.
+const LOSS: f64 = 0.7;
+/// How long nothing is tried after nothing was gained: at first, and at most.
+const REST: Duration = Duration::from_secs(4);
+const REST_MAX: Duration = Duration::from_secs(60);
+/// A rate that has become so much higher or lower is another way: what was found out about it is worth nothing.
+const CHANGED: f64 = 1.3;
+/// So many tries that gained nothing are told; a long run has many.
+const FAILURES_TOLD_MAX: u32 = 8;
+
+/// What was seen at a look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// When.
+    pub now_ns: u64,
+    /// What has passed over the connections.
+    pub passed: Passed,
+    /// There is something that no lane has taken.
+    pub has_waiting: bool,
+    /// More lanes would only wait for each other: processors have no time left, or the rate is limited as asked.
+    pub is_bound: bool,
+}
+
+/// What is to be changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    /// So many lanes from now on.
+    pub lanes: u16,
+    /// What was found out, if it is worth telling: the choice and the reason.
+    pub told: Option<(String, String)>,
+}
+
+/// Which way is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Up,
+    Down,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Finding out what the lanes that there are move.
+    Measuring { since_ns: u64, last: Option<Rate> },
+    /// Others are tried instead of `from` lanes, which moved `rate`.
+    Trying(Try),
+    /// Nothing is tried until then, unless the rate becomes another.
+    Resting { until_ns: u64, rate: Rate },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Try {
+    since_ns: u64,
+    /// What it is compared with.
+    from: u16,
+    rate: Rate,
+    /// How far it is from there.
+    steps: usize,
+}
+
+/// Bytes per second, and by how much they are uncertain.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Rate {
+    middle: f64,
+    error: f64,
+}
+
+impl Rate {
+    /// Whether it is higher than another one beyond doubt.
+    fn is_above(self, other: Self) -> bool {
+        self.middle - other.middle > CERTAIN * self.error.hypot(other.error)
+    }
+
+    fn max(self, other: Self) -> Self {
+        if self.middle > other.middle { self } else { other }
+    }
+}
+
+/// Finds out how many lanes move most.
+#[derive(Debug)]
+pub(super) struct Tuner {
+    lanes: u16,
+    most: u16,
+    way: Way,
+    phase: Phase,
+    /// Since the ways were last both tried in vain: whether one was.
+    vain: bool,
+    rest: Duration,
+    /// The rates of the last looks, in bytes per second.
+    rates: VecDeque<f64>,
+    before: Option<(u64, u64)>,
+    /// By how much of itself a rate is usually off.
+    spread: f64,
+    /// Segments that had been sent again when the looks that count began.
+    sent_again: u64,
+    failures_told: u32,
+}
+
+impl Tuner {
+    /// A run begins with `lanes` and may have up to `most`.
+    pub fn new(lanes: u16, most: u16, now_ns: u64) -> Self {
+        Self {
+            lanes,
+            most: most.max(lanes),
+            way: Way::Up,
+            phase: Phase::Measuring { since_ns: now_ns, last: None },
+            vain: false,
+            rest: REST,
+            rates: VecDeque::with_capacity(2 * LOOKS),
+            before: None,
+            spread: 0.0,
+            sent_again: 0,
+            failures_told: 0,
+        }
+    }
+
+    /// Takes a look, a few times a second. What is to be changed, if anything.
+    pub fn look(&mut self, seen: Seen) -> Option<Change> {
+        self.note(&seen);
+        // Where lanes lack work, or something to do it with, nothing can be learnt of their number.
+        if !seen.has_waiting || seen.is_bound {
+            return self.give_up(&seen);
+        }
+        let settle = SETTLE + seen.passed.round_trip.saturating_mul(SETTLE_ROUND_TRIPS);
+        let settled = |since_ns: u64| seen.now_ns.saturating_sub(since_ns) >= nanoseconds(settle);
+        match self.phase {
+            Phase::Measuring { since_ns, .. } | Phase::Trying(Try { since_ns, .. }) if !settled(since_ns) => {
+                self.rates.clear();
+                None
+            }
+            Phase::Trying(this) if self.loses(this.rate) => Some(self.back(&seen, this)),
+            _ if self.rates.len() < LOOKS => None,
+            Phase::Measuring { since_ns, last } => self.measured(&seen, since_ns, last),
+            Phase::Trying(this) => self.tried(&seen, this),
+            Phase::Resting { until_ns, rate } => self.rested(&seen, until_ns, rate),
+        }
+    }
+
+    fn note(&mut self, seen: &Seen) {
+        if let Some((then_ns, bytes)) = self.before {
+            let passed = seen.passed.bytes.saturating_sub(bytes) as f64;
+            let seconds = seen.now_ns.saturating_sub(then_ns) as f64 / 1e9;
+            if self.rates.len() == 2 * LOOKS {
+                self.rates.pop_front();
+            }
+            if seconds > 0.0 {
+                self.rates.push_back(passed / seconds);
+            }
+            if self.rates.len() == LOOKS {
+                self.learn_spread();
+            }
+        }
+        self.before = Some((seen.now_ns, seen.passed.bytes));
+        if self.rates.is_empty() {
+            self.sent_again = seen.passed.sent_again;
+        }
+    }
+
+    /// Whether segments are lost although none has to wait: others than ours lose them, and each connection takes that for
+    /// a line that is full.
+    fn loses_without_need(&self, seen: &Seen) -> bool {
+        let Passed { sent_again, round_trip, round_trip_least, .. } = seen.passed;
+        let waits = round_trip.saturating_sub(round_trip_least);
+        sent_again > self.sent_again && waits < (round_trip_least / 4).max(WAITS_LEAST)
+    }
+
+    /// What the last looks say.
+    fn rate(&self) -> Rate {
+        let middle = self.middle();
+        Rate { middle, error: middle * self.spread / (self.rates.len().max(1) as f64).sqrt() }
+    }
+
+    fn middle(&self) -> f64 {
+        median(self.rates.iter().copied())
+    }
+
+    /// Learns how far rates are apart, as a part of themselves. A few of them alone would often seem to be close together.
+    fn learn_spread(&mut self) {
+        let middle = self.middle();
+        if self.rates.len() < LOOKS || middle <= 0.0 {
+            return;
+        }
+        // From one look to the next, so that a rate that grows does not count as one that is uncertain.
+        let steps = self.rates.iter().zip(self.rates.iter().skip(1)).map(|(one, next)| (next - one).abs());
+        // Of a normal distribution the deviation in the middle is this part of the standard deviation, and the error of
+        // the median this multiple of the mean's; and a difference has the deviation of both.
+        let spread = median(steps) / middle / std::f64::consts::SQRT_2 / 0.6745 * 1.2533;
+        self.spread = match self.spread {
+            0.0 => spread,
+            before => before + SPREAD_WEIGHT * (spread - before),
+        };
+    }
+
+    /// Whether a try has been so bad for some looks that it need not be waited for.
+    fn loses(&self, rate: Rate) -> bool {
+        self.rates.len() >= LOOKS / 2 && self.rates.iter().all(|now| *now < rate.middle * LOSS)
+    }
+
+    /// Nothing can be tried now, and a try that was under way is taken back.
+    fn give_up(&mut self, seen: &Seen) -> Option<Change> {
+        self.rates.clear();
+        match self.phase {
+            Phase::Trying(Try { from, rate, .. }) => {
+                self.lanes = from;
+                self.rest(seen, rate);
+                Some(Change { lanes: from, told: None })
+            }
+            Phase::Measuring { .. } => {
+                self.phase = Phase::Measuring { since_ns: seen.now_ns, last: None };
+                None
+            }
+            Phase::Resting { .. } => None,
+        }
+    }
+
+    /// Begins a try once the rate does not grow by itself any more.
+    fn measured(&mut self, seen: &Seen, since_ns: u64, last: Option<Rate>) -> Option<Change> {
+        let rate = self.rate();
+        let grows = |last: Rate| rate.middle > last.middle * GAIN && rate.is_above(last);
+        let can_help = self.way == Way::Up && self.loses_without_need(seen);
+        if !can_help && last.is_none_or(grows) {
+            self.rates.clear();
+            self.phase = Phase::Measuring { since_ns, last: Some(rate) };
+            return None;
+        }
+        let steps = if can_help { LADDER.len() } else { 1 };
+        self.begin(seen, rate, steps)
+    }
+
+    /// Tries more or fewer lanes than those that move `rate`, `steps` further on the ladder.
+    fn begin(&mut self, seen: &Seen, rate: Rate, steps: usize) -> Option<Change> {
+        let from = self.lanes;
+        let further: Vec<u16> = match self.way {
+            Way::Up => LADDER.into_iter().filter(|count| (from + 1..=self.most).contains(count)).collect(),
+            Way::Down => LADDER.into_iter().rev().filter(|count| *count < from).collect(),
+        };
+        let steps = steps.min(further.len());
+        let Some(lanes) = steps.checked_sub(1).and_then(|last| further.get(last)) else {
+            return self.in_vain(seen, rate);
+        };
+        self.rates.clear();
+        self.lanes = *lanes;
+        self.phase = Phase::Trying(Try { since_ns: seen.now_ns, from, rate, steps });
+        Some(Change { lanes: self.lanes, told: None })
+    }
+
+    /// Judges a try.
+    fn tried(&mut self, seen: &Seen, this: Try) -> Option<Change> {
+        let rate = self.rate();
+        let Try { from, rate: before, .. } = this;
+        let gain = if before.middle > 0.0 { rate.middle / before.middle } else { 1.0 };
+        let chunk = f64::from(from) * CHUNK_BYTES as f64 / before.middle.max(1.0);
+        let is_as_good = self.way == Way::Down && gain >= AS_GOOD && chunk > CHUNK_LONG_S;
+        let gains = gain >= GAIN && rate.is_above(before);
+        if gain >= GAIN && !gains && self.rates.len() < 2 * LOOKS {
+            return None;
+        }
+        if !gains && !is_as_good {
+            return Some(self.back(seen, this));
+        }
+        let lanes = self.lanes;
+        (self.vain, self.rest) = (false, REST);
+        let told = told(format!("lanes: {lanes} instead of {from}"), (lanes, rate), (from, before));
+        // The more it gained, the further off the best count is. What was lost on the way down counts in the end.
+        let steps = match gain {
+            _ if gain * f64::from(from) > PROPORTIONAL * f64::from(lanes) && self.way == Way::Up => 3,
+            ..1.25 => 1,
+            _ => 2,
+        };
+        let next = self.begin(seen, rate.max(before), steps);
+        Some(Change { lanes: next.map_or(lanes, |next| next.lanes), told: Some(told) })
+    }
+
+    /// Takes a try back. One that went far is followed by one that does not.
+    fn back(&mut self, seen: &Seen, this: Try) -> Change {
+        let (tried, rate) = (self.lanes, self.rate());
+        self.lanes = this.from;
+        self.failures_told += 1;
+        let choice = format!("lanes: {}, as before", this.from);
+        let told = (self.failures_told <= FAILURES_TOLD_MAX)
+            .then(|| told(choice, (tried, rate), (this.from, this.rate)));
+        let next = match this.steps {
+            0..=1 => self.in_vain(seen, this.rate),
+            _ => self.begin(seen, this.rate, 1),
+        };
+        Change { lanes: next.map_or(this.from, |next| next.lanes), told }
+    }
+
+    /// One way led nowhere: the other one is the next, and when both have, nothing is tried for a while.
+    fn in_vain(&mut self, seen: &Seen, rate: Rate) -> Option<Change> {
+        self.way = if self.way == Way::Up { Way::Down } else { Way::Up };
+        if self.vain {
+            self.rest(seen, rate);
+            return None;
+        }
+        self.vain = true;
+        self.begin(seen, rate, 1)
+    }
+
+    fn rest(&mut self, seen: &Seen, rate: Rate) {
+        self.rates.clear();
+        self.vain = false;
+        self.phase = Phase::Resting { until_ns: seen.now_ns.saturating_add(nanoseconds(self.rest)), rate };
+        self.rest = (self.rest * 2).min(REST_MAX);
+    }
+
+    /// Ends a rest that is over, or in which the way has become another.
+    fn rested(&mut self, seen: &Seen, until_ns: u64, before: Rate) -> Option<Change> {
+        let rate = self.rate();
+        let is_other = |high: Rate, low: Rate| high.middle > low.middle * CHANGED && high.is_above(low);
+        let has_changed = is_other(rate, before) || is_other(before, rate);
+        if has_changed {
+            self.rest = REST;
+        }
+        if has_changed || seen.now_ns >= until_ns {
+            self.rates.clear();
+            self.phase = Phase::Measuring { since_ns: seen.now_ns, last: None };
+        }
+        None
+    }
+}
+
+/// What lies in the middle, 0 of nothing.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn told(choice: String, tried: (u16, Rate), before: (u16, Rate)) -> (String, String) {
+    let rate = |(lanes, rate): (u16, Rate)| format!("{} with {lanes}", format_rate(rate.middle));
+    (choice, format!("{}, {}", rate(tried), rate(before)))
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK_NS: u64 = 200_000_000;
+    const MEGABYTE: f64 = 1e6;
+
+    /// A way that moves what `rate` says of the lanes and the time in seconds, give or take `noise`.
+    struct Simulated {
+        tuner: Tuner,
+        lanes: u16,
+        now_ns: u64,
+        passed: f64,
+        noise: f64,
+        random: u64,
+        changes: Vec<(f64, u16)>,
+        told: Vec<String>,
+    }
+
+    impl Simulated {
+        fn new(lanes: u16, most: u16, noise: f64) -> Self {
+            let tuner = Tuner::new(lanes, most, 0);
+            let (changes, told) = (Vec::new(), Vec::new());
+            Self { tuner, lanes, now_ns: 0, passed: 0.0, noise, random: 7, changes, told }
+        }
+
+        fn run(&mut self, seconds: f64, rate: impl Fn(u16, f64) -> f64) {
+            self.run_seen(seconds, rate, |seen| seen);
+        }
+
+        fn run_seen(&mut self, seconds: f64, rate: impl Fn(u16, f64) -> f64, see: impl Fn(Seen) -> Seen) {
+            let end_ns = self.now_ns + (seconds * 1e9) as u64;
+            while self.now_ns < end_ns {
+                self.now_ns += LOOK_NS;
+                self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+                let share = (self.random >> 33) as f64 / (1_u64 << 31) as f64 * 2.0 - 1.0;
+                let seconds = self.now_ns as f64 / 1e9;
+                self.passed += rate(self.lanes, seconds) * (1.0 + self.noise * share) * LOOK_NS as f64 / 1e9;
+                let seen = Seen {
+                    now_ns: self.now_ns,
+                    passed: Passed {
+                        bytes: self.passed as u64,
+                        round_trip: Duration::from_millis(30),
+                        round_trip_least: Duration::from_millis(20),
+                        sent_again: self.now_ns,
+                    },
+                    has_waiting: true,
+                    is_bound: false,
+                };
+                if let Some(Change { lanes, told }) = self.tuner.look(see(seen)) {
+                    self.lanes = lanes;
+                    self.changes.push((seconds, lanes));
+                    self.told.extend(told.map(|(choice, reason)| format!("{choice} ({reason})")));
+                }
+            }
+        }
+
+        /// The first changes, for messages.
+        fn first(&self) -> &[(f64, u16)] {
+            &self.changes[..self.changes.len().min(40)]
+        }
+
+        /// The share of this time in which there were so many lanes.
+        fn share_of(&self, from: f64, to: f64, wanted: impl Fn(u16) -> bool) -> f64 {
+            let mut lanes =
+                self.changes.iter().take_while(|change| change.0 <= from).last().map_or(0, |c| c.1);
+            let (mut at, mut share) = (from, 0.0);
+            for (next, more) in self.changes.iter().filter(|change| change.0 > from && change.0 <= to) {
+                share += if wanted(lanes) { next - at } else { 0.0 };
+                (lanes, at) = (*more, *next);
+            }
+            share += if wanted(lanes) { to - at } else { 0.0 };
+            share / (to - from)
+        }
+    }
+
+    #[test]
+    fn where_the_line_is_full_the_count_stays() {
+        let mut way = Simulated::new(10, 32, 0.05);
+        way.run(600.0, |_, _| 119.0 * MEGABYTE);
+        assert!(way.share_of(0.5, 600.0, |lanes| (8..=12).contains(&lanes)) > 0.99, "{:?}", way.first());
+        assert!(way.share_of(30.0, 600.0, |lanes| lanes == 10) > 0.9, "{:?}", way.first());
+        assert!(way.told.iter().all(|told| told.contains("as before (")), "{:?}", way.told);
+    }
+
+    #[test]
+    fn where_each_connection_has_its_rate_there_are_soon_as_many_as_pay() {
+        let mut way = Simulated::new(2, 32, 0.05);
+        way.run(60.0, |lanes, _| (f64::from(lanes) * 6.0).min(119.0) * MEGABYTE);
+        assert!(way.share_of(14.0, 60.0, |lanes| lanes >= 20) > 0.9, "{:?}", way.first());
+        let mut way = Simulated::new(10, 32, 0.05);
+        way.run(60.0, |lanes, _| f64::from(lanes) * MEGABYTE);
+        assert!(way.share_of(12.0, 60.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
+    }
+
+    #[test]
+    fn where_the_line_loses_what_need_not_wait_many_are_tried_at_once() {
+        let mut way = Simulated::new(10, 32, 0.05);
+        let see = |seen: Seen| Seen {
+            passed: Passed { round_trip: Duration::from_millis(21), ..seen.passed },
+            ..seen
+        };
+        way.run_seen(20.0, |lanes, _| f64::from(lanes) * MEGABYTE, see);
+        assert!(way.share_of(3.0, 20.0, |lanes| lanes == 32) > 0.6, "{:?}", way.first());
+    }
+
+    #[test]
+    fn where_more_connections_lose_there_are_soon_fewer() {
+        let crowded = |lanes: u16, _| {
+            let more = f64::from(lanes.saturating_sub(4));
+            (f64::from(lanes) * 25.0).min(100.0) * (1.0 - 0.1 * more).max(0.1) * MEGABYTE
+        };
+        let mut way = Simulated::new(10, 32, 0.05);
+        way.run(60.0, crowded);
+        assert!(way.share_of(15.0, 60.0, |lanes| (3..=5).contains(&lanes)) > 0.95, "{:?}", way.first());
+        assert!(way.told.iter().any(|told| told.starts_with("lanes: 8 instead of 10 (")), "{:?}", way.told);
+    }
+
+    #[test]
+    fn on_a_slow_line_fewer_lanes_do() {
+        let mut way = Simulated::new(10, 32, 0.02);
+        way.run(120.0, |_, _| 12.0 * MEGABYTE);
+        assert!(way.share_of(30.0, 120.0, |lanes| (2..=3).contains(&lanes)) > 0.8, "{:?}", way.first());
+    }
+
+    #[test]
+    fn a_way_that_changes_is_looked_at_again() {
+        // After half a minute each connection gets a fifth of what it got, since others use the line.
+        let mut way = Simulated::new(10, 32, 0.03);
+        let rate = |lanes: u16, at: f64| {
+            let each = if at < 40.0 { 20.0 } else { 2.0 };
+            (f64::from(lanes) * each).min(119.0) * MEGABYTE
+        };
+        way.run(90.0, rate);
+        assert!(way.share_of(30.0, 40.0, |lanes| (8..=12).contains(&lanes)) > 0.99, "{:?}", way.first());
+        assert!(way.share_of(55.0, 90.0, |lanes| lanes >= 24) > 0.9, "{:?}", way.first());
+    }
+
+    #[test]
+    fn nothing_is_tried_where_nothing_can_be_learnt() {
+        for idle in [true, false] {
+            let mut way = Simulated::new(2, 32, 0.1);
+            let see = |seen| match idle {
+                true => Seen { has_waiting: false, ..seen },
+                false => Seen { is_bound: true, ..seen },
+            };
+            way.run_seen(60.0, |lanes, _| f64::from(lanes) * MEGABYTE, see);
+            assert!(way.changes.is_empty(), "{:?}", way.first());
+        }
+        // What becomes bound during a try is taken back, and left alone for a while.
+        let mut way = Simulated::new(2, 32, 0.0);
+        way.run(4.0, |_, _| 10.0 * MEGABYTE);
+        assert_eq!(way.lanes, 3);
+        way.run_seen(2.0, |_, _| 10.0 * MEGABYTE, |seen| Seen { is_bound: true, ..seen });
+        assert_eq!(way.lanes, 2);
+    }
+
+    #[test]
+    fn noise_does_not_carry_it_away() {
+        let mut way = Simulated::new(4, 32, 0.3);
+        way.run(3600.0, |_, _| 119.0 * MEGABYTE);
+        assert!(way.share_of(60.0, 3600.0, |lanes| (2..=8).contains(&lanes)) > 0.95, "{:?}", way.first());
+        assert!(way.changes.len() < 400);
+    }
+}

@@ -1,0 +1,51 @@
+//! Tries other counts of lanes while a run goes on.
+
+use std::collections::VecDeque;
+
+use super::Shared;
+use super::tuner::{Change, Seen, Tuner};
+use crate::counters::Snapshot;
+use crate::event::Event;
+use crate::report::Bottleneck;
+
+/// Over so many looks it is judged what limits.
+const JUDGED_LOOKS: usize = 6;
+
+/// What a run knows of its lanes so far.
+pub(super) struct Tuning {
+    tuner: Tuner,
+    figures: VecDeque<Snapshot>,
+}
+
+impl Tuning {
+    /// `None` where the count is fixed, or where nobody knows what arrives.
+    pub fn new(shared: &Shared<'_>) -> Option<Self> {
+        let job = shared.setup.job;
+        let is_free = job.lanes_max > job.lanes && shared.setup.target.passed().is_some();
+        let now_ns = shared.setup.clock.now_ns();
+        is_free
+            .then(|| Self { tuner: Tuner::new(job.lanes, job.lanes_max, now_ns), figures: VecDeque::new() })
+    }
+
+    /// Takes a look. So many lanes are to work from now on, if their count is to change.
+    pub fn look(&mut self, shared: &Shared<'_>, figures: &Snapshot) -> Option<usize> {
+        let passed = shared.setup.target.passed()?;
+        if self.figures.len() == JUDGED_LOOKS {
+            self.figures.pop_front();
+        }
+        let is_bound =
+            self.figures.front().is_some_and(|earlier| Bottleneck::binds_all(&figures.since(earlier)));
+        self.figures.push_back(figures.clone());
+        let seen = Seen {
+            now_ns: shared.setup.clock.now_ns(),
+            passed,
+            has_waiting: shared.queue.has_waiting(),
+            is_bound,
+        };
+        let Change { lanes, told } = self.tuner.look(seen)?;
+        if let Some((choice, reason)) = told {
+            shared.setup.observer.event(Event::Decision { choice, reason });
+        }
+        Some(usize::from(lanes))
+    }
+}
