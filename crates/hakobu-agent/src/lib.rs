@@ -2,6 +2,7 @@
 //! of a target on another machine, and the course of a copy.
 
 pub mod agent;
+pub mod compression;
 pub mod connection;
 pub mod devices;
 pub mod digest;

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::checksum::crc64;
+use hakobu_core::compression::{Compressed, Compression};
 use hakobu_core::counters::{Beyond, FarTime, WayTime};
 use hakobu_core::endpoint::{
-    Completion, Endpoint, Lane, Operation, Outcome, Passed, PieceBuffer, Ticket, Wait,
+    Check, Completion, Endpoint, Lane, Operation, Outcome, Passed, PieceBuffer, Ticket, Wait,
 };
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Extended;
@@ -20,6 +21,7 @@ use hakobu_proto::listings::Assembler;
 use hakobu_sys::tcp_info::tcp_info;
 use serde::Serialize;
 
+use crate::compression::Packer;
 use crate::connection::{Connection, ConnectionError, Wait as ConnectionWait};
 use crate::gather::Arriving;
 use crate::side::Stop;
@@ -34,6 +36,7 @@ pub struct RemoteTarget {
     capabilities: Capabilities,
     arriving: Arriving,
     wire: Arc<WireBytes>,
+    compression: Compression,
 }
 
 /// Bytes that passed over the connections of a session, overhead included.
@@ -66,7 +69,13 @@ impl RemoteTarget {
         let sealed = arriving.pool.is_sealed();
         capabilities.wants_checksum = !sealed;
         capabilities.wants_digest = sealed;
-        Self { capabilities, arriving, wire: Arc::default() }
+        Self { capabilities, arriving, wire: Arc::default(), compression: Compression::None }
+    }
+
+    /// The same target; what travels to it is compressed as this says.
+    #[must_use]
+    pub fn compressing(self, compression: Compression) -> Self {
+        Self { compression, ..self }
     }
 
     /// Ends all connections at once, from whichever thread: blocked lanes fail.
@@ -102,7 +111,8 @@ impl Endpoint for RemoteTarget {
             Error::new(ErrorKind::Usage, "opening a lane", "there is no data connection left for it")
         })?;
         let lane = u16::try_from(index).map_err(|_| Error::new(ErrorKind::Usage, "opening a lane", ""))?;
-        Ok(Box::new(RemoteLane::new(connection, lane, self.wire.clone())))
+        let packer = Packer::new(self.compression);
+        Ok(Box::new(RemoteLane::new(connection, lane, self.wire.clone(), packer)))
     }
 }
 
@@ -122,6 +132,8 @@ struct RemoteLane {
     /// What the far side said of its time, and how often it may say so yet.
     far: FarTime,
     times_left: u64,
+    /// Compresses content, unless nothing ever is.
+    packer: Option<Packer>,
 }
 
 struct Due {
@@ -130,7 +142,7 @@ struct Due {
 }
 
 impl RemoteLane {
-    fn new(connection: Connection, lane: u16, wire: Arc<WireBytes>) -> Self {
+    fn new(connection: Connection, lane: u16, wire: Arc<WireBytes>, packer: Option<Packer>) -> Self {
         let mut this = Self {
             connection,
             wire,
@@ -144,6 +156,7 @@ impl RemoteLane {
             failure_told: false,
             far: FarTime::default(),
             times_left: 0,
+            packer,
         };
         if let Err(error) = this.message(kind::HELLO, 0, &data::Hello { lane }) {
             this.fail(error);
@@ -167,7 +180,9 @@ impl RemoteLane {
             }
             Operation::Store { pack } => {
                 self.expect(ticket, None);
-                let sent = self.frame(kind::STORE, 0, request, &pack);
+                self.meta.clear();
+                let check = self.check_of(&pack);
+                let sent = self.content(kind::STORE, 0, request, &pack, check);
                 if self.packs.len() < SPARE_BUFFERS_MAX {
                     self.packs.push(pack);
                 }
@@ -184,8 +199,8 @@ impl RemoteLane {
             Operation::Patch { draft, extent, changed, buffer, value } => {
                 self.meta.clear();
                 data::encode(&data::Patch { draft, extent, changed, value }, &mut self.meta)?;
-                let connection = &mut self.connection;
-                let sent = send_checked(connection, kind::PATCH, 0, request, &self.meta, buffer.filled());
+                let check = self.check_of(buffer.filled());
+                let sent = self.content(kind::PATCH, 0, request, buffer.filled(), check);
                 self.recycle(buffer);
                 sent
             }
@@ -196,8 +211,8 @@ impl RemoteLane {
             Operation::Assemble { draft, extent, copies, buffer, value } => {
                 self.meta.clear();
                 data::encode(&data::Assemble { draft, extent, copies, value }, &mut self.meta)?;
-                let connection = &mut self.connection;
-                let sent = send_checked(connection, kind::ASSEMBLE, 0, request, &self.meta, buffer.filled());
+                let check = self.check_of(buffer.filled());
+                let sent = self.content(kind::ASSEMBLE, 0, request, buffer.filled(), check);
                 self.recycle(buffer);
                 sent
             }
@@ -221,17 +236,9 @@ impl RemoteLane {
                 self.meta.clear();
                 data::encode(&data::Write { draft, offset }, &mut self.meta)?;
                 let flags = if acknowledge { data::FLAG_ACKNOWLEDGE } else { 0 };
-                let sent = self.connection.send(
-                    kind::WRITE,
-                    flags,
-                    request,
-                    &self.meta,
-                    buffer.filled(),
-                    check.crc,
-                    check.value.as_ref(),
-                );
+                let sent = self.content(kind::WRITE, flags, request, buffer.filled(), check);
                 self.recycle(buffer);
-                sent.map_err(lost)
+                sent
             }
             Operation::Length { draft, size_bytes } => {
                 self.expect(ticket, None);
@@ -309,8 +316,46 @@ impl RemoteLane {
         sent
     }
 
-    fn frame(&mut self, kind: u8, flags: u8, request: u32, payload: &[u8]) -> Result<()> {
-        send_checked(&mut self.connection, kind, flags, request, &[], payload)
+    /// What the other side checks content by that is no piece of a file.
+    fn check_of(&self, content: &[u8]) -> Check {
+        match (self.connection.is_sealed(), content.is_empty()) {
+            (_, true) => Check::default(),
+            (true, _) => Check { crc: 0, value: Some(*blake3::hash(content).as_bytes()) },
+            (false, _) => Check { crc: crc64(content), value: None },
+        }
+    }
+
+    /// Sends content, compressed if that pays. Its meta has been encoded.
+    fn content(&mut self, kind: u8, flags: u8, request: u32, content: &[u8], check: Check) -> Result<()> {
+        let is_sealed = self.connection.is_sealed();
+        let digest = check.value.filter(|_| is_sealed);
+        let packed = self.packer.as_mut().and_then(|packer| packer.pack(content, digest));
+        let sent = match packed {
+            Some(packed) => {
+                let digest = is_sealed.then(|| *blake3::hash(packed).as_bytes());
+                let flags = flags | data::FLAG_COMPRESSED;
+                self.connection.send(kind, flags, request, &self.meta, packed, check.crc, digest.as_ref())
+            }
+            None => {
+                let digest = check.value.as_ref();
+                self.connection.send(kind, flags, request, &self.meta, content, check.crc, digest)
+            }
+        };
+        sent.map_err(lost)?;
+        self.think()
+    }
+
+    /// Lets the level of compression be chosen anew, now and then.
+    fn think(&mut self) -> Result<()> {
+        if !self.packer.as_ref().is_some_and(Packer::is_due) {
+            return Ok(());
+        }
+        // The far side's times are among its answers.
+        while self.take_answer(ConnectionWait::Now)? {}
+        if let Some(packer) = &mut self.packer {
+            packer.think(self.connection.output_waited(), self.far);
+        }
+        Ok(())
     }
 
     /// Takes one answer from the connection. Whether there was one.
@@ -475,7 +520,8 @@ impl Lane for RemoteLane {
                 buffer_us: info.sndbuf_limited_us,
             },
         );
-        Beyond { far: self.far, way }
+        let compressed = self.packer.as_ref().map_or_else(Compressed::default, Packer::compressed);
+        Beyond { far: self.far, way, compressed }
     }
 }
 

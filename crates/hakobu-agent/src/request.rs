@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hakobu_core::compression::Compression;
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::extended::Classes;
 use hakobu_core::filter::FilterRules;
@@ -34,6 +35,8 @@ pub struct CopyRequest {
     pub rate_limit: RateLimit,
     /// The cipher of the data connections.
     pub cipher: CipherChoice,
+    /// Whether content is compressed on them.
+    pub compression: Compression,
     /// The way to the other machine.
     pub transport: Transport,
     /// How data at the target is checked.
@@ -99,6 +102,13 @@ pub struct CopyRequest {
     pub unattended: bool,
 }
 
+impl CopyRequest {
+    /// Whether content is to be compressed in any case, which takes an agent at both ends.
+    pub(crate) fn wants_compression(&self) -> bool {
+        matches!(self.compression, Compression::Adapted | Compression::Level(_))
+    }
+}
+
 impl Default for CopyRequest {
     /// What happens when nothing is asked for; without sources, from here to here.
     fn default() -> Self {
@@ -109,6 +119,7 @@ impl Default for CopyRequest {
             lanes: Lanes::default(),
             rate_limit: RateLimit::default(),
             cipher: CipherChoice::default(),
+            compression: Compression::default(),
             transport: Transport::default(),
             verify: Verify::default(),
             durable: Durable::default(),

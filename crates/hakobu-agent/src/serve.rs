@@ -7,9 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-use hakobu_core::checksum::Crc64;
+use hakobu_core::checksum::{Crc64, crc64};
 use hakobu_core::counters::{FarTime, ThreadTime};
-use hakobu_core::digest::PieceHasher;
+use hakobu_core::digest::{Digest, PieceHasher, piece_value};
 use hakobu_core::endpoint::{Lane, Operation, Outcome, Wait};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::{EXTENDED_BYTES_MAX, Extended};
@@ -18,9 +18,11 @@ use hakobu_core::job::LANES_MAX;
 use hakobu_core::moved::COPIES_MAX;
 use hakobu_core::pack::PACK_BYTES_MAX;
 use hakobu_endpoints::local::{DraftWriter, LocalTarget, LocalTargetLane};
+use hakobu_proto::compressed;
 use hakobu_proto::data::{self, kind};
 use hakobu_proto::listings;
 
+use crate::compression::Unpacker;
 use crate::connection::{Connection, ConnectionError, Incoming, Wait as ConnectionWait};
 use crate::machine;
 use crate::near::{corrupt, lost, read_checked, send_checked};
@@ -35,8 +37,14 @@ const WRITE_STEP_BYTES: usize = 128 * 1024;
 /// # Errors
 /// Why the connection ended otherwise. The target is as it was, but for what had been finished.
 pub fn serve(connection: Connection, target: &LocalTarget) -> Result<()> {
-    let (payload, meta, times) = (Vec::new(), Vec::new(), Times::begin());
-    let mut session = Session { lane: target.lane(), connection, payload, meta, times };
+    let mut session = Session {
+        lane: target.lane(),
+        connection,
+        payload: Vec::new(),
+        meta: Vec::new(),
+        unpacker: Unpacker::default(),
+        times: Times::begin(),
+    };
     session.hello()?;
     loop {
         let frame = match session.connection.receive(ConnectionWait::Forever) {
@@ -97,6 +105,7 @@ struct Session {
     lane: LocalTargetLane,
     payload: Vec<u8>,
     meta: Vec<u8>,
+    unpacker: Unpacker,
     times: Times,
 }
 
@@ -119,6 +128,9 @@ impl Session {
     }
 
     fn handle(&mut self, frame: &Incoming) -> Result<()> {
+        if is_compressed(frame) && !compressed::is_content(frame.kind) {
+            return self.cut_off(frame, breach("compression where it does not belong"));
+        }
         if frame.kind == kind::ZERO {
             return self.zero(frame);
         }
@@ -131,7 +143,10 @@ impl Session {
         }
         if frame.kind == kind::WRITE {
             return match sound_write(frame, self.connection.meta()) {
-                Ok(write) => self.write(frame, write),
+                Ok(write) => match self.write(frame, write) {
+                    Err(error) if error.kind == ErrorKind::Protocol => self.cut_off(frame, error),
+                    written => written,
+                },
                 Err(error) => self.cut_off(frame, error),
             };
         }
@@ -230,8 +245,7 @@ impl Session {
             }
             kind::STORE => {
                 let mut pack = self.lane.pack_buffer();
-                pack.clear();
-                read_checked(&mut self.connection, frame, &mut pack)?;
+                self.read_content(frame, PACK_BYTES_MAX, &mut pack)?;
                 Operation::Store { pack }
             }
             _ => return Err(breach("an operation of an unknown kind")),
@@ -243,6 +257,17 @@ impl Session {
         self.payload.clear();
         read_checked(&mut self.connection, frame, &mut self.payload)?;
         Ok(&self.payload)
+    }
+
+    /// Reads content that is no piece of a file, compressed or not, and checks it. It replaces what is in `content`.
+    fn read_content(&mut self, frame: &Incoming, content_max: usize, content: &mut Vec<u8>) -> Result<()> {
+        if !is_compressed(frame) {
+            content.clear();
+            return read_checked(&mut self.connection, frame, content);
+        }
+        let digest = self.unpacker.receive(&mut self.connection, frame, content_max, content)?;
+        let whole = |content: &[u8]| *blake3::hash(content).as_bytes();
+        if is_intact(frame, digest, content, whole) { Ok(()) } else { Err(corrupt()) }
     }
 
     fn carry_out(&mut self, operation: Operation) -> Result<Outcome> {
@@ -269,7 +294,13 @@ impl Session {
         let result = match self.lane.draft_writer(write.draft) {
             Ok(writer) => {
                 let times = &mut self.times;
-                let mut written = receive_piece(&mut self.connection, frame, writer, write.offset, times)?;
+                let connection = &mut self.connection;
+                let mut written = if is_compressed(frame) {
+                    let buffers = (&mut self.unpacker, &mut self.payload);
+                    unpack_piece(connection, frame, writer, write.offset, buffers, times)?
+                } else {
+                    receive_piece(connection, frame, writer, write.offset, times)?
+                };
                 if acknowledge {
                     let began = Instant::now();
                     written = written.and_then(|()| writer.flush());
@@ -296,8 +327,10 @@ impl Session {
         if frame.payload_bytes == 0 || frame.payload_bytes as u64 > PIECE_BYTES {
             return Err(breach("blocks that are empty or too many"));
         }
-        self.payload.clear();
-        read_checked(&mut self.connection, frame, &mut self.payload)?;
+        let mut payload = std::mem::take(&mut self.payload);
+        let read = self.read_content(frame, PIECE_BYTES as usize, &mut payload);
+        self.payload = payload;
+        read?;
         if let Ok(writer) = self.lane.draft_writer(draft) {
             let began = Instant::now();
             let _ = writer.patch(extent, changed, &self.payload, value);
@@ -313,8 +346,10 @@ impl Session {
         if frame.payload_bytes as u64 > PIECE_BYTES || copies.len() > COPIES_MAX {
             return Err(breach("too many bytes or ranges at once"));
         }
-        self.payload.clear();
-        read_checked(&mut self.connection, frame, &mut self.payload)?;
+        let mut payload = std::mem::take(&mut self.payload);
+        let read = self.read_content(frame, PIECE_BYTES as usize, &mut payload);
+        self.payload = payload;
+        read?;
         if let Ok(writer) = self.lane.draft_writer(draft) {
             let began = Instant::now();
             let _ = writer.assemble(extent, &copies, &self.payload, value);
@@ -501,6 +536,47 @@ fn receive_piece(
         None => crc.value() == frame.checksum,
     };
     Ok(if intact { Ok(()) } else { Err(corrupt()) })
+}
+
+/// The same of a piece that was compressed, which is checked before any of it is written.
+fn unpack_piece(
+    connection: &mut Connection,
+    frame: &Incoming,
+    writer: &mut DraftWriter,
+    offset: u64,
+    (unpacker, content): (&mut Unpacker, &mut Vec<u8>),
+    times: &mut Times,
+) -> Result<Result<()>> {
+    let digest = match unpacker.receive(connection, frame, PIECE_BYTES as usize, content) {
+        Err(error) if error.kind == ErrorKind::Corrupt => return Ok(Err(error)),
+        received => received?,
+    };
+    let size_bytes = writer.draft().size_bytes();
+    if !is_intact(frame, digest, content, |content| piece_value(size_bytes, offset, content)) {
+        return Ok(Err(corrupt()));
+    }
+    let began = Instant::now();
+    let written = writer.write(offset, content);
+    times.worked(began);
+    Ok(written)
+}
+
+fn is_compressed(frame: &Incoming) -> bool {
+    frame.flags & data::FLAG_COMPRESSED != 0
+}
+
+/// Whether content that was compressed is what it was before. `digest`: what it has to be on a sealed connection, as
+/// `of` takes it.
+fn is_intact(
+    frame: &Incoming,
+    digest: Option<Digest>,
+    content: &[u8],
+    of: impl FnOnce(&[u8]) -> Digest,
+) -> bool {
+    match digest {
+        Some(digest) => of(content) == digest,
+        None => crc64(content) == frame.checksum,
+    }
 }
 
 fn breach(what: &str) -> Error {

@@ -345,7 +345,8 @@ impl Side {
             Ok(source) => source,
             Err(error) => return failed(error),
         };
-        let target = RemoteTarget::with(request.capabilities.clone(), arriving);
+        let target =
+            RemoteTarget::with(request.capabilities.clone(), arriving).compressing(request.job.compression);
         let ended = AtomicBool::new(false);
         let summary = std::thread::scope(|scope| {
             let watch = scope.spawn(|| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use hakobu_core::compression::Compression;
 use hakobu_core::endpoint::{Earlier, LossKind};
 use hakobu_core::engine::Summary;
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -253,8 +254,11 @@ pub(crate) fn add_earlier(summary: &mut Summary, earlier: &Summary) {
     add(&mut now.target_written_bytes, before.target_written_bytes);
     add(&mut now.zeros_skipped_bytes, before.zeros_skipped_bytes);
     add(&mut now.bytes_kept, before.bytes_kept);
+    add(&mut now.compressed_bytes, before.compressed_bytes);
+    add(&mut now.compressed_to_bytes, before.compressed_to_bytes);
     now.add_times(before);
     add(&mut summary.transfer_ns, earlier.transfer_ns);
+    summary.levels.merge(earlier.levels);
     for loss in &earlier.losses {
         match summary.losses.iter_mut().find(|known| known.what == loss.what) {
             // These are counted of what was found equal as well.
@@ -295,6 +299,10 @@ impl Attempt<'_, '_> {
             Some(parties) => parties,
             None => self.parties()?,
         };
+        if parties.target.is_none() && self.request.wants_compression() {
+            let words = "--compress zstd: nothing travels, for both ends are on one machine; leave it out";
+            return Err(Error::new(ErrorKind::Usage, "looking at the request", words));
+        }
         let plan = {
             let Parties { source, target } = &mut parties;
             if has_sftp(source, target.as_ref()) {
@@ -548,7 +556,21 @@ impl Attempt<'_, '_> {
             }
         };
         self.decided(format!("cipher: {}", cipher::name(chosen)), why);
+        self.tell_compression();
         Ok(chosen)
+    }
+
+    /// The levels that lanes choose are told when they do.
+    fn tell_compression(&self) {
+        let (choice, why) = match self.request.compression {
+            Compression::Auto => {
+                ("none yet".to_owned(), "it begins where the way turns out to be what limits")
+            }
+            Compression::None => ("none".to_owned(), "as asked"),
+            Compression::Adapted => ("zstd".to_owned(), "as asked, with the level that pays"),
+            Compression::Level(level) => (format!("zstd {level}"), "as asked"),
+        };
+        self.decided(format!("compression: {choice}"), why.to_owned());
     }
 
     // The job
@@ -561,6 +583,7 @@ impl Attempt<'_, '_> {
             lanes,
             lanes_max: self.lanes_max(parties, plan, lanes),
             rate_limit: self.request.rate_limit.clone(),
+            compression: self.request.compression,
             digest: self.request.verify != Verify::None,
             clone: !matches!(self.request.verify, Verify::Wire | Verify::Medium),
             durable: self.request.durable == Durable::Yes,

@@ -13,6 +13,7 @@ use hakobu_agent::connection::{Cipher, Connection, Identity};
 use hakobu_agent::near::RemoteTarget;
 use hakobu_agent::serve::serve;
 use hakobu_core::capabilities::Capabilities;
+use hakobu_core::compression::Compression;
 use hakobu_core::endpoint::{Endpoint, Lane};
 use hakobu_core::error::Result;
 use hakobu_core::grant::Grant;
@@ -25,13 +26,15 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
 
 struct Served {
     cipher: Cipher,
+    compression: Compression,
     near: Identity,
     far: Identity,
 }
 
 impl Served {
-    fn new(cipher: Cipher) -> Self {
-        Self { cipher, near: Identity::generate().unwrap(), far: Identity::generate().unwrap() }
+    fn new(cipher: Cipher, compression: Compression) -> Self {
+        let [near, far] = [(); 2].map(|()| Identity::generate().unwrap());
+        Self { cipher, compression, near, far }
     }
 
     /// A connection whose other end serves `target` on a thread of its own.
@@ -59,7 +62,7 @@ impl Harness for Served {
         let capabilities = local.capabilities().clone();
         let (connections, servers) = (0..LANES).map(|_| self.connect(&local)).unzip();
         drop(local);
-        let remote = RemoteTarget::new(capabilities, connections).unwrap();
+        let remote = RemoteTarget::new(capabilities, connections).unwrap().compressing(self.compression);
         Box::new(Session { remote, opened: AtomicUsize::new(0), servers: Mutex::new(servers) })
     }
 
@@ -98,10 +101,20 @@ impl Drop for Session {
 
 #[test]
 fn encrypted() {
-    run_all(&Served::new(Cipher::Aes128Gcm));
+    run_all(&Served::new(Cipher::Aes128Gcm, Compression::Auto));
 }
 
 #[test]
 fn sealed() {
-    run_all(&Served::new(Cipher::None));
+    run_all(&Served::new(Cipher::None, Compression::None));
+}
+
+#[test]
+fn encrypted_and_compressed() {
+    run_all(&Served::new(Cipher::Aes128Gcm, Compression::Level(1)));
+}
+
+#[test]
+fn sealed_and_compressed() {
+    run_all(&Served::new(Cipher::None, Compression::Adapted));
 }

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 
+use crate::compression::Compressed;
+
 macro_rules! counters {
     ($( $(#[$doc:meta])* $name:ident ),* $(,)?) => {
         /// The counters of one lane.
@@ -106,6 +108,10 @@ counters! {
     bytes_kept,
     /// Bytes that an earlier, interrupted run had brought over.
     bytes_resumed,
+    /// Bytes of content that went over the network compressed.
+    compressed_bytes,
+    /// What they were compressed to.
+    compressed_to_bytes,
     /// Nanoseconds in which the lanes' threads had a processor.
     near_processor_ns,
     /// Nanoseconds in which they waited for one.
@@ -182,12 +188,14 @@ pub struct ThreadTime {
 }
 
 /// What a lane knows of the far end of its connection: all since the connection was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Beyond {
     /// What the thread at the far end said last.
     pub far: FarTime,
     /// What the kernel here says of the connection.
     pub way: WayTime,
+    /// What was compressed for it.
+    pub compressed: Compressed,
 }
 
 /// What a thread that serves a connection did with its time, in nanoseconds.
@@ -218,7 +226,12 @@ pub struct WayTime {
 
 impl LaneCounters {
     /// Takes over what is measured elsewhere.
-    pub fn set_times(&self, near: ThreadTime, Beyond { far, way }: Beyond) {
+    pub fn set_times(&self, near: ThreadTime, Beyond { far, way, compressed }: Beyond) {
+        // What is sent is compressed on the way out, so sending has counted it as its own.
+        let [send, compress] = [Stage::Send, Stage::Compress].map(|stage| &self.stage_ns[stage as usize]);
+        let more = compressed.time_ns.saturating_sub(compress.get()).min(send.get());
+        send.set(send.get() - more);
+        compress.add(more);
         for (counter, sum) in [
             (&self.near_processor_ns, near.processor_ns),
             (&self.near_queued_ns, near.queued_ns),
@@ -230,6 +243,8 @@ impl LaneCounters {
             (&self.way_busy_us, way.busy_us),
             (&self.way_window_us, way.window_us),
             (&self.way_buffer_us, way.buffer_us),
+            (&self.compressed_bytes, compressed.content_bytes),
+            (&self.compressed_to_bytes, compressed.sent_bytes),
         ] {
             counter.set(sum);
         }
@@ -256,11 +271,13 @@ pub enum Stage {
     Sync = 6,
     /// Held back by a limit of the rate that was asked for.
     Held = 7,
+    /// Compressing what is sent.
+    Compress = 8,
 }
 
 impl Stage {
     /// The number of stages.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
     /// All stages, in the order of their numbers.
     pub const ALL: [Stage; Stage::COUNT] = [
         Stage::Scan,
@@ -271,6 +288,7 @@ impl Stage {
         Stage::Idle,
         Stage::Sync,
         Stage::Held,
+        Stage::Compress,
     ];
 
     /// The name in reports.
@@ -284,6 +302,7 @@ impl Stage {
             Stage::Idle => "idle",
             Stage::Sync => "target sync",
             Stage::Held => "rate limit",
+            Stage::Compress => "compress",
         }
     }
 }
@@ -306,6 +325,24 @@ mod tests {
         assert_eq!(sum.entries_created, 14);
         let lately = sum.since(&once);
         assert_eq!((lately.entries_created, lately.stage_ns[Stage::Hash as usize]), (7, 9));
+    }
+
+    #[test]
+    fn compressing_is_no_part_of_sending() {
+        let lane = LaneCounters::default();
+        let times = |stage: Stage| lane.stage_ns[stage as usize].get();
+        lane.stage_ns[Stage::Send as usize].add(100);
+        let compressed = |time_ns| {
+            let compressed =
+                Compressed { time_ns, content_bytes: 50, sent_bytes: 20, ..Compressed::default() };
+            Beyond { compressed, ..Beyond::default() }
+        };
+        lane.set_times(ThreadTime::default(), compressed(30));
+        assert_eq!((times(Stage::Send), times(Stage::Compress)), (70, 30));
+        lane.stage_ns[Stage::Send as usize].add(10);
+        lane.set_times(ThreadTime::default(), compressed(35));
+        assert_eq!((times(Stage::Send), times(Stage::Compress)), (75, 35));
+        assert_eq!((lane.compressed_bytes.get(), lane.compressed_to_bytes.get()), (50, 20));
     }
 
     #[test]

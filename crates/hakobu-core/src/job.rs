@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::compression::Compression;
 use crate::digest::Algorithm;
 use crate::endpoint::{DraftKind, Earlier, LossKind};
 use crate::extended::Classes;
@@ -161,6 +162,8 @@ pub struct Job {
     pub blocks: bool,
     /// How fast content may leave the source.
     pub rate_limit: RateLimit,
+    /// Whether content is compressed on its way to another machine.
+    pub compression: Compression,
 }
 
 impl Job {

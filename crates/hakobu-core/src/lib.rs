@@ -7,6 +7,7 @@
 
 pub mod capabilities;
 pub mod checksum;
+pub mod compression;
 pub mod counters;
 pub mod digest;
 pub mod disk;

@@ -62,8 +62,10 @@ pub struct Report {
     pub transport: String,
     /// The cipher of the data connections: `aes-128-gcm`, `none`…; null where there were none.
     pub cipher: Option<String>,
-    /// `none`, until there is compression.
+    /// How content was compressed on its way: `zstd`, or `none` where nothing was.
     pub compression: String,
+    /// The levels that were used, ascending.
+    pub compression_levels: Vec<i8>,
     /// The most lanes that worked at once.
     pub lanes_max: u16,
     /// Entries, by what became of them.
@@ -198,6 +200,10 @@ pub struct ReportBytes {
     pub wire_received: Option<u64>,
     /// Zeros that were not moved.
     pub zeros_skipped: u64,
+    /// Content that went compressed.
+    pub compressed: u64,
+    /// What that was compressed to.
+    pub compressed_to: u64,
 }
 
 /// Seconds.
@@ -402,6 +408,7 @@ impl Default for Report {
             transport: "local".to_owned(),
             cipher: None,
             compression: "none".to_owned(),
+            compression_levels: Vec::new(),
             lanes_max: 0,
             entries: ReportEntries::default(),
             bytes: ReportBytes::default(),
@@ -447,6 +454,10 @@ impl Report {
         self.bytes.target_written = sum.target_written_bytes;
         self.bytes.target_read = sum.target_read_bytes;
         self.bytes.zeros_skipped = sum.zeros_skipped_bytes;
+        (self.bytes.compressed, self.bytes.compressed_to) = (sum.compressed_bytes, sum.compressed_to_bytes);
+        if self.bytes.compressed > 0 {
+            self.compression = "zstd".to_owned();
+        }
         self.bytes_done = sum.target_written_bytes.saturating_add(sum.bytes_kept);
         self.bottleneck = Bottleneck::of(sum);
     }

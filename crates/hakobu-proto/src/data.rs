@@ -92,6 +92,9 @@ pub const FLAG_ACKNOWLEDGE: u8 = 1;
 /// Flag of a [`kind::LISTED`]: more frames of the same answer follow.
 pub const FLAG_MORE: u8 = 1;
 
+/// Flag of content ([`is_content`](crate::compressed::is_content)): the payload is [compressed](crate::compressed).
+pub const FLAG_COMPRESSED: u8 = 2;
+
 /// The most directories in one request to list.
 pub const LIST_DIRECTORIES_MAX: usize = 256;
 /// The largest budget for directories below those asked for, in entries.

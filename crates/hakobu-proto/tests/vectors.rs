@@ -24,6 +24,7 @@ use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::moved::Copied;
 use hakobu_core::pack::{Content, Head, PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
+use hakobu_proto::compressed::Head;
 use hakobu_proto::control::{
     Answer, Cipher, CipherSpeed, ConnectRequest, Listening, Request, ServeRequest, Way,
 };
@@ -230,6 +231,15 @@ fn messages_on_data_connections() {
     vectors.message("failed", &no_space());
     let times = FarTime { all_ns: 300, input_ns: 1, work_ns: 2, processor_ns: 3, queued_ns: 4 };
     vectors.message("times", &times);
+}
+
+/// Of one direction only: compressors of other versions may make something else of it.
+#[test]
+fn compressed_content() {
+    let payload = &Vectors::read().0["compressed"];
+    let (head, packed) = Head::decode(payload, false, 1000).unwrap();
+    assert_eq!(head, Head { content_bytes: 1000, digest: None });
+    assert_eq!(zstd::bulk::decompress(packed, 1000).unwrap(), [0x5a; 1000]);
 }
 
 #[test]

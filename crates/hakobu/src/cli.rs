@@ -197,8 +197,7 @@ Examples:
   hakobu copy host:/dev/sdb - | zstd >s.zst  one file or disk to standard output
   zfs send p@s | hakobu copy - host:/b/p.zfs standard input into a file or onto a disk
 
-Interrupted? Run the same command again: complete files are not sent again, and disks and files from
-64 MiB on go on where they were.
+Interrupted? Run it again: complete files stay, disks and files from 64 MiB go on where they were.
 
 Exit codes: 0 done and stable at the target, 1 failed, 2 wrong usage, 3 partly done (some entries
 failed, each is listed), 5 a source changed while it was read, 6 refused (it would destroy, another
@@ -643,6 +642,10 @@ pub struct CopyArguments {
             ["auto", "aes-128-gcm", "aes-256-gcm", "chacha20-poly1305", "none"]))]
     pub cipher: String,
 
+    /// auto (where the line limits), none, zstd, zstd:LEVEL
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "The way there")]
+    pub compress: String,
+
     /// auto, agent (by open ports), ssh, sftp, rsync
     #[arg(long, value_name = "WAY", default_value = "auto", help_heading = "The way there",
         hide_possible_values = true,
@@ -672,10 +675,6 @@ pub struct CopyArguments {
     /// Say nothing but errors
     #[arg(short, long, help_heading = "What is said")]
     pub quiet: bool,
-
-    /// Not in this version, unless it is none
-    #[arg(long, value_name = "HOW", hide = true)]
-    pub compress: Option<String>,
 
     /// Not in this version
     #[arg(long, value_name = "SIZE", hide = true)]

@@ -12,11 +12,10 @@ mod table;
 
 use table::{Fix, Foreign, find_long, find_short, find_short_of_rsync};
 
-/// An option of ours that comes with a later version.
+/// An option of ours that others have without a value.
 const COMPRESS: &str = "--compress";
 
-/// The lines to print if `hakobu copy` or `sync` was given flags that other tools have and it has not,
-/// or `--compress`.
+/// The lines to print if `hakobu copy` or `sync` was given flags that other tools have and it has not.
 /// `arguments` begin with the program's name.
 pub fn check(arguments: &[OsString]) -> Option<Vec<String>> {
     let verb = arguments.get(1).and_then(|verb| verb.to_str())?;
@@ -144,11 +143,11 @@ impl<'a> Scan<'a> {
             None => (text, None),
         };
         let next = next.and_then(OsStr::to_str);
-        if name == COMPRESS && value.or(next) != Some("none") {
-            // Only what can be its value is: it must not swallow a source.
-            let value_follows = value.is_none() && next.is_some_and(is_compression);
-            self.answer(name, None, table::COMPRESS_WORDS, Fix::Drop);
-            return if value_follows { Taken::Foreign } else { Taken::Nothing };
+        if name == COMPRESS && value.is_none() && !next.is_some_and(is_compression) {
+            // It must not swallow a source.
+            let foreign = table::COMPRESS;
+            self.answer(name, None, foreign.words, foreign.fix);
+            return Taken::Nothing;
         }
         if self.own(name).is_none()
             && let Some(foreign) = find_long(self.verb, name)
@@ -257,10 +256,10 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Whether this can be meant as a value of `--compress`: a name, and a level after a colon.
+/// Whether this can be meant as a value of `--compress`, right or wrong: a name, and a level after a colon.
 fn is_compression(value: &str) -> bool {
     let name = value.split_once(':').map_or(value, |(name, _)| name);
-    ["auto", "zstd", "lz4", "gzip", "zlib", "xz"].contains(&name)
+    ["auto", "none", "zstd", "lz4", "gzip", "zlib", "xz"].contains(&name)
 }
 
 /// Our name for the cipher that ssh calls `name`.

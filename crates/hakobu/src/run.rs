@@ -87,6 +87,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
         transport: transfer.transport.to_owned(),
         cipher: transfer.cipher.map(str::to_owned),
         lanes_max: summary.lanes,
+        compression_levels: summary.levels.iter().collect(),
         ..Report::default()
     };
     let (source_disks, target_disk) = transfer.disks;

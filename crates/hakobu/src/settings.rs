@@ -13,6 +13,7 @@ use hakobu_agent::request::{
     Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, Lanes, Preserve, RETRY_FOR_DETACHED,
     Transport, Verify,
 };
+use hakobu_core::compression::Compression;
 use hakobu_core::digest::Algorithm;
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::entry::Time;
@@ -87,6 +88,7 @@ pub fn request(
     request.skip_unreadable = typed.on_read_error == "skip";
     request.lanes = found.keep(lanes(&typed.lanes)).unwrap_or_default();
     request.rate_limit = rate_limit(typed, mode, &mut found);
+    request.compression = compression(typed, mode, &mut found);
     request.cipher = CipherChoice::from_name(&typed.cipher).unwrap_or_default();
     request.transport = match typed.transport.as_str() {
         "agent" => Transport::Agent,
@@ -458,10 +460,6 @@ fn deletion_max(limit: &str) -> Option<DeletionMax> {
 }
 
 fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
-    match typed.compress.as_deref() {
-        None | Some("none") => {}
-        Some(_) => found.usage("--compress", "compression is not in this version; leave it out"),
-    }
     if typed.memory.is_some() {
         let detail = "it is not in this version; memory is bounded without it and does not grow \
                       with the number of files";
@@ -484,6 +482,18 @@ fn rate_limit(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> RateLi
         found.usage("--bwlimit", error.to_string());
         RateLimit::default()
     })
+}
+
+/// How content is compressed on its way.
+fn compression(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Compression {
+    let parsed = Compression::parse(&typed.compress).unwrap_or_else(|error| {
+        found.usage("--compress", error.detail);
+        Compression::Auto
+    });
+    if mode.only_reads() && matches!(parsed, Compression::Adapted | Compression::Level(_)) {
+        found.usage("--compress", "only digests travel, so there is nothing to compress; leave it out");
+    }
+    parsed
 }
 
 fn lanes(text: &str) -> Result<Lanes, Error> {

@@ -56,13 +56,14 @@ fn every_option_reaches_the_request() {
         "--transport",
         "agent",
         "--compress",
-        "none",
+        "zstd:-3",
         "a",
         "h:b",
     ])
     .unwrap();
     assert_eq!(request.lanes, Lanes::Count(4));
     assert_eq!(request.cipher, CipherChoice::None);
+    assert_eq!(request.compression, Compression::Level(-3));
     assert_eq!(request.ssh, ["ssh", "-p", "22", "-i", "my key"]);
     assert_eq!(request.agent.as_deref(), Some(std::path::Path::new("/opt/hakobu")));
     assert!(request.sudo && request.dry_run);
@@ -86,8 +87,8 @@ fn the_environment_names_ssh_only_where_no_option_does() {
 #[test]
 fn what_this_version_lacks_is_refused_by_name() {
     for (line, option, words) in [
-        (&["--compress", "zstd:3"][..], "--compress", "not in this version"),
-        (&["--compress", "auto"], "--compress", "not in this version"),
+        (&["--compress", "zstd:20"][..], "--compress", "-7 to 19"),
+        (&["--compress", "gzip"], "--compress", "auto, none, zstd"),
         (&["--bwlimit", "fast"], "--bwlimit", "number"),
         (&["--bwlimit", "5000"], "--bwlimit", "needs a unit"),
         (&["--bwlimit", "08:00,20M 25:00,off"], "--bwlimit", "at column 11"),

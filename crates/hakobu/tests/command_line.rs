@@ -32,20 +32,17 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
         ("copy -az --delete d h:/b", "copy never deletes"),
         ("copy --frob a b", "'--frob'"),
         (
-            "copy --compress zstd a b",
-            "--compress: compression is not in this version; leave it out\ntry: hakobu copy a b",
-        ),
-        ("copy --compress zstd:3 a b", "try: hakobu copy a b"),
-        (
-            "copy --compress=zstd a b",
-            "--compress: compression is not in this version; leave it out\ntry: hakobu copy a b",
-        ),
-        (
             "copy --compress a b",
-            "--compress: compression is not in this version; leave it out\ntry: hakobu copy a b",
+            "--compress: not needed: content is compressed where the line is what limits",
         ),
-        ("copy --compress", "--compress: compression is not in this version; leave it out"),
+        ("copy --compress a b", "try: hakobu copy a b"),
+        ("copy --compress", "--compress: not needed"),
         ("copy a b --compress", "try: hakobu copy a b"),
+        ("copy -C a h:b", "(--compress zstd: everywhere)\ntry: hakobu copy a h:b"),
+        ("copy -avz a h:b", "-z: not needed"),
+        ("copy --compress gzip a b", "--compress: it is auto, none, zstd, or zstd:LEVEL"),
+        ("copy --compress=zstd:20 a b", "with a level from -7 to 19"),
+        ("verify --compress zstd a b", "only digests travel"),
         ("copy --bwlimit 5000 a b", "needs a unit: 5000KiB is what rsync takes it for"),
         ("verify --bwlimit 5M a b", "only digests travel"),
         ("copy --memory 1G a b", "--memory: it is not in this version"),
@@ -170,7 +167,7 @@ fn completions_offer_what_works_now() {
         for offered in ["verify", "wire", "data-address", "transport", "chacha20-poly1305"] {
             assert!(script.contains(offered), "{shell} lacks {offered}");
         }
-        for hidden in ["compress", "memory", "--join", "hakobu,man", "(man)", "-a \"man\""] {
+        for hidden in ["memory", "--join", "hakobu,man", "(man)", "-a \"man\""] {
             assert!(!script.contains(hidden), "{shell} offers {hidden}");
         }
     }
@@ -191,7 +188,7 @@ fn the_manual_shows_how_to_type_it_line_by_line() {
     assert_eq!(end, 11, "{examples:#?}");
     assert!(examples[1..end].iter().all(|line| line.contains("hakobu copy ")), "{examples:#?}");
     assert!(after(r#".SH "EXIT STATUS""#)[0].starts_with("0 done"), "{page}");
-    assert!(!page.contains("compress"), "{page}");
+    assert!(!page.contains("--memory"), "{page}");
 }
 
 #[test]

@@ -166,6 +166,12 @@ impl Connection {
         self.socket.input_waited
     }
 
+    /// The time in which sending waited for the way, or for the peer to take something.
+    #[must_use]
+    pub fn output_waited(&self) -> Duration {
+        self.socket.output_waited
+    }
+
     /// Bytes taken from the kernel so far, handshake and overhead included.
     #[must_use]
     pub fn wire_received_bytes(&self) -> u64 {

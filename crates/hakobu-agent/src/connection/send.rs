@@ -234,7 +234,9 @@ impl Connection {
         // A peer that sends nothing more may still take what is on its way. If it has gone instead, nothing tells: its
         // window is shut, so nothing that it could refuse ever reaches it.
         let deadline = self.ended.then(|| Instant::now() + ENDED_LIMIT);
+        let began = Instant::now();
         let ready = self.socket.wait(read, true, deadline)?;
+        self.socket.output_waited += began.elapsed();
         if !ready.read && !ready.write {
             return Err(ConnectionError::Cut);
         }

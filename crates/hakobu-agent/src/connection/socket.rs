@@ -45,6 +45,8 @@ pub(super) struct Socket {
     pub received_bytes: u64,
     /// The time in which nothing had come.
     pub input_waited: Duration,
+    /// The time in which nothing more could be sent.
+    pub output_waited: Duration,
 }
 
 impl Drop for Socket {
@@ -60,7 +62,13 @@ impl Socket {
         // Only TCP has a line that could go dead without a word. An ssh process watches its own.
         if sockopt::socket_domain(&stream)? == AddressFamily::UNIX {
             stream.set_nonblocking(false)?;
-            return Ok(Self { stream, sent_bytes: 0, received_bytes: 0, input_waited: Duration::ZERO });
+            return Ok(Self {
+                stream,
+                sent_bytes: 0,
+                received_bytes: 0,
+                input_waited: Duration::ZERO,
+                output_waited: Duration::ZERO,
+            });
         }
         sockopt::set_tcp_nodelay(&stream, true)?;
         // Blocking receives below rely on it; sends always ask not to block.
@@ -70,7 +78,13 @@ impl Socket {
         sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_PROBES)?;
-        Ok(Self { stream, sent_bytes: 0, received_bytes: 0, input_waited: Duration::ZERO })
+        Ok(Self {
+            stream,
+            sent_bytes: 0,
+            received_bytes: 0,
+            input_waited: Duration::ZERO,
+            output_waited: Duration::ZERO,
+        })
     }
 
     pub(super) fn stream(&self) -> &socket2::Socket {

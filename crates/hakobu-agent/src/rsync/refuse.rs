@@ -131,6 +131,7 @@ fn option(request: &CopyRequest) -> Option<&'static str> {
         (request.skip_unreadable, "--on-read-error skip"),
         (request.sample.is_some(), "--sample"),
         (request.cipher != CipherChoice::Auto, "--cipher"),
+        (request.wants_compression(), "--compress zstd"),
         (request.agent.is_some(), "--agent"),
         (request.sudo, "--sudo"),
         (request.data_address.is_some(), "--data-address"),

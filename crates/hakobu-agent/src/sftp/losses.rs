@@ -65,6 +65,11 @@ pub(super) fn check(request: &CopyRequest, source: bool, target: Option<&SftpSid
     if request.passes.is_some() {
         return refuse("passes over a live source take an agent on the far machine");
     }
+    if request.wants_compression() {
+        return refuse(
+            "--compress zstd: an sftp server does not decompress (--ssh 'ssh -C' compresses in ssh)",
+        );
+    }
     if request.sudo {
         return refuse("--sudo: an sftp server runs as the account that logs in");
     }

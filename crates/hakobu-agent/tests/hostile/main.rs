@@ -14,6 +14,7 @@ mod grants;
 mod lengths;
 mod links;
 mod order;
+mod packed;
 mod patches;
 mod paths;
 mod strangers;

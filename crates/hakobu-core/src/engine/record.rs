@@ -6,6 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::compression::{Choice, Compressed, Levels, Told};
 use crate::counters::{LaneCounters, Snapshot};
 use crate::digest::Digest;
 use crate::endpoint::{Loss, LossKind};
@@ -48,6 +49,8 @@ pub struct Summary {
     pub only_in_target: Vec<EntryPath>,
     /// How many lanes worked.
     pub lanes: u16,
+    /// With which levels content was compressed.
+    pub levels: Levels,
     /// Nanoseconds from the first task to the end of the scan.
     pub scan_ns: u64,
     /// Nanoseconds from the first task to the end.
@@ -72,6 +75,7 @@ pub(super) struct Record {
     differing_bytes: AtomicU64,
     only_in_target: Mutex<Vec<EntryPath>>,
     lanes_open: AtomicU64,
+    compression: Mutex<(Levels, Told)>,
     started_ns: OnceLock<u64>,
     scan_ended_ns: OnceLock<u64>,
 }
@@ -94,6 +98,7 @@ impl Record {
             differing_bytes: AtomicU64::new(0),
             only_in_target: Mutex::default(),
             lanes_open: AtomicU64::new(0),
+            compression: Mutex::default(),
             started_ns: OnceLock::new(),
             scan_ended_ns: OnceLock::new(),
         }
@@ -110,6 +115,13 @@ impl Record {
 
     pub fn scan_ended(&self, now_ns: u64) {
         self.scan_ended_ns.get_or_init(|| now_ns);
+    }
+
+    /// A lane has made a choice. Gives it back if it is to be told. Called when there is one, which is seldom.
+    pub fn compressed(&self, lane: &Compressed, now_ns: u64) -> Option<Choice> {
+        let mut known = self.compression.lock().unwrap_or_else(PoisonError::into_inner);
+        known.0.merge(lane.levels);
+        lane.choice.filter(|choice| known.1.tells(choice, now_ns))
     }
 
     /// A dry run found that so many bytes more will be needed, some of which may be `shared` with
@@ -229,6 +241,7 @@ impl Record {
             differing_bytes: self.differing_bytes.into_inner(),
             only_in_target: self.only_in_target.into_inner().unwrap_or_else(PoisonError::into_inner),
             lanes: self.lanes_open.into_inner() as u16,
+            levels: self.compression.into_inner().unwrap_or_else(PoisonError::into_inner).0,
             scan_ns: scan_ended.saturating_sub(started),
             transfer_ns: now_ns.saturating_sub(started),
         }

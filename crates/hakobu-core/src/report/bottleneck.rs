@@ -211,8 +211,9 @@ impl Shares {
             return (if near { Limit::SourceProcessor } else { Limit::TargetProcessor }, most);
         }
         let outward = self.stage(Stage::Send) + self.stage(Stage::Wait);
-        let busiest = self.busiest(&[Stage::Read, Stage::Hash, Stage::Sync, Stage::Held]);
+        let busiest = self.busiest(&[Stage::Read, Stage::Hash, Stage::Compress, Stage::Sync, Stage::Held]);
         match (&self.far, busiest) {
+            (_, (Stage::Compress, share)) if share > outward => (Limit::SourceProcessor, share),
             (_, (stage, share)) if share > outward => (Limit::Stage(stage), share),
             (Some(far), _) if remote => self.judge_beyond(far, outward),
             _ => {

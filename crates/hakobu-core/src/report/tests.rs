@@ -60,7 +60,10 @@ fn the_promised_fields_are_there_even_when_nothing_is_known() {
             "entries",
             "scanned created updated unchanged attributes_only different compared deleted only_in_target skipped failed",
         ),
-        ("bytes", "source_read target_read target_written wire_sent wire_received zeros_skipped"),
+        (
+            "bytes",
+            "source_read target_read target_written wire_sent wire_received zeros_skipped compressed compressed_to",
+        ),
         ("seconds", "total connect scan transfer verify"),
         ("peak_memory_bytes", "source target"),
     ] {
@@ -165,18 +168,19 @@ fn outcomes_have_the_promised_names_and_codes() {
 
 #[test]
 fn the_scan_is_the_limit_only_when_it_dominates_and_idleness_when_there_is_nothing_else() {
-    // Scan, read, hash, send, wait, idle, sync, held.
+    // Scan, read, hash, send, wait, idle, sync, held, compress.
     for (stage_ns, expected) in [
-        ([0, 0, 0, 0, 0, 0, 0, 0], None),
-        ([40, 30, 0, 10, 0, 20, 0, 0], Some("source read 38 %")),
-        ([10, 20, 0, 10, 15, 45, 0, 0], Some("target 27 %")),
-        ([60, 30, 0, 10, 0, 0, 0, 0], Some("scan 60 %")),
+        ([0, 0, 0, 0, 0, 0, 0, 0, 0], None),
+        ([40, 30, 0, 10, 0, 20, 0, 0, 0], Some("source read 38 %")),
+        ([10, 20, 0, 10, 15, 45, 0, 0, 0], Some("target 27 %")),
+        ([60, 30, 0, 10, 0, 0, 0, 0, 0], Some("scan 60 %")),
         // Lanes without work say nothing of the one that has some.
-        ([10, 10, 0, 0, 0, 80, 0, 0], Some("source read 50 %")),
-        ([30, 0, 0, 0, 0, 30, 0, 0], Some("scan 100 %")),
-        ([0, 0, 0, 0, 0, 30, 0, 0], Some("idle 100 %")),
-        ([0, 0, 60, 20, 11, 0, 9, 0], Some("hash 60 %")),
-        ([0, 10, 0, 35, 0, 0, 0, 55], Some("rate limit 55 %")),
+        ([10, 10, 0, 0, 0, 80, 0, 0, 0], Some("source read 50 %")),
+        ([30, 0, 0, 0, 0, 30, 0, 0, 0], Some("scan 100 %")),
+        ([0, 0, 0, 0, 0, 30, 0, 0, 0], Some("idle 100 %")),
+        ([0, 0, 60, 20, 11, 0, 9, 0, 0], Some("hash 60 %")),
+        ([0, 10, 0, 35, 0, 0, 0, 55, 0], Some("rate limit 55 %")),
+        ([0, 10, 0, 20, 10, 0, 0, 0, 60], Some("source processor 60 %")),
     ] {
         let words = Bottleneck::of(&Snapshot { stage_ns, remote: true, ..Snapshot::default() })
             .map(|bottleneck| bottleneck.words());

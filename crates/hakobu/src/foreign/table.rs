@@ -42,10 +42,11 @@ const PROGRESS: Foreign = flag(
     "not needed: progress is shown on a terminal, and run again an interrupted copy leaves alone what is complete",
     Fix::Drop,
 );
-const COMPRESS: Foreign =
-    flag("compression is not in this version (it will be --compress); leave it out", Fix::Drop);
-/// The answer to our own option, until it is there.
-pub const COMPRESS_WORDS: &str = "compression is not in this version; leave it out";
+/// The answer to those who ask for compression as elsewhere.
+pub const COMPRESS: Foreign = flag(
+    "not needed: content is compressed where the line is what limits (--compress zstd: everywhere)",
+    Fix::Drop,
+);
 const CHECKSUM: Foreign = flag(
     "comparing by content is --compare digest; what is copied is always checked on the way",
     Fix::Write("--compare=digest"),

@@ -104,6 +104,9 @@ fn speed(report: &Report) -> String {
     if report.bytes_done > report.bytes.target_written && !report.only_compared {
         line.push_str(&format!(" ({} written)", format_bytes(report.bytes.target_written)));
     }
+    if let Some(ratio) = ratio(report) {
+        line.push_str(&format!(" (compressed {ratio:.1} to 1)"));
+    }
     if report.throughput_bytes_per_second > 0 {
         line.push_str(&format!(": {}", format_rate(report.throughput_bytes_per_second as f64)));
     }
@@ -117,6 +120,14 @@ fn speed(report: &Report) -> String {
         line.push_str(&format!("; {} in all", words(report.seconds.total)));
     }
     line
+}
+
+/// How much more content there was than bytes of it on the way, where that is worth a word.
+fn ratio(report: &Report) -> Option<f64> {
+    let bytes = &report.bytes;
+    let sent = bytes.target_written.saturating_sub(bytes.compressed).saturating_add(bytes.compressed_to);
+    let ratio = bytes.target_written.max(bytes.compressed) as f64 / sent.max(1) as f64;
+    (bytes.compressed > 0 && ratio >= 1.05).then_some(ratio)
 }
 
 /// What limited the run and how busy it was; and how much of the network was used, where that was not it.

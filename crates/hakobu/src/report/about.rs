@@ -163,7 +163,12 @@ fn way(report: &Report, language: Language) -> Option<Section> {
     };
     let compression = match report.compression.as_str() {
         "" | "none" => words(language.say("none", "なし")),
-        kind => name(kind),
+        kind if report.compression_levels.is_empty() => name(kind),
+        kind => {
+            let levels: Vec<_> = report.compression_levels.iter().map(i8::to_string).collect();
+            let levels = levels.join(", ");
+            name(&format!("{kind}{}{levels}", language.say(", level ", "、レベル ")))
+        }
     };
     let verified = match report.verified {
         Verified::None => language.say("not checked", "検査なし"),

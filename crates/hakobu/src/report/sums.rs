@@ -48,6 +48,8 @@ pub fn bytes(report: &Report, language: Language) -> Option<Section> {
         (bytes.zeros_skipped, ("zeros that did not travel", "送らずに済んだゼロ")),
         (report.differing_bytes, ("in ranges that differ", "差異のある範囲")),
         (bytes.wire_sent.unwrap_or(0), ("sent over the network", "ネットワーク送信")),
+        (bytes.compressed, ("compressed on the way", "圧縮して送信した内容")),
+        (bytes.compressed_to, ("what that was compressed to", "その圧縮後の量")),
         (bytes.wire_received.unwrap_or(0), ("received over the network", "ネットワーク受信")),
     ];
     let shown = rows.into_iter().enumerate().filter(|(index, (count, _))| *index == 0 || *count > 0);

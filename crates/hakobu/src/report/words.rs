@@ -7,9 +7,10 @@ use super::page::{Line, Span, name, said, words};
 /// A name with what it means in each language.
 type Known = (&'static str, &'static str, &'static str);
 
-const STAGES: [Known; 16] = [
+const STAGES: [Known; 17] = [
     ("source read", "reading from the source", "コピー元の読み取り"),
     ("hash", "computing digests", "ハッシュ計算"),
+    ("compress", "compressing", "圧縮"),
     ("send", "encrypting and sending", "暗号化と送信"),
     ("target write", "writing to the target", "コピー先への書き込み"),
     ("target", "waiting for the target", "コピー先の応答待ち"),
@@ -27,7 +28,7 @@ const STAGES: [Known; 16] = [
 ];
 
 /// What it means that a stage limits.
-const LIMITS: [Known; 16] = [
+const LIMITS: [Known; 17] = [
     (
         "source read",
         "A faster disk at the source would make it faster.",
@@ -37,6 +38,11 @@ const LIMITS: [Known; 16] = [
         "hash",
         "More or faster processor cores would make it faster.",
         "CPU のコアが多いか速ければ、さらに速くなります。",
+    ),
+    (
+        "compress",
+        "More or faster processor cores at the source would make it faster, or --compress none.",
+        "コピー元の CPU のコアが多いか速ければ、または --compress none であれば、さらに速くなります。",
     ),
     (
         "send",

@@ -7,6 +7,7 @@
 
 mod agents;
 mod changes;
+mod compression;
 mod digest;
 mod directions;
 mod disk_list;

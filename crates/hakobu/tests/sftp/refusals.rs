@@ -11,7 +11,7 @@ use crate::{copy, server};
 fn options_that_need_an_agent_are_refused() {
     let (place, host) = (place(), server(&[]));
     let source = file(&place.path().join("a"), 1000);
-    for options in ["--verify medium", "--by-name", "--sudo"] {
+    for options in ["--verify medium", "--by-name", "--sudo", "--compress zstd"] {
         let target = place.path().join("never");
         let ran = copy(&host).options(options).arg(&source).arg(host.at(&target)).run_to(2);
         assert!(ran.err.contains(options.split(' ').next().unwrap()), "{}", ran.err);

@@ -25,6 +25,7 @@ use super::links::Follower;
 use super::node::{Counted, DirectoryTask, Node, Only, Origin, Part, Prefetched, TargetState, Touched};
 use super::queue::{PackTask, Taken, Task};
 use crate::checksum::crc64;
+use crate::compression::{Compressed, Levels};
 use crate::counters::{LaneCounters, Stage};
 use crate::digest::{Digest, chunk_value, piece_value};
 use crate::endpoint::{
@@ -141,6 +142,8 @@ pub(super) struct Worker<'a> {
     mark_ns: u64,
     /// When times that are measured elsewhere were taken over last.
     times_ns: u64,
+    /// The number of the lane's last choice of a level that was looked at, and the levels it used by then.
+    choices: (u32, Levels),
     wants: (bool, bool),
 }
 
@@ -164,6 +167,7 @@ impl<'a> Worker<'a> {
             next_draft: (index as DraftId) << 48,
             mark_ns: now_ns,
             times_ns: now_ns,
+            choices: Default::default(),
             wants: (able.wants_checksum, able.wants_digest),
         }
     }
@@ -408,7 +412,21 @@ impl<'a> Worker<'a> {
     fn take_times(&mut self) {
         self.times_ns = self.mark_ns;
         let near = self.shared.setup.clock.thread_time();
-        self.counters.set_times(near, self.target.beyond());
+        let beyond = self.target.beyond();
+        self.counters.set_times(near, beyond);
+        self.look_at_choices(&beyond.compressed);
+    }
+
+    /// Tells what the lane chose to compress with, where it is news.
+    fn look_at_choices(&mut self, compressed: &Compressed) {
+        let news = (compressed.choice.map_or(0, |choice| choice.number), compressed.levels);
+        if std::mem::replace(&mut self.choices, news) == news {
+            return;
+        }
+        if let Some(choice) = self.shared.record.compressed(compressed, self.times_ns) {
+            let (choice, reason) = choice.words();
+            self.shared.setup.observer.event(Event::Decision { choice, reason });
+        }
     }
 }
 

@@ -1,0 +1,227 @@
+use hakobu_core::compression::{Compression, Levels, Reason};
+
+use super::pilot::{FarShares, Pilot, Window};
+use super::{Packer, Unpacker};
+
+const PIECE: usize = 256 * 1024;
+
+/// Bytes that nothing shrinks.
+fn random(length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+/// Bytes that shrink to about half.
+fn halves(length: usize) -> Vec<u8> {
+    let mut bytes = random(length);
+    bytes.chunks_exact_mut(256).for_each(|block| block[128..].fill(b' '));
+    bytes
+}
+
+fn packer(compression: Compression) -> Packer {
+    Packer::new(compression).unwrap()
+}
+
+#[test]
+fn what_was_packed_is_unpacked_as_it_was() {
+    let mut unpacker = Unpacker::default();
+    for level in [-7, -5, 1, 3, 19] {
+        let mut packer = packer(Compression::Level(level));
+        // Buffers are used again, for longer content and for shorter.
+        for length in [PIECE, 600, 1 << 20, 40_000, PIECE] {
+            for digest in [None, Some([9; 32])] {
+                let content = halves(length);
+                let packed = packer.pack(&content, digest).expect("it shrinks").to_vec();
+                assert!(packed.len() < length * 3 / 4, "{level} {length}: {}", packed.len());
+                let mut back = vec![1; 17];
+                let found = unpacker.unpack(&packed, digest.is_some(), length, &mut back).unwrap();
+                assert_eq!(found, digest);
+                assert!(back == content, "{level} {length}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_shrink_goes_as_it_is_and_is_seldom_looked_at() {
+    let mut packer = packer(Compression::Level(3));
+    let (random, halves) = (random(PIECE), halves(PIECE));
+    (0..50).for_each(|_| assert!(packer.pack(&random, None).is_none()));
+    assert_eq!(packer.compressed().content_bytes, 0);
+    // It is found out soon that there is something else.
+    let packed = (0..20).filter(|_| packer.pack(&halves, None).is_some()).count();
+    assert!(packed >= 12, "{packed}");
+    // And that there is not.
+    assert!(packer.pack(&random, None).is_none());
+    assert!(packer.pack(&halves[..500], None).is_none(), "too little to be worth it");
+    let mut levels = Levels::default();
+    levels.insert(3);
+    let compressed = packer.compressed();
+    assert_eq!((compressed.levels, compressed.content_bytes), (levels, packed as u64 * PIECE as u64));
+    assert!(compressed.sent_bytes < compressed.content_bytes * 2 / 3 && compressed.time_ns > 0);
+}
+
+#[test]
+fn nothing_is_packed_where_nothing_was_asked_for() {
+    assert!(Packer::new(Compression::None).is_none());
+    let mut auto = packer(Compression::Auto);
+    assert!(auto.pack(&halves(PIECE), None).is_none());
+    assert_eq!(auto.compressed().time_ns, 0, "not even looked at");
+}
+
+#[test]
+fn what_is_no_packed_content_is_refused() {
+    let content = halves(PIECE);
+    let packed = packer(Compression::Level(1)).pack(&content, None).unwrap().to_vec();
+    let mut unpacker = Unpacker::default();
+    let mut refused = |payload: &[u8], max| {
+        let mut back = Vec::new();
+        let error = unpacker.unpack(payload, false, max, &mut back).unwrap_err();
+        assert_eq!(error.kind, hakobu_core::error::ErrorKind::Protocol, "{error}");
+        // Nothing was allocated for what may not come.
+        assert!(back.capacity() <= max, "{}", back.capacity());
+    };
+    refused(&packed, PIECE - 1);
+    for cut in [0, 3, 4, 5, packed.len() / 2, packed.len() - 1] {
+        refused(&packed[..cut], PIECE);
+    }
+    refused(&[&packed[..], b"more"].concat(), PIECE);
+    let told = |bytes: usize| [&(bytes as u32).to_le_bytes()[..], &packed[4..]].concat();
+    // More comes out than was told, or less.
+    refused(&told(PIECE - 1), PIECE);
+    refused(&told(PIECE + 1), 2 * PIECE);
+    refused(&told(usize::from(u16::MAX)), PIECE);
+    let mut broken = packed.clone();
+    (8..packed.len()).step_by(97).for_each(|at| broken[at] ^= 0x55);
+    refused(&broken, PIECE);
+    // A good one is unpacked by the same unpacker afterwards.
+    let mut back = Vec::new();
+    unpacker.unpack(&packed, false, PIECE, &mut back).unwrap();
+    assert!(back == content);
+}
+
+/// A gigabyte of zeros in some kilobytes.
+#[test]
+fn a_bomb_is_cut_off_where_it_was_said_to_end() {
+    let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 19).unwrap();
+    let payload = [&(PIECE as u32).to_le_bytes()[..], &bomb].concat();
+    let mut back = Vec::new();
+    assert!(Unpacker::default().unpack(&payload, false, PIECE, &mut back).is_err());
+    assert!(back.capacity() <= PIECE);
+}
+
+/// A lane that hands over 20 MB a second and waits for the way for most of the time.
+fn waiting() -> Window {
+    Window {
+        bytes_per_second: 20e6,
+        blocked: 0.9,
+        processor: 0.1,
+        compressing: 0.0,
+        shrank_to: None,
+        far: Some(FarShares { input: 0.9, processor: 0.1 }),
+    }
+}
+
+#[test]
+fn it_begins_only_where_the_way_limits() {
+    let level = |window: Window| {
+        let mut pilot = Pilot::new(Compression::Auto);
+        pilot.judge(&window);
+        pilot.level()
+    };
+    assert_eq!(level(waiting()), Some(3));
+    // Nothing was left of the processor at that level.
+    assert_eq!(level(Window { bytes_per_second: 1e9, ..waiting() }), Some(-5));
+    assert_eq!(level(Window { blocked: 0.1, ..waiting() }), None);
+    assert_eq!(level(Window { far: None, ..waiting() }), None);
+    let far = |input, processor| Window { far: Some(FarShares { input, processor }), ..waiting() };
+    assert_eq!(level(far(0.3, 0.1)), None, "the far end works");
+    assert_eq!(level(far(0.6, 0.75)), None, "both ends share a processor");
+    assert_eq!(level(Window { processor: 0.8, ..waiting() }), None);
+}
+
+#[test]
+fn what_is_fixed_stays_fixed() {
+    let mut pilot = Pilot::new(Compression::Level(7));
+    assert!(!pilot.adapts());
+    assert_eq!(pilot.level(), Some(7));
+    let mut adapted = Pilot::new(Compression::Adapted);
+    let busy = Window { blocked: 0.0, compressing: 0.9, processor: 1.0, shrank_to: Some(0.5), ..waiting() };
+    for _ in 0..1000 {
+        assert!(adapted.judge(&busy).is_none_or(|choice| choice.reason == Reason::ProcessorLimits));
+    }
+    assert_eq!(adapted.level(), Some(-5), "it goes down and never off");
+    assert!(pilot.judge(&busy).is_none());
+}
+
+#[test]
+fn it_goes_up_while_that_pays_and_down_when_the_processor_is_busy() {
+    let mut pilot = Pilot::new(Compression::Auto);
+    let first = pilot.judge(&Window { bytes_per_second: 200e6, ..waiting() }).unwrap();
+    assert_eq!((first.level, first.reason, first.number), (Some(-5), Reason::WayLimits, 1));
+    let on = |shrank_to, blocked, compressing| Window {
+        blocked,
+        compressing,
+        shrank_to: Some(shrank_to),
+        ..waiting()
+    };
+    // The next level is tried beside the one at work.
+    let mut raised = |window: Window, now_bytes, candidate_bytes| {
+        assert!(pilot.judge(&window).is_none());
+        let candidate = pilot.candidate();
+        (candidate, pilot.compare(now_bytes, candidate_bytes).and_then(|choice| choice.level))
+    };
+    assert_eq!(raised(on(0.5, 0.6, 0.2), 1000, 900), (Some(-3), Some(-3)));
+    assert_eq!(raised(on(0.5, 0.6, 0.2), 1000, 500), (Some(-1), Some(-1)));
+    // It gains nothing, so it is not tried again soon.
+    assert_eq!(raised(on(0.5, 0.6, 0.2), 1000, 995), (Some(1), None));
+    let tried = (0..200).filter(|_| raised(on(0.5, 0.6, 0.2), 1000, 1000).0.is_some()).count();
+    assert!((1..=5).contains(&tried), "{tried}");
+    // There would be no time for it, or neither the one nor the other limits.
+    let mut pilot = Pilot::new(Compression::Adapted);
+    assert!(pilot.judge(&on(0.5, 0.3, 0.95)).is_none() && pilot.candidate().is_some());
+    assert!(pilot.judge(&on(0.5, 0.15, 0.6)).is_none() && pilot.candidate().is_none());
+    // No time is left over.
+    while pilot.level() != Some(-5) {
+        let down = pilot.judge(&on(0.5, 0.02, 0.6)).unwrap();
+        assert_eq!(down.reason, Reason::ProcessorLimits);
+    }
+}
+
+#[test]
+fn without_it_for_a_moment_shows_whether_it_pays() {
+    let rate = |bytes_per_second, blocked, compressing| Window {
+        bytes_per_second,
+        blocked,
+        compressing,
+        shrank_to: (compressing > 0.0).then_some(0.5),
+        ..waiting()
+    };
+    for (without, level) in [(60e6, Some(-5)), (200e6, None)] {
+        let mut pilot = Pilot::new(Compression::Auto);
+        pilot.judge(&rate(1e9, 0.9, 0.0));
+        assert_eq!(pilot.level(), Some(-5));
+        let off = pilot.judge(&rate(100e6, 0.01, 0.7)).unwrap();
+        assert_eq!((off.level, off.reason), (None, Reason::ProcessorLimits));
+        // The first moments only fill buffers.
+        assert!(pilot.judge(&rate(900e6, 0.01, 0.0)).is_none());
+        assert!(pilot.judge(&rate(900e6, 0.01, 0.0)).is_none());
+        let reason = pilot.judge(&rate(without, 0.01, 0.0)).map(|choice| choice.reason);
+        assert_eq!(pilot.level(), level);
+        assert_eq!(reason, level.map(|_| Reason::SlowerWithout));
+        if level.is_some() {
+            assert!(pilot.judge(&rate(100e6, 0.01, 0.7)).is_none(), "not again at once");
+        }
+    }
+}
+
+#[test]
+fn it_ends_where_the_far_end_limits() {
+    let mut pilot = Pilot::new(Compression::Auto);
+    pilot.judge(&Window { bytes_per_second: 1e9, ..waiting() });
+    let busy = Some(FarShares { input: 0.05, processor: 0.5 });
+    let far = Window { far: busy, shrank_to: Some(0.5), compressing: 0.1, ..waiting() };
+    let off = pilot.judge(&far).unwrap();
+    assert_eq!((off.level, off.reason), (None, Reason::FarEndLimits));
+}

@@ -1,0 +1,226 @@
+//! Whether content is compressed on its way, how hard, and why.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The lowest level of zstd that may be asked for: the fastest.
+pub const LEVEL_MIN: i8 = -7;
+/// The highest. Those above it take memory by the hundred megabytes and gain nothing on pieces.
+pub const LEVEL_MAX: i8 = 19;
+/// So many choices of all lanes together are told.
+const TOLD_MAX: u32 = 24;
+/// What was told is told again no sooner than this.
+const TELL_AGAIN_NS: u64 = 10_000_000_000;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Compression {
+    /// Where the way between the machines is what limits, each lane for itself and as hard as pays.
+    #[default]
+    Auto,
+    /// Never.
+    None,
+    /// Always, as hard as pays.
+    Adapted,
+    /// Always, with this level of zstd.
+    Level(i8),
+}
+
+impl Compression {
+    /// Reads `auto`, `none`, `zstd` or `zstd:LEVEL`.
+    ///
+    /// # Errors
+    /// `Usage`, saying what it can be.
+    pub fn parse(text: &str) -> Result<Self> {
+        let level = |text: &str| text.parse().ok().filter(|level| (LEVEL_MIN..=LEVEL_MAX).contains(level));
+        let found = match text.split_once(':') {
+            Some(("zstd", typed)) => level(typed).map(Self::Level),
+            Some(_) => None,
+            None => match text {
+                "auto" => Some(Self::Auto),
+                "none" => Some(Self::None),
+                "zstd" => Some(Self::Adapted),
+                _ => None,
+            },
+        };
+        found.ok_or_else(|| {
+            let words =
+                format!("it is auto, none, zstd, or zstd:LEVEL with a level from {LEVEL_MIN} to {LEVEL_MAX}");
+            Error::new(ErrorKind::Usage, "option", words)
+        })
+    }
+}
+
+/// What a lane has compressed since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Compressed {
+    /// Nanoseconds that it took, those for samples among them.
+    pub time_ns: u64,
+    /// Bytes of content that went compressed.
+    pub content_bytes: u64,
+    /// Bytes that they became.
+    pub sent_bytes: u64,
+    /// The levels that were used.
+    pub levels: Levels,
+    /// What the lane chose last, if it chose anything.
+    pub choice: Option<Choice>,
+}
+
+/// Levels of zstd, as a set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Levels(u32);
+
+impl Levels {
+    /// Adds a level from [`LEVEL_MIN`] to [`LEVEL_MAX`].
+    pub fn insert(&mut self, level: i8) {
+        self.0 |= 1 << (level.clamp(LEVEL_MIN, LEVEL_MAX) - LEVEL_MIN);
+    }
+
+    /// Adds those of another set.
+    pub fn merge(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// The levels, ascending.
+    pub fn iter(self) -> impl Iterator<Item = i8> {
+        (LEVEL_MIN..=LEVEL_MAX).filter(move |level| self.0 >> (level - LEVEL_MIN) & 1 == 1)
+    }
+}
+
+/// A choice of one lane, with the figures that led to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// How many choices the lane has made, this one included.
+    pub number: u32,
+    /// The level from now on; none: nothing is compressed.
+    pub level: Option<i8>,
+    /// Why.
+    pub reason: Reason,
+    /// The share of the lane's time in which sending waited for the way, 0 to 1.
+    pub blocked: f32,
+    /// To what share of it content shrank lately, 0 to 1; none where nothing was compressed.
+    pub shrank_to: Option<f32>,
+}
+
+/// Why a lane goes to another level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The way takes less than the lane could send.
+    WayLimits,
+    /// The lane's own processor has no time left for so much.
+    ProcessorLimits,
+    /// What limits is at the far end.
+    FarEndLimits,
+    /// Without any it went slower.
+    SlowerWithout,
+}
+
+impl Choice {
+    /// The choice and its reason, as `--why` prints them.
+    pub fn words(&self) -> (String, String) {
+        let choice = match self.level {
+            Some(level) => format!("compression: zstd {level}"),
+            None => "compression: none".to_owned(),
+        };
+        let why = match self.reason {
+            Reason::WayLimits => "the way limits",
+            Reason::ProcessorLimits => "the processor limits",
+            Reason::FarEndLimits => "the far end limits",
+            Reason::SlowerWithout => "a lane went slower without",
+        };
+        let mut reason = format!("{why}; sending waited for {:.0} % of a lane's time", self.blocked * 100.0);
+        if let Some(share) = self.shrank_to {
+            reason.push_str(&format!(", content shrank to {:.0} %", share * 100.0));
+        }
+        (choice, reason)
+    }
+}
+
+/// Which choices are told. Lanes are many and do much the same, so what one did before says nothing new for some
+/// time, and there is an end to it.
+#[derive(Debug, Default)]
+pub struct Told {
+    choices: Vec<(Option<i8>, Reason)>,
+    count: u32,
+    last: Option<i8>,
+    last_ns: u64,
+}
+
+impl Told {
+    /// Whether this one is, at this time of the run.
+    pub fn tells(&mut self, choice: &Choice, now_ns: u64) -> bool {
+        let this = (choice.level, choice.reason);
+        let is_new = !self.choices.contains(&this);
+        let is_long_ago = self.last != choice.level && now_ns.saturating_sub(self.last_ns) >= TELL_AGAIN_NS;
+        if self.count >= TOLD_MAX || !is_new && !is_long_ago {
+            return false;
+        }
+        if is_new {
+            self.choices.push(this);
+        }
+        self.count += 1;
+        (self.last, self.last_ns) = (choice.level, now_ns);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_typed() {
+        for (typed, meant) in [
+            ("auto", Compression::Auto),
+            ("none", Compression::None),
+            ("zstd", Compression::Adapted),
+            ("zstd:3", Compression::Level(3)),
+            ("zstd:-7", Compression::Level(-7)),
+            ("zstd:19", Compression::Level(19)),
+        ] {
+            assert_eq!(Compression::parse(typed), Ok(meant), "{typed}");
+        }
+        for typed in
+            ["", "zstd:", "zstd:20", "zstd:-8", "zstd:x", "zstd:300", "gzip", "auto:1", "none:1", "3"]
+        {
+            let error = Compression::parse(typed).unwrap_err();
+            assert!(error.detail.contains("-7 to 19"), "{typed}: {error}");
+        }
+    }
+
+    #[test]
+    fn levels_are_a_set() {
+        let (mut some, mut more) = (Levels::default(), Levels::default());
+        assert_eq!(some.iter().count(), 0);
+        [3, -5, 3].into_iter().for_each(|level| some.insert(level));
+        [19, -7].into_iter().for_each(|level| more.insert(level));
+        some.merge(more);
+        assert_eq!(some.iter().collect::<Vec<_>>(), [-7, -5, 3, 19]);
+    }
+
+    #[test]
+    fn lanes_that_do_the_same_are_told_once_and_never_too_often() {
+        let choice = |level| Choice {
+            number: 1,
+            level,
+            reason: Reason::WayLimits,
+            blocked: 0.5,
+            shrank_to: Some(0.48),
+        };
+        let mut told = Told::default();
+        let tells =
+            [Some(1), Some(1), Some(3), Some(1), None, Some(3)].map(|level| told.tells(&choice(level), 7));
+        assert_eq!(tells, [true, false, true, false, true, false]);
+        assert!(told.tells(&choice(Some(3)), TELL_AGAIN_NS + 7));
+        let later = |index: u64| (index + 2) * TELL_AGAIN_NS * 2;
+        let more = (0..1000).filter(|index| told.tells(&choice(Some((index % 5) as i8)), later(*index)));
+        assert_eq!(more.count() as u32, TOLD_MAX - 4);
+        let (words, reason) = choice(Some(3)).words();
+        assert_eq!(words, "compression: zstd 3");
+        assert_eq!(
+            reason,
+            "the way limits; sending waited for 50 % of a lane's time, content shrank to 48 %"
+        );
+    }
+}
