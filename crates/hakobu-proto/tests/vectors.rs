@@ -24,7 +24,7 @@ use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::moved::Copied;
 use hakobu_core::pack::{Content, Head, PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
-use hakobu_proto::compressed::Head;
+use hakobu_proto::compressed;
 use hakobu_proto::control::{
     Answer, Cipher, CipherSpeed, ConnectRequest, Listening, Request, ServeRequest, Way,
 };
@@ -237,8 +237,8 @@ fn messages_on_data_connections() {
 #[test]
 fn compressed_content() {
     let payload = &Vectors::read().0["compressed"];
-    let (head, packed) = Head::decode(payload, false, 1000).unwrap();
-    assert_eq!(head, Head { content_bytes: 1000, digest: None });
+    let (head, packed) = compressed::Head::decode(payload, false, 1000).unwrap();
+    assert_eq!(head, compressed::Head { content_bytes: 1000, digest: None });
     assert_eq!(zstd::bulk::decompress(packed, 1000).unwrap(), [0x5a; 1000]);
 }
 

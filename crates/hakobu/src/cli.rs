@@ -319,6 +319,10 @@ pub struct MakeDiskArguments {
     #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = ratio)]
     pub ratio: f64,
 
+    /// Words and numbers, which pack to about half and make compressors work
+    #[arg(long, conflicts_with = "ratio")]
+    pub text: bool,
+
     /// How many of 100 pieces of 256 KiB are zeros; in a new file these are holes
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub zeros: f64,

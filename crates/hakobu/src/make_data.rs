@@ -107,6 +107,7 @@ fn make_disk(typed: &MakeDiskArguments, renderer: &Renderer, cancel: &Arc<Atomic
         size_bytes: place.size_bytes,
         seed: typed.seed,
         compressibility: compressibility(typed.ratio),
+        text: typed.text,
         zeros: typed.zeros / 100.0,
         threads: available_threads(),
     };

@@ -101,7 +101,36 @@ fn what_is_no_packed_content_is_refused() {
     assert!(back == content);
 }
 
-/// A gigabyte of zeros in some kilobytes.
+#[test]
+fn arbitrary_bytes_become_what_was_told_or_nothing() {
+    let content = halves(4 * 4096);
+    let packed = packer(Compression::Level(3)).pack(&content, None).unwrap().to_vec();
+    let mut noise = blake3::Hasher::new().finalize_xof();
+    let (mut unpacker, mut back) = (Unpacker::default(), Vec::new());
+    let mut taken = 0;
+    for round in 0..5000 {
+        let mut numbers = [0; 12];
+        noise.fill(&mut numbers);
+        let [at, mask, length, random] =
+            [0, 3, 6, 9].map(|from| usize::from(numbers[from]) << 8 | usize::from(numbers[from + 1]));
+        let mut payload = packed.clone();
+        // One byte is another, it ends early, or but for its beginning it is noise.
+        match round % 3 {
+            0 => payload[at % packed.len()] ^= (mask % 255 + 1) as u8,
+            1 => payload.truncate(length % packed.len()),
+            _ => noise.fill(&mut payload[4 + random % 16..]),
+        }
+        let told = payload.first_chunk().map(|told| u32::from_le_bytes(*told) as usize);
+        if unpacker.unpack(&payload, false, PIECE, &mut back).is_ok() {
+            assert_eq!(Some(back.len()), told);
+            taken += 1;
+        }
+        assert!(back.len() <= PIECE);
+    }
+    assert!(taken < 5000, "some of it is no payload");
+}
+
+/// Many megabytes of zeros in some kilobytes.
 #[test]
 fn a_bomb_is_cut_off_where_it_was_said_to_end() {
     let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 19).unwrap();

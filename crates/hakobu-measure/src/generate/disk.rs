@@ -11,7 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::content::derive;
 use super::file::WRITE_BYTES;
-use super::{Pattern, available_threads};
+use super::{Pattern, Text, available_threads};
 use crate::{Error, Result};
 
 /// Zeros come in pieces of this size.
@@ -35,6 +35,8 @@ pub struct DiskSpec {
     pub seed: u64,
     /// Of what is not zeros, from 0.0 (random) to 1.0; see [`Pattern::new`].
     pub compressibility: f64,
+    /// Whether it is [`Text`] instead.
+    pub text: bool,
     /// The share of pieces that are zeros, from 0.0 to 1.0.
     pub zeros: f64,
     /// How many threads write; 0 is taken as 1.
@@ -44,7 +46,14 @@ pub struct DiskSpec {
 impl Default for DiskSpec {
     /// Nothing yet, random, on all cores.
     fn default() -> Self {
-        Self { size_bytes: 0, seed: 1, compressibility: 0.0, zeros: 0.0, threads: available_threads() }
+        Self {
+            size_bytes: 0,
+            seed: 1,
+            compressibility: 0.0,
+            text: false,
+            zeros: 0.0,
+            threads: available_threads(),
+        }
     }
 }
 
@@ -52,6 +61,7 @@ impl Default for DiskSpec {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiskPattern {
     pattern: Pattern,
+    text: Option<Text>,
     seed: u64,
     zeros: f64,
 }
@@ -61,7 +71,8 @@ impl DiskPattern {
     #[must_use]
     pub fn new(spec: &DiskSpec) -> Self {
         let pattern = Pattern::new(spec.seed, spec.compressibility);
-        Self { pattern, seed: spec.seed, zeros: spec.zeros.clamp(0.0, 1.0) }
+        let text = spec.text.then(|| Text::new(spec.seed));
+        Self { pattern, text, seed: spec.seed, zeros: spec.zeros.clamp(0.0, 1.0) }
     }
 
     /// Whether the piece of this number is zeros.
@@ -75,9 +86,10 @@ impl DiskPattern {
     pub fn fill(&self, offset: u64, buffer: &mut [u8]) {
         let pieces = (offset / PIECE_BYTES..).zip(buffer.chunks_mut(PIECE_BYTES as usize));
         for (piece, part) in pieces {
-            match self.is_zeros(piece) {
-                true => part.fill(0),
-                false => self.pattern.fill(piece * PIECE_BYTES, part),
+            match self.text {
+                _ if self.is_zeros(piece) => part.fill(0),
+                Some(text) => text.fill(piece * PIECE_BYTES, part),
+                None => self.pattern.fill(piece * PIECE_BYTES, part),
             }
         }
     }

@@ -61,7 +61,7 @@ fn open_empty(path: &Path) -> Result<(File, bool)> {
 fn write_all(file: &File, path: &Path, spec: FileSpec) -> std::io::Result<()> {
     file.set_len(spec.size_bytes)?;
     let FileSpec { size_bytes, seed, compressibility, threads } = spec;
-    let spec = DiskSpec { size_bytes, seed, compressibility, threads, zeros: 0.0 };
+    let spec = DiskSpec { size_bytes, seed, compressibility, threads, ..DiskSpec::default() };
     let (stop, done_bytes) = (&AtomicBool::new(false), &AtomicU64::new(0));
     let output = Output { file, path, is_empty: true, is_device: false, stop, done_bytes };
     disk::write(&output, &spec).map(drop)

@@ -9,12 +9,14 @@ mod disk;
 mod file;
 mod names;
 mod plan;
+mod text;
 mod tree;
 
 pub use content::{BLOCK_BYTES, Pattern, fill};
 pub use disk::{DiskPattern, DiskSpec, Output, PIECE_BYTES, disk};
 pub use file::{FileSpec, file};
 pub use plan::{SizeDistribution, TreeSpec};
+pub use text::Text;
 pub use tree::{TreeSummary, tree};
 
 /// As many threads as the machine has cores.

@@ -51,6 +51,22 @@ fn a_file_and_a_disk_get_the_same_content() {
 }
 
 #[test]
+fn text_is_made_again_alike_and_has_holes_as_well() {
+    let place = place();
+    let made = |name, options: &str| {
+        let path = place.path().join(name);
+        assert_eq!(make_disk(&path, &format!("--text --size 3000000 {options}")).0, 0);
+        fs::read(path).unwrap()
+    };
+    let text = made("one", "");
+    assert!(text == made("again", "") && text != made("other", "--seed 2"));
+    assert!(text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b'\n')));
+    assert!(made("holes", "--zeros 50").contains(&0));
+    let (code, said) = make_disk(place.path().join("both"), "--text --ratio 3 --size 1M");
+    assert_eq!((code, said.contains("cannot be used with")), (2, true), "{said}");
+}
+
+#[test]
 fn what_is_there_is_kept_unless_that_is_said() {
     let place = place();
     let path = place.path().join("file");
