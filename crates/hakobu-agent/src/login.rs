@@ -32,8 +32,12 @@ pub struct Login<'a> {
 impl<'a> Login<'a> {
     /// The way that a copy's options name.
     pub fn of(request: &'a CopyRequest, host: &'a SshHost) -> Self {
-        let agent = request.agent.as_deref();
-        Self { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: request.nice, time_limit: None }
+        let own = request.logins.iter().find(|login| login.host == host.host);
+        let (ssh, agent, sudo) = match own {
+            Some(own) => (&own.ssh, &own.agent, own.sudo),
+            None => (&request.ssh, &request.agent, request.sudo),
+        };
+        Self { host, ssh, agent: agent.as_deref(), sudo, nice: request.nice, time_limit: None }
     }
 
     /// Logs in and starts an agent; says how it was found.

@@ -53,6 +53,8 @@ pub struct CopyRequest {
     pub agent: Option<PathBuf>,
     /// Whether the far agent runs under sudo.
     pub sudo: bool,
+    /// The logins on the other machines, where they are not all by the three above.
+    pub logins: Vec<HostLogin>,
     /// The file with the password for a module of an rsync daemon.
     pub password_file: Option<PathBuf>,
     /// The far side's name or address for data, if it is not that of the login.
@@ -128,6 +130,7 @@ impl Default for CopyRequest {
             ssh: vec![OsString::from("ssh")],
             agent: None,
             sudo: false,
+            logins: Vec::new(),
             password_file: None,
             data_address: None,
             data_port: None,
@@ -153,6 +156,19 @@ impl Default for CopyRequest {
             unattended: false,
         }
     }
+}
+
+/// The login on one of the other machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostLogin {
+    /// The machine, as it was typed.
+    pub host: String,
+    /// The ssh program and its arguments, at least the program.
+    pub ssh: Vec<OsString>,
+    /// The program there, if it is not to be found or uploaded.
+    pub agent: Option<PathBuf>,
+    /// Whether it runs under sudo.
+    pub sudo: bool,
 }
 
 /// What is kept of entries besides content, mode and times, as far as both ends can.

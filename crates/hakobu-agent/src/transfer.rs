@@ -525,8 +525,8 @@ impl Attempt<'_, '_> {
             Err(error)
                 if error.kind == ErrorKind::NotFound
                     && request.transport == Transport::Auto
-                    && request.agent.is_none()
-                    && !request.sudo =>
+                    && login.agent.is_none()
+                    && !login.sudo =>
             {
                 // An ssh that is started by a program of the user's ends with that one's code, whatever ended it.
                 if self.surroundings.cancel.load(Relaxed) {

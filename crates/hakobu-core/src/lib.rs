@@ -21,6 +21,7 @@ pub mod extent;
 pub mod filter;
 pub mod grant;
 pub mod host;
+pub mod host_settings;
 pub mod job;
 pub mod landing;
 pub mod listing;

@@ -10,8 +10,11 @@ use clap::{ArgAction, Args, Command, CommandFactory, Parser, Subcommand};
 use hakobu_core::units::parse_bytes;
 
 use crate::doctor::{DOCTOR_HELP, DoctorArguments};
+use crate::limits::LimitArguments;
+use crate::login::LoginArguments;
 use crate::report::{self, ReportArguments};
 use crate::rules::RuleArguments;
+use crate::settings_file::{self, SETTINGS_HELP, SettingsArguments};
 
 /// Moves files and trees between machines, as fast as the hardware allows.
 #[derive(Debug, Parser)]
@@ -63,6 +66,9 @@ pub enum Verb {
         #[command(subcommand)]
         kind: MakeData,
     },
+    /// Print the options that hold for a run or a host, and which settings file each comes from
+    #[command(after_help = SETTINGS_HELP, override_usage = settings_file::USAGE)]
+    Settings(SettingsArguments),
     /// Runs that go on without a terminal: list, show, attach, pause, resume, forget
     #[command(after_help = JOBS_HELP, disable_help_subcommand = true)]
     Jobs {
@@ -84,6 +90,19 @@ pub enum Verb {
         /// The verb; without one, the page of the program.
         verb: Option<String>,
     },
+}
+
+impl Verb {
+    /// The login on another machine, of the verbs that may have one.
+    pub(crate) fn login(&mut self) -> Option<&mut LoginArguments> {
+        match self {
+            Self::Copy(typed) | Self::Sync(typed) | Self::Verify(typed) => Some(&mut typed.login),
+            Self::Disks(typed) => Some(&mut typed.login),
+            Self::Doctor(typed) => Some(&mut typed.login),
+            Self::Digest(typed) => Some(&mut typed.login),
+            _ => None,
+        }
+    }
 }
 
 /// The arguments of `agent`.
@@ -411,22 +430,6 @@ fn number_from(least: f64, most: f64, text: &str) -> Result<f64, String> {
     }
 }
 
-/// The login on another machine.
-#[derive(Debug, Args)]
-pub struct LoginArguments {
-    /// The ssh to log in with, its options included: 'ssh -p 2222 -i key' [env: HAKOBU_SSH]
-    #[arg(short = 'e', long, value_name = "COMMAND", help_heading = "The way there")]
-    pub ssh: Option<OsString>,
-
-    /// The hakobu on the other machine [default: found on its PATH, else uploaded for this run]
-    #[arg(long, value_name = "PATH", help_heading = "The way there")]
-    pub agent: Option<PathBuf>,
-
-    /// Run the other side under sudo
-    #[arg(long, help_heading = "The way there")]
-    pub sudo: bool,
-}
-
 const DISKS_HELP: &str = "\
 Nothing is written. As root more is seen: what is on the disks, and which processes write to them.
 
@@ -512,15 +515,15 @@ pub struct CopyArguments {
         value_parser = PossibleValuesParser::new(["none", "wire", "medium"]))]
     pub verify: Option<String>,
 
-    /// The disk to overwrite, by its ID: no question is asked (see hakobu disks)
+    /// The disk to overwrite, by its ID (see hakobu disks): nothing is asked
     #[arg(long, value_name = "ID", help_heading = "Disks")]
     pub confirm: Vec<String>,
 
-    /// Read a disk that is in use; what is written meanwhile may be copied half
+    /// Read a disk in use; what is written meanwhile may be copied half
     #[arg(long, help_heading = "Disks")]
     pub live: bool,
 
-    /// Several disks or files at once: a file with SOURCE and TARGET on each line
+    /// Several disks or files: a file with SOURCE and TARGET on each line
     #[arg(long, value_name = "FILE", help_heading = "Disks", conflicts_with_all = ["sources", "target"])]
     pub pairs: Option<PathBuf>,
 
@@ -570,7 +573,7 @@ pub struct CopyArguments {
     #[arg(long)]
     pub restart: bool,
 
-    /// Fail rather than lose: xattr, acl, hardlinks, holes, owner, setid, flags
+    /// Do not lose: xattr, acl, hardlinks, holes, owner, setid, flags
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub require: Vec<String>,
 
@@ -596,7 +599,7 @@ pub struct CopyArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub preserve: Vec<String>,
 
-    /// Owner and group by name, where the target has one of that name, and not by number
+    /// Owner and group by name, where the target has it, not by number
     #[arg(long)]
     pub by_name: bool,
 
@@ -635,9 +638,9 @@ pub struct CopyArguments {
     #[arg(long, value_name = "N", default_value = "auto", help_heading = "The way there")]
     pub lanes: String,
 
-    /// At most so fast, such as 20M; or "08:00,20M 19:00,off"
-    #[arg(long, value_name = "RATE", help_heading = "The way there")]
-    pub bwlimit: Option<String>,
+    /// What the run is held to.
+    #[command(flatten)]
+    pub limits: LimitArguments,
 
     /// auto, aes-128-gcm, aes-256-gcm, chacha20-poly1305; none only on a network you trust
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "The way there",

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hakobu_agent::request::CopyRequest;
 use hakobu_agent::transfer::Surroundings;
 use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
 use hakobu_core::report::{Report, ReportEnd};
@@ -67,6 +68,10 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         false => Renderer::new(shown),
     }
     .with_machines(machines(&request));
+    for from in &typed.login.from_files {
+        let choice = format!("{}: {}", from.keyword, from.value);
+        renderer.event(Event::Decision { choice, reason: format!("it is in {}", from.place) });
+    }
     let base = Report { started_at, ..base_report(&request, arguments) };
     let mut terminal = Terminal { cancel: cancel.clone() };
     let (mut report, renderer) = match job {
@@ -81,6 +86,9 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
     };
     complete(&mut report, base, began.elapsed());
     renderer.finish(&report);
+    if report.error.as_ref().is_some_and(|error| error.kind == "usage") {
+        tell_settings(typed);
+    }
     let said = renderer.unwritten().map_or(Ok(()), Err);
     let kept = job.map_or(Ok(()), |job| job.keep(&report));
     let written = report_file.map_or(Ok(()), |file| file.write(&report));
@@ -90,6 +98,15 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
             (_, code) => code,
         },
         Ok(()) => report.exit_code,
+    }
+}
+
+/// Says which options were not typed, where the run was refused because of some option.
+fn tell_settings(typed: &CopyArguments) {
+    let from = typed.login.from_files.iter().map(|from| format!("--{} ({})", from.keyword, from.place));
+    let from: Vec<_> = from.collect();
+    if !from.is_empty() {
+        crate::tell(&crate::words::escaped_lines(&format!("note: from settings files: {}", from.join(", "))));
     }
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use hakobu_agent::doctor;
 use hakobu_core::location::SshHost;
 
-use crate::cli::LoginArguments;
+use crate::login::LoginArguments;
 use crate::render::doctor::{json, text};
 use crate::{exit, looking, settings};
 

@@ -17,6 +17,8 @@ pub mod first_word;
 pub mod foreign;
 pub mod jobs;
 pub mod later;
+pub mod limits;
+pub mod login;
 mod looking;
 pub mod make_data;
 pub mod manual;
@@ -30,6 +32,7 @@ pub mod report_file;
 pub mod rules;
 pub mod run;
 pub mod settings;
+pub mod settings_file;
 pub mod shell;
 pub mod signals;
 pub mod words;
@@ -39,6 +42,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
+use hakobu_core::error::Error;
 use hakobu_core::job::Mode;
 
 use crate::cli::{Cli, MakeData, Verb};
@@ -56,24 +60,17 @@ fn dispatch(arguments: &[OsString]) -> u8 {
     if let Some(words) = wrong.or_else(|| foreign::check(arguments)) {
         return exit::wrong_usage(&words);
     }
-    let command = cli::command_for(arguments);
-    let parse = |words: &[OsString]| {
-        let matches = command.clone().try_get_matches_from(words);
-        matches.and_then(|matches| Cli::from_arg_matches(&matches))
-    };
-    let parsed = parse(arguments).or_else(|error| match order::places_last(arguments, &command) {
-        Some(ordered) => parse(&ordered).map_err(|_| error),
-        None => Err(error),
-    });
-    match parsed {
-        Err(error) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {
+    match parse(arguments) {
+        Err(Wrong::Settings(errors)) => exit::errors(&errors),
+        Err(Wrong::Typed(error)) if error.kind() == clap::error::ErrorKind::InvalidSubcommand => {
+            let command = cli::command_for(arguments);
             let typed = arguments.get(1).and_then(|verb| command.find_subcommand(verb));
             exit::wrong_usage(&match typed {
                 Some(verb) => first_word::no_such_part(verb.get_name(), arguments),
                 None => first_word::no_such_verb(arguments),
             })
         }
-        Err(error) => exit::clap_error(error),
+        Err(Wrong::Typed(error)) => exit::clap_error(error),
         Ok(Cli { verb: Verb::Copy(options) }) => copy::copy(&options, Mode::Copy, arguments),
         Ok(Cli { verb: Verb::Sync(options) }) => copy::copy(&options, Mode::Delta, arguments),
         Ok(Cli { verb: Verb::Verify(options) }) => copy::copy(&options, Mode::Compare, arguments),
@@ -83,6 +80,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::Disks(options) }) => disks::disks(&options),
         Ok(Cli { verb: Verb::Report(options) }) => report::report(&options),
         Ok(Cli { verb: Verb::Doctor(options) }) => doctor::doctor(&options),
+        Ok(Cli { verb: Verb::Settings(options) }) => settings_file::show(&options),
         Ok(Cli { verb: Verb::Explain(options) }) => explain::explain(&options),
         Ok(Cli { verb: Verb::Jobs { verb } }) => jobs::jobs(verb),
         Ok(Cli { verb: Verb::Agent(arguments) }) => agent_command::agent(&arguments),
@@ -93,6 +91,39 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         }
         Ok(Cli { verb: Verb::Man { verb } }) => man_page(verb.as_deref()),
     }
+}
+
+/// Why a command line cannot be carried out.
+pub(crate) enum Wrong {
+    /// It cannot be understood, or help was asked for.
+    Typed(clap::Error),
+    /// A settings file cannot be used.
+    Settings(Vec<Error>),
+}
+
+/// Reads a command line, the program's name first, with what settings files add to it.
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, Wrong> {
+    let command = cli::command_for(arguments);
+    let read = |words: &[OsString]| command.clone().try_get_matches_from(words);
+    let (words, matches) = match read(arguments) {
+        Ok(matches) => (arguments.to_vec(), matches),
+        Err(error) => match order::places_last(arguments, &command) {
+            Some(ordered) => match read(&ordered) {
+                Ok(matches) => (ordered, matches),
+                Err(_) => return Err(Wrong::Typed(error)),
+            },
+            None => return Err(Wrong::Typed(error)),
+        },
+    };
+    let Some(settled) = settings_file::settle(&command, &words, &matches).map_err(Wrong::Settings)? else {
+        return Cli::from_arg_matches(&matches).map_err(Wrong::Typed);
+    };
+    let mut cli =
+        read(&settled.words).and_then(|matches| Cli::from_arg_matches(&matches)).map_err(Wrong::Typed)?;
+    if let Some(login) = cli.verb.login() {
+        (login.from_files, login.logins) = (settled.from_files, settled.logins);
+    }
+    Ok(cli)
 }
 
 /// The manual page of the program, or that of one verb.

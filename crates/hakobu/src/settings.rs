@@ -10,8 +10,8 @@ use hakobu_agent::disks::DisksRequest;
 use hakobu_agent::doctor::DoctorRequest;
 use hakobu_agent::passes::Passes;
 use hakobu_agent::request::{
-    Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, Lanes, Preserve, RETRY_FOR_DETACHED,
-    Transport, Verify,
+    Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, HostLogin, Lanes, Preserve,
+    RETRY_FOR_DETACHED, Transport, Verify,
 };
 use hakobu_core::compression::Compression;
 use hakobu_core::digest::Algorithm;
@@ -25,9 +25,10 @@ use hakobu_core::location::{Location, SshHost};
 use hakobu_core::pace::RateLimit;
 use hakobu_core::units::{parse_bytes, parse_duration};
 
-use crate::cli::{CopyArguments, DigestArguments, DisksArguments, FilterArguments, LoginArguments};
+use crate::cli::{CopyArguments, DigestArguments, DisksArguments, FilterArguments};
 use crate::doctor::DoctorArguments;
-use crate::{files_from, pairs, shell};
+use crate::login::LoginArguments;
+use crate::{files_from, pairs, settings_file, shell};
 
 /// The answer to `-` where nothing is written to it.
 const NO_INPUT: &str = "hakobu digest does not read standard input in this version; b3sum and sha256sum do. A file named - is ./-";
@@ -122,6 +123,7 @@ pub fn request(
         typed.data_address.as_deref().and_then(|address| found.keep(data_address(address)));
     request.password_file.clone_from(&typed.password_file);
     (request.data_port, request.dry_run) = (typed.data_port, typed.dry_run);
+    settings_file::name_places(&mut found.errors, &typed.login.from_files);
     found.or(request)
 }
 
@@ -179,6 +181,7 @@ pub fn digest_request(
     request.live = typed.live;
     request.skip_unreadable = typed.on_read_error == "skip";
     found.login(&typed.login, environment_ssh, &mut request);
+    settings_file::name_places(&mut found.errors, &typed.login.from_files);
     found.or(request)
 }
 
@@ -225,7 +228,7 @@ pub fn doctor_request(
 }
 
 /// A machine, typed as in a location but without a path.
-fn host(typed: &[u8]) -> Result<SshHost, Error> {
+pub(crate) fn host(typed: &[u8]) -> Result<SshHost, Error> {
     let wrong = || {
         let words = "it is no host: host, user@host or ssh://host:port; without one, this machine";
         Error::new(ErrorKind::Usage, "reading the host", words).at(typed)
@@ -287,6 +290,15 @@ impl Findings {
         request.ssh = self.keep(ssh(typed.ssh.as_ref(), environment_ssh)).unwrap_or_default();
         request.agent = self.keep(agent(typed.agent.as_ref())).unwrap_or_default();
         request.sudo = typed.sudo;
+        for login in &typed.logins {
+            let login = HostLogin {
+                host: login.host.clone(),
+                ssh: self.keep(ssh(login.ssh.as_ref(), None)).unwrap_or_default(),
+                agent: self.keep(agent(login.agent.as_ref())).unwrap_or_default(),
+                sudo: login.sudo,
+            };
+            request.logins.push(login);
+        }
     }
 
     fn usage(&mut self, option: &str, detail: impl Into<String>) {
@@ -469,7 +481,7 @@ fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
 
 /// The limit of the rate. A timetable is of this machine's time of day.
 fn rate_limit(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> RateLimit {
-    let Some(text) = typed.bwlimit.as_deref() else { return RateLimit::default() };
+    let Some(text) = typed.limits.bwlimit.as_deref() else { return RateLimit::default() };
     if mode.only_reads() {
         found
             .usage("--bwlimit", "only digests travel, so there is nothing to limit; --nice yields to others");

@@ -10,6 +10,7 @@ fn hakobu<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hakobu"))
         .args(arguments)
         .env_remove("HAKOBU_SSH")
+        .env("HAKOBU_SETTINGS", "none")
         .stdin(Stdio::null())
         .output()
         .expect("the program starts")

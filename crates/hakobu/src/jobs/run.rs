@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-use clap::FromArgMatches;
 use hakobu_agent::jobs::{JobFolder, JobId, JobRunLock, Jobs};
 use hakobu_agent::request::CopyRequest;
 use hakobu_agent::ssh::{Prompts, Secret};
@@ -28,10 +27,10 @@ use hakobu_core::report::Report;
 use rustix::fd::AsFd;
 use rustix::fs::FileType;
 
-use crate::cli::{self, Cli, Verb};
-use crate::copy;
+use crate::cli::Verb;
 use crate::prompts::Terminal;
 use crate::render::Renderer;
+use crate::{Wrong, copy, exit};
 
 /// Said before a question, so that nothing is shown in its midst.
 pub(super) const ASKING: u8 = b'?';
@@ -64,14 +63,13 @@ pub fn run(id: &str) -> Result<u8> {
     let id = JobId::parse(id.as_bytes()).ok_or_else(|| wrong("this is not the ID of a job"))?;
     let folder = Jobs::of_user()?.open(id)?;
     let arguments = folder.record()?.arguments();
-    let matches = cli::command().try_get_matches_from(&arguments);
-    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-    let (typed, mode) = match parsed.map(|cli| cli.verb) {
+    let (typed, mode) = match crate::parse(&arguments).map(|cli| cli.verb) {
         Ok(Verb::Copy(typed)) => (typed, Mode::Copy),
         Ok(Verb::Sync(typed)) => (typed, Mode::Delta),
         Ok(Verb::Verify(typed)) => (typed, Mode::Compare),
         Ok(_) => return Err(wrong("its record holds no command that can be a job")),
-        Err(error) => return Err(wrong(&error.to_string())),
+        Err(Wrong::Typed(error)) => return Err(wrong(&error.to_string())),
+        Err(Wrong::Settings(errors)) => return Ok(exit::errors(&errors)),
     };
     let lock = folder.lock()?;
     folder.begin(&lock)?;

@@ -22,8 +22,16 @@ use crate::cli::CopyArguments;
 use crate::{copy, exit, output, settings, signals};
 
 /// The variables that a job takes along. Others come from whoever starts it.
-const VARIABLES: [&str; 6] =
-    ["HAKOBU_SSH", "HAKOBU_STATE", "SSH_AUTH_SOCK", "PATH", "HOME", "XDG_STATE_HOME"];
+const VARIABLES: [&str; 8] = [
+    "HAKOBU_SETTINGS",
+    "HAKOBU_SSH",
+    "HAKOBU_STATE",
+    "SSH_AUTH_SOCK",
+    "PATH",
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_STATE_HOME",
+];
 /// The socket of the ssh agent: one that is there now is better than one of days ago.
 const SSH_AGENT: &str = "SSH_AUTH_SOCK";
 /// How often the log is looked at.

@@ -12,7 +12,12 @@ use crate::program::*;
 
 fn digest<S: AsRef<OsStr>>(host: Option<&Host>, arguments: &[S]) -> Output {
     let mut command = Command::new(HAKOBU);
-    command.arg("digest").args(arguments).env_remove("HAKOBU_SSH").stdin(Stdio::null());
+    command
+        .arg("digest")
+        .args(arguments)
+        .env_remove("HAKOBU_SSH")
+        .env("HAKOBU_SETTINGS", "none")
+        .stdin(Stdio::null());
     if let Some(host) = host {
         command.env("HAKOBU_SSH", host.sshd.ssh_command());
     }

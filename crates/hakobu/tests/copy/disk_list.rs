@@ -10,7 +10,12 @@ use crate::program::*;
 
 fn disks(arguments: &[&str], host: Option<&Host>) -> Output {
     let mut command = Command::new(HAKOBU);
-    command.arg("disks").args(arguments).env_remove("HAKOBU_SSH").env("LC_ALL", "C");
+    command
+        .arg("disks")
+        .args(arguments)
+        .env_remove("HAKOBU_SSH")
+        .env("HAKOBU_SETTINGS", "none")
+        .env("LC_ALL", "C");
     if let Some(host) = host {
         command.env("HAKOBU_SSH", host.sshd.ssh_command());
     }

@@ -47,7 +47,11 @@ impl Desk {
     fn command(&self) -> Command {
         let mut command =
             self.link.as_ref().map_or_else(|| Command::new(HAKOBU), |link| link.near().command(HAKOBU));
-        command.env("HAKOBU_STATE", self.state.path()).env_remove("HAKOBU_SSH").env_remove("SSH_AUTH_SOCK");
+        command
+            .env("HAKOBU_STATE", self.state.path())
+            .env_remove("HAKOBU_SSH")
+            .env("HAKOBU_SETTINGS", "none")
+            .env_remove("SSH_AUTH_SOCK");
         if let Some(host) = &self.host {
             command.env("HAKOBU_SSH", host.sshd.ssh_command());
         }

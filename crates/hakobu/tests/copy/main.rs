@@ -26,6 +26,7 @@ mod over_ssh;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;
+mod settings;
 mod slow;
 mod streams;
 mod surprises;

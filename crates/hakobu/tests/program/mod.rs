@@ -256,7 +256,11 @@ impl Copy {
     pub fn verb(mut command: Command, verb: &str) -> Self {
         let report = TempDir::with_prefix("hakobu-report.").unwrap();
         command.args([verb, "--json", "--report"]).arg(report.path().join("report.json"));
-        command.env_remove("HAKOBU_SSH").env("LC_ALL", "C").stdin(Stdio::null());
+        command
+            .env_remove("HAKOBU_SSH")
+            .env("HAKOBU_SETTINGS", "none")
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null());
         Self { command, report }
     }
 

@@ -1,0 +1,135 @@
+//! Which options settings files may hold, and whether a value is one for its option.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{Command, FromArgMatches};
+use hakobu_core::job::Mode;
+use hakobu_core::pace::RateLimit;
+
+use crate::cli::{self, Cli, Verb};
+use crate::settings;
+
+/// An option of `hakobu copy` that settings files may hold.
+pub(super) struct Keyword {
+    /// The name of the option, without its dashes.
+    pub name: &'static str,
+    /// What holds without it, in words.
+    pub default: &'static str,
+    /// Whether it is `yes` or `no`.
+    is_flag: bool,
+    /// Whether it is about the login on another machine, and so of no use without one.
+    pub login: bool,
+    /// Whether it is about what is brought over, and so of no use to `hakobu verify`.
+    moves: bool,
+}
+
+/// All of them. Whatever `hakobu copy` has as an option can be one: it takes a line here.
+pub(super) const KEYWORDS: [Keyword; 18] = [
+    value("ssh", "ssh").of_login(),
+    value("agent", "found on the PATH there, else uploaded").of_login(),
+    flag("sudo").of_login(),
+    value("transport", "auto"),
+    value("data-address", "that of the login"),
+    value("data-port", "any free one"),
+    value("password-file", "none"),
+    value("lanes", "auto"),
+    value("cipher", "auto"),
+    value("bwlimit", "off").of_moving(),
+    value("retry-for", "30s, with --detach 1h"),
+    value("verify", "what travels is checked").of_moving(),
+    value("durable", "yes").of_moving(),
+    value("require", "nothing").of_moving(),
+    value("preserve", "all but selinux"),
+    value("allow", "nothing"),
+    flag("by-name"),
+    flag("nice"),
+];
+
+const fn value(name: &'static str, default: &'static str) -> Keyword {
+    Keyword { name, default, is_flag: false, login: false, moves: false }
+}
+
+const fn flag(name: &'static str) -> Keyword {
+    Keyword { name, default: "no", is_flag: true, login: false, moves: false }
+}
+
+/// What is wrong with a value, and at which of its characters, from 0.
+pub(super) type WrongValue = (usize, String);
+
+impl Keyword {
+    const fn of_login(self) -> Self {
+        Self { login: true, ..self }
+    }
+
+    const fn of_moving(self) -> Self {
+        Self { moves: true, ..self }
+    }
+
+    /// The parser's name of the option.
+    pub fn id(&self) -> String {
+        self.name.replace('-', "_")
+    }
+
+    /// Whether the verb makes anything of it.
+    pub fn is_for(&self, verb: &str) -> bool {
+        !self.moves || verb != "verify"
+    }
+
+    /// Whether it is `yes` or `no`.
+    pub fn is_flag(&self) -> bool {
+        self.is_flag
+    }
+
+    /// The option with a value, as it would be typed.
+    pub fn option(&self, value: &str) -> Option<OsString> {
+        match self.is_flag {
+            true => (value == "yes").then(|| format!("--{}", self.name).into()),
+            false => Some(format!("--{}={value}", self.name).into()),
+        }
+    }
+}
+
+/// Checks values as if they had been typed.
+pub(super) struct Checker {
+    command: Command,
+}
+
+impl Checker {
+    pub fn new() -> Self {
+        Self { command: cli::command() }
+    }
+
+    /// Whether this is a value for that option.
+    pub fn check(&mut self, keyword: &Keyword, value: &str) -> Result<(), WrongValue> {
+        if keyword.is_flag && !matches!(value, "yes" | "no") {
+            return Err((0, "it is yes or no".to_owned()));
+        }
+        if keyword.name == "bwlimit" {
+            RateLimit::parse(value, 0).map_err(|error| (error.column - 1, error.words))?;
+        }
+        let words = ["hakobu", "copy", "a", "h:/b"].map(OsString::from);
+        let words = words[..2].iter().cloned().chain(keyword.option(value)).chain(words[2..].iter().cloned());
+        let parsed = self.command.try_get_matches_from_mut(words);
+        let typed = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+            Ok(Cli { verb: Verb::Copy(typed) }) => typed,
+            Ok(_) => return Ok(()),
+            Err(error) => return Err((0, words_of(&error))),
+        };
+        match settings::request(&typed, Mode::Copy, None) {
+            Ok(_) => Ok(()),
+            Err(errors) => Err((0, errors.into_iter().next().map(|error| error.detail).unwrap_or_default())),
+        }
+    }
+}
+
+/// The words of the parser without those about a command line.
+fn words_of(error: &clap::Error) -> String {
+    if let Some(ContextValue::Strings(valid)) = error.get(ContextKind::ValidValue) {
+        return format!("it is one of {}", valid.join(", "));
+    }
+    match std::error::Error::source(error) {
+        Some(source) => source.to_string(),
+        None => error.render().to_string().lines().next().unwrap_or_default().replace("error: ", ""),
+    }
+}
