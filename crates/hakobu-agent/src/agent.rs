@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -12,6 +12,7 @@ use hakobu_core::host::HostFacts;
 use hakobu_proto::control::{AgentHello, Answer, Listening, Request, SourceAsk, SourceLook, negotiate};
 
 use crate::cipher;
+use crate::live_limits::LiveLimits;
 use crate::machine;
 use crate::restrict::Restriction;
 use crate::side::{Side, Stop};
@@ -49,11 +50,12 @@ fn serve(
 ) -> Result<()> {
     let stop = Stop::default();
     // Made before the greeting: the controller takes the time of its first answer for the way.
-    let mut side = Side::with_identity(stop.clone())?;
+    let limits = Arc::new(LiveLimits::default());
+    let mut side = Side::with_identity(stop.clone())?.with_limits(limits.clone());
     if restriction.is_some() {
         side = side.restricted();
     }
-    let requests = read_requests(input, stop);
+    let requests = read_requests(input, stop, limits);
     output
         .write_all(PREAMBLE)
         .and_then(|()| output.flush())
@@ -72,14 +74,26 @@ fn serve(
     Ok(())
 }
 
-/// Reads requests on a thread of its own, so that a stop arrives while something is under way.
+/// Reads requests on a thread of its own, so that a stop, and other limits, arrive while something is under way.
 /// The end of the input is a stop, too: nobody is left to work for.
-fn read_requests(mut input: impl Read + Send + 'static, stop: Stop) -> Receiver<Result<Request>> {
+fn read_requests(
+    mut input: impl Read + Send + 'static,
+    stop: Stop,
+    limits: Arc<LiveLimits>,
+) -> Receiver<Result<Request>> {
     let (sender, receiver) = sync_channel(REQUESTS_MAX);
     std::thread::spawn(move || {
         loop {
-            match wire::receive::<Request>(&mut input) {
+            let received = wire::receive::<Request>(&mut input);
+            // A run goes by its own limits, and by those that come behind it.
+            match &received {
+                Ok(Some(Request::Run(request))) => limits.begin_with(request.job.limits.clone()),
+                Ok(Some(Request::RunHere(request))) => limits.begin_with(request.job.limits.clone()),
+                _ => {}
+            }
+            match received {
                 Ok(Some(Request::Cancel)) => stop.stop(),
+                Ok(Some(Request::Limits(other))) => limits.set(other),
                 Ok(Some(request)) => match sender.try_send(Ok(request)) {
                     Ok(()) => {}
                     Err(TrySendError::Disconnected(_)) => return,
@@ -157,7 +171,7 @@ impl<W: Write + Send> Agent<W> {
             Request::Ciphers => Answer::Ciphers(cipher::here()),
             Request::Settings => Answer::Settings(Ok(Box::new(self.settings()))),
             // Taken by the thread that reads.
-            Request::Cancel => return Ok(()),
+            Request::Cancel | Request::Limits(_) => return Ok(()),
         };
         self.output.send(&answer)
     }

@@ -63,8 +63,9 @@ fn delete_first(
     let planning = CopyRequest { dry_run: true, ..counting.clone() };
     let quiet = Quiet(surroundings.observer);
     let mut planned = {
-        let cancel = surroundings.cancel.clone();
-        let mut surroundings = Surroundings { prompts: &mut *surroundings.prompts, observer: &quiet, cancel };
+        let (cancel, limits) = (surroundings.cancel.clone(), surroundings.limits.clone());
+        let prompts = &mut *surroundings.prompts;
+        let mut surroundings = Surroundings { prompts, observer: &quiet, cancel, limits };
         run_once(&planning, &mut surroundings, held)
     };
     let has_extras = planned.summary.counters.entries_only_in_target > 0;

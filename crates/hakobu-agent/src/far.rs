@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
+use hakobu_core::pacer::LimitChanges;
 use hakobu_proto::control::{AgentHello, Answer, CipherSpeed, Ran, Request, VERSION_NEWEST, VERSION_OLDEST};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -194,11 +195,17 @@ impl FarSide {
         }
     }
 
-    /// Runs a job there, passing on its events until it has ended.
+    /// Runs a job there, passing on its events, and limits that are set anew, until it has ended.
     ///
     /// # Errors
     /// As [`FarSide::ask`].
-    pub fn run(&mut self, request: &Request, observer: &dyn Observer, cancel: &AtomicBool) -> Result<Ran> {
+    pub fn run(
+        &mut self,
+        request: &Request,
+        observer: &dyn Observer,
+        cancel: &AtomicBool,
+        changes: &dyn LimitChanges,
+    ) -> Result<Ran> {
         self.send(request)?;
         self.hear_speed()?;
         let ended = AtomicBool::new(false);
@@ -208,6 +215,9 @@ impl FarSide {
                     if cancel.load(Relaxed) {
                         let _ = self_send(&self.stdin, &Request::Cancel);
                         return;
+                    }
+                    if let Some(limits) = changes.changed() {
+                        let _ = self_send(&self.stdin, &Request::Limits(limits));
                     }
                     std::thread::sleep(Duration::from_millis(50));
                 }

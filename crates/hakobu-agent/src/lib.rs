@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod far;
 pub mod jobs;
 pub mod join;
+pub mod live_limits;
 pub mod look;
 pub mod near;
 pub mod party;

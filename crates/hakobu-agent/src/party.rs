@@ -10,6 +10,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::host::HostFacts;
 use hakobu_core::landing::Ancestry;
+use hakobu_core::pacer::LimitChanges;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{
     Answer, CipherSpeed, ConnectRequest, Listening, Machine, Ran, Request, RunHereRequest, RunRequest,
@@ -273,11 +274,17 @@ impl Party {
         }
     }
 
-    /// Runs a job over its connections.
-    pub fn run(&mut self, request: RunRequest, observer: &dyn Observer, cancel: &AtomicBool) -> Result<Ran> {
+    /// Runs a job over its connections. What it is held to changes with `changes` if it is there; here its side has those.
+    pub fn run(
+        &mut self,
+        request: RunRequest,
+        observer: &dyn Observer,
+        cancel: &AtomicBool,
+        changes: &dyn LimitChanges,
+    ) -> Result<Ran> {
         match self {
             Party::Here(side) => Ok(side.run(&request, observer)),
-            Party::There(far) => far.run(&Request::Run(request), observer, cancel),
+            Party::There(far) => far.run(&Request::Run(request), observer, cancel, changes),
             Party::Sftp(side) => Err(needs_agent(side)),
         }
     }
@@ -288,10 +295,11 @@ impl Party {
         request: RunHereRequest,
         observer: &dyn Observer,
         cancel: &AtomicBool,
+        changes: &dyn LimitChanges,
     ) -> Result<Ran> {
         match self {
             Party::Here(side) => Ok(side.run_here(&request, observer)),
-            Party::There(far) => far.run(&Request::RunHere(request), observer, cancel),
+            Party::There(far) => far.run(&Request::RunHere(request), observer, cancel, changes),
             Party::Sftp(side) => Err(needs_agent(side)),
         }
     }

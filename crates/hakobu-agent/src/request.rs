@@ -11,7 +11,7 @@ use hakobu_core::extended::Classes;
 use hakobu_core::filter::FilterRules;
 use hakobu_core::job::{Mode, Removal, Sample};
 use hakobu_core::location::{Location, SshHost};
-use hakobu_core::pace::RateLimit;
+use hakobu_core::pace::Limits;
 
 use crate::passes::Passes;
 
@@ -31,8 +31,8 @@ pub struct CopyRequest {
     pub pairs: Vec<(Location, Location)>,
     /// How many lanes.
     pub lanes: Lanes,
-    /// How fast content may go.
-    pub rate_limit: RateLimit,
+    /// What it is held to, as it begins.
+    pub limits: Limits,
     /// The cipher of the data connections.
     pub cipher: CipherChoice,
     /// Whether content is compressed on them.
@@ -119,7 +119,7 @@ impl Default for CopyRequest {
             target: Location::default(),
             pairs: Vec::new(),
             lanes: Lanes::default(),
-            rate_limit: RateLimit::default(),
+            limits: Limits::default(),
             cipher: CipherChoice::default(),
             compression: Compression::default(),
             transport: Transport::default(),

@@ -27,6 +27,7 @@ use crate::connection::{self, Connection, Fingerprint, Identity, Interrupter};
 use crate::data_path::{self, Listener};
 use crate::far::is_gone;
 use crate::gather::{Arriving, Peer, gather};
+use crate::live_limits::LiveLimits;
 use crate::lock::JobLock;
 use crate::machine;
 use crate::near::{RemoteTarget, lost};
@@ -62,6 +63,8 @@ pub struct Side {
     /// The control connection to the machine that a run depends on.
     control: Option<OwnedFd>,
     stop: Stop,
+    /// What a run is held to from when it has begun.
+    limits: Arc<LiveLimits>,
     /// Which ends may be streams of this process.
     streams: Streams,
     /// Whether it is for a login that is held to the files of one directory.
@@ -154,6 +157,7 @@ impl Side {
             arriving: None,
             control: None,
             stop,
+            limits: Arc::default(),
             streams: Streams::default(),
             restricted: false,
         }
@@ -174,6 +178,13 @@ impl Side {
     #[must_use]
     pub fn with_streams(mut self, streams: Streams) -> Self {
         self.streams = streams;
+        self
+    }
+
+    /// Holds runs to these as well, when they are set anew.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Arc<LiveLimits>) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -365,6 +376,7 @@ impl Side {
                 job: &request.job,
                 observer,
                 clock: &SystemClock::new(),
+                changes: &*self.limits,
                 cancel: &self.stop.cancel,
             });
             ended.store(true, Ordering::Release);
@@ -441,8 +453,8 @@ impl Side {
         job: &Job,
         observer: &dyn Observer,
     ) -> Ran {
-        let (clock, cancel) = (&SystemClock::new(), &*self.stop.cancel);
-        let summary = engine::run(&Setup { source, target, job, observer, clock, cancel });
+        let (clock, changes, cancel) = (&SystemClock::new(), &*self.limits, &*self.stop.cancel);
+        let summary = engine::run(&Setup { source, target, job, observer, clock, changes, cancel });
         Ran { summary, peak_memory_bytes: machine::peak_memory_bytes(), ..Ran::default() }
     }
 }

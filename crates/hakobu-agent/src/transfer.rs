@@ -19,6 +19,7 @@ use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
 use crate::cipher;
 use crate::devices::Agreed;
 use crate::far::STARTING;
+use crate::live_limits::LiveLimits;
 use crate::login::Login;
 use crate::machine;
 use crate::meet::{Meeting, Met};
@@ -71,6 +72,8 @@ pub struct Surroundings<'a> {
     pub observer: &'a dyn Observer,
     /// Stops the copy when it is set.
     pub cancel: Arc<AtomicBool>,
+    /// What it is held to, which may change meanwhile.
+    pub limits: Arc<LiveLimits>,
 }
 
 /// What came of a copy.
@@ -117,6 +120,18 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
         (None, Some(deletion)) => crate::deletion::run(request, deletion, surroundings),
         (None, None) => run_once(request, surroundings, &mut Held::default()),
     }
+}
+
+/// Whether the installed rsync moves the data. It is held to limits from its start to its end.
+///
+/// # Errors
+/// `Usage` or `Requirement`: it would, and cannot do what is asked for.
+pub fn is_moved_by_rsync(request: &CopyRequest) -> Result<bool> {
+    let concerned = crate::rsync::concerns(request);
+    if concerned {
+        crate::rsync::check(request)?;
+    }
+    Ok(concerned)
 }
 
 /// What is kept from one run to the next of the same request.
@@ -342,14 +357,21 @@ impl Attempt<'_, '_> {
                 (transfer.transport, transfer.verified) = ("sftp", false);
                 transfer.connect = self.began.elapsed();
                 let target = parties.target.as_ref().unwrap_or(&parties.source);
-                let ends = sftp::Ends { source: &parties.source, target, identity, roots, root, grant };
+                let limits = self.surroundings.limits.clone();
+                let ends =
+                    sftp::Ends { source: &parties.source, target, identity, roots, root, grant, limits };
                 sftp::run(ends, job, &observer, self.surroundings.cancel.clone())?
             }
             None => {
                 transfer.connect = self.began.elapsed();
                 let told = Told::new(&observer, job.lanes);
                 let request = RunHereRequest { job, identity, roots, root, grant };
-                let ran = parties.source.run_here(request, &told, &self.surroundings.cancel);
+                let ran = parties.source.run_here(
+                    request,
+                    &told,
+                    &self.surroundings.cancel,
+                    &*self.surroundings.limits,
+                );
                 ran.or_else(|error| told.ran(error))?
             }
             Some(_) => {
@@ -440,7 +462,7 @@ impl Attempt<'_, '_> {
         engine.depend_on(target)?;
         let told = Told::new(observer, job.lanes);
         let request = RunRequest { job, roots, capabilities };
-        let ran = engine.run(request, &told, &self.surroundings.cancel);
+        let ran = engine.run(request, &told, &self.surroundings.cancel, &*self.surroundings.limits);
         let lost = ran.is_err();
         // Whoever asked for a stop does not want to wait for a farewell either.
         let stopped = self.surroundings.cancel.load(Relaxed);
@@ -483,7 +505,7 @@ impl Attempt<'_, '_> {
             let source = match source {
                 None => {
                     let side = Side::new(self.stop()).with_streams(Streams::of(self.request));
-                    Party::Here(Box::new(side))
+                    Party::Here(Box::new(side.with_limits(self.surroundings.limits.clone())))
                 }
                 Some(_) => self.party(source)?,
             };
@@ -511,7 +533,7 @@ impl Attempt<'_, '_> {
 
     fn party(&mut self, host: Option<&SshHost>) -> Result<Party> {
         let Some(host) = host else {
-            let side = Side::with_identity(self.stop())?;
+            let side = Side::with_identity(self.stop())?.with_limits(self.surroundings.limits.clone());
             return Ok(Party::Here(Box::new(side.with_streams(Streams::of(self.request)))));
         };
         let request = self.request;
@@ -582,7 +604,7 @@ impl Attempt<'_, '_> {
             make_directory: plan.make_directory.clone(),
             lanes,
             lanes_max: self.lanes_max(parties, plan, lanes),
-            rate_limit: self.request.rate_limit.clone(),
+            limits: self.surroundings.limits.begin(),
             compression: self.request.compression,
             digest: self.request.verify != Verify::None,
             clone: !matches!(self.request.verify, Verify::Wire | Verify::Medium),

@@ -132,6 +132,10 @@ counters! {
     way_window_us,
     /// Those in which the send buffer here held it back.
     way_buffer_us,
+    /// Nanoseconds of [`Stage::Held`] in which operations were limited.
+    held_by_operations_ns,
+    /// Those in which reads at the source took too long.
+    held_by_latency_ns,
 }
 
 impl Snapshot {
@@ -151,6 +155,8 @@ impl Snapshot {
             (&mut self.way_busy_us, earlier.way_busy_us),
             (&mut self.way_window_us, earlier.way_window_us),
             (&mut self.way_buffer_us, earlier.way_buffer_us),
+            (&mut self.held_by_operations_ns, earlier.held_by_operations_ns),
+            (&mut self.held_by_latency_ns, earlier.held_by_latency_ns),
         ] {
             *sum = sum.saturating_add(more);
         }
@@ -269,7 +275,7 @@ pub enum Stage {
     Idle = 5,
     /// The final flush to stable storage.
     Sync = 6,
-    /// Held back by a limit of the rate that was asked for.
+    /// Held back by a limit that was asked for.
     Held = 7,
     /// Compressing what is sent.
     Compress = 8,

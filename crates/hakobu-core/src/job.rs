@@ -7,7 +7,7 @@ use crate::digest::Algorithm;
 use crate::endpoint::{DraftKind, Earlier, LossKind};
 use crate::extended::Classes;
 use crate::filter::FilterRules;
-use crate::pace::RateLimit;
+use crate::pace::Limits;
 use crate::path::EntryPath;
 
 /// One thing to copy.
@@ -160,8 +160,8 @@ pub struct Job {
     pub update: Update,
     /// Whether pieces that differ are compared once more in blocks: that pays where the ends are apart.
     pub blocks: bool,
-    /// How fast content may leave the source.
-    pub rate_limit: RateLimit,
+    /// What it is held to, as it begins.
+    pub limits: Limits,
     /// Whether content is compressed on its way to another machine.
     pub compression: Compression,
 }

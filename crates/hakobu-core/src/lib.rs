@@ -30,6 +30,7 @@ pub mod losses;
 pub mod moved;
 pub mod names;
 pub mod pace;
+pub mod pacer;
 pub mod pack;
 pub mod path;
 pub mod planner;

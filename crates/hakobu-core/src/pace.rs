@@ -1,6 +1,6 @@
-//! A limit of the rate at which content leaves the source: what was asked for, by the time of day, and whose turn it is.
+//! What a run is held to: how fast content may leave the source, by the time of day, and what its ends are to be spared.
+//! Whose turn it is follows from that in [`crate::pacer`].
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,8 +9,6 @@ use crate::units::{format_rate_and_bits, parse_bytes};
 
 const DAY_S: u64 = 24 * 60 * 60;
 const SECOND_NS: u64 = 1_000_000_000;
-/// What was not used of the rate for so long may still be used.
-const BURST_NS: u64 = 50_000_000;
 /// A lower rate than this could not be kept: what lanes hand over at a time would take minutes.
 const LEAST_BYTES_PER_SECOND: u64 = 10_000;
 /// The most lines of a timetable.
@@ -96,25 +94,21 @@ impl RateLimit {
         }
     }
 
-    /// The rate so long after the beginning, and for how long it holds from then on, if not for ever.
-    fn at(&self, elapsed: Duration) -> (Rate, Option<Duration>) {
+    /// The same limit for whoever begins so much later.
+    #[must_use]
+    pub fn later(&self, elapsed: Duration) -> Self {
+        let began_s = (u64::from(self.began_s) + elapsed.as_secs() % DAY_S) % DAY_S;
+        Self { steps: self.steps.clone(), began_s: began_s as u32 }
+    }
+
+    /// The rate so long after the beginning.
+    pub(crate) fn at(&self, elapsed: Duration) -> Rate {
         let into_ns = (u128::from(self.began_s) * u128::from(SECOND_NS) + elapsed.as_nanos())
             % u128::from(DAY_S * SECOND_NS);
         let into = Duration::from_nanos(into_ns as u64);
-        let begins = |step: &(u32, Rate)| Duration::from_secs(step.0.into());
-        let next = self.steps.iter().position(|step| begins(step) > into);
-        let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else {
-            return (Rate::Unlimited, None);
-        };
-        if self.steps.len() == 1 {
-            return (first.1, None);
-        }
-        let tomorrow = || begins(first) + Duration::from_secs(DAY_S) - into;
-        match next {
-            Some(0) => (last.1, Some(begins(first) - into)),
-            Some(next) => (self.steps[next - 1].1, Some(begins(&self.steps[next]) - into)),
-            None => (last.1, Some(tomorrow())),
-        }
+        let begun = self.steps.iter().rev().find(|step| Duration::from_secs(step.0.into()) <= into);
+        // Before the first one of the day that of the evening before holds.
+        begun.or(self.steps.last()).map_or(Rate::Unlimited, |step| step.1)
     }
 
     /// `at most 20.0 MB/s = 160 Mbit/s`, for people.
@@ -131,6 +125,43 @@ impl RateLimit {
             [(_, held)] => rate(held),
             steps => steps.iter().map(step).collect::<Vec<_>>().join(", "),
         }
+    }
+}
+
+/// What a run is held to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// How fast content may leave the source.
+    pub rate: RateLimit,
+    /// The most operations a second at the source, and as many at the target.
+    pub operations_per_second: Option<u32>,
+    /// Of a hundred reads at the source, 99 shall take no longer: in microseconds.
+    pub source_p99_us: Option<u64>,
+}
+
+impl Limits {
+    /// Whether there is any.
+    pub fn is_some(&self) -> bool {
+        *self != Self { rate: self.rate.clone(), ..Self::default() } || self.rate.is_some()
+    }
+
+    /// The same limits for whoever begins so much later.
+    #[must_use]
+    pub fn later(&self, elapsed: Duration) -> Self {
+        Self { rate: self.rate.later(elapsed), ..self.clone() }
+    }
+
+    /// All of them, for people, with their options.
+    pub fn words(&self) -> String {
+        let rate = self.rate.is_some().then(|| format!("{} (--bwlimit)", self.rate.words()));
+        let operations = self
+            .operations_per_second
+            .map(|operations| format!("at most {operations} operations a second at each end (--iops-limit)"));
+        let latency = self
+            .source_p99_us
+            .map(|us| format!("99 % of reads at the source within {} ms (--source-p99)", us as f64 / 1000.0));
+        let all: Vec<_> = [rate, operations, latency].into_iter().flatten().collect();
+        if all.is_empty() { "no limits".to_owned() } else { all.join(", ") }
     }
 }
 
@@ -164,64 +195,9 @@ fn parse_time(text: &str) -> Option<u32> {
     Some((number(hours, 24)? * 60 + number(minutes, 60)?) * 60)
 }
 
-/// What comes of asking for a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// It is now.
-    Now,
-    /// It will be at this time.
-    At(u64),
-    /// There is none yet: ask again at this time.
-    AskAt(u64),
-}
-
-/// Gives lanes their turns. Its clock begins with the run.
-#[derive(Debug)]
-pub(crate) struct Pacer<'a> {
-    limit: &'a RateLimit,
-    began_ns: u64,
-    /// When all that has been let through would be through, at the rate.
-    free_ns: AtomicU64,
-}
-
-impl<'a> Pacer<'a> {
-    pub fn new(limit: &'a RateLimit, now_ns: u64) -> Self {
-        Self { limit, began_ns: now_ns, free_ns: AtomicU64::new(now_ns) }
-    }
-
-    /// Whether anybody has to ask.
-    pub fn is_needed(&self) -> bool {
-        self.limit.is_some()
-    }
-
-    /// When so many bytes may go: after all that have asked before, which is as if they went at the rate.
-    pub fn turn(&self, now_ns: u64, bytes: u64) -> Turn {
-        let elapsed = Duration::from_nanos(now_ns.saturating_sub(self.began_ns));
-        let (rate, holds) = self.limit.at(elapsed);
-        let rate = match rate {
-            Rate::Unlimited => return Turn::Now,
-            Rate::Paused => {
-                let holds_ns =
-                    holds.map_or(u64::MAX, |holds| u64::try_from(holds.as_nanos()).unwrap_or(u64::MAX));
-                return Turn::AskAt(now_ns.saturating_add(holds_ns));
-            }
-            Rate::BytesPerSecond(rate) => rate,
-        };
-        let takes_ns = (u128::from(bytes) * u128::from(SECOND_NS) / u128::from(rate.max(1))) as u64;
-        let begin = |free_ns: u64| free_ns.max(now_ns.saturating_sub(BURST_NS));
-        let booked = self
-            .free_ns
-            .fetch_update(Relaxed, Relaxed, |free_ns| Some(begin(free_ns).saturating_add(takes_ns)));
-        let begin_ns = begin(booked.unwrap_or(now_ns));
-        if begin_ns <= now_ns { Turn::Now } else { Turn::At(begin_ns) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MS: u64 = 1_000_000;
 
     fn parsed(text: &str) -> RateLimit {
         RateLimit::parse(text, 0).unwrap()
@@ -264,45 +240,30 @@ mod tests {
     fn the_time_of_day_decides() {
         let limit = RateLimit::parse("08:00,20M 19:00,off", 7 * 3600).unwrap();
         let after = |hours: u64| limit.at(Duration::from_secs(hours * 3600));
-        let hours = |hours: u64| Some(Duration::from_secs(hours * 3600));
-        assert_eq!(after(0), (Rate::Unlimited, hours(1)));
-        assert_eq!(after(1), (Rate::BytesPerSecond(20_000_000), hours(11)));
-        assert_eq!(after(12), (Rate::Unlimited, hours(13)));
-        assert_eq!(after(24), (Rate::Unlimited, hours(1)));
-        assert_eq!(after(24 * 365 + 2), (Rate::BytesPerSecond(20_000_000), hours(10)));
-    }
-
-    #[test]
-    fn all_together_get_the_rate_and_no_more() {
-        let limit = parsed("1M");
-        let pacer = Pacer::new(&limit, 7);
-        let (mut free_at, mut sent) = ([7_u64; 3], 0);
-        // Three lanes for ten seconds.
-        loop {
-            let lane = (0..3).min_by_key(|lane| free_at[*lane]).unwrap();
-            let now_ns = free_at[lane];
-            if now_ns > 10_000 * MS {
-                break;
-            }
-            sent += 10_000;
-            free_at[lane] = match pacer.turn(now_ns, 10_000) {
-                Turn::Now => now_ns + MS,
-                Turn::At(at_ns) => at_ns + MS,
-                Turn::AskAt(_) => panic!("no pause"),
-            };
+        let limited = Rate::BytesPerSecond(20_000_000);
+        for (hours, rate) in
+            [(0, Rate::Unlimited), (1, limited), (12, Rate::Unlimited), (24, Rate::Unlimited)]
+        {
+            assert_eq!(after(hours), rate, "{hours}");
+            // Whoever begins later has less of it before him.
+            let later = limit.later(Duration::from_secs(hours * 3600));
+            assert_eq!(later.at(Duration::ZERO), rate, "{hours}");
         }
-        assert!((9_900_000..=10_200_000).contains(&sent), "{sent}");
-        // What was not used for a minute is not made up for.
-        let minute_ns = 70_000 * MS;
-        let at_once = (0..1000).take_while(|_| pacer.turn(minute_ns, 10_000) == Turn::Now).count();
-        assert!((5..=6).contains(&at_once), "{at_once}");
+        assert_eq!(after(24 * 365 + 2), limited);
+        assert_eq!(RateLimit::default().at(Duration::ZERO), Rate::Unlimited);
     }
 
     #[test]
-    fn a_pause_ends() {
-        let limit = RateLimit::parse("00:00,pause 00:01,off", 0).unwrap();
-        let pacer = Pacer::new(&limit, 0);
-        assert_eq!(pacer.turn(1000 * MS, 1), Turn::AskAt(60_000 * MS));
-        assert_eq!(pacer.turn(60_000 * MS, 1), Turn::Now);
+    fn limits_are_told_with_their_options() {
+        assert!(!Limits::default().is_some());
+        assert_eq!(Limits::default().words(), "no limits");
+        let limits = Limits { operations_per_second: Some(500), ..Limits::default() };
+        assert!(limits.is_some());
+        assert_eq!(limits.words(), "at most 500 operations a second at each end (--iops-limit)");
+        let limits = Limits { rate: parsed("20M"), source_p99_us: Some(1_500), ..Limits::default() };
+        assert_eq!(
+            limits.words(),
+            "at most 20.0 MB/s = 160 Mbit/s (--bwlimit), 99 % of reads at the source within 1.5 ms (--source-p99)"
+        );
     }
 }

@@ -17,7 +17,7 @@ mod bottleneck;
 mod outcome;
 mod timeline;
 
-pub use bottleneck::{Bottleneck, NETWORK};
+pub use bottleneck::{Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT};
 pub use outcome::{Outcome, OutcomeFacts, can_go_on, outcome};
 pub use timeline::{TIMELINE_SAMPLES_MAX, Timeline, TimelineRecorder, TimelineSample};
 

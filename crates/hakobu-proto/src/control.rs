@@ -15,6 +15,7 @@ use hakobu_core::grant::Grant;
 use hakobu_core::host::HostFacts;
 use hakobu_core::job::Job;
 use hakobu_core::landing::{Ancestry, TargetFound};
+use hakobu_core::pace::Limits;
 use hakobu_core::path::{EntryPath, serde_bytes_vec};
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +89,8 @@ pub enum Request {
     Ciphers,
     /// Tell what this machine is set to.
     Settings,
+    /// From now on the run that is under way is held to these.
+    Limits(Limits),
 }
 
 /// From an agent to the controller.

@@ -22,6 +22,7 @@ use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::host::{Capped, HostFacts, NetworkDevice, WayOut};
 use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::moved::Copied;
+use hakobu_core::pace::{Limits, RateLimit};
 use hakobu_core::pack::{Content, Head, PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::compressed;
@@ -332,6 +333,9 @@ fn control_messages() {
     vectors.message("request disks", &Request::Disks);
     vectors.message("request ciphers", &Request::Ciphers);
     vectors.message("request settings", &Request::Settings);
+    let rate = RateLimit::parse("08:00,20M 19:00,off", 3600).unwrap();
+    let limits = Limits { rate, operations_per_second: Some(500), source_p99_us: None };
+    vectors.message("request limits", &Request::Limits(limits));
     let listening = Listening { port: 5000, addresses: vec!["192.0.2.1".to_owned()], process: 300 };
     vectors.message("answer listening", &Answer::Listening(Ok(listening)));
     vectors.message("answer refused", &Answer::Refused(no_space()));

@@ -7,9 +7,12 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Args, Command, CommandFactory, Parser, Subcommand};
+use hakobu_core::job::Mode;
 use hakobu_core::units::parse_bytes;
 
+use crate::disks::{DISKS_HELP, DisksArguments};
 use crate::doctor::{DOCTOR_HELP, DoctorArguments};
+use crate::jobs::SET_HELP;
 use crate::limits::LimitArguments;
 use crate::login::LoginArguments;
 use crate::report::{self, ReportArguments};
@@ -69,7 +72,7 @@ pub enum Verb {
     /// Print the options that hold for a run or a host, and which settings file each comes from
     #[command(after_help = SETTINGS_HELP, override_usage = settings_file::USAGE)]
     Settings(SettingsArguments),
-    /// Runs that go on without a terminal: list, show, attach, pause, resume, forget
+    /// Runs that go on without a terminal: list, show, attach, pause, set, resume, forget
     #[command(after_help = JOBS_HELP, disable_help_subcommand = true)]
     Jobs {
         /// What to do; without it they are listed.
@@ -102,6 +105,16 @@ impl Verb {
             Self::Digest(typed) => Some(&mut typed.login),
             _ => None,
         }
+    }
+}
+
+/// What brings data over, or compares it, and how.
+pub(crate) fn moved_by(verb: &mut Verb) -> Option<(&mut CopyArguments, Mode)> {
+    match verb {
+        Verb::Copy(typed) => Some((typed, Mode::Copy)),
+        Verb::Sync(typed) => Some((typed, Mode::Delta)),
+        Verb::Verify(typed) => Some((typed, Mode::Compare)),
+        _ => None,
     }
 }
 
@@ -161,6 +174,15 @@ pub enum JobsVerb {
         #[arg(long, conflicts_with = "id")]
         all: bool,
     },
+    /// Hold one to other limits, also while it runs
+    #[command(after_help = SET_HELP)]
+    Set {
+        /// The job's ID, or how it begins.
+        id: String,
+        /// Which ones; off takes one away.
+        #[command(flatten)]
+        limits: LimitArguments,
+    },
     /// Remove the record of one that does not run; data is not touched
     Forget {
         /// The job's ID, or how it begins; several are possible.
@@ -195,6 +217,7 @@ Examples:
   hakobu copy /srv/data host:/backup --detach
   hakobu jobs                                 all of them, with their progress
   hakobu jobs attach k3                       the one whose ID begins with k3
+  hakobu jobs set k3 --bwlimit 20M            from now on no faster than that
   hakobu jobs unit | sudo tee /etc/systemd/system/hakobu-jobs.service";
 
 const COPY_HELP: &str = "\
@@ -428,36 +451,6 @@ fn number_from(least: f64, most: f64, text: &str) -> Result<f64, String> {
         Ok(number) if (least..=most).contains(&number) => Ok(number),
         _ => Err(format!("it is a number from {least} to {most}")),
     }
-}
-
-const DISKS_HELP: &str = "\
-Nothing is written. As root more is seen: what is on the disks, and which processes write to them.
-
-The ID stays when the kernel's names change; --confirm of the other verbs takes it. Partitions stand
-below their disk. A column of sectors with two figures has the logical and the physical size in
-bytes.
-
-Examples:
-  hakobu disks                  the disks of this machine
-  hakobu disks host             those of another one
-  hakobu disks --json | jq -r '.disks[] | select(.uses == []) | .id'
-
-Exit codes: 0 listed, 1 failed, 2 wrong usage.";
-
-/// The arguments of `disks`.
-#[derive(Debug, Args)]
-pub struct DisksArguments {
-    /// host, user@host or ssh://host:port [default: this machine]
-    #[arg(value_name = "HOST")]
-    pub host: Option<OsString>,
-
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub json: bool,
-
-    /// The login on the other machine.
-    #[command(flatten)]
-    pub login: LoginArguments,
 }
 
 /// The arguments of `digest`.

@@ -2,8 +2,10 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hakobu_agent::live_limits::LiveLimits;
 use hakobu_agent::request::CopyRequest;
 use hakobu_agent::transfer::Surroundings;
 use hakobu_core::error::{Error, ErrorKind};
@@ -76,7 +78,9 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
     let mut terminal = Terminal { cancel: cancel.clone() };
     let (mut report, renderer) = match job {
         None => {
-            let mut surroundings = Surroundings { prompts: &mut terminal, observer: &renderer, cancel };
+            let limits = Arc::new(LiveLimits::new(request.limits.clone()));
+            let mut surroundings =
+                Surroundings { prompts: &mut terminal, observer: &renderer, cancel, limits };
             (run::copy(&request, &mut surroundings), renderer)
         }
         Some(job) => {

@@ -22,14 +22,14 @@ use crate::prompts::Terminal;
 /// Copies as requested. The report is filled but for what only the program knows: version,
 /// command, user, the times, and what was typed.
 pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Report {
-    if request.rate_limit.is_some() {
-        let words = format!("{} (--bwlimit)", request.rate_limit.words());
+    if request.limits.is_some() {
+        let words = request.limits.words();
         surroundings.observer.event(Event::Notice { words });
     }
     let observed = OverTime::new(surroundings.observer);
-    let Surroundings { prompts, cancel, .. } = surroundings;
-    let mut surroundings =
-        Surroundings { prompts: &mut **prompts, observer: &observed, cancel: cancel.clone() };
+    let Surroundings { prompts, cancel, limits, .. } = surroundings;
+    let (prompts, cancel, limits) = (&mut **prompts, cancel.clone(), limits.clone());
+    let mut surroundings = Surroundings { prompts, observer: &observed, cancel, limits };
     let transfer = transfer::copy(request, &mut surroundings);
     let timeline = observed.finish(&transfer);
     Report { timeline, ..report(transfer, request) }
@@ -42,7 +42,8 @@ pub fn digest(
     cancel: Arc<AtomicBool>,
 ) -> (Report, Option<Digest>) {
     let mut prompts = Terminal { cancel: cancel.clone() };
-    let mut surroundings = Surroundings { prompts: &mut prompts, observer, cancel };
+    let limits = Arc::default();
+    let mut surroundings = Surroundings { prompts: &mut prompts, observer, cancel, limits };
     let mut transfer = transfer::copy(request, &mut surroundings);
     let digest = transfer.summary.digest.take();
     (report(transfer, request), digest)

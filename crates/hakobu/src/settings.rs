@@ -22,10 +22,11 @@ use hakobu_core::extended::Classes;
 use hakobu_core::filter::{Filter, FilterRules};
 use hakobu_core::job::{LANES_MAX, Mode, Sample};
 use hakobu_core::location::{Location, SshHost};
-use hakobu_core::pace::RateLimit;
+use hakobu_core::pace::Limits;
 use hakobu_core::units::{parse_bytes, parse_duration};
 
-use crate::cli::{CopyArguments, DigestArguments, DisksArguments, FilterArguments};
+use crate::cli::{CopyArguments, DigestArguments, FilterArguments};
+use crate::disks::DisksArguments;
 use crate::doctor::DoctorArguments;
 use crate::login::LoginArguments;
 use crate::{files_from, pairs, settings_file, shell};
@@ -88,7 +89,7 @@ pub fn request(
     request.confirmed.clone_from(&typed.confirm);
     request.skip_unreadable = typed.on_read_error == "skip";
     request.lanes = found.keep(lanes(&typed.lanes)).unwrap_or_default();
-    request.rate_limit = rate_limit(typed, mode, &mut found);
+    request.limits = limits(typed, mode, &mut found);
     request.compression = compression(typed, mode, &mut found);
     request.cipher = CipherChoice::from_name(&typed.cipher).unwrap_or_default();
     request.transport = match typed.transport.as_str() {
@@ -479,20 +480,15 @@ fn refuse_later(typed: &CopyArguments, found: &mut Findings) {
     }
 }
 
-/// The limit of the rate. A timetable is of this machine's time of day.
-fn rate_limit(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> RateLimit {
-    let Some(text) = typed.limits.bwlimit.as_deref() else { return RateLimit::default() };
-    if mode.only_reads() {
+/// What the run is held to.
+fn limits(typed: &CopyArguments, mode: Mode, found: &mut Findings) -> Limits {
+    if typed.limits.bwlimit.is_some() && mode.only_reads() {
         found
             .usage("--bwlimit", "only digests travel, so there is nothing to limit; --nice yields to others");
     }
-    let now = jiff::Zoned::now();
-    let second = u32::from(now.hour().unsigned_abs()) * 3600
-        + u32::from(now.minute().unsigned_abs()) * 60
-        + u32::from(now.second().unsigned_abs());
-    RateLimit::parse(text, second).unwrap_or_else(|error| {
-        found.usage("--bwlimit", error.to_string());
-        RateLimit::default()
+    typed.limits.read().unwrap_or_else(|errors| {
+        found.errors.extend(errors);
+        Limits::default()
     })
 }
 

@@ -89,7 +89,7 @@ pub(super) fn measure(
     let round_trip = far.round_trip();
     let counted = std::thread::scope(|scope| {
         let counting = scope.spawn(|| count(device, round_trip, &ended, cancel));
-        let ran = here.run(request, &NoObserver, &ended);
+        let ran = here.run(request, &NoObserver, &ended, &());
         let was_cut = ended.swap(true, Relaxed);
         let counted = counting.join().unwrap_or(None);
         ran.map(|ran| (counted, ran.summary.fatal.filter(|_| !was_cut)))

@@ -15,7 +15,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{Ended, JobId, JobRecord, JobState};
+use super::{Ended, JobId, JobLimits, JobRecord, JobState, LIMITS_SCHEMA, LimitsStamp};
 
 const RECORD: &str = "job.json";
 const LOCK: &str = "lock";
@@ -23,11 +23,14 @@ const LOG: &str = "log";
 const PROGRESS: &str = "progress";
 const REPORT: &str = "report.json";
 const PAUSED: &str = "paused";
+const LIMITS: &str = "limits.json";
 
 /// Longer ones are not read: Linux itself takes no longer command line.
 pub(super) const RECORD_BYTES_MAX: u64 = 8 << 20;
 /// The report of a run lists 10 000 failures at most, each of which has paths of a few KiB.
 const REPORT_BYTES_MAX: u64 = 512 << 20;
+/// Some words.
+const LIMITS_BYTES_MAX: u64 = 64 * 1024;
 /// A line.
 pub(super) const PROGRESS_BYTES_MAX: u64 = 4096;
 /// How often the lock is tried for: whoever looks whether it is held holds it for a moment.
@@ -179,6 +182,43 @@ impl JobFolder {
     /// Whether the user asked the job to stop.
     pub fn is_paused(&self) -> bool {
         rustix::fs::statat(&self.directory, PAUSED, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// What the job is held to since it was started, if that was set.
+    ///
+    /// # Errors
+    /// It is too long, or nothing that this version knows.
+    pub fn limits(&self) -> Result<Option<JobLimits>> {
+        let during = "reading the limits of the job";
+        let bytes = match self.read(LIMITS, LIMITS_BYTES_MAX) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.error(during, LIMITS, &error)),
+        };
+        let limits: JobLimits = serde_json::from_slice(&bytes).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, during, error.to_string()).at(self.place(LIMITS))
+        })?;
+        match limits.schema == LIMITS_SCHEMA {
+            true => Ok(Some(limits)),
+            false => Err(Error::new(ErrorKind::Unsupported, during, "they are not of this version")
+                .at(self.place(LIMITS))),
+        }
+    }
+
+    /// Sets what the job is held to: a run that is under way looks for it.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn write_limits(&self, limits: &JobLimits) -> Result<()> {
+        let written = serde_json::to_vec_pretty(limits).map_err(io::Error::from);
+        let written = written.and_then(|bytes| self.replace(LIMITS, &bytes, true));
+        written.map_err(|error| self.error("setting the limits of the job", LIMITS, &error))
+    }
+
+    /// Which limits are set, to see whether others have been.
+    pub fn limits_stamp(&self) -> Option<LimitsStamp> {
+        let found = rustix::fs::statat(&self.directory, LIMITS, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(LimitsStamp { inode: found.st_ino, changed: (found.st_ctime, found.st_ctime_nsec as i64) })
     }
 
     /// The line of progress of the run that is under way. Nothing is lost without one.

@@ -10,12 +10,14 @@
 //! | `log` | what the runs said |
 //! | `progress` | one line, of the run that is under way |
 //! | `report.json` | the report of the last run, once it has ended |
+//! | `limits.json` | what it is held to since `hakobu jobs set`: the schema `hakobu.limits/1` |
 //! | `paused` | is there when the user asked it to stop |
 //!
 //! How a job stands is found out from the lock and the report, and recorded nowhere.
 
 mod folder;
 mod id;
+mod limits;
 mod login;
 mod record;
 mod state;
@@ -23,6 +25,7 @@ mod store;
 
 pub use folder::{JobFolder, JobRunLock};
 pub use id::JobId;
+pub use limits::{JobLimits, LIMITS_SCHEMA, LimitsStamp};
 pub use login::logins;
 pub use record::{JOB_SCHEMA, JobRecord, Word};
 pub use state::{Ended, EndedError, JobState};

@@ -62,6 +62,7 @@ impl Restriction {
             | Request::LookAtSources { .. }
             | Request::LookAtTarget { .. }
             | Request::Cancel
+            | Request::Limits(_)
             | Request::EndServing
             | Request::Ciphers => Ok(request),
         }

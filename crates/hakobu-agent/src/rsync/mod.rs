@@ -42,6 +42,7 @@ use self::course::Course;
 use self::ends::Ends;
 use self::lanes::Lanes;
 use self::record::Record;
+pub(crate) use self::refuse::check;
 use self::remote::Remote;
 use self::way::Way;
 use crate::lock::JobLock;
@@ -75,7 +76,7 @@ fn try_run(
     surroundings: &mut Surroundings<'_>,
     transfer: &mut Transfer,
 ) -> Result<()> {
-    refuse::check(request)?;
+    check(request)?;
     let is_far = |end: &&Location| end.rsync_host().is_some() || end.ssh_host().is_some();
     let far = request.sources.iter().chain([&request.target]).find(is_far);
     let far =

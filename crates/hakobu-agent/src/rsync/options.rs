@@ -206,7 +206,7 @@ impl Options {
         if request.whole_file {
             self.able("--whole-file", CONTENT);
         }
-        if let Some(Rate::BytesPerSecond(bytes)) = request.rate_limit.constant() {
+        if let Some(Rate::BytesPerSecond(bytes)) = request.limits.rate.constant() {
             // Each has its share, whether or not the others use theirs.
             let share = bytes / limited_lanes(request).unwrap_or(1) as u64;
             self.needed(&format!("--bwlimit={}", (share / 1024).max(1)), CONTENT);
@@ -266,7 +266,7 @@ impl Options {
 /// How many connections share a limit of the rate, if there is one. Their number does not change then.
 pub(super) fn limited_lanes(request: &CopyRequest) -> Option<usize> {
     match request.lanes {
-        _ if !request.rate_limit.is_some() => None,
+        _ if !request.limits.rate.is_some() => None,
         Lanes::Count(count) => Some(usize::from(count.max(1))),
         Lanes::Auto => Some(LIMITED_LANES),
     }
@@ -274,7 +274,7 @@ pub(super) fn limited_lanes(request: &CopyRequest) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use hakobu_core::pace::RateLimit;
+    use hakobu_core::pace::{Limits, RateLimit};
 
     use super::*;
 
@@ -327,8 +327,9 @@ mod tests {
 
     #[test]
     fn connections_share_a_limit() {
-        let rate_limit = RateLimit::parse("8MiB", 0).unwrap();
-        let limited = |lanes| CopyRequest { rate_limit: rate_limit.clone(), lanes, ..CopyRequest::default() };
+        let rate = RateLimit::parse("8MiB", 0).unwrap();
+        let limits = Limits { rate, ..Limits::default() };
+        let limited = |lanes| CopyRequest { limits: limits.clone(), lanes, ..CopyRequest::default() };
         for (lanes, share) in [(Lanes::Auto, "--bwlimit=2048"), (Lanes::Count(2), "--bwlimit=4096")] {
             let options = Options::new(&limited(lanes), true, false, true);
             assert!(options.arguments(BATCH).any(|argument| argument == share));

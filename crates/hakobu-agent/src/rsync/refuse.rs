@@ -17,7 +17,7 @@ const OF_OTHERS: u32 = 0o006;
 ///
 /// # Errors
 /// What keeps the password file from being read; `Usage`, or `Requirement` for what `--require` asks for and rsync cannot promise.
-pub(super) fn check(request: &CopyRequest) -> Result<()> {
+pub(crate) fn check(request: &CopyRequest) -> Result<()> {
     let verb = match request.mode {
         Mode::Compare => "hakobu verify reads both sides itself, and rsync moves data only",
         Mode::Digest(_) => "hakobu digest reads the file itself, and rsync moves data only",
@@ -34,7 +34,7 @@ pub(super) fn check(request: &CopyRequest) -> Result<()> {
             "{option} is not possible where rsync moves the data; leave it out, or {other}"
         )));
     }
-    if request.rate_limit.constant().is_none() {
+    if request.limits.rate.constant().is_none() {
         return Err(usage("rsync knows no timetable for --bwlimit; give it one rate".to_owned()));
     }
     if request.password_file.as_deref() == Some(Path::new("-")) {
@@ -136,6 +136,8 @@ fn option(request: &CopyRequest) -> Option<&'static str> {
         (request.sudo, "--sudo"),
         (request.data_address.is_some(), "--data-address"),
         (request.data_port.is_some(), "--data-port"),
+        (request.limits.operations_per_second.is_some(), "--iops-limit"),
+        (request.limits.source_p99_us.is_some(), "--source-p99"),
     ];
     typed.into_iter().find_map(|(is_typed, name)| is_typed.then_some(name))
 }

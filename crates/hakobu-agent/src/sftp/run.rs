@@ -11,6 +11,7 @@ use hakobu_core::job::{Job, Update};
 use hakobu_proto::control::{PathBytes, Ran};
 
 use super::{SftpSide, losses};
+use crate::live_limits::LiveLimits;
 use crate::party::Party;
 use crate::request::CopyRequest;
 use crate::side::{Side, Stop};
@@ -24,6 +25,7 @@ pub(crate) struct Ends<'a> {
     pub roots: Vec<PathBytes>,
     pub root: Vec<u8>,
     pub grant: Grant,
+    pub limits: Arc<LiveLimits>,
 }
 
 /// Refuses what the way cannot do, and says what it costs, before anything moves, unless that was `told` before.
@@ -76,10 +78,10 @@ pub(crate) fn run(
     observer: &dyn Observer,
     cancel: Arc<AtomicBool>,
 ) -> Result<Ran> {
-    let Ends { source, target, identity, roots, root, grant } = ends;
+    let Ends { source, target, identity, roots, root, grant, limits } = ends;
     // Nobody hashes at the far end, so what changed goes as a whole.
     (job.update, job.blocks, job.clone) = (Update::Whole, false, false);
-    let here = Side::new(Stop::with_flag(cancel));
+    let here = Side::new(Stop::with_flag(cancel)).with_limits(limits);
     let _lock = here.lock(&job, &identity)?;
     let source: Box<dyn Endpoint> = match source {
         Party::Sftp(side) => side.source(&roots),

@@ -157,6 +157,7 @@ pub fn run(
             job: &job,
             observer: &NoObserver,
             clock: &SystemClock::new(),
+            changes: &(),
             cancel: &AtomicBool::new(false),
         });
         ended.send(summary).unwrap();

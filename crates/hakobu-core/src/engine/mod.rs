@@ -41,7 +41,7 @@ use crate::event::{Difference, Different, Event, Observer};
 use crate::extended::{Classes, ExtendedAsk};
 use crate::filter::Filter;
 use crate::job::{Job, LANES_MAX, Mode, Removal};
-use crate::pace::Pacer;
+use crate::pacer::{Keeper, LimitChanges, Pacer};
 use crate::path::EntryPath;
 
 /// How often the observer is told the figures.
@@ -72,6 +72,8 @@ pub struct Setup<'a> {
     pub observer: &'a dyn Observer,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// Tells what the run is held to from then on.
+    pub changes: &'a dyn LimitChanges,
     /// Set from outside to stop the run: drafts are abandoned, nothing partial stays visible.
     pub cancel: &'a AtomicBool,
 }
@@ -105,8 +107,8 @@ struct Shared<'a> {
     gate: Gate,
     /// Sharing blocks was tried and cannot be done between these ends.
     cannot_clone: AtomicBool,
-    /// Gives turns to content, where its rate is limited.
-    pacer: Pacer<'a>,
+    /// Gives turns, where there are limits.
+    pacer: Pacer,
 }
 
 /// Runs a job to its end.
@@ -139,6 +141,9 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         setup.observer.event(Event::Notice { words });
     }
     let able = able(setup);
+    let now_ns = setup.clock.now_ns();
+    let pacer = Pacer::new(now_ns);
+    let keeper = Keeper::new(setup.job.limits.clone(), &pacer, now_ns);
     let shared = Shared {
         setup,
         queue,
@@ -152,7 +157,7 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         entrance: Entrance::default(),
         gate: Gate::new(lanes),
         cannot_clone,
-        pacer: Pacer::new(&setup.job.rate_limit, setup.clock.now_ns()),
+        pacer,
     };
     std::thread::scope(|scope| {
         let (ended, end) = mpsc::channel();
@@ -171,7 +176,7 @@ pub fn run(setup: &Setup<'_>) -> Summary {
             started = started.max(lanes);
             started
         };
-        watch(&shared, lanes, start, &end);
+        watch(&shared, (lanes, start), keeper, &end);
     });
     shared.record.into_summary(setup.clock.now_ns())
 }
@@ -220,7 +225,12 @@ impl Drop for EndGuard {
 
 /// Starts lanes, tells the observer the figures, and the lanes to work, to rest and to stop, until all have ended.
 /// `start` starts those up to a number and says how many were started so far.
-fn watch(shared: &Shared<'_>, lanes: usize, mut start: impl FnMut(usize) -> usize, end: &mpsc::Receiver<()>) {
+fn watch(
+    shared: &Shared<'_>,
+    (lanes, mut start): (usize, impl FnMut(usize) -> usize),
+    mut keeper: Keeper,
+    end: &mpsc::Receiver<()>,
+) {
     let (mut started, mut ended, mut stopped_for) = (start(lanes), 0, 0);
     let mut tuning = Tuning::new(shared);
     loop {
@@ -237,6 +247,7 @@ fn watch(shared: &Shared<'_>, lanes: usize, mut start: impl FnMut(usize) -> usiz
         if shared.setup.cancel.load(Relaxed) {
             shared.stop(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
         }
+        shared.keep_limits(&mut keeper);
         if shared.queue.is_stopped() {
             stopped_for += 1;
             // A peer that neither answers nor takes anything would hold its lane for ever.
@@ -290,6 +301,19 @@ fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
 }
 
 impl Shared<'_> {
+    /// Takes over limits that were set anew, and those that follow from the time of day and from how the source does.
+    fn keep_limits(&self, keeper: &mut Keeper) {
+        let now_ns = self.setup.clock.now_ns();
+        if let Some(limits) = self.setup.changes.changed() {
+            let words = format!("from now on: {}", limits.words());
+            keeper.change(limits, &self.pacer, now_ns);
+            self.setup.observer.event(Event::Notice { words });
+        }
+        if let Some((choice, reason)) = keeper.look(&self.pacer, now_ns) {
+            self.setup.observer.event(Event::Decision { choice, reason });
+        }
+    }
+
     /// One line of a plan.
     fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
         self.record.plan_change();

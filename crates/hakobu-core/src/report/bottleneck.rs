@@ -24,6 +24,11 @@ const BUSY_SHARE: f64 = 0.3;
 /// The name of the line between the machines, as a limit and among the resources.
 pub const NETWORK: &str = "network";
 
+/// The name of a limit of operations that was asked for.
+pub const OPERATION_LIMIT: &str = "operation limit";
+/// The name of a limit of the source's latency that was asked for.
+pub const LATENCY_LIMIT: &str = "source latency limit";
+
 /// Where the lanes' time went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
@@ -47,6 +52,10 @@ pub struct Bottleneck {
 enum Limit {
     /// A stage of the lanes, as it is.
     Stage(Stage),
+    /// The limit of operations that was asked for.
+    Operations,
+    /// The limit of the source's latency that was asked for.
+    SourceLatency,
     /// The processors of the machine with the source, or of the only one.
     SourceProcessor,
     /// The same of the machine with the target.
@@ -67,6 +76,8 @@ impl Limit {
     fn name(self, remote: bool) -> &'static str {
         match self {
             Self::Stage(stage) => name(stage, remote),
+            Self::Operations => OPERATION_LIMIT,
+            Self::SourceLatency => LATENCY_LIMIT,
             Self::SourceProcessor if !remote => "processor",
             Self::SourceProcessor => "source processor",
             Self::TargetProcessor => "target processor",
@@ -87,6 +98,10 @@ impl Limit {
                 "the digest is what takes time; a machine with more cores has more of it"
             }
             Self::Stage(Stage::Held) => "it was limited as asked (--bwlimit)",
+            Self::Operations => "it was limited as asked (--iops-limit)",
+            Self::SourceLatency => {
+                "it was limited as asked (--source-p99): reads at the source took longer than that where more was read"
+            }
             Self::Stage(Stage::Sync) => {
                 "the target's disk takes its time to make things durable; --durable none leaves that to its system"
             }
@@ -273,6 +288,10 @@ impl Bottleneck {
     pub fn of(figures: &Snapshot) -> Option<Self> {
         let shares = Shares::of(figures)?;
         let (limit, share) = shares.judge(figures.remote);
+        let limit = match limit {
+            Limit::Stage(Stage::Held) => asked_for(figures),
+            limit => limit,
+        };
         Some(Self {
             stage: limit.name(figures.remote).to_owned(),
             share: rounded(share),
@@ -291,6 +310,17 @@ impl Bottleneck {
     /// `source read 61 %`, for people.
     pub fn words(&self) -> String {
         format!("{} {:.0} %", self.stage, self.share * 100.0)
+    }
+}
+
+/// By which of the limits that were asked for a run was held back most.
+fn asked_for(figures: &Snapshot) -> Limit {
+    let (operations, latency) = (figures.held_by_operations_ns, figures.held_by_latency_ns);
+    let held = figures.stage_ns[Stage::Held as usize];
+    match held.saturating_sub(operations).saturating_sub(latency) {
+        rate if operations > rate && operations >= latency => Limit::Operations,
+        rate if latency > rate => Limit::SourceLatency,
+        _ => Limit::Stage(Stage::Held),
     }
 }
 

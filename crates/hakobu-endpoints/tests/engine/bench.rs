@@ -133,6 +133,7 @@ fn run_between(sources: &[&Path; 3], target: &Path, order: &Order) -> Made {
         job: &order.job,
         observer: &events,
         clock: &Counter::default(),
+        changes: &(),
         cancel: &order.cancel,
     };
     let summary = run(&setup);

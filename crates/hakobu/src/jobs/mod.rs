@@ -5,12 +5,14 @@
 
 mod attach;
 mod control;
+mod limits;
 mod run;
 mod show;
 mod start;
 mod tail;
 mod unit;
 
+pub use limits::SET_HELP;
 pub use run::JobRun;
 pub use start::detach;
 
@@ -28,6 +30,7 @@ pub fn jobs(verb: Option<JobsVerb>) -> u8 {
         JobsVerb::Pause { id } => control::pause(&id),
         JobsVerb::Resume { id: Some(id), .. } => control::resume(&id),
         JobsVerb::Resume { id: None, .. } => control::resume_all(),
+        JobsVerb::Set { id, limits } => limits::set(&id, &limits),
         JobsVerb::Forget { ids, done } => control::forget(&ids, done),
         JobsVerb::Unit { user } => unit::unit(user),
         JobsVerb::Run { id } => run::run(&id),

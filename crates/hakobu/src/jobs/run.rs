@@ -16,21 +16,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-use hakobu_agent::jobs::{JobFolder, JobId, JobRunLock, Jobs};
+use hakobu_agent::jobs::{JobFolder, JobId, JobRunLock, Jobs, LimitsStamp};
+use hakobu_agent::live_limits::LiveLimits;
 use hakobu_agent::request::CopyRequest;
 use hakobu_agent::ssh::{Prompts, Secret};
 use hakobu_agent::transfer::Surroundings;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
-use hakobu_core::job::Mode;
 use hakobu_core::report::Report;
 use rustix::fd::AsFd;
 use rustix::fs::FileType;
 
-use crate::cli::Verb;
+use super::limits;
+use crate::limits::LimitArguments;
 use crate::prompts::Terminal;
 use crate::render::Renderer;
-use crate::{Wrong, copy, exit};
+use crate::{Wrong, cli, copy, exit};
 
 /// Said before a question, so that nothing is shown in its midst.
 pub(super) const ASKING: u8 = b'?';
@@ -41,8 +42,8 @@ pub(super) const GO_ON: u8 = b'G';
 
 /// The line of progress is replaced no more often.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// How often it is looked whether the user wants the job to pause.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// How often it is looked whether the user wants the job to pause, or has set other limits.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 /// A job that this process runs.
 #[derive(Debug)]
@@ -54,6 +55,8 @@ pub struct JobRun {
     confirmed: Mutex<Vec<String>>,
     password_asked: AtomicBool,
     located: AtomicBool,
+    /// The limits that were typed, and which were set since when it began.
+    limits: (LimitArguments, Option<LimitsStamp>),
     _lock: JobRunLock,
 }
 
@@ -63,14 +66,20 @@ pub fn run(id: &str) -> Result<u8> {
     let id = JobId::parse(id.as_bytes()).ok_or_else(|| wrong("this is not the ID of a job"))?;
     let folder = Jobs::of_user()?.open(id)?;
     let arguments = folder.record()?.arguments();
-    let (typed, mode) = match crate::parse(&arguments).map(|cli| cli.verb) {
-        Ok(Verb::Copy(typed)) => (typed, Mode::Copy),
-        Ok(Verb::Sync(typed)) => (typed, Mode::Delta),
-        Ok(Verb::Verify(typed)) => (typed, Mode::Compare),
-        Ok(_) => return Err(wrong("its record holds no command that can be a job")),
+    let mut verb = match crate::parse(&arguments) {
+        Ok(cli) => cli.verb,
         Err(Wrong::Typed(error)) => return Err(wrong(&error.to_string())),
         Err(Wrong::Settings(errors)) => return Ok(exit::errors(&errors)),
     };
+    let Some((typed, mode)) = cli::moved_by(&mut verb) else {
+        return Err(wrong("its record holds no command that can be a job"));
+    };
+    let as_typed = typed.limits.clone();
+    // In this order: what is set meanwhile is seen as new.
+    let stamp = folder.limits_stamp();
+    if let Some(set) = folder.limits()? {
+        typed.limits = limits::with(&as_typed, &set);
+    }
     let lock = folder.lock()?;
     folder.begin(&lock)?;
     // The processes of ssh stay behind in the terminal's session, and must not end with it.
@@ -84,12 +93,13 @@ pub fn run(id: &str) -> Result<u8> {
         confirmed: Mutex::default(),
         password_asked: AtomicBool::new(false),
         located: AtomicBool::new(false),
+        limits: (as_typed, stamp),
         _lock: lock,
     };
     if job.unattended {
         leave_terminal();
     }
-    Ok(copy::run(&typed, mode, &arguments, Some(&job)))
+    Ok(copy::run(typed, mode, &arguments, Some(&job)))
 }
 
 /// The process that started this one, if it waits on standard input. What is started from here shall
@@ -135,7 +145,10 @@ impl JobRun {
         self.watch_for_pause(&cancel);
         let observer = JobObserver { job: self, renderer, cancel: Arc::clone(&cancel) };
         let mut prompts = JobPrompts { job: self, terminal };
-        crate::run::copy(request, &mut Surroundings { prompts: &mut prompts, observer: &observer, cancel })
+        let limits = Arc::new(LiveLimits::new(request.limits.clone()));
+        limits::watch(&self.folder, self.limits.0.clone(), self.limits.1, limits.clone());
+        let mut surroundings = Surroundings { prompts: &mut prompts, observer: &observer, cancel, limits };
+        crate::run::copy(request, &mut surroundings)
     }
 
     /// Keeps the report.

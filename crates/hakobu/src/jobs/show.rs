@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hakobu_agent::jobs::{Ended, JobFolder, JobId, JobRecord, JobState, Jobs};
+use hakobu_agent::jobs::{Ended, JobFolder, JobId, JobLimits, JobRecord, JobState, Jobs};
 use hakobu_core::error::{Error, Result};
 use hakobu_core::path::lossy;
 use hakobu_core::units::format_bytes;
@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::tail::Tail;
+use crate::limits::LimitArguments;
 use crate::render::{json, summary};
 use crate::{exit, output, shell};
 
@@ -38,6 +39,9 @@ struct SeenJson<'a> {
     progress: Option<&'a str>,
     command: String,
     record: &'a JobRecord,
+    /// What was set since it was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<JobLimits>,
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,6 +91,7 @@ impl Seen {
             progress: self.progress.as_deref(),
             command: self.command(),
             record: &self.record,
+            limits: self.folder.limits().ok().flatten(),
             report: None,
             log: None,
         }
@@ -157,6 +162,11 @@ pub fn show(id: &str, as_json: bool) -> Result<u8> {
         format!("directory  {}", shell::quote(&seen.record.cwd.0)),
         format!("created    {}", lossy(seen.record.created_at.as_bytes())),
     ];
+    if let Some(set) = seen.folder.limits()? {
+        let limits = super::limits::with(&LimitArguments::default(), &set);
+        let words = limits.read().map(|limits| limits.words()).unwrap_or_default();
+        lines.push(format!("limits     {words}, set at {}", lossy(set.set_at.as_bytes())));
+    }
     if let Some(ended) = &seen.ended {
         lines.push(format!("ended      {}, exit code {}", lossy(ended.ended_at.as_bytes()), ended.exit_code));
     }

@@ -7,7 +7,9 @@ use hakobu_core::counters::Stage;
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::location::Location;
 use hakobu_core::path::lossy;
-use hakobu_core::report::{self, Bottleneck, NETWORK, Outcome, Report, ReportDifference, Verified};
+use hakobu_core::report::{
+    self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference, Verified,
+};
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
 
 use super::FAILURES_SHOWN_MAX;
@@ -133,8 +135,13 @@ fn ratio(report: &Report) -> Option<f64> {
 /// What limited the run and how busy it was; and how much of the network was used, where that was not it.
 fn limit_words(limit: &Bottleneck) -> String {
     let busy = |share: f64| format!("{:.0} %", share * 100.0);
-    if limit.stage == Stage::Held.name() {
-        return format!("rate limit (held back for {} of the time)", busy(limit.share));
+    let asked = [
+        (Stage::Held.name(), "--bwlimit"),
+        (OPERATION_LIMIT, "--iops-limit"),
+        (LATENCY_LIMIT, "--source-p99"),
+    ];
+    if let Some((name, option)) = asked.into_iter().find(|(name, _)| *name == limit.stage) {
+        return format!("{name} ({option}, as asked: held back for {} of the time)", busy(limit.share));
     }
     let network = limit.resources.get(NETWORK).filter(|_| limit.stage != NETWORK);
     let network = network.map(|share| format!(", network {} used", busy(*share))).unwrap_or_default();

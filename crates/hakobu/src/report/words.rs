@@ -7,7 +7,7 @@ use super::page::{Line, Span, name, said, words};
 /// A name with what it means in each language.
 type Known = (&'static str, &'static str, &'static str);
 
-const STAGES: [Known; 17] = [
+const STAGES: [Known; 19] = [
     ("source read", "reading from the source", "コピー元の読み取り"),
     ("hash", "computing digests", "ハッシュ計算"),
     ("compress", "compressing", "圧縮"),
@@ -18,6 +18,8 @@ const STAGES: [Known; 17] = [
     ("scan", "listing and comparing", "一覧の取得と比較"),
     ("idle", "nothing to do", "処理待ち"),
     ("rate limit", "kept to --bwlimit", "--bwlimit による制限"),
+    ("operation limit", "kept to --iops-limit", "--iops-limit による制限"),
+    ("source latency limit", "kept to --source-p99", "--source-p99 による制限"),
     ("processor", "the processors", "CPU"),
     ("source processor", "the processors at the source", "コピー元の CPU"),
     ("target processor", "the processors at the target", "コピー先の CPU"),
@@ -28,7 +30,7 @@ const STAGES: [Known; 17] = [
 ];
 
 /// What it means that a stage limits.
-const LIMITS: [Known; 17] = [
+const LIMITS: [Known; 19] = [
     (
         "source read",
         "A faster disk at the source would make it faster.",
@@ -75,6 +77,12 @@ const LIMITS: [Known; 17] = [
         "すべてのレーンを使い切るだけの処理がありませんでした。レーンが少なくても速さは変わりません。",
     ),
     ("rate limit", "It was limited as asked.", "指定どおりに速度を制限しました。"),
+    ("operation limit", "It was limited as asked.", "指定どおりに操作の数を制限しました。"),
+    (
+        "source latency limit",
+        "It was limited as asked: reads at the source took longer than that where more was read.",
+        "指定どおりに制限しました。これより多く読むと、コピー元の読み取りの遅延が指定を超えました。",
+    ),
     (
         "processor",
         "More or faster processor cores would make it faster.",

@@ -25,7 +25,7 @@ pub(super) struct Keyword {
 }
 
 /// All of them. Whatever `hakobu copy` has as an option can be one: it takes a line here.
-pub(super) const KEYWORDS: [Keyword; 18] = [
+pub(super) const KEYWORDS: [Keyword; 20] = [
     value("ssh", "ssh").of_login(),
     value("agent", "found on the PATH there, else uploaded").of_login(),
     flag("sudo").of_login(),
@@ -36,6 +36,8 @@ pub(super) const KEYWORDS: [Keyword; 18] = [
     value("lanes", "auto"),
     value("cipher", "auto"),
     value("bwlimit", "off").of_moving(),
+    value("iops-limit", "off"),
+    value("source-p99", "off"),
     value("retry-for", "30s, with --detach 1h"),
     value("verify", "what travels is checked").of_moving(),
     value("durable", "yes").of_moving(),

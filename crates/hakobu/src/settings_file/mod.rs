@@ -107,7 +107,7 @@ pub(crate) fn settle(
         // What was typed, or is in the environment, goes for all of them.
         for login in &mut logins {
             let typed_of = |keyword: &str| typed_value(typed, keyword);
-            login.ssh = typed_of("ssh").or_else(|| std::env::var_os(SSH_VARIABLE)).or(login.ssh.take());
+            login.ssh = typed_of("ssh").or_else(ssh_variable).or(login.ssh.take());
             login.agent = typed_of("agent").map(PathBuf::from).or(login.agent.take());
             login.sudo |= typed.get_flag("sudo");
         }
@@ -139,8 +139,11 @@ fn typed_value(typed: &ArgMatches, name: &str) -> Option<OsString> {
 
 /// What the environment says.
 fn environment(keyword: &Keyword) -> Option<OsString> {
-    let is_ssh = keyword.name == "ssh";
-    is_ssh.then(|| std::env::var_os(SSH_VARIABLE)).flatten().filter(|value| !value.is_empty())
+    if keyword.name == "ssh" { ssh_variable() } else { None }
+}
+
+fn ssh_variable() -> Option<OsString> {
+    std::env::var_os(SSH_VARIABLE).filter(|value| !value.is_empty())
 }
 
 impl HostLogin {

@@ -25,6 +25,8 @@ fn each_keyword_is_an_option_of_copy_and_takes_what_that_takes() {
         "lanes 8",
         "cipher none",
         "bwlimit 08:00,20M 19:00,off",
+        "iops-limit 500",
+        "source-p99 20",
         "retry-for 10m",
         "verify medium",
         "durable none",

@@ -18,18 +18,18 @@ use crate::program::*;
 
 /// Large enough to have a journal, and some seconds on a slow link.
 const SIZE_BYTES: u64 = 100_000_000;
-const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Jobs of a test, and what they need.
-struct Desk {
+pub struct Desk {
     state: TempDir,
     place: TempDir,
-    host: Option<Host>,
+    pub host: Option<Host>,
     link: Option<Link>,
 }
 
 impl Desk {
-    fn here() -> Self {
+    pub fn here() -> Self {
         Self { state: TempDir::with_prefix("hakobu-state.").unwrap(), place: place(), host: None, link: None }
     }
 
@@ -40,7 +40,7 @@ impl Desk {
         desk
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.place.path().join(name)
     }
 
@@ -60,7 +60,7 @@ impl Desk {
     }
 
     #[track_caller]
-    fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> (i32, String, String) {
+    pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> (i32, String, String) {
         let Output { status, stdout, stderr } = self.command().args(arguments).output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (status.code().unwrap(), text(stdout), text(stderr))
@@ -68,7 +68,7 @@ impl Desk {
 
     /// Runs `hakobu jobs`, which has to end well.
     #[track_caller]
-    fn jobs(&self, arguments: &str) -> (String, String) {
+    pub fn jobs(&self, arguments: &str) -> (String, String) {
         let words: Vec<_> = ["jobs"].into_iter().chain(arguments.split_whitespace()).collect();
         let (code, out, err) = self.run(&words);
         assert_eq!(code, 0, "{arguments}: {out}{err}");
@@ -77,7 +77,7 @@ impl Desk {
 
     /// Starts a job; its ID.
     #[track_caller]
-    fn detach(&self, arguments: &[&OsStr]) -> String {
+    pub fn detach(&self, arguments: &[&OsStr]) -> String {
         // With more lanes all of it would be under way at once, and nothing done until all of it is.
         let words = ["copy", "--detach", "--lanes=2"].map(OsStr::new);
         let words: Vec<_> = words.into_iter().chain(arguments.iter().copied()).collect();
@@ -94,12 +94,12 @@ impl Desk {
         list["jobs"].as_array().unwrap().clone()
     }
 
-    fn shown(&self, id: &str) -> Value {
+    pub fn shown(&self, id: &str) -> Value {
         let shown: Value = serde_json::from_str(&self.jobs(&format!("show {id} --json")).0).unwrap();
         shown["jobs"][0].clone()
     }
 
-    fn state_of(&self, id: &str) -> String {
+    pub fn state_of(&self, id: &str) -> String {
         self.shown(id)["state"].as_str().unwrap().to_owned()
     }
 
@@ -116,7 +116,7 @@ impl Desk {
     }
 
     #[track_caller]
-    fn attach_to(&self, id: &str, code: i32) -> String {
+    pub fn attach_to(&self, id: &str, code: i32) -> String {
         let (found, out, err) = self.run(&["jobs", "attach", id]);
         assert_eq!(found, code, "{out}{err}");
         out

@@ -15,6 +15,7 @@ mod doctor;
 mod fidelity;
 mod filters;
 mod input;
+mod job_limits;
 mod jobs;
 mod kills;
 mod kinds;

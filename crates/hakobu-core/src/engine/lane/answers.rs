@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::extent::chunk_count;
+use crate::pacer::Paced;
 
 /// How often a chunk that the medium did not keep is written again.
 const REPAIRS_MAX: u8 = 2;
@@ -11,6 +12,9 @@ impl Worker<'_> {
         if completion.ticket == ASKED {
             self.asked = Some(completion.result);
             return Ok(());
+        }
+        if let Ok(Outcome::Listed(listings)) = &completion.result {
+            self.owe_listed(Paced::Target, listings);
         }
         let Some(pending) = self.under_way.remove(&completion.ticket) else {
             // A piece in the middle of a chunk: its draft remembers the error.

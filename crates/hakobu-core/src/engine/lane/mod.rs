@@ -10,6 +10,7 @@ mod directories;
 mod files;
 mod further_names;
 mod hashes;
+mod limits;
 mod moved;
 mod packs;
 
@@ -39,7 +40,6 @@ use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 use crate::job::{Item, Mode};
 use crate::listing::{DirectoryListing, Listing};
-use crate::pace::Turn;
 use crate::path::EntryPath;
 
 /// So many operations may be under way before the lane waits for answers.
@@ -62,7 +62,7 @@ const CHANGES_BYTES_TARGET: usize = 1 << 20;
 const FULL_WAIT: Duration = Duration::from_millis(100);
 /// How often times that are measured elsewhere are taken over, which takes some system calls.
 const TIMES_EVERY_NS: u64 = 100_000_000;
-/// How long a lane that is held back does not look whether the run was stopped.
+/// How long a lane that is held back looks neither whether the run was stopped nor whether the limit is another one.
 const HELD_AT_ONCE: Duration = Duration::from_millis(50);
 /// The ticket of what [`Worker::ask_target`] asks; those of [`Worker::submit`] begin at 1.
 const ASKED: Ticket = 0;
@@ -290,8 +290,7 @@ impl<'a> Worker<'a> {
         match task {
             Task::Directory(task) => self.directory(task),
             Task::Directories(tasks) => self.directories(tasks),
-            Task::Pack(task) if task.compare => self.compare_pack(task),
-            Task::Pack(task) => self.pack(&task),
+            Task::Pack(task) => self.pack_in_parts(&task),
             Task::Begin(file) => self.begin_file(file),
             Task::Chunks(file) => {
                 let moved = self.move_chunks(&file);
@@ -301,14 +300,26 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Moves or compares the entries of a pack, no more of them at once than limits allow.
+    fn pack_in_parts(&mut self, task: &PackTask) -> Result<()> {
+        for part in self.parts(task) {
+            match part.compare {
+                true => self.compare_pack(part)?,
+                false => self.pack(&part)?,
+            }
+            self.answers()?;
+        }
+        Ok(())
+    }
+
     /// Hands an operation to the target, waiting for answers while its queue is full.
     fn submit(&mut self, operation: Operation, pending: Pending) -> Result<Ticket> {
+        self.hold_target(&operation, &pending)?;
         self.next_ticket += 1;
         let ticket = self.next_ticket;
         if !matches!(pending, Pending::Ignored) {
             self.under_way.insert(ticket, pending);
         }
-        self.wait_for_turn(content_bytes(&operation));
         let mut operation = operation;
         self.enter(Stage::Send);
         loop {
@@ -322,28 +333,6 @@ impl<'a> Worker<'a> {
         }
         self.leave(Stage::Send);
         Ok(ticket)
-    }
-
-    /// Waits until so many bytes of content may go, where their rate is limited.
-    fn wait_for_turn(&mut self, bytes: u64) {
-        if bytes == 0 || !self.shared.pacer.is_needed() {
-            return;
-        }
-        self.target.flush();
-        self.enter(Stage::Held);
-        let mut turn = self.shared.pacer.turn(self.mark_ns, bytes);
-        while !self.shared.queue.is_stopped() {
-            let now_ns = self.shared.setup.clock.now_ns();
-            let (Turn::At(at_ns) | Turn::AskAt(at_ns)) = turn else { break };
-            if now_ns < at_ns {
-                std::thread::sleep(Duration::from_nanos(at_ns - now_ns).min(HELD_AT_ONCE));
-            } else if let Turn::At(_) = turn {
-                break;
-            } else {
-                turn = self.shared.pacer.turn(now_ns, bytes);
-            }
-        }
-        self.leave(Stage::Held);
     }
 
     /// Deals with the answers that are there.
@@ -369,13 +358,9 @@ impl<'a> Worker<'a> {
     fn wait_while_full(&mut self) -> Result<()> {
         self.wait_for_answer(FULL_WAIT)?;
         if self.shared.queue.is_stopped() {
-            return Err(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
+            return Err(stopped());
         }
         Ok(())
-    }
-
-    fn ask_source(&mut self, operation: Operation) -> Result<Outcome> {
-        ask(&mut *self.source, operation)
     }
 
     /// Asks the target one thing and waits for it. Other answers that come first are dealt with.
@@ -430,18 +415,6 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The bytes of content that an operation carries to the target.
-fn content_bytes(operation: &Operation) -> u64 {
-    let bytes = match operation {
-        Operation::Store { pack } => pack.len(),
-        Operation::Write { buffer, .. }
-        | Operation::Patch { buffer, .. }
-        | Operation::Assemble { buffer, .. } => buffer.filled().len(),
-        _ => 0,
-    };
-    bytes as u64
-}
-
 fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {
     if lane.submit(0, operation).is_err() {
         return Err(unexpected());
@@ -489,6 +462,10 @@ fn draft_numbers(next: &mut DraftId) -> impl FnMut() -> DraftId + '_ {
         *next += 1;
         *next
     }
+}
+
+fn stopped() -> Error {
+    Error::new(ErrorKind::Cancelled, "copying", "stopped as asked")
 }
 
 fn not_there() -> Error {

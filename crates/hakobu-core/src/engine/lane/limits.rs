@@ -1,0 +1,220 @@
+//! Waiting for a turn where the run is held to limits, and what counts as how many operations.
+//!
+//! A lane waits before it reads, lists or writes. What only rounds something off (attributes that are asked for once more, a
+//! draft that gets its name) is booked, and whatever comes next waits for it: a run that is stopped can end.
+
+use super::*;
+use crate::pacer::{Paced, Turn};
+
+/// How many operations something is, and whether it has to wait for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cost {
+    Wait(u64),
+    Owe(u64),
+}
+
+/// What an operation costs its end.
+fn cost(operation: &Operation) -> Cost {
+    let pieces = |extent: &Extent| extent.length.div_ceil(PIECE_BYTES).max(1);
+    match operation {
+        Operation::List { directories, .. } => Cost::Wait(directories.len() as u64),
+        Operation::Fetch { picks, from, .. } => {
+            Cost::Wait((picks.entries.len() as u64).saturating_sub(u64::from(*from)))
+        }
+        Operation::DigestPicks { picks, .. } => Cost::Wait(picks.entries.len() as u64),
+        Operation::Digest { names, .. } => Cost::Wait(names.len() as u64),
+        Operation::Apply { changes } => Cost::Wait(changes.len() as u64),
+        Operation::Sign { extent, blocks: false, .. } | Operation::Sum { extent, .. } => {
+            Cost::Wait(pieces(extent))
+        }
+        Operation::Assemble { extent, copies, .. } => Cost::Wait(pieces(extent) + copies.len() as u64),
+        Operation::Read { .. }
+        | Operation::Begin { .. }
+        | Operation::Sign { .. }
+        | Operation::Patch { .. }
+        | Operation::Write { .. }
+        | Operation::Clone { .. } => Cost::Wait(1),
+        Operation::Inspect { .. }
+        | Operation::Extended { .. }
+        | Operation::Open { .. }
+        | Operation::Confirm { .. }
+        | Operation::Zero { .. }
+        | Operation::Finish { .. }
+        | Operation::Abandon { .. }
+        | Operation::Barrier => Cost::Owe(1),
+        // How many files are in a pack is known where it is handed over.
+        Operation::Store { .. }
+        | Operation::Next { .. }
+        | Operation::Names { .. }
+        | Operation::Numbers { .. }
+        | Operation::Complete { .. }
+        | Operation::Length { .. } => Cost::Owe(0),
+    }
+}
+
+/// The bytes of content that an operation carries to the target.
+fn content_bytes(operation: &Operation) -> u64 {
+    let bytes = match operation {
+        Operation::Store { pack } => pack.len(),
+        Operation::Write { buffer, .. }
+        | Operation::Patch { buffer, .. }
+        | Operation::Assemble { buffer, .. } => buffer.filled().len(),
+        _ => 0,
+    };
+    bytes as u64
+}
+
+/// How many files or pieces an operation reads at the source.
+fn reads(operation: &Operation) -> u64 {
+    match (operation, cost(operation)) {
+        (
+            Operation::Read { .. } | Operation::Fetch { .. } | Operation::DigestPicks { .. },
+            Cost::Wait(count),
+        ) => count,
+        _ => 0,
+    }
+}
+
+impl Worker<'_> {
+    /// Waits until an operation may go to the target.
+    ///
+    /// # Errors
+    /// `Cancelled`: the run was stopped meanwhile.
+    pub(super) fn hold_target(&mut self, operation: &Operation, pending: &Pending) -> Result<()> {
+        self.hold(Paced::Content, content_bytes(operation))?;
+        match (pending, cost(operation)) {
+            (Pending::Stored { packed, .. }, _) => self.hold(Paced::Target, packed.len() as u64),
+            (_, Cost::Wait(count)) => self.hold(Paced::Target, count),
+            (_, Cost::Owe(count)) => {
+                self.owe(Paced::Target, count);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until an operation may be done at the source, does it, and takes note of how long reading took.
+    pub(super) fn ask_source(&mut self, operation: Operation) -> Result<Outcome> {
+        match cost(&operation) {
+            Cost::Wait(count) => self.hold(Paced::Source, count)?,
+            Cost::Owe(count) => self.owe(Paced::Source, count),
+        }
+        let times = self.shared.pacer.times_reads();
+        let reads = if times { reads(&operation) } else { 0 };
+        let began_ns = if reads > 0 { self.shared.setup.clock.now_ns() } else { 0 };
+        let outcome = ask(&mut *self.source, operation);
+        let took_ns = if reads > 0 { self.shared.setup.clock.now_ns().saturating_sub(began_ns) } else { 0 };
+        if let Some(each_ns) = took_ns.checked_div(reads) {
+            self.shared.pacer.read_took(each_ns, reads);
+        }
+        if let Ok(Outcome::Listed(listings)) = &outcome {
+            self.owe_listed(Paced::Source, listings);
+        }
+        outcome
+    }
+
+    /// Each entry of a listing was looked at.
+    pub(super) fn owe_listed(&self, what: Paced, listings: &[DirectoryListing]) {
+        if self.shared.pacer.holds(what) {
+            let entries =
+                listings.iter().flat_map(|listing| &listing.result).map(|listing| listing.len() as u64);
+            self.owe(what, entries.sum());
+        }
+    }
+
+    /// Books what cannot wait.
+    fn owe(&self, what: Paced, amount: u64) {
+        if amount > 0 && self.shared.pacer.holds(what) {
+            self.shared.pacer.turn(what, self.shared.setup.clock.now_ns(), amount);
+        }
+    }
+
+    /// The parts of a pack that may be moved at once.
+    pub(super) fn parts(&self, task: &PackTask) -> Vec<PackTask> {
+        let most = usize::try_from(self.shared.pacer.operations_at_once()).unwrap_or(usize::MAX);
+        let entries = &task.picks.entries;
+        if entries.len() <= most {
+            return vec![task.clone()];
+        }
+        let part = |entries: &[Pick]| {
+            let (listing, target_name) = (task.picks.listing.clone(), task.picks.target_name.clone());
+            let picks = Arc::new(Picks { listing, entries: entries.to_vec(), target_name });
+            PackTask { picks, ..task.clone() }
+        };
+        let parts: Vec<_> = entries.chunks(most).map(part).collect();
+        let more = parts.len() as u64 - 1;
+        task.node.hold(more);
+        self.shared.queue.hold(more);
+        parts
+    }
+
+    /// Waits until so much may be done, where that is limited.
+    fn hold(&mut self, what: Paced, amount: u64) -> Result<()> {
+        let pacer = &self.shared.pacer;
+        if amount == 0 || !pacer.holds(what) {
+            return Ok(());
+        }
+        self.enter(Stage::Held);
+        let (began_ns, mut changes) = (self.mark_ns, pacer.changes());
+        let mut turn = pacer.turn(what, began_ns, amount);
+        if turn != Turn::Now {
+            self.target.flush();
+        }
+        let ended = loop {
+            let (Turn::At(at_ns) | Turn::AskAt(at_ns)) = turn else { break Ok(()) };
+            if self.shared.queue.is_stopped() {
+                break Err(stopped());
+            }
+            let now_ns = self.shared.setup.clock.now_ns();
+            if pacer.changes() != changes {
+                // What was booked before holds no more.
+                changes = pacer.changes();
+                turn = pacer.turn(what, now_ns, amount);
+            } else if now_ns < at_ns {
+                std::thread::sleep(Duration::from_nanos(at_ns - now_ns).min(HELD_AT_ONCE));
+            } else if let Turn::At(_) = turn {
+                break Ok(());
+            } else {
+                turn = pacer.turn(what, now_ns, amount);
+            }
+        };
+        self.leave(Stage::Held);
+        let held_ns = self.mark_ns.saturating_sub(began_ns);
+        match what {
+            Paced::Content => {}
+            Paced::Source if self.shared.pacer.is_held_by_latency() => {
+                self.counters.held_by_latency_ns.add(held_ns);
+            }
+            Paced::Source | Paced::Target => self.counters.held_by_operations_ns.add(held_ns),
+        }
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_counted_by_what_they_do_to_storage() {
+        let extent = |length| Extent { offset: 0, length };
+        let sign = |length, blocks| Operation::Sign { draft: 1, extent: extent(length), blocks };
+        let list = |count| Operation::List {
+            root: 0,
+            directories: vec![EntryPath::root(); count],
+            budget: 0,
+            detail: Detail::default(),
+        };
+        for (operation, expected) in [
+            (list(3), Cost::Wait(3)),
+            (sign(PIECE_BYTES * 2 + 1, false), Cost::Wait(3)),
+            (sign(PIECE_BYTES, true), Cost::Wait(1)),
+            (Operation::Apply { changes: Vec::new() }, Cost::Wait(0)),
+            (Operation::Abandon { draft: 1, keep: false }, Cost::Owe(1)),
+            (Operation::Store { pack: vec![0; 9] }, Cost::Owe(0)),
+        ] {
+            assert_eq!(cost(&operation), expected, "{operation:?}");
+            assert_eq!(reads(&operation), 0);
+        }
+        assert_eq!(content_bytes(&Operation::Store { pack: vec![0; 9] }), 9);
+    }
+}

@@ -1,0 +1,123 @@
+//! What a job is held to: set while it runs, or for its next run.
+
+use std::sync::Arc;
+use std::thread::{sleep, spawn};
+
+use hakobu_agent::jobs::{JobFolder, JobLimits, JobState, Jobs, LIMITS_SCHEMA, LimitsStamp};
+use hakobu_agent::live_limits::LiveLimits;
+use hakobu_agent::request::CopyRequest;
+use hakobu_agent::transfer;
+use hakobu_core::error::{Error, ErrorKind, Result};
+
+use super::run::LOOK_EVERY;
+use crate::limits::LimitArguments;
+use crate::{Wrong, cli, copy, exit, settings};
+
+/// What stands below the help.
+pub const SET_HELP: &str = "\
+A job that runs goes by them within a second, wherever its data is read, and says so in its log. They
+are kept for its later runs, in the place of what it was started with; off takes one away, and what
+is not named stays as it is. Where rsync moves the data a rate can be set for the next run only.
+
+Examples:
+  hakobu jobs set k3 --bwlimit 20M
+  hakobu jobs set k3 --bwlimit \"08:00,20M 19:00,off\" --iops-limit 500
+  hakobu jobs set k3 --bwlimit off
+
+Exit codes: 0 set, 1 failed, 2 wrong usage, or it is done.";
+
+const SETTING: &str = "setting the limits of the job";
+
+/// Sets what a job is held to; returns the exit code.
+pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
+    let folder = Jobs::of_user()?.find(id)?;
+    let id = folder.id();
+    let refused = |kind, words: String| Err(Error::new(kind, SETTING, words).at(id.as_str()));
+    if typed.is_empty() {
+        let words = "name what is to be set: --bwlimit, --iops-limit or --source-p99".to_owned();
+        return refused(ErrorKind::Usage, words);
+    }
+    if let Err(errors) = typed.read() {
+        return Ok(exit::errors(&errors));
+    }
+    let state = folder.state().0;
+    if state == JobState::Done {
+        return refused(ErrorKind::Usage, "it has ended already: done".to_owned());
+    }
+    let earlier = folder.limits()?.unwrap_or_default();
+    let limits = JobLimits {
+        schema: LIMITS_SCHEMA.to_owned(),
+        set_at: copy::now(),
+        bwlimit: typed.bwlimit.clone().or(earlier.bwlimit),
+        iops_limit: typed.iops_limit.clone().or(earlier.iops_limit),
+        source_p99: typed.source_p99.clone().or(earlier.source_p99),
+    };
+    let request = match request(&folder, &limits) {
+        Ok(request) => request,
+        Err(errors) => return Ok(exit::errors(&errors)),
+    };
+    if transfer::is_moved_by_rsync(&request)? && state == JobState::Running {
+        let words =
+            "rsync moves its data, and takes a limit only as it starts: hakobu jobs pause, set, resume";
+        return refused(ErrorKind::Unsupported, words.to_owned());
+    }
+    folder.write_limits(&limits)?;
+    let from = match folder.is_running() {
+        true => "from now on",
+        false => "from its next run on",
+    };
+    crate::tell(&format!("job {id}, {from}: {}", request.limits.words()));
+    Ok(0)
+}
+
+/// What the job asks for with these limits.
+fn request(folder: &JobFolder, limits: &JobLimits) -> std::result::Result<CopyRequest, Vec<Error>> {
+    let arguments = folder.record().map_err(|error| vec![error])?.arguments();
+    let wrong = |words: &str| vec![Error::new(ErrorKind::Usage, SETTING, words).at(folder.id().as_str())];
+    let mut verb = match crate::parse(&arguments) {
+        Ok(cli) => cli.verb,
+        Err(Wrong::Settings(errors)) => return Err(errors),
+        Err(Wrong::Typed(error)) => return Err(wrong(&error.to_string())),
+    };
+    let Some((typed, mode)) = cli::moved_by(&mut verb) else {
+        return Err(wrong("its record holds no command that can be a job"));
+    };
+    typed.limits = with(&typed.limits, limits);
+    settings::request(typed, mode, std::env::var_os("HAKOBU_SSH"))
+}
+
+/// What was typed for a job, but for what was set since.
+pub(super) fn with(typed: &LimitArguments, set: &JobLimits) -> LimitArguments {
+    LimitArguments {
+        bwlimit: set.bwlimit.clone().or(typed.bwlimit.clone()),
+        iops_limit: set.iops_limit.clone().or(typed.iops_limit.clone()),
+        source_p99: set.source_p99.clone().or(typed.source_p99.clone()),
+    }
+}
+
+/// Hands limits that are set while the job runs to the run.
+pub(super) fn watch(
+    folder: &Arc<JobFolder>,
+    typed: LimitArguments,
+    mut seen: Option<LimitsStamp>,
+    live: Arc<LiveLimits>,
+) {
+    let folder = Arc::clone(folder);
+    spawn(move || {
+        loop {
+            sleep(LOOK_EVERY);
+            let stamp = folder.limits_stamp();
+            if stamp == seen {
+                continue;
+            }
+            seen = stamp;
+            let set = folder.limits().map_err(|error| vec![error]).map(Option::unwrap_or_default);
+            match set.and_then(|set| with(&typed, &set).read()) {
+                Ok(limits) => live.set(limits),
+                Err(errors) => {
+                    exit::errors(&errors);
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,129 @@
+//! What a job is held to is set anew while it runs, wherever its engine is, and stays set.
+
+use std::ffi::OsStr;
+use std::fs;
+
+use hakobu_testkit::sshd::no_root;
+
+use crate::jobs::{Desk, LIMIT};
+use crate::program::*;
+
+/// Nothing goes, whatever the time.
+const PAUSED: &str = "00:00,pause 23:59,pause";
+
+fn desk() -> Desk {
+    let mut desk = Desk::here();
+    desk.host = Some(Host::up());
+    desk
+}
+
+/// Sets limits; what is said of it.
+#[track_caller]
+fn set(desk: &Desk, id: &str, options: &[&str]) -> String {
+    let (code, out, err) = desk.run(&[&["jobs", "set", id], options].concat());
+    assert_eq!(code, 0, "{out}{err}");
+    err
+}
+
+#[track_caller]
+fn wait_for_end(desk: &Desk, id: &str) {
+    wait_until("the job is done", LIMIT, || desk.state_of(id) == "done");
+}
+
+#[test]
+fn a_new_limit_reaches_the_engine_wherever_it_is() {
+    if no_root() {
+        return;
+    }
+    let desk = desk();
+    let host = desk.host.as_ref().unwrap();
+    let source = file(&desk.path("source"), 3_000_000);
+    let ways = [
+        ("push", source.clone().into_os_string(), host.at(desk.path("push")), "auto"),
+        ("pull", host.at(&source), desk.path("pull").into_os_string(), "auto"),
+        ("between", host.at(&source), host.at_another(desk.path("between")), "auto"),
+        ("sftp", source.clone().into_os_string(), host.at(desk.path("sftp")), "sftp"),
+    ];
+    for (name, from, to, transport) in ways {
+        let limit = OsStr::new("--bwlimit");
+        let transport = ["--transport", transport].map(OsStr::new);
+        let id = desk.detach(&[limit, OsStr::new(PAUSED), transport[0], transport[1], &from, &to]);
+        assert_eq!(desk.state_of(&id), "running", "{name}");
+        let said = set(&desk, &id, &["--bwlimit", "00:00,off 23:59,500M"]);
+        assert!(said.contains("from now on: no limit from 00:00, at most 500 MB/s"), "{said}");
+        wait_for_end(&desk, &id);
+        assert!(fs::read(&source).unwrap() == fs::read(desk.path(name)).unwrap(), "{name}");
+        let log = desk.attach_to(&id, 0);
+        assert!(
+            log.contains("a pause from 00:00") && log.contains("from now on: no limit from 00:00"),
+            "{log}"
+        );
+        let shown = desk.shown(&id);
+        assert_eq!(shown["limits"]["bwlimit"], "00:00,off 23:59,500M", "{shown:#}");
+        // What is over is not held to anything.
+        let (code, _, err) = desk.run(&["jobs", "set", &id, "--bwlimit", "1M"]);
+        assert!(code == 2 && err.contains("it has ended already: done"), "{err}");
+    }
+}
+
+#[test]
+fn what_was_set_holds_in_later_runs() {
+    if no_root() {
+        return;
+    }
+    let desk = desk();
+    let source = file(&desk.path("source"), 3_000_000);
+    let far = desk.host.as_ref().unwrap().at(desk.path("target"));
+    let id = desk.detach(&[OsStr::new("--bwlimit"), OsStr::new("10k"), source.as_os_str(), &far]);
+    set(&desk, &id, &["--iops-limit", "100", "--source-p99", "250"]);
+    set(&desk, &id, &["--bwlimit", PAUSED]);
+    let log = |words: &str| desk.shown(&id)["log"].to_string().contains(words);
+    let both =
+        "100 operations a second at each end (--iops-limit), 99 % of reads at the source within 250 ms";
+    wait_until("it is held", LIMIT, || log("from now on: a pause from 00:00") && log(both));
+    desk.jobs(&format!("pause {id}"));
+    assert!(desk.jobs(&format!("show {id}")).0.contains("\nlimits     a pause from 00:00"));
+    desk.jobs(&format!("resume {id}"));
+    wait_until("it is held again", LIMIT, || log("note: a pause from 00:00"));
+    assert!(!desk.path("target").exists());
+    desk.jobs(&format!("pause {id}"));
+    let said = set(&desk, &id, &["--bwlimit", "off", "--iops-limit", "off", "--source-p99", "off"]);
+    assert!(said.contains("from its next run on: no limits"), "{said}");
+    desk.jobs(&format!("resume {id}"));
+    wait_for_end(&desk, &id);
+    assert_same(&source, &desk.path("target"));
+}
+
+#[test]
+fn what_cannot_be_set_is_refused_in_words() {
+    if no_root() {
+        return;
+    }
+    let desk = desk();
+    let source = file(&desk.path("source"), 3_000_000);
+    let far = desk.host.as_ref().unwrap().at(desk.path("target"));
+    let options = ["--transport", "rsync", "--bwlimit", "20k"].map(OsStr::new);
+    let id = desk.detach(&[&options[..], &[source.as_os_str(), &far]].concat());
+    let refused = |options: &[&str], code: i32, words: &str| {
+        let (found, _, err) = desk.run(&[&["jobs", "set", &id[..]], options].concat());
+        assert!(found == code && err.contains(words), "{options:?}: {found} {err}");
+    };
+    refused(&[], 2, "name what is to be set");
+    refused(&["--bwlimit", "5"], 2, "--bwlimit: at column 1: 5 needs a unit");
+    refused(&["--bwlimit", "08:00,20M 25:00,off"], 2, "at column 11");
+    refused(&["--iops-limit", "0"], 2, "--iops-limit: it is a number");
+    refused(&["--source-p99", "soon"], 2, "--source-p99: it is a time");
+    // Its rsyncs have been told their share.
+    assert_eq!(desk.state_of(&id), "running");
+    refused(&["--bwlimit", "50M"], 1, "rsync moves its data");
+    desk.jobs(&format!("pause {id}"));
+    refused(&["--iops-limit", "5"], 2, "--iops-limit is not possible where rsync moves the data");
+    refused(&["--bwlimit", PAUSED], 2, "rsync knows no timetable");
+    let said = set(&desk, &id, &["--bwlimit", "50M"]);
+    assert!(said.contains("from its next run on: at most 50.0 MB/s"), "{said}");
+    desk.jobs(&format!("resume {id}"));
+    wait_for_end(&desk, &id);
+    assert_same(&source, &desk.path("target"));
+    let (code, _, err) = desk.run(&["jobs", "set", "zzzz", "--bwlimit", "1M"]);
+    assert!(code == 2 && err.contains("there is none"), "{err}");
+}
