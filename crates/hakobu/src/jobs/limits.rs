@@ -15,9 +15,9 @@ use crate::{Wrong, cli, copy, exit, settings};
 
 /// What stands below the help.
 pub const SET_HELP: &str = "\
-A job that runs goes by them within a second, wherever its data is read, and says so in its log. They
-are kept for its later runs, in the place of what it was started with; off takes one away, and what
-is not named stays as it is. Where rsync moves the data a rate can be set for the next run only.
+A job that runs goes by them within a second, wherever its data is read, and says so in its log.
+They are kept for its later runs, in the place of what it was started with; off takes one away, and
+what is not named stays as it is. Where rsync moves data a rate can be set for the next run only.
 
 Examples:
   hakobu jobs set k3 --bwlimit 20M
