@@ -52,6 +52,36 @@ fn a_record_is_read_back_byte_by_byte() {
 }
 
 #[test]
+fn limits_are_kept_until_others_are_set() {
+    let (_place, jobs) = jobs();
+    let folder = jobs.create().unwrap();
+    assert_eq!((folder.limits(), folder.limits_stamp()), (Ok(None), None));
+    let of = |rate: &str| JobLimits {
+        schema: LIMITS_SCHEMA.to_owned(),
+        bwlimit: Some(rate.to_owned()),
+        ..JobLimits::default()
+    };
+    folder.write_limits(&of("20M")).unwrap();
+    let first = folder.limits_stamp();
+    assert!(first.is_some());
+    folder.write_limits(&of("08:00,20M 19:00,off")).unwrap();
+    assert_ne!(folder.limits_stamp(), first);
+    // Another run begins, and they hold for it as well.
+    folder.begin(&folder.lock().unwrap()).unwrap();
+    assert_eq!(folder.limits(), Ok(Some(of("08:00,20M 19:00,off"))));
+    let path = folder.path().join("limits.json");
+    let foreign = r#"{"schema":"hakobu.limits/9","set_at":""}"#.to_owned();
+    for (bad, kind) in [
+        ("{".to_owned(), ErrorKind::Corrupt),
+        (foreign, ErrorKind::Unsupported),
+        (" ".repeat(70_000), ErrorKind::Io),
+    ] {
+        fs::write(&path, bad).unwrap();
+        assert_eq!(folder.limits().unwrap_err().kind, kind);
+    }
+}
+
+#[test]
 fn a_record_that_is_not_ours_is_not_run() {
     let (_place, jobs) = jobs();
     let folder = jobs.create().unwrap();

@@ -10,6 +10,7 @@ use hakobu_core::endpoint::DraftKind;
 use hakobu_core::error::{ErrorKind, Result};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Item, Job};
+use hakobu_core::pace::Limits;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{
     Answer, Cipher, ConnectRequest, MESSAGE_BYTES_MAX, PathBytes, Request, RunRequest, ServeRequest,
@@ -48,10 +49,14 @@ impl Controller {
         let _ = self.to.as_mut().unwrap().write_all(bytes);
     }
 
-    fn ask(&mut self, request: &Request) -> Option<Answer> {
+    fn tell(&mut self, request: &Request) {
         let message = postcard::to_stdvec(request).unwrap();
         self.raw(&(message.len() as u32).to_le_bytes());
         self.raw(&message);
+    }
+
+    fn ask(&mut self, request: &Request) -> Option<Answer> {
+        self.tell(request);
         self.hear()
     }
 
@@ -196,6 +201,23 @@ fn versions_that_do_not_meet_can_be_tried_again() {
     let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: false };
     assert!(matches!(controller.ask(&hello), Some(Answer::Hello(_))));
     controller.goes_on();
+}
+
+#[test]
+fn limits_have_no_answer_whenever_they_come() {
+    let mut controller = Controller::new();
+    let limits = |operations| {
+        let limits = Limits { operations_per_second: Some(operations), ..Limits::default() };
+        Request::Limits(Limits { source_p99_us: Some(u64::MAX), ..limits })
+    };
+    controller.tell(&limits(0));
+    let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: false };
+    assert!(matches!(controller.ask(&hello), Some(Answer::Hello(_))));
+    // More of them than requests may wait.
+    for operations in 0..100 {
+        controller.tell(&limits(operations));
+    }
+    assert!(matches!(controller.ask(&Request::Ciphers), Some(Answer::Ciphers(_))));
 }
 
 #[test]

@@ -188,6 +188,24 @@ fn the_scan_is_the_limit_only_when_it_dominates_and_idleness_when_there_is_nothi
     }
 }
 
+#[test]
+fn of_several_limits_that_were_asked_for_the_one_that_held_most_is_named() {
+    for (operations, latency, expected, option) in [
+        (0, 0, "rate limit 80 %", "--bwlimit"),
+        (30, 10, "rate limit 80 %", "--bwlimit"),
+        (50, 0, "operation limit 80 %", "--iops-limit"),
+        (10, 60, "source latency limit 80 %", "--source-p99"),
+        // Figures of another machine may not fit each other.
+        (u64::MAX, u64::MAX, "operation limit 80 %", "--iops-limit"),
+    ] {
+        let mut figures = Snapshot { stage_ns: [0, 20, 0, 0, 0, 0, 0, 80], ..Snapshot::default() };
+        (figures.held_by_operations_ns, figures.held_by_latency_ns) = (operations, latency);
+        let found = Bottleneck::of(&figures).unwrap();
+        assert_eq!(found.words(), expected);
+        assert!(found.advice.contains(option), "{}", found.advice);
+    }
+}
+
 /// Ten seconds of two lanes whose threads waited for the other end, and had next to no use for a processor.
 fn waiting() -> Snapshot {
     let mut figures = Snapshot { remote: true, near_processor_ns: 1_000, ..Snapshot::default() };
