@@ -3,12 +3,13 @@
 //!
 //! Data is generated and trees are compared with code of their own, and not with
 //! the copier's, so that a fault in the one is not hidden by the other. Only
-//! [`doctor`] speaks the words of `hakobu-core`, since its facts cross the wire.
+//! [`doctor`] and [`probe`] speak the words of `hakobu-core`, since their facts and figures cross the wire.
 
 pub mod compare;
 pub mod doctor;
 pub mod generate;
 pub mod holes;
+pub mod probe;
 pub mod process;
 pub mod statistics;
 pub mod table;

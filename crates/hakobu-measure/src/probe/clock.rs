@@ -1,0 +1,62 @@
+//! Time: on the clock, of a thread's processor, and until work has to end.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hakobu_core::probe::Work;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The time that the calling thread has had a processor.
+pub(super) fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let (seconds, nanoseconds) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Duration::new(seconds.unwrap_or(0), nanoseconds.unwrap_or(0))
+}
+
+/// When work has to end: after a while, or when it is cancelled.
+#[derive(Clone, Copy)]
+pub(super) struct Until<'a> {
+    end: Instant,
+    cancel: &'a AtomicBool,
+}
+
+impl<'a> Until<'a> {
+    pub fn after(limit: Duration, cancel: &'a AtomicBool) -> Self {
+        Self { end: Instant::now() + limit, cancel }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.cancel.load(Relaxed) || Instant::now() >= self.end
+    }
+}
+
+/// Runs work on several threads at a time, each of which says how many and how many bytes it has done.
+pub(super) fn on_threads(threads: usize, work: impl Fn(usize) -> (u64, u64) + Sync) -> Work {
+    let began = Instant::now();
+    let done: Vec<(u64, u64, Duration)> = std::thread::scope(|scope| {
+        let work = &work;
+        let run = |index| {
+            scope.spawn(move || {
+                let before = processor_time();
+                let (count, bytes) = work(index);
+                (count, bytes, processor_time().saturating_sub(before))
+            })
+        };
+        let running: Vec<_> = (0..threads).map(run).collect();
+        running.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let elapsed_ns = began.elapsed().as_nanos() as u64;
+    let mut all = Work { elapsed_ns, threads: threads as u16, ..Work::default() };
+    for (count, bytes, processor) in done {
+        all.count += count;
+        all.bytes += bytes;
+        all.processor_ns += processor.as_nanos() as u64;
+    }
+    all
+}
+
+/// The time in the middle of several.
+pub(super) fn median_ns(mut times: Vec<Duration>) -> Option<u64> {
+    times.sort_unstable();
+    times.get(times.len() / 2).map(|time| time.as_nanos() as u64)
+}

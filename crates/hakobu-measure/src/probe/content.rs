@@ -1,0 +1,53 @@
+//! Memory that direct I/O accepts, with content that does not pack.
+
+/// What direct I/O is aligned to.
+pub(super) const ALIGNMENT: usize = 4096;
+
+/// A buffer that begins at a multiple of [`ALIGNMENT`].
+pub(super) struct Buffer {
+    bytes: Box<[u8]>,
+    begin: usize,
+    length: usize,
+}
+
+impl Buffer {
+    pub fn new(length: usize) -> Self {
+        let bytes = vec![0; length + ALIGNMENT].into_boxed_slice();
+        let begin = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        Self { bytes, begin, length }
+    }
+
+    /// With content that no file system packs or finds equal to other content.
+    pub fn filled(length: usize, seed: u64) -> Self {
+        let mut buffer = Self::new(length);
+        let mut state = seed | 1;
+        for word in buffer.bytes_mut().chunks_exact_mut(8) {
+            // xorshift64*: fast, and random enough for what compresses.
+            state ^= state >> 12;
+            state ^= state << 25;
+            state ^= state >> 27;
+            word.copy_from_slice(&state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+        }
+        buffer
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.begin..self.begin + self.length]
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.begin..self.begin + self.length]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_is_aligned_and_differs_by_its_seed() {
+        let (one, other) = (Buffer::filled(1 << 16, 1), Buffer::filled(1 << 16, 9));
+        assert_eq!(one.bytes().as_ptr().align_offset(ALIGNMENT), 0);
+        assert!(one.bytes() != other.bytes() && one.bytes()[..4096] != one.bytes()[4096..8192]);
+    }
+}

@@ -1,0 +1,249 @@
+//! Predictions from made figures.
+
+use hakobu_core::host::Name;
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// So many bytes in a second, by one thread with its processor for so long.
+fn work(bytes: u64, processor_ns: u64) -> Work {
+    Work { count: 1, bytes, elapsed_ns: SECOND, processor_ns, threads: 1 }
+}
+
+fn machine(name: &str) -> MachineFigures {
+    MachineFigures {
+        boot_id: Name::new(name),
+        processors: 4,
+        copied_bytes_per_second: 10_000_000_000,
+        hashed_bytes_per_second: 10_000_000_000,
+        compressors: Vec::new(),
+    }
+}
+
+fn source(bytes_per_second: u64) -> ReadFigures {
+    ReadFigures {
+        size_bytes: 10_000_000_000,
+        how: ReadHow::Dropped,
+        content: Some(work(bytes_per_second, SECOND / 10)),
+        cached_permille: Some(0),
+        ..ReadFigures::default()
+    }
+}
+
+fn target(bytes_per_second: u64) -> WriteFigures {
+    WriteFigures {
+        how: WriteHow::Written,
+        content: Some(work(bytes_per_second, SECOND / 10)),
+        in_memory: Some(work(bytes_per_second, SECOND / 10)),
+        held_bytes: Some(1_000_000_000),
+        ..WriteFigures::default()
+    }
+}
+
+/// A line of this rate, on which neither end's processors have much to do.
+fn line(bytes_per_second: u64) -> WayFigures {
+    let step = |connections, bytes| WayStep {
+        connections,
+        sent: work(bytes, SECOND / 20),
+        receiver_processor_ns: SECOND / 20,
+        ..WayStep::default()
+    };
+    let steps = vec![step(1, bytes_per_second / 4), step(2, bytes_per_second / 2), step(4, bytes_per_second)];
+    WayFigures { steps, ..WayFigures::default() }
+}
+
+struct Case {
+    source: ReadFigures,
+    target: WriteFigures,
+    way: Option<WayFigures>,
+    machines: [MachineFigures; 2],
+}
+
+impl Case {
+    fn new(read: u64, way: u64, write: u64) -> Self {
+        let machines = [machine("one"), machine("other")];
+        Self { source: source(read), target: target(write), way: Some(line(way)), machines }
+    }
+
+    fn predict(&self) -> Prediction {
+        predict(&Measured {
+            source: Some(&self.source),
+            target: Some(&self.target),
+            source_machine: Some(&self.machines[0]),
+            target_machine: Some(&self.machines[1]),
+            way: self.way.as_ref(),
+            start: Duration::from_secs(1),
+            round_trip: Duration::from_millis(1),
+        })
+    }
+}
+
+#[track_caller]
+fn limited(case: &Case, stage: Stage, bytes_per_second: f64) {
+    let slowest = case.predict().slowest.unwrap();
+    assert_eq!(slowest.stage, stage);
+    assert!((slowest.bytes_per_second / bytes_per_second - 1.0).abs() < 0.03, "{slowest:?}");
+}
+
+#[test]
+fn the_slowest_stage_limits() {
+    limited(&Case::new(100_000_000, 1_000_000_000, 500_000_000), Stage::SourceRead, 100e6);
+    // Lanes that read and work in turn get less than either stage.
+    assert!((in_turn(1e9, 1e9, 1.0) - 0.5e9).abs() < 1.0 && (in_turn(1e9, 1e9, 2.0) - 2e9 / 3.0).abs() < 1.0);
+    assert!((in_turn(1e9, 50e9, 8.0) / 1e9 - 1.0).abs() < 1e-6);
+    limited(&Case::new(1_000_000_000, 110_000_000, 500_000_000), Stage::Network, 110e6);
+    limited(&Case::new(1_000_000_000, 900_000_000, 50_000_000), Stage::TargetWrite, 50e6);
+}
+
+#[test]
+fn what_is_in_memory_is_not_read_from_the_medium() {
+    let mut case = Case::new(100_000_000, 150_000_000, 500_000_000);
+    case.source.cached_permille = Some(500);
+    limited(&case, Stage::Network, 150e6);
+    assert!(case.predict().stages.iter().any(|stage| (stage.bytes_per_second - 200e6).abs() < 1e6));
+}
+
+#[test]
+fn processors_that_hold_the_connections_limit_more_with_files_at_both_ends() {
+    // Both ends have the same four processors, which the connections used up.
+    let mut case = Case::new(20_000_000_000, 0, 20_000_000_000);
+    case.machines[1] = case.machines[0].clone();
+    let sent = Work { processor_ns: 2 * SECOND, threads: 4, ..work(2_000_000_000, 0) };
+    let step = WayStep { connections: 4, sent, receiver_processor_ns: 2 * SECOND, ..WayStep::default() };
+    case.way = Some(WayFigures { steps: vec![step], ..WayFigures::default() });
+    case.source.content = Some(work(4_000_000_000, SECOND));
+    case.target.in_memory = Some(work(4_000_000_000, SECOND));
+    // Two nanoseconds for each byte of the connections, and half a one for the files.
+    limited(&case, Stage::Processor, 2e9 * 2.0 / 2.5);
+    // Each end with its own: the source's limit.
+    case.machines[1] = machine("other");
+    case.machines[0].processors = 2;
+    let found = case.predict();
+    assert_eq!(found.slowest.unwrap().stage, Stage::SourceProcessor);
+    assert!(found.stages.iter().any(|stage| stage.stage == Stage::Network && stage.at_least));
+}
+
+#[test]
+fn a_file_takes_its_login_its_bytes_and_what_is_held_at_the_end() {
+    let case = Case::new(10_000_000_000, 100_000_000, 1_000_000_000);
+    let (bytes, span) = case.predict().file.unwrap();
+    assert_eq!((bytes, span.limited_by), (10_000_000_000, "network"));
+    // 1 s of login, 100 s of line, and what came over in the last second.
+    assert!((span.seconds - 101.1).abs() < 0.1, "{span:?}");
+    let slow = Case::new(10_000_000_000, 100_000_000, 50_000_000);
+    let (_, span) = slow.predict().file.unwrap();
+    assert!((span.seconds - 202.0).abs() < 0.5, "{span:?}");
+}
+
+fn tree(files: u64) -> TreeFigures {
+    TreeFigures {
+        files,
+        directories: files / 100,
+        others: 0,
+        bytes: files * 1000,
+        small_files: files,
+        small_bytes: files * 1000,
+        scan: Work {
+            count: files + files / 100,
+            elapsed_ns: SECOND,
+            processor_ns: SECOND,
+            threads: 1,
+            bytes: 0,
+        },
+        complete: true,
+    }
+}
+
+#[test]
+fn files_cost_more_than_their_bytes() {
+    let mut case = Case::new(1_000_000_000, 1_000_000_000, 1_000_000_000);
+    (case.source.size_bytes, case.source.tree) = (0, Some(tree(100_000)));
+    let each = |microseconds: u64| {
+        Some(Work { count: 1000, processor_ns: microseconds * 1_000_000, ..work(1_000_000, 0) })
+    };
+    (case.source.small, case.target.small) = (each(20), each(100));
+    let made = case.predict().tree.unwrap();
+    assert!(made.first.seconds > 1.0 + 100_000.0 * 100e-6 / 4.0, "{made:?}");
+    assert!((2.0..3.0).contains(&made.unchanged.seconds) && !made.at_least, "{made:?}");
+    // A server that lets each file wait.
+    case.target.small =
+        Some(Work { count: 100, elapsed_ns: SECOND, processor_ns: 1_000_000, threads: 1, bytes: 1 });
+    let waits = case.predict().tree.unwrap();
+    assert_eq!(waits.first.limited_by, "making small files");
+    assert!((waits.first.seconds - 101.0).abs() < 1.0, "{waits:?}");
+    if let Some(tree) = &mut case.source.tree {
+        tree.complete = false;
+    }
+    assert!(case.predict().tree.unwrap().at_least);
+}
+
+#[test]
+fn what_was_not_measured_is_named() {
+    let mut case = Case::new(100_000_000, 1_000_000_000, 1);
+    case.target = WriteFigures { how: WriteHow::ReadOnly, ..WriteFigures::default() };
+    let made = case.predict();
+    assert_eq!(made.unknown, [Stage::TargetWrite]);
+    assert_eq!(made.slowest.unwrap().stage, Stage::SourceRead);
+    let nothing = predict(&Measured::default());
+    assert_eq!((nothing.slowest, nothing.file, nothing.tree), (None, None, None));
+}
+
+/// Whatever a peer says, what follows is a time and a rate that can be said, or nothing.
+#[test]
+fn nonsense_leads_to_nothing_absurd() {
+    let odd = [0, 1, 1 << 40, u64::MAX];
+    let mut state = 1_u64;
+    let mut any = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        odd[(state >> 60) as usize % odd.len()]
+    };
+    for _ in 0..20_000 {
+        let mut work = || Work {
+            count: any(),
+            bytes: any(),
+            elapsed_ns: any(),
+            processor_ns: any(),
+            threads: any() as u16,
+        };
+        let trees = [work(), work()].map(|scan| TreeFigures {
+            scan,
+            files: scan.count,
+            bytes: scan.bytes,
+            small_files: scan.elapsed_ns,
+            ..tree(7)
+        });
+        let (sent, content, small, written, made) = (work(), work(), work(), work(), work());
+        let mut case = Case::new(1, 1, 1);
+        case.source = ReadFigures {
+            content: Some(content),
+            small: Some(small),
+            tree: Some(trees[0]),
+            size_bytes: any(),
+            cached_permille: Some(any() as u16),
+            ..ReadFigures::default()
+        };
+        case.target = WriteFigures {
+            how: WriteHow::Written,
+            content: Some(written),
+            in_memory: Some(made),
+            small: Some(made),
+            tree: Some(trees[1]),
+            held_bytes: Some(any()),
+            ..WriteFigures::default()
+        };
+        let step =
+            WayStep { connections: any() as u16, sent, receiver_processor_ns: any(), ..WayStep::default() };
+        case.way = Some(WayFigures { steps: vec![step], ..WayFigures::default() });
+        case.machines[0].processors = any() as u16;
+        case.machines[0].copied_bytes_per_second = any();
+        let made = case.predict();
+        let sound = |seconds: f64| seconds.is_finite() && (0.0..=SECONDS_MAX).contains(&seconds);
+        assert!(made.stages.iter().all(|stage| sound_rate(stage.bytes_per_second).is_some()), "{made:?}");
+        assert!(made.file.is_none_or(|(_, span)| sound(span.seconds)), "{made:?}");
+        assert!(
+            made.tree.is_none_or(|tree| sound(tree.first.seconds) && sound(tree.unchanged.seconds)),
+            "{made:?}"
+        );
+    }
+}

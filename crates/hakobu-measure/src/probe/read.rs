@@ -1,0 +1,291 @@
+//! How fast a place is read: the files that are there, or the device.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::num::NonZero;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hakobu_core::probe::{ReadAsk, ReadFigures, ReadHow, Work};
+use rustix::fs::{Advice, OFlags, SeekFrom, fadvise, seek};
+use rustix::io::{ReadWriteFlags, preadv2};
+
+use super::clock::{Until, median_ns, on_threads};
+use super::content::{ALIGNMENT, Buffer};
+use super::scan::scan;
+use super::threads;
+
+/// What a thread takes of a file at a time, and what it reads at once.
+const CHUNK_BYTES: u64 = 4 << 20;
+const PIECE_BYTES: usize = 256 << 10;
+const DIRECT_BYTES: usize = 1 << 20;
+/// So much is read at most.
+const BYTES_MAX: u64 = 1 << 30;
+const BYTES_MAX_GENTLE: u64 = 64 << 20;
+/// How long reading, listing and the small files may take.
+const CONTENT_LIMIT: Duration = Duration::from_millis(1200);
+const SCAN_LIMIT: Duration = Duration::from_millis(2500);
+const SMALL_LIMIT: Duration = Duration::from_millis(500);
+const LATENCY_LIMIT: Duration = Duration::from_millis(300);
+/// With little load, each takes this part of the time.
+const GENTLE_PART: u32 = 3;
+/// So many pages tell how much of a file is in memory, and so many what one costs.
+const PAGES_ASKED: u64 = 64;
+const PAGES_READ: u64 = 24;
+const PAGE_BYTES: u64 = 4096;
+/// From here on content counts as in memory.
+const MOSTLY_PERMILLE: u16 = 500;
+
+/// Measures a place that is read. Nothing is changed but what of it is in memory.
+///
+/// # Errors
+/// When there is nothing that can be read.
+pub fn source(ask: &ReadAsk, cancel: &AtomicBool) -> io::Result<ReadFigures> {
+    let path = Path::new(std::ffi::OsStr::from_bytes(&ask.path));
+    let found = std::fs::symlink_metadata(path)?;
+    let mut figures = ReadFigures::default();
+    if found.is_dir() {
+        directory(path, ask.gentle, &mut figures, cancel);
+    } else if found.file_type().is_block_device() {
+        device(path, ask.gentle, &mut figures, cancel)?;
+    } else if found.is_file() {
+        figures.size_bytes = found.len();
+        content(&[(found.len(), path.to_owned())], ask.gentle, &mut figures, cancel);
+    } else {
+        let words = "only files, directories and block devices can be read";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+    }
+    Ok(figures)
+}
+
+fn limit(of: Duration, gentle: bool) -> Duration {
+    if gentle { of / GENTLE_PART } else { of }
+}
+
+fn directory(path: &Path, gentle: bool, figures: &mut ReadFigures, cancel: &AtomicBool) {
+    let found = scan(path, threads(gentle), limit(SCAN_LIMIT, gentle), cancel);
+    figures.tree = Some(found.tree);
+    if found.unread > 0 {
+        figures.remark(&format!("{} directories could not be read", found.unread));
+    }
+    if !found.small.is_empty() {
+        figures.small = small(&found.small, gentle, cancel);
+    }
+    if !found.large.is_empty() {
+        content(&found.large, gentle, figures, cancel);
+    }
+}
+
+/// Small files as they are now, in memory or not: that is what a run finds as well.
+fn small(paths: &[PathBuf], gentle: bool, cancel: &AtomicBool) -> Option<Work> {
+    let until = Until::after(limit(SMALL_LIMIT, gentle), cancel);
+    let next = AtomicU64::new(0);
+    let work = on_threads(threads(gentle), |_| {
+        let (mut count, mut bytes) = (0, 0);
+        let mut buffer = vec![0; PIECE_BYTES];
+        while !until.is_over() {
+            let Some(path) = paths.get(next.fetch_add(1, Relaxed) as usize) else { break };
+            let Ok(file) = open(path, OFlags::empty()) else { continue };
+            let _looked = file.metadata();
+            let mut offset = 0;
+            while let Ok(read @ 1..) = file.read_at(&mut buffer, offset) {
+                offset += read as u64;
+            }
+            count += 1;
+            bytes += offset;
+        }
+        (count, bytes)
+    });
+    (work.count > 0).then_some(work)
+}
+
+/// Neither a link nor a pipe is waited for.
+fn open(path: &Path, more: OFlags) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | more).bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    Ok(file)
+}
+
+/// Large files, the largest first, each up to what is left to read.
+fn content(files: &[(u64, PathBuf)], gentle: bool, figures: &mut ReadFigures, cancel: &AtomicBool) {
+    let mut left = if gentle { BYTES_MAX_GENTLE } else { BYTES_MAX };
+    let (mut opened, mut first) = (Vec::new(), None);
+    let (mut asked, mut cached) = (0, 0);
+    for (size_bytes, path) in files {
+        let file = match open(path, OFlags::empty()) {
+            Ok(file) if left > 0 => file,
+            Ok(_) => break,
+            Err(error) => {
+                figures.remark(&format!("{}: {error}", path.display()));
+                continue;
+            }
+        };
+        // What is a hole is not read by a copy either.
+        let begin = seek(&file, SeekFrom::Data(0)).unwrap_or(0).min(*size_bytes);
+        let length = (size_bytes - begin).min(left);
+        let (of_this, in_memory) = pages_in_memory(&file, begin, length);
+        asked += of_this;
+        cached += in_memory;
+        left -= length;
+        first = first.or(Some(path));
+        opened.push((file, begin, length));
+    }
+    if asked == 0 {
+        return;
+    }
+    figures.cached_permille = Some((cached * 1000 / asked) as u16);
+    for (file, begin, length) in &opened {
+        let _ = fadvise(file, *begin, NonZero::new(*length), Advice::DontNeed);
+        let _ = fadvise(file, 0, None, Advice::Sequential);
+    }
+    let (mut asked, mut left_over) = (0, 0);
+    for (file, begin, length) in &opened {
+        let (of_this, in_memory) = pages_in_memory(file, *begin, *length);
+        asked += of_this;
+        left_over += in_memory;
+    }
+    figures.how = if left_over * 2 > asked { ReadHow::Memory } else { ReadHow::Dropped };
+    figures.content = in_order(&opened, gentle, PIECE_BYTES, cancel);
+    if figures.cached_permille.is_some_and(|permille| permille < MOSTLY_PERMILLE) {
+        for (file, begin, length) in &opened {
+            let _ = fadvise(file, *begin, NonZero::new(*length), Advice::DontNeed);
+        }
+    }
+    if let Some((file, begin, length)) = opened.first() {
+        // Past the page cache, where the file system has that.
+        let direct = first.and_then(|path| open(path, OFlags::DIRECT).ok());
+        figures.latency_ns = latency(direct.as_ref().unwrap_or(file), *begin, *length, gentle, cancel);
+    }
+}
+
+fn device(path: &Path, gentle: bool, figures: &mut ReadFigures, cancel: &AtomicBool) -> io::Result<()> {
+    let file = open(path, OFlags::DIRECT)?;
+    let size_bytes = seek(&file, SeekFrom::End(0))?;
+    figures.size_bytes = size_bytes;
+    figures.how = ReadHow::Direct;
+    let most = if gentle { BYTES_MAX_GENTLE } else { BYTES_MAX };
+    let length = size_bytes.min(most) / DIRECT_BYTES as u64 * DIRECT_BYTES as u64;
+    let opened = [(file, 0, length)];
+    figures.content = in_order(&opened, gentle, DIRECT_BYTES, cancel);
+    figures.latency_ns = latency(&opened[0].0, 0, size_bytes, gentle, cancel);
+    Ok(())
+}
+
+/// Reading in order, as the lanes of a copy do: each takes the next chunk.
+fn in_order(files: &[(File, u64, u64)], gentle: bool, at_once: usize, cancel: &AtomicBool) -> Option<Work> {
+    let until = Until::after(limit(CONTENT_LIMIT, gentle), cancel);
+    let next = AtomicU64::new(0);
+    let work = on_threads(threads(gentle), |_| {
+        let (mut count, mut bytes) = (0, 0);
+        let mut buffer = Buffer::new(at_once);
+        while let Some((file, begin, end)) = chunk(files, next.fetch_add(1, Relaxed)) {
+            let mut offset = begin;
+            while offset < end && !until.is_over() {
+                let room = (end - offset).min(at_once as u64) as usize;
+                match file.read_at(&mut buffer.bytes_mut()[..room], offset) {
+                    Ok(read @ 1..) => offset += read as u64,
+                    _ => break,
+                }
+            }
+            count += 1;
+            bytes += offset - begin;
+            if until.is_over() {
+                break;
+            }
+            if gentle {
+                // As long a pause as the work took would be none of a fast disk's business.
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        (count, bytes)
+    });
+    (work.bytes > 0).then_some(work)
+}
+
+/// The chunk of this number, counted over all files.
+fn chunk(files: &[(File, u64, u64)], mut number: u64) -> Option<(&File, u64, u64)> {
+    for (file, begin, length) in files {
+        let chunks = length.div_ceil(CHUNK_BYTES);
+        if number < chunks {
+            let from = begin + number * CHUNK_BYTES;
+            return Some((file, from, (from + CHUNK_BYTES).min(begin + length)));
+        }
+        number -= chunks;
+    }
+    None
+}
+
+/// How many pages were asked for, and how many of them were in memory.
+fn pages_in_memory(file: &File, begin: u64, length: u64) -> (u64, u64) {
+    let pages = length.div_ceil(PAGE_BYTES).min(PAGES_ASKED);
+    let mut byte = [0];
+    let mut cached = 0;
+    for page in 0..pages {
+        let offset = begin + length / pages * page;
+        // It gives nothing where it would have to wait.
+        let read = preadv2(file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT);
+        cached += u64::from(matches!(read, Ok(1)));
+    }
+    (pages, cached)
+}
+
+/// What one page costs, anywhere.
+fn latency(file: &File, begin: u64, length: u64, gentle: bool, cancel: &AtomicBool) -> Option<u64> {
+    let until = Until::after(limit(LATENCY_LIMIT, gentle), cancel);
+    let pages = length / PAGE_BYTES;
+    let mut page = Buffer::new(ALIGNMENT);
+    let mut times = Vec::new();
+    for number in 0..PAGES_READ.min(pages) {
+        // A stride that is no power of two, so that nobody reads ahead of it.
+        let at = (number.wrapping_mul(7_919) * 1_013) % pages;
+        let begin = begin / PAGE_BYTES * PAGE_BYTES;
+        let began = Instant::now();
+        if file.read_at(page.bytes_mut(), begin + at * PAGE_BYTES).is_err() || until.is_over() {
+            break;
+        }
+        times.push(began.elapsed());
+    }
+    median_ns(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(path: &Path) -> ReadFigures {
+        let ask = ReadAsk { path: path.as_os_str().as_bytes().to_vec(), gentle: true };
+        source(&ask, &AtomicBool::new(false)).unwrap()
+    }
+
+    #[test]
+    fn files_and_trees_are_measured_and_left_as_they_are() {
+        let place = tempfile::tempdir().unwrap();
+        let large = place.path().join("large");
+        std::fs::write(&large, vec![7; 9 << 20]).unwrap();
+        let file = measured(&large);
+        assert_eq!(file.size_bytes, 9 << 20);
+        assert!(file.content.unwrap().bytes > 0 && file.how != ReadHow::Unread && file.tree.is_none());
+        std::fs::create_dir(place.path().join("below")).unwrap();
+        std::fs::write(place.path().join("below/small"), "content").unwrap();
+        let tree = measured(place.path());
+        let held = tree.tree.unwrap();
+        assert_eq!((held.files, held.small_files, held.complete), (2, 1, true));
+        assert_eq!((tree.small.unwrap().count, tree.small.unwrap().bytes), (1, 7));
+        assert!(tree.content.unwrap().bytes > 0);
+    }
+
+    #[test]
+    fn what_has_no_content_has_no_figures_of_it() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("empty"), "").unwrap();
+        let file = measured(&place.path().join("empty"));
+        assert_eq!((file.content, file.cached_permille, file.latency_ns), (None, None, None));
+        let empty = measured(place.path());
+        assert_eq!((empty.content, empty.small, empty.tree.unwrap().files), (None, None, 1));
+        let ask = ReadAsk { path: b"/dev/null".to_vec(), gentle: true };
+        assert!(source(&ask, &AtomicBool::new(false)).is_err());
+    }
+}

@@ -1,0 +1,111 @@
+//! Files that nobody sees: they have no name, so nothing of them stays, however the process ends.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
+
+/// How the names of drafts begin, and the letters of the rest: scans leave such files out.
+const PREFIX: &str = ".hakobu.";
+const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const LETTERS_OF_ONE: usize = 26;
+
+/// A directory in which scratch files are made.
+pub(super) struct Scratch {
+    directory: OwnedFd,
+    /// Whether the file system makes files without a name.
+    nameless: bool,
+}
+
+impl Scratch {
+    /// # Errors
+    /// When the directory cannot be opened.
+    pub fn within(directory: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(rustix::fs::CWD, directory, flags, Mode::empty())?;
+        let scratch = Self { directory, nameless: true };
+        let nameless = scratch.without_name().is_ok();
+        Ok(Self { nameless, ..scratch })
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &OwnedFd {
+        &self.directory
+    }
+
+    /// A new empty file. Where it has to have a name, that is gone when this returns.
+    ///
+    /// # Errors
+    /// Those of the system: no rights, no room, mounted for reading only.
+    pub fn file(&self) -> io::Result<File> {
+        match self.nameless {
+            true => Ok(self.without_name()?),
+            false => Ok(self.with_name_removed()?),
+        }
+    }
+
+    fn without_name(&self) -> Result<File, Errno> {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        openat(&self.directory, ".", flags, Mode::RUSR | Mode::WUSR).map(File::from)
+    }
+
+    fn with_name_removed(&self) -> Result<File, Errno> {
+        let name = name();
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&self.directory, &name, flags, Mode::RUSR | Mode::WUSR)?;
+        unlinkat(&self.directory, &name, AtFlags::empty())?;
+        Ok(file.into())
+    }
+}
+
+/// The name of a draft that nobody else has.
+fn name() -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let own = u128::from(std::process::id()) << 64 | u128::from(NUMBER.fetch_add(1, Relaxed));
+    let mut value = time ^ own.rotate_left(40);
+    let letters = (0..LETTERS_OF_ONE).map(|_| {
+        let letter = LETTERS[(value & 31) as usize];
+        value >>= 5;
+        char::from(letter)
+    });
+    PREFIX.chars().chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, Write};
+
+    use hakobu_core::path::is_draft_name;
+
+    use super::*;
+
+    #[test]
+    fn a_scratch_file_has_no_name() {
+        let place = tempfile::tempdir().unwrap();
+        for nameless in [true, false] {
+            let scratch = Scratch { nameless, ..Scratch::within(place.path()).unwrap() };
+            let mut file = scratch.file().unwrap();
+            file.write_all(b"content").unwrap();
+            file.rewind().unwrap();
+            let mut content = String::new();
+            file.read_to_string(&mut content).unwrap();
+            assert_eq!((content.as_str(), std::fs::read_dir(place.path()).unwrap().count()), ("content", 0));
+        }
+        assert!(Scratch::within(&place.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn names_are_those_of_drafts_and_never_the_same() {
+        let (one, other) = (name(), name());
+        assert!(
+            is_draft_name(one.as_bytes()) && is_draft_name(other.as_bytes()) && one != other,
+            "{one} {other}"
+        );
+    }
+}

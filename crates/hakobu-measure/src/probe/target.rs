@@ -1,0 +1,272 @@
+//! How fast a place is written to: a scratch file without a name, and small ones.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hakobu_core::probe::{ReadAsk, Work, WriteAsk, WriteFigures, WriteHow};
+use rustix::fs::{
+    FallocateFlags, Mode, StatVfsMountFlags, Timespec, Timestamps, fallocate, fchmod, fdatasync, fstatvfs,
+    futimens,
+};
+
+use super::clock::{Until, median_ns, on_threads, processor_time};
+use super::content::Buffer;
+use super::scan::scan;
+use super::scratch::Scratch;
+use super::{read, threads};
+
+/// What is written at once, and what a thread takes at a time.
+const PIECE_BYTES: usize = 256 << 10;
+const CHUNK_BYTES: u64 = 4 << 20;
+/// The first bytes tell how many can be written in the time.
+const FIRST_BYTES: u64 = 8 << 20;
+/// So much is written at most, and never more than this part of what is free.
+const BYTES_MAX: u64 = 1 << 30;
+const BYTES_MAX_GENTLE: u64 = 64 << 20;
+const PART_OF_FREE: u64 = 4;
+/// With less room nothing is written.
+const ROOM_MIN_BYTES: u64 = 4 * FIRST_BYTES;
+/// How long writing in order should take, with making it stable.
+const CONTENT_TIME: Duration = Duration::from_millis(1300);
+const LATENCY_LIMIT: Duration = Duration::from_millis(250);
+const SMALL_LIMIT: Duration = Duration::from_millis(500);
+const SCAN_LIMIT: Duration = Duration::from_millis(1500);
+const GENTLE_PART: u32 = 3;
+/// So many writes tell what one costs.
+const WRITES: usize = 24;
+const PAGE_BYTES: usize = 4096;
+/// So many small files, of this size.
+const SMALL_FILES: u64 = 600;
+const SMALL_FILE_BYTES: usize = 8 << 10;
+
+/// Measures a place that is written to. What is written has no name, and goes when this returns or the process ends.
+///
+/// # Errors
+/// When there is nothing that could be looked at.
+pub fn target(ask: &WriteAsk, cancel: &AtomicBool) -> io::Result<WriteFigures> {
+    let path = Path::new(std::ffi::OsStr::from_bytes(&ask.path));
+    let mut figures = WriteFigures::default();
+    if let Ok(found) = std::fs::metadata(path) {
+        if found.file_type().is_block_device() {
+            let read = read::source(&ReadAsk { path: ask.path.clone(), gentle: ask.gentle }, cancel)?;
+            (figures.how, figures.content, figures.latency_ns) =
+                (WriteHow::Device, read.content, read.latency_ns);
+            return Ok(figures);
+        }
+        if found.file_type().is_char_device() {
+            figures.how = WriteHow::Nowhere;
+            return Ok(figures);
+        }
+        if found.is_dir() {
+            let found = scan(path, threads(ask.gentle), limit(SCAN_LIMIT, ask.gentle), cancel);
+            figures.tree = Some(found.tree);
+        }
+    }
+    let scratch = Scratch::within(&directory_of(path))?;
+    let room = fstatvfs(scratch.directory())?;
+    let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
+    figures.free_bytes = Some(free_bytes);
+    figures.held_bytes = held_bytes();
+    figures.how = match () {
+        () if room.f_flag.contains(StatVfsMountFlags::RDONLY) => WriteHow::ReadOnly,
+        () if !ask.write => WriteHow::NotAsked,
+        () if free_bytes < ROOM_MIN_BYTES => WriteHow::NoRoom,
+        () => write(&scratch, free_bytes / PART_OF_FREE, ask.gentle, &mut figures, cancel),
+    };
+    Ok(figures)
+}
+
+fn limit(of: Duration, gentle: bool) -> Duration {
+    if gentle { of / GENTLE_PART } else { of }
+}
+
+/// The directory, or the nearest one above what is not there yet.
+fn directory_of(path: &Path) -> PathBuf {
+    let there = path.ancestors().find(|above| above.is_dir());
+    there.filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
+}
+
+/// Writes all that is to be written; gives what became of it.
+fn write(
+    scratch: &Scratch,
+    most_bytes: u64,
+    gentle: bool,
+    figures: &mut WriteFigures,
+    cancel: &AtomicBool,
+) -> WriteHow {
+    let made = scratch.file().and_then(|file| {
+        content(&file, most_bytes, gentle, figures, cancel)?;
+        figures.latency_ns = latency(&file, gentle, cancel)?;
+        drop(file);
+        figures.small = small(scratch, gentle, cancel)?;
+        Ok(())
+    });
+    match made {
+        Ok(()) => WriteHow::Written,
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => WriteHow::ReadOnly,
+        Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+            WriteHow::NoRoom
+        }
+        Err(error) => {
+            figures.remark(&format!("writing a scratch file: {error}"));
+            WriteHow::Failed
+        }
+    }
+}
+
+/// Writing in order, until it is stable. The first part tells how much fits into the time.
+fn content(
+    file: &File,
+    most_bytes: u64,
+    gentle: bool,
+    figures: &mut WriteFigures,
+    cancel: &AtomicBool,
+) -> io::Result<()> {
+    let most_bytes = most_bytes.min(if gentle { BYTES_MAX_GENTLE } else { BYTES_MAX });
+    let first = written(file, 0, FIRST_BYTES.min(most_bytes), 1, cancel)?;
+    figures.in_memory = Some(first.0);
+    figures.content = Some(first.1);
+    let Some(rate) = first.1.bytes_per_second() else { return Ok(()) };
+    let fits = (rate * limit(CONTENT_TIME, gentle).as_secs_f64()) as u64;
+    let bytes = fits.min(most_bytes.saturating_sub(FIRST_BYTES)) / CHUNK_BYTES * CHUNK_BYTES;
+    if bytes <= FIRST_BYTES || cancel.load(Relaxed) {
+        return Ok(());
+    }
+    let (in_memory, content) = written(file, FIRST_BYTES, bytes, threads(gentle), cancel)?;
+    (figures.in_memory, figures.content) = (Some(in_memory), Some(content));
+    Ok(())
+}
+
+/// Writes so many bytes; gives what it took until they were in memory, and until they were stable.
+fn written(
+    file: &File,
+    begin: u64,
+    length: u64,
+    threads: usize,
+    cancel: &AtomicBool,
+) -> io::Result<(Work, Work)> {
+    // As a copy does where it pays; the others say no.
+    let _ = fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, begin, length);
+    let began = Instant::now();
+    let next = AtomicU64::new(0);
+    let failed = std::sync::Mutex::new(None);
+    let in_memory = on_threads(threads, |index| {
+        let piece = Buffer::filled(PIECE_BYTES, begin + index as u64 + 1);
+        let mut bytes = 0;
+        loop {
+            let chunk = next.fetch_add(CHUNK_BYTES, Relaxed);
+            if chunk >= length || cancel.load(Relaxed) {
+                return (0, bytes);
+            }
+            let end = (chunk + CHUNK_BYTES).min(length);
+            for offset in (chunk..end).step_by(PIECE_BYTES) {
+                let piece = &piece.bytes()[..(end - offset).min(PIECE_BYTES as u64) as usize];
+                if let Err(error) = file.write_all_at(piece, begin + offset) {
+                    *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+                    return (0, bytes);
+                }
+                bytes += piece.len() as u64;
+            }
+        }
+    });
+    if let Some(error) = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        return Err(error);
+    }
+    let before = processor_time();
+    fdatasync(file)?;
+    let processor = processor_time().saturating_sub(before).as_nanos() as u64;
+    let elapsed_ns = began.elapsed().as_nanos() as u64;
+    let stable = Work { elapsed_ns, processor_ns: in_memory.processor_ns + processor, ..in_memory };
+    Ok((in_memory, stable))
+}
+
+/// What making one small write stable takes.
+fn latency(file: &File, gentle: bool, cancel: &AtomicBool) -> io::Result<Option<u64>> {
+    let until = Until::after(limit(LATENCY_LIMIT, gentle), cancel);
+    let page = Buffer::filled(PAGE_BYTES, 1);
+    let mut times = Vec::new();
+    while times.len() < WRITES && !until.is_over() {
+        let began = Instant::now();
+        file.write_all_at(page.bytes(), (times.len() * PAGE_BYTES) as u64)?;
+        fdatasync(file)?;
+        times.push(began.elapsed());
+    }
+    Ok(median_ns(times))
+}
+
+/// Small files: each is made, written, and given its mode and times, as a copy does.
+fn small(scratch: &Scratch, gentle: bool, cancel: &AtomicBool) -> io::Result<Option<Work>> {
+    let until = Until::after(limit(SMALL_LIMIT, gentle), cancel);
+    let next = AtomicU64::new(0);
+    let work = on_threads(threads(gentle), |index| {
+        let content = Buffer::filled(SMALL_FILE_BYTES, index as u64 + 1);
+        let (mut count, mut bytes) = (0, 0);
+        while next.fetch_add(1, Relaxed) < SMALL_FILES && !until.is_over() {
+            if one(scratch, content.bytes()).is_err() {
+                break;
+            }
+            count += 1;
+            bytes += content.bytes().len() as u64;
+        }
+        (count, bytes)
+    });
+    Ok((work.count > 0).then_some(work))
+}
+
+fn one(scratch: &Scratch, content: &[u8]) -> io::Result<()> {
+    let file = scratch.file()?;
+    file.write_all_at(content, 0)?;
+    fchmod(&file, Mode::RUSR | Mode::WUSR | Mode::RGRP)?;
+    let time = Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
+    futimens(&file, &Timestamps { last_access: time, last_modification: time })?;
+    Ok(())
+}
+
+/// So much is held in memory before the system writes it by itself.
+fn held_bytes() -> Option<u64> {
+    let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    if let Some(bytes @ 1..) = number("/proc/sys/vm/dirty_background_bytes") {
+        return Some(bytes);
+    }
+    let percent = number("/proc/sys/vm/dirty_background_ratio")?;
+    let memory = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)?.checked_mul(percent).map(|bytes| bytes / 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(path: &Path, write: bool) -> WriteFigures {
+        let ask = WriteAsk { path: path.as_os_str().as_bytes().to_vec(), write, gentle: true };
+        target(&ask, &AtomicBool::new(false)).unwrap()
+    }
+
+    #[test]
+    fn writing_leaves_nothing_behind() {
+        let place = tempfile::tempdir().unwrap();
+        let figures = measured(&place.path().join("not/there/yet"), true);
+        assert_eq!(figures.how, WriteHow::Written, "{figures:?}");
+        assert!(figures.content.unwrap().bytes >= FIRST_BYTES && figures.latency_ns.is_some());
+        assert!(figures.small.unwrap().count > 0 && figures.held_bytes.is_some());
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn nothing_is_written_unless_asked_for() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("file"), "content").unwrap();
+        let figures = measured(place.path(), false);
+        assert_eq!((figures.how, figures.content, figures.small), (WriteHow::NotAsked, None, None));
+        assert_eq!(figures.tree.unwrap().files, 1);
+        assert_eq!(measured(Path::new("/dev/null"), true).how, WriteHow::Nowhere);
+    }
+}
