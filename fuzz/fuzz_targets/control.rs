@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use hakobu_proto::control::{Answer, Request, negotiate};
+use hakobu_proto::control::{Answer, ProbeAnswer, Request, negotiate};
 use libfuzzer_sys::fuzz_target;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,6 +15,18 @@ fn message<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     Some(message)
 }
 
+/// Figures give a rate that some machine may have, or none.
+fn figures(answer: &ProbeAnswer) {
+    let work = match answer {
+        ProbeAnswer::Way(way) => way.best().map(|best| best.sent),
+        ProbeAnswer::Source(source) => source.content,
+        ProbeAnswer::Target(target) => target.content,
+        ProbeAnswer::Machine(_) => None,
+    };
+    let rate = work.and_then(|work| work.bytes_per_second());
+    assert!(rate.is_none_or(|rate| rate.is_finite() && rate > 0.0));
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let Some((which, bytes)) = bytes.split_first() else { return };
     if which % 2 == 0 {
@@ -22,7 +34,11 @@ fuzz_target!(|bytes: &[u8]| {
             let agreed = negotiate(oldest, newest);
             assert!(agreed.is_err() || (oldest..=newest).contains(&agreed.unwrap()));
         }
-    } else if let Some(Answer::Refused(error)) = message(bytes) {
-        let _ = error.to_string();
+    } else {
+        match message(bytes) {
+            Some(Answer::Refused(error)) => drop(error.to_string()),
+            Some(Answer::Probe(Ok(answer))) => figures(&answer),
+            _ => {}
+        }
     }
 });

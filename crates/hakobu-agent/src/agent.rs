@@ -170,6 +170,7 @@ impl<W: Write + Send> Agent<W> {
             Request::Disks => Answer::Disks(look::disks()),
             Request::Ciphers => Answer::Ciphers(cipher::here()),
             Request::Settings => Answer::Settings(Ok(Box::new(self.settings()))),
+            Request::Probe(ask) => Answer::Probe(self.side.probe(&ask).map(Box::new)),
             // Taken by the thread that reads.
             Request::Cancel | Request::Limits(_) => return Ok(()),
         };

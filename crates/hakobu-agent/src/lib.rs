@@ -17,6 +17,7 @@ pub mod near;
 pub mod party;
 pub mod passes;
 mod places;
+pub mod probe;
 pub mod request;
 pub mod restrict;
 pub mod serve;

@@ -207,7 +207,8 @@ fn ancestry(path: &Path) -> std::io::Result<Ancestry> {
 }
 
 /// The kernel's identity since it started. Without one, device numbers alone have to do.
-fn boot_id() -> String {
+/// The same for all processes since this machine was started.
+pub(crate) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 

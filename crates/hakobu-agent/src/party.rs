@@ -13,8 +13,8 @@ use hakobu_core::landing::Ancestry;
 use hakobu_core::pacer::LimitChanges;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{
-    Answer, CipherSpeed, ConnectRequest, Listening, Machine, Ran, Request, RunHereRequest, RunRequest,
-    ServeRequest, Served, SourceAsk, SourceLook, TargetLook,
+    Answer, CipherSpeed, ConnectRequest, Listening, Machine, ProbeAnswer, ProbeAsk, Ran, Request,
+    RunHereRequest, RunRequest, ServeRequest, Served, SourceAsk, SourceLook, TargetLook,
 };
 
 use crate::cipher;
@@ -27,6 +27,8 @@ use crate::side::{Side, Stop};
 
 /// So many questions tell how long one takes.
 const ROUND_TRIPS_MEASURED: u32 = 8;
+/// How long measuring one thing may take: it ends by itself much earlier, unless a disk does not answer.
+const PROBE_LIMIT: Duration = Duration::from_secs(40);
 
 /// A machine that takes part.
 pub enum Party {
@@ -198,6 +200,18 @@ impl Party {
         match self {
             Party::Here(_) => Ok(machine::settings(toward)),
             Party::There(far) => ask!(far, Request::Settings, Settings).map(|facts| *facts),
+            Party::Sftp(side) => Err(needs_agent(side)),
+        }
+    }
+
+    /// Measures something there.
+    pub fn probe(&mut self, ask: ProbeAsk) -> Result<ProbeAnswer> {
+        match self {
+            Party::Here(side) => side.probe(&ask),
+            Party::There(far) => match far.ask_for(&Request::Probe(ask), PROBE_LIMIT)? {
+                Answer::Probe(answer) => answer.map(|answer| *answer),
+                _ => Err(far.unexpected()),
+            },
             Party::Sftp(side) => Err(needs_agent(side)),
         }
     }

@@ -37,6 +37,7 @@ use crate::strangers::Strangers;
 use crate::stream::{self, Streams};
 
 mod carried;
+mod probe;
 
 /// How long a handshake on a data connection may take.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);

@@ -17,6 +17,7 @@ use hakobu_core::job::Job;
 use hakobu_core::landing::{Ancestry, TargetFound};
 use hakobu_core::pace::Limits;
 use hakobu_core::path::{EntryPath, serde_bytes_vec};
+use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, WriteAsk, WriteFigures};
 use serde::{Deserialize, Serialize};
 
 /// The oldest version of the protocol that this program speaks.
@@ -89,6 +90,8 @@ pub enum Request {
     Ciphers,
     /// Tell what this machine is set to.
     Settings,
+    /// Measure something.
+    Probe(ProbeAsk),
     /// From now on the run that is under way is held to these.
     Limits(Limits),
 }
@@ -124,6 +127,8 @@ pub enum Answer {
     Ciphers(CipherSpeed),
     /// What the machine is set to.
     Settings(Result<Box<HostFacts>>),
+    /// What was measured.
+    Probe(Result<Box<ProbeAnswer>>),
 }
 
 /// Who an agent is.
@@ -286,6 +291,38 @@ pub struct CipherSpeed {
     pub aes_256_gcm: u64,
     /// With [`Cipher::Chacha20Poly1305`].
     pub chacha20_poly1305: u64,
+}
+
+/// What to measure. Each takes some seconds at most.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProbeAsk {
+    /// What one core of the machine does.
+    Machine {
+        /// With little load.
+        gentle: bool,
+    },
+    /// How fast a place is read.
+    Source(ReadAsk),
+    /// How fast a place is written to.
+    Target(WriteAsk),
+    /// What the connections made before carry, from here to the target's side, which swallows it.
+    Way {
+        /// One connection, with pauses, and without filling the line.
+        gentle: bool,
+    },
+}
+
+/// What was measured, as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProbeAnswer {
+    /// Of the machine.
+    Machine(MachineFigures),
+    /// Of a place that is read.
+    Source(ReadFigures),
+    /// Of a place that is written to.
+    Target(WriteFigures),
+    /// Of the way.
+    Way(WayFigures),
 }
 
 /// Makes data connections as the engine's side.

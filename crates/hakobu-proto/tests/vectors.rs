@@ -25,9 +25,10 @@ use hakobu_core::moved::Copied;
 use hakobu_core::pace::{Limits, RateLimit};
 use hakobu_core::pack::{Content, Head, PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
+use hakobu_core::probe::{REMARKS_MAX, STEPS_MAX, WayFigures, WayStep, Work, WriteAsk, WriteFigures};
 use hakobu_proto::compressed;
 use hakobu_proto::control::{
-    Answer, Cipher, CipherSpeed, ConnectRequest, Listening, Request, ServeRequest, Way,
+    Answer, Cipher, CipherSpeed, ConnectRequest, Listening, ProbeAnswer, ProbeAsk, Request, ServeRequest, Way,
 };
 use hakobu_proto::data::{
     self, Abandon, Assemble, Begin, ByteBuf, Complete, Digests, Finish, Hello, Inspect, Length, List, Patch,
@@ -333,6 +334,8 @@ fn control_messages() {
     vectors.message("request disks", &Request::Disks);
     vectors.message("request ciphers", &Request::Ciphers);
     vectors.message("request settings", &Request::Settings);
+    let ask = WriteAsk { path: b"/srv".to_vec(), write: true, gentle: false };
+    vectors.message("request probe", &Request::Probe(ProbeAsk::Target(ask)));
     let rate = RateLimit::parse("08:00,20M 19:00,off", 3600).unwrap();
     let limits = Limits { rate, operations_per_second: Some(500), source_p99_us: None };
     vectors.message("request limits", &Request::Limits(limits));
@@ -343,4 +346,25 @@ fn control_messages() {
     let speed = CipherSpeed { aes_128_gcm: 1, aes_256_gcm: 300, chacha20_poly1305: 2 };
     vectors.message("answer ciphers", &Answer::Ciphers(speed));
     vectors.message("answer settings", &Answer::Settings(Ok(Box::new(settings()))));
+    vectors.message("answer probe", &Answer::Probe(Ok(Box::new(ProbeAnswer::Way(measured_way())))));
+}
+
+fn measured_way() -> WayFigures {
+    let sent = Work { count: 0, bytes: 1 << 20, elapsed_ns: 1_000_000, processor_ns: 300, threads: 2 };
+    let step = WayStep { connections: 2, sent, retransmits: 7, ..WayStep::default() };
+    WayFigures { steps: vec![step], round_trip_us: Some(100), mtu_bytes: Some(1500), at_least: false }
+}
+
+#[test]
+fn figures_that_are_too_many_do_not_decode() {
+    let decodes =
+        |answer: ProbeAnswer| postcard::from_bytes::<ProbeAnswer>(&postcard::to_stdvec(&answer).unwrap());
+    let steps = |count| WayFigures { steps: vec![WayStep::default(); count], ..WayFigures::default() };
+    assert!(decodes(ProbeAnswer::Way(steps(STEPS_MAX))).is_ok());
+    assert!(decodes(ProbeAnswer::Way(steps(STEPS_MAX + 1))).is_err());
+    let remarks =
+        |count, length| WriteFigures { remarks: vec!["x".repeat(length); count], ..WriteFigures::default() };
+    assert!(decodes(ProbeAnswer::Target(remarks(REMARKS_MAX, 512))).is_ok());
+    assert!(decodes(ProbeAnswer::Target(remarks(REMARKS_MAX + 1, 1))).is_err());
+    assert!(decodes(ProbeAnswer::Target(remarks(1, 513))).is_err());
 }

@@ -25,10 +25,12 @@ pub struct TcpInfo {
     pub congestion_window_segments: u32,
     /// Largest segment we send, in bytes.
     pub segment_bytes: u32,
-    /// Rate at which data reached the peer lately, in bytes per second.
-    pub delivery_bytes_per_second: u64,
+    /// Largest packet that the path takes whole, in bytes.
+    pub path_mtu_bytes: u32,
     /// Bytes that the peer has acknowledged.
     pub acknowledged_bytes: u64,
+    /// Rate at which data reached the peer lately, in bytes per second.
+    pub delivery_bytes_per_second: u64,
     /// Time during which there was something to send, in microseconds.
     pub busy_us: u64,
     /// Part of it when the peer's window was full.
@@ -72,12 +74,13 @@ fn parse(bytes: &[u8; WANTED_BYTES]) -> TcpInfo {
         unanswered_retransmits: u32::from(bytes[2]),
         since_acknowledged_ms: word(bytes, 56),
         segment_bytes: word(bytes, 16),
+        path_mtu_bytes: word(bytes, 60),
+        acknowledged_bytes: long(bytes, 120),
         rtt_us: word(bytes, 68),
         min_rtt_us: word(bytes, 148),
         congestion_window_segments: word(bytes, 80),
         retransmits: word(bytes, 100),
         delivery_bytes_per_second: long(bytes, 160),
-        acknowledged_bytes: long(bytes, 120),
         busy_us: long(bytes, 168),
         rwnd_limited_us: long(bytes, 176),
         sndbuf_limited_us: long(bytes, 184),
@@ -117,9 +120,10 @@ mod tests {
         assert!((1..=60_000_000).contains(&info.min_rtt_us), "{info:?}");
         assert!((500..=65_536).contains(&info.segment_bytes), "{info:?}");
         assert!(info.congestion_window_segments > 0, "{info:?}");
-        assert!((1000..=1001).contains(&info.acknowledged_bytes), "{info:?}");
         assert_eq!((info.retransmits, info.unanswered_retransmits), (0, 0), "{info:?}");
         assert!(info.since_acknowledged_ms < 60_000, "{info:?}");
+        assert!((1000..=65_536).contains(&info.path_mtu_bytes), "{info:?}");
+        assert!((1000..=1001).contains(&info.acknowledged_bytes), "{info:?}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::NoObserver;
-use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::grant::Grant;
 use hakobu_core::job::{Item, Job};
 use hakobu_core::path::EntryPath;
 use hakobu_measure::generate::{self, FileSpec};
@@ -22,6 +22,7 @@ use hakobu_proto::control::{Cipher, PathBytes, RunRequest};
 use crate::machine;
 use crate::meet::Meeting;
 use crate::party::Party;
+use crate::probe::way::nowhere;
 use crate::request::Transport;
 use crate::side::{Side, Stop};
 
@@ -57,16 +58,7 @@ pub(super) fn measure(
     let ended = Arc::new(AtomicBool::new(false));
     let mut here = Party::Here(Box::new(Side::with_identity(Stop::with_flag(Arc::clone(&ended)))?));
     let target = EntryPath::new("null")?;
-    let grant = Grant {
-        places: vec![GrantedPlace::new(target.clone(), false)],
-        may_chown: false,
-        may_set_id: false,
-        may_make_devices: false,
-        may_remove: false,
-        only_reads: true,
-        bytes_max: Some(CONTENT_BYTES),
-        may_write_in_place: false,
-    };
+    let grant = Grant { bytes_max: Some(CONTENT_BYTES), ..nowhere()? };
     let meeting = Meeting {
         job: machine::unique(),
         root: b"/dev",

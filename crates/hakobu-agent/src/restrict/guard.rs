@@ -15,8 +15,8 @@ use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::job::Job;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{
-    Answer, ConnectRequest, PathBytes, Ran, Request, RunHereRequest, RunRequest, ServeRequest, SourceAsk,
-    SourceLook, TargetLook, Way,
+    Answer, ConnectRequest, PathBytes, ProbeAsk, Ran, Request, RunHereRequest, RunRequest, ServeRequest,
+    SourceAsk, SourceLook, TargetLook, Way,
 };
 
 use super::{Restriction, shown};
@@ -57,6 +57,10 @@ impl Restriction {
                 Err(error) => refused(failed(error)),
             },
             Request::Disks => refused(Answer::Disks(Err(self.no_disks("listing the disks")))),
+            Request::Probe(ask) => match self.probe(ask) {
+                Ok(ask) => Ok(Request::Probe(ask)),
+                Err(error) => refused(Answer::Probe(Err(error))),
+            },
             Request::Settings => refused(Answer::Settings(Err(self.no_settings()))),
             Request::Hello { .. }
             | Request::LookAtSources { .. }
@@ -153,6 +157,25 @@ impl Restriction {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What is measured is read or written as a copy would.
+    fn probe(&self, mut ask: ProbeAsk) -> Result<ProbeAsk> {
+        let place = |path: &mut Vec<u8>, during| {
+            let place = self.resolve(path, true, during)?;
+            self.refuse_device(&place, during).map_err(|error| error.at(&*path))?;
+            *path = bytes(place);
+            Ok(())
+        };
+        match &mut ask {
+            ProbeAsk::Source(ask) => place(&mut ask.path, "measuring the source")?,
+            ProbeAsk::Target(ask) => {
+                place(&mut ask.path, "measuring the target")?;
+                ask.write &= !self.read_only;
+            }
+            ProbeAsk::Machine { .. } | ProbeAsk::Way { .. } => {}
+        }
+        Ok(ask)
     }
 
     fn run(&self, mut request: RunRequest) -> Result<RunRequest> {

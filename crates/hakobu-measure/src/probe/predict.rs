@@ -36,9 +36,11 @@ const SECONDS_MAX: f64 = 3.2e9;
 /// level.
 const ROUND_TRIPS: f64 = 6.0;
 const ROUND_TRIPS_OF_A_TREE: f64 = 16.0;
-/// From this round trip on a copy has so many lanes; below as many as processors, and so many at most.
+/// From these round trips on a copy begins with so many lanes; below as many as processors, and so many at most.
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
 const LANES_ON_A_LONG_WAY: f64 = 10.0;
+const VERY_LONG_ROUND_TRIP: Duration = Duration::from_millis(50);
+const LANES_ON_A_VERY_LONG_WAY: f64 = 16.0;
 const LANES_OF_PROCESSORS: f64 = 8.0;
 
 /// What was measured; nothing where it was not.
@@ -191,9 +193,10 @@ pub fn predict(measured: &Measured<'_>) -> Prediction {
 
 /// How many lanes a copy has.
 fn lanes(measured: &Measured<'_>, costs: &Costs) -> f64 {
-    match measured.way.is_some() && measured.round_trip >= LONG_ROUND_TRIP {
-        true => LANES_ON_A_LONG_WAY,
-        false => costs.processors.0.min(costs.processors.1).min(LANES_OF_PROCESSORS),
+    match measured.way.map(|_| measured.round_trip) {
+        Some(long) if long >= VERY_LONG_ROUND_TRIP => LANES_ON_A_VERY_LONG_WAY,
+        Some(long) if long >= LONG_ROUND_TRIP => LANES_ON_A_LONG_WAY,
+        _ => costs.processors.0.min(costs.processors.1).min(LANES_OF_PROCESSORS),
     }
 }
 

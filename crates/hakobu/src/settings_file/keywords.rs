@@ -25,7 +25,7 @@ pub(super) struct Keyword {
 }
 
 /// All of them. Whatever `hakobu copy` has as an option can be one: it takes a line here.
-pub(super) const KEYWORDS: [Keyword; 20] = [
+pub(super) const KEYWORDS: [Keyword; 21] = [
     value("ssh", "ssh").of_login(),
     value("agent", "found on the PATH there, else uploaded").of_login(),
     flag("sudo").of_login(),
@@ -35,6 +35,7 @@ pub(super) const KEYWORDS: [Keyword; 20] = [
     value("password-file", "none"),
     value("lanes", "auto"),
     value("cipher", "auto"),
+    value("compress", "auto"),
     value("bwlimit", "off").of_moving(),
     value("iops-limit", "off"),
     value("source-p99", "off"),

@@ -1,0 +1,307 @@
+//! What the way carries: more and more connections send content to a target that swallows it, until that is no faster.
+//!
+//! Each connection does for every byte what a copy does: the digest, the checksum, encryption. What the peer has
+//! acknowledged is counted, by the kernel, so what waits in buffers is not.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::probe::{WayFigures, WayStep, Work};
+use hakobu_sys::tcp_info::{TcpInfo, tcp_info};
+use socket2::SockRef;
+
+use super::stream::{Account, Stream};
+use crate::gather::Arriving;
+
+/// So many connections are tried at most.
+pub(crate) const CONNECTIONS: u16 = 16;
+/// What is looked at in one piece, and at least so many round trips.
+const SLICE: Duration = Duration::from_millis(120);
+const SLICE_ROUND_TRIPS: u32 = 2;
+/// A step ends when a slice is no faster than the one before by this factor; it has so many slices at most.
+const GROWN: f64 = 1.08;
+const SLICES_MAX: u32 = 8;
+/// A connection that has just begun doubles what it has under way with each round trip: it gets so many to grow.
+const GROWING_ROUND_TRIPS: u32 = 8;
+/// The best count is measured once more, for this long and so many round trips.
+const LAST: Duration = Duration::from_millis(700);
+const LAST_ROUND_TRIPS: u32 = 8;
+/// After so many steps in a row that are no faster there is no other: a single one may have been unlucky.
+const NO_FASTER_MAX: u32 = 2;
+/// No further step begins after this, and so many round trips.
+const LIMIT: Duration = Duration::from_millis(2800);
+const LIMIT_ROUND_TRIPS: u32 = 30;
+/// A round trip that is longer than this is no reason to look for longer.
+const ROUND_TRIP_MAX: Duration = Duration::from_millis(400);
+/// With little load: so much at a time, so often, and a pause as long as that took.
+const BURST_BYTES: u64 = 2 << 20;
+const BURSTS: u32 = 5;
+const BURST_LIMIT: Duration = Duration::from_millis(600);
+const GENTLE_LIMIT: Duration = Duration::from_millis(2500);
+const PAUSE_MIN: Duration = Duration::from_millis(30);
+/// How long connections may take that are still to come.
+const COMING_LIMIT: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+const DURING: &str = "measuring the way";
+
+/// Measures what these connections carry.
+///
+/// # Errors
+/// `ConnectionLost` where none of them carries anything, and what the target refused.
+pub(crate) fn measure(arriving: &Arriving, gentle: bool, cancel: &AtomicBool) -> Result<WayFigures> {
+    let wanted = if gentle { 1 } else { usize::from(CONNECTIONS) };
+    let streams = taken(arriving, wanted, cancel)?;
+    let shared = Shared {
+        accounts: streams.iter().map(|_| Account::default()).collect(),
+        active: AtomicUsize::new(0),
+        allowed_bytes: AtomicU64::new(0),
+        begun: AtomicBool::new(false),
+        ended: AtomicBool::new(false),
+        sockets: streams.iter().filter_map(|stream| stream.as_fd().try_clone_to_owned().ok()).collect(),
+    };
+    let (figures, failures) = std::thread::scope(|scope| {
+        let shared = &shared;
+        let running: Vec<_> = streams
+            .into_iter()
+            .enumerate()
+            .map(|(index, stream)| scope.spawn(move || stream.run(index, shared)))
+            .collect();
+        let figures = if gentle { shared.bursts(cancel) } else { shared.steps(cancel) };
+        shared.ended.store(true, Relaxed);
+        for socket in &shared.sockets {
+            // What still waits to be sent is of no use to anybody.
+            let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+        }
+        // A peer that does not read any more would hold the threads for ever.
+        arriving.pool.interrupt();
+        let failures: Vec<Error> =
+            running.into_iter().filter_map(|thread| thread.join().ok()).filter_map(Result::err).collect();
+        (figures, failures)
+    });
+    match figures.best() {
+        Some(_) => Ok(figures),
+        None if cancel.load(Relaxed) => Err(Error::new(ErrorKind::Cancelled, DURING, "stopped as asked")),
+        None => Err(failures.into_iter().next().unwrap_or_else(|| {
+            Error::new(ErrorKind::TimedOut, DURING, "nothing that was sent was acknowledged")
+        })),
+    }
+}
+
+/// Takes connections, of which only the first is sure to have come.
+fn taken(arriving: &Arriving, wanted: usize, cancel: &AtomicBool) -> Result<Vec<Stream>> {
+    let deadline = Instant::now() + COMING_LIMIT;
+    let mut streams = Vec::new();
+    while streams.len() < wanted && !cancel.load(Relaxed) {
+        if !arriving.pool.is_settled(true) && Instant::now() < deadline {
+            std::thread::sleep(LOOK_EVERY);
+            continue;
+        }
+        match arriving.pool.take() {
+            Some(connection) => streams.push(Stream::new(connection)),
+            None => break,
+        }
+    }
+    if streams.is_empty() {
+        return Err(Error::new(ErrorKind::ConnectionLost, DURING, "no data connection came about"));
+    }
+    Ok(streams)
+}
+
+/// What the threads of the connections and the one that counts share.
+pub(super) struct Shared {
+    pub accounts: Vec<Account>,
+    /// So many connections send; the others wait.
+    active: AtomicUsize,
+    /// Each may send so much in all.
+    allowed_bytes: AtomicU64,
+    /// Whether the target is ready to swallow.
+    pub begun: AtomicBool,
+    pub ended: AtomicBool,
+    sockets: Vec<OwnedFd>,
+}
+
+/// What there is to count at one moment.
+#[derive(Clone, Copy)]
+struct Sample {
+    at: Instant,
+    bytes: u64,
+    retransmits: u64,
+    processor_ns: u64,
+    queued_ns: u64,
+    far_processor_ns: u64,
+    far_queued_ns: u64,
+}
+
+impl Shared {
+    /// Whether this connection may send now.
+    pub fn may_send(&self, index: usize, sent_bytes: u64) -> bool {
+        index < self.active.load(Relaxed) && sent_bytes < self.allowed_bytes.load(Relaxed)
+    }
+
+    fn infos(&self) -> impl Iterator<Item = TcpInfo> {
+        self.sockets.iter().filter_map(|socket| tcp_info(socket).ok())
+    }
+
+    fn sample(&self) -> Sample {
+        let (mut counted, mut bytes, mut retransmits) = (0, 0_u64, 0);
+        for info in self.infos() {
+            counted += 1;
+            bytes += info.acknowledged_bytes;
+            retransmits += u64::from(info.retransmits);
+        }
+        if counted == 0 {
+            // An ssh process has the connection: what it took has to do.
+            bytes = self.accounts.iter().map(|account| account.sent_bytes.load(Relaxed)).sum();
+        }
+        let sum = |of: fn(&Account) -> &AtomicU64| -> u64 {
+            self.accounts.iter().map(|account| of(account).load(Relaxed)).fold(0, u64::saturating_add)
+        };
+        Sample {
+            at: Instant::now(),
+            bytes,
+            retransmits,
+            processor_ns: sum(|account| &account.processor_ns),
+            queued_ns: sum(|account| &account.queued_ns),
+            far_processor_ns: sum(|account| &account.far_processor_ns),
+            far_queued_ns: sum(|account| &account.far_queued_ns),
+        }
+    }
+
+    /// The way itself, as TCP sees it.
+    fn way(&self) -> WayFigures {
+        let least = self.infos().map(|info| info.min_rtt_us).filter(|time| *time > 0).min();
+        let mtu_bytes = self.infos().map(|info| info.path_mtu_bytes).filter(|mtu| *mtu > 0).max();
+        WayFigures { round_trip_us: least, mtu_bytes, ..WayFigures::default() }
+    }
+
+    fn round_trip(&self) -> Duration {
+        let least = self.way().round_trip_us.unwrap_or(0);
+        Duration::from_micros(least.into()).min(ROUND_TRIP_MAX)
+    }
+
+    /// More and more connections, until they are no faster; then the best count for longer.
+    fn steps(&self, cancel: &AtomicBool) -> WayFigures {
+        self.allowed_bytes.store(u64::MAX, Relaxed);
+        let began = Instant::now();
+        let mut steps: Vec<WayStep> = Vec::new();
+        let (mut count, mut no_faster) = (1, 0);
+        while count <= self.accounts.len() && !cancel.load(Relaxed) {
+            self.active.store(count, Relaxed);
+            let step = self.step(count, cancel);
+            let rate = rate_of(&step);
+            let before = steps.iter().map(rate_of).fold(0.0, f64::max);
+            steps.push(step);
+            no_faster = if rate < before * GROWN { no_faster + 1 } else { 0 };
+            let limit = LIMIT + self.round_trip() * LIMIT_ROUND_TRIPS;
+            if no_faster == NO_FASTER_MAX || began.elapsed() > limit {
+                break;
+            }
+            count *= 2;
+        }
+        let best = steps.iter_mut().max_by(|one, other| rate_of(one).total_cmp(&rate_of(other)));
+        if let Some(best) = best.filter(|best| rate_of(best) > 0.0) {
+            self.active.store(best.connections.into(), Relaxed);
+            self.pause(SLICE.max(self.round_trip() * SLICE_ROUND_TRIPS), cancel);
+            let before = self.sample();
+            self.pause(LAST.max(self.round_trip() * LAST_ROUND_TRIPS), cancel);
+            let last = self.between(best.connections, before);
+            if rate_of(&last) > 0.0 {
+                *best = last;
+            }
+        }
+        WayFigures { steps, ..self.way() }
+    }
+
+    /// So many connections, until they are up to speed.
+    fn step(&self, count: usize, cancel: &AtomicBool) -> WayStep {
+        let (began, slice) = (Instant::now(), SLICE.max(self.round_trip() * SLICE_ROUND_TRIPS));
+        let growing = self.round_trip() * GROWING_ROUND_TRIPS;
+        let mut last = WayStep { connections: count as u16, ..WayStep::default() };
+        for number in 0..SLICES_MAX {
+            let before = self.sample();
+            self.pause(slice, cancel);
+            let now = self.between(count as u16, before);
+            let grown = rate_of(&now) > rate_of(&last) * GROWN;
+            if rate_of(&now) >= rate_of(&last) || number == 1 {
+                last = now;
+            }
+            // Nothing at all may still be on its way there.
+            if cancel.load(Relaxed)
+                || (number > 0 && !grown && rate_of(&last) > 0.0 && began.elapsed() >= growing)
+            {
+                break;
+            }
+        }
+        last
+    }
+
+    fn between(&self, connections: u16, before: Sample) -> WayStep {
+        let now = self.sample();
+        let sent = Work {
+            count: 0,
+            bytes: now.bytes.saturating_sub(before.bytes),
+            elapsed_ns: now.at.duration_since(before.at).as_nanos() as u64,
+            processor_ns: now.processor_ns.saturating_sub(before.processor_ns),
+            threads: connections,
+        };
+        WayStep {
+            connections,
+            sent,
+            receiver_processor_ns: now.far_processor_ns.saturating_sub(before.far_processor_ns),
+            sender_queued_ns: now.queued_ns.saturating_sub(before.queued_ns),
+            receiver_queued_ns: now.far_queued_ns.saturating_sub(before.far_queued_ns),
+            retransmits: now.retransmits.saturating_sub(before.retransmits),
+        }
+    }
+
+    /// A little at a time, over one connection. The fastest counts: what others take away is none of the line's.
+    fn bursts(&self, cancel: &AtomicBool) -> WayFigures {
+        let began = Instant::now();
+        self.active.store(1, Relaxed);
+        let all = self.sample();
+        let mut best = WayStep { connections: 1, ..WayStep::default() };
+        for _ in 0..BURSTS {
+            if cancel.load(Relaxed) || began.elapsed() > GENTLE_LIMIT {
+                break;
+            }
+            let before = self.sample();
+            self.allowed_bytes.fetch_add(BURST_BYTES, Relaxed);
+            let limit = BURST_LIMIT + self.round_trip() * LAST_ROUND_TRIPS;
+            while self.sample().bytes.saturating_sub(before.bytes) < BURST_BYTES
+                && before.at.elapsed() < limit
+            {
+                std::thread::sleep(LOOK_EVERY.min(Duration::from_millis(1)));
+                if cancel.load(Relaxed) {
+                    break;
+                }
+            }
+            let burst = self.between(1, before);
+            if rate_of(&burst) > rate_of(&best) {
+                best = burst;
+            }
+            self.pause(PAUSE_MIN.max(before.at.elapsed()), cancel);
+        }
+        // Threads say what time they took too seldom for a single burst.
+        let all = self.between(1, all);
+        let part = best.sent.bytes as f64 / all.sent.bytes.max(1) as f64;
+        let share = |time_ns: u64| ((time_ns as f64 * part) as u64).min(best.sent.elapsed_ns);
+        let (sender, receiver) = (share(all.sent.processor_ns), share(all.receiver_processor_ns));
+        (best.sent.processor_ns, best.receiver_processor_ns) = (sender, receiver);
+        WayFigures { steps: vec![best], at_least: true, ..self.way() }
+    }
+
+    /// Waits; less long if it is cancelled, or all threads have ended.
+    fn pause(&self, time: Duration, cancel: &AtomicBool) {
+        let end = Instant::now() + time;
+        let all_ended = || self.accounts.iter().all(|account| account.ended.load(Relaxed));
+        while Instant::now() < end && !cancel.load(Relaxed) && !all_ended() {
+            std::thread::sleep(Duration::from_millis(10).min(end.saturating_duration_since(Instant::now())));
+        }
+    }
+}
+
+fn rate_of(step: &WayStep) -> f64 {
+    step.sent.bytes_per_second().unwrap_or(0.0)
+}

@@ -1,0 +1,296 @@
+//! What two machines, the way between them, and the places of a transfer give, and what a copy will get of that.
+//!
+//! All is measured with the parts of a copy: the same logins, agents and connections. What one step cannot measure is said,
+//! and the others go on; a machine that is lost ends it, and what was measured until then is told.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::landing::TargetFound;
+use hakobu_core::location::{Location, SshHost};
+use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, WriteAsk, WriteFigures};
+use hakobu_measure::probe::{Measured, Prediction, predict};
+use hakobu_proto::control::{Cipher, CipherSpeed, ProbeAnswer, ProbeAsk, SourceAsk};
+
+use crate::cipher;
+use crate::login::Login;
+use crate::party::Party;
+use crate::side::{Side, Stop};
+use crate::ssh::Prompts;
+
+pub(crate) mod flood;
+pub(crate) mod machine;
+mod stream;
+pub(crate) mod way;
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeRequest {
+    /// What would be copied; without it content comes out of this machine's memory.
+    pub source: Option<Location>,
+    /// Where it would be copied to.
+    pub target: Location,
+    /// With little load, and for less long.
+    pub gentle: bool,
+    /// Whether a scratch file may be written at the target.
+    pub write: bool,
+    /// The ssh program and its arguments, at least the program.
+    pub ssh: Vec<OsString>,
+    /// The program on the far side, if it is not to be found or uploaded.
+    pub agent: Option<PathBuf>,
+    /// Whether the far agents run under sudo.
+    pub sudo: bool,
+}
+
+/// What was measured of one end.
+#[derive(Clone, Debug, Default)]
+pub struct End {
+    /// The place, with its host; empty where there is none.
+    pub name: Vec<u8>,
+    /// Its machine.
+    pub machine: Option<MachineFigures>,
+    /// How fast that encrypts; not asked for where nothing travels.
+    pub ciphers: Option<CipherSpeed>,
+}
+
+/// What was measured, and what follows from it.
+#[derive(Clone, Debug, Default)]
+pub struct Probed {
+    /// The source's end.
+    pub source_end: End,
+    /// The target's end.
+    pub target_end: End,
+    /// Reading.
+    pub source: Option<ReadFigures>,
+    /// Writing.
+    pub target: Option<WriteFigures>,
+    /// Whether the ends are on different machines, or reached as such.
+    pub apart: bool,
+    /// The way from the source to the target.
+    pub there: Option<WayFigures>,
+    /// The way back.
+    pub back: Option<WayFigures>,
+    /// Whether the data went through ssh.
+    pub by_ssh: bool,
+    /// The cipher that a copy takes.
+    pub cipher: Option<&'static str>,
+    /// A question and its answer, over the login.
+    pub round_trip: Duration,
+    /// How long logging in and connecting took.
+    pub start: Duration,
+    /// What could not be measured, and why.
+    pub remarks: Vec<String>,
+    /// What ended it early.
+    pub failure: Option<Error>,
+    /// What follows.
+    pub prediction: Prediction,
+}
+
+/// Measures. What was measured before something broke is told with the reason.
+///
+/// # Errors
+/// What makes it impossible to begin: a location that is none of ours, a login that fails, a source that is not there.
+pub fn probe(
+    request: &ProbeRequest,
+    prompts: &mut dyn Prompts,
+    observer: &dyn Observer,
+    cancel: &Arc<AtomicBool>,
+) -> Result<Probed> {
+    for location in request.source.iter().chain([&request.target]) {
+        refuse(location)?;
+    }
+    let began = Instant::now();
+    let mut parties = Parties::start(request, prompts, observer, cancel)?;
+    let mut probed = Probed { start: began.elapsed(), apart: parties.target.is_some(), ..Probed::default() };
+    let (source, target) = parties.look(request, &mut probed)?;
+    let mut course = Course { request, cancel, probed: &mut probed };
+    let failure = course.run(&mut parties, source, target, observer).err();
+    probed.failure = failure;
+    probed.prediction = predict(&Measured {
+        source: probed.source.as_ref(),
+        target: probed.target.as_ref(),
+        source_machine: probed.source_end.machine.as_ref(),
+        target_machine: probed.target_end.machine.as_ref(),
+        way: probed.there.as_ref(),
+        start: probed.start,
+        round_trip: probed.round_trip,
+    });
+    Ok(probed)
+}
+
+/// Ends that only a copy has.
+fn refuse(location: &Location) -> Result<()> {
+    let refused = |words: &str| {
+        Err(Error::new(ErrorKind::Unsupported, "looking at the locations", words).at(location.as_typed()))
+    };
+    if location.is_stream() {
+        return refused("a stream gives nothing to measure; name a file, directory or disk");
+    }
+    if location.rsync_host().is_some() {
+        return refused(
+            "a probe needs hakobu on the other machine, and an rsync daemon has none; if you can log in \
+             there, name the directory as host:/path",
+        );
+    }
+    if location.wants_sftp() {
+        return refused(
+            "a probe needs hakobu on the other machine, and over SFTP there is none; leave out sftp:// to \
+             have it found or uploaded, as host:/path",
+        );
+    }
+    Ok(())
+}
+
+/// The machines. One where both ends are on one machine.
+struct Parties {
+    source: Party,
+    target: Option<Party>,
+}
+
+/// What is asked of the two places.
+type Places = (Option<ReadAsk>, WriteAsk);
+
+impl Parties {
+    fn start(
+        request: &ProbeRequest,
+        prompts: &mut dyn Prompts,
+        observer: &dyn Observer,
+        cancel: &Arc<AtomicBool>,
+    ) -> Result<Self> {
+        let source = request.source.as_ref().and_then(Location::ssh_host);
+        let target = request.target.ssh_host();
+        let mut party = |host: Option<&SshHost>| -> Result<Party> {
+            let Some(host) = host else {
+                let stop = Stop::with_flag(Arc::clone(cancel));
+                return Ok(Party::Here(Box::new(Side::with_identity(stop)?)));
+            };
+            let agent = request.agent.as_deref();
+            let login =
+                Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
+            Ok(Party::There(Box::new(login.start(prompts, observer)?)))
+        };
+        let first = party(source)?;
+        Ok(Self { source: first, target: if source == target { None } else { Some(party(target)?) } })
+    }
+
+    fn target(&mut self) -> &mut Party {
+        self.target.as_mut().unwrap_or(&mut self.source)
+    }
+
+    /// Finds the places, before anything is measured.
+    fn look(&mut self, request: &ProbeRequest, probed: &mut Probed) -> Result<Places> {
+        let mut source = None;
+        if let Some(location) = &request.source {
+            let at = |error: Error| if error.at.is_empty() { error.at(location.as_typed()) } else { error };
+            let ask = SourceAsk { path: location.path().to_vec(), contents: true };
+            let looked = self.source.look_at_sources(vec![ask]).map_err(at)?;
+            let missing = || Error::new(ErrorKind::Protocol, "looking at the source", "there was no answer");
+            let found = looked.into_iter().next().ok_or_else(missing)?.map_err(at)?;
+            probed.source_end.name = self.source.name_of(&found.resolved);
+            source = Some(ReadAsk { path: found.resolved, gentle: request.gentle });
+        }
+        let found = self.target().look_at_target(request.target.path())?;
+        let path = match found.found {
+            TargetFound::File | TargetFound::Symlink => found.parent,
+            _ => found.resolved,
+        };
+        probed.target_end.name = self.target().name_of(&path);
+        Ok((source, WriteAsk { path, write: request.write, gentle: request.gentle }))
+    }
+}
+
+/// One probe under way.
+struct Course<'a> {
+    request: &'a ProbeRequest,
+    cancel: &'a Arc<AtomicBool>,
+    probed: &'a mut Probed,
+}
+
+impl Course<'_> {
+    fn run(
+        &mut self,
+        parties: &mut Parties,
+        source: Option<ReadAsk>,
+        target: WriteAsk,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let gentle = self.request.gentle;
+        let began = |what: &str| observer.event(Event::Notice { words: format!("measuring {what}") });
+        began("the machines");
+        if parties.target.is_some() {
+            self.probed.round_trip =
+                parties.source.measure_round_trip()?.max(parties.target().measure_round_trip()?);
+        }
+        let answer = parties.source.probe(ProbeAsk::Machine { gentle });
+        if let Some(ProbeAnswer::Machine(figures)) = self.kept("the source's machine", answer)? {
+            self.probed.source_end.machine = Some(figures);
+        }
+        self.probed.target_end.machine = self.probed.source_end.machine.clone();
+        if let Some(far) = &mut parties.target {
+            let answer = far.probe(ProbeAsk::Machine { gentle });
+            self.probed.target_end.machine = None;
+            if let Some(ProbeAnswer::Machine(figures)) = self.kept("the target's machine", answer)? {
+                self.probed.target_end.machine = Some(figures);
+            }
+            let ciphers = (parties.source.cipher_speed()?, far.cipher_speed()?);
+            (self.probed.source_end.ciphers, self.probed.target_end.ciphers) =
+                (Some(ciphers.0), Some(ciphers.1));
+            let (cipher, _) = cipher::fastest(ciphers.0, ciphers.1);
+            self.probed.cipher = Some(cipher::name(cipher));
+            began("the way");
+            self.ways(&mut parties.source, far, cipher)?;
+        }
+        if let Some(ask) = source {
+            began("the source");
+            let answer = parties.source.probe(ProbeAsk::Source(ask));
+            if let Some(ProbeAnswer::Source(figures)) = self.kept("the source", answer)? {
+                self.probed.source = Some(figures);
+            }
+        }
+        began("the target");
+        let answer = parties.target().probe(ProbeAsk::Target(target));
+        if let Some(ProbeAnswer::Target(figures)) = self.kept("the target", answer)? {
+            self.probed.target = Some(figures);
+        }
+        self.check_cancelled()
+    }
+
+    /// Both directions, one after the other.
+    fn ways(&mut self, source: &mut Party, target: &mut Party, cipher: Cipher) -> Result<()> {
+        let gentle = self.request.gentle;
+        let there = way::measure(source, target, cipher, gentle);
+        if let Some(there) = self.kept("the way to the target", there)? {
+            self.probed.start += there.meeting;
+            self.probed.by_ssh = there.by_ssh;
+            self.probed.there = Some(there.figures);
+        }
+        let back = way::measure(target, source, cipher, gentle);
+        self.probed.back = self.kept("the way from the target", back)?.map(|back| back.figures);
+        Ok(())
+    }
+
+    /// What was measured; of what could not be, why, unless there is no use in going on.
+    fn kept<T>(&mut self, what: &str, measured: Result<T>) -> Result<Option<T>> {
+        self.check_cancelled()?;
+        match measured {
+            Ok(measured) => Ok(Some(measured)),
+            Err(error) if error.may_retry() || error.kind == ErrorKind::Protocol => Err(error),
+            Err(error) => {
+                self.probed.remarks.push(format!("{what} was not measured: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
+    fn check_cancelled(&self) -> Result<()> {
+        match self.cancel.load(Relaxed) {
+            true => Err(Error::new(ErrorKind::Cancelled, "measuring", "it was interrupted")),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! One connection that sends made content to nowhere, as a lane sends a large file.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hakobu_core::checksum::crc64;
+use hakobu_core::counters::FarTime;
+use hakobu_core::digest::piece_value;
+use hakobu_core::endpoint::{Begin, DraftKind};
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::extent::PIECE_BYTES;
+use hakobu_core::path::EntryPath;
+use hakobu_proto::data::{self, kind};
+
+use super::flood::{CONNECTIONS, Shared};
+use crate::connection::{Connection, Wait};
+use crate::machine;
+use crate::near::lost;
+
+/// What is sent goes to here: a device of the target's that swallows all.
+pub(super) const NOWHERE: &str = "null";
+/// The one draft there is, and its number of the request that begins it.
+const DRAFT: u64 = 1;
+const REQUEST: u32 = 1;
+/// Each connection has a part of the draft of its own, of 256 GiB.
+const PART_SHIFT: u32 = 38;
+/// How often its own time is looked at.
+const TIMES_EVERY: Duration = Duration::from_millis(20);
+/// How long a connection that waits sleeps.
+const IDLE: Duration = Duration::from_millis(2);
+/// How long the target may take to begin.
+const BEGIN_LIMIT: Duration = Duration::from_secs(10);
+/// So many messages of the target are taken at once: one that sends for ever must not keep a thread.
+const MESSAGES_MAX: u32 = 64;
+
+/// What one connection has done so far.
+#[derive(Default)]
+pub(super) struct Account {
+    /// Content handed to the kernel.
+    pub sent_bytes: AtomicU64,
+    pub processor_ns: AtomicU64,
+    pub queued_ns: AtomicU64,
+    /// What the thread at the far end says of its time.
+    pub far_processor_ns: AtomicU64,
+    pub far_queued_ns: AtomicU64,
+    /// Its thread has ended.
+    pub ended: AtomicBool,
+}
+
+/// A connection with its content.
+pub(super) struct Stream {
+    connection: Connection,
+    content: Vec<u8>,
+    meta: Vec<u8>,
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
+    }
+}
+
+impl Stream {
+    pub fn new(connection: Connection) -> Self {
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut content = vec![0; PIECE_BYTES as usize];
+        for word in content.chunks_exact_mut(8) {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            word.copy_from_slice(&(state ^ state >> 29).to_le_bytes());
+        }
+        Self { connection, content, meta: Vec::new() }
+    }
+
+    /// Sends until it is told to end.
+    pub fn run(mut self, index: usize, shared: &Shared) -> Result<()> {
+        let account = &shared.accounts[index];
+        let sent = self.send(index, shared, account);
+        account.ended.store(true, Relaxed);
+        sent
+    }
+
+    fn send(&mut self, index: usize, shared: &Shared, account: &Account) -> Result<()> {
+        self.message(kind::HELLO, 0, &data::Hello { lane: index as u16 })?;
+        if index == 0 {
+            self.begin(shared, account)?;
+            shared.begun.store(true, Relaxed);
+        }
+        let before = machine::thread_time();
+        let tell = || {
+            let now = machine::thread_time();
+            account.processor_ns.store(now.processor_ns.saturating_sub(before.processor_ns), Relaxed);
+            account.queued_ns.store(now.queued_ns.saturating_sub(before.queued_ns), Relaxed);
+        };
+        let mut told = Instant::now();
+        let (mut sent_bytes, mut is_idle) = (0, true);
+        while !shared.ended.load(Relaxed) {
+            if !shared.begun.load(Relaxed) || !shared.may_send(index, sent_bytes) {
+                self.connection.flush().map_err(lost)?;
+                if !std::mem::replace(&mut is_idle, true) {
+                    tell();
+                }
+                self.hear(Wait::For(IDLE), account)?;
+                continue;
+            }
+            self.piece((index as u64) << PART_SHIFT | sent_bytes)?;
+            sent_bytes += PIECE_BYTES;
+            is_idle = false;
+            account.sent_bytes.store(sent_bytes, Relaxed);
+            self.hear(Wait::Now, account)?;
+            if told.elapsed() >= TIMES_EVERY {
+                told = Instant::now();
+                tell();
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, shared: &Shared, account: &Account) -> Result<()> {
+        let begin = Begin {
+            path: EntryPath::new(NOWHERE)?,
+            size_bytes: u64::from(CONNECTIONS) << PART_SHIFT,
+            kind: DraftKind::Sink,
+            ..Begin::default()
+        };
+        self.message(kind::BEGIN, REQUEST, &data::Begin { draft: DRAFT, begin })?;
+        self.connection.flush().map_err(lost)?;
+        let deadline = Instant::now() + BEGIN_LIMIT;
+        while !self.hear(Wait::For(IDLE), account)? {
+            if Instant::now() >= deadline || shared.ended.load(Relaxed) {
+                let words = "the target does not begin to take anything";
+                return Err(Error::new(ErrorKind::TimedOut, "measuring the way", words));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one piece, with all that a copy does for it.
+    fn piece(&mut self, offset: u64) -> Result<()> {
+        self.meta.clear();
+        data::encode(&data::Write { draft: DRAFT, offset }, &mut self.meta)?;
+        let value = piece_value(u64::from(CONNECTIONS) << PART_SHIFT, offset, &self.content);
+        let crc = if self.connection.is_sealed() { 0 } else { crc64(&self.content) };
+        let digest = self.connection.is_sealed().then_some(&value);
+        std::hint::black_box(&value);
+        self.connection.send(kind::WRITE, 0, 0, &self.meta, &self.content, crc, digest).map_err(lost)
+    }
+
+    fn message<T: serde::Serialize>(&mut self, kind: u8, request: u32, message: &T) -> Result<()> {
+        self.meta.clear();
+        data::encode(message, &mut self.meta)?;
+        self.connection.send(kind, 0, request, &self.meta, &[], 0, None).map_err(lost)
+    }
+
+    /// Takes what the target says. Whether an answer to the one request was among it.
+    fn hear(&mut self, wait: Wait, account: &Account) -> Result<bool> {
+        let (mut wait, mut answered) = (wait, false);
+        for _ in 0..MESSAGES_MAX {
+            let Some(frame) = self.connection.receive(wait).map_err(lost)? else { break };
+            wait = Wait::Now;
+            match frame.kind {
+                kind::TIMES if frame.payload_bytes == 0 => {
+                    let far: FarTime = data::decode(self.connection.meta())?;
+                    account.far_processor_ns.store(far.processor_ns, Relaxed);
+                    account.far_queued_ns.store(far.queued_ns, Relaxed);
+                }
+                kind::FAILED => return Err(data::bounded(data::decode(self.connection.meta())?)),
+                kind::DONE | kind::BEGUN => {
+                    let mut ignored = Vec::new();
+                    self.connection.read_payload_into(&mut ignored).map_err(lost)?;
+                    answered = true;
+                }
+                _ => {
+                    let words = "an answer of a kind that does not fit";
+                    return Err(Error::new(ErrorKind::Protocol, "measuring the way", words));
+                }
+            }
+        }
+        Ok(answered)
+    }
+}
