@@ -15,6 +15,7 @@ use crate::doctor::{DOCTOR_HELP, DoctorArguments};
 use crate::jobs::SET_HELP;
 use crate::limits::LimitArguments;
 use crate::login::LoginArguments;
+use crate::probe::{self, ProbeArguments};
 use crate::report::{self, ReportArguments};
 use crate::rules::RuleArguments;
 use crate::settings_file::{self, SETTINGS_HELP, SettingsArguments};
@@ -54,6 +55,9 @@ pub enum Verb {
     /// Say which settings of this machine and another one hold transfers back, and what to do
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArguments),
+    /// Measure machines, disks and the way, and predict what a copy will get and what will limit it
+    #[command(after_help = probe::HELP)]
+    Probe(ProbeArguments),
     /// Print the digest of a file or disk, or of each file of a tree, as b3sum or sha256sum print it
     #[command(after_help = DIGEST_HELP)]
     Digest(Box<DigestArguments>),

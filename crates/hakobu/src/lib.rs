@@ -25,6 +25,7 @@ pub mod manual;
 mod order;
 pub mod output;
 pub mod pairs;
+pub mod probe;
 pub mod prompts;
 pub mod render;
 pub mod report;
@@ -81,6 +82,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::Report(options) }) => report::report(&options),
         Ok(Cli { verb: Verb::Doctor(options) }) => doctor::doctor(&options),
         Ok(Cli { verb: Verb::Settings(options) }) => settings_file::show(&options),
+        Ok(Cli { verb: Verb::Probe(options) }) => probe::probe(&options),
         Ok(Cli { verb: Verb::Explain(options) }) => explain::explain(&options),
         Ok(Cli { verb: Verb::Jobs { verb } }) => jobs::jobs(verb),
         Ok(Cli { verb: Verb::Agent(arguments) }) => agent_command::agent(&arguments),

@@ -22,19 +22,32 @@ pub(crate) fn look(
     farewell: Duration,
     work: impl FnOnce(&mut Terminal, &dyn Observer, &AtomicBool) -> Result<String>,
 ) -> u8 {
+    let hosts: Vec<_> = host.into_iter().collect();
+    look_partly(&hosts, sudo, farewell, |terminal, observer, cancel| {
+        work(terminal, observer, cancel).map(|text| (text, None))
+    })
+}
+
+/// The same of several machines, and where what was seen until something broke is worth to be printed.
+pub(crate) fn look_partly(
+    hosts: &[&SshHost],
+    sudo: bool,
+    farewell: Duration,
+    work: impl FnOnce(&mut Terminal, &dyn Observer, &Arc<AtomicBool>) -> Result<(String, Option<Error>)>,
+) -> u8 {
     let cancel = match signals::cancel_flag() {
         Ok(cancel) => cancel,
         Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
     };
     end_when_interrupted(Arc::clone(&cancel), farewell);
-    let machines = Machines { far: host.map(SshHost::destination).into_iter().collect(), sudo };
-    match work(&mut Terminal { cancel: Arc::clone(&cancel) }, &Remarks, &cancel) {
-        Ok(text) => output::print(text.as_bytes()),
-        Err(error) => {
-            crate::tell(&words::report_error(&(&error).into(), &machines));
-            exit::code_of(error.kind)
-        }
-    }
+    let machines = Machines { far: hosts.iter().map(|host| host.destination()).collect(), sudo };
+    let (printed, error) = match work(&mut Terminal { cancel: Arc::clone(&cancel) }, &Remarks, &cancel) {
+        Ok((text, error)) => (output::print(text.as_bytes()), error),
+        Err(error) => (0, Some(error)),
+    };
+    let Some(error) = error else { return printed };
+    crate::tell(&words::report_error(&(&error).into(), &machines));
+    exit::code_of(error.kind)
 }
 
 fn end_when_interrupted(cancel: Arc<AtomicBool>, farewell: Duration) {

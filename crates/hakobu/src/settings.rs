@@ -9,6 +9,7 @@ use std::time::Duration;
 use hakobu_agent::disks::DisksRequest;
 use hakobu_agent::doctor::DoctorRequest;
 use hakobu_agent::passes::Passes;
+use hakobu_agent::probe::ProbeRequest;
 use hakobu_agent::request::{
     Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, HostLogin, Lanes, Preserve,
     RETRY_FOR_DETACHED, Transport, Verify,
@@ -29,6 +30,7 @@ use crate::cli::{CopyArguments, DigestArguments, FilterArguments};
 use crate::disks::DisksArguments;
 use crate::doctor::DoctorArguments;
 use crate::login::LoginArguments;
+use crate::probe::ProbeArguments;
 use crate::{files_from, pairs, settings_file, shell};
 
 /// The answer to `-` where nothing is written to it.
@@ -224,6 +226,42 @@ pub fn doctor_request(
     };
     if typed.host.is_none() && typed.login.sudo {
         found.usage("--sudo", "it is for another machine; here: sudo hakobu doctor");
+    }
+    found.or(request)
+}
+
+/// The request that the arguments of `probe` stand for.
+///
+/// # Errors
+/// `Usage` for each value that is wrong.
+pub fn probe_request(
+    typed: &ProbeArguments,
+    environment_ssh: Option<OsString>,
+) -> Result<ProbeRequest, Vec<Error>> {
+    let mut found = Findings::default();
+    let mut places = typed.places.iter().map(|typed| found.keep(Location::parse(typed.as_bytes())));
+    let (first, second) = (places.next().flatten(), places.next().flatten());
+    drop(places);
+    let (source, target) = match typed.places.len() {
+        1 => (None, first),
+        _ => (first, second),
+    };
+    let request = ProbeRequest {
+        source,
+        target: target.unwrap_or_default(),
+        gentle: typed.gentle,
+        write: !typed.no_write,
+        ssh: found.keep(ssh(typed.login.ssh.as_ref(), environment_ssh)).unwrap_or_default(),
+        agent: found.keep(agent(typed.login.agent.as_ref())).unwrap_or_default(),
+        sudo: typed.login.sudo,
+    };
+    let is_here = |place: &Location| place.ssh_host().is_none();
+    if request.sudo
+        && found.errors.is_empty()
+        && is_here(&request.target)
+        && request.source.iter().all(is_here)
+    {
+        found.usage("--sudo", "it is for another machine; here: sudo hakobu probe");
     }
     found.or(request)
 }

@@ -198,7 +198,7 @@ fn of_several_limits_that_were_asked_for_the_one_that_held_most_is_named() {
         // Figures of another machine may not fit each other.
         (u64::MAX, u64::MAX, "operation limit 80 %", "--iops-limit"),
     ] {
-        let mut figures = Snapshot { stage_ns: [0, 20, 0, 0, 0, 0, 0, 80], ..Snapshot::default() };
+        let mut figures = Snapshot { stage_ns: [0, 20, 0, 0, 0, 0, 0, 80, 0], ..Snapshot::default() };
         (figures.held_by_operations_ns, figures.held_by_latency_ns) = (operations, latency);
         let found = Bottleneck::of(&figures).unwrap();
         assert_eq!(found.words(), expected);

@@ -80,6 +80,7 @@ fn write_block(html: &mut String, block: &Block, language: Language) {
             table(html, "bars", None, rows);
         }
         Block::Chart(chart) => html.push_str(&charts::figure(chart, language)),
+        Block::Columns(columns) => html.push_str(&charts::columns(columns)),
     }
 }
 

@@ -12,18 +12,18 @@ use hakobu_core::error::Result;
 
 mod about;
 mod charts;
-mod html;
+pub(crate) mod html;
 mod language;
 mod limits;
 mod lists;
 mod markdown;
 mod outcome;
-mod page;
+pub(crate) mod page;
 mod read;
 mod sums;
-mod text;
+pub(crate) mod text;
 mod words;
-mod write;
+pub(crate) mod write;
 
 pub use language::Language;
 

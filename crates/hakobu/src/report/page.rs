@@ -77,6 +77,8 @@ pub enum Block {
     Bars(Vec<(Line, f64)>),
     /// Shown only where there are pictures; the words beside it say what matters.
     Chart(Chart),
+    /// The same for a few figures beside each other.
+    Columns(Columns),
 }
 
 /// A picture.
@@ -90,6 +92,15 @@ pub struct Chart {
     pub interval_seconds: f64,
     /// What is drawn.
     pub series: Series,
+}
+
+/// Figures as bars, each as long as it is against the largest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Columns {
+    /// What they show.
+    pub title: String,
+    /// Each with what it is of, what stands beside it, and the number of its colour.
+    pub bars: Vec<(String, f64, String, usize)>,
 }
 
 /// What is drawn of each sample.

@@ -24,6 +24,7 @@ mod make_data;
 mod network;
 mod options;
 mod over_ssh;
+mod probe;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;

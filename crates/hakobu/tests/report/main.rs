@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 mod hostile;
 mod html;
+mod probe;
 
 const FORMATS: [&str; 3] = ["text", "markdown", "html"];
 const LANGUAGES: [&str; 2] = ["en", "ja"];

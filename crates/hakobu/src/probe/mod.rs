@@ -1,0 +1,129 @@
+//! The verb `probe`, from the arguments to the exit code.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use hakobu_agent::probe::{self as measuring, ProbeRequest, Probed};
+use hakobu_core::error::Result;
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::location::{Location, SshHost};
+use hakobu_core::path::lossy;
+
+mod figures;
+mod json;
+mod page;
+
+use crate::login::LoginArguments;
+use crate::report::{html, text, write};
+use crate::report_file::ReportFile;
+use crate::{exit, looking, settings};
+
+/// What is under way ends when it is interrupted, and scratch files have no names.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// What stands below the help.
+pub const HELP: &str = "\
+Takes about ten seconds, on long ways some more, and says first what it will do. Measured are: the
+round trip, and the rate of 1, 2, 4, ... connections in both directions until more are no faster;
+how SOURCE is read, past what is in memory, and what a tree holds; how TARGET is written, with a
+scratch file that has no name and a few hundred small ones; on both machines the ciphers, BLAKE3,
+zstd and copying in memory. From that follows what a copy will get, what limits it, and how long the
+first copy of a tree and a run that finds nothing to do will take. A disk as TARGET is only read.
+
+Examples:
+  hakobu probe host:/backup                 the way there, and what TARGET takes
+  hakobu probe data/ host:/backup           how long data/ will take
+  hakobu probe one:/data two:/data          between two other machines
+  hakobu probe --gentle data/ host:/backup  beside other users, with little load
+  hakobu probe --html probe.html /mnt/old /mnt/new
+
+Exit codes: 0 measured, 1 failed, or a machine was lost (what was measured is printed), 2 wrong
+usage, 130 interrupted.";
+
+/// The arguments of `probe`.
+#[derive(Debug, Args)]
+pub struct ProbeArguments {
+    /// What would be copied, if named, and where to: a path, host:path or ssh://host:port/path
+    #[arg(value_name = "[SOURCE] TARGET", required = true, num_args = 1..=2)]
+    pub places: Vec<OsString>,
+
+    /// Little load, for less long: one connection and one thread, with pauses; the line is not filled
+    #[arg(long)]
+    pub gentle: bool,
+
+    /// Write nothing at TARGET, not even a scratch file
+    #[arg(long)]
+    pub no_write: bool,
+
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write it to this file as well, as one page of HTML with charts
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// The login on the other machines.
+    #[command(flatten)]
+    pub login: LoginArguments,
+}
+
+/// Measures, and says what a copy will get; returns the exit code.
+pub fn probe(typed: &ProbeArguments) -> u8 {
+    let request = match settings::probe_request(typed, std::env::var_os("HAKOBU_SSH")) {
+        Ok(request) => request,
+        Err(errors) => return exit::errors(&errors),
+    };
+    // Found out before anything is measured.
+    if let Some(Err(error)) = typed.html.as_deref().map(ReportFile::check) {
+        return exit::errors(&[error]);
+    }
+    let hosts: Vec<&SshHost> =
+        request.source.iter().chain([&request.target]).filter_map(Location::ssh_host).collect();
+    looking::look_partly(&hosts, request.sudo, FAREWELL, |terminal, observer, cancel| {
+        announce(&request, observer);
+        let probed = measuring::probe(&request, terminal, observer, cancel)?;
+        let shown = shown(typed, &probed)?;
+        Ok((shown, probed.failure))
+    })
+}
+
+fn shown(typed: &ProbeArguments, probed: &Probed) -> Result<String> {
+    let page = page::page(probed);
+    if let Some(path) = &typed.html {
+        write::write(path, Path::new(""), html::write(&page).as_bytes())?;
+    }
+    match typed.json {
+        true => json::json(probed),
+        false => Ok(text::write(&page)),
+    }
+}
+
+/// Says what will be done, before any of it is.
+fn announce(request: &ProbeRequest, observer: &dyn Observer) {
+    let name = |location: &Location| lossy(location.as_typed());
+    let mut steps = Vec::new();
+    let apart = request.source.as_ref().and_then(Location::ssh_host) != request.target.ssh_host();
+    match (apart, request.gentle) {
+        (true, false) => steps.push("fill the way in both directions with up to 16 connections".to_owned()),
+        (true, true) => steps.push("send a few megabytes in each direction, with pauses".to_owned()),
+        (false, _) => {}
+    }
+    if let Some(source) = &request.source {
+        let most = if request.gentle { "64 MiB" } else { "1 GiB" };
+        steps.push(format!("read up to {most} of {}, dropping that from memory first", name(source)));
+    }
+    steps.push(match (request.write, request.gentle) {
+        (false, _) => format!("write nothing to {}", name(&request.target)),
+        (true, true) => {
+            format!("write up to 64 MiB to {}, which leaves nothing behind", name(&request.target))
+        }
+        (true, false) => {
+            format!("write up to 1 GiB to {}, which leaves nothing behind", name(&request.target))
+        }
+    });
+    let time = if request.gentle { "at most some seconds" } else { "about ten seconds" };
+    observer.event(Event::Notice { words: format!("for {time}, a probe will {}", steps.join("; ")) });
+}

@@ -1,0 +1,294 @@
+//! What was measured, as a page that is written as text or HTML.
+
+use hakobu_agent::probe::{End, Probed};
+use hakobu_core::probe::{ReadFigures, TreeFigures, WayFigures, Work, WriteFigures, WriteHow};
+use hakobu_core::units::{format_bytes, format_count, format_rate};
+
+use super::figures::{core_rate, counts, latency, rate, read_how, seconds, step, write_how};
+use crate::report::Language;
+use crate::report::page::{Block, Columns, Line, Page, Section, Tone, name, said, words};
+
+/// The page of a probe.
+pub fn page(probed: &Probed) -> Page {
+    let (outcome, meaning) = outcome(probed);
+    let sections = [
+        Section::of("What a copy will get", prediction(probed)),
+        Section::of("Network", network(probed)),
+        Section::of("Source", probed.source.as_ref().map(source).unwrap_or_default()),
+        Section::of("Target", probed.target.as_ref().map(target).unwrap_or_default()),
+        Section::of("What one core does", machines(probed)),
+        Section::of("Not measured", remarks(probed)),
+    ];
+    Page {
+        language: Language::En,
+        title: title(probed),
+        outcome,
+        tone: match (&probed.failure, probed.prediction.slowest) {
+            (Some(_), _) => Tone::Bad,
+            (None, Some(_)) if probed.prediction.unknown.is_empty() => Tone::Good,
+            _ => Tone::Mixed,
+        },
+        meaning,
+        sections: sections.into_iter().flatten().collect(),
+    }
+}
+
+fn title(probed: &Probed) -> Line {
+    let mut title = vec![words("Probe of ")];
+    if !probed.source_end.name.is_empty() {
+        title.extend([shown(&probed.source_end.name), words(" to ")]);
+    }
+    title.push(shown(&probed.target_end.name));
+    title
+}
+
+fn shown(bytes: &[u8]) -> crate::report::page::Span {
+    crate::report::page::Span::Name(hakobu_core::path::lossy(bytes))
+}
+
+/// The one line, and what follows from it.
+fn outcome(probed: &Probed) -> (String, Vec<String>) {
+    let made = &probed.prediction;
+    let mut meaning = Vec::new();
+    if let Some((bytes, span)) = made.file {
+        let size = format_bytes(bytes);
+        meaning.push(format!(
+            "One file of {size} takes {}, of which {} is the most.",
+            seconds(span.seconds),
+            span.limited_by
+        ));
+    }
+    if let Some(tree) = made.tree {
+        let least = if tree.at_least { "at least " } else { "" };
+        meaning.push(format!(
+            "The first copy takes {least}{}, of which {} is the most.",
+            seconds(tree.first.seconds),
+            tree.first.limited_by
+        ));
+        meaning.push(format!(
+            "A run that finds nothing to do takes {least}{}.",
+            seconds(tree.unchanged.seconds)
+        ));
+        if tree.at_least {
+            meaning.push("There was no time to list all of the tree, so there is more of it.".to_owned());
+        }
+    }
+    if !made.unknown.is_empty() {
+        let stages: Vec<_> = made.unknown.iter().map(|stage| stage.name()).collect();
+        meaning.push(format!("Not known, so it may be slower: {}.", stages.join(", ")));
+    }
+    if probed.failure.is_some() {
+        meaning.insert(0, "It ended early; this is what was measured until then.".to_owned());
+    }
+    let line = match made.slowest {
+        Some(slowest) => {
+            let least = if slowest.at_least { "at least " } else { "" };
+            format!(
+                "A copy gets {least}{}; limited by: {}",
+                format_rate(slowest.bytes_per_second),
+                slowest.stage.name()
+            )
+        }
+        None => "What a copy gets cannot be told".to_owned(),
+    };
+    (line, meaning)
+}
+
+fn prediction(probed: &Probed) -> Vec<Block> {
+    let stages = &probed.prediction.stages;
+    if stages.is_empty() {
+        return Vec::new();
+    }
+    let least = |at_least: bool| if at_least { "at least " } else { "" };
+    let rows = stages.iter().map(|stage| {
+        vec![
+            stage.stage.name().to_owned(),
+            format!("{}{}", least(stage.at_least), format_rate(stage.bytes_per_second)),
+        ]
+    });
+    let bars = stages.iter().map(|stage| {
+        let is_slowest = probed.prediction.slowest.is_some_and(|slowest| slowest.stage == stage.stage);
+        let shown = format_rate(stage.bytes_per_second);
+        (stage.stage.name().to_owned(), stage.bytes_per_second, shown, if is_slowest { 5 } else { 1 })
+    });
+    vec![
+        Block::Table(vec!["Stage".to_owned(), "Rate".to_owned()], rows.collect()),
+        Block::Columns(Columns { title: "What each stage gets".to_owned(), bars: bars.collect() }),
+    ]
+}
+
+fn network(probed: &Probed) -> Vec<Block> {
+    if !probed.apart {
+        return Vec::new();
+    }
+    let ways = [probed.there.as_ref(), probed.back.as_ref()];
+    let mut facts = Vec::new();
+    let mut fact = |label: &str, text: String| facts.push((label.to_owned(), vec![words(text)]));
+    let tcp = ways.into_iter().flatten().filter_map(|way| way.round_trip_us).filter(|time| *time > 0).min();
+    let round_trip = tcp.map_or(probed.round_trip.as_nanos() as u64, |time| u64::from(time) * 1000);
+    if let Some(round_trip) = latency(Some(round_trip)) {
+        fact("Round trip", round_trip);
+    }
+    if let Some(mtu) =
+        ways.into_iter().flatten().filter_map(|way| way.mtu_bytes).find(|mtu| (576..=65_536).contains(mtu))
+    {
+        fact("MTU", format!("{mtu} bytes"));
+    }
+    if let Some(cipher) = probed.cipher {
+        fact(
+            "Cipher",
+            if probed.by_ssh { "that of ssh, which carries the data".to_owned() } else { cipher.to_owned() },
+        );
+    }
+    fact("Login and connections", seconds(probed.start.as_secs_f64()));
+    let mut blocks = vec![Block::Facts(facts)];
+    let counts = counts(ways);
+    if counts.is_empty() {
+        return blocks;
+    }
+    let head = ["Connections", "to the target", "sent again", "from the target", "sent again"];
+    let row = |count: &u16| {
+        let of = |way: Option<&WayFigures>| match step(way, *count) {
+            Some(step) => [rate(step.sent.bytes_per_second()), format_count(step.retransmits)],
+            None => ["".to_owned(), "".to_owned()],
+        };
+        let [there, back] = ways.map(of);
+        [vec![count.to_string()], there.to_vec(), back.to_vec()].concat()
+    };
+    blocks.push(Block::Table(head.map(str::to_owned).to_vec(), counts.iter().map(row).collect()));
+    blocks
+        .push(Block::Columns(Columns { title: "Rate by connections".to_owned(), bars: bars(ways, &counts) }));
+    if ways.into_iter().flatten().any(|way| way.at_least) {
+        blocks.push(Block::Words(vec![words("The line was not filled, so it may carry more.")]));
+    }
+    blocks
+}
+
+fn bars(ways: [Option<&WayFigures>; 2], counts: &[u16]) -> Vec<(String, f64, String, usize)> {
+    let mut bars = Vec::new();
+    for (way, direction, colour) in [(ways[0], "to the target", 1), (ways[1], "from the target", 2)] {
+        for count in counts {
+            if let Some(found) = step(way, *count).and_then(|step| step.sent.bytes_per_second()) {
+                bars.push((format!("{count}, {direction}"), found, format_rate(found), colour));
+            }
+        }
+    }
+    bars
+}
+
+fn source(figures: &ReadFigures) -> Vec<Block> {
+    let mut facts = Vec::new();
+    let mut fact = |label: &str, text: String| facts.push((label.to_owned(), vec![words(text)]));
+    if figures.size_bytes > 0 {
+        fact("Size", format_bytes(figures.size_bytes));
+    }
+    if let Some(content) = &figures.content {
+        fact("Reading in order", format!("{}, {}", rate(content.bytes_per_second()), read_how(figures.how)));
+    }
+    if let Some(permille) = figures.cached_permille {
+        fact("In memory before", format!("{:.0} %", f64::from(permille.min(1000)) / 10.0));
+    }
+    if let Some(latency) = latency(figures.latency_ns) {
+        fact("One page, anywhere", latency);
+    }
+    if let Some(tree) = &figures.tree {
+        tree_facts(tree, &mut fact);
+    }
+    if let Some(rate) = figures.small.as_ref().and_then(Work::per_second) {
+        fact("Small files", format!("{} read a second", format_count(rate as u64)));
+    }
+    let mut blocks = vec![Block::Facts(facts)];
+    blocks.extend(figures.remarks.iter().map(|remark| Block::Words(vec![said(remark)])));
+    blocks
+}
+
+fn tree_facts(tree: &TreeFigures, fact: &mut impl FnMut(&str, String)) {
+    if !tree.is_sound() {
+        return fact("Tree", "the figures make no sense".to_owned());
+    }
+    let least = if tree.complete { "" } else { "at least " };
+    let (files, directories) = (format_count(tree.files), format_count(tree.directories));
+    fact("Tree", format!("{least}{files} files in {directories} directories, {}", format_bytes(tree.bytes)));
+    if let Some(rate) = tree.scan.per_second() {
+        fact("Listing", format!("{} entries a second", format_count(rate as u64)));
+    }
+}
+
+fn target(figures: &WriteFigures) -> Vec<Block> {
+    let mut facts = Vec::new();
+    let mut fact = |label: &str, text: String| facts.push((label.to_owned(), vec![words(text)]));
+    let label = if figures.how == WriteHow::Device { "Reading in order" } else { "Writing in order" };
+    match &figures.content {
+        Some(content) => {
+            fact(label, format!("{}, {}", rate(content.bytes_per_second()), write_how(figures.how)));
+        }
+        None => fact(label, write_how(figures.how).to_owned()),
+    }
+    if let Some(latency) = latency(figures.latency_ns) {
+        let label =
+            if figures.how == WriteHow::Device { "One page, anywhere" } else { "One page made stable" };
+        fact(label, latency);
+    }
+    if let Some(rate) = figures.small.as_ref().and_then(Work::per_second) {
+        fact("Small files", format!("{} made a second", format_count(rate as u64)));
+    }
+    if let Some(free) = figures.free_bytes {
+        fact("Free", format_bytes(free));
+    }
+    if let Some(tree) = figures.tree.as_ref().filter(|tree| tree.entries() > 0) {
+        tree_facts(tree, &mut fact);
+    }
+    let mut blocks = vec![Block::Facts(facts)];
+    blocks.extend(figures.remarks.iter().map(|remark| Block::Words(vec![said(remark)])));
+    blocks
+}
+
+fn machines(probed: &Probed) -> Vec<Block> {
+    let ends: Vec<&End> = match probed.apart {
+        true => vec![&probed.source_end, &probed.target_end],
+        false => vec![&probed.target_end],
+    };
+    if ends.iter().all(|end| end.machine.is_none()) {
+        return Vec::new();
+    }
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |label: String, of: &dyn Fn(&End) -> Option<String>| {
+        let cells: Vec<_> = ends.iter().map(|end| of(end)).collect();
+        if cells.iter().any(Option::is_some) {
+            rows.push([vec![label], cells.into_iter().map(Option::unwrap_or_default).collect()].concat());
+        }
+    };
+    row("processors".to_owned(), &|end| Some(end.machine.as_ref()?.processors.to_string()));
+    row("copying in memory".to_owned(), &|end| {
+        Some(core_rate(end.machine.as_ref()?.copied_bytes_per_second))
+    });
+    row("BLAKE3".to_owned(), &|end| Some(core_rate(end.machine.as_ref()?.hashed_bytes_per_second)));
+    row("AES-128-GCM".to_owned(), &|end| Some(core_rate(end.ciphers?.aes_128_gcm)));
+    row("AES-256-GCM".to_owned(), &|end| Some(core_rate(end.ciphers?.aes_256_gcm)));
+    row("ChaCha20-Poly1305".to_owned(), &|end| Some(core_rate(end.ciphers?.chacha20_poly1305)));
+    let packers =
+        ends.iter().filter_map(|end| end.machine.as_ref()).map(|machine| machine.compressors.len()).max();
+    for index in 0..packers.unwrap_or(0) {
+        let packer = |end: &End| end.machine.as_ref()?.compressors.get(index).cloned();
+        let label =
+            ends.iter().find_map(|end| packer(end)).map(|packer| packer.name.shown()).unwrap_or_default();
+        row(format!("{label}, text"), &|end| {
+            let packer = packer(end)?;
+            let left = f64::from(packer.packed_permille.min(9_999)) / 10.0;
+            Some(format!("{} to {left:.0} %", core_rate(packer.bytes_per_second)))
+        });
+    }
+    let head = match probed.apart {
+        true => vec!["".to_owned(), "Source".to_owned(), "Target".to_owned()],
+        false => vec!["".to_owned(), "Rate".to_owned()],
+    };
+    vec![Block::Table(head, rows)]
+}
+
+fn remarks(probed: &Probed) -> Vec<Block> {
+    let remark = |text: &String| Block::Words(vec![name(text)]);
+    probed.remarks.iter().map(remark).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! The page of a probe in HTML: names and remarks of others stay text.
+
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
+
+use super::html;
+
+const EVIL: &[u8] = b"EVIL\"'><script>alert(1)<!-- & \x1b[2J \xff";
+
+#[test]
+fn names_stay_names() {
+    let place = tempfile::tempdir().unwrap();
+    let target = place.path().join(std::ffi::OsStr::from_bytes(EVIL));
+    std::fs::create_dir(&target).unwrap();
+    let (page, source) = (place.path().join("page.html"), target.join("source"));
+    std::fs::write(&source, vec![1; 3 << 20]).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hakobu"));
+    command.args(["probe", "--gentle", "--html"]).arg(&page).args([&source, &target]).env("LC_ALL", "C");
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let written = std::fs::read_to_string(&page).unwrap();
+    // It knows each tag, and so no others come through.
+    let text = html::text_of(&written);
+    for shown in [&text, &said] {
+        assert!(shown.contains("EVIL\"'><script>alert(1)<!-- & \\u{1b}[2J \\xff"), "{shown}");
+        assert!(!shown.chars().any(|letter| letter.is_control() && letter != '\n'), "{shown}");
+    }
+    assert!(text.contains("What each stage gets") && written.matches("<svg").count() >= 1, "{text}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hakobu"));
+    let refused = command.args(["probe", "--html", "/dev/hakobu-typo.html"]).arg(&target).output().unwrap();
+    assert_eq!(refused.status.code(), Some(6));
+}
