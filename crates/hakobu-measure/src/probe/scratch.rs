@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
@@ -18,8 +18,8 @@ const LETTERS_OF_ONE: usize = 26;
 /// A directory in which scratch files are made.
 pub(super) struct Scratch {
     directory: OwnedFd,
-    /// Whether the file system makes files without a name.
-    nameless: bool,
+    /// Whether the file system makes files without a name, as far as is known.
+    nameless: AtomicBool,
 }
 
 impl Scratch {
@@ -28,9 +28,7 @@ impl Scratch {
     pub fn within(directory: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(rustix::fs::CWD, directory, flags, Mode::empty())?;
-        let scratch = Self { directory, nameless: true };
-        let nameless = scratch.without_name().is_ok();
-        Ok(Self { nameless, ..scratch })
+        Ok(Self { directory, nameless: AtomicBool::new(true) })
     }
 
     /// The directory.
@@ -43,10 +41,15 @@ impl Scratch {
     /// # Errors
     /// Those of the system: no rights, no room, mounted for reading only.
     pub fn file(&self) -> io::Result<File> {
-        match self.nameless {
-            true => Ok(self.without_name()?),
-            false => Ok(self.with_name_removed()?),
+        if self.nameless.load(Relaxed) {
+            match self.without_name() {
+                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {
+                    self.nameless.store(false, Relaxed);
+                }
+                made => return Ok(made?),
+            }
         }
+        Ok(self.with_name_removed()?)
     }
 
     fn without_name(&self) -> Result<File, Errno> {
@@ -89,7 +92,8 @@ mod tests {
     fn a_scratch_file_has_no_name() {
         let place = tempfile::tempdir().unwrap();
         for nameless in [true, false] {
-            let scratch = Scratch { nameless, ..Scratch::within(place.path()).unwrap() };
+            let scratch = Scratch::within(place.path()).unwrap();
+            scratch.nameless.store(nameless, Relaxed);
             let mut file = scratch.file().unwrap();
             file.write_all(b"content").unwrap();
             file.rewind().unwrap();

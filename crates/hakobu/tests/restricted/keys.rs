@@ -177,3 +177,25 @@ fn what_is_typed_about_the_far_program_has_no_effect() {
         assert_eq!(fs::read(&target).unwrap(), b"content");
     }
 }
+
+#[test]
+fn a_probe_reads_what_the_key_lets_it_and_writes_nothing() {
+    let place = place();
+    let backup = tree(&place.path().join("backup"));
+    let host = host("restrict,", &on(&backup, "--read-only"));
+    let probe = |path: &Path| {
+        let output = verb("probe", &host, &["--gentle".as_ref(), "--json".as_ref(), &host.at(path)]);
+        (output.status.code(), output.stdout, String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, out, err) = probe(&backup);
+    let found: serde_json::Value =
+        serde_json::from_slice(&out).unwrap_or_else(|error| panic!("{error}: {err}"));
+    assert_eq!((code, &found["target_figures"]["how"]), (Some(0), &"not_asked".into()), "{found:#}");
+    assert!(found["target_figures"]["tree"]["files"].as_u64().unwrap() >= 300, "{found:#}");
+    // Its other end would be outside of the directory.
+    let remarks = found["remarks"].to_string();
+    assert!(remarks.contains("the way to the target was not measured"), "{remarks}");
+    let (code, out, err) = probe(place.path());
+    assert_eq!((code, out.as_slice()), (Some(1), &b""[..]), "{err}");
+    assert!(err.contains("this login may only use what is beneath"), "{err}");
+}
