@@ -22,7 +22,7 @@ const TURNS: usize = 4;
 const LIMIT: Duration = Duration::from_millis(6);
 
 /// Bytes a second that one core of this machine encrypts, found out once.
-pub(crate) fn here() -> CipherSpeed {
+pub fn here() -> CipherSpeed {
     static SPEED: OnceLock<CipherSpeed> = OnceLock::new();
     *SPEED.get_or_init(measured)
 }

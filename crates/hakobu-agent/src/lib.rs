@@ -44,3 +44,5 @@ mod strangers;
 mod stream;
 mod through_ssh;
 mod told;
+
+pub use cipher::here as cipher_speeds;

@@ -5,6 +5,7 @@
 //! the copier's, so that a fault in the one is not hidden by the other. Only
 //! [`doctor`] and [`probe`] speak the words of `hakobu-core`, since their facts and figures cross the wire.
 
+pub mod bench;
 pub mod compare;
 pub mod doctor;
 pub mod generate;

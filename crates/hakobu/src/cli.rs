@@ -10,6 +10,7 @@ use clap::{ArgAction, Args, Command, CommandFactory, Parser, Subcommand};
 use hakobu_core::job::Mode;
 use hakobu_core::units::parse_bytes;
 
+use crate::bench::{self, BenchArguments};
 use crate::disks::{DISKS_HELP, DisksArguments};
 use crate::doctor::{DOCTOR_HELP, DoctorArguments};
 use crate::jobs::SET_HELP;
@@ -58,6 +59,9 @@ pub enum Verb {
     /// Measure machines, disks and the way, and predict what a copy will get and what will limit it
     #[command(after_help = probe::HELP)]
     Probe(ProbeArguments),
+    /// Measure the usual tools and hakobu side by side, between this machine and another one
+    #[command(after_help = bench::HELP)]
+    Bench(Box<BenchArguments>),
     /// Print the digest of a file or disk, or of each file of a tree, as b3sum or sha256sum print it
     #[command(after_help = DIGEST_HELP)]
     Digest(Box<DigestArguments>),

@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 
 /// The verbs, and what serves in their place until they are there.
-const LATER_VERBS: [(&str, &str); 8] = [
+const LATER_VERBS: [(&str, &str); 7] = [
     ("scan", "hakobu copy --dry-run lists what differs"),
-    ("bench", "cargo xtask bench, in the source tree, compares with the usual tools"),
     ("daemon", "hakobu copy needs only ssh on the other machine"),
     ("receive", "hakobu copy needs only ssh on the other machine"),
     ("modules", "hakobu copy needs only ssh on the other machine"),

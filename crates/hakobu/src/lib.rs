@@ -5,6 +5,7 @@
 //! with an exit code ([`exit`]).
 
 pub mod agent_command;
+pub mod bench;
 pub mod cli;
 pub mod copy;
 pub mod digest;
@@ -83,6 +84,7 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         Ok(Cli { verb: Verb::Doctor(options) }) => doctor::doctor(&options),
         Ok(Cli { verb: Verb::Settings(options) }) => settings_file::show(&options),
         Ok(Cli { verb: Verb::Probe(options) }) => probe::probe(&options),
+        Ok(Cli { verb: Verb::Bench(options) }) => bench::bench(&options),
         Ok(Cli { verb: Verb::Explain(options) }) => explain::explain(&options),
         Ok(Cli { verb: Verb::Jobs { verb } }) => jobs::jobs(verb),
         Ok(Cli { verb: Verb::Agent(arguments) }) => agent_command::agent(&arguments),

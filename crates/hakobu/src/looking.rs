@@ -50,7 +50,7 @@ pub(crate) fn look_partly(
     exit::code_of(error.kind)
 }
 
-fn end_when_interrupted(cancel: Arc<AtomicBool>, farewell: Duration) {
+pub(crate) fn end_when_interrupted(cancel: Arc<AtomicBool>, farewell: Duration) {
     std::thread::spawn(move || {
         while !cancel.load(Relaxed) {
             std::thread::sleep(Duration::from_millis(50));

@@ -283,7 +283,7 @@ pub(crate) fn host(typed: &[u8]) -> Result<SshHost, Error> {
 }
 
 /// The words of the ssh to log in with.
-fn ssh(typed: Option<&OsString>, environment: Option<OsString>) -> Result<Vec<OsString>, Error> {
+pub(crate) fn ssh(typed: Option<&OsString>, environment: Option<OsString>) -> Result<Vec<OsString>, Error> {
     let typed = typed.cloned().map(|command| ("--ssh", command));
     let set = typed.or(environment.filter(|ssh| !ssh.is_empty()).map(|ssh| ("HAKOBU_SSH", ssh)));
     match set {
@@ -293,7 +293,7 @@ fn ssh(typed: Option<&OsString>, environment: Option<OsString>) -> Result<Vec<Os
 }
 
 /// The program on the far side.
-fn agent(typed: Option<&PathBuf>) -> Result<Option<PathBuf>, Error> {
+pub(crate) fn agent(typed: Option<&PathBuf>) -> Result<Option<PathBuf>, Error> {
     let path = typed.map(|agent| agent.as_os_str().as_bytes());
     match path {
         Some(path) if path.is_empty() || path.starts_with(b"-") => {

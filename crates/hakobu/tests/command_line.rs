@@ -88,7 +88,7 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
 
 #[test]
 fn every_verb_of_later_versions_is_known_by_name() {
-    for verb in ["scan", "bench", "daemon", "receive", "modules", "keys", "serve", "broker"] {
+    for verb in ["scan", "daemon", "receive", "modules", "keys", "serve", "broker"] {
         let (code, _, err) = said(&format!("{verb} a b"));
         assert_eq!(code, 2);
         assert!(err.starts_with(&format!("hakobu: {verb} is not in this version; ")), "{err}");

@@ -1,7 +1,7 @@
 //! The verb `probe`, from the arguments to the exit code.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -93,7 +93,7 @@ pub fn probe(typed: &ProbeArguments) -> u8 {
 fn shown(typed: &ProbeArguments, probed: &Probed) -> Result<String> {
     let page = page::page(probed);
     if let Some(path) = &typed.html {
-        write::write(path, Path::new(""), html::write(&page).as_bytes())?;
+        write::write(path, None, html::write(&page).as_bytes())?;
     }
     match typed.json {
         true => json::json(probed),

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use hakobu_core::units::format_rate;
+
 use super::charts;
 use super::language::Language;
 use super::page::{Block, Line, Page, Span, Tone};
@@ -76,6 +78,14 @@ fn write_block(html: &mut String, block: &Block, language: Language) {
             let rows = bars.iter().map(|(label, share)| {
                 let (label, bar) = (line(label), charts::bar(*share));
                 format!("<td>{label}</td><td class=\"number\">{}</td><td>{bar}</td>", language.share(*share))
+            });
+            table(html, "bars", None, rows);
+        }
+        Block::Rates(rates) => {
+            let most = rates.iter().map(|(_, rate)| *rate).fold(f64::MIN_POSITIVE, f64::max);
+            let rows = rates.iter().map(|(label, rate)| {
+                let (label, bar) = (line(label), charts::bar(*rate / most));
+                format!("<td>{label}</td><td class=\"number\">{}</td><td>{bar}</td>", format_rate(*rate))
             });
             table(html, "bars", None, rows);
         }

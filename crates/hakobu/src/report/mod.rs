@@ -16,7 +16,7 @@ pub(crate) mod html;
 mod language;
 mod limits;
 mod lists;
-mod markdown;
+pub(crate) mod markdown;
 mod outcome;
 pub(crate) mod page;
 mod read;
@@ -74,7 +74,7 @@ pub fn report(typed: &ReportArguments) -> u8 {
     };
     match typed.output.as_deref().filter(|path| *path != Path::new("-")) {
         None => output::print(shown.as_bytes()),
-        Some(path) => match write::write(path, &typed.file, shown.as_bytes()) {
+        Some(path) => match write::write(path, Some(&typed.file), shown.as_bytes()) {
             Ok(()) => 0,
             Err(error) => exit::errors(&[error]),
         },

@@ -75,6 +75,8 @@ pub enum Block {
     Records(Vec<String>, Vec<Vec<Line>>),
     /// Shares of 0 to 1, each with what it is of.
     Bars(Vec<(Line, f64)>),
+    /// Bytes per second, each with what it is of: bars in pictures alone, for a table beside them says the same.
+    Rates(Vec<(Line, f64)>),
     /// Shown only where there are pictures; the words beside it say what matters.
     Chart(Chart),
     /// The same for a few figures beside each other.

@@ -12,14 +12,14 @@ use crate::report_file::ReportFile;
 
 const WRITING: &str = "writing to";
 
-/// Writes a file in place of what is there. `source` is the report itself, which stays.
+/// Writes a file in place of what is there. `source` is the report that it was made from, which stays.
 ///
 /// # Errors
 /// `Refused` where it would overwrite the report or a disk, else as the system says.
-pub fn write(path: &Path, source: &Path, content: &[u8]) -> Result<()> {
+pub fn write(path: &Path, source: Option<&Path>, content: &[u8]) -> Result<()> {
     ReportFile::check(path)?;
     let written = match rustix::fs::stat(path) {
-        Ok(found) if is_same(&found, source) => {
+        Ok(found) if source.is_some_and(|source| is_same(&found, source)) => {
             Err(Error::new(ErrorKind::Refused, WRITING, "it is the report itself; name another file"))
         }
         // A pipe or a terminal is written to; a file in its place would help nobody.
@@ -84,18 +84,18 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         fs::write(at("report"), "{}").unwrap();
-        write(&at("page"), &at("report"), b"one").unwrap();
+        write(&at("page"), Some(&at("report")), b"one").unwrap();
         fs::set_permissions(at("page"), fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink("page", at("link")).unwrap();
-        write(&at("link"), &at("report"), b"two").unwrap();
+        write(&at("link"), Some(&at("report")), b"two").unwrap();
         assert_eq!(fs::read(at("page")).unwrap(), b"two");
         assert_eq!(fs::metadata(at("page")).unwrap().permissions().mode() & 0o777, 0o640);
         fs::hard_link(at("report"), at("same")).unwrap();
-        assert_eq!(write(&at("same"), &at("report"), b"x").unwrap_err().kind, ErrorKind::Refused);
-        assert!(write(directory.path(), &at("report"), b"x").is_err());
-        assert!(write(&at("no/such"), &at("report"), b"x").is_err());
-        assert!(write(Path::new("/dev/null"), &at("report"), b"x").is_ok());
-        let odd = write(Path::new("/dev/hakobu-typo.html"), &at("report"), b"x").unwrap_err();
+        assert_eq!(write(&at("same"), Some(&at("report")), b"x").unwrap_err().kind, ErrorKind::Refused);
+        assert!(write(directory.path(), Some(&at("report")), b"x").is_err());
+        assert!(write(&at("no/such"), Some(&at("report")), b"x").is_err());
+        assert!(write(Path::new("/dev/null"), Some(&at("report")), b"x").is_ok());
+        let odd = write(Path::new("/dev/hakobu-typo.html"), Some(&at("report")), b"x").unwrap_err();
         assert_eq!(odd.kind, ErrorKind::Refused);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4, "no draft stays");
     }

@@ -1,0 +1,129 @@
+use super::super::processes::Cost;
+use super::super::result::tests::row;
+use super::*;
+
+fn cost(name: &str, cpu_seconds: f64, waited_seconds: f64) -> Cost {
+    Cost { name: name.to_owned(), cpu_seconds, waited_seconds }
+}
+
+/// 1 GB in this time, after a start of a tenth of a second.
+fn measured(case: Case, seconds: f64, here: Vec<Cost>, there: Vec<Cost>) -> Row {
+    let mut row = row(case, &[seconds + 0.1]);
+    row.starts[0].here = Vec::new();
+    row.runs[0].here = here;
+    row.runs[0].there = Some(there);
+    row
+}
+
+fn case(way: Way, direction: Direction, starter: Starter) -> Case {
+    Case { starter, ..Case::plain(way, direction) }
+}
+
+/// What the second article saw: whenever one host's sshd serves, the rate halves.
+fn halved() -> Vec<Row> {
+    let both = [Direction::ToHost, Direction::FromHost];
+    both.into_iter()
+        .flat_map(|direction| {
+            let there = |sshd| vec![cost("sshd", sshd, 0.02), cost("dd", 0.2, 0.0)];
+            let here = || vec![cost("ssh", 1.0, 0.0), cost("dd", 0.3, 0.0)];
+            let ssh = |seconds| vec![cost("ssh", seconds, 0.0), cost("dd", 0.3, 0.0)];
+            [
+                measured(case(Way::Dd, direction, Starter::Here), 4.0, here(), there(3.92)),
+                measured(
+                    case(Way::Dd, direction, Starter::There),
+                    2.0,
+                    vec![cost("sshd", 1.9, 0.0)],
+                    ssh(1.2),
+                ),
+                measured(
+                    case(Way::Hakobu, direction, Starter::Here),
+                    1.0,
+                    vec![cost("hakobu", 1.5, 0.0)],
+                    vec![],
+                ),
+                measured(
+                    case(Way::Hakobu, direction, Starter::There),
+                    1.1,
+                    vec![cost("hakobu", 1.5, 0.0)],
+                    vec![],
+                ),
+            ]
+        })
+        .collect()
+}
+
+#[test]
+fn a_slow_sshd_is_named_in_both_directions() {
+    let found = asymmetries(&halved(), "vis");
+    assert_eq!(found.len(), 2, "{found:#?}");
+    for asymmetry in &found {
+        assert_eq!(asymmetry.process, Some(("there".to_owned(), "sshd".to_owned())));
+        assert!((asymmetry.times - 2.0).abs() < 1e-9 && asymmetry.slow.starter == Starter::Here);
+    }
+    let words = &found[0].words;
+    for part in [
+        "dd | ssh is 2.0 times as slow to vis, started here as to vis, started on vis",
+        "sshd on vis kept a core 98 % busy",
+        "3.92 s of it for each GB, and 1.20 s in the fast one",
+        "Whenever the sshd of vis serves",
+        "hakobu is not affected",
+    ] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+}
+
+#[test]
+fn one_that_is_kept_from_a_processor_is_told_from_one_that_has_all_of_it() {
+    let slow = measured(
+        case(Way::Scp, Direction::ToHost, Starter::Here),
+        8.0,
+        vec![cost("ssh", 1.0, 0.0)],
+        vec![cost("sshd", 1.6, 6.2)],
+    );
+    let fast = measured(
+        case(Way::Scp, Direction::FromHost, Starter::Here),
+        1.0,
+        vec![cost("ssh", 0.9, 0.0)],
+        vec![cost("sshd", 0.8, 0.0)],
+    );
+    let found = asymmetries(&[slow, fast], "vis");
+    assert_eq!(found.len(), 1);
+    let words = &found[0].words;
+    assert!(words.contains("wanted a processor for 98 % of the time and had one for 20 %"), "{words}");
+    assert!(
+        words.contains("8.0 times as slow to vis as from vis") && !words.contains("hakobu is not"),
+        "{words}"
+    );
+}
+
+#[test]
+fn where_nobody_is_busy_it_is_not_the_processors() {
+    let idle = |direction, seconds| {
+        let costs = || vec![cost("ssh", 0.3, 0.0)];
+        measured(case(Way::Dd, direction, Starter::Here), seconds, costs(), costs())
+    };
+    let found = asymmetries(&[idle(Direction::ToHost, 9.0), idle(Direction::FromHost, 2.0)], "vis");
+    assert_eq!((found.len(), &found[0].process), (1, &None));
+    assert!(found[0].words.contains("it is not the processors"), "{}", found[0].words);
+}
+
+#[test]
+fn what_is_alike_or_differs_in_more_is_no_asymmetry() {
+    let mut rows = halved();
+    for row in &mut rows {
+        row.runs[0].wall_seconds = 2.1;
+    }
+    assert_eq!(asymmetries(&rows, "vis"), []);
+    let other = |direction, cipher: &str, seconds| {
+        let case = Case { cipher: Some(cipher.to_owned()), ..Case::plain(Way::Dd, direction) };
+        measured(case, seconds, vec![], vec![])
+    };
+    assert_eq!(
+        asymmetries(&[other(Direction::ToHost, "a", 1.0), other(Direction::FromHost, "b", 9.0)], "vis"),
+        []
+    );
+    assert_eq!(
+        asymmetries(&[other(Direction::ToHost, "a", 1.0), other(Direction::ToHost, "b", 9.0)], "vis"),
+        []
+    );
+}

@@ -1,0 +1,195 @@
+//! The data that is sent.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::case::Content;
+use crate::generate::{self, FileSpec, available_threads};
+
+/// What is written at a time.
+const WRITE_BYTES: usize = 1 << 20;
+/// Text repeats after so many bytes: further than any of the compressors looks back by itself.
+const TEXT_BYTES: usize = 16 << 20;
+/// So much text goes through gzip.
+const GZIPPED_TEXT_BYTES: usize = 48 << 20;
+
+/// Writes a new file of this content and size.
+///
+/// # Errors
+/// The system's; `NotFound` where gzip is needed and is not there.
+pub fn write(path: &Path, content: Content, size_bytes: u64) -> io::Result<()> {
+    if path.exists() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let written = match content {
+        Content::Random => {
+            let spec = FileSpec { size_bytes, seed: 1, compressibility: 0.0, threads: available_threads() };
+            generate::file(path, spec).map_err(|error| io::Error::other(error.to_string()))
+        }
+        Content::Text => repeat(path, &text(TEXT_BYTES.min(size_bytes as usize)), size_bytes),
+        Content::Zeros => repeat(path, &vec![0; WRITE_BYTES], size_bytes),
+        Content::Gzipped => {
+            let wanted = GZIPPED_TEXT_BYTES.min((size_bytes as usize).saturating_mul(8).max(1 << 16));
+            gzipped(&text(wanted)).and_then(|bytes| repeat(path, &bytes, size_bytes))
+        }
+    };
+    if written.is_err() {
+        // The first error is the one that matters.
+        let _ = fs::remove_file(path);
+    }
+    written
+}
+
+/// A file of one byte.
+///
+/// # Errors
+/// The system's.
+pub fn write_least(path: &Path) -> io::Result<()> {
+    fs::write(path, b"x")
+}
+
+fn repeat(path: &Path, piece: &[u8], size_bytes: u64) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    let mut left = size_bytes;
+    while left > 0 {
+        for part in piece.chunks(WRITE_BYTES) {
+            let length = part.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            file.write_all(&part[..length])?;
+            left -= length as u64;
+        }
+    }
+    Ok(())
+}
+
+fn gzipped(text: &[u8]) -> io::Result<Vec<u8>> {
+    let mut command = Command::new("gzip");
+    command.arg("-1").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn()?;
+    let input = child.stdin.take();
+    let fed = std::thread::scope(|scope| {
+        let feeder = scope.spawn(move || input.map_or(Ok(()), |mut input| input.write_all(text)));
+        let output = child.wait_with_output();
+        feeder.join().map_err(|_| io::Error::other("the feeder ended"))??;
+        output
+    })?;
+    match fed.status.success() && !fed.stdout.is_empty() {
+        true => Ok(fed.stdout),
+        false => Err(io::Error::other("gzip failed")),
+    }
+}
+
+const WORDS: [&str; 48] = [
+    "the",
+    "request",
+    "was",
+    "answered",
+    "from",
+    "cache",
+    "after",
+    "connection",
+    "reset",
+    "by",
+    "peer",
+    "while",
+    "reading",
+    "response",
+    "header",
+    "upstream",
+    "server",
+    "GET",
+    "POST",
+    "index",
+    "static",
+    "image",
+    "user",
+    "session",
+    "opened",
+    "closed",
+    "for",
+    "root",
+    "service",
+    "started",
+    "failed",
+    "with",
+    "result",
+    "timeout",
+    "disk",
+    "sector",
+    "queue",
+    "worker",
+    "process",
+    "exited",
+    "on",
+    "signal",
+    "kernel",
+    "device",
+    "link",
+    "is",
+    "up",
+    "warning",
+];
+
+/// Lines as a server's log has them, the same each time.
+fn text(bytes: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes + 256);
+    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut line: u64 = 0;
+    while text.len() < bytes {
+        line += 1;
+        let number = next();
+        let (seconds, host, id) = (line / 7, number % 40, number >> 44);
+        text.extend_from_slice(
+            format!(
+                "2026-11-23T{:02}:{:02}:{:02}Z node{host:02} app[{id}]:",
+                seconds / 3600 % 24,
+                seconds / 60 % 60,
+                seconds % 60
+            )
+            .as_bytes(),
+        );
+        for _ in 0..6 + number % 8 {
+            // Some words come far more often than others.
+            let (one, other) = (next() % 48, next() % 48);
+            text.push(b' ');
+            text.extend_from_slice(WORDS[one.min(other) as usize].as_bytes());
+        }
+        text.push(b'\n');
+    }
+    text.truncate(bytes);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_content_has_its_size_and_shrinks_as_it_should() {
+        let place = tempfile::tempdir().unwrap();
+        let size = 3_000_001;
+        for (content, least, most) in [
+            (Content::Random, 0.99, 1.1),
+            (Content::Text, 0.15, 0.4),
+            (Content::Zeros, 0.0, 0.01),
+            (Content::Gzipped, 0.97, 1.1),
+        ] {
+            let path = place.path().join(format!("{content:?}"));
+            write(&path, content, size).unwrap();
+            let bytes = fs::read(&path).unwrap();
+            assert_eq!(bytes.len() as u64, size);
+            let share = gzipped(&bytes).unwrap().len() as f64 / size as f64;
+            assert!((least..most).contains(&share), "{content:?} shrinks to {share}");
+            let blocks = std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&path).unwrap());
+            assert!(blocks * 512 >= size, "{content:?} has holes");
+            assert!(write(&path, Content::Zeros, 1).is_err(), "what is there stays");
+        }
+    }
+}

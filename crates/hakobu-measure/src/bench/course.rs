@@ -1,0 +1,532 @@
+//! The whole course: what is found first, then sizes, then rounds in turn.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::case::{Case, Direction, Ends, Starter};
+use super::error::{Error, Result};
+use super::lines::{Lines, Names, lines};
+use super::parts;
+use super::plan::{LeftOut, plan};
+use super::result::{Bench, Row, Timing};
+use super::run::{Failure, Task, once};
+use super::scratch::{Place, file_name, forget, is_on_disk, near_source, source_is_here};
+pub use super::setting::{Login, Settings};
+use super::setting::{Site, copy_host, explore, hakobu_host, ssh_of_hakobu};
+
+/// The rounds of a bench with time for them.
+const ROUNDS: usize = 3;
+/// What a run is to take, at least and at most, in seconds.
+const RUN_S: (f64, f64) = (0.7, 3.0);
+/// What a run takes besides: login, looking, clearing away, in seconds.
+const BESIDE_S: f64 = 0.8;
+/// The first run of a row sends so much.
+const FIRST_BYTES: u64 = 16 << 20;
+/// Sizes grow by this factor at most from one try to the next.
+const GROWTH_MAX: f64 = 16.0;
+const TRIES_MAX: usize = 4;
+/// What takes longer has failed.
+const RUN_LIMIT: Duration = Duration::from_secs(60);
+/// Bringing a source to the host may take so long.
+const BRING_LIMIT: Duration = Duration::from_secs(120);
+/// Parts are measured by themselves where there is so much time.
+const BUDGET_FOR_PARTS: Duration = Duration::from_secs(60);
+/// The share of the budget in which sizes have to be found.
+const SHARE_FOR_SIZES: f64 = 0.6;
+
+/// How a bench tells how far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// Something that the user should know before it begins.
+    Says(String),
+    /// So many runs are done of so many, and this one is under way.
+    Run(usize, usize, String),
+}
+
+/// Measures everything that is wanted.
+///
+/// # Errors
+/// When there is no login or nothing to be measured, or `stop` says so. A host that is lost on the way ends the bench early, with what
+/// it has; what goes wrong in one row is in that row.
+pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn() -> bool) -> Result<Bench> {
+    let began = Instant::now();
+    let site = explore(settings, &mut |words| tell(Progress::Says(words)), stop)?;
+    let (mut cases, mut left_out) = plan(&site.ground);
+    let mut bench = Bench {
+        host: settings.login.as_ref().map(|login| login.typed.clone()),
+        same_machine: site.same_machine,
+        machines: site.machines.clone(),
+        ..Bench::default()
+    };
+    if cases.is_empty() {
+        return Err(Error::Nothing("there is no way that both ends have the tools for".to_owned()));
+    }
+    let parts_time = if settings.budget >= BUDGET_FOR_PARTS { 10.0 } else { 0.0 };
+    let left = settings.budget.saturating_sub(began.elapsed()).as_secs_f64() - parts_time;
+    let (keep, rounds, run_seconds) = share_out(left, cases.len());
+    let dropped = cases.split_off(keep.min(cases.len()));
+    left_out.extend(out_of_time(&dropped));
+    bench.rounds = rounds;
+    let mut course = Course {
+        site,
+        settings,
+        rounds,
+        run_seconds,
+        deadline: began + settings.budget,
+        done: 0,
+        total: cases.len() * rounds,
+        brought: BTreeSet::new(),
+        stop,
+    };
+    tell(Progress::Says(course.announcement(cases.len())));
+    course.install(&mut left_out)?;
+    if settings.budget >= BUDGET_FOR_PARTS {
+        tell(Progress::Run(0, course.total, "ciphers and compressors".to_owned()));
+        let tools = course.site.ground.tools.here.clone();
+        bench.ciphers = parts::openssl_ciphers(&tools, stop);
+        bench.compressors = parts::compressors(&tools, Path::new(course.site.memory.near.path()), stop);
+    } else {
+        let why = "the time budget is below a minute".to_owned();
+        left_out
+            .push(LeftOut { what: "openssl's ciphers and the compressors by themselves".to_owned(), why });
+    }
+    let (rows, ended_early) = course.all(cases, tell, &mut left_out)?;
+    left_out.extend(std::mem::take(&mut course.site.left_out));
+    bench.rows = rows;
+    bench.ended_early = ended_early;
+    bench.left_out = left_out;
+    Ok(bench)
+}
+
+/// How many rows there is time for, how many rounds, and how long a run is to take.
+fn share_out(seconds: f64, cases: usize) -> (usize, usize, f64) {
+    let each = seconds / cases.max(1) as f64;
+    for rounds in (1..=ROUNDS).rev() {
+        // The first round is the one that finds the size, by more than one run.
+        let run = (each - BESIDE_S) / (rounds as f64 + 0.7) - BESIDE_S / 2.0;
+        if run >= RUN_S.0 {
+            return (cases, rounds, run.min(RUN_S.1));
+        }
+    }
+    let least = (RUN_S.0 + BESIDE_S / 2.0) * 1.7 + BESIDE_S;
+    (((seconds / least) as usize).clamp(1, cases.max(1)), 1, RUN_S.0)
+}
+
+fn out_of_time(cases: &[Case]) -> Option<LeftOut> {
+    let label = |case: &Case| match case.ends {
+        Ends::MemoryToNothing => case.label(),
+        ends => format!("{}, {}", case.label(), ends.name()),
+    };
+    let labels: BTreeSet<String> = cases.iter().map(label).collect();
+    let shown: Vec<&str> = labels.iter().take(8).map(String::as_str).collect();
+    let more = if labels.len() > shown.len() { " and others" } else { "" };
+    (!cases.is_empty()).then(|| LeftOut {
+        what: format!("{} rows ({}{more})", cases.len(), shown.join("; ")),
+        why: "the time budget; --time-budget gives more".to_owned(),
+    })
+}
+
+struct Course<'a> {
+    site: Site,
+    settings: &'a Settings,
+    rounds: usize,
+    run_seconds: f64,
+    deadline: Instant,
+    done: usize,
+    total: usize,
+    /// Sources that are on the host.
+    brought: BTreeSet<String>,
+    stop: &'a dyn Fn() -> bool,
+}
+
+impl Course<'_> {
+    /// What will be done, before it is.
+    fn announcement(&self, cases: usize) -> String {
+        let most = self.site.disk.as_ref().map_or(0, |disk| disk.most_bytes).max(self.site.memory.most_bytes);
+        let mut words = format!(
+            "{cases} rows, {} rounds, about {} s; a run sends {} MB at most and takes about {:.1} s; scratch files are in {}",
+            self.rounds,
+            self.settings.budget.as_secs(),
+            most / 1_000_000,
+            self.run_seconds,
+            self.site.memory.near.path(),
+        );
+        if let Some(disk) = &self.site.disk {
+            words.push_str(&format!(" and {}", disk.near.path()));
+        }
+        if let (Some(login), Some(far)) = (&self.settings.login, &self.site.memory.far) {
+            words.push_str(&format!(", on {} in {far}", login.typed));
+            if let Some(far) = self.site.disk.as_ref().and_then(|disk| disk.far.as_ref()) {
+                words.push_str(&format!(" and {far}"));
+            }
+        }
+        words.push_str(", and go in the end");
+        words
+    }
+
+    /// Puts this program beside the data over there, where it is not installed: else each run would send it first.
+    fn install(&mut self, left_out: &mut Vec<LeftOut>) -> Result<()> {
+        if self.settings.login.is_none() || !self.site.far_program.is_empty() {
+            return Ok(());
+        }
+        let place = self.site.disk.as_ref().unwrap_or(&self.site.memory);
+        let target = format!("{}/hakobu", place.far.as_deref().unwrap_or_default());
+        match self.bring(&self.settings.program.clone(), &target) {
+            Ok(()) => self.site.far_program = target,
+            Err(Failure::Ends(error)) => return Err(error),
+            Err(Failure::Row(why)) => {
+                // Each run then says by itself why there is no agent.
+                self.site.far_program = "hakobu".to_owned();
+                left_out.push(LeftOut { what: "this program on the host".to_owned(), why });
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies a file to the host, by hakobu itself.
+    fn bring(&self, file: &Path, target: &str) -> std::result::Result<(), Failure> {
+        let Some(login) = &self.settings.login else { return Ok(()) };
+        let mut command = Command::new(&self.settings.program);
+        command.args(["copy", "-q", "--retry-for", "1s"]).env("HAKOBU_SSH", ssh_of_hakobu(login));
+        if self.site.far_program.starts_with('/') {
+            command.args(["--agent", &self.site.far_program]);
+        }
+        command.arg("--").arg(file).arg(format!("{}{target}", hakobu_host(login)));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let failed = |error: String| Failure::Row(format!("bringing data to the host: {error}"));
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let deadline = Instant::now() + BRING_LIMIT;
+        let status = loop {
+            match child.try_wait().map_err(|error| failed(error.to_string()))? {
+                Some(status) => break status,
+                None if (self.stop)() || Instant::now() > deadline => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    if (self.stop)() {
+                        return Err(Error::Stopped.into());
+                    }
+                    return Err(failed("it took too long".to_owned()));
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        if status.success() {
+            return Ok(());
+        }
+        let mut words = String::new();
+        if let Some(mut errors) = child.stderr.take() {
+            let _ = std::io::Read::read_to_string(&mut std::io::Read::take(&mut errors, 4096), &mut words);
+        }
+        Err(failed(words.lines().map(str::trim).collect::<Vec<_>>().join(" / ")))
+    }
+
+    /// All rows: sizes first, which is a round as well, then the other rounds, another row first in each.
+    fn all(
+        &mut self,
+        cases: Vec<Case>,
+        tell: &mut dyn FnMut(Progress),
+        left_out: &mut Vec<LeftOut>,
+    ) -> Result<(Vec<Row>, Option<String>)> {
+        let for_sizes = self.settings.budget.mul_f64(if self.rounds > 1 { SHARE_FOR_SIZES } else { 1.0 });
+        let sizes_end = (self.deadline - self.settings.budget) + for_sizes;
+        let mut rows: Vec<Row> = Vec::new();
+        for (index, case) in cases.iter().enumerate() {
+            if Instant::now() > sizes_end && index > 0 {
+                left_out.extend(out_of_time(&cases[index..]));
+                self.total = index * self.rounds;
+                break;
+            }
+            tell(Progress::Run(self.done, self.total, case.label()));
+            match self.first(case) {
+                Ok(row) => rows.push(row),
+                Err(Error::Stopped) => return Err(Error::Stopped),
+                Err(error) if rows.is_empty() => return Err(error),
+                Err(error) => return Ok((rows, Some(error.to_string()))),
+            }
+            self.done += 1;
+        }
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        for _ in 1..self.rounds {
+            let by = rows.len().min(7) / 2;
+            order.rotate_left(by);
+            for index in &order {
+                let Some(row) = rows.get_mut(*index) else { continue };
+                self.done += 1;
+                if row.failed.is_some() || Instant::now() > self.deadline {
+                    continue;
+                }
+                tell(Progress::Run(self.done, self.total, row.case.label()));
+                match self.again(&row.case, row.size_bytes) {
+                    Ok((start, timing)) => {
+                        row.starts.push(start);
+                        row.runs.push(timing);
+                    }
+                    Err(Failure::Row(why)) => row.failed = Some(why),
+                    Err(Failure::Ends(Error::Stopped)) => return Err(Error::Stopped),
+                    Err(Failure::Ends(error)) => return Ok((rows, Some(error.to_string()))),
+                }
+            }
+        }
+        Ok((rows, None))
+    }
+
+    /// A run of a later round: the start is measured anew as well, for a machine may be slower at one time than at another.
+    fn again(&mut self, case: &Case, bytes: u64) -> std::result::Result<(Timing, Timing), Failure> {
+        let (start, _) = self.once(case, 1)?;
+        let (timing, _) = self.once(case, bytes)?;
+        Ok((start, timing))
+    }
+
+    /// The start alone, then more and more data until a run takes as long as it should; that run counts.
+    fn first(&mut self, case: &Case) -> Result<Row> {
+        let mut row = Row {
+            case: case.clone(),
+            command: String::new(),
+            size_bytes: 0,
+            starts: Vec::new(),
+            runs: Vec::new(),
+            failed: None,
+        };
+        match self.sizes(case, &mut row) {
+            Ok(()) => Ok(row),
+            Err(Failure::Row(why)) => {
+                row.failed = Some(why);
+                Ok(row)
+            }
+            Err(Failure::Ends(error)) => Err(error),
+        }
+    }
+
+    fn sizes(&mut self, case: &Case, row: &mut Row) -> std::result::Result<(), Failure> {
+        let (start, lines) = self.once(case, 1)?;
+        row.starts.push(start);
+        row.command = lines.shown;
+        let most = self.place(case)?.most_bytes;
+        row.size_bytes = FIRST_BYTES.min(most);
+        for _ in 0..TRIES_MAX {
+            let (timing, _) = self.once(case, row.size_bytes)?;
+            let seconds = (timing.wall_seconds - row.start_seconds()).max(0.005);
+            let next = next_size(row.size_bytes, seconds, self.run_seconds.max(row.start_seconds()), most);
+            if next == row.size_bytes || Instant::now() > self.deadline {
+                row.runs.push(timing);
+                return Ok(());
+            }
+            row.size_bytes = next;
+        }
+        let (timing, _) = self.once(case, row.size_bytes)?;
+        row.runs.push(timing);
+        Ok(())
+    }
+
+    fn place(&self, case: &Case) -> std::result::Result<&Place, Failure> {
+        let no_disk = || Failure::Row("there is no place on a disk".to_owned());
+        if is_on_disk(case) { self.site.disk.as_ref().ok_or_else(no_disk) } else { Ok(&self.site.memory) }
+    }
+
+    /// One run with its source in place and its target empty, and with a look at what arrived.
+    fn once(&mut self, case: &Case, bytes: u64) -> std::result::Result<(Timing, Lines), Failure> {
+        if (self.stop)() {
+            return Err(Error::Stopped.into());
+        }
+        self.prepare(case, bytes)?;
+        let place = self.place(case)?;
+        let names = self.names(case, place, bytes);
+        let lines = lines(case, &names, &self.site.ground.tools)
+            .ok_or_else(|| Failure::Row("the tools that are there cannot do it".to_owned()))?;
+        let environment = self.environment(case, place, &names, &lines);
+        let log = PathBuf::from(place.near.path()).join("log");
+        let listener = match (&lines.listener, &self.site.ssh, &self.settings.login) {
+            (Some(line), Some(ssh), Some(login)) => {
+                let mut command = Command::new(ssh);
+                command.arg("--").arg(&login.host).arg(line);
+                Some((command, names.port))
+            }
+            _ => None,
+        };
+        let serves = case.starter == Starter::There;
+        let task = Task {
+            near: &lines.near,
+            environment: &environment,
+            listener,
+            serves,
+            limit: RUN_LIMIT,
+            log: &log,
+        };
+        let outcome = once(task, self.site.far.as_mut(), self.stop);
+        let timing = match outcome {
+            // What failed because the host went away is told by the host's shell.
+            Err(Failure::Row(why)) => {
+                if let Some(far) = &mut self.site.far {
+                    far.ask(":")?;
+                }
+                return Err(Failure::Row(why));
+            }
+            other => other?,
+        };
+        if case.ends != Ends::MemoryToNothing {
+            self.check_arrival(case, &names, bytes)?;
+        }
+        Ok((timing, lines))
+    }
+
+    fn names(&self, case: &Case, place: &Place, bytes: u64) -> Names {
+        let near = place.near.path();
+        let far = place.far.as_deref().unwrap_or(near);
+        let name = file_name(case.content, bytes);
+        Names {
+            near_source: format!("{near}/source/{name}"),
+            near_target: format!("{near}/target/{name}"),
+            far_source: format!("{far}/source/{name}"),
+            far_target: format!("{far}/target/{name}"),
+            port: self.site.port,
+            back: self.site.back.clone(),
+            far_hakobu: match self.site.far_program.as_str() {
+                "" => "hakobu".to_owned(),
+                path => path.to_owned(),
+            },
+        }
+    }
+
+    fn environment(
+        &self,
+        case: &Case,
+        place: &Place,
+        names: &Names,
+        lines: &Lines,
+    ) -> Vec<(&'static str, String)> {
+        let name = names.near_source.rsplit('/').next().unwrap_or_default().to_owned();
+        let directory = |part: &str| format!("{}/{part}", place.near.path());
+        let nothing = case.ends == Ends::MemoryToNothing;
+        let target = if nothing { "/dev/null".to_owned() } else { names.near_target.clone() };
+        let mut all = vec![
+            ("SOURCE", names.near_source.clone()),
+            ("SOURCE_DIR", directory("source")),
+            ("TARGET", target),
+            ("TARGET_DIR", directory("target")),
+            ("NAME", name),
+            ("HAKOBU", self.settings.program.to_string_lossy().into_owned()),
+            ("PORT", names.port.to_string()),
+            ("LC_ALL", "C".to_owned()),
+        ];
+        if let (Some(login), Some(ssh)) = (&self.settings.login, &self.site.ssh) {
+            let address = match self.site.address {
+                Some(IpAddr::V6(address)) => address.to_string(),
+                Some(IpAddr::V4(address)) => address.to_string(),
+                None => login.host.clone(),
+            };
+            all.extend([
+                ("SSH", ssh.to_string_lossy().into_owned()),
+                ("HOST", login.host.clone()),
+                ("COPY_HOST", copy_host(&login.host)),
+                ("HAKOBU_SSH", ssh_of_hakobu(login)),
+                ("HAKOBU_HOST", hakobu_host(login)),
+                ("ADDRESS", address),
+                ("FAR", lines.far.clone().unwrap_or_default()),
+            ]);
+        }
+        all
+    }
+
+    /// Makes the source, where it is to be, and empties the target.
+    fn prepare(&mut self, case: &Case, bytes: u64) -> std::result::Result<(), Failure> {
+        let row = |error: Error| Failure::Row(error.to_string());
+        let place = self.place(case)?;
+        place.near.clear_target().map_err(|error| Failure::Row(format!("emptying the target: {error}")))?;
+        let name = file_name(case.content, bytes);
+        let near = near_source(place, case.content, bytes).map_err(row)?;
+        if is_on_disk(case) && source_is_here(case) {
+            forget(&near).map_err(|error| Failure::Row(format!("{}: {error}", near.display())))?;
+        }
+        let Some(far) = place.far.clone() else { return Ok(()) };
+        let source = format!("{far}/source/{name}");
+        if !source_is_here(case) && self.brought.insert(source.clone()) {
+            self.bring(&near, &source).inspect_err(|_| {
+                self.brought.remove(&source);
+            })?;
+        }
+        if let Some(shell) = &mut self.site.far {
+            let mut script = format!("rm -rf {far}/target; mkdir {far}/target");
+            if is_on_disk(case) && !source_is_here(case) {
+                script
+                    .push_str(&format!("; sync {source}; dd if={source} iflag=nocache count=0 2>/dev/null"));
+            }
+            shell.ask(&script)?;
+        }
+        Ok(())
+    }
+
+    /// A run that brought less than all is no run.
+    fn check_arrival(&mut self, case: &Case, names: &Names, bytes: u64) -> std::result::Result<(), Failure> {
+        let arrived = match (case.direction, &mut self.site.far) {
+            (Direction::ToHost, Some(far)) => {
+                let lines = far.ask(&format!(
+                    "ls -ln {} 2>/dev/null | awk '{{ print \"size \" $5 }}'",
+                    names.far_target
+                ))?;
+                lines.iter().find_map(|line| line.strip_prefix("size ")?.parse::<u64>().ok())
+            }
+            _ => std::fs::metadata(&names.near_target).ok().map(|found| found.len()),
+        };
+        match arrived {
+            Some(arrived) if arrived == bytes => Ok(()),
+            Some(arrived) => Err(Failure::Row(format!("{arrived} of {bytes} bytes arrived"))),
+            None => Err(Failure::Row("nothing arrived".to_owned())),
+        }
+    }
+}
+
+/// The size that takes about as long as it should, a power of two of bytes; the same where it is near enough.
+fn next_size(bytes: u64, seconds: f64, wanted: f64, most: u64) -> u64 {
+    let factor = (wanted / seconds).min(GROWTH_MAX);
+    if factor < 1.6 {
+        return bytes;
+    }
+    let exact = bytes as f64 * factor;
+    let power = 2_f64.powf(exact.log2().round()) as u64;
+    power.clamp(bytes, most.max(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::{Content, Way};
+    use super::*;
+
+    #[test]
+    fn time_is_shared_out() {
+        let (keep, rounds, run) = share_out(140.0, 20);
+        assert_eq!((keep, rounds), (20, 3));
+        assert!((0.8..2.0).contains(&run), "{run}");
+        assert_eq!(share_out(6000.0, 20), (20, 3, 3.0));
+        let (keep, rounds, run) = share_out(90.0, 30);
+        assert_eq!((keep, rounds), (30, 1));
+        assert!(run >= 0.7);
+        let (keep, rounds, run) = share_out(5.0, 40);
+        assert!(keep < 6 && keep > 1 && rounds == 1 && run == 0.7, "{keep}");
+        assert_eq!(share_out(-3.0, 40).0, 1);
+        assert_eq!(share_out(1.0, 0).0, 1);
+    }
+
+    #[test]
+    fn sizes_grow_to_what_takes_long_enough() {
+        let mib = 1 << 20;
+        assert_eq!(next_size(16 * mib, 0.01, 2.0, u64::MAX), 256 * mib, "by steps");
+        assert_eq!(next_size(16 * mib, 0.5, 2.0, u64::MAX), 64 * mib);
+        assert_eq!(next_size(16 * mib, 0.5, 2.0, 40 * mib), 40 * mib, "what there is room for");
+        assert_eq!(next_size(40 * mib, 0.5, 2.0, 40 * mib), 40 * mib);
+        assert_eq!(next_size(16 * mib, 9.0, 2.0, u64::MAX), 16 * mib, "never smaller");
+        assert_eq!(next_size(16 * mib, 1.5, 2.0, u64::MAX), 16 * mib, "near enough");
+    }
+
+    #[test]
+    fn what_there_is_no_time_for_is_named() {
+        assert_eq!(out_of_time(&[]), None);
+        let cases = [Case::plain(Way::Nc, Direction::ToHost), Case::plain(Way::Scp, Direction::ToHost)];
+        assert_eq!(out_of_time(&cases).unwrap().what, "2 rows (nc; scp)");
+        let random = Case { content: Content::Zeros, ..cases[0].clone() };
+        assert_eq!(out_of_time(&[random]).unwrap().what, "1 rows (nc)");
+    }
+}

@@ -1,0 +1,292 @@
+//! The eye on the host: one shell over there for all of the bench, fed through a login of its own.
+//!
+//! Its script comes through standard input, so that no login shell reads it. When this end goes away, for whatever
+//! reason, its input ends, and it removes what was made over there.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::error::{Error, Result};
+use super::processes::{Moment, Root, parse_moment};
+use super::shell::quoted;
+
+/// How long the login may take.
+const LOGIN_LIMIT: Duration = Duration::from_secs(30);
+/// How long an answer may take that costs the host nothing.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+/// What a shell may say before it answers, and how long a line and an answer may be.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+const LINES_MAX: usize = 20_000;
+/// As much of what ssh says is kept.
+const WORDS_BYTES_MAX: u64 = 16 * 1024;
+/// No banner has a NUL.
+const MARK: &str = "\0hakobu-bench:";
+
+/// Functions of the host's shell. `look` prints one moment, see [`parse_moment`].
+const PROLOGUE: &str = r#"
+LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH; unset HISTFILE
+base=$(sed 's/.*) //' /proc/$$/stat 2>/dev/null | cut -d' ' -f20); : "${base:=0}"
+root=; at=$$
+while [ "${at:-0}" -gt 1 ]; do
+  name=$(sed 's/^[0-9]* (//; s/).*//' "/proc/$at/stat" 2>/dev/null)
+  case $name in sshd*|dropbear*) root=$at;; *) if [ -n "$root" ]; then break; fi;; esac
+  at=$(sed 's/.*) //' "/proc/$at/stat" 2>/dev/null | cut -d' ' -f2)
+done
+# A session that systemd has started has no server above it.
+if [ -n "$root" ]; then
+  case $(tr '\000' ' ' <"/proc/$root/cmdline" 2>/dev/null) in
+    *"[listener]"*) ;;
+    sshd:*|sshd-session:*) root=$at;;
+  esac
+fi
+made=; trap 'if [ -n "$made" ]; then eval "rm -rf -- $made"; fi' EXIT; trap 'exit 1' HUP INT TERM
+look() {
+  cat /proc/[0-9]*/stat 2>/dev/null | awk -v base="$base" -v root="${root:-0}" '
+    { match($0, /\)[^)]*$/); split(substr($0, RSTART + 2), field, " "); pid = $1 + 0
+      if (field[20] + 0 >= base + 0 || pid == root + 0) {
+        print "P " $0; file = "/proc/" pid "/schedstat"
+        if ((getline waited < file) > 0) print "W " pid " " waited
+        close(file) } }'
+  awk '/^Tcp:/ { if (!n) n = split($0, name, " ")
+                 else { split($0, value, " "); for (i = 2; i <= n; i++) if (name[i] == "RetransSegs") print "R " value[i] } }' \
+    /proc/net/snmp 2>/dev/null
+}
+"#;
+
+/// The shell over there.
+#[derive(Debug)]
+pub(super) struct FarShell {
+    child: Child,
+    input: Option<ChildStdin>,
+    answers: Receiver<Vec<String>>,
+    words: Arc<Mutex<Vec<u8>>>,
+    host: String,
+    /// How many answers are still to come.
+    asked: usize,
+    server: Option<u32>,
+}
+
+impl FarShell {
+    /// Logs in by this command, to which the host's own command is added here.
+    pub fn open(mut command: Command, host: &str, stop: &dyn Fn() -> bool) -> Result<Self> {
+        command.arg("sh").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A Ctrl-C is for this program, which then ends the shell.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child =
+            command.spawn().map_err(Error::io(format!("starting {}", command.get_program().display())))?;
+        let (send, answers) = sync_channel(64);
+        if let Some(output) = child.stdout.take() {
+            std::thread::spawn(move || read_answers(output, |answer| send.send(answer).is_ok()));
+        }
+        let words = Arc::new(Mutex::new(Vec::new()));
+        if let Some(errors) = child.stderr.take() {
+            let kept = Arc::clone(&words);
+            std::thread::spawn(move || keep_words(errors, &kept));
+        }
+        let input = child.stdin.take();
+        let host = host.to_owned();
+        let mut shell = Self { child, input, answers, words, host, asked: 0, server: None };
+        let began = Instant::now();
+        let asked =
+            shell.send(PROLOGUE).and_then(|()| shell.ask_for("echo \"root $root\"", LOGIN_LIMIT, stop));
+        let root = asked.map_err(|error| match error {
+            Error::Lost(_) => shell.not_in(began),
+            other => other,
+        })?;
+        shell.server = root.iter().find_map(|line| line.strip_prefix("root ")?.parse().ok());
+        Ok(shell)
+    }
+
+    /// Why there is no shell.
+    fn not_in(&mut self, began: Instant) -> Error {
+        let ended = matches!(self.child.try_wait(), Ok(Some(_)));
+        std::thread::sleep(Duration::from_millis(100));
+        let words = self.words();
+        match (ended, words.is_empty()) {
+            (true, false) => Error::Login(words),
+            (true, true) => {
+                Error::NoShell("the login was ended without a word; a shell is needed over there".to_owned())
+            }
+            (false, _) => Error::NoShell(format!(
+                "no shell has answered in {} s; the login must run commands by a shell",
+                began.elapsed().as_secs()
+            )),
+        }
+    }
+
+    /// The number of the server's process, if it can be told.
+    pub fn server(&self) -> Option<u32> {
+        self.server
+    }
+
+    /// What ssh, and the host's shell, said on standard error.
+    pub fn words(&self) -> String {
+        let bytes = self.words.lock().map(|words| words.clone()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(4)..].join(" / ")
+    }
+
+    fn send(&mut self, script: &str) -> Result<()> {
+        let lost = |words: String| Error::Lost(words);
+        let Some(input) = &mut self.input else { return Err(lost("it was closed".to_owned())) };
+        input
+            .write_all(script.as_bytes())
+            .and_then(|()| input.flush())
+            .map_err(|error| lost(error.to_string()))
+    }
+
+    /// Runs a script there and gives its lines.
+    pub fn ask(&mut self, script: &str) -> Result<Vec<String>> {
+        self.ask_for(script, ANSWER_LIMIT, &|| false)
+    }
+
+    /// As [`FarShell::ask`], with a limit of its own; `stop` ends the waiting.
+    pub fn ask_for(&mut self, script: &str, limit: Duration, stop: &dyn Fn() -> bool) -> Result<Vec<String>> {
+        self.begin(script)?;
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(answer) = self.poll(Duration::from_millis(50))?
+                && self.asked == 0
+            {
+                return Ok(answer);
+            }
+            if stop() {
+                return Err(Error::Stopped);
+            }
+            if Instant::now() > deadline {
+                return Err(Error::Lost(format!("{} has not answered for {} s", self.host, limit.as_secs())));
+            }
+        }
+    }
+
+    /// Begins a script whose answer is polled for.
+    pub fn begin(&mut self, script: &str) -> Result<()> {
+        self.send(&format!("{script}\nprintf '\\n\\000hakobu-bench:\\n'\n"))?;
+        self.asked += 1;
+        Ok(())
+    }
+
+    /// Whether an answer is still to come.
+    pub fn is_asked(&self) -> bool {
+        self.asked > 0
+    }
+
+    /// The next answer, if it comes within this time.
+    pub fn poll(&mut self, wait: Duration) -> Result<Option<Vec<String>>> {
+        match self.answers.recv_timeout(wait) {
+            Ok(answer) => {
+                self.asked = self.asked.saturating_sub(1);
+                Ok(Some(answer))
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                let words = self.words();
+                let why = if words.is_empty() { String::new() } else { format!(": {words}") };
+                Err(Error::Lost(format!("the connection to {} was lost{why}", self.host)))
+            }
+        }
+    }
+
+    /// One moment over there.
+    pub fn moment(&mut self) -> Result<Moment> {
+        self.ask("look").map(|lines| moment_of(&lines))
+    }
+
+    /// Whose descendants are of a run there.
+    pub fn roots(&self) -> Vec<Root> {
+        self.server.map(Root::Server).into_iter().collect()
+    }
+
+    /// Makes a scratch directory below this one, which goes with the shell. Gives its path, which is plain, and how many bytes are
+    /// free there; or why not, in the host's words.
+    pub fn scratch(&mut self, below: &str) -> Result<std::result::Result<(String, u64), String>> {
+        let lines = self.ask(&scratch_script(below))?;
+        let value = |key: &str| lines.iter().find_map(|line| line.strip_prefix(key)).map(str::to_owned);
+        let free = value("free ").and_then(|free| free.trim().parse::<u64>().ok()).unwrap_or(0);
+        Ok(match value("at ") {
+            Some(path) if super::shell::is_plain(&path) => Ok((path, free.saturating_mul(1024))),
+            _ => Err(value("no ").unwrap_or_else(|| format!("nothing can be written to {below}"))),
+        })
+    }
+}
+
+/// Directories of odd names are reached by a link of a plain one.
+fn scratch_script(below: &str) -> String {
+    format!(
+        r#"below={below}
+case $below in "~/"*) below=$HOME/${{below#??}};; esac
+if dir=$(mktemp -d "$below/hakobu-bench.XXXXXXXX" 2>&1); then
+  made="$made '$(printf %s "$dir" | sed "s/'/'\\\\''/g")'"; at=$dir
+  case $dir in *[!A-Za-z0-9/._+,:@%-]*)
+    at=$(mktemp -d /tmp/hakobu-bench.XXXXXXXX) && made="$made '$at'" && ln -s "$dir" "$at/d" && at=$at/d;; esac
+  mkdir "$at/source" "$at/target"
+  printf 'at %s\n' "$at"; printf 'free %s\n' "$(df -Pk "$dir" 2>/dev/null | awk 'NR > 1 {{ print $4; exit }}')"
+else printf 'no %s\n' "$dir" | head -n 1; fi"#,
+        below = quoted(below)
+    )
+}
+
+pub(super) fn moment_of(lines: &[String]) -> Moment {
+    parse_moment(lines.iter().map(String::as_str))
+}
+
+/// Reads lines up to each mark. Ends when nobody takes the answers, or what comes is no answer.
+fn read_answers(output: impl Read, mut take: impl FnMut(Vec<String>) -> bool) {
+    let mut output = BufReader::new(output);
+    let mut answer: Vec<String> = Vec::new();
+    loop {
+        let mut line = Vec::new();
+        match output.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        if line.starts_with(MARK.as_bytes()) {
+            // The line before the mark is the one that the mark began with.
+            answer.pop_if(|last| last.is_empty());
+            if !take(std::mem::take(&mut answer)) {
+                return;
+            }
+            continue;
+        }
+        if answer.len() >= LINES_MAX {
+            return;
+        }
+        answer.push(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned());
+    }
+}
+
+fn keep_words(errors: impl Read, kept: &Mutex<Vec<u8>>) {
+    let mut errors = errors;
+    let mut buffer = [0; 1024];
+    while let Ok(length @ 1..) = errors.read(&mut buffer) {
+        if let Ok(mut kept) = kept.lock() {
+            kept.extend_from_slice(&buffer[..length]);
+            let over = kept.len().saturating_sub(WORDS_BYTES_MAX as usize);
+            kept.drain(..over);
+        }
+    }
+}
+
+impl Drop for FarShell {
+    fn drop(&mut self) {
+        // The end of its input ends the shell, which clears away.
+        drop(self.input.take());
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < deadline {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+#[path = "far_tests.rs"]
+mod tests;

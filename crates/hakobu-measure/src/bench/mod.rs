@@ -1,0 +1,25 @@
+//! The ways to bring data from one machine to another, measured side by side with the tools that are installed.
+//!
+//! What is run is data: [`case`] says what is varied, [`lines`] has the command lines, [`plan`] chooses. [`course`] runs them in
+//! turn, [`far`] is the eye on the other machine, [`processes`] finds out who used how much processor, and
+//! [`asymmetry`] says why two rows that should be alike are not.
+
+pub mod asymmetry;
+pub mod case;
+pub mod content;
+pub mod course;
+mod error;
+mod far;
+pub mod lines;
+mod near;
+pub mod parts;
+pub mod plan;
+pub mod processes;
+pub mod result;
+mod run;
+mod scratch;
+mod setting;
+pub mod shell;
+pub mod tools;
+
+pub use error::{Error, Result};

@@ -1,0 +1,85 @@
+//! Looking at the processes of this machine.
+
+use std::fs;
+
+use super::processes::{Moment, Root, Seen, is_server, parse_retransmitted, parse_stat, parse_waited};
+
+/// The processes here that began after this one, and the servers.
+pub(super) fn moment() -> Moment {
+    let own = read("/proc/self/stat").as_deref().and_then(parse_stat).map_or(0, |own| own.began_ticks);
+    let mut processes: Vec<Seen> = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) else {
+            continue;
+        };
+        let stat = read(&format!("/proc/{name}/stat"));
+        let Some(mut seen) = stat.as_deref().and_then(parse_stat) else { continue };
+        if seen.began_ticks >= own || is_server(&seen.name) {
+            seen.waited_ns = read(&format!("/proc/{name}/schedstat")).as_deref().and_then(parse_waited);
+            processes.push(seen);
+        }
+    }
+    let retransmitted = read("/proc/thread-self/net/snmp").as_deref().and_then(parse_retransmitted);
+    Moment { processes, retransmitted }
+}
+
+/// Whose descendants are of a run here: ours, and of what was started there the sessions of the servers, except that of the host,
+/// where the host is this very machine.
+pub(super) fn roots(moment: &Moment, serves: bool, except: Option<u32>) -> Vec<Root> {
+    let own = std::iter::once(Root::Process(std::process::id()));
+    let is_listener = |seen: &&Seen| {
+        let among = |parent| moment.processes.iter().any(|seen| seen.pid == parent && is_server(&seen.name));
+        is_server(&seen.name) && !among(seen.parent) && Some(seen.pid) != except
+    };
+    let servers =
+        moment.processes.iter().filter(|_| serves).filter(is_listener).map(|seen| Root::Server(seen.pid));
+    own.chain(servers).collect()
+}
+
+pub(super) fn ticks_per_second() -> f64 {
+    rustix::param::clock_ticks_per_second().max(1) as f64
+}
+
+/// This run of the kernel: where the host has the same, it is this machine.
+pub(super) fn boot() -> Option<String> {
+    read("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned())
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_of_ours_is_seen() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let found = moment().processes.into_iter().find(|seen| seen.pid == child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found.unwrap().parent, std::process::id());
+        assert!(boot().is_some() && ticks_per_second() >= 1.0);
+    }
+
+    #[test]
+    fn listeners_are_roots_and_their_sessions_are_not() {
+        let seen = |pid, parent, name: &str| Seen {
+            pid,
+            parent,
+            name: name.to_owned(),
+            ticks: 0,
+            child_ticks: 0,
+            began_ticks: 0,
+            waited_ns: None,
+        };
+        let processes =
+            vec![seen(5, 1, "sshd"), seen(6, 5, "sshd-session"), seen(9, 1, "sshd"), seen(8, 1, "sh")];
+        let moment = Moment { processes, retransmitted: None };
+        let own = Root::Process(std::process::id());
+        assert_eq!(roots(&moment, true, Some(9)), [own, Root::Server(5)]);
+        assert_eq!(roots(&moment, false, None), [own]);
+    }
+}

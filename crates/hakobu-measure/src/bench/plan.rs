@@ -1,0 +1,278 @@
+//! Which rows there are.
+
+use serde::Serialize;
+
+use super::case::{Case, Compressor, Content, Direction, Ends, Starter, Way};
+use super::tools::Tools;
+
+/// Ciphers of hakobu's own, by the names of `--cipher`.
+const OWN_CIPHERS: [&str; 3] = ["aes-128-gcm", "aes-256-gcm", "chacha20-poly1305"];
+/// Sizes of blocks that are tried, in bytes.
+const BLOCKS: [u64; 6] = [512, 4 << 10, 32 << 10, 64 << 10, 512 << 10, 4 << 20];
+/// Of these, what a short bench tries.
+const FEW_BLOCKS: [u64; 2] = [512, 4 << 20];
+/// Of the ciphers of ssh, what a short bench tries.
+const FEW_CIPHERS: [&str; 4] =
+    ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr", "chacha20-poly1305@openssh.com"];
+
+/// What the plan depends on.
+#[derive(Debug, Clone, Default)]
+pub struct Ground {
+    /// Whether there is another machine.
+    pub has_host: bool,
+    /// All of it, and not a subset.
+    pub full: bool,
+    /// Which tools there are.
+    pub tools: Tools,
+    /// Why the host cannot log in here; `None` if it can.
+    pub no_way_back: Option<String>,
+    /// Why a port over there cannot be reached; `None` if it can.
+    pub no_port: Option<String>,
+    /// Endings for which there is no room or place, with words.
+    pub no_ends: Vec<(Ends, String)>,
+}
+
+/// Something that is not measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// What.
+    pub what: String,
+    /// Why.
+    pub why: String,
+}
+
+/// The rows, what matters most first, and what is left out.
+#[must_use]
+pub fn plan(ground: &Ground) -> (Vec<Case>, Vec<LeftOut>) {
+    let wanted = if ground.has_host { between(ground) } else { on_one(ground) };
+    let (mut cases, mut left_out): (Vec<Case>, Vec<LeftOut>) = (Vec::new(), Vec::new());
+    for case in wanted {
+        if cases.contains(&case) {
+            continue;
+        }
+        match obstacle(&case, ground) {
+            None => cases.push(case),
+            Some(out) if left_out.contains(&out) => {}
+            Some(out) => left_out.push(out),
+        }
+    }
+    (cases, left_out)
+}
+
+/// What stands in the way of a row.
+fn obstacle(case: &Case, ground: &Ground) -> Option<LeftOut> {
+    let out = |what: &str, why: String| Some(LeftOut { what: what.to_owned(), why });
+    let mut programs = case.way.programs().to_vec();
+    if Compressor::PROGRAMS.contains(&case.compressor) {
+        programs.push(case.compressor.name());
+    }
+    for program in programs {
+        let missing_here = !ground.tools.here.has(program);
+        let missing_there =
+            program != "scp" && ground.tools.there.as_ref().is_some_and(|there| !there.has(program));
+        let place = match (missing_here, missing_there) {
+            (false, false) => continue,
+            (true, true) => "at both ends",
+            (true, false) => "here",
+            (false, true) => "on the host",
+        };
+        return out(program, format!("it is not installed {place}"));
+    }
+    if case.content == Content::Gzipped && !ground.tools.here.has("gzip") {
+        return out(case.content.name(), "gzip is not installed here".to_owned());
+    }
+    if let Some((ends, why)) = ground.no_ends.iter().find(|(ends, _)| *ends == case.ends) {
+        return out(ends.name(), why.clone());
+    }
+    if let (Starter::There, Some(why)) = (case.starter, &ground.no_way_back) {
+        return out("started there", why.clone());
+    }
+    if matches!(case.way, Way::Nc | Way::Mbuffer) {
+        if let Some(why) = &ground.no_port {
+            return out("nc, mbuffer", why.clone());
+        }
+        let unknown = |machine: &super::tools::Machine| machine.netcat.is_none();
+        let any = unknown(&ground.tools.here) || ground.tools.there.as_ref().is_some_and(unknown);
+        if case.way == Way::Nc && any {
+            return out("nc", "it is of a kind whose way of ending is not known (busybox?)".to_owned());
+        }
+    }
+    None
+}
+
+/// Rows between two machines.
+fn between(ground: &Ground) -> Vec<Case> {
+    let to = |way| Case::plain(way, Direction::ToHost);
+    let both = [Direction::ToHost, Direction::FromHost];
+    let ciphers: Vec<Option<String>> = ground.tools.ssh_ciphers.iter().cloned().map(Some).collect();
+    let ways = [Way::Hakobu, Way::Dd, Way::Scp, Way::Nc, Way::Mbuffer, Way::Tar];
+    let mut cases: Vec<Case> = ways.map(to).to_vec();
+    // The other direction, and the other one who starts.
+    for way in [Way::Hakobu, Way::Dd, Way::Scp] {
+        cases.push(Case::plain(way, Direction::FromHost));
+    }
+    for direction in both {
+        for way in [Way::Dd, Way::Hakobu] {
+            cases.push(Case { starter: Starter::There, ..Case::plain(way, direction) });
+        }
+    }
+    let few =
+        |cipher: &&Option<String>| cipher.as_deref().is_some_and(|cipher| FEW_CIPHERS.contains(&cipher));
+    cases.extend(ciphers.iter().filter(few).map(|cipher| Case { cipher: cipher.clone(), ..to(Way::Dd) }));
+    for compressor in Compressor::PROGRAMS {
+        cases.push(Case { compressor, content: Content::Text, ..to(Way::Dd) });
+    }
+    cases.extend([Way::Hakobu, Way::Dd].map(|way| Case { content: Content::Text, ..to(way) }));
+    cases.extend(FEW_BLOCKS.map(|block_bytes| Case { block_bytes, ..to(Way::Dd) }));
+    for way in [Way::Hakobu, Way::Dd, Way::Rsync] {
+        cases.push(Case { ends: Ends::MemoryToMemory, ..to(way) });
+        cases.push(Case { ends: Ends::DiskToDisk, ..to(way) });
+    }
+    if ground.full {
+        all_between(&ciphers, &mut cases);
+    }
+    cases
+}
+
+/// Every one of what can be varied, with that which it depends on; not every combination.
+fn all_between(ciphers: &[Option<String>], cases: &mut Vec<Case>) {
+    let both = [Direction::ToHost, Direction::FromHost];
+    let to = |way| Case::plain(way, Direction::ToHost);
+    let own: Vec<Option<String>> = OWN_CIPHERS.iter().map(|name| Some((*name).to_owned())).collect();
+    for direction in both {
+        for starter in [Starter::Here, Starter::There] {
+            let case = |way, cipher: &Option<String>| Case {
+                cipher: cipher.clone(),
+                starter,
+                ..Case::plain(way, direction)
+            };
+            cases.push(case(Way::Scp, &None));
+            cases.extend(ciphers.iter().flat_map(|cipher| [Way::Dd, Way::Scp].map(|way| case(way, cipher))));
+            cases.extend(own.iter().map(|cipher| case(Way::Hakobu, cipher)));
+        }
+        cases.extend([Way::Nc, Way::Tar].map(|way| Case::plain(way, direction)));
+    }
+    for content in [Content::Random, Content::Text, Content::Zeros, Content::Gzipped] {
+        for compressor in [[Compressor::None].as_slice(), &Compressor::PROGRAMS].concat() {
+            cases.extend([Way::Dd, Way::Nc].map(|way| Case { compressor, content, ..to(way) }));
+        }
+        cases.extend([Way::Hakobu, Way::Scp].map(|way| Case { content, ..to(way) }));
+        cases.push(Case { compressor: Compressor::Ssh, content, ..to(Way::Scp) });
+    }
+    for way in [Way::Dd, Way::Nc, Way::Mbuffer] {
+        cases.extend(BLOCKS.map(|block_bytes| Case { block_bytes, ..to(way) }));
+    }
+    for ends in [Ends::MemoryToMemory, Ends::DiskToDisk] {
+        for direction in both {
+            for way in [Way::Hakobu, Way::Dd, Way::Scp, Way::Nc, Way::Mbuffer, Way::Rsync, Way::Tar] {
+                if way != Way::Mbuffer || direction == Direction::ToHost {
+                    cases.push(Case { ends, ..Case::plain(way, direction) });
+                }
+            }
+        }
+    }
+}
+
+/// Rows of one machine.
+fn on_one(ground: &Ground) -> Vec<Case> {
+    let here = |way| Case::plain(way, Direction::Here);
+    let mut cases = Vec::new();
+    for ends in [Ends::MemoryToNothing, Ends::MemoryToMemory, Ends::DiskToDisk] {
+        for way in [Way::Hakobu, Way::Cp, Way::Dd, Way::Rsync, Way::Tar] {
+            if ends != Ends::MemoryToNothing || way.discards() {
+                cases.push(Case { ends, ..here(way) });
+            }
+        }
+    }
+    let blocks = if ground.full { BLOCKS.as_slice() } else { &FEW_BLOCKS };
+    let ends = Ends::MemoryToMemory;
+    cases.extend(blocks.iter().map(|block_bytes| Case { ends, block_bytes: *block_bytes, ..here(Way::Dd) }));
+    if ground.full {
+        for content in [Content::Text, Content::Zeros] {
+            for way in [Way::Hakobu, Way::Cp, Way::Dd, Way::Rsync, Way::Tar] {
+                cases.push(Case { ends: Ends::DiskToDisk, content, ..here(way) });
+            }
+        }
+    }
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tools::{Machine, Netcat, WANTED};
+    use super::*;
+
+    fn ground(full: bool) -> Ground {
+        let all = Machine { programs: WANTED.map(str::to_owned).to_vec(), netcat: Some(Netcat::OpenBsd) };
+        let tools = Tools {
+            here: all.clone(),
+            there: Some(all),
+            ssh_ciphers: vec!["aes128-ctr".to_owned(), "aes256-gcm@openssh.com".to_owned()],
+        };
+        Ground { has_host: true, full, tools, ..Ground::default() }
+    }
+
+    #[test]
+    fn a_full_bench_has_every_one_once_and_a_short_one_a_part_of_it() {
+        let (few, left_out) = plan(&ground(false));
+        assert_eq!(left_out, []);
+        let (all, left_out) = plan(&ground(true));
+        assert_eq!(left_out, []);
+        assert!(few.len() < 45 && all.len() > 2 * few.len(), "{} {}", few.len(), all.len());
+        assert_eq!(few[0], Case::plain(Way::Hakobu, Direction::ToHost));
+        for case in &few {
+            assert!(all.contains(case), "{case:?}");
+        }
+        let mut once = all.clone();
+        once.sort();
+        once.dedup();
+        assert_eq!(once.len(), all.len());
+        let has = |holds: fn(&Case) -> bool| assert!(all.iter().any(holds));
+        has(|case| {
+            case.compressor == Compressor::Lzop && case.way == Way::Nc && case.content == Content::Gzipped
+        });
+        has(|case| case.block_bytes == 4 << 20 && case.way == Way::Mbuffer);
+        has(|case| {
+            case.starter == Starter::There && case.direction == Direction::FromHost && case.way == Way::Scp
+        });
+        has(|case| case.ends == Ends::DiskToDisk && case.way == Way::Rsync);
+    }
+
+    #[test]
+    fn what_is_missing_is_left_out_once_and_said() {
+        let mut ground = ground(true);
+        ground.tools.here.programs.retain(|name| name != "pigz" && name != "mbuffer");
+        ground.tools.there.as_mut().unwrap().programs.retain(|name| name != "mbuffer" && name != "rsync");
+        ground.tools.there.as_mut().unwrap().netcat = None;
+        ground.no_way_back = Some("it cannot log in here".to_owned());
+        ground.no_ends = vec![(Ends::DiskToDisk, "no room".to_owned())];
+        let (cases, left_out) = plan(&ground);
+        let said: Vec<String> = left_out.iter().map(|out| format!("{}: {}", out.what, out.why)).collect();
+        for words in [
+            "pigz: it is not installed here",
+            "mbuffer: it is not installed at both ends",
+            "rsync: it is not installed on the host",
+            "started there: it cannot log in here",
+            "disk to disk: no room",
+            "nc: it is of a kind whose way of ending is not known (busybox?)",
+        ] {
+            assert_eq!(said.iter().filter(|line| *line == words).count(), 1, "{words}: {said:?}");
+        }
+        let fits = |case: &Case| {
+            !matches!(case.way, Way::Mbuffer | Way::Rsync | Way::Nc)
+                && case.compressor != Compressor::Pigz
+                && case.starter == Starter::Here
+                && case.ends != Ends::DiskToDisk
+        };
+        assert!(cases.iter().all(fits) && cases.len() > 20);
+    }
+
+    #[test]
+    fn one_machine_has_ways_of_its_own() {
+        let (cases, _) = plan(&Ground { has_host: false, ..ground(false) });
+        assert!(cases.iter().all(|case| case.direction == Direction::Here));
+        for way in [Way::Hakobu, Way::Cp, Way::Dd, Way::Rsync, Way::Tar] {
+            assert!(cases.iter().any(|case| case.way == way), "{way:?}");
+        }
+    }
+}

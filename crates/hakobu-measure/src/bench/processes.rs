@@ -1,0 +1,307 @@
+//! Who used how much processor: the kernel's account of each process of a run, looked at while they live.
+//!
+//! Only processes that began with the run count, and that descend from the command here or from a new session of the sshd over
+//! there. What a process uses between the last look and its end is not seen; the sum of all is, for whoever waits for
+//! them is told, and the difference is spread over them in proportion.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+/// A process at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent's.
+    pub parent: u32,
+    /// Its name, as the kernel has it.
+    pub name: String,
+    /// Processor time of its own, in ticks.
+    pub ticks: u64,
+    /// That of the descendants it has waited for.
+    pub child_ticks: u64,
+    /// When it began, in ticks since the machine did.
+    pub began_ticks: u64,
+    /// How long its first thread has waited for a processor, in nanoseconds.
+    pub waited_ns: Option<u64>,
+}
+
+/// The processes of one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Those that can matter.
+    pub processes: Vec<Seen>,
+    /// Segments that TCP has sent again since the machine began.
+    pub retransmitted: Option<u64>,
+}
+
+/// Whose descendants count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Root {
+    /// All of this process.
+    Process(u32),
+    /// Sessions that this server has begun: its children of its own kind.
+    Server(u32),
+}
+
+/// What the processes of one name used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// The name.
+    pub name: String,
+    /// User and system time, in seconds.
+    pub cpu_seconds: f64,
+    /// How long they wanted a processor and had none, in seconds, of their first threads.
+    pub waited_seconds: f64,
+}
+
+/// The account of one run at one end.
+#[derive(Debug)]
+pub struct Account {
+    roots: Vec<Root>,
+    before: BTreeSet<(u32, u64)>,
+    child_ticks_before: u64,
+    child_ticks: u64,
+    ours: BTreeMap<(u32, u64), Seen>,
+}
+
+/// A line of `/proc/PID/stat`.
+#[must_use]
+pub fn parse_stat(line: &str) -> Option<Seen> {
+    let (pid, rest) = line.split_once(" (")?;
+    let (name, rest) = rest.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Seen {
+        pid: pid.trim().parse().ok()?,
+        parent: u32::try_from(number(4)?).ok()?,
+        name: name.to_owned(),
+        ticks: number(14)?.checked_add(number(15)?)?,
+        child_ticks: number(16)?.checked_add(number(17)?)?,
+        began_ticks: number(22)?,
+        waited_ns: None,
+    })
+}
+
+/// The second number of `schedstat`: nanoseconds in the queue for a processor.
+#[must_use]
+pub fn parse_waited(text: &str) -> Option<u64> {
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// What the host's shell prints for one moment: `P` and a line of `stat`, `W`, a number and a line of `schedstat`, `R` and the
+/// segments that were sent again. All else is passed over.
+#[must_use]
+pub fn parse_moment<'a>(lines: impl IntoIterator<Item = &'a str>) -> Moment {
+    let mut moment = Moment::default();
+    for line in lines {
+        match line.split_once(' ') {
+            Some(("P", stat)) => moment.processes.extend(parse_stat(stat)),
+            Some(("W", rest)) => {
+                let Some((pid, text)) = rest.split_once(' ') else { continue };
+                let Some(last) = moment.processes.last_mut() else { continue };
+                if pid.parse() == Ok(last.pid) {
+                    last.waited_ns = parse_waited(text);
+                }
+            }
+            Some(("R", count)) => moment.retransmitted = count.trim().parse().ok(),
+            _ => {}
+        }
+    }
+    moment
+}
+
+/// The counter of `/proc/net/snmp`.
+#[must_use]
+pub fn parse_retransmitted(text: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let mut pairs = names.split(' ').zip(values.split(' '));
+    pairs.find(|(name, _)| *name == "RetransSegs")?.1.parse().ok()
+}
+
+/// Whether it is a process of an ssh server.
+#[must_use]
+pub fn is_server(name: &str) -> bool {
+    name.starts_with("sshd") || name.starts_with("dropbear")
+}
+
+impl Account {
+    /// Begins with what is there before the run.
+    #[must_use]
+    pub fn new(roots: Vec<Root>, before: &Moment) -> Self {
+        let keys = before.processes.iter().map(|seen| (seen.pid, seen.began_ticks)).collect();
+        let waited_for = children_of(&roots, before);
+        Self {
+            roots,
+            before: keys,
+            child_ticks_before: waited_for,
+            child_ticks: waited_for,
+            ours: BTreeMap::new(),
+        }
+    }
+
+    /// Takes note of a moment.
+    pub fn look(&mut self, moment: &Moment) {
+        self.child_ticks = self.child_ticks.max(children_of(&self.roots, moment));
+        let by_pid: BTreeMap<u32, &Seen> = moment.processes.iter().map(|seen| (seen.pid, seen)).collect();
+        for seen in &moment.processes {
+            let key = (seen.pid, seen.began_ticks);
+            let known = self.ours.contains_key(&key);
+            if known || (!self.before.contains(&key) && self.descends(seen, &by_pid)) {
+                self.ours.insert(key, seen.clone());
+            }
+        }
+    }
+
+    /// Whether none of the run's processes is there any more.
+    #[must_use]
+    pub fn is_over(&self, moment: &Moment) -> bool {
+        moment.processes.iter().all(|seen| !self.ours.contains_key(&(seen.pid, seen.began_ticks)))
+    }
+
+    fn descends(&self, seen: &Seen, by_pid: &BTreeMap<u32, &Seen>) -> bool {
+        let mut at = seen;
+        // Numbers are used again, so a table that is read bit by bit may have a circle.
+        for _ in 0..64 {
+            let parent = at.parent;
+            let is_root = |root: &Root| match root {
+                Root::Process(pid) => parent == *pid,
+                Root::Server(pid) => parent == *pid && is_server(&at.name),
+            };
+            if self.roots.iter().any(is_root) {
+                return true;
+            }
+            match by_pid.get(&parent) {
+                Some(next) if !self.before.contains(&(next.pid, next.began_ticks)) => at = next,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// What each used, those that used most first. `known_seconds` is the time of all of them, where somebody has waited for them
+    /// all; of a server it follows from what the server has waited for.
+    #[must_use]
+    pub fn costs(&self, known_seconds: Option<f64>, ticks_per_second: f64) -> Vec<Cost> {
+        let mut costs: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        for seen in self.ours.values() {
+            let cost = costs.entry(&seen.name).or_default();
+            cost.0 += seen.ticks as f64 / ticks_per_second;
+            cost.1 += seen.waited_ns.unwrap_or(0) as f64 / 1e9;
+        }
+        let sum: f64 = costs.values().map(|(cpu, _)| cpu).sum();
+        let waited_for = self.child_ticks.saturating_sub(self.child_ticks_before) as f64 / ticks_per_second;
+        let whole = known_seconds.unwrap_or(waited_for);
+        // A look that saw almost nothing says nothing about the rest.
+        let stretch = if sum > 0.0 && whole > sum { (whole / sum).min(4.0) } else { 1.0 };
+        let mut costs: Vec<Cost> = costs
+            .into_iter()
+            .map(|(name, (cpu, waited))| Cost {
+                name: name.to_owned(),
+                cpu_seconds: cpu * stretch,
+                waited_seconds: waited * stretch,
+            })
+            .collect();
+        let seen: f64 = costs.iter().map(|cost| cost.cpu_seconds).sum();
+        if whole - seen > 1.5 / ticks_per_second {
+            let cpu_seconds = whole - seen;
+            costs.push(Cost { name: "(not seen alone)".to_owned(), cpu_seconds, waited_seconds: 0.0 });
+        }
+        costs.sort_by(|one, other| other.cpu_seconds.total_cmp(&one.cpu_seconds));
+        costs
+    }
+}
+
+/// What servers among the roots have waited for.
+fn children_of(roots: &[Root], moment: &Moment) -> u64 {
+    let is_server_root = |seen: &&Seen| roots.contains(&Root::Server(seen.pid)) && is_server(&seen.name);
+    moment.processes.iter().filter(is_server_root).map(|seen| seen.child_ticks).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(pid: u32, parent: u32, name: &str, ticks: u64) -> Seen {
+        let (began_ticks, waited_ns) = (u64::from(pid), Some(500_000_000));
+        Seen { pid, parent, name: name.to_owned(), ticks, child_ticks: 0, began_ticks, waited_ns }
+    }
+
+    fn moment(processes: &[Seen]) -> Moment {
+        Moment { processes: processes.to_vec(), retransmitted: None }
+    }
+
+    #[test]
+    fn a_recorded_line_is_read_whatever_the_name() {
+        let line = "711 (a) b (c) S 7 711 711 0 -1 4194304 1 2 3 4 250 50 7 3 20 0 1 0 123456 1 2 3";
+        let found = parse_stat(line).unwrap();
+        assert_eq!((found.pid, found.parent, found.name.as_str()), (711, 7, "a) b (c"));
+        assert_eq!((found.ticks, found.child_ticks, found.began_ticks), (300, 10, 123_456));
+        for bad in ["", "1 (x", "1 (x) S", "x (y) S 1 2 3", "1 (x) S -1 1 1 0 0 0 0 0 0 0 1 1 1 1 0 0 0 0 9"]
+        {
+            assert_eq!(parse_stat(bad), None, "{bad}");
+        }
+        assert_eq!(parse_waited("100 200 3\n"), Some(200));
+        assert_eq!(parse_retransmitted("Tcp: A RetransSegs\nTcp: 1 7\n"), Some(7));
+    }
+
+    #[test]
+    fn a_moment_is_told_in_lines_and_nonsense_is_passed_over() {
+        let stat = "P 7 (sshd) S 1 7 7 0 -1 0 0 0 0 0 5 6 0 0 20 0 1 0 99 0 0 0";
+        let found = parse_moment([stat, "W 7 1 2000 3", "W 8 1 1 1", "R 12", "P x", "hello", "W"]);
+        assert_eq!(found.processes.len(), 1);
+        assert_eq!((found.processes[0].waited_ns, found.retransmitted), (Some(2000), Some(12)));
+    }
+
+    #[test]
+    fn only_what_began_with_the_run_and_descends_counts() {
+        let old = [seen(5, 1, "sshd", 0), seen(6, 5, "sshd", 9), seen(7, 6, "sh", 9)];
+        let mut account = Account::new(vec![Root::Server(5)], &moment(&old));
+        let run = [
+            seen(20, 5, "sshd", 100),
+            seen(21, 20, "dd", 50),
+            seen(22, 7, "awk", 99),
+            seen(23, 5, "cron", 9),
+        ];
+        account.look(&moment(&[&old[..], &run].concat()));
+        assert!(!account.is_over(&moment(&run)) && account.is_over(&moment(&old)));
+        // What lost its parent is still known.
+        account.look(&moment(&[seen(21, 1, "dd", 60)]));
+        let costs = account.costs(None, 100.0);
+        let found: Vec<_> = costs.iter().map(|cost| (cost.name.as_str(), cost.cpu_seconds)).collect();
+        assert_eq!(found, [("sshd", 1.0), ("dd", 0.6)]);
+        assert_eq!(costs[0].waited_seconds, 0.5);
+    }
+
+    #[test]
+    fn what_was_not_seen_is_spread_and_named() {
+        let mut account = Account::new(vec![Root::Process(1)], &Moment::default());
+        account.look(&moment(&[seen(2, 1, "ssh", 80), seen(3, 1, "dd", 20)]));
+        let costs = account.costs(Some(1.5), 100.0);
+        assert!((costs[0].cpu_seconds - 1.2).abs() < 1e-9 && (costs[1].cpu_seconds - 0.3).abs() < 1e-9);
+        assert_eq!(costs.len(), 2);
+        let costs = account.costs(Some(9.0), 100.0);
+        assert_eq!((costs[0].name.as_str(), costs[0].cpu_seconds), ("(not seen alone)", 5.0));
+        // Less than was seen is no account of it.
+        assert_eq!(account.costs(Some(0.1), 100.0)[0].cpu_seconds, 0.8);
+    }
+
+    #[test]
+    fn a_server_tells_what_it_has_waited_for() {
+        let server = |child_ticks| Seen { child_ticks, ..seen(5, 1, "sshd", 0) };
+        let mut account = Account::new(vec![Root::Server(5)], &moment(&[server(1000)]));
+        account.look(&moment(&[server(1000), seen(20, 5, "sshd", 100)]));
+        account.look(&moment(&[server(1150)]));
+        assert_eq!(account.costs(None, 100.0)[0].cpu_seconds, 1.5);
+    }
+
+    #[test]
+    fn parents_in_a_circle_end() {
+        let account = Account::new(vec![Root::Process(1)], &Moment::default());
+        let circle = [seen(2, 3, "a", 0), seen(3, 2, "b", 0)];
+        let by_pid = circle.iter().map(|seen| (seen.pid, seen)).collect();
+        assert!(!account.descends(&circle[0], &by_pid));
+    }
+}

@@ -1,0 +1,309 @@
+//! One run of one row: from an empty target to the account of it.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::error::Error;
+use super::far::{FarShell, moment_of};
+use super::near;
+use super::processes::{Account, Moment};
+use super::result::Timing;
+use crate::process::Running;
+
+/// How often the processes here are looked at, and those on the host.
+const LOOK_HERE: Duration = Duration::from_millis(200);
+const LOOK_THERE: Duration = Duration::from_millis(300);
+/// A look over there may take a twentieth of the time at most.
+const SHARE_OF_LOOKS: u32 = 20;
+/// How long what listened over there may take to end after the other end has.
+const END_LIMIT: Duration = Duration::from_secs(10);
+/// How long the sessions over there may take to be gone.
+const SESSIONS_LIMIT: Duration = Duration::from_secs(2);
+/// As much of what a failed command said is kept.
+const WORDS_BYTES_MAX: i64 = 4096;
+
+/// Why there is no time.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It ends the bench.
+    Ends(Error),
+    /// This row failed, in words.
+    Row(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Ends(error)
+    }
+}
+
+/// What is to run.
+pub(super) struct Task<'a> {
+    /// The script here.
+    pub near: &'a str,
+    /// Its environment.
+    pub environment: &'a [(&'a str, String)],
+    /// What ssh runs over there first: the command here, and the port that is then listened on.
+    pub listener: Option<(Command, u16)>,
+    /// Whether the servers here serve.
+    pub serves: bool,
+    /// It ends after this time.
+    pub limit: Duration,
+    /// Where commands may write what they say.
+    pub log: &'a Path,
+}
+
+/// A command with all it has started. Dropped before its end, all of it is killed.
+struct Group {
+    running: Option<Running>,
+    group: Option<Pid>,
+    log: File,
+}
+
+impl Group {
+    fn start(mut command: Command, log: &Path) -> Result<Self, Failure> {
+        let words = |error: std::io::Error| Failure::Row(format!("{}: {error}", log.display()));
+        let file =
+            File::options().create(true).truncate(true).read(true).write(true).open(log).map_err(words)?;
+        let write = || file.try_clone().map_err(words);
+        command.stdin(Stdio::null()).stdout(write()?).stderr(write()?).process_group(0);
+        let running = Running::start(&mut command).map_err(|error| Failure::Row(error.to_string()))?;
+        let group = i32::try_from(running.pid()).ok().and_then(Pid::from_raw);
+        Ok(Self { running: Some(running), group, log: file })
+    }
+
+    fn ended_within(&self, wait: Duration) -> bool {
+        self.running.as_ref().is_none_or(|running| running.ended_within(wait).unwrap_or(true))
+    }
+
+    /// What it used, which takes its end. The words are those of a failure.
+    fn finish(mut self) -> Result<f64, String> {
+        let Some(running) = self.running.take() else { return Ok(0.0) };
+        let measured = running.finish().map_err(|error| error.to_string())?;
+        if measured.status.success() {
+            return Ok(measured.cpu().as_secs_f64());
+        }
+        let words = self.words();
+        Err(if words.is_empty() { measured.status.to_string() } else { words })
+    }
+
+    fn words(&mut self) -> String {
+        let length = self.log.seek(SeekFrom::End(0)).unwrap_or(0);
+        let back = i64::try_from(length).unwrap_or(0).min(WORDS_BYTES_MAX);
+        let mut bytes = Vec::new();
+        if self.log.seek(SeekFrom::End(-back)).is_ok() {
+            // What cannot be read is not said.
+            let _ = self.log.read_to_end(&mut bytes);
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(3)..].join(" / ")
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let (Some(_), Some(group)) = (&self.running, self.group) {
+            // ssh takes its proxy commands along when it is told to end.
+            let _ = kill_process_group(group, Signal::TERM);
+            if !self.ended_within(Duration::from_millis(300)) {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+        }
+    }
+}
+
+/// The accounts of both ends.
+struct Looks<'a> {
+    far: Option<&'a mut FarShell>,
+    here: Account,
+    there: Option<Account>,
+    sent_again: (Option<u64>, Option<u64>),
+    asked: Instant,
+    next_here: Instant,
+    next_there: Instant,
+}
+
+impl<'a> Looks<'a> {
+    fn begin(mut far: Option<&'a mut FarShell>, serves: bool) -> Result<Self, Failure> {
+        let moment = near::moment();
+        let server = far.as_ref().and_then(|far| far.server());
+        let here = Account::new(near::roots(&moment, serves, server), &moment);
+        let (mut there, mut sent_again) = (None, (moment.retransmitted, None));
+        if let Some(far) = &mut far {
+            let moment = far.moment()?;
+            sent_again.1 = moment.retransmitted;
+            let roots = far.roots();
+            there = (!roots.is_empty() && !moment.processes.is_empty()).then(|| Account::new(roots, &moment));
+        }
+        let now = Instant::now();
+        Ok(Self { far, here, there, sent_again, asked: now, next_here: now + LOOK_HERE / 4, next_there: now })
+    }
+
+    /// Looks wherever it is time to.
+    fn look(&mut self) -> Result<(), Failure> {
+        let now = Instant::now();
+        if now >= self.next_here {
+            self.here.look(&near::moment());
+            self.next_here = now + LOOK_HERE;
+        }
+        let (Some(far), Some(there)) = (&mut self.far, &mut self.there) else { return Ok(()) };
+        if far.is_asked() {
+            if let Some(lines) = far.poll(Duration::ZERO)? {
+                there.look(&moment_of(&lines));
+                self.next_there = Instant::now() + LOOK_THERE.max(self.asked.elapsed() * SHARE_OF_LOOKS);
+            }
+        } else if now >= self.next_there {
+            far.begin("look")?;
+            self.asked = now;
+        }
+        Ok(())
+    }
+
+    /// The last looks, once the sessions over there are gone.
+    fn end(mut self, wall: Duration, cpu_seconds: f64) -> Result<Timing, Failure> {
+        let moment = near::moment();
+        self.here.look(&moment);
+        let again = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        let mut timing = Timing {
+            wall_seconds: wall.as_secs_f64(),
+            here: Vec::new(),
+            there: None,
+            retransmitted_here: again(moment.retransmitted, self.sent_again.0),
+            retransmitted_there: None,
+        };
+        if let Some(far) = self.far.take() {
+            let deadline = Instant::now() + SESSIONS_LIMIT;
+            let moment: Moment = loop {
+                let moment = far.moment()?;
+                let Some(there) = &mut self.there else { break moment };
+                there.look(&moment);
+                if there.is_over(&moment) || Instant::now() > deadline {
+                    break moment;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            };
+            timing.retransmitted_there = again(moment.retransmitted, self.sent_again.1);
+            timing.there = self.there.map(|there| there.costs(None, near::ticks_per_second()));
+        }
+        timing.here = self.here.costs((cpu_seconds > 0.0).then_some(cpu_seconds), near::ticks_per_second());
+        Ok(timing)
+    }
+}
+
+/// Runs a task to its end.
+pub(super) fn once(
+    task: Task<'_>,
+    mut far: Option<&mut FarShell>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Timing, Failure> {
+    let mut looks = Looks::begin(far.as_deref_mut(), task.serves)?;
+    let listener = match task.listener {
+        None => None,
+        Some((command, port)) => {
+            let group = Group::start(command, &task.log.with_extension("listener"))?;
+            wait_until_listening(looks.far.as_deref_mut(), port, group, stop).map(Some)?
+        }
+    };
+    let mut command = Command::new("sh");
+    command.args(["-c", task.near]).envs(task.environment.iter().map(|(name, value)| (name, value)));
+    let began = Instant::now();
+    let mut near_end = Group::start(command, task.log)?;
+    while !near_end.ended_within(Duration::from_millis(10)) {
+        if stop() {
+            return Err(Failure::Ends(Error::Stopped));
+        }
+        if began.elapsed() > task.limit {
+            let words = near_end.words();
+            return Err(Failure::Row(format!("still running after {} s. {words}", task.limit.as_secs())));
+        }
+        looks.look()?;
+    }
+    let mut wall = began.elapsed();
+    let mut cpu_seconds = near_end.finish().map_err(Failure::Row)?;
+    if let Some(listener) = listener {
+        if !listener.ended_within(END_LIMIT) {
+            return Err(Failure::Row("the far end has not ended after this one".to_owned()));
+        }
+        wall = began.elapsed();
+        cpu_seconds += listener.finish().map_err(Failure::Row)?;
+    }
+    // Sessions that were served here are no children of ours, and are in no sum.
+    looks.end(wall, if task.serves { 0.0 } else { cpu_seconds })
+}
+
+/// Found out without connecting: the first connection is the one that counts.
+fn wait_until_listening(
+    far: Option<&mut FarShell>,
+    port: u16,
+    mut listener: Group,
+    stop: &dyn Fn() -> bool,
+) -> Result<Group, Failure> {
+    let Some(far) = far else { return Ok(listener) };
+    let deadline = Instant::now() + END_LIMIT;
+    let script = format!(
+        "awk '$4 == \"0A\" && $2 ~ /:{port:04X}$/ {{ print \"listens\" }}' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
+    );
+    loop {
+        if far.ask(&script)?.iter().any(|line| line == "listens") {
+            return Ok(listener);
+        }
+        if stop() {
+            return Err(Failure::Ends(Error::Stopped));
+        }
+        if listener.ended_within(Duration::from_millis(20)) || Instant::now() > deadline {
+            let words = listener.words();
+            return Err(Failure::Row(format!("the far end does not listen. {words}")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str, limit: Duration) -> Result<Timing, Failure> {
+        let place = tempfile::tempdir().unwrap();
+        let environment = [("X", "a b".to_owned())];
+        let log = place.path().join("log");
+        let task =
+            Task { near: script, environment: &environment, listener: None, serves: false, limit, log: &log };
+        once(task, None, &|| false)
+    }
+
+    #[test]
+    fn a_run_has_an_account_of_its_processes() {
+        let script = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; test \"$X\" = 'a b'";
+        let timing = run(script, Duration::from_secs(100)).unwrap();
+        assert!(timing.wall_seconds > 0.0 && timing.there.is_none());
+        let cpu: f64 = timing.here.iter().map(|cost| cost.cpu_seconds).sum();
+        assert!(cpu > 0.0, "{timing:?}");
+    }
+
+    #[test]
+    fn a_failure_has_its_own_words() {
+        let words = |script| match run(script, Duration::from_secs(100)) {
+            Err(Failure::Row(words)) => words,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(words("echo first; echo why >&2; exit 3"), "first / why");
+        assert_eq!(words("exit 3"), "exit status: 3");
+    }
+
+    #[test]
+    fn what_does_not_end_is_ended_with_all_it_started() {
+        let place = tempfile::tempdir().unwrap();
+        let pid = place.path().join("pid");
+        let script = format!("sleep 600 & echo $! >{}; wait", pid.display());
+        assert!(matches!(run(&script, Duration::from_millis(400)), Err(Failure::Row(_))));
+        let pid = std::fs::read_to_string(pid).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+    }
+}

@@ -1,0 +1,216 @@
+//! Where the data lies, here and on the host. All of it goes in the end.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::case::{Case, Content, Direction, Ends};
+use super::content;
+use super::error::{Error, Result};
+use super::shell::is_plain;
+
+/// Where memory looks like a directory.
+pub(super) const IN_MEMORY: &str = "/dev/shm";
+/// Where a disk is mostly below.
+pub(super) const ON_DISK: &str = "/var/tmp";
+/// Where links of plain names are made.
+const FOR_LINKS: &str = "/tmp";
+/// Less than this is no room.
+pub(super) const LEAST_BYTES: u64 = 16 << 20;
+/// No run sends more.
+const MOST_BYTES: u64 = 4 << 30;
+/// A run has a source and a target, sources are kept for other rows, and others need room as well.
+const SHARE_OF_ROOM: u64 = 12;
+
+/// A directory of ours on this machine.
+#[derive(Debug)]
+pub(super) struct NearDirectory {
+    /// What is removed in the end.
+    made: Vec<PathBuf>,
+    /// Its path, which is plain.
+    path: String,
+}
+
+impl NearDirectory {
+    /// Makes one below `below`, with `source` and `target` in it.
+    pub fn make(below: &Path) -> io::Result<Self> {
+        let real = fresh(below)?;
+        let mut directory = Self { made: vec![real.clone()], path: String::new() };
+        directory.path = match real.to_str().filter(|path| is_plain(path)) {
+            Some(path) => path.to_owned(),
+            None => {
+                let link = fresh(Path::new(FOR_LINKS))?;
+                directory.made.push(link.clone());
+                symlink(&real, link.join("d"))?;
+                link.join("d").to_string_lossy().into_owned()
+            }
+        };
+        for part in ["source", "target"] {
+            fs::create_dir(real.join(part))?;
+        }
+        Ok(directory)
+    }
+
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// How many bytes are free there.
+    pub fn free_bytes(&self) -> u64 {
+        rustix::fs::statvfs(&self.path).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
+    /// Empties what the last run has filled.
+    pub fn clear_target(&self) -> io::Result<()> {
+        let target = Path::new(&self.path).join("target");
+        for entry in fs::read_dir(target)? {
+            remove(&entry?.path())?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NearDirectory {
+    fn drop(&mut self) {
+        for path in self.made.iter().rev() {
+            // There is nobody left to tell.
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
+/// A new directory that is ours alone.
+fn fresh(below: &Path) -> io::Result<PathBuf> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let below = if below.is_absolute() { below.to_owned() } else { std::env::current_dir()?.join(below) };
+    loop {
+        let number = COUNT.fetch_add(1, Relaxed);
+        let path = below.join(format!("hakobu-bench.{}.{number}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Memory, or a disk: the directory at each end.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Here.
+    pub near: NearDirectory,
+    /// On the host; the same machine's where there is none.
+    pub far: Option<String>,
+    /// As much as one run may send.
+    pub most_bytes: u64,
+}
+
+impl Place {
+    /// With so much room at each end.
+    pub fn new(near: NearDirectory, far: Option<(String, u64)>) -> Self {
+        let far_free = far.as_ref().map_or(u64::MAX, |(_, free)| *free);
+        let most_bytes = (near.free_bytes().min(far_free) / SHARE_OF_ROOM).min(MOST_BYTES);
+        Self { near, far: far.map(|(path, _)| path), most_bytes }
+    }
+
+    /// Adds the directory of the host, with the room that is there.
+    pub fn reach(&mut self, (path, free_bytes): (String, u64)) {
+        self.most_bytes = self.most_bytes.min(free_bytes / SHARE_OF_ROOM);
+        self.far = Some(path);
+    }
+}
+
+/// The name of a file with this content: its size is in it.
+pub(super) fn file_name(content: Content, bytes: u64) -> String {
+    let content = match content {
+        Content::Random => "random",
+        Content::Text => "text",
+        Content::Zeros => "zeros",
+        Content::Gzipped => "gzipped",
+    };
+    format!("{content}.{bytes}")
+}
+
+/// Makes the source of a case here, if it is not there yet. Of one byte, it is the same whatever the content.
+pub(super) fn near_source(place: &Place, content: Content, bytes: u64) -> Result<PathBuf> {
+    let path = Path::new(place.near.path()).join("source").join(file_name(content, bytes));
+    if path.exists() {
+        return Ok(path);
+    }
+    let made = if bytes == 1 { content::write_least(&path) } else { content::write(&path, content, bytes) };
+    made.map_err(Error::io(format!("making {}", path.display())))?;
+    Ok(path)
+}
+
+/// Brings a file onto the disk, and out of the cache.
+pub(super) fn forget(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    file.sync_all()?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+    Ok(())
+}
+
+/// Whether the case's source is here.
+pub(super) fn source_is_here(case: &Case) -> bool {
+    case.direction != Direction::FromHost
+}
+
+/// Whether it is on a disk.
+pub(super) fn is_on_disk(case: &Case) -> bool {
+    case.ends == Ends::DiskToDisk
+}
+
+/// Whether a directory is in memory, so that it is no disk.
+pub(super) fn is_in_memory(path: &Path) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    rustix::fs::statfs(path).is_ok_and(|found| matches!(found.f_type as u64 & 0xffff_ffff, TMPFS | RAMFS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_of_an_odd_name_is_reached_by_a_plain_one_and_all_goes() {
+        let below = tempfile::Builder::new().prefix("it's a $place").tempdir().unwrap();
+        let directory = NearDirectory::make(below.path()).unwrap();
+        let path = PathBuf::from(directory.path());
+        assert!(is_plain(directory.path()) && directory.free_bytes() > 0);
+        let real = fs::canonicalize(&path).unwrap();
+        assert!(real.starts_with(below.path()));
+        let place = Place::new(directory, None);
+        let source = near_source(&place, Content::Zeros, 5000).unwrap();
+        assert_eq!(near_source(&place, Content::Zeros, 5000).unwrap(), source);
+        assert_eq!(fs::metadata(&source).unwrap().len(), 5000);
+        assert_eq!(fs::metadata(near_source(&place, Content::Gzipped, 1).unwrap()).unwrap().len(), 1);
+        forget(&source).unwrap();
+        fs::create_dir(path.join("target/x")).unwrap();
+        fs::write(path.join("target/y"), "").unwrap();
+        place.near.clear_target().unwrap();
+        assert_eq!(fs::read_dir(path.join("target")).unwrap().count(), 0);
+        drop(place);
+        assert!(!path.exists() && !real.exists());
+        assert_eq!(fs::read_dir(below.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn there_is_no_directory_where_none_can_be_made() {
+        assert!(NearDirectory::make(Path::new("/proc")).is_err());
+        assert!(NearDirectory::make(Path::new("/no/such")).is_err());
+        assert!(is_in_memory(Path::new(IN_MEMORY)) && !is_in_memory(Path::new("/proc")));
+    }
+
+    #[test]
+    fn the_smaller_room_decides() {
+        let near = || NearDirectory::make(Path::new(IN_MEMORY)).unwrap();
+        assert_eq!(Place::new(near(), Some(("/x".to_owned(), 1200))).most_bytes, 100);
+        assert!(Place::new(near(), None).most_bytes <= MOST_BYTES);
+    }
+}

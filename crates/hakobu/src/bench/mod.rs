@@ -1,0 +1,305 @@
+//! The verb `bench`: the usual tools and hakobu side by side, on the user's own machines.
+//!
+//! What is run and how it is measured is in `hakobu_measure::bench`. Here are the arguments, the line of progress, and what is shown in
+//! the end: [`page`] for people, [`json`] for programs.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use clap::Args;
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::location::SshHost;
+use hakobu_core::path::lossy;
+use hakobu_core::units::parse_duration;
+use hakobu_measure::bench::course::{self, Progress, Settings};
+use hakobu_measure::bench::lines::Back;
+use hakobu_measure::bench::result::{Bench, PartSpeed};
+use hakobu_measure::bench::{self, shell::is_plain};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::copy::shows_progress;
+use crate::report::{html, markdown, text, write};
+use crate::report_file::ReportFile;
+use crate::words::{self, Machines};
+use crate::{exit, looking, output, settings, signals};
+
+mod json;
+mod page;
+
+/// How long it takes where nothing is said.
+const BUDGET: Duration = Duration::from_secs(150);
+const FULL_BUDGET: Duration = Duration::from_secs(20 * 60);
+/// Runs are killed and scratch files removed when it is interrupted, here and there.
+const FAREWELL: Duration = Duration::from_secs(10);
+const MEASURING: &str = "measuring";
+/// Some rows have failed, each of them is in the table.
+const PARTLY: u8 = 3;
+
+/// What stands below the help.
+pub const HELP: &str = "\
+The tools that are installed on both machines are measured beside hakobu: dd | ssh, scp, nc,
+mbuffer, rsync and tar | ssh, with ciphers, compressors, sizes of blocks, both directions, started
+here and there, random data and text, from memory to nothing, to memory, and from disk to disk.
+Without HOST: this machine alone. What is missing is left out, and listed.
+
+Runs take turns, and the median of the rounds counts; the same command on one byte, with its logins,
+is taken off and told. Processor time is that of every process at both ends. Nothing is kept: data
+is made in /dev/shm and /var/tmp, here and there, and removed in the end.
+
+Each run logs in anew and nobody is asked: HOST needs a key that works without a question. Started
+there is measured only where HOST can log in here as well.
+
+Examples:
+  hakobu bench host                            a sensible part, in 2.5 minutes
+  hakobu bench host --full --html bench.html   every one, in about twenty, as a page with charts
+  hakobu bench host --time-budget 5m --json >bench.json
+  hakobu bench --scratch /mnt/disk             this machine alone, and this disk
+
+Exit codes: 0 measured, 1 failed, 2 wrong usage, 3 some rows failed (each is named), 6 refused,
+130 interrupted.";
+
+/// The arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArguments {
+    /// host, user@host or ssh://host:port [default: only this machine]
+    #[arg(value_name = "HOST")]
+    pub host: Option<OsString>,
+
+    /// Every one of what can be varied, not only a part
+    #[arg(long)]
+    pub full: bool,
+
+    /// About how long it takes in all [default: 2m30s, with --full 20m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub time_budget: Option<Duration>,
+
+    /// Where data is made on a disk of this machine [default: /var/tmp]
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
+
+    /// The same on HOST
+    #[arg(long, value_name = "DIR")]
+    pub far_scratch: Option<String>,
+
+    /// This machine as HOST logs in to it: host, user@host or ssh://host:port [default: the address it sees]
+    #[arg(long, value_name = "HOST")]
+    pub back: Option<OsString>,
+
+    /// The port on HOST for nc and mbuffer [default: a free one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+
+    /// The ssh to log in with, its options included: 'ssh -p 2222 -i key' [env: HAKOBU_SSH]
+    #[arg(short = 'e', long, value_name = "COMMAND")]
+    pub ssh: Option<OsString>,
+
+    /// The hakobu on HOST [default: found on its PATH, else put beside the data]
+    #[arg(long, value_name = "PATH")]
+    pub agent: Option<PathBuf>,
+
+    /// Write a page with charts to this file as well
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write the tables as Markdown to this file as well
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Measures; returns the exit code.
+pub fn bench(typed: &BenchArguments) -> u8 {
+    let (settings, host) = match settings_of(typed) {
+        Ok(settings) => settings,
+        Err(error) => return exit::errors(&[error]),
+    };
+    for path in [&typed.html, &typed.markdown].into_iter().flatten() {
+        // Found out now, and not when all is measured.
+        if let Err(error) = ReportFile::open(path) {
+            return exit::errors(&[error]);
+        }
+    }
+    let cancel = match signals::cancel_flag() {
+        Ok(cancel) => cancel,
+        Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
+    };
+    looking::end_when_interrupted(Arc::clone(&cancel), FAREWELL);
+    let bar = bar();
+    let outcome = course::bench(&settings, &mut |progress| show(&bar, progress), &|| cancel.load(Relaxed));
+    bar.finish_and_clear();
+    match outcome.map_err(|error| of_bench(error, host.as_ref())) {
+        Ok(mut bench) => {
+            bench.ciphers.extend(own_ciphers());
+            finish(typed, &bench)
+        }
+        Err(error) => {
+            let far = host.iter().map(SshHost::destination).collect();
+            crate::tell(&words::report_error(&(&error).into(), &Machines { far, sudo: false }));
+            exit::code_of(error.kind)
+        }
+    }
+}
+
+/// Shows and writes what was measured.
+fn finish(typed: &BenchArguments, bench: &Bench) -> u8 {
+    if let Some(path) = &typed.html
+        && let Err(error) = write::write(path, None, html::write(&page::whole(bench)).as_bytes())
+    {
+        return exit::errors(&[error]);
+    }
+    if let Some(path) = &typed.markdown
+        && let Err(error) = write::write(path, None, markdown::write(&page::whole(bench)).as_bytes())
+    {
+        return exit::errors(&[error]);
+    }
+    let printed = match typed.json {
+        false => output::print(text::write(&page::short(bench)).as_bytes()),
+        true => match json::json(bench) {
+            Ok(text) => output::print(text.as_bytes()),
+            Err(error) => return exit::errors(&[error]),
+        },
+    };
+    if let Some(why) = &bench.ended_early {
+        crate::tell(&format!("hakobu: {}; what was measured until then is above", lossy(why.as_bytes())));
+    }
+    match code(bench) {
+        0 => printed,
+        code => code,
+    }
+}
+
+fn code(bench: &Bench) -> u8 {
+    let failed = bench.rows.iter().filter(|row| row.failed.is_some()).count();
+    match (bench.rows.len() - failed, failed, &bench.ended_early) {
+        (0, _, _) => exit::FAILED,
+        (_, 0, None) => 0,
+        _ => PARTLY,
+    }
+}
+
+/// What is measured, from what was typed.
+fn settings_of(typed: &BenchArguments) -> Result<(Settings, Option<SshHost>)> {
+    let host = typed.host.as_deref().map(|host| settings::host(host.as_bytes())).transpose()?;
+    let usage = |what: &str, words: &str| Error::new(ErrorKind::Usage, "reading", words).at(what.as_bytes());
+    let of_host = [
+        ("--far-scratch", typed.far_scratch.is_some()),
+        ("--back", typed.back.is_some()),
+        ("--port", typed.port.is_some()),
+        ("--agent", typed.agent.is_some()),
+    ];
+    if let (None, Some((option, _))) = (&host, of_host.iter().find(|(_, given)| *given)) {
+        return Err(usage(option, "it is for another machine, and none is named"));
+    }
+    let back = typed.back.as_deref().map(way_back).transpose()?;
+    let far_program = match settings::agent(typed.agent.as_ref())?.as_deref().and_then(Path::to_str) {
+        Some(path) if is_plain(path) => Some(path.to_owned()),
+        Some(_) => return Err(usage("--agent", "letters, digits and / . _ - only")),
+        None => None,
+    };
+    let program = std::env::current_exe().map_err(|error| Error::io("finding this program", &error))?;
+    let login = match &host {
+        None => None,
+        Some(host) => {
+            let ssh = settings::ssh(typed.ssh.as_ref(), std::env::var_os("HAKOBU_SSH"))?;
+            let ssh: Option<Vec<String>> =
+                ssh.into_iter().map(|word| OsString::into_string(word).ok()).collect();
+            Some(course::Login {
+                typed: host.destination(),
+                user: host.user.clone(),
+                host: host.host.clone(),
+                port: host.port,
+                ssh: ssh.ok_or_else(|| usage("--ssh", "it is not UTF-8"))?,
+            })
+        }
+    };
+    let budget = typed.time_budget.unwrap_or(if typed.full { FULL_BUDGET } else { BUDGET });
+    let (scratch, far_scratch) = (typed.scratch.clone(), typed.far_scratch.clone());
+    let (full, port) = (typed.full, typed.port);
+    Ok((Settings { login, full, budget, scratch, far_scratch, back, port, program, far_program }, host))
+}
+
+/// How the host logs in here: it becomes part of a command line over there.
+fn way_back(typed: &OsStr) -> Result<Back> {
+    let host = settings::host(typed.as_bytes())?;
+    let name = match &host.user {
+        Some(user) => format!("{user}@{}", host.host),
+        None => host.host.clone(),
+    };
+    if !is_plain(&name) || host.host.contains(':') {
+        let words =
+            "letters, digits and . _ - only; an address with colons needs a name in HOST's ssh_config";
+        return Err(Error::new(ErrorKind::Usage, "reading --back", words).at(typed.as_bytes()));
+    }
+    Ok(Back { host: name, port: host.port })
+}
+
+fn of_bench(error: bench::Error, host: Option<&SshHost>) -> Error {
+    let at = host.map(SshHost::destination).unwrap_or_default();
+    let words = error.to_string();
+    match error {
+        bench::Error::Stopped => {
+            Error::new(ErrorKind::Cancelled, MEASURING, "interrupted; scratch files are removed")
+        }
+        bench::Error::Login(_) => {
+            let hint = match words.contains("ermission denied") || words.contains("ost key verification") {
+                true => {
+                    "; each run logs in anew and nobody is asked: it takes a key that works without a question \
+                         (ssh-copy-id, ssh-agent), and a host key that is known"
+                }
+                false => "",
+            };
+            Error::new(ErrorKind::Io, "logging in to", format!("{words}{hint}")).at(at)
+        }
+        bench::Error::Lost(_) => Error::new(ErrorKind::ConnectionLost, MEASURING, words).at(at),
+        bench::Error::NoShell(_) => Error::new(ErrorKind::Unsupported, "starting a shell on", words).at(at),
+        _ => Error::new(ErrorKind::Io, MEASURING, words),
+    }
+}
+
+/// What one core does with each of hakobu's own ciphers.
+fn own_ciphers() -> Vec<PartSpeed> {
+    let speed = hakobu_agent::cipher_speeds();
+    let ciphers = [
+        ("aes-128-gcm", speed.aes_128_gcm),
+        ("aes-256-gcm", speed.aes_256_gcm),
+        ("chacha20-poly1305", speed.chacha20_poly1305),
+    ];
+    let part = |(name, bytes): (&str, u64)| PartSpeed {
+        name: name.to_owned(),
+        by: "hakobu".to_owned(),
+        bytes_per_second: bytes as f64,
+        ratio: None,
+    };
+    ciphers.into_iter().filter(|(_, bytes)| *bytes > 0).map(part).collect()
+}
+
+/// One line that is drawn anew, on a terminal alone.
+fn bar() -> ProgressBar {
+    let target = if shows_progress() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(0), target);
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {elapsed}  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    match progress {
+        Progress::Says(words) => bar.suspend(|| crate::tell(&format!("hakobu: {}", lossy(words.as_bytes())))),
+        Progress::Run(done, total, label) => {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+            bar.set_message(lossy(label.as_bytes()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

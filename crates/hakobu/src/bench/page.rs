@@ -1,0 +1,259 @@
+//! What was measured, for people: tables sorted by rate, the winner, and why what should be alike is not.
+
+use hakobu_core::path::lossy;
+use hakobu_core::units::{format_bytes, format_rate};
+use hakobu_measure::bench::asymmetry::asymmetries;
+use hakobu_measure::bench::case::{Direction, Starter};
+use hakobu_measure::bench::processes::Cost;
+use hakobu_measure::bench::result::{Bench, Group, PartSpeed, Row, groups, main_group, winners};
+
+use crate::report::Language;
+use crate::report::page::{Block, Page, Section, Tone, name, said, words};
+
+/// Processes that used less than this share of their end's time are not listed.
+const SHARE_MIN: f64 = 0.01;
+
+/// What a terminal shows: the tables, causes, and what was left out.
+pub fn short(bench: &Bench) -> Page {
+    page(bench, false)
+}
+
+/// All of it: with processes and command lines.
+pub fn whole(bench: &Bench) -> Page {
+    page(bench, true)
+}
+
+fn page(bench: &Bench, whole: bool) -> Page {
+    let groups = groups(&bench.rows);
+    let host = safe(bench.host.as_deref().unwrap_or("this machine"));
+    let title = match &bench.host {
+        Some(typed) => vec![words("hakobu bench: this machine and "), name(typed)],
+        None => vec![words("hakobu bench: this machine")],
+    };
+    let mut sections: Vec<Option<Section>> = vec![Section::of("Machines", machines(bench))];
+    for group in &groups {
+        let title = heading(group, &host);
+        let mut blocks = vec![table(group, bench)];
+        let bars = |row: &&Row| Some((vec![name(&row.case.label())], row.rate()?));
+        blocks.push(Block::Rates(group.rows.iter().filter_map(bars).collect()));
+        sections.push(Section::of(&title, blocks));
+    }
+    sections.push(Section::of("Why what should be alike is not", causes(bench, &host)));
+    sections.push(Section::of("Failed", failed(bench)));
+    sections.push(Section::of("Ciphers, one core of this machine", parts(&bench.ciphers, false)));
+    sections.push(Section::of("Compressors of this machine, on text", parts(&bench.compressors, true)));
+    if whole {
+        sections.push(Section::of("Processor time of every process", processes(bench)));
+        sections.push(Section::of("Command lines", commands(bench)));
+    }
+    sections.push(Section::of("Left out", left_out(bench)));
+    sections.push(Section::of("What the figures are", method(bench)));
+    let (outcome, tone) = outcome(bench, &groups, &host);
+    Page {
+        language: Language::En,
+        title,
+        outcome,
+        tone,
+        meaning: winner_of_each(&groups, &host),
+        sections: sections.into_iter().flatten().collect(),
+    }
+}
+
+/// The fastest of all in one line.
+fn outcome(bench: &Bench, groups: &[Group<'_>], host: &str) -> (String, Tone) {
+    let measured = main_group(groups).and_then(|group| Some((group, winners(group)?)));
+    let Some((group, (first, sound))) = measured else {
+        return ("nothing could be measured".to_owned(), Tone::Bad);
+    };
+    let tone = match bench.ended_early.is_some() || bench.rows.iter().any(|row| row.failed.is_some()) {
+        true => Tone::Mixed,
+        false => Tone::Good,
+    };
+    (format!("the winner, {}: {}", heading(group, host), winner(first, sound)), tone)
+}
+
+fn winner_of_each(groups: &[Group<'_>], host: &str) -> Vec<String> {
+    let of_many = groups.iter().filter(|group| group.rows.len() > 1);
+    let first = main_group(groups).map(|group| group.key);
+    let others = of_many.filter(|group| Some(group.key) != first);
+    others
+        .filter_map(|group| {
+            winners(group).map(|(first, sound)| format!("{}: {}", heading(group, host), winner(first, sound)))
+        })
+        .collect()
+}
+
+fn winner(first: &Row, sound: Option<&Row>) -> String {
+    let figure =
+        |row: &Row| format!("{} with {}", safe(&row.case.label()), format_rate(row.rate().unwrap_or(0.0)));
+    match (first.case.encrypted(), sound) {
+        (Some(false), Some(sound)) => {
+            format!("{}, not encrypted; of those that encrypt {}", figure(first), figure(sound))
+        }
+        (Some(false), None) => format!("{}, not encrypted", figure(first)),
+        _ => figure(first),
+    }
+}
+
+/// What the rows of a group have in common.
+fn heading(group: &Group<'_>, host: &str) -> String {
+    let key = group.key;
+    let direction = match key.direction {
+        Direction::ToHost => format!("to {host}, "),
+        Direction::FromHost => format!("from {host}, "),
+        Direction::Here => String::new(),
+    };
+    format!("{direction}{}, {}", key.content.name(), key.ends.name())
+}
+
+fn machines(bench: &Bench) -> Vec<Block> {
+    let fact = |machine: &hakobu_measure::bench::result::MachineFacts| {
+        let whose = if machine.whose == "here" { "this machine".to_owned() } else { safe(&machine.whose) };
+        let facts = format!("{}, {} processors, {}", machine.processor, machine.processors, machine.kernel);
+        (whose, vec![said(&facts)])
+    };
+    let mut blocks = vec![Block::Facts(bench.machines.iter().map(fact).collect())];
+    if bench.host.is_some() && bench.same_machine {
+        blocks.push(Block::Words(vec![words("Both ends are one machine, so they share its processors.")]));
+    }
+    blocks
+}
+
+fn table(group: &Group<'_>, bench: &Bench) -> Block {
+    let here_only = group.key.direction == Direction::Here;
+    let mut head = vec!["way", "rate", "run", "sent", "start", "CPU here"];
+    if !here_only {
+        head.extend(["CPU there", "sent again", "encrypted"]);
+    }
+    let rows = group.rows.iter().map(|row| {
+        let seconds = |seconds: Option<f64>| {
+            seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.2} s"))
+        };
+        let per_gb = |cpu: Option<f64>| match cpu {
+            Some(cpu) if row.size_bytes > 0 => format!("{:.2} s/GB", cpu / row.size_bytes as f64 * 1e9),
+            _ => "-".to_owned(),
+        };
+        let rate = match (row.rate(), &row.failed) {
+            (Some(rate), _) => format_rate(rate),
+            (None, Some(_)) => "failed".to_owned(),
+            (None, None) => "too short".to_owned(),
+        };
+        let cpu = row.cpu_seconds();
+        let mut cells =
+            vec![safe(&row.case.label()), rate, seconds(row.wall_seconds()), format_bytes(row.size_bytes)];
+        cells.extend([format!("{:.2} s", row.start_seconds()), per_gb(cpu.0)]);
+        if !here_only {
+            let again = row
+                .retransmitted(bench.same_machine)
+                .map_or_else(|| "-".to_owned(), |count| count.to_string());
+            let encrypted = if row.case.encrypted() == Some(false) { "no" } else { "yes" };
+            cells.extend([per_gb(cpu.1), again, encrypted.to_owned()]);
+        }
+        cells
+    });
+    Block::Table(head.into_iter().map(str::to_owned).collect(), rows.collect())
+}
+
+fn causes(bench: &Bench, host: &str) -> Vec<Block> {
+    let found = asymmetries(&bench.rows, host);
+    found.iter().map(|asymmetry| Block::Words(vec![words(safe(&asymmetry.words))])).collect()
+}
+
+fn failed(bench: &Bench) -> Vec<Block> {
+    let failed = bench.rows.iter().filter_map(|row| Some((row, row.failed.as_ref()?)));
+    let rows: Vec<_> = failed.map(|(row, why)| vec![vec![name(&full_label(row))], vec![said(why)]]).collect();
+    let head = ["Row", "Why"].map(str::to_owned).to_vec();
+    if rows.is_empty() { Vec::new() } else { vec![Block::Records(head, rows)] }
+}
+
+fn parts(speeds: &[PartSpeed], ratio: bool) -> Vec<Block> {
+    if speeds.is_empty() {
+        return Vec::new();
+    }
+    let mut sorted: Vec<&PartSpeed> = speeds.iter().collect();
+    sorted.sort_by(|one, other| other.bytes_per_second.total_cmp(&one.bytes_per_second));
+    let head = if ratio { ["compressor", "rate", "ratio"] } else { ["cipher", "rate", "by"] };
+    let rows = sorted.iter().map(|speed| {
+        let last = match speed.ratio {
+            Some(ratio) => format!("{ratio:.2}"),
+            None => safe(&speed.by),
+        };
+        vec![safe(&speed.name), format_rate(speed.bytes_per_second), last]
+    });
+    vec![Block::Table(head.map(str::to_owned).to_vec(), rows.collect())]
+}
+
+fn processes(bench: &Bench) -> Vec<Block> {
+    let listed = |costs: &[Cost]| {
+        let sum: f64 = costs.iter().map(|cost| cost.cpu_seconds).sum();
+        let shown = costs.iter().filter(|cost| cost.cpu_seconds >= sum * SHARE_MIN);
+        let one = |cost: &Cost| match cost.waited_seconds > 0.1 * cost.cpu_seconds.max(0.5) {
+            true => format!(
+                "{} {:.2} s (and {:.2} s without a processor)",
+                cost.name, cost.cpu_seconds, cost.waited_seconds
+            ),
+            false => format!("{} {:.2} s", cost.name, cost.cpu_seconds),
+        };
+        shown.map(one).collect::<Vec<_>>().join(", ")
+    };
+    let rows = bench.rows.iter().filter_map(|row| {
+        let (here, there) = row.costs()?;
+        let there = there.as_deref().map(listed).unwrap_or_default();
+        Some(vec![vec![name(&full_label(row))], vec![said(&listed(&here))], vec![said(&there)]])
+    });
+    let head = ["Row", "Here", "There"].map(str::to_owned).to_vec();
+    vec![Block::Records(head, rows.collect())]
+}
+
+fn commands(bench: &Bench) -> Vec<Block> {
+    let shown = bench.rows.iter().filter(|row| !row.command.is_empty());
+    let rows = shown.map(|row| vec![vec![name(&full_label(row))], vec![name(&row.command)]]);
+    vec![Block::Records(["Row", "Command"].map(str::to_owned).to_vec(), rows.collect())]
+}
+
+/// The row with what its group has in common.
+fn full_label(row: &Row) -> String {
+    let case = &row.case;
+    let direction = match case.direction {
+        Direction::ToHost => "to the host, ",
+        Direction::FromHost => "from the host, ",
+        Direction::Here => "",
+    };
+    format!("{}: {direction}{}, {}", case.label(), case.content.name(), case.ends.name())
+}
+
+fn left_out(bench: &Bench) -> Vec<Block> {
+    if bench.left_out.is_empty() {
+        return Vec::new();
+    }
+    let fact = |out: &hakobu_measure::bench::plan::LeftOut| (safe(&out.what), vec![said(&out.why)]);
+    vec![Block::Facts(bench.left_out.iter().map(fact).collect())]
+}
+
+fn method(bench: &Bench) -> Vec<Block> {
+    let mut lines = vec![format!(
+        "Rate: what was sent, by the median of {} runs less the start. Start: the same command on one byte, so logins, \
+         start and end. Run: the median with all of it. Rows take turns within a round.",
+        bench.rounds
+    )];
+    lines.push(
+        "CPU: user and system time of all processes of the run at that end for each GB, less that of the start; ssh and the sessions of sshd among them; \
+         of what lives for less than half a second it may be too little. From disk to disk the source is in no cache, and the target \
+         is on the medium; hakobu brings its target onto the medium in memory, too."
+            .to_owned(),
+    );
+    if bench.host.is_some() {
+        lines.push(
+            "Sent again: segments that TCP has repeated meanwhile, at both ends, whoever sent them."
+                .to_owned(),
+        );
+    }
+    if bench.rows.iter().any(|row| row.case.starter == Starter::There) {
+        lines.push("Started there: the host logs in here, and the sshd of this machine serves.".to_owned());
+    }
+    lines.into_iter().map(|line| Block::Words(vec![words(line)])).collect()
+}
+
+fn safe(text: &str) -> String {
+    lossy(text.as_bytes())
+}

@@ -1,0 +1,147 @@
+use std::collections::BTreeSet;
+
+use hakobu_measure::bench::case::{Case, Direction, Starter, Way};
+use hakobu_measure::bench::plan::LeftOut;
+use hakobu_measure::bench::processes::Cost;
+use hakobu_measure::bench::result::{MachineFacts, Row, Timing};
+
+use super::*;
+
+const HOSTILE: &str = "<script>\"'&\u{1b}[2J\u{202e}|`";
+
+fn row(case: Case, seconds: f64, process: &str) -> Row {
+    let cost = |cpu_seconds| Cost { name: process.to_owned(), cpu_seconds, waited_seconds: 0.7 };
+    let run = |seconds| Timing {
+        wall_seconds: seconds,
+        here: vec![cost(0.4)],
+        there: Some(vec![cost(seconds * 0.99)]),
+        retransmitted_here: Some(3),
+        retransmitted_there: Some(4),
+    };
+    Row {
+        case,
+        command: format!("dd {HOSTILE}"),
+        size_bytes: 1_000_000_000,
+        starts: vec![Timing { here: Vec::new(), there: None, ..run(0.25) }],
+        runs: vec![run(seconds), run(seconds + 1.0), run(seconds + 0.5)],
+        failed: None,
+    }
+}
+
+fn measured() -> Bench {
+    let case = |way, direction| Case::plain(way, direction);
+    let mut odd = row(case(Way::Scp, Direction::ToHost), 3.0, HOSTILE);
+    odd.failed = Some(HOSTILE.to_owned());
+    let started_there = Case { starter: Starter::There, ..case(Way::Dd, Direction::ToHost) };
+    let with_cipher = Case { cipher: Some(HOSTILE.to_owned()), ..case(Way::Dd, Direction::ToHost) };
+    Bench {
+        host: Some(format!("h{HOSTILE}")),
+        machines: vec![MachineFacts {
+            whose: "here".to_owned(),
+            processor: HOSTILE.to_owned(),
+            ..MachineFacts::default()
+        }],
+        rows: vec![
+            row(case(Way::Hakobu, Direction::ToHost), 1.0, "hakobu"),
+            row(case(Way::Dd, Direction::ToHost), 4.0, "sshd"),
+            row(started_there, 1.5, "ssh"),
+            row(case(Way::Nc, Direction::ToHost), 0.75, "nc"),
+            row(with_cipher, 2.0, HOSTILE),
+            odd,
+            row(case(Way::Dd, Direction::FromHost), 4.1, "sshd"),
+        ],
+        left_out: vec![LeftOut { what: HOSTILE.to_owned(), why: HOSTILE.to_owned() }],
+        ciphers: own_ciphers(),
+        compressors: vec![PartSpeed {
+            name: "gzip".into(),
+            by: "gzip".into(),
+            bytes_per_second: 4e7,
+            ratio: Some(3.5),
+        }],
+        rounds: 3,
+        ..Bench::default()
+    }
+}
+
+#[test]
+fn the_text_is_sorted_names_the_winner_and_the_cause() {
+    let text = text::write(&page::short(&measured()));
+    let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is not in:\n{text}"));
+    assert!(at("  nc ") < at("  hakobu ") && at("  hakobu ") < at("  dd | ssh, started there "));
+    assert!(
+        at("the winner, to h")
+            < at("nc with 1.00 GB/s, not encrypted; of those that encrypt hakobu with 800 MB/s")
+    );
+    at("Why what should be alike is not");
+    at("dd | ssh is 3.4 times as slow to h");
+    at("kept a core");
+    at("failed");
+    assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
+}
+
+#[test]
+fn rates_are_without_the_start_in_every_form() {
+    let bench = measured();
+    let value: serde_json::Value = serde_json::from_str(&json::json(&bench).unwrap()).unwrap();
+    assert_eq!(value["schema"], "hakobu.bench/1");
+    assert_eq!(value["rows"][0]["bytes_per_second"], 800_000_000.0);
+    assert_eq!(
+        (&value["winner"]["fastest_row"], &value["winner"]["fastest_encrypted_row"]),
+        (&3.into(), &0.into())
+    );
+    assert_eq!(value["rows"][1]["case"]["way"], "dd");
+    assert_eq!(value["rows"][5]["bytes_per_second"], serde_json::Value::Null);
+    assert_eq!(value["rows"][3]["encrypted"], false);
+    assert_eq!(value["rows"][0]["retransmitted_segments"], 7);
+    assert_eq!(value["asymmetries"][0]["process"], serde_json::json!(["there", "sshd"]));
+    let keys: BTreeSet<_> = value.as_object().unwrap().keys().cloned().collect();
+    assert!(
+        ["machines", "left_out", "ciphers", "compressors", "ended_at"].iter().all(|key| keys.contains(*key))
+    );
+}
+
+#[test]
+fn the_page_has_everything_and_no_name_is_a_tag() {
+    let html = html::write(&page::whole(&measured()));
+    assert!(!html.contains("<script") && !html.contains(['\u{1b}', '\u{202e}']));
+    for words in
+        ["Command lines", "Processor time of every process", "class=\"bar\"", "800 MB/s", "&lt;script&gt;"]
+    {
+        assert!(html.contains(words), "{words}");
+    }
+    let markdown = markdown::write(&page::whole(&measured()));
+    assert!(markdown.contains("| hakobu") && !markdown.contains('\u{1b}'), "{markdown}");
+}
+
+#[test]
+fn exit_codes_say_how_much_was_measured() {
+    let mut bench = measured();
+    assert_eq!(code(&bench), PARTLY);
+    bench.rows.retain(|row| row.failed.is_none());
+    assert_eq!(code(&bench), 0);
+    bench.ended_early = Some("lost".to_owned());
+    assert_eq!(code(&bench), PARTLY);
+    bench.rows.clear();
+    assert_eq!(code(&bench), exit::FAILED);
+    assert!(text::write(&page::short(&bench)).contains("nothing could be measured"));
+}
+
+#[test]
+fn what_is_typed_wrong_is_said_before_anything_runs() {
+    let typed = |line: &str| {
+        let words = line.split(' ').map(OsString::from);
+        let cli = <crate::cli::Cli as clap::Parser>::try_parse_from(words).unwrap();
+        let crate::cli::Verb::Bench(arguments) = cli.verb else { panic!("{line}") };
+        settings_of(&arguments)
+    };
+    let wrong = |line: &str| typed(line).unwrap_err().detail;
+    assert!(wrong("hakobu bench --port 5000").contains("none is named"));
+    assert!(wrong("hakobu bench h:/path").contains("it is no host"));
+    assert!(wrong("hakobu bench h --back a;b").contains("letters, digits"));
+    let (settings, host) = typed("hakobu bench me@h --full --back ssh://u@ws:2222 -e ssh").unwrap();
+    assert_eq!((settings.budget, settings.full), (FULL_BUDGET, true));
+    assert_eq!(settings.back, Some(Back { host: "u@ws".to_owned(), port: Some(2222) }));
+    assert_eq!(settings.login.unwrap().ssh, ["ssh"]);
+    assert_eq!(host.unwrap().destination(), "me@h");
+    assert!(typed("hakobu bench").unwrap().0.login.is_none());
+}

@@ -1,0 +1,206 @@
+//! `hakobu bench` from end to end, against a real OpenSSH server. No figure is asserted: only what was run, and what is left behind.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use hakobu_testkit::sshd::{Shell, SshdOptions, Sudo, User, no_root};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+#[path = "../report/html.rs"]
+mod html;
+#[path = "../program/mod.rs"]
+mod program;
+
+use program::*;
+
+fn bench(host: Option<&Host>, arguments: &[&str]) -> Command {
+    let mut command = Command::new(HAKOBU);
+    command.arg("bench").args(arguments).env("LC_ALL", "C").env_remove("HAKOBU_SSH");
+    if let Some(host) = host {
+        command.env("HAKOBU_SSH", host.sshd.ssh_command());
+    }
+    command
+}
+
+fn words(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// Scratch directories below these, of whomever.
+fn scratch_in(places: &[&Path]) -> Vec<String> {
+    let entries = places.iter().flat_map(|place| std::fs::read_dir(place).into_iter().flatten().flatten());
+    let names = entries.map(|entry| entry.path().display().to_string());
+    names.filter(|name| name.contains("/hakobu-bench.")).collect()
+}
+
+/// What the process itself, by its number, or the host's shell may have made in memory.
+fn of_process(id: u32) -> Vec<String> {
+    let own = format!("/hakobu-bench.{id}.");
+    scratch_in(&[Path::new("/dev/shm"), Path::new("/tmp")])
+        .into_iter()
+        .filter(|name| name.contains(&own))
+        .collect()
+}
+
+#[test]
+fn a_bench_over_ssh_measures_and_leaves_nothing() {
+    if no_root() {
+        return;
+    }
+    let host = Host::up();
+    let place = place();
+    let (here, there) = (
+        place.path().join("it's a $here"),
+        Path::new("/var/tmp").join(format!("a {}'s", std::process::id())),
+    );
+    std::fs::create_dir(&here).unwrap();
+    std::fs::create_dir(&there).unwrap();
+    let page = place.path().join("page.html");
+    let mut command = bench(Some(&host), &["throwaway", "--json", "--time-budget", "25s"]);
+    command.arg("--scratch").arg(&here).arg("--far-scratch").arg(&there).arg("--html").arg(&page);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = child.id();
+    let output = child.wait_with_output().unwrap();
+    let (out, err) = words(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    let all: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&all["schema"], &all["host"]), (&"hakobu.bench/1".into(), &"throwaway".into()));
+    let rows = all["rows"].as_array().unwrap();
+    let of = |way: &str| {
+        rows.iter().find(|row| row["case"]["way"] == way).unwrap_or_else(|| panic!("{way}: {out}"))
+    };
+    for way in ["hakobu", "dd"] {
+        let row = of(way);
+        assert_eq!(row["failed"], Value::Null, "{row:#}");
+        assert!(
+            row["wall_seconds"][0].as_f64().unwrap() > 0.0 && row["size_bytes"].as_u64().unwrap() > 1,
+            "{row:#}"
+        );
+        assert!(row["cpu_seconds"]["here"].as_f64().is_some(), "{row:#}");
+    }
+    // The session over there is seen, and it is the one of the server.
+    let there_names = of("dd")["processes"]["there"].as_array().unwrap();
+    assert!(there_names.iter().any(|cost| cost["name"].as_str().unwrap().starts_with("sshd")), "{out}");
+    assert!(
+        of("dd")["command"].as_str().unwrap().starts_with("dd if=$SOURCE bs=64k status=none | ssh $HOST ")
+    );
+    let left_out = all["left_out"].to_string();
+    assert!(
+        left_out.contains("the time budget") && left_out.contains("is in memory; --scratch"),
+        "{left_out}"
+    );
+    assert!(err.contains("looking at throwaway") && err.contains("scratch files are in"), "{err}");
+    let text = html::text_of(&std::fs::read_to_string(&page).unwrap());
+    assert!(text.contains("Command lines") && text.contains("dd | ssh"), "{text}");
+    assert_eq!(scratch_in(&[&here, &there]), [""; 0]);
+    assert_eq!(of_process(id), [""; 0]);
+    std::fs::remove_dir(&there).unwrap();
+}
+
+#[test]
+fn a_login_shell_that_is_csh_is_no_obstacle() {
+    if no_root() {
+        return;
+    }
+    let user = User::create(Shell::Csh, &Sudo::Refused).unwrap();
+    let host = Host::with(&SshdOptions { login: Some(user.name().to_owned()), ..SshdOptions::default() });
+    let far = user.home().join("it's \"far\" !1");
+    std::fs::create_dir(&far).unwrap();
+    assert!(Command::new("chown").arg(user.name()).arg(&far).status().unwrap().success());
+    let mut command =
+        bench(Some(&host), &["throwaway", "--json", "--time-budget", "20s", "--scratch", "/var/tmp"]);
+    let output = command.arg("--far-scratch").arg(&far).output().unwrap();
+    let (out, err) = words(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    let all: Value = serde_json::from_str(&out).unwrap();
+    let rows = all["rows"].as_array().unwrap();
+    assert!(rows.len() > 2 && rows.iter().all(|row| row["failed"].is_null()), "{out}");
+    assert_eq!(std::fs::read_dir(&far).unwrap().count(), 0);
+}
+
+#[test]
+fn this_machine_alone_is_measured_without_a_host() {
+    let place = place();
+    let mut command = bench(None, &["--time-budget", "15s"]);
+    let output = command.arg("--scratch").arg(place.path()).output().unwrap();
+    let (out, err) = words(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    for part in [
+        "hakobu bench: this machine\n",
+        "the winner, random data, memory to nothing: ",
+        "  cp ",
+        "Left out",
+        "is in memory",
+    ] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert_eq!(scratch_in(&[place.path()]), [""; 0]);
+}
+
+#[test]
+fn an_interruption_ends_it_and_leaves_nothing_here_or_there() {
+    if no_root() {
+        return;
+    }
+    let host = Host::up();
+    let mark = Path::new("/var/tmp").join(format!("hakobu-bench-test.{}", std::process::id()));
+    std::fs::create_dir(&mark).unwrap();
+    let mut command = bench(Some(&host), &["throwaway", "--full", "--scratch"]);
+    command.arg(&mark).arg("--far-scratch").arg(&mark).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let id = child.id();
+    // Here, and there.
+    wait_until("scratch files at both ends", Duration::from_secs(60), || {
+        scratch_in(&[&mark]).len() == 2 && !of_process(id).is_empty()
+    });
+    std::thread::sleep(Duration::from_secs(1));
+    kill_process(Pid::from_raw(id as i32).unwrap(), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let (_, err) = words(&output);
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("interrupted"), "{err}");
+    wait_until("nothing is left", Duration::from_secs(20), || {
+        scratch_in(&[&mark]).is_empty() && of_process(id).is_empty()
+    });
+    std::fs::remove_dir(&mark).unwrap();
+}
+
+#[test]
+fn a_host_that_goes_away_ends_it_with_words() {
+    if no_root() {
+        return;
+    }
+    let host = Host::up();
+    let mut command = bench(Some(&host), &["throwaway", "--full"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = child.id();
+    wait_until("it has begun", Duration::from_secs(60), || !of_process(id).is_empty());
+    std::thread::sleep(Duration::from_secs(4));
+    drop(host);
+    let output = child.wait_with_output().unwrap();
+    let (out, err) = words(&output);
+    assert!(matches!(output.status.code(), Some(1 | 3)), "{:?} {out}{err}", output.status);
+    assert!(err.contains("throwaway") && (err.contains("was lost") || err.contains("refused")), "{err}");
+    assert_eq!(of_process(id), [""; 0]);
+}
+
+#[test]
+fn what_cannot_be_is_an_error_in_words() {
+    let fails = |arguments: &[&str], ssh: &str, part: &str| {
+        let output = bench(None, arguments).args(["-e", ssh]).output().unwrap();
+        let (out, err) = words(&output);
+        assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{err}");
+        assert!(err.contains(part), "{part}: {err}");
+    };
+    fails(&["nowhere.invalid"], "ssh", "logging in to nowhere.invalid");
+    fails(&["nowhere"], "dbclient", "bench takes OpenSSH's ssh");
+    fails(&["--scratch", "/proc"], "ssh", "making a scratch directory in /proc");
+    fails(&["--scratch", "/no/such"], "ssh", "No such file");
+    let refused = bench(None, &["--html", "/dev/hakobu-typo.html"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(6), "{}", words(&refused).1);
+}
