@@ -504,7 +504,7 @@ mod tests {
         let (keep, rounds, run) = share_out(90.0, 30);
         assert_eq!((keep, rounds), (30, 1));
         assert!(run >= 0.7);
-        let (keep, rounds, run) = share_out(5.0, 40);
+        let (keep, rounds, run) = share_out(9.0, 40);
         assert!(keep < 6 && keep > 1 && rounds == 1 && run == 0.7, "{keep}");
         assert_eq!(share_out(-3.0, 40).0, 1);
         assert_eq!(share_out(1.0, 0).0, 1);

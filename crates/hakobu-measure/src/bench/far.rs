@@ -131,7 +131,8 @@ impl FarShell {
     }
 
     fn send(&mut self, script: &str) -> Result<()> {
-        let lost = |words: String| Error::Lost(words);
+        let host = &self.host;
+        let lost = |words: String| Error::Lost(format!("the connection to {host} was lost: {words}"));
         let Some(input) = &mut self.input else { return Err(lost("it was closed".to_owned())) };
         input
             .write_all(script.as_bytes())

@@ -257,7 +257,9 @@ fn of_bench(error: bench::Error, host: Option<&SshHost>) -> Error {
             };
             Error::new(ErrorKind::Io, "logging in to", format!("{words}{hint}")).at(at)
         }
-        bench::Error::Lost(_) => Error::new(ErrorKind::ConnectionLost, MEASURING, words).at(at),
+        bench::Error::Lost(_) => {
+            Error::new(ErrorKind::Io, MEASURING, format!("{words}; nothing was measured until then")).at(at)
+        }
         bench::Error::NoShell(_) => Error::new(ErrorKind::Unsupported, "starting a shell on", words).at(at),
         _ => Error::new(ErrorKind::Io, MEASURING, words),
     }

@@ -73,7 +73,7 @@ fn the_text_is_sorted_names_the_winner_and_the_cause() {
             < at("nc with 1.00 GB/s, not encrypted; of those that encrypt hakobu with 800 MB/s")
     );
     at("Why what should be alike is not");
-    at("dd | ssh is 3.4 times as slow to h");
+    at("dd | ssh is 2.4 times as slow to h");
     at("kept a core");
     at("failed");
     assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
