@@ -4,6 +4,7 @@
 
 use clap::{Parser, Subcommand};
 
+mod articles;
 mod bench;
 mod dist;
 mod link;
@@ -18,6 +19,7 @@ struct Program {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    Articles(articles::ArticlesArgs),
     Bench(bench::BenchArgs),
     Dist(dist::DistArgs),
     Link(link::LinkArgs),
@@ -25,6 +27,7 @@ enum Task {
 
 fn main() -> anyhow::Result<()> {
     match Program::parse().task {
+        Task::Articles(args) => articles::run(&args),
         Task::Bench(args) => bench::run(args),
         Task::Dist(args) => dist::run(args),
         Task::Link(args) => link::run(args),

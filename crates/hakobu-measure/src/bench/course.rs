@@ -21,8 +21,8 @@ use super::setting::{Site, copy_host, explore, hakobu_host, ssh_of_hakobu};
 const ROUNDS: usize = 3;
 /// What a run is to take, at least and at most, in seconds.
 const RUN_S: (f64, f64) = (0.7, 3.0);
-/// What a run takes besides: login, looking, clearing away, in seconds.
-const BESIDE_S: f64 = 0.8;
+/// What a run takes besides its start and its data: looking and clearing away, in seconds.
+const BESIDE_S: f64 = 0.3;
 /// The first run of a row sends so much.
 const FIRST_BYTES: u64 = 16 << 20;
 /// Sizes grow by this factor at most from one try to the next.
@@ -58,6 +58,7 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
     let mut bench = Bench {
         host: settings.login.as_ref().map(|login| login.typed.clone()),
         same_machine: site.same_machine,
+        same_network: site.same_network,
         machines: site.machines.clone(),
         ..Bench::default()
     };
@@ -66,7 +67,7 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
     }
     let parts_time = if settings.budget >= BUDGET_FOR_PARTS { 10.0 } else { 0.0 };
     let left = settings.budget.saturating_sub(began.elapsed()).as_secs_f64() - parts_time;
-    let (keep, rounds, run_seconds) = share_out(left, cases.len());
+    let (keep, rounds, run_seconds) = share_out(left, cases.len(), site.login_seconds);
     let dropped = cases.split_off(keep.min(cases.len()));
     left_out.extend(out_of_time(&dropped));
     bench.rounds = rounds;
@@ -79,6 +80,7 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
         done: 0,
         total: cases.len() * rounds,
         brought: BTreeSet::new(),
+        sizes: Vec::new(),
         stop,
     };
     tell(Progress::Says(course.announcement(cases.len())));
@@ -93,7 +95,7 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
         left_out
             .push(LeftOut { what: "openssl's ciphers and the compressors by themselves".to_owned(), why });
     }
-    let (rows, ended_early) = course.all(cases, tell, &mut left_out)?;
+    let (rows, ended_early) = course.all(&cases, tell, &mut left_out)?;
     left_out.extend(std::mem::take(&mut course.site.left_out));
     bench.rows = rows;
     bench.ended_early = ended_early;
@@ -101,18 +103,24 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
     Ok(bench)
 }
 
-/// How many rows there is time for, how many rounds, and how long a run is to take.
-fn share_out(seconds: f64, cases: usize) -> (usize, usize, f64) {
+/// How many rows there is time for, how many rounds, and how long a run is to take, where the start alone takes `start`.
+fn share_out(seconds: f64, cases: usize, start: f64) -> (usize, usize, f64) {
+    let beside = start + BESIDE_S;
+    // The first round finds the size, by more than one run; each later one begins with the start alone.
+    let first = |run: f64| 2.5 * beside + 1.5 * run;
     let each = seconds / cases.max(1) as f64;
     for rounds in (1..=ROUNDS).rev() {
-        // The first round is the one that finds the size, by more than one run.
-        let run = (each - BESIDE_S) / (rounds as f64 + 0.7) - BESIDE_S / 2.0;
+        let later = (rounds - 1) as f64;
+        let run = (each - first(0.0) - 2.0 * beside * later) / (1.5 + later);
         if run >= RUN_S.0 {
             return (cases, rounds, run.min(RUN_S.1));
         }
     }
-    let least = (RUN_S.0 + BESIDE_S / 2.0) * 1.7 + BESIDE_S;
-    (((seconds / least) as usize).clamp(1, cases.max(1)), 1, RUN_S.0)
+    (((seconds / first(RUN_S.0)) as usize).clamp(1, cases.max(1)), 1, RUN_S.0)
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn out_of_time(cases: &[Case]) -> Option<LeftOut> {
@@ -124,7 +132,7 @@ fn out_of_time(cases: &[Case]) -> Option<LeftOut> {
     let shown: Vec<&str> = labels.iter().take(8).map(String::as_str).collect();
     let more = if labels.len() > shown.len() { " and others" } else { "" };
     (!cases.is_empty()).then(|| LeftOut {
-        what: format!("{} rows ({}{more})", cases.len(), shown.join("; ")),
+        what: format!("{} ({}{more})", counted(cases.len(), "row"), shown.join("; ")),
         why: "the time budget; --time-budget gives more".to_owned(),
     })
 }
@@ -139,6 +147,8 @@ struct Course<'a> {
     total: usize,
     /// Sources that are on the host.
     brought: BTreeSet<String>,
+    /// How much each row sends, as far as that is known.
+    sizes: Vec<(Case, u64)>,
     stop: &'a dyn Fn() -> bool,
 }
 
@@ -147,8 +157,9 @@ impl Course<'_> {
     fn announcement(&self, cases: usize) -> String {
         let most = self.site.disk.as_ref().map_or(0, |disk| disk.most_bytes).max(self.site.memory.most_bytes);
         let mut words = format!(
-            "{cases} rows, {} rounds, about {} s; a run sends {} MB at most and takes about {:.1} s; scratch files are in {}",
-            self.rounds,
+            "{}, {}, about {} s; a run sends {} MB at most and takes about {:.1} s; scratch files are in {}",
+            counted(cases, "row"),
+            counted(self.rounds, "round"),
             self.settings.budget.as_secs(),
             most / 1_000_000,
             self.run_seconds,
@@ -227,7 +238,7 @@ impl Course<'_> {
     /// All rows: sizes first, which is a round as well, then the other rounds, another row first in each.
     fn all(
         &mut self,
-        cases: Vec<Case>,
+        cases: &[Case],
         tell: &mut dyn FnMut(Progress),
         left_out: &mut Vec<LeftOut>,
     ) -> Result<(Vec<Row>, Option<String>)> {
@@ -291,8 +302,11 @@ impl Course<'_> {
             runs: Vec::new(),
             failed: None,
         };
-        match self.sizes(case, &mut row) {
-            Ok(()) => Ok(row),
+        match self.find_size(case, &mut row) {
+            Ok(()) => {
+                self.sizes.push((case.clone(), row.size_bytes));
+                Ok(row)
+            }
             Err(Failure::Row(why)) => {
                 row.failed = Some(why);
                 Ok(row)
@@ -301,12 +315,12 @@ impl Course<'_> {
         }
     }
 
-    fn sizes(&mut self, case: &Case, row: &mut Row) -> std::result::Result<(), Failure> {
+    fn find_size(&mut self, case: &Case, row: &mut Row) -> std::result::Result<(), Failure> {
         let (start, lines) = self.once(case, 1)?;
         row.starts.push(start);
         row.command = lines.shown;
         let most = self.place(case)?.most_bytes;
-        row.size_bytes = FIRST_BYTES.min(most);
+        row.size_bytes = self.guess(case).min(most);
         for _ in 0..TRIES_MAX {
             let (timing, _) = self.once(case, row.size_bytes)?;
             let seconds = (timing.wall_seconds - row.start_seconds()).max(0.005);
@@ -320,6 +334,14 @@ impl Course<'_> {
         let (timing, _) = self.once(case, row.size_bytes)?;
         row.runs.push(timing);
         Ok(())
+    }
+
+    /// What another row of this way has come to is a good beginning.
+    fn guess(&self, case: &Case) -> u64 {
+        let known = self.sizes.iter().rev().find(|(other, _)| {
+            (other.way, other.compressor, other.ends) == (case.way, case.compressor, case.ends)
+        });
+        known.map_or(FIRST_BYTES, |(_, bytes)| (bytes / 4).max(FIRST_BYTES))
     }
 
     fn place(&self, case: &Case) -> std::result::Result<&Place, Failure> {
@@ -497,17 +519,15 @@ mod tests {
 
     #[test]
     fn time_is_shared_out() {
-        let (keep, rounds, run) = share_out(140.0, 20);
+        let (keep, rounds, run) = share_out(150.0, 20, 0.3);
         assert_eq!((keep, rounds), (20, 3));
-        assert!((0.8..2.0).contains(&run), "{run}");
-        assert_eq!(share_out(6000.0, 20), (20, 3, 3.0));
-        let (keep, rounds, run) = share_out(90.0, 30);
-        assert_eq!((keep, rounds), (30, 1));
-        assert!(run >= 0.7);
-        let (keep, rounds, run) = share_out(9.0, 40);
+        assert!((0.7..2.0).contains(&run), "{run}");
+        assert_eq!(share_out(6000.0, 20, 0.3), (20, 3, 3.0));
+        assert_eq!(share_out(90.0, 30, 0.3).1, 1, "a slow login leaves time for fewer rounds");
+        let (keep, rounds, run) = share_out(9.0, 40, 0.3);
         assert!(keep < 6 && keep > 1 && rounds == 1 && run == 0.7, "{keep}");
-        assert_eq!(share_out(-3.0, 40).0, 1);
-        assert_eq!(share_out(1.0, 0).0, 1);
+        assert_eq!(share_out(-3.0, 40, 0.3).0, 1);
+        assert_eq!(share_out(1.0, 0, 0.3).0, 1);
     }
 
     #[test]
@@ -527,6 +547,6 @@ mod tests {
         let cases = [Case::plain(Way::Nc, Direction::ToHost), Case::plain(Way::Scp, Direction::ToHost)];
         assert_eq!(out_of_time(&cases).unwrap().what, "2 rows (nc; scp)");
         let random = Case { content: Content::Zeros, ..cases[0].clone() };
-        assert_eq!(out_of_time(&[random]).unwrap().what, "1 rows (nc)");
+        assert_eq!(out_of_time(&[random]).unwrap().what, "1 row (nc)");
     }
 }

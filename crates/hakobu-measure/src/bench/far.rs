@@ -20,6 +20,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// What a shell may say before it answers, and how long a line and an answer may be.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 const LINES_MAX: usize = 20_000;
+const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// As much of what ssh says is kept.
 const WORDS_BYTES_MAX: u64 = 16 * 1024;
 /// No banner has a NUL.
@@ -238,7 +239,7 @@ pub(super) fn moment_of(lines: &[String]) -> Moment {
 /// Reads lines up to each mark. Ends when nobody takes the answers, or what comes is no answer.
 fn read_answers(output: impl Read, mut take: impl FnMut(Vec<String>) -> bool) {
     let mut output = BufReader::new(output);
-    let mut answer: Vec<String> = Vec::new();
+    let (mut answer, mut answer_bytes): (Vec<String>, usize) = (Vec::new(), 0);
     loop {
         let mut line = Vec::new();
         match output.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
@@ -251,9 +252,11 @@ fn read_answers(output: impl Read, mut take: impl FnMut(Vec<String>) -> bool) {
             if !take(std::mem::take(&mut answer)) {
                 return;
             }
+            answer_bytes = 0;
             continue;
         }
-        if answer.len() >= LINES_MAX {
+        answer_bytes += line.len();
+        if answer.len() >= LINES_MAX || answer_bytes > ANSWER_BYTES_MAX {
             return;
         }
         answer.push(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned());

@@ -31,6 +31,12 @@ fn an_endless_answer_ends() {
         taken += 1;
         true
     });
+    let long = "x".repeat(LINE_BYTES_MAX as usize - 1) + "\n";
+    let lines = long.repeat(ANSWER_BYTES_MAX / long.len() + 1) + "\0hakobu-bench:\n";
+    read_answers(lines.as_bytes(), |_| {
+        taken += 1;
+        true
+    });
     assert_eq!(taken, 0);
 }
 

@@ -46,6 +46,11 @@ pub(super) fn boot() -> Option<String> {
     read("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned())
 }
 
+/// The network that this process is in, with counters of its own.
+pub(super) fn network() -> Option<String> {
+    fs::read_link("/proc/self/ns/net").ok().map(|link| link.to_string_lossy().into_owned())
+}
+
 fn read(path: &str) -> Option<String> {
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }

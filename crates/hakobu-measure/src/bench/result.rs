@@ -97,12 +97,12 @@ impl Row {
         )
     }
 
-    /// Segments that were sent again, at both ends, in the run in the middle. Where both are one machine they are counted once.
+    /// Segments that were sent again, at both ends, in the run in the middle. Where both ends have the same counters they count once.
     #[must_use]
-    pub fn retransmitted(&self, same_machine: bool) -> Option<u64> {
+    pub fn retransmitted(&self, same_network: bool) -> Option<u64> {
         let run = self.middle()?;
         match (run.retransmitted_here, run.retransmitted_there) {
-            (Some(here), Some(_)) if same_machine => Some(here),
+            (Some(here), Some(_)) if same_network => Some(here),
             (here, there) => here.map(|here| here + there.unwrap_or(0)).or(there),
         }
     }
@@ -164,6 +164,8 @@ pub struct Bench {
     pub host: Option<String>,
     /// Whether the host is this machine.
     pub same_machine: bool,
+    /// Whether both have the same counters of TCP as well.
+    pub same_network: bool,
     /// What the two are.
     pub machines: Vec<MachineFacts>,
     /// The rows, in the order of the plan.

@@ -200,10 +200,10 @@ impl<'a> Looks<'a> {
 /// Runs a task to its end.
 pub(super) fn once(
     task: Task<'_>,
-    mut far: Option<&mut FarShell>,
+    far: Option<&mut FarShell>,
     stop: &dyn Fn() -> bool,
 ) -> Result<Timing, Failure> {
-    let mut looks = Looks::begin(far.as_deref_mut(), task.serves)?;
+    let mut looks = Looks::begin(far, task.serves)?;
     let listener = match task.listener {
         None => None,
         Some((command, port)) => {

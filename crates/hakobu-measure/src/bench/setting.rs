@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::case::Ends;
 use super::error::{Error, Result};
@@ -79,12 +79,15 @@ pub(super) struct Site {
     pub left_out: Vec<LeftOut>,
     pub machines: Vec<MachineFacts>,
     pub same_machine: bool,
+    pub same_network: bool,
     /// The address of the host at which it was logged in to.
     pub address: Option<IpAddr>,
     pub port: u16,
     pub back: Option<Back>,
     pub far_program: String,
     pub ssh: Option<PathBuf>,
+    /// How long a login takes with a command that does nothing.
+    pub login_seconds: f64,
 }
 
 /// The words of ssh with what a bench adds, and where the login goes.
@@ -159,11 +162,13 @@ pub(super) fn explore(
         left_out,
         machines: vec![facts_here()],
         same_machine: settings.login.is_none(),
+        same_network: settings.login.is_none(),
         address: None,
         port: 0,
         back: None,
         far_program: String::new(),
         ssh: None,
+        login_seconds: 0.0,
     };
     let mut far_disk = Ok(None);
     if let Some(login) = &settings.login {
@@ -235,6 +240,7 @@ fn look_at_host(
     let value =
         |key: &str| facts.iter().find_map(|line| line.strip_prefix(key)).map(|text| text.trim().to_owned());
     site.same_machine = value("boot ").is_some_and(|boot| Some(boot) == near::boot());
+    site.same_network = site.same_machine && value("network ") == near::network();
     site.machines.push(MachineFacts {
         whose: login.typed.clone(),
         processor: value("cpu ").unwrap_or_default(),
@@ -264,7 +270,9 @@ fn look_at_host(
         value("connection ").unwrap_or_default().split(' ').map(str::to_owned).collect();
     site.address = connection.get(2).and_then(|address| address.parse().ok());
     site.ground.tools.there = Some(there);
+    let began = Instant::now();
     site.ground.tools.ssh_ciphers = ssh_ciphers(&ssh, &login.host);
+    site.login_seconds = began.elapsed().as_secs_f64();
     site.port = free_port(&mut far, settings.port)?;
     site.ground.no_port = no_port(site, &ssh, &login.host, &mut far);
     site.back = way_back(site, settings, connection.first(), &mut far, stop)?;
@@ -278,6 +286,7 @@ fn look_at_host(
 
 /// What tells a machine from others.
 const FACTS: &str = "\
+printf 'network %s\\n' \"$(readlink /proc/self/ns/net 2>/dev/null)\"
 printf 'boot %s\\n' \"$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)\"
 printf 'cpu %s\\n' \"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)\"
 printf 'processors %s\\n' \"$(grep -c '^processor' /proc/cpuinfo 2>/dev/null)\"

@@ -38,7 +38,7 @@ pub fn json(bench: &Bench) -> Result<String> {
         "ended_early": bench.ended_early,
         "winner": main_group(&groups).and_then(of_group),
         "winners": groups.iter().filter_map(of_group).collect::<Vec<_>>(),
-        "rows": bench.rows.iter().map(|row| one(row, bench.same_machine)).collect::<Vec<_>>(),
+        "rows": bench.rows.iter().map(|row| one(row, bench.same_network)).collect::<Vec<_>>(),
         "asymmetries": asymmetries(&bench.rows, bench.host.as_deref().unwrap_or_default()),
         "ciphers": bench.ciphers,
         "compressors": bench.compressors,
@@ -47,7 +47,7 @@ pub fn json(bench: &Bench) -> Result<String> {
     pretty(&all).map_err(|error| Error::io("writing the figures", &error))
 }
 
-fn one(row: &Row, same_machine: bool) -> Value {
+fn one(row: &Row, same_network: bool) -> Value {
     let (here, there) = row.cpu_seconds();
     let processes = row.costs();
     object!({
@@ -65,7 +65,7 @@ fn one(row: &Row, same_machine: bool) -> Value {
             "here": processes.as_ref().map(|(here, _)| here),
             "there": processes.as_ref().and_then(|(_, there)| there.as_ref()),
         },
-        "retransmitted_segments": row.retransmitted(same_machine),
+        "retransmitted_segments": row.retransmitted(same_network),
         "failed": row.failed,
     })
 }

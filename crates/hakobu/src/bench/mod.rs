@@ -134,7 +134,7 @@ pub fn bench(typed: &BenchArguments) -> u8 {
     let bar = bar();
     let outcome = course::bench(&settings, &mut |progress| show(&bar, progress), &|| cancel.load(Relaxed));
     bar.finish_and_clear();
-    match outcome.map_err(|error| of_bench(error, host.as_ref())) {
+    match outcome.map_err(|error| of_bench(&error, host.as_ref())) {
         Ok(mut bench) => {
             bench.ciphers.extend(own_ciphers());
             finish(typed, &bench)
@@ -240,7 +240,7 @@ fn way_back(typed: &OsStr) -> Result<Back> {
     Ok(Back { host: name, port: host.port })
 }
 
-fn of_bench(error: bench::Error, host: Option<&SshHost>) -> Error {
+fn of_bench(error: &bench::Error, host: Option<&SshHost>) -> Error {
     let at = host.map(SshHost::destination).unwrap_or_default();
     let words = error.to_string();
     match error {

@@ -144,7 +144,7 @@ fn table(group: &Group<'_>, bench: &Bench) -> Block {
         cells.extend([format!("{:.2} s", row.start_seconds()), per_gb(cpu.0)]);
         if !here_only {
             let again = row
-                .retransmitted(bench.same_machine)
+                .retransmitted(bench.same_network)
                 .map_or_else(|| "-".to_owned(), |count| count.to_string());
             let encrypted = if row.case.encrypted() == Some(false) { "no" } else { "yes" };
             cells.extend([per_gb(cpu.1), again, encrypted.to_owned()]);
@@ -232,9 +232,10 @@ fn left_out(bench: &Bench) -> Vec<Block> {
 
 fn method(bench: &Bench) -> Vec<Block> {
     let mut lines = vec![format!(
-        "Rate: what was sent, by the median of {} runs less the start. Start: the same command on one byte, so logins, \
+        "Rate: what was sent, by the median of {} run{} less the start. Start: the same command on one byte, so logins, \
          start and end. Run: the median with all of it. Rows take turns within a round.",
-        bench.rounds
+        bench.rounds,
+        if bench.rounds == 1 { "" } else { "s" }
     )];
     lines.push(
         "CPU: user and system time of all processes of the run at that end for each GB, less that of the start; ssh and the sessions of sshd among them; \
