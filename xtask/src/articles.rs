@@ -131,7 +131,7 @@ fn tables(loopback: &Figures, link: &Figures, note: &str) -> Result<String> {
     let rounds = [loopback, link].map(|figures| figures.0["rounds"].as_u64().unwrap_or(0));
     let mut page = format!(
         "Made on {date} by `cargo xtask articles` on {}, {} processors, {}, which are shared by both ends and the link; {note}. \
-         {} rounds on loopback, {} over the link of 1 Gbit/s and 0.25 ms. All figures are MB/s; – is what there was no time or tool for. \
+         Rounds: {} on loopback, {} over a link of 1 Gbit/s and 0.25 ms. All figures are MB/s; – is what there was no time or tool for. \
          The figures in full, with the processor time of every process and the command lines, are in \
          [articles-loopback.json](../benchmarks/articles-loopback.json) and [articles-1gbit.json](../benchmarks/articles-1gbit.json).\n",
         text(&machine["processor"]),

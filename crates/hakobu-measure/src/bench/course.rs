@@ -16,6 +16,7 @@ use super::run::{Failure, Task, once};
 use super::scratch::{Place, file_name, forget, is_on_disk, near_source, source_is_here};
 pub use super::setting::{Login, Settings};
 use super::setting::{Site, copy_host, explore, hakobu_host, ssh_of_hakobu};
+use super::shell::is_plain;
 
 /// The rounds of a bench with time for them.
 const ROUNDS: usize = 3;
@@ -410,6 +411,13 @@ impl Course<'_> {
                 "" => "hakobu".to_owned(),
                 path => path.to_owned(),
             },
+            near_hakobu: self
+                .settings
+                .program
+                .to_str()
+                .filter(|path| is_plain(path))
+                .unwrap_or_default()
+                .to_owned(),
         }
     }
 

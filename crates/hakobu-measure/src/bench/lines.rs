@@ -24,6 +24,8 @@ pub struct Names {
     pub back: Option<Back>,
     /// The program `hakobu` over there.
     pub far_hakobu: String,
+    /// The same here, as the host is to start it; empty where its path is not plain.
+    pub near_hakobu: String,
 }
 
 /// A login from the host to this machine.
@@ -263,7 +265,13 @@ fn from_there(case: &Case, names: &Names) -> Option<String> {
                 Some(port) => format!("ssh://{}:{port}", back.host),
                 None => format!("{}:", back.host),
             };
-            let hakobu = format!("{} copy -q --ssh \"ssh -o BatchMode=yes\"{cipher}", names.far_hakobu);
+            // Without it the host would not find the program here, and take a slower way.
+            let agent = match names.near_hakobu.as_str() {
+                "" => String::new(),
+                path => format!(" --agent {path}"),
+            };
+            let hakobu =
+                format!("{} copy -q{agent} --ssh \"ssh -o BatchMode=yes\"{cipher}", names.far_hakobu);
             match to {
                 true => format!("{hakobu} {there}{} {}", names.near_source, names.far_target),
                 false => format!("{hakobu} {} {there}{}", names.far_source, names.near_target),
@@ -326,6 +334,7 @@ fn shown(near: &str, far: Option<&str>, listener: Option<&str>, names: &Names) -
             text = text.replace(directory(source), "$SOURCE_DIR").replace(name(source), "$NAME");
         }
         let text = text.replace(&format!(" --agent {}", names.far_hakobu), "");
+        let text = text.replace(&format!(" --agent {}", names.near_hakobu), "");
         text.replace(&names.far_hakobu, "hakobu").replace(&names.port.to_string(), "$PORT")
     };
     let mut line = near

@@ -11,6 +11,7 @@ fn names() -> Names {
         port: 40_123,
         back: Some(Back { host: "me@ws".into(), port: Some(2222) }),
         far_hakobu: "/dev/shm/hb.f/hakobu".into(),
+        near_hakobu: "/opt/bin/hakobu".into(),
     }
 }
 
@@ -81,6 +82,10 @@ fn the_host_starts_by_a_login_back() {
         far(Way::Scp, Direction::FromHost).contains(" -P 2222 /dev/shm/hb.f/source/random.1 me@ws:/dev/null")
     );
     assert!(far(Way::Hakobu, Direction::FromHost).ends_with(" ssh://me@ws:2222/dev/null'"));
+    assert!(
+        far(Way::Hakobu, Direction::ToHost)
+            .contains("hakobu copy -q --agent /opt/bin/hakobu --ssh \"ssh -o BatchMode=yes\" ")
+    );
     assert_eq!(of(&case(Way::Dd, Direction::ToHost)).near, "\"$SSH\" \"$HOST\" \"$FAR\"");
 }
 

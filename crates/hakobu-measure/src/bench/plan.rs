@@ -139,19 +139,6 @@ fn all_between(ciphers: &[Option<String>], cases: &mut Vec<Case>) {
     let both = [Direction::ToHost, Direction::FromHost];
     let to = |way| Case::plain(way, Direction::ToHost);
     let own: Vec<Option<String>> = OWN_CIPHERS.iter().map(|name| Some((*name).to_owned())).collect();
-    for direction in both {
-        for starter in [Starter::Here, Starter::There] {
-            let case = |way, cipher: &Option<String>| Case {
-                cipher: cipher.clone(),
-                starter,
-                ..Case::plain(way, direction)
-            };
-            cases.push(case(Way::Scp, &None));
-            cases.extend(ciphers.iter().flat_map(|cipher| [Way::Dd, Way::Scp].map(|way| case(way, cipher))));
-            cases.extend(own.iter().map(|cipher| case(Way::Hakobu, cipher)));
-        }
-        cases.extend([Way::Nc, Way::Tar].map(|way| Case::plain(way, direction)));
-    }
     for content in [Content::Random, Content::Text, Content::Zeros, Content::Gzipped] {
         for compressor in [[Compressor::None].as_slice(), &Compressor::PROGRAMS].concat() {
             cases.extend([Way::Dd, Way::Nc].map(|way| Case { compressor, content, ..to(way) }));
@@ -170,6 +157,19 @@ fn all_between(ciphers: &[Option<String>], cases: &mut Vec<Case>) {
                 }
             }
         }
+    }
+    for direction in both {
+        for starter in [Starter::Here, Starter::There] {
+            let case = |way, cipher: &Option<String>| Case {
+                cipher: cipher.clone(),
+                starter,
+                ..Case::plain(way, direction)
+            };
+            cases.push(case(Way::Scp, &None));
+            cases.extend(ciphers.iter().flat_map(|cipher| [Way::Dd, Way::Scp].map(|way| case(way, cipher))));
+            cases.extend(own.iter().map(|cipher| case(Way::Hakobu, cipher)));
+        }
+        cases.extend([Way::Nc, Way::Tar].map(|way| Case::plain(way, direction)));
     }
 }
 

@@ -7,6 +7,10 @@ use super::plan::LeftOut;
 use super::processes::Cost;
 use crate::statistics::median;
 
+/// What is left without the start counts only where it is so long, in seconds and of the start: starts differ by less.
+const LEAST_S: f64 = 0.02;
+const LEAST_OF_START: f64 = 0.15;
+
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
@@ -56,7 +60,7 @@ impl Row {
     #[must_use]
     pub fn seconds(&self) -> Option<f64> {
         let seconds = self.wall_seconds()? - self.start_seconds();
-        (seconds > 0.01).then_some(seconds)
+        (seconds > (self.start_seconds() * LEAST_OF_START).max(LEAST_S)).then_some(seconds)
     }
 
     /// Bytes a second, without start and end.
