@@ -108,7 +108,7 @@ fn explain(slow: &Row, fast: &Row, times: f64, host: &str, rows: &[Row]) -> Asym
     );
     let bound = busiest(slow).filter(|found| found.cpu + found.waited >= BUSY_MIN);
     match &bound {
-        Some(found) => words.push_str(&cause(found, slow, fast, host)),
+        Some(found) => words.push_str(&cause(found, slow, fast, host, rows)),
         None => words.push_str(
             ": no process was busy all the time in the slow one, so it is not the processors; \
              the network or a disk is, in that direction, or a window is too small (hakobu doctor)",
@@ -145,7 +145,7 @@ fn manner(case: &Case, other: &Case, host: &str) -> String {
     }
 }
 
-fn cause(found: &Busiest, slow: &Row, fast: &Row, host: &str) -> String {
+fn cause(found: &Busiest, slow: &Row, fast: &Row, host: &str, rows: &[Row]) -> String {
     let end = if found.there { host } else { "this machine" };
     let percent = |share: f64| format!("{:.0} %", (share * 100.0).min(999.0));
     let mut words = match found.waited >= STARVED_MIN {
@@ -175,10 +175,23 @@ fn cause(found: &Busiest, slow: &Row, fast: &Row, host: &str) -> String {
             same_end * 1e9
         ));
     }
-    if is_server(&found.name) {
+    if is_server(&found.name) && binds_in_both_directions(found, slow, rows) {
         words.push_str(&format!(". Whenever the sshd of {end} serves, whatever the direction, that binds"));
     }
     words
+}
+
+/// Whether the same server is what binds the row in the other direction, too.
+fn binds_in_both_directions(found: &Busiest, slow: &Row, rows: &[Row]) -> bool {
+    let direction = match slow.case.direction {
+        Direction::ToHost => Direction::FromHost,
+        _ => Direction::ToHost,
+    };
+    let turned = Case { direction, ..slow.case.clone() };
+    let other = rows.iter().find(|row| row.case == turned).and_then(busiest);
+    other.is_some_and(|other| {
+        other.cpu + other.waited >= BUSY_MIN && other.there == found.there && is_server(&other.name)
+    })
 }
 
 /// What became of hakobu where the others differ so.

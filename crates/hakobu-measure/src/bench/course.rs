@@ -81,6 +81,7 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
         done: 0,
         total: cases.len() * rounds,
         brought: BTreeSet::new(),
+        brought_bytes: (0, 0),
         sizes: Vec::new(),
         stop,
     };
@@ -148,6 +149,8 @@ struct Course<'a> {
     total: usize,
     /// Sources that are on the host.
     brought: BTreeSet<String>,
+    /// How much they are, in memory and on the disk.
+    brought_bytes: (u64, u64),
     /// How much each row sends, as far as that is known.
     sizes: Vec<(Case, u64)>,
     stop: &'a dyn Fn() -> bool,
@@ -473,7 +476,18 @@ impl Course<'_> {
         }
         let Some(far) = place.far.clone() else { return Ok(()) };
         let source = format!("{far}/source/{name}");
-        if !source_is_here(case) && self.brought.insert(source.clone()) {
+        let most = place.sources_bytes;
+        if !source_is_here(case) && !self.brought.contains(&source) {
+            let taken = if is_on_disk(case) { &mut self.brought_bytes.1 } else { &mut self.brought_bytes.0 };
+            *taken = taken.saturating_add(bytes);
+            if *taken > most {
+                *taken = bytes;
+                self.brought.retain(|path| !path.starts_with(&format!("{far}/")));
+                if let Some(shell) = &mut self.site.far {
+                    shell.ask(&format!("rm -rf {far}/source; mkdir {far}/source"))?;
+                }
+            }
+            self.brought.insert(source.clone());
             self.bring(&near, &source).inspect_err(|_| {
                 self.brought.remove(&source);
             })?;

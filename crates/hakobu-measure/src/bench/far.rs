@@ -15,6 +15,8 @@ use super::shell::quoted;
 
 /// How long the login may take.
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
+/// How long ssh may take to end when its output has.
+const END_LIMIT: Duration = Duration::from_secs(5);
 /// How long an answer may take that costs the host nothing.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// What a shell may say before it answers, and how long a line and an answer may be.
@@ -103,8 +105,14 @@ impl FarShell {
 
     /// Why there is no shell.
     fn not_in(&mut self, began: Instant) -> Error {
-        let ended = matches!(self.child.try_wait(), Ok(Some(_)));
-        std::thread::sleep(Duration::from_millis(100));
+        // Its output may be at its end a moment before it is.
+        let closed = began.elapsed() < LOGIN_LIMIT;
+        let deadline = Instant::now() + END_LIMIT;
+        let mut ended = false;
+        while closed && !ended && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+            ended = !matches!(self.child.try_wait(), Ok(None));
+        }
         let words = self.words();
         match (ended, words.is_empty()) {
             (true, false) => Error::Login(words),
@@ -226,7 +234,13 @@ if dir=$(mktemp -d "$below/hakobu-bench.XXXXXXXX" 2>&1); then
   case $dir in *[!A-Za-z0-9/._+,:@%-]*)
     at=$(mktemp -d /tmp/hakobu-bench.XXXXXXXX) && made="$made '$at'" && ln -s "$dir" "$at/d" && at=$at/d;; esac
   mkdir "$at/source" "$at/target"
-  printf 'at %s\n' "$at"; printf 'free %s\n' "$(df -Pk "$dir" 2>/dev/null | awk 'NR > 1 {{ print $4; exit }}')"
+  printf 'at %s\n' "$at"; free=$(df -Pk "$dir" 2>/dev/null | awk 'NR > 1 {{ print $4; exit }}')
+  case $(stat -f -c %T "$dir" 2>/dev/null) in
+    tmpfs|ramfs)
+      have=$(awk '/^MemAvailable:/ {{ print $2 }}' /proc/meminfo 2>/dev/null)
+      if [ -n "$have" ] && [ "$have" -lt "${{free:-0}}" ]; then free=$have; fi;;
+  esac
+  printf 'free %s\n' "$free"
 else printf 'no %s\n' "$dir" | head -n 1; fi"#,
         below = quoted(below)
     )
@@ -279,7 +293,7 @@ impl Drop for FarShell {
     fn drop(&mut self) {
         // The end of its input ends the shell, which clears away.
         drop(self.input.take());
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + END_LIMIT;
         while Instant::now() < deadline {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;

@@ -16,13 +16,15 @@ pub(super) const IN_MEMORY: &str = "/dev/shm";
 /// Where a disk is mostly below.
 pub(super) const ON_DISK: &str = "/var/tmp";
 /// Where links of plain names are made.
-const FOR_LINKS: &str = "/tmp";
+pub(super) const FOR_LINKS: &str = "/tmp";
 /// Less than this is no room.
 pub(super) const LEAST_BYTES: u64 = 16 << 20;
 /// No run sends more.
 const MOST_BYTES: u64 = 4 << 30;
-/// A run has a source and a target, sources are kept for other rows, and others need room as well.
-const SHARE_OF_ROOM: u64 = 12;
+/// A run sends so small a share of the room at most, and sources that are kept for other rows take so much at each end: both ends may
+/// be one machine, and others need room as well.
+const SHARE_OF_ROOM: u64 = 24;
+const SHARE_OF_SOURCES: u64 = 6;
 
 /// A directory of ours on this machine.
 #[derive(Debug)]
@@ -59,7 +61,13 @@ impl NearDirectory {
 
     /// How many bytes are free there.
     pub fn free_bytes(&self) -> u64 {
-        rustix::fs::statvfs(&self.path).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize))
+        let free =
+            rustix::fs::statvfs(&self.path).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
+        // What calls itself free in memory may be more than there is.
+        match is_in_memory(Path::new(&self.path)) {
+            true => free.min(available_memory_bytes().unwrap_or(u64::MAX)),
+            false => free,
+        }
     }
 
     /// Empties what the last run has filled.
@@ -109,20 +117,42 @@ pub(super) struct Place {
     pub far: Option<String>,
     /// As much as one run may send.
     pub most_bytes: u64,
+    /// As much as the sources may take at each end.
+    pub sources_bytes: u64,
 }
 
 impl Place {
     /// With so much room at each end.
     pub fn new(near: NearDirectory, far: Option<(String, u64)>) -> Self {
-        let far_free = far.as_ref().map_or(u64::MAX, |(_, free)| *free);
-        let most_bytes = (near.free_bytes().min(far_free) / SHARE_OF_ROOM).min(MOST_BYTES);
-        Self { near, far: far.map(|(path, _)| path), most_bytes }
+        let near_free = near.free_bytes();
+        let mut place = Self { near, far: None, most_bytes: MOST_BYTES, sources_bytes: u64::MAX };
+        place.fit(near_free);
+        if let Some(far) = far {
+            place.reach(far);
+        }
+        place
     }
 
     /// Adds the directory of the host, with the room that is there.
     pub fn reach(&mut self, (path, free_bytes): (String, u64)) {
-        self.most_bytes = self.most_bytes.min(free_bytes / SHARE_OF_ROOM);
+        self.fit(free_bytes);
         self.far = Some(path);
+    }
+
+    fn fit(&mut self, free_bytes: u64) {
+        self.most_bytes = self.most_bytes.min(free_bytes / SHARE_OF_ROOM);
+        self.sources_bytes = self.sources_bytes.min(free_bytes / SHARE_OF_SOURCES);
+    }
+
+    /// Removes the sources here where another one of this size would be too much.
+    fn make_room(&self, bytes: u64) -> io::Result<()> {
+        let sources = Path::new(self.near.path()).join("source");
+        let files: Vec<_> = fs::read_dir(&sources)?.collect::<io::Result<_>>()?;
+        let taken: u64 = files.iter().filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum();
+        if taken.saturating_add(bytes) > self.sources_bytes {
+            files.iter().try_for_each(|file| fs::remove_file(file.path()))?;
+        }
+        Ok(())
     }
 }
 
@@ -143,6 +173,7 @@ pub(super) fn near_source(place: &Place, content: Content, bytes: u64) -> Result
     if path.exists() {
         return Ok(path);
     }
+    place.make_room(bytes).map_err(Error::io("removing sources of other rows"))?;
     let made = if bytes == 1 { content::write_least(&path) } else { content::write(&path, content, bytes) };
     made.map_err(Error::io(format!("making {}", path.display())))?;
     Ok(path)
@@ -154,6 +185,13 @@ pub(super) fn forget(path: &Path) -> io::Result<()> {
     file.sync_all()?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
     Ok(())
+}
+
+/// Memory that can be had without taking it from anybody.
+fn available_memory_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Whether the case's source is here.
@@ -210,7 +248,15 @@ mod tests {
     #[test]
     fn the_smaller_room_decides() {
         let near = || NearDirectory::make(Path::new(IN_MEMORY)).unwrap();
-        assert_eq!(Place::new(near(), Some(("/x".to_owned(), 1200))).most_bytes, 100);
+        let place = Place::new(near(), Some(("/x".to_owned(), 2400)));
+        assert_eq!((place.most_bytes, place.sources_bytes), (100, 400));
+        // The third is one too many, and the others go.
+        for (bytes, left) in [(150, 1), (200, 2), (151, 1)] {
+            near_source(&place, Content::Zeros, bytes).unwrap();
+            let sources = Path::new(place.near.path()).join("source");
+            assert_eq!(fs::read_dir(sources).unwrap().count(), left);
+        }
+        assert!(available_memory_bytes().unwrap() > 1 << 20);
         assert!(Place::new(near(), None).most_bytes <= MOST_BYTES);
     }
 }

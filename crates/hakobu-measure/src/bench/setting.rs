@@ -12,7 +12,7 @@ use super::lines::Back;
 use super::near;
 use super::plan::{Ground, LeftOut};
 use super::result::MachineFacts;
-use super::scratch::{IN_MEMORY, LEAST_BYTES, NearDirectory, ON_DISK, Place, is_in_memory};
+use super::scratch::{FOR_LINKS, IN_MEMORY, LEAST_BYTES, NearDirectory, ON_DISK, Place, is_in_memory};
 use super::shell::{is_plain, joined, quoted};
 use super::tools::{self, Tools};
 
@@ -86,6 +86,8 @@ pub(super) struct Site {
     pub back: Option<Back>,
     pub far_program: String,
     pub ssh: Option<PathBuf>,
+    /// Where its wrapper lies if nothing can be run from memory.
+    pub _beside: Option<NearDirectory>,
     /// How long a login takes with a command that does nothing.
     pub login_seconds: f64,
 }
@@ -168,6 +170,7 @@ pub(super) fn explore(
         back: None,
         far_program: String::new(),
         ssh: None,
+        _beside: None,
         login_seconds: 0.0,
     };
     let mut far_disk = Ok(None);
@@ -230,8 +233,7 @@ fn look_at_host(
         ));
     }
     let words = ssh_words(login);
-    let ssh = Path::new(site.memory.near.path()).join("ssh");
-    write_wrapper(&ssh, &words)?;
+    let ssh = place_wrapper(site, &words)?;
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).arg("--").arg(&login.host);
     let mut far = FarShell::open(command, &login.typed, stop)?;
@@ -306,6 +308,22 @@ fn facts_here() -> MachineFacts {
         processors: value("processors ").parse().unwrap_or(0),
         kernel: value("kernel "),
     }
+}
+
+/// Puts the wrapper beside the data in memory, or where something can be run from if that is nowhere to do so.
+fn place_wrapper(site: &mut Site, words: &[String]) -> Result<PathBuf> {
+    let in_memory = Path::new(site.memory.near.path()).join("ssh");
+    write_wrapper(&in_memory, words)?;
+    let runs = Command::new(&in_memory).arg("-V").stdin(Stdio::null()).stderr(Stdio::null()).status();
+    if runs.is_ok() {
+        return Ok(in_memory);
+    }
+    let elsewhere =
+        NearDirectory::make(Path::new(FOR_LINKS)).map_err(Error::io("making a directory in /tmp"))?;
+    let ssh = Path::new(elsewhere.path()).join("ssh");
+    write_wrapper(&ssh, words)?;
+    site._beside = Some(elsewhere);
+    Ok(ssh)
 }
 
 /// A script of the user's ssh with its options, for tools that take a program's name alone.

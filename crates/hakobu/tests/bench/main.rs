@@ -187,6 +187,13 @@ fn a_host_that_goes_away_ends_it_with_words() {
     assert!(matches!(output.status.code(), Some(1 | 3)), "{:?} {out}{err}", output.status);
     assert!(err.contains("throwaway") && (err.contains("was lost") || err.contains("refused")), "{err}");
     assert_eq!(of_process(id), [""; 0]);
+    // The host's shell was killed, so what it made stays over there, and it is told where that is.
+    let (_, told) = err.split_once("on throwaway in ").unwrap();
+    let (places, _) = told.split_once(", and go in the end").unwrap();
+    for path in places.split(" and ") {
+        assert!(path.contains("/hakobu-bench."), "{path}");
+        let _ = std::fs::remove_dir_all(path);
+    }
 }
 
 #[test]
