@@ -22,8 +22,9 @@ as well: up to 256 MiB go to nowhere over there. Without HOST only what is certa
 is said.
 
 Each finding has a fact, what follows from it, the command that changes it and, where it can be
-told, the rate before and after: of hakobu with its lanes, and of one connection as other tools have
-it. Where all is right already, one line says so. What this login may not read is named.
+told, the rate before and after: of hakobu with the lanes that it begins with, and of one
+connection as other tools have it. Where all is right already, one line says so. What this login
+may not read is named.
 
 Examples:
   hakobu doctor                 this machine

@@ -78,7 +78,7 @@ fn gain(expected: &Expected) -> String {
     let rate = |change: &Change| format!("{} -> {}", format_rate(change.before), format_rate(change.after));
     let mut words = Vec::new();
     if let Some(change) = &expected.hakobu {
-        words.push(format!("hakobu with {} lanes {}", expected.lanes, rate(change)));
+        words.push(format!("hakobu with its first {} lanes {}", expected.lanes, rate(change)));
     }
     if let Some(change) = &expected.connection {
         words.push(format!("one connection {}", rate(change)));
