@@ -181,7 +181,7 @@ impl RemoteLane {
             Operation::Store { pack } => {
                 self.expect(ticket, None);
                 self.meta.clear();
-                let check = self.check_of(&pack);
+                let check = check_of(&self.connection, &pack);
                 let sent = self.content(kind::STORE, 0, request, &pack, check);
                 if self.packs.len() < SPARE_BUFFERS_MAX {
                     self.packs.push(pack);
@@ -199,7 +199,7 @@ impl RemoteLane {
             Operation::Patch { draft, extent, changed, buffer, value } => {
                 self.meta.clear();
                 data::encode(&data::Patch { draft, extent, changed, value }, &mut self.meta)?;
-                let check = self.check_of(buffer.filled());
+                let check = check_of(&self.connection, buffer.filled());
                 let sent = self.content(kind::PATCH, 0, request, buffer.filled(), check);
                 self.recycle(buffer);
                 sent
@@ -211,7 +211,7 @@ impl RemoteLane {
             Operation::Assemble { draft, extent, copies, buffer, value } => {
                 self.meta.clear();
                 data::encode(&data::Assemble { draft, extent, copies, value }, &mut self.meta)?;
-                let check = self.check_of(buffer.filled());
+                let check = check_of(&self.connection, buffer.filled());
                 let sent = self.content(kind::ASSEMBLE, 0, request, buffer.filled(), check);
                 self.recycle(buffer);
                 sent
@@ -314,15 +314,6 @@ impl RemoteLane {
             .and_then(|()| send_checked(&mut self.connection, kind, 0, request, &self.meta, &encoded));
         self.payload = encoded;
         sent
-    }
-
-    /// What the other side checks content by that is no piece of a file.
-    fn check_of(&self, content: &[u8]) -> Check {
-        match (self.connection.is_sealed(), content.is_empty()) {
-            (_, true) => Check::default(),
-            (true, _) => Check { crc: 0, value: Some(*blake3::hash(content).as_bytes()) },
-            (false, _) => Check { crc: crc64(content), value: None },
-        }
     }
 
     /// Sends content, compressed if that pays. Its meta has been encoded.
@@ -554,6 +545,15 @@ fn sums(payload: &[u8]) -> Result<Vec<u64>> {
     Ok(sums.iter().map(|sum| u64::from_le_bytes(*sum)).collect())
 }
 
+/// What the other side of a connection checks a payload by.
+fn check_of(connection: &Connection, payload: &[u8]) -> Check {
+    match (connection.is_sealed(), payload.is_empty()) {
+        (_, true) => Check::default(),
+        (true, _) => Check { crc: 0, value: Some(*blake3::hash(payload).as_bytes()) },
+        (false, _) => Check { crc: crc64(payload), value: None },
+    }
+}
+
 /// Sends a frame with the checks that the connection wants for its payload.
 pub(crate) fn send_checked(
     connection: &mut Connection,
@@ -563,11 +563,8 @@ pub(crate) fn send_checked(
     meta: &[u8],
     payload: &[u8],
 ) -> Result<()> {
-    let sealed = connection.is_sealed() && !payload.is_empty();
-    let digest = sealed.then(|| *blake3::hash(payload).as_bytes());
-    let crc = if connection.is_sealed() { 0 } else { crc64(payload) };
-    let crc = if payload.is_empty() { 0 } else { crc };
-    connection.send(kind, flags, request, meta, payload, crc, digest.as_ref()).map_err(lost)
+    let check = check_of(connection, payload);
+    connection.send(kind, flags, request, meta, payload, check.crc, check.value.as_ref()).map_err(lost)
 }
 
 /// Reads a whole payload and checks it.

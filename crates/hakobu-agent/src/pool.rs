@@ -87,7 +87,7 @@ impl Pool {
         self.lock().ended
     }
 
-    /// What has arrived over all that were ever taken; `None` where one is not TCP. One that has ended counts on.
+    /// What has arrived over all that there were; `None` where one is not TCP.
     pub(crate) fn passed(&self) -> Option<Passed> {
         let state = self.lock();
         let (mut passed, mut count) = (Passed::default(), 0);
@@ -95,7 +95,7 @@ impl Pool {
             let info = info?;
             passed.bytes = passed.bytes.saturating_add(info.acknowledged_bytes);
             passed.sent_again = passed.sent_again.saturating_add(info.retransmits.into());
-            // One that has ended knows none any more.
+            // The kernel may know none of it.
             if info.rtt_us > 0 {
                 passed.round_trip += Duration::from_micros(info.rtt_us.into());
                 passed.round_trip_least += Duration::from_micros(info.min_rtt_us.into());

@@ -479,12 +479,16 @@ impl Session {
         }
     }
 
-    /// Sees that connections live, until the session ends.
-    fn watch(self: Arc<Self>) {
+    /// Sees that connections live, until then or until the session ends. Whether it goes on.
+    fn watch(&self, until: Option<Instant>) -> bool {
         while !self.ended.load(Ordering::Acquire) && !self.stop.is_asked() {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return true;
+            }
             self.stop.end_unanswered();
             std::thread::sleep(LOOK_EVERY);
         }
+        false
     }
 
     fn dial(self: &Arc<Self>, addresses: &[String], port: u16, lanes: u16) -> Result<SocketAddr> {
@@ -501,11 +505,7 @@ impl Session {
     fn dial_further(self: Arc<Self>, address: SocketAddr, count: u16) {
         let mut next = Instant::now() + DIAL_FURTHER_AFTER;
         for _ in 0..count {
-            while !self.ended.load(Ordering::Acquire) && !self.stop.is_asked() && Instant::now() < next {
-                self.stop.end_unanswered();
-                std::thread::sleep(LOOK_EVERY);
-            }
-            if self.ended.load(Ordering::Acquire) || self.stop.is_asked() {
+            if !self.watch(Some(next)) {
                 return;
             }
             // A run goes on with those that it has.
@@ -513,7 +513,7 @@ impl Session {
             self.clone().start(stream.into());
             next = Instant::now() + DIAL_FURTHER_EVERY;
         }
-        self.watch();
+        self.watch(None);
     }
 
     /// Serves one connection on a thread of its own.

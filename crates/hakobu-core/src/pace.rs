@@ -142,7 +142,7 @@ pub struct Limits {
 impl Limits {
     /// Whether there is any.
     pub fn is_some(&self) -> bool {
-        *self != Self { rate: self.rate.clone(), ..Self::default() } || self.rate.is_some()
+        self.rate.is_some() || self.operations_per_second.is_some() || self.source_p99_us.is_some()
     }
 
     /// The same limits for whoever begins so much later.

@@ -26,7 +26,9 @@ impl Side {
         let (session, capabilities) = self.hold(request)?;
         session.clone().start(first);
         let (watched, brought) = (session.clone(), session.clone());
-        let acceptor = Some(std::thread::spawn(move || watched.watch()));
+        let acceptor = Some(std::thread::spawn(move || {
+            watched.watch(None);
+        }));
         self.serving = Some(Serving { session, acceptor });
         Ok((capabilities, move |socket| brought.clone().start(socket)))
     }

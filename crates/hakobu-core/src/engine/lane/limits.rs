@@ -128,19 +128,14 @@ impl Worker<'_> {
         }
     }
 
-    /// The parts of a pack that may be moved at once.
-    pub(super) fn parts(&self, task: &PackTask) -> Vec<PackTask> {
-        let most = usize::try_from(self.shared.pacer.operations_at_once()).unwrap_or(usize::MAX);
-        let entries = &task.picks.entries;
-        if entries.len() <= most {
-            return vec![task.clone()];
-        }
+    /// A pack in parts of at most so many entries.
+    pub(super) fn parts(&self, task: &PackTask, most: usize) -> Vec<PackTask> {
         let part = |entries: &[Pick]| {
             let (listing, target_name) = (task.picks.listing.clone(), task.picks.target_name.clone());
             let picks = Arc::new(Picks { listing, entries: entries.to_vec(), target_name });
             PackTask { picks, ..task.clone() }
         };
-        let parts: Vec<_> = entries.chunks(most).map(part).collect();
+        let parts: Vec<_> = task.picks.entries.chunks(most.max(1)).map(part).collect();
         let more = parts.len() as u64 - 1;
         task.node.hold(more);
         self.shared.queue.hold(more);

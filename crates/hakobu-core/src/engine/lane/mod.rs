@@ -290,7 +290,7 @@ impl<'a> Worker<'a> {
         match task {
             Task::Directory(task) => self.directory(task),
             Task::Directories(tasks) => self.directories(tasks),
-            Task::Pack(task) => self.pack_in_parts(&task),
+            Task::Pack(task) => self.pack_in_parts(task),
             Task::Begin(file) => self.begin_file(file),
             Task::Chunks(file) => {
                 let moved = self.move_chunks(&file);
@@ -301,15 +301,20 @@ impl<'a> Worker<'a> {
     }
 
     /// Moves or compares the entries of a pack, no more of them at once than limits allow.
-    fn pack_in_parts(&mut self, task: &PackTask) -> Result<()> {
-        for part in self.parts(task) {
-            match part.compare {
-                true => self.compare_pack(part)?,
-                false => self.pack(&part)?,
-            }
+    fn pack_in_parts(&mut self, task: PackTask) -> Result<()> {
+        let most = usize::try_from(self.shared.pacer.operations_at_once()).unwrap_or(usize::MAX);
+        if task.picks.entries.len() <= most {
+            return self.part(task);
+        }
+        for part in self.parts(&task, most) {
+            self.part(part)?;
             self.answers()?;
         }
         Ok(())
+    }
+
+    fn part(&mut self, task: PackTask) -> Result<()> {
+        if task.compare { self.compare_pack(task) } else { self.pack(&task) }
     }
 
     /// Hands an operation to the target, waiting for answers while its queue is full.
