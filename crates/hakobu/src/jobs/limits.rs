@@ -72,7 +72,11 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
 
 /// What the job asks for with these limits.
 fn request(folder: &JobFolder, limits: &JobLimits) -> std::result::Result<CopyRequest, Vec<Error>> {
-    let arguments = folder.record().map_err(|error| vec![error])?.arguments();
+    let record = folder.record().map_err(|error| vec![error])?;
+    // Files that its command names are seen from where it was typed.
+    std::env::set_current_dir(&record.cwd.0)
+        .map_err(|error| vec![Error::io(SETTING, &error).at(folder.id().as_str())])?;
+    let arguments = record.arguments();
     let wrong = |words: &str| vec![Error::new(ErrorKind::Usage, SETTING, words).at(folder.id().as_str())];
     let mut verb = match crate::parse(&arguments) {
         Ok(cli) => cli.verb,

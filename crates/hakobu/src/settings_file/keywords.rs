@@ -20,6 +20,8 @@ pub(super) struct Keyword {
     is_flag: bool,
     /// Whether it is about the login on another machine, and so of no use without one.
     pub login: bool,
+    /// Whether it is about what travels to another machine, and refused without one.
+    travels: bool,
     /// Whether it is about what is brought over, and so of no use to `hakobu verify`.
     moves: bool,
 }
@@ -29,13 +31,13 @@ pub(super) const KEYWORDS: [Keyword; 21] = [
     value("ssh", "ssh").of_login(),
     value("agent", "found on the PATH there, else uploaded").of_login(),
     flag("sudo").of_login(),
-    value("transport", "auto"),
+    value("transport", "auto").of_travelling(),
     value("data-address", "that of the login"),
     value("data-port", "any free one"),
     value("password-file", "none"),
     value("lanes", "auto"),
     value("cipher", "auto"),
-    value("compress", "auto"),
+    value("compress", "auto").of_travelling().of_moving(),
     value("bwlimit", "off").of_moving(),
     value("iops-limit", "off"),
     value("source-p99", "off"),
@@ -50,11 +52,11 @@ pub(super) const KEYWORDS: [Keyword; 21] = [
 ];
 
 const fn value(name: &'static str, default: &'static str) -> Keyword {
-    Keyword { name, default, is_flag: false, login: false, moves: false }
+    Keyword { name, default, is_flag: false, login: false, travels: false, moves: false }
 }
 
 const fn flag(name: &'static str) -> Keyword {
-    Keyword { name, default: "no", is_flag: true, login: false, moves: false }
+    Keyword { name, default: "no", is_flag: true, login: false, travels: false, moves: false }
 }
 
 /// What is wrong with a value, and at which of its characters, from 0.
@@ -63,6 +65,15 @@ pub(super) type WrongValue = (usize, String);
 impl Keyword {
     const fn of_login(self) -> Self {
         Self { login: true, ..self }
+    }
+
+    const fn of_travelling(self) -> Self {
+        Self { travels: true, ..self }
+    }
+
+    /// Whether it is of no use where all is on one machine.
+    pub fn is_of_another_machine(&self) -> bool {
+        self.login || self.travels
     }
 
     const fn of_moving(self) -> Self {

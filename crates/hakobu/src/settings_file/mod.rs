@@ -78,7 +78,7 @@ pub(crate) fn settle(
     let applies = |keyword: &Keyword| {
         takes(&keyword.id())
             && keyword.is_for(verb)
-            && (is_far || !keyword.login)
+            && (is_far || !keyword.is_of_another_machine())
             && !is_typed(typed, keyword)
             && environment(keyword).is_none()
     };
@@ -168,6 +168,7 @@ fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
     };
     match verb {
         "digest" => of_hosts(locations("location").iter().map(host_of)),
+        "probe" => of_hosts(locations("places").iter().map(host_of).filter(|host| host != HERE)),
         "disks" | "doctor" => {
             let host = |word: OsString| settings::host(word.as_bytes()).ok().map(|host: SshHost| host.host);
             of_hosts(words("host").into_iter().filter_map(host))

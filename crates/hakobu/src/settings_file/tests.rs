@@ -14,7 +14,7 @@ fn each_keyword_is_an_option_of_copy_and_takes_what_that_takes() {
     for keyword in &KEYWORDS {
         assert!(has(&command, "copy", &keyword.id()), "{}", keyword.name);
     }
-    for line in [
+    let lines = [
         "ssh ssh -p 22 -i 'my key'",
         "agent /opt/hakobu",
         "sudo yes",
@@ -24,6 +24,7 @@ fn each_keyword_is_an_option_of_copy_and_takes_what_that_takes() {
         "password-file /etc/secret",
         "lanes 8",
         "cipher none",
+        "compress zstd:3",
         "bwlimit 08:00,20M 19:00,off",
         "iops-limit 500",
         "source-p99 20",
@@ -35,7 +36,9 @@ fn each_keyword_is_an_option_of_copy_and_takes_what_that_takes() {
         "allow setuid",
         "by-name no",
         "nice yes",
-    ] {
+    ];
+    assert_eq!(lines.len(), KEYWORDS.len());
+    for line in lines {
         assert_eq!(checked(line), Ok(()), "{line}");
     }
 }
