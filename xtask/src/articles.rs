@@ -37,8 +37,8 @@ pub struct ArticlesArgs {
     /// Measure nothing, and write the page from figures that are there
     #[arg(long)]
     pub page_only: bool,
-    /// What the machine was like, for the page
-    #[arg(long, default_value = "nothing else ran meanwhile")]
+    /// What else the machine did meanwhile, for the page: only you know
+    #[arg(long)]
     pub note: String,
 }
 
