@@ -40,7 +40,7 @@ Examples:
   hakobu probe --html probe.html /mnt/old /mnt/new
 
 Exit codes: 0 measured, 1 failed, or a machine was lost (what was measured is printed), 2 wrong
-usage, 130 interrupted.";
+usage, 6 refused: it would overwrite, 130 interrupted.";
 
 /// The arguments of `probe`.
 #[derive(Debug, Args)]
