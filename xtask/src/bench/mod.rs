@@ -9,6 +9,7 @@ mod groups;
 mod judge;
 mod judged;
 mod killed;
+mod links;
 mod loops;
 mod machine;
 mod markdown;
@@ -74,6 +75,8 @@ enum What {
     Ways(TableArgs),
     /// To an rsync daemon, over a link that caps each connection (takes root, 10 GiB of memory; 20 minutes)
     Rsync(TableArgs),
+    /// Default settings against a grid of fixed ones, over emulated links (takes root, 12 GiB of memory; 3 hours)
+    Links(links::LinksArgs),
     #[command(hide = true)]
     Measured(measured::MeasuredArgs),
 }
@@ -116,6 +119,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         What::Trees(args) => table(&groups::trees::TABLE, &args),
         What::Ways(args) => table(&groups::ways::TABLE, &args),
         What::Rsync(args) => table(&groups::rsync::TABLE, &args),
+        What::Links(args) => links::run(&args),
         What::Measured(args) => measured::run(&args),
     }
 }

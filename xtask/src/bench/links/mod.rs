@@ -1,0 +1,208 @@
+//! `cargo xtask bench links`: over a grid of emulated links, what `hakobu copy` reaches with nothing set, against the
+//! best of a grid of fixed settings.
+
+mod cell;
+mod grid;
+mod page;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use hakobu_measure::generate::{self, FileSpec, SizeDistribution, TreeSpec, available_threads};
+use serde::{Deserialize, Serialize};
+
+use super::machine::Machine;
+use super::session::say;
+use super::sources::GIB;
+use super::workshop::Workshop;
+use super::world::FAR_BIN;
+use cell::{Bench, Measured, measure};
+use grid::Cell;
+
+const KEY: &str = "links";
+const SCHEMA: &str = "hakobu.bench-links/1";
+/// More than a line of 1 Gbit/s moves in 15 s at this ratio.
+const FILE_BYTES: u64 = 4 * GIB;
+const SMALL_FILES: u64 = 10_000;
+const SMALL_DIRECTORIES: u64 = 100;
+const SMALL_BYTES: u64 = 8 << 10;
+/// What compresses to half.
+const COMPRESSIBILITY: f64 = 0.5;
+
+/// Measure default settings against a grid of fixed ones, over emulated links
+#[derive(Debug, Args)]
+pub struct LinksArgs {
+    /// Only cells whose name contains this: "1000 Mbit/s, 20 ms", "cubic", "small files"; several are possible
+    #[arg(long, value_name = "SUBSTRING")]
+    cells: Vec<String>,
+    /// When a run is ended
+    #[arg(long, value_name = "SECONDS", default_value_t = 15.0)]
+    seconds: f64,
+    /// So many cells of 100 Mbit/s are measured at once; faster ones always alone
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    together: u8,
+    /// Exit with 1 when a cell or the median is below what it must reach
+    #[arg(long)]
+    check: bool,
+    /// Where the results go, as .json, .md and .svg; those of other cells that are there stay [default: target/bench]
+    #[arg(long, value_name = "DIRECTORY")]
+    output: Option<PathBuf>,
+    /// The program to measure [default: built from here, release]
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+}
+
+/// All that was measured, now and before.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Results {
+    schema: String,
+    /// When it was last added to.
+    pub machine: Machine,
+    /// In the order of the grid.
+    pub cells: Vec<Measured>,
+}
+
+/// Runs the subcommand. Ends the process with 1 when `--check` finds a cell below its mark.
+///
+/// # Errors
+/// When nothing can be measured, or the user interrupts; what was measured until then is written.
+pub fn run(args: &LinksArgs) -> Result<()> {
+    let chosen: Vec<Cell> = Cell::all().into_iter().filter(|cell| is_chosen(args, cell)).collect();
+    ensure!(!chosen.is_empty(), "no cell has that in its name");
+    ensure!(args.seconds >= 1.0, "a run takes a second at least");
+    let began = Instant::now();
+    let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
+    let target_dir = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    let built = super::program(args.program.as_deref(), &workspace, &target_dir)?;
+    let shop = Workshop::open(&target_dir)?;
+    // A copy: the next build must not change what is measured.
+    let program = shop.tools().join("hakobu-measured");
+    fs::copy(&built, &program).with_context(|| format!("copying {}", built.display()))?;
+    shop.link(FAR_BIN, "hakobu", &program)?;
+    let output = args.output.clone().unwrap_or_else(|| target_dir.join("bench"));
+    let machine = Machine::look(&workspace);
+    if machine.load_at_start > 0.5 {
+        say(&format!("the machine is busy (load {}): do not judge by these figures", machine.load_at_start));
+    }
+    let store = Store::open(&output, machine)?;
+    let mut bench = Bench {
+        shop: &shop,
+        program: &program,
+        file: shop.memory().join("file"),
+        tree: shop.memory().join("tree"),
+        limit: Duration::from_secs_f64(args.seconds),
+        together: usize::from(args.together),
+    };
+    make_sources(&bench)?;
+    let (slow, fast): (Vec<Cell>, Vec<Cell>) = chosen.into_iter().partition(Cell::is_slow);
+    let measured = measure_all(&bench, &slow, &store).and_then(|()| {
+        bench.together = 1;
+        measure_all(&bench, &fast, &store)
+    });
+    let results = store.results();
+    println!("{}", page::summary(&results.cells));
+    say(&format!("{:.0} s; results in {}", began.elapsed().as_secs_f64(), output.display()));
+    drop(shop);
+    measured?;
+    let is_below = |measured: &Measured| measured.ratio() < page::EACH_AT_LEAST;
+    if args.check && results.cells.iter().any(is_below) {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+fn is_chosen(args: &LinksArgs, cell: &Cell) -> bool {
+    let name = cell.to_string();
+    args.cells.is_empty() || args.cells.iter().any(|wanted| name.contains(wanted.as_str()))
+}
+
+fn make_sources(bench: &Bench<'_>) -> Result<()> {
+    let threads = available_threads();
+    // The longer a run, the more of it is used.
+    let size_bytes = (FILE_BYTES as f64 * bench.limit.as_secs_f64() / 15.0) as u64;
+    let spec = FileSpec { size_bytes, seed: 1, compressibility: COMPRESSIBILITY, threads };
+    generate::file(&bench.file, spec).context("making the file")?;
+    let spec = TreeSpec {
+        files: SMALL_FILES,
+        directories: SMALL_DIRECTORIES,
+        fanout: SMALL_DIRECTORIES,
+        size: SizeDistribution::Fixed(SMALL_BYTES),
+        compressibility: COMPRESSIBILITY,
+        ..TreeSpec::default()
+    };
+    generate::tree(&bench.tree, &spec).context("making the tree")?;
+    bench.shop.warm(size_bytes)
+}
+
+/// Measures cells, as many at once as is wanted.
+fn measure_all(bench: &Bench<'_>, cells: &[Cell], store: &Store) -> Result<()> {
+    let waiting = Mutex::new(cells.iter());
+    let next = || waiting.lock().ok().and_then(|mut cells| cells.next());
+    let work = || -> Result<()> {
+        while let Some(cell) = next() {
+            let measured =
+                measure(bench, cell, store.machine.commit.clone()).with_context(|| cell.to_string())?;
+            say(&format!("{cell}: {:.2} of {}", measured.ratio(), measured.best));
+            store.add(measured)?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..bench.together.min(cells.len())).map(|_| scope.spawn(work)).collect();
+        let ends = workers.into_iter().map(|worker| worker.join().unwrap_or(Ok(())));
+        ends.collect::<Vec<_>>().into_iter().collect()
+    })
+}
+
+/// The results, written anew with each cell: a grid takes long.
+struct Store {
+    output: PathBuf,
+    machine: Machine,
+    cells: Mutex<Vec<Measured>>,
+}
+
+impl Store {
+    /// Takes over what was measured before.
+    fn open(output: &Path, machine: Machine) -> Result<Self> {
+        fs::create_dir_all(output).with_context(|| format!("making {}", output.display()))?;
+        let path = output.join(format!("{KEY}.json"));
+        let cells = match fs::read(&path) {
+            Err(_) => Vec::new(),
+            Ok(text) => {
+                let before: Results = serde_json::from_slice(&text)
+                    .with_context(|| format!("{} is no result of this bench", path.display()))?;
+                ensure!(before.schema == SCHEMA, "{} is of another version", path.display());
+                before.cells
+            }
+        };
+        Ok(Self { output: output.to_owned(), machine, cells: Mutex::new(cells) })
+    }
+
+    fn add(&self, measured: Measured) -> Result<()> {
+        if let Ok(mut cells) = self.cells.lock() {
+            cells.retain(|other| other.cell != measured.cell);
+            cells.push(measured);
+        }
+        let results = self.results();
+        let json = serde_json::to_string_pretty(&results)? + "\n";
+        let files = [("json", json), ("md", page::page(&results)), ("svg", page::chart(&results))];
+        for (extension, text) in files {
+            let path = self.output.join(format!("{KEY}.{extension}"));
+            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    fn results(&self) -> Results {
+        let mut cells = self.cells.lock().map(|cells| cells.clone()).unwrap_or_default();
+        let order = Cell::all();
+        cells.sort_by_key(|measured| order.iter().position(|cell| *cell == measured.cell));
+        Results { schema: SCHEMA.to_owned(), machine: self.machine.clone(), cells }
+    }
+}

@@ -1,0 +1,158 @@
+//! The grid as a page and as a chart.
+
+use std::fmt::Write;
+
+use hakobu_measure::statistics::median;
+use hakobu_measure::table::MarkdownTable;
+
+use super::Results;
+use super::cell::{Measured, mean};
+use super::grid::{Load, Setting};
+
+/// What the default has to reach of the best in each cell, and in the median.
+pub const EACH_AT_LEAST: f64 = 0.85;
+pub const MEDIAN_AT_LEAST: f64 = 0.95;
+/// Of a core: an emulator that takes more competes with what is measured.
+const EMULATOR_CORES_MOST: f64 = 0.25;
+
+const METHOD: &str = "\
+Both ends are on this machine, in network namespaces that the emulated link joins; a server of its own logs the near end
+in. What travels is pseudorandom with zeros in each block of 4 KiB, which compresses to half: one large file, or 10 000
+files of 8 KiB. A run is ended after 15 s, or ends before; its goodput are the bytes that lie at the target then, divided
+by the time since `hakobu` was started, login and all. Each fixed setting (`--lanes` 1, 4, 16, 32, `--compress` none and
+zstd) is run once; then the default and the best of them twice anew, in turn, and the ratio is that of the means of these.
+Lines of 100 Mbit/s have an MTU of 1500, faster ones of 9000; the queue holds what is on its way in a round trip, or 1 MB.
+";
+
+/// The page.
+pub fn page(results: &Results) -> String {
+    let machine = &results.machine;
+    let mut page = String::from("# Default settings against a grid of fixed ones\n\n");
+    page.push_str("Made by `cargo xtask bench links`; all runs are in `links.json`.\n\n");
+    let _ = writeln!(
+        page,
+        "{}, {} cores, {:.1} GiB of memory, Linux {}.\n\n![chart](links.svg)\n",
+        machine.cpu,
+        machine.cores,
+        machine.memory_bytes as f64 / f64::from(1 << 30),
+        machine.kernel
+    );
+    page.push_str(&summary(&results.cells));
+    for name in ["bbr", "cubic"] {
+        for load in [Load::OneFile, Load::SmallFiles] {
+            let here =
+                |measured: &&Measured| measured.cell.congestion_control == name && measured.cell.load == load;
+            let cells: Vec<&Measured> = results.cells.iter().filter(here).collect();
+            if !cells.is_empty() {
+                let _ = write!(page, "\n## {name}, {}\n\n{}", load.words(), table(&cells));
+            }
+        }
+    }
+    page.push_str("\n## How it is measured\n\n");
+    page.push_str(METHOD);
+    page
+}
+
+/// Least and median of each congestion control, and how far the emulator can be trusted.
+pub fn summary(cells: &[Measured]) -> String {
+    let mut text = String::new();
+    for name in ["bbr", "cubic"] {
+        let here = cells.iter().filter(|measured| measured.cell.congestion_control == name);
+        let ratios: Vec<f64> = here.map(Measured::ratio).collect();
+        let (Some(middle), Some(least)) = (median(&ratios), ratios.iter().copied().reduce(f64::min)) else {
+            continue;
+        };
+        let below = ratios.iter().filter(|ratio| **ratio < EACH_AT_LEAST).count();
+        let _ = writeln!(
+            text,
+            "{name}, {} cells: median {middle:.2} (at least {MEDIAN_AT_LEAST}), least {least:.2} (at least \
+             {EACH_AT_LEAST}), {below} below.\n",
+            ratios.len()
+        );
+    }
+    let most = |of: fn(&Measured) -> f64| cells.iter().map(of).fold(0.0, f64::max);
+    let busy = cells.iter().filter(|measured| measured.emulator_cores > EMULATOR_CORES_MOST).count();
+    let _ = writeln!(
+        text,
+        "The emulator took at most {:.2} of a core ({busy} cells over {EMULATOR_CORES_MOST}); packets came at most \
+         {:.1} ms late.",
+        most(|measured| measured.emulator_cores),
+        most(|measured| measured.late_most_ms)
+    );
+    text
+}
+
+fn table(cells: &[&Measured]) -> MarkdownTable {
+    let mut headings = vec!["link".to_owned()];
+    headings.extend(Setting::fixed().map(|setting| {
+        let compression = if setting.compress == Some(true) { " zstd" } else { "" };
+        format!("{}{compression}", setting.lanes.unwrap_or_default())
+    }));
+    headings.extend(["best anew", "default", "ratio", "commit"].map(str::to_owned));
+    let mut table = MarkdownTable::new(headings.iter().map(String::as_str));
+    let figure = |bytes_per_second: f64| format!("{:.1}", bytes_per_second / 1e6);
+    for measured in cells {
+        let cell = &measured.cell;
+        let mut row =
+            vec![format!("{} Mbit/s, {} ms, {} %", cell.rate_mbit, cell.round_trip_ms, cell.loss_percent)];
+        row.extend(Setting::fixed().map(|setting| {
+            let found = measured.fixed.iter().find(|fixed| fixed.setting == setting);
+            found.map_or_else(String::new, |fixed| figure(fixed.run.goodput()))
+        }));
+        row.push(figure(mean(&measured.best_runs)));
+        row.push(figure(mean(&measured.default_runs)));
+        let ratio = measured.ratio();
+        let mark = if ratio < EACH_AT_LEAST { " **below**" } else { "" };
+        row.push(format!("{ratio:.2}{mark}"));
+        row.push(measured.commit.clone().unwrap_or_default());
+        table.push(row);
+    }
+    table
+}
+
+const WIDTH: f64 = 900.0;
+const BARS_FROM: f64 = 330.0;
+const BARS_TO: f64 = 820.0;
+const LINE: f64 = 18.0;
+const TOP: f64 = 56.0;
+/// What the end of the bars stands for.
+const RATIO_MOST: f64 = 1.2;
+
+/// The ratio of each cell as a bar, with a line where it has to reach.
+pub fn chart(results: &Results) -> String {
+    let height = TOP + results.cells.len() as f64 * LINE + 16.0;
+    let x_of = |ratio: f64| BARS_FROM + (ratio / RATIO_MOST).clamp(0.0, 1.0) * (BARS_TO - BARS_FROM);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
+         viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
+         <text x=\"12\" y=\"22\" font-size=\"16\" fill=\"#222222\">Goodput of the default, relative to the best fixed \
+         setting</text>\n\
+         <text x=\"12\" y=\"42\" fill=\"#666666\">dashed: {EACH_AT_LEAST}, which each has to reach, and 1</text>\n"
+    );
+    for (index, measured) in results.cells.iter().enumerate() {
+        let (y, ratio) = (TOP + index as f64 * LINE, measured.ratio());
+        let colour = if ratio < EACH_AT_LEAST { "#c0504d" } else { "#4682b4" };
+        let (text_y, end) = (y + 13.0, x_of(ratio));
+        let _ = writeln!(
+            svg,
+            "<text x=\"{}\" y=\"{text_y}\" text-anchor=\"end\" fill=\"#222222\">{}</text>\n\
+             <rect x=\"{BARS_FROM}\" y=\"{}\" width=\"{:.1}\" height=\"13\" fill=\"{colour}\"/>\n\
+             <text x=\"{}\" y=\"{text_y}\" fill=\"#222222\">{ratio:.2}</text>",
+            BARS_FROM - 8.0,
+            measured.cell,
+            y + 2.0,
+            end - BARS_FROM,
+            BARS_TO + 8.0
+        );
+    }
+    for x in [x_of(EACH_AT_LEAST), x_of(1.0)] {
+        let bottom = height - 12.0;
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom}\" stroke=\"#222222\" stroke-dasharray=\"4 3\"/>"
+        );
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
