@@ -29,6 +29,9 @@ const WAITS_LEAST: Duration = Duration::from_millis(1);
 /// what they have in hand has to be waited for in the end.
 const AS_GOOD: f64 = 0.98;
 const CHUNK_LONG_S: f64 = 1.0;
+/// More lanes against segments that are lost without need are kept unless they move less, since what is left of the
+/// beginning still hides the gain; but not where a chunk would take each longer than this.
+const CHUNK_TOO_LONG_S: f64 = 5.0;
 /// A try that loses so much is over at once.
 const LOSS: f64 = 0.7;
 /// How long nothing is tried after nothing was gained: at first, and at most.
@@ -86,6 +89,8 @@ struct Try {
     rate: Rate,
     /// How far it is from there.
     steps: usize,
+    /// It is made against segments that are lost without need.
+    helps: bool,
 }
 
 /// Bytes per second, and by how much they are uncertain.
@@ -254,7 +259,11 @@ impl Tuner {
             return None;
         }
         let steps = if can_help { LADDER.len() } else { 1 };
-        self.begin(seen, rate, steps)
+        let change = self.begin(seen, rate, steps);
+        if let Phase::Trying(this) = &mut self.phase {
+            this.helps = can_help;
+        }
+        change
     }
 
     /// Tries more or fewer lanes than those that move `rate`, `steps` further on the ladder.
@@ -270,17 +279,21 @@ impl Tuner {
         };
         self.rates.clear();
         self.lanes = *lanes;
-        self.phase = Phase::Trying(Try { since_ns: seen.now_ns, from, rate, steps });
+        self.phase = Phase::Trying(Try { since_ns: seen.now_ns, from, rate, steps, helps: false });
         Some(Change { lanes: self.lanes, told: None })
     }
 
     /// Judges a try.
     fn tried(&mut self, seen: &Seen, this: Try) -> Option<Change> {
         let rate = self.rate();
-        let Try { from, rate: before, .. } = this;
+        let Try { from, rate: before, helps, .. } = this;
         let gain = if before.middle > 0.0 { rate.middle / before.middle } else { 1.0 };
-        let chunk = f64::from(from) * CHUNK_BYTES as f64 / before.middle.max(1.0);
-        let is_as_good = self.way == Way::Down && gain >= AS_GOOD && chunk > CHUNK_LONG_S;
+        let chunk_s = |lanes: u16, rate: Rate| f64::from(lanes) * CHUNK_BYTES as f64 / rate.middle.max(1.0);
+        let is_kept = match self.way {
+            Way::Up => helps && chunk_s(self.lanes, rate) < CHUNK_TOO_LONG_S,
+            Way::Down => !self.loses_without_need(seen) && chunk_s(from, before) > CHUNK_LONG_S,
+        };
+        let is_as_good = is_kept && gain >= AS_GOOD;
         let gains = gain >= GAIN && rate.is_above(before);
         if gain >= GAIN && !gains && self.rates.len() < 2 * LOOKS {
             return None;
@@ -470,6 +483,22 @@ mod tests {
         };
         way.run_seen(20.0, |lanes, _| f64::from(lanes) * MEGABYTE, see);
         assert!(way.share_of(3.0, 20.0, |lanes| lanes == 32) > 0.6, "{:?}", way.first());
+    }
+
+    #[test]
+    fn what_is_left_of_the_beginning_does_not_hide_that_many_help() {
+        let mut way = Simulated::new(16, 32, 0.15);
+        let see = |seen: Seen| Seen {
+            passed: Passed { round_trip: Duration::from_millis(21), ..seen.passed },
+            ..seen
+        };
+        let falling = |lanes: u16, at: f64| (f64::from(lanes) * 1.5 + 40.0 * (-at / 5.0).exp()) * MEGABYTE;
+        way.run_seen(30.0, falling, see);
+        assert!(way.share_of(3.0, 30.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
+        // On a slow line, where nothing is gained, they would have to be waited for.
+        let mut way = Simulated::new(10, 32, 0.05);
+        way.run_seen(30.0, |_, _| 12.0 * MEGABYTE, see);
+        assert!(way.share_of(6.0, 30.0, |lanes| lanes <= 12) > 0.8, "{:?}", way.first());
     }
 
     #[test]
