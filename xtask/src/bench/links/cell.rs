@@ -3,12 +3,12 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hakobu_testkit::link::Link;
+use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
@@ -100,7 +100,7 @@ pub fn mean(runs: &[Run]) -> f64 {
 /// # Errors
 /// When the link or the server cannot be had, a run does not begin, or the user interrupts.
 pub fn measure(bench: &Bench<'_>, cell: &Cell, commit: Option<String>) -> Result<Measured> {
-    let place = Place::up(bench, cell)?;
+    let place = Place::up(bench, cell.link(), &cell.congestion_control, cell.load)?;
     let (began, used) = (Instant::now(), processor_time());
     let mut fixed = Vec::new();
     for setting in Setting::fixed() {
@@ -135,21 +135,30 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Both ends of a cell.
-struct Place<'a> {
+/// Both ends of a link.
+pub struct Place<'a> {
     bench: &'a Bench<'a>,
     source: &'a Path,
     targets: PathBuf,
     // In the order of removal.
     sshd: Sshd,
-    link: Link,
+    pub link: Link,
 }
 
 impl<'a> Place<'a> {
-    fn up(bench: &'a Bench<'a>, cell: &Cell) -> Result<Self> {
-        let link = Link::up(cell.link())?;
+    /// Brings up a link and a server at its far end.
+    ///
+    /// # Errors
+    /// When one of them cannot be had.
+    pub fn up(
+        bench: &'a Bench<'a>,
+        settings: LinkSettings,
+        congestion_control: &str,
+        load: Load,
+    ) -> Result<Self> {
+        let link = Link::up(settings)?;
         for end in [link.near(), link.far()] {
-            end.set_congestion_control(&cell.congestion_control)?;
+            end.set_congestion_control(congestion_control)?;
         }
         let sshd = Sshd::start(&SshdOptions {
             address: link.far().address().into(),
@@ -158,7 +167,7 @@ impl<'a> Place<'a> {
             ..SshdOptions::default()
         });
         let sshd = sshd.context("starting sshd")?;
-        let source = match cell.load {
+        let source = match load {
             Load::OneFile => &bench.file,
             Load::SmallFiles => &bench.tree,
         };
@@ -167,6 +176,20 @@ impl<'a> Place<'a> {
     }
 
     fn run(&self, setting: Setting) -> Result<Run> {
+        self.run_for(setting, self.bench.limit, |_| Ok(()))
+    }
+
+    /// Runs until it ends, or so long. Meanwhile `look` is called a few dozen times a second, with the seconds that have
+    /// passed.
+    ///
+    /// # Errors
+    /// When the run fails, nothing arrives, `look` fails or the user interrupts.
+    pub fn run_for(
+        &self,
+        setting: Setting,
+        limit: Duration,
+        look: impl FnMut(f64) -> Result<()>,
+    ) -> Result<Run> {
         self.bench.shop.go_on()?;
         if self.targets.exists() {
             fs::remove_dir_all(&self.targets).context("removing what arrived before")?;
@@ -175,26 +198,60 @@ impl<'a> Place<'a> {
         let words = self.targets.with_extension("words");
         let mut child = self.start(setting, &words)?;
         let began = Instant::now();
-        let ended = loop {
-            if let Some(status) = child.try_wait().context("waiting for hakobu")? {
-                break Some(status);
-            }
-            if began.elapsed() >= self.bench.limit || self.bench.shop.interrupted() {
-                break None;
-            }
-            sleep(LOOK_EVERY.min(self.bench.limit.saturating_sub(began.elapsed())));
-        };
+        let ended = self.watch(&mut child, began, limit, look);
         let seconds = began.elapsed().as_secs_f64();
-        let bytes = stored_bytes(&self.targets)?;
-        let said = || fs::read_to_string(&words).unwrap_or_default();
-        match ended {
-            Some(status) => ensure!(status.success(), "{setting}: hakobu ended with {status}: {}", said()),
-            None => stop(&mut child)?,
+        let bytes = self.stored_bytes();
+        if !matches!(ended, Ok(Some(_))) {
+            stop(&mut child)?;
         }
         self.wait_for_far_side()?;
-        ensure!(bytes > 0, "{setting}: nothing arrived within {seconds:.1} s: {}", said());
-        let told = said().lines().filter(|line| line.contains("lanes")).map(str::to_owned).collect();
+        let said = fs::read_to_string(&words).unwrap_or_default();
+        ensure!(
+            ended?.is_none_or(|status| status.success()) && bytes > 0,
+            "{setting}: {bytes} bytes arrived within {seconds:.1} s: {said}"
+        );
+        let told = said.lines().filter(|line| line.contains("lanes")).map(str::to_owned).collect();
         Ok(Run { bytes, seconds, told })
+    }
+
+    /// How a run ended, or `None` when its time is over.
+    fn watch(
+        &self,
+        child: &mut Child,
+        began: Instant,
+        limit: Duration,
+        mut look: impl FnMut(f64) -> Result<()>,
+    ) -> Result<Option<ExitStatus>> {
+        loop {
+            if let Some(status) = child.try_wait().context("waiting for hakobu")? {
+                return Ok(Some(status));
+            }
+            self.bench.shop.go_on()?;
+            let left = limit.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            look(began.elapsed().as_secs_f64())?;
+            sleep(LOOK_EVERY.min(left));
+        }
+    }
+
+    /// What has been written at the target, which takes memory only for that.
+    pub fn stored_bytes(&self) -> u64 {
+        let mut bytes = 0;
+        let mut waiting = vec![self.targets.clone()];
+        while let Some(directory) = waiting.pop() {
+            // What is there now may be renamed or gone a moment later.
+            let Ok(entries) = fs::read_dir(&directory) else { continue };
+            for entry in entries.flatten() {
+                let Ok(metadata) = entry.metadata() else { continue };
+                match metadata.is_dir() {
+                    true => waiting.push(entry.path()),
+                    false => bytes += metadata.blocks() * BLOCK_BYTES,
+                }
+            }
+        }
+        bytes
     }
 
     fn start(&self, setting: Setting, words: &Path) -> Result<Child> {
@@ -239,24 +296,6 @@ fn stop(child: &mut Child) -> Result<()> {
         sleep(LOOK_EVERY);
     }
     Ok(())
-}
-
-/// What has been written below a directory of a file system that takes memory only for that.
-fn stored_bytes(directory: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    let mut waiting = vec![directory.to_owned()];
-    while let Some(directory) = waiting.pop() {
-        // What is there now may be renamed or gone a moment later.
-        let Ok(entries) = fs::read_dir(&directory) else { continue };
-        for entry in entries.flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            match metadata.is_dir() {
-                true => waiting.push(entry.path()),
-                false => bytes += metadata.blocks() * BLOCK_BYTES,
-            }
-        }
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

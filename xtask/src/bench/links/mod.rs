@@ -2,6 +2,7 @@
 //! best of a grid of fixed settings.
 
 mod cell;
+mod changes;
 mod grid;
 mod page;
 
@@ -23,6 +24,7 @@ use super::sources::GIB;
 use super::workshop::Workshop;
 use super::world::FAR_BIN;
 use cell::{Bench, Measured, measure};
+use changes::Changes;
 use grid::Cell;
 
 const KEY: &str = "links";
@@ -41,6 +43,9 @@ pub struct LinksArgs {
     /// Only cells whose name contains this: "1000 Mbit/s, 20 ms", "cubic", "small files"; several are possible
     #[arg(long, value_name = "SUBSTRING")]
     cells: Vec<String>,
+    /// No cells, but lines that lose with each further connection or change their rate (8 minutes)
+    #[arg(long, conflicts_with = "cells")]
+    changes: bool,
     /// When a run is ended
     #[arg(long, value_name = "SECONDS", default_value_t = 15.0)]
     seconds: f64,
@@ -66,6 +71,8 @@ pub struct Results {
     pub machine: Machine,
     /// In the order of the grid.
     pub cells: Vec<Measured>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
 }
 
 /// Runs the subcommand. Ends the process with 1 when `--check` finds a cell below its mark.
@@ -100,18 +107,21 @@ pub fn run(args: &LinksArgs) -> Result<()> {
         together: usize::from(args.together),
     };
     make_sources(&bench)?;
-    let (slow, fast): (Vec<Cell>, Vec<Cell>) = chosen.into_iter().partition(Cell::is_slow);
-    let measured = measure_all(&bench, &slow, &store).and_then(|()| {
-        bench.together = 1;
-        measure_all(&bench, &fast, &store)
-    });
+    let measured = if args.changes {
+        changes::measure(&bench, store.machine.commit.clone()).and_then(|changes| store.add_changes(changes))
+    } else {
+        let (slow, fast): (Vec<Cell>, Vec<Cell>) = chosen.into_iter().partition(Cell::is_slow);
+        measure_all(&bench, &slow, &store).and_then(|()| {
+            bench.together = 1;
+            measure_all(&bench, &fast, &store)
+        })
+    };
     let results = store.results();
     println!("{}", page::summary(&results.cells));
     say(&format!("{:.0} s; results in {}", began.elapsed().as_secs_f64(), output.display()));
     drop(shop);
     measured?;
-    let is_below = |measured: &Measured| measured.ratio() < page::EACH_AT_LEAST;
-    if args.check && results.cells.iter().any(is_below) {
+    if args.check && !page::is_enough(&results) {
         std::process::exit(1);
     }
     Ok(())
@@ -164,7 +174,7 @@ fn measure_all(bench: &Bench<'_>, cells: &[Cell], store: &Store) -> Result<()> {
 struct Store {
     output: PathBuf,
     machine: Machine,
-    cells: Mutex<Vec<Measured>>,
+    measured: Mutex<(Vec<Measured>, Option<Changes>)>,
 }
 
 impl Store {
@@ -172,23 +182,34 @@ impl Store {
     fn open(output: &Path, machine: Machine) -> Result<Self> {
         fs::create_dir_all(output).with_context(|| format!("making {}", output.display()))?;
         let path = output.join(format!("{KEY}.json"));
-        let cells = match fs::read(&path) {
-            Err(_) => Vec::new(),
+        let measured = match fs::read(&path) {
+            Err(_) => (Vec::new(), None),
             Ok(text) => {
                 let before: Results = serde_json::from_slice(&text)
                     .with_context(|| format!("{} is no result of this bench", path.display()))?;
                 ensure!(before.schema == SCHEMA, "{} is of another version", path.display());
-                before.cells
+                (before.cells, before.changes)
             }
         };
-        Ok(Self { output: output.to_owned(), machine, cells: Mutex::new(cells) })
+        Ok(Self { output: output.to_owned(), machine, measured: Mutex::new(measured) })
     }
 
     fn add(&self, measured: Measured) -> Result<()> {
-        if let Ok(mut cells) = self.cells.lock() {
-            cells.retain(|other| other.cell != measured.cell);
-            cells.push(measured);
+        if let Ok(mut all) = self.measured.lock() {
+            all.0.retain(|other| other.cell != measured.cell);
+            all.0.push(measured);
         }
+        self.write()
+    }
+
+    fn add_changes(&self, changes: Changes) -> Result<()> {
+        if let Ok(mut all) = self.measured.lock() {
+            all.1 = Some(changes);
+        }
+        self.write()
+    }
+
+    fn write(&self) -> Result<()> {
         let results = self.results();
         let json = serde_json::to_string_pretty(&results)? + "\n";
         let files = [("json", json), ("md", page::page(&results)), ("svg", page::chart(&results))];
@@ -200,9 +221,9 @@ impl Store {
     }
 
     fn results(&self) -> Results {
-        let mut cells = self.cells.lock().map(|cells| cells.clone()).unwrap_or_default();
+        let (mut cells, changes) = self.measured.lock().map(|all| all.clone()).unwrap_or_default();
         let order = Cell::all();
         cells.sort_by_key(|measured| order.iter().position(|cell| *cell == measured.cell));
-        Results { schema: SCHEMA.to_owned(), machine: self.machine.clone(), cells }
+        Results { schema: SCHEMA.to_owned(), machine: self.machine.clone(), cells, changes }
     }
 }

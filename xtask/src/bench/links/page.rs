@@ -7,6 +7,7 @@ use hakobu_measure::table::MarkdownTable;
 
 use super::Results;
 use super::cell::{Measured, mean};
+use super::changes::Changes;
 use super::grid::{Load, Setting};
 
 /// What the default has to reach of the best in each cell, and in the median.
@@ -48,9 +49,20 @@ pub fn page(results: &Results) -> String {
             }
         }
     }
+    if let Some(changes) = &results.changes {
+        page.push_str(&changes.page());
+    }
     page.push_str("\n## How it is measured\n\n");
     page.push_str(METHOD);
     page
+}
+
+/// Whether the default reaches what it has to.
+pub fn is_enough(results: &Results) -> bool {
+    let ratios: Vec<f64> = results.cells.iter().map(Measured::ratio).collect();
+    ratios.iter().all(|ratio| *ratio >= EACH_AT_LEAST)
+        && median(&ratios).is_none_or(|middle| middle >= MEDIAN_AT_LEAST)
+        && results.changes.as_ref().is_none_or(Changes::is_enough)
 }
 
 /// Least and median of each congestion control, and how far the emulator can be trusted.

@@ -1,0 +1,266 @@
+//! Links on which the best count of lanes is another than usual, or does not stay: one that loses with each further
+//! connection, and lines whose rate falls to a quarter and comes back.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hakobu_measure::table::MarkdownTable;
+use hakobu_testkit::link::{Crowding, LinkSettings};
+use serde::{Deserialize, Serialize};
+
+use super::super::session::say;
+use super::cell::{Bench, Place};
+use super::grid::{Load, Setting};
+
+/// The counts that are next to each other.
+const COUNTS: [u16; 7] = [1, 2, 3, 4, 5, 6, 8];
+/// How long a fixed count is run to see what it moves, and a default one to end somewhere.
+const CROWDED_FIXED_S: f64 = 10.0;
+const CROWDED_S: f64 = 40.0;
+
+const FULL_MBIT: u64 = 400;
+const QUARTER_MBIT: u64 = FULL_MBIT / 4;
+/// When the rate falls, when it comes back, and when a run is ended.
+const FALLS_S: f64 = 15.0;
+const COMES_BACK_S: f64 = 40.0;
+const ENDS_S: f64 = 60.0;
+/// From so long after a change on it has to be there, and for how long it is measured.
+const AFTER_S: f64 = 10.0;
+const WINDOW_S: f64 = 5.0;
+const STEP_ROUND_TRIPS_MS: [u64; 2] = [20, 100];
+const STEP_LANES: [u16; 3] = [4, 16, 32];
+
+/// What the default has to reach of the best fixed setting once the rate has changed.
+const AT_LEAST: f64 = 0.85;
+
+/// What came of them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Changes {
+    pub commit: Option<String>,
+    pub crowded: Crowded,
+    pub stepped: Vec<Stepped>,
+}
+
+/// A line of 100 Mbit/s that loses a tenth of it with each connection over four.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Crowded {
+    /// What each count moves, in bytes per second.
+    pub fixed: Vec<(u16, f64)>,
+    /// What the default ended with, and what it told.
+    pub ended_with: u16,
+    pub told: Vec<String>,
+}
+
+/// A line whose rate falls to a quarter and comes back.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Stepped {
+    pub round_trip_ms: u64,
+    /// Bytes per second from 10 s to 15 s after it fell, and after it came back.
+    pub default: [f64; 2],
+    pub told: Vec<String>,
+    pub fixed: Vec<(Setting, [f64; 2])>,
+}
+
+impl Crowded {
+    fn best(&self) -> u16 {
+        let best = self.fixed.iter().max_by(|one, other| one.1.total_cmp(&other.1));
+        best.map_or(0, |(count, _)| *count)
+    }
+
+    /// How many steps the count at the end is off.
+    fn steps(&self) -> Option<usize> {
+        let place = |wanted: u16| COUNTS.iter().position(|count| *count == wanted);
+        Some(place(self.ended_with)?.abs_diff(place(self.best())?))
+    }
+}
+
+impl Stepped {
+    /// What the default reached of the best after each change.
+    fn ratios(&self) -> [f64; 2] {
+        [0, 1].map(|window| {
+            let best = self.fixed.iter().map(|(_, rates)| rates[window]).fold(0.0, f64::max);
+            self.default[window] / best
+        })
+    }
+}
+
+impl Changes {
+    /// Whether everything is as it must be.
+    pub fn is_enough(&self) -> bool {
+        self.crowded.steps().is_some_and(|steps| steps <= 1)
+            && self.stepped.iter().flat_map(Stepped::ratios).all(|ratio| ratio >= AT_LEAST)
+    }
+
+    /// As a part of the page.
+    pub fn page(&self) -> String {
+        let megabytes = |rate: f64| format!("{:.1}", rate / 1e6);
+        let mut text = String::from("\n## Where the best count is another\n\n");
+        let commit = self.commit.as_deref().unwrap_or("unknown");
+        let steps = self.crowded.steps().map_or("more than one".to_owned(), |steps| steps.to_string());
+        let (best, ended_with) = (self.crowded.best(), self.crowded.ended_with);
+        let _ = writeln!(
+            text,
+            "A line of 100 Mbit/s, 20 ms, that loses a tenth of its rate with each connection over four. Best of the \
+             fixed counts, {CROWDED_FIXED_S} s each: {best}. The default had {ended_with} after {CROWDED_S} s, {steps} \
+             steps from it (at most 1). Commit {commit}.\n",
+        );
+        let mut table = MarkdownTable::new(["lanes", "MB/s"]);
+        for (count, rate) in &self.crowded.fixed {
+            table.push(vec![count.to_string(), megabytes(*rate)]);
+        }
+        let _ = writeln!(
+            text,
+            "{table}\nA line of {FULL_MBIT} Mbit/s that falls to {QUARTER_MBIT} after {FALLS_S} s and comes back \
+             after {COMES_BACK_S} s; goodput in MB/s from {AFTER_S} s after each change on, for {WINDOW_S} s, against \
+             the best fixed setting there (at least {AT_LEAST}).\n"
+        );
+        let mut table =
+            MarkdownTable::new(["round trip", "settings", "fallen", "ratio", "come back", "ratio"]);
+        for stepped in &self.stepped {
+            let [fallen, back] = stepped.ratios().map(|ratio| format!("{ratio:.2}"));
+            let rates = stepped.default.map(megabytes);
+            table.push(vec![
+                format!("{} ms", stepped.round_trip_ms),
+                "default".to_owned(),
+                rates[0].clone(),
+                fallen,
+                rates[1].clone(),
+                back,
+            ]);
+            for (setting, rates) in &stepped.fixed {
+                let [fallen, back] = rates.map(megabytes);
+                table.push(vec![
+                    String::new(),
+                    format!("`{setting}`"),
+                    fallen,
+                    String::new(),
+                    back,
+                    String::new(),
+                ]);
+            }
+        }
+        text + &table.to_string()
+    }
+}
+
+/// Measures all of them.
+///
+/// # Errors
+/// As for a cell.
+pub fn measure(bench: &Bench<'_>, commit: Option<String>) -> Result<Changes> {
+    let crowded = crowded(bench)?;
+    say(&format!("crowded: ended with {}, best {}", crowded.ended_with, crowded.best()));
+    let mut stepped = Vec::new();
+    for round_trip_ms in STEP_ROUND_TRIPS_MS {
+        let measured = step(bench, round_trip_ms)?;
+        let [fallen, back] = measured.ratios();
+        say(&format!("{round_trip_ms} ms, rate falls and comes back: {fallen:.2}, {back:.2}"));
+        stepped.push(measured);
+    }
+    Ok(Changes { commit, crowded, stepped })
+}
+
+fn crowded(bench: &Bench<'_>) -> Result<Crowded> {
+    let settings = LinkSettings {
+        rate_bits_per_second: Some(100_000_000),
+        crowding: Some(Crowding { free: 4, share: 0.1 }),
+        ..LinkSettings::with_rtt(Duration::from_millis(20))
+    };
+    let place = Place::up(bench, settings, "bbr", Load::OneFile)?;
+    let mut fixed = Vec::new();
+    for count in COUNTS {
+        let setting = Setting { lanes: Some(count), compress: Some(false) };
+        let run = place.run_for(setting, Duration::from_secs_f64(CROWDED_FIXED_S), |_| Ok(()))?;
+        fixed.push((count, run.goodput()));
+    }
+    let setting = Setting { lanes: None, compress: Some(false) };
+    let run = place.run_for(setting, Duration::from_secs_f64(CROWDED_S), |_| Ok(()))?;
+    let ended_with = run.told.iter().rev().find_map(|line| lanes_told(line));
+    let ended_with = ended_with.context("the default told nothing of its lanes")?;
+    Ok(Crowded { fixed, ended_with, told: run.told })
+}
+
+/// The count in `why: lanes: 4 instead of 5: …`, and the one in `why: lanes: 4, as before: …`.
+fn lanes_told(line: &str) -> Option<u16> {
+    let (_, after) = line.split_once("lanes: ")?;
+    let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+fn step(bench: &Bench<'_>, round_trip_ms: u64) -> Result<Stepped> {
+    let settings = |mbit: u64| LinkSettings {
+        rate_bits_per_second: Some(mbit * 1_000_000),
+        // As long as it was: a router does not get another queue.
+        queue_bytes: Some(
+            LinkSettings {
+                rate_bits_per_second: Some(FULL_MBIT * 1_000_000),
+                ..LinkSettings::with_rtt(Duration::from_millis(round_trip_ms))
+            }
+            .queue_limit_bytes(),
+        ),
+        ..LinkSettings::with_rtt(Duration::from_millis(round_trip_ms))
+    };
+    let place = Place::up(bench, settings(FULL_MBIT), "bbr", Load::OneFile)?;
+    let rates = |setting: Setting| -> Result<([f64; 2], Vec<String>)> {
+        place.link.change(settings(FULL_MBIT))?;
+        let mut seen: Vec<(f64, u64)> = Vec::new();
+        let run = place.run_for(setting, Duration::from_secs_f64(ENDS_S), |seconds| {
+            let mbit = if (FALLS_S..COMES_BACK_S).contains(&seconds) { QUARTER_MBIT } else { FULL_MBIT };
+            if place.link.settings().rate_bits_per_second != Some(mbit * 1_000_000) {
+                place.link.change(settings(mbit))?;
+            }
+            seen.push((seconds, place.stored_bytes()));
+            Ok(())
+        })?;
+        let rate = |change_s: f64| {
+            let at =
+                |wanted: f64| seen.iter().find(|(seconds, _)| *seconds >= wanted).or(seen.last()).copied();
+            let (from, to) = (at(change_s + AFTER_S), at(change_s + AFTER_S + WINDOW_S));
+            from.zip(to)
+                .map_or(0.0, |(from, to)| to.1.saturating_sub(from.1) as f64 / (to.0 - from.0).max(0.1))
+        };
+        Ok(([rate(FALLS_S), rate(COMES_BACK_S)], run.told))
+    };
+    let mut fixed = Vec::new();
+    for lanes in STEP_LANES {
+        let setting = Setting { lanes: Some(lanes), compress: Some(true) };
+        fixed.push((setting, rates(setting)?.0));
+    }
+    let (default, told) = rates(Setting::DEFAULT)?;
+    Ok(Stepped { round_trip_ms, default, told, fixed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_at_the_end_is_what_was_told_last() {
+        assert_eq!(lanes_told("why: lanes: 4 instead of 5: 9.1 MB/s with 4"), Some(4));
+        assert_eq!(lanes_told("why: lanes: 16, as before: 1 MB/s with 20"), Some(16));
+        assert_eq!(lanes_told("why: compression"), None);
+    }
+
+    #[test]
+    fn one_step_off_is_enough_and_two_are_not() {
+        let crowded = |ended_with| Crowded {
+            fixed: vec![(1, 1.0), (3, 9.0), (4, 12.0), (5, 11.0)],
+            ended_with,
+            told: Vec::new(),
+        };
+        assert_eq!(
+            [3, 4, 5, 6, 7].map(|count| crowded(count).steps()),
+            [Some(1), Some(0), Some(1), Some(2), None]
+        );
+        let stepped = Stepped {
+            round_trip_ms: 20,
+            default: [9.0, 40.0],
+            told: Vec::new(),
+            fixed: vec![(Setting::DEFAULT, [10.0, 20.0]), (Setting::DEFAULT, [1.0, 50.0])],
+        };
+        assert_eq!(stepped.ratios(), [0.9, 0.8]);
+        let changes = Changes { commit: None, crowded: crowded(4), stepped: vec![stepped] };
+        assert!(!changes.is_enough());
+    }
+}
