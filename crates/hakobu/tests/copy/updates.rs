@@ -159,14 +159,16 @@ fn it_goes_on_where_it_was_interrupted() {
     old.set_modified(std::time::UNIX_EPOCH).unwrap();
     let sync = || {
         let copy = Copy::verb(link.near().command(HAKOBU), "sync").to(&host);
-        copy.arg(contents(&source)).arg(host.at(&target))
+        copy.args(["--compress", "none"]).arg(contents(&source)).arg(host.at(&target))
     };
     let running = sync().start();
     let done = |running: &Running| {
         running.events().iter().filter_map(|event| event["bytes_done"].as_u64()).max().unwrap_or(0)
     };
     // With an eighth of the file left, all of the old one would be read to look for it there. Progress is told once in a
-    // second, in which the link carries 12 MiB.
+    // second, in which the link carries 12 MiB, and fewer towards the end, so that there is time to interrupt it.
+    wait_until("much is there", Duration::from_secs(60), || done(&running) > 140 * MIB);
+    link.change(settings(Some(40_000_000))).unwrap();
     wait_until("most of the rest is there", Duration::from_secs(60), || done(&running) > 178 * MIB);
     running.signal(Signal::INT);
     assert_eq!(running.end().code, Some(130));
