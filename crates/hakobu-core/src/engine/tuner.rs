@@ -29,9 +29,12 @@ const WAITS_LEAST: Duration = Duration::from_millis(1);
 /// what they have in hand has to be waited for in the end.
 const AS_GOOD: f64 = 0.98;
 const CHUNK_LONG_S: f64 = 1.0;
-/// More lanes against segments that are lost without need are kept unless they move less, since what is left of the
+/// More lanes against segments that are lost without need are kept unless they move much less, since what is left of the
 /// beginning still hides the gain; but not where a chunk would take each longer than this.
+const HELPED: f64 = 0.8;
 const CHUNK_TOO_LONG_S: f64 = 5.0;
+/// So few looks do to begin with them.
+const HELP_LOOKS: usize = 4;
 /// A try that loses so much is over at once.
 const LOSS: f64 = 0.7;
 /// How long nothing is tried after nothing was gained: at first, and at most.
@@ -128,6 +131,8 @@ pub(super) struct Tuner {
     spread: f64,
     /// Segments that had been sent again when the looks that count began.
     sent_again: u64,
+    /// At so many looks since then segments had to wait.
+    waited: usize,
     failures_told: u32,
 }
 
@@ -145,6 +150,7 @@ impl Tuner {
             before: None,
             spread: 0.0,
             sent_again: 0,
+            waited: 0,
             failures_told: 0,
         }
     }
@@ -164,6 +170,9 @@ impl Tuner {
                 None
             }
             Phase::Trying(this) if self.loses(this.rate) => Some(self.back(&seen, this)),
+            Phase::Measuring { .. } if self.rates.len() >= HELP_LOOKS && self.can_help(&seen) => {
+                self.help(&seen)
+            }
             _ if self.rates.len() < LOOKS => None,
             Phase::Measuring { since_ns, last } => self.measured(&seen, since_ns, last),
             Phase::Trying(this) => self.tried(&seen, this),
@@ -186,17 +195,18 @@ impl Tuner {
             }
         }
         self.before = Some((seen.now_ns, seen.passed.bytes));
+        let Passed { sent_again, round_trip, round_trip_least, .. } = seen.passed;
         if self.rates.is_empty() {
-            self.sent_again = seen.passed.sent_again;
+            (self.sent_again, self.waited) = (sent_again, 0);
         }
+        let waits = round_trip.saturating_sub(round_trip_least);
+        self.waited += usize::from(waits >= (round_trip_least / 4).max(WAITS_LEAST));
     }
 
-    /// Whether segments are lost although none has to wait: others than ours lose them, and each connection takes that for
+    /// Whether segments are lost although hardly any has to wait: others than ours lose them, and each connection takes that for
     /// a line that is full.
     fn loses_without_need(&self, seen: &Seen) -> bool {
-        let Passed { sent_again, round_trip, round_trip_least, .. } = seen.passed;
-        let waits = round_trip.saturating_sub(round_trip_least);
-        sent_again > self.sent_again && waits < (round_trip_least / 4).max(WAITS_LEAST)
+        seen.passed.sent_again > self.sent_again && self.waited * 2 <= self.rates.len()
     }
 
     /// What the last looks say.
@@ -252,16 +262,23 @@ impl Tuner {
     fn measured(&mut self, seen: &Seen, since_ns: u64, last: Option<Rate>) -> Option<Change> {
         let rate = self.rate();
         let grows = |last: Rate| rate.middle > last.middle * GAIN && rate.is_above(last);
-        let can_help = self.way == Way::Up && self.loses_without_need(seen);
-        if !can_help && last.is_none_or(grows) {
+        if last.is_none_or(grows) {
             self.rates.clear();
             self.phase = Phase::Measuring { since_ns, last: Some(rate) };
             return None;
         }
-        let steps = if can_help { LADDER.len() } else { 1 };
-        let change = self.begin(seen, rate, steps);
+        self.begin(seen, rate, 1)
+    }
+
+    fn can_help(&self, seen: &Seen) -> bool {
+        self.way == Way::Up && self.lanes < self.most && self.loses_without_need(seen)
+    }
+
+    /// Tries as many lanes as there may be.
+    fn help(&mut self, seen: &Seen) -> Option<Change> {
+        let change = self.begin(seen, self.rate(), LADDER.len());
         if let Phase::Trying(this) = &mut self.phase {
-            this.helps = can_help;
+            this.helps = true;
         }
         change
     }
@@ -289,11 +306,12 @@ impl Tuner {
         let Try { from, rate: before, helps, .. } = this;
         let gain = if before.middle > 0.0 { rate.middle / before.middle } else { 1.0 };
         let chunk_s = |lanes: u16, rate: Rate| f64::from(lanes) * CHUNK_BYTES as f64 / rate.middle.max(1.0);
-        let is_kept = match self.way {
-            Way::Up => helps && chunk_s(self.lanes, rate) < CHUNK_TOO_LONG_S,
-            Way::Down => !self.loses_without_need(seen) && chunk_s(from, before) > CHUNK_LONG_S,
+        let is_as_good = match self.way {
+            Way::Up => helps && gain >= HELPED && chunk_s(self.lanes, rate) < CHUNK_TOO_LONG_S,
+            Way::Down => {
+                !self.loses_without_need(seen) && gain >= AS_GOOD && chunk_s(from, before) > CHUNK_LONG_S
+            }
         };
-        let is_as_good = is_kept && gain >= AS_GOOD;
         let gains = gain >= GAIN && rate.is_above(before);
         if gain >= GAIN && !gains && self.rates.len() < 2 * LOOKS {
             return None;
@@ -303,7 +321,12 @@ impl Tuner {
         }
         let lanes = self.lanes;
         (self.vain, self.rest) = (false, REST);
-        let told = told(format!("lanes: {lanes} instead of {from}"), (lanes, rate), (from, before));
+        let (choice, mut reason) =
+            told(format!("lanes: {lanes} instead of {from}"), (lanes, rate), (from, before));
+        if helps {
+            reason.insert_str(0, "segments are lost though the line is not full; ");
+        }
+        let told = (choice, reason);
         // The more it gained, the further off the best count is. What was lost on the way down counts in the end.
         let steps = match gain {
             _ if gain * f64::from(from) > PROPORTIONAL * f64::from(lanes) && self.way == Way::Up => 3,
