@@ -11,11 +11,11 @@ use hakobu_core::host::HostFacts;
 use hakobu_core::location::SshHost;
 use hakobu_measure::doctor::{Finding, Way, Whose, advise};
 
+use crate::lanes::{LANES_OF_PROCESSORS, LANES_ON_A_LONG_WAY, LONG_ROUND_TRIP, lanes_on_the_way};
 use crate::login::Login;
 use crate::machine;
 use crate::party::Party;
 use crate::ssh::Prompts;
-use crate::transfer::{LANES_OF_PROCESSORS, LANES_ON_A_LONG_WAY, LONG_ROUND_TRIP, lanes_on_the_way};
 
 mod capacity;
 

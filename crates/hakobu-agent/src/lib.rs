@@ -30,6 +30,7 @@ mod cipher;
 mod data_path;
 mod deletion;
 mod gather;
+mod lanes;
 mod lock;
 mod login;
 mod machine;

@@ -7,10 +7,11 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
 use hakobu_proto::control::{Cipher, ConnectRequest, Listening, ServeRequest, Way};
 
+use crate::lanes::LANES_THROUGH_SSH;
 use crate::party::Party;
 use crate::relay::{End, Relay};
 use crate::request::Transport;
-use crate::through_ssh::{Carriers, DIALLING, Destination, Held, LANES_MAX, LOOPBACK, Through, ends_at_once};
+use crate::through_ssh::{Carriers, DIALLING, Destination, Held, LOOPBACK, Through, ends_at_once};
 
 /// What both machines have to know to meet.
 pub struct Meeting<'a> {
@@ -188,7 +189,7 @@ impl Meeting<'_> {
         let to = self.destination(through, target)?;
         let cipher = self.cipher_in_ssh;
         let capabilities = target.serve(self.serve_request(engine, Way::Accept, cipher)?)?;
-        let lanes = self.lanes.min(LANES_MAX);
+        let lanes = self.lanes.min(LANES_THROUGH_SSH);
         let peer = target.fingerprint()?;
         let request = ConnectRequest { peer, cipher, way: Way::Accept, lanes, lanes_max: lanes };
         let words = by_ssh(through, target);
@@ -225,7 +226,7 @@ impl Meeting<'_> {
         if ends_at_once(&first, round_trip) {
             return Err(soft(with_words(ended(), &carriers), words));
         }
-        let lanes = self.lanes.min(LANES_MAX);
+        let lanes = self.lanes.min(LANES_THROUGH_SSH);
         let request = self.serve_request(engine, Way::Accept, cipher)?;
         let Party::Here(side) = target else { return Err(no_ssh().into()) };
         let (capabilities, bring) = side.serve_carried(&request, first)?;

@@ -12,8 +12,9 @@ use rustix::net::{AddressFamily, sockopt};
 use socket2::Socket;
 
 use crate::data_path;
+use crate::lanes::LANES_THROUGH_SSH;
 use crate::ssh::sessions::Sessions;
-use crate::through_ssh::{Carriers, Destination, Held, LANES_MAX};
+use crate::through_ssh::{Carriers, Destination, Held};
 
 /// What is passed on at once.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -61,7 +62,7 @@ impl Relay {
         let joined = Arc::<Joined>::default();
         joined.join(left, right)?;
         let by_ssh = [&to_left, &to_right].map(|reached| matches!(reached, Reached::BySsh(..)));
-        let lanes = if by_ssh.contains(&true) { lanes.min(LANES_MAX) } else { lanes };
+        let lanes = if by_ssh.contains(&true) { lanes.min(LANES_THROUGH_SSH) } else { lanes };
         let to_join = joined.clone();
         carriers.more(
             lanes.saturating_sub(1),

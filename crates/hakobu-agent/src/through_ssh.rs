@@ -17,8 +17,6 @@ use crate::ssh::sessions::{Pipe, Said, Session, Sessions};
 
 /// Where the far side listens for them: nobody but its own machine gets there.
 pub(crate) const LOOPBACK: &str = "127.0.0.1";
-/// The most lanes.
-pub(crate) const LANES_MAX: u16 = 10;
 /// So many are logged in at a time, once the first was: a server lets only so many in that have not yet.
 const AT_ONCE_MAX: usize = 2;
 /// The least and the most time that is given to the first one alone.

@@ -11,7 +11,7 @@ use hakobu_core::engine::Summary;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
-use hakobu_core::job::{Job, LANES_MAX, Mode, Update};
+use hakobu_core::job::{Job, Mode, Update};
 use hakobu_core::location::SshHost;
 use hakobu_core::report::ReportDisk;
 use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
@@ -19,6 +19,7 @@ use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
 use crate::cipher;
 use crate::devices::Agreed;
 use crate::far::STARTING;
+use crate::lanes::Circumstances;
 use crate::live_limits::LiveLimits;
 use crate::login::Login;
 use crate::machine;
@@ -27,35 +28,16 @@ use crate::party::Party;
 use crate::passes::Pass;
 use crate::places::{self, AtTarget};
 use crate::plan::{self, Plan, Planner};
-use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
+use crate::request::{CipherChoice, CopyRequest, Durable, Transport, Verify};
 use crate::sftp::{self, SftpSide};
 use crate::side::{Side, Stop};
 use crate::ssh::Prompts;
 use crate::stream::{self, Streams};
 use crate::told::Told;
 
-/// From this round trip on, connections are limited by their windows rather than by the processor.
-pub(crate) const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
-/// How many lanes a long way gets: through ssh five connections with two sessions each, which fill 1 Gbit/s at 100 ms
-/// where four carry 0.8 of it (`ssh/logins.rs`).
-pub(crate) const LANES_ON_A_LONG_WAY: u16 = 10;
-/// From this round trip on there are more: the longer the way, the longer a connection needs to find its rate, and to find it
-/// again after a loss.
-const VERY_LONG_ROUND_TRIP: Duration = Duration::from_millis(50);
-const LANES_ON_A_VERY_LONG_WAY: u16 = 16;
-/// How many lanes there are at most after others have been tried.
-const LANES_TUNED_MAX: u16 = 32;
-/// How many lanes there are at most where processors are what counts.
-pub(crate) const LANES_OF_PROCESSORS: u16 = 8;
 /// Said where root was refused on a network file system.
 const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its export says no_root_squash; with that, \
                                 root may read everything and keep owners";
-/// How many lanes a copy from disk to disk on one machine gets at least. More of them gained nothing, or lost.
-const LANES_BETWEEN_DISKS: u16 = 4;
-/// How many lanes an SFTP server nearby gets at most.
-const LANES_OVER_SFTP: u16 = 4;
-/// How many lanes a network file system gets: so many operations are under way then.
-const LANES_OVER_A_NETWORK: u16 = 32;
 /// The least and the most that logging in again may take.
 const LOGIN_AGAIN_MIN: Duration = Duration::from_secs(15);
 const LOGIN_AGAIN_MAX: Duration = Duration::from_secs(120);
@@ -598,12 +580,16 @@ impl Attempt<'_, '_> {
     // The job
 
     fn job(&self, parties: &mut Parties, plan: &Plan) -> Job {
-        let lanes = self.lanes(parties, plan);
+        let circumstances = self.circumstances(parties, plan);
+        let (lanes, why) = circumstances.at_the_beginning();
+        if let Some(why) = why {
+            self.decided(format!("lanes: {lanes}"), why);
+        }
         Job {
             items: plan.items.clone(),
             make_directory: plan.make_directory.clone(),
             lanes,
-            lanes_max: self.lanes_max(parties, plan, lanes),
+            lanes_max: circumstances.at_most(lanes),
             limits: self.surroundings.limits.begin(),
             compression: self.request.compression,
             digest: self.request.verify != Verify::None,
@@ -656,74 +642,29 @@ impl Attempt<'_, '_> {
         update
     }
 
-    fn lanes(&self, parties: &mut Parties, plan: &Plan) -> u16 {
-        if self.request.target.is_stream() {
-            self.decided("lanes: 1".to_owned(), "standard output takes its bytes in order".to_owned());
-            return 1;
-        }
-        if let Lanes::Count(count) = self.request.lanes {
-            return count.clamp(1, LANES_MAX);
-        }
+    /// What the number of lanes follows from.
+    fn circumstances(&self, parties: &mut Parties, plan: &Plan) -> Circumstances {
         let processors = |party: &Party| party.machine().processors.max(1);
-        let round_trip = parties.source.round_trip().max(parties.target().round_trip());
-        let source = processors(&parties.source);
-        let target = processors(parties.target());
-        let over_sftp = has_sftp(&parties.source, parties.target.as_ref());
-        let (lanes, why) = if over_sftp && round_trip < LONG_ROUND_TRIP {
-            let here = machine::facts().processors;
-            let words = format!("each has ssh processes of its own, and here are {here} processors");
-            (here.clamp(2, LANES_OVER_SFTP), words)
-        } else if plan.over_network && !plan.has_disks {
-            let words = "an end is on a network file system, where each operation waits for an answer";
-            (LANES_OVER_A_NETWORK, words.to_owned())
-        } else if self.request.mode.is_digest() {
-            (source.min(LANES_MAX), format!("as many as processors: {source}"))
-        } else if round_trip >= LONG_ROUND_TRIP {
-            let lanes = if over_sftp { LANES_ON_A_LONG_WAY } else { lanes_on_the_way(round_trip) };
-            (lanes, format!("a round trip takes {:.1} ms", round_trip.as_secs_f64() * 1e3))
-        } else if plan.has_disks {
-            // A lane waits while a disk reads or writes: others keep the processors, or the disks, busy.
-            let processors = source.min(target);
-            match parties.target {
-                Some(_) => {
-                    let words = format!(
-                        "four more than processors, {source} and {target}, and at most {LANES_OF_PROCESSORS}, since \
-                         disks make them wait"
-                    );
-                    (processors.saturating_add(4).min(LANES_OF_PROCESSORS), words)
-                }
-                None => {
-                    let words = "nothing travels, and disks want many requests at a time".to_owned();
-                    (processors.saturating_mul(2).max(LANES_BETWEEN_DISKS), words)
-                }
-            }
-        } else {
-            let words = format!("as many as processors, of which the ends have {source} and {target}");
-            (source.min(target).min(LANES_OF_PROCESSORS), words)
-        };
-        self.decided(format!("lanes: {lanes}"), why);
-        lanes
-    }
-
-    /// How many lanes there may be in the end.
-    fn lanes_max(&self, parties: &Parties, plan: &Plan, lanes: u16) -> u16 {
-        let is_tuned = self.request.lanes == Lanes::Auto && !self.request.target.is_stream();
-        let is_apart = parties.target.is_some() && !has_sftp(&parties.source, parties.target.as_ref());
-        // Disks were found to gain nothing by more, and comparing hashes on both sides at a time.
-        match is_tuned && is_apart && !plan.has_disks {
-            true => LANES_TUNED_MAX.max(lanes),
-            false => lanes,
+        Circumstances {
+            wanted: self.request.lanes,
+            is_stream: self.request.target.is_stream(),
+            is_digest: self.request.mode.is_digest(),
+            is_apart: parties.target.is_some(),
+            over_sftp: has_sftp(&parties.source, parties.target.as_ref()),
+            over_network: plan.over_network,
+            has_disks: plan.has_disks,
+            round_trip: parties.source.round_trip().max(parties.target().round_trip()),
+            processors: (
+                processors(&parties.source),
+                processors(parties.target()),
+                machine::facts().processors,
+            ),
         }
     }
 
     fn decided(&self, choice: String, reason: String) {
         self.surroundings.observer.event(Event::Decision { choice, reason });
     }
-}
-
-/// How many lanes a run begins with on a way of this length, where ssh does not carry them.
-pub(crate) fn lanes_on_the_way(round_trip: Duration) -> u16 {
-    if round_trip >= VERY_LONG_ROUND_TRIP { LANES_ON_A_VERY_LONG_WAY } else { LANES_ON_A_LONG_WAY }
 }
 
 /// Whether an end has no agent.
