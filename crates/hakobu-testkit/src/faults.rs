@@ -16,6 +16,7 @@ use hakobu_core::endpoint::{Change, DraftId, Endpoint, Lane, Operation};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::pack::{PackReader, Record};
 
+use crate::random::Random;
 use lane::FaultyLane;
 
 /// The kinds of operations.
@@ -400,27 +401,6 @@ fn directories_of(pack: &[u8]) -> Vec<Vec<u8>> {
         }
     }
     directories
-}
-
-/// Numbers that look random and are the same for the same seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-
-    fn per_mille(&mut self, share: u32) -> bool {
-        self.next() % 1000 < u64::from(share)
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

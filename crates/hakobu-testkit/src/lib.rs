@@ -13,3 +13,5 @@ pub mod slow_fs;
 pub mod sshd;
 pub mod throttle;
 pub mod vm;
+
+mod random;

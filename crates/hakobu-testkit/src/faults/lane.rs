@@ -13,7 +13,8 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extent::Extent;
 use hakobu_core::pack::{Content, PackBuilder, PackReader, Record};
 
-use super::{Fault, OperationKind, Random, State, When, lock, planned};
+use super::{Fault, OperationKind, State, When, lock, planned};
+use crate::random::Random;
 
 /// The ticket of what the lane asks on its own.
 const OWN_TICKET: Ticket = Ticket::MAX - 1;
@@ -32,7 +33,7 @@ pub(super) struct FaultyLane {
 
 impl FaultyLane {
     pub fn new(inner: Box<dyn Lane>, state: Arc<State>, index: usize) -> Self {
-        let random = Random(state.plan.seed ^ ((index as u64) << 32));
+        let random = Random::new(state.plan.seed ^ ((index as u64) << 32));
         Self { inner, state, index, random, held: Vec::new(), dead: false }
     }
 

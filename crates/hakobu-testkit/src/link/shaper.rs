@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::LinkSettings;
+use crate::random::Random;
 
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub(super) struct Shaper {
     left: f64,
     queue_limit_bytes: u64,
     loss: f64,
-    random: u64,
+    random: Random,
     /// When the transmitter has sent all it was given.
     free_at_ns: u64,
     /// Packets keep their order, also when the delay becomes shorter.
@@ -43,7 +44,7 @@ impl Shaper {
             left: 1.0,
             queue_limit_bytes: 0,
             loss: 0.0,
-            random: seed,
+            random: Random::new(seed),
             free_at_ns: 0,
             last_due_ns: 0,
         };
@@ -84,26 +85,16 @@ impl Shaper {
             sent_at_ns = start_ns.saturating_add(duration_ns as u64);
             self.free_at_ns = sent_at_ns;
         }
-        if self.next_share() < self.loss {
+        if self.random.share() < self.loss {
             return Fate::Lost;
         }
         let longer_ns = match self.jitter_ns {
             0 => 0,
-            jitter_ns => (self.next_share() * jitter_ns as f64) as u64,
+            jitter_ns => (self.random.share() * jitter_ns as f64) as u64,
         };
         let at_ns = sent_at_ns.saturating_add(self.delay_ns).saturating_add(longer_ns).max(self.last_due_ns);
         self.last_due_ns = at_ns;
         Fate::Due { at_ns }
-    }
-
-    /// The next number from 0.0 up to but without 1.0 (SplitMix64).
-    fn next_share(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        (z >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
