@@ -13,9 +13,31 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// The prefix of names that belong to files being written. Scans skip them.
 pub const DRAFT_PREFIX: &[u8] = b".hakobu.";
 
+/// How many characters of five bits each follow it.
+pub const DRAFT_CHARACTERS: usize = 26;
+/// The length of such a name in bytes.
+pub const DRAFT_NAME_BYTES: usize = DRAFT_PREFIX.len() + DRAFT_CHARACTERS;
+
 /// Whether `name` is the name of a draft: the prefix and 26 characters.
 pub fn is_draft_name(name: &[u8]) -> bool {
-    name.len() == DRAFT_PREFIX.len() + 26 && name.starts_with(DRAFT_PREFIX)
+    name.len() == DRAFT_NAME_BYTES && name.starts_with(DRAFT_PREFIX)
+}
+
+/// The name of a draft that stands for a value of up to 16 bytes.
+pub fn draft_name(value: &[u8]) -> Vec<u8> {
+    DRAFT_PREFIX.iter().copied().chain(draft_characters(value, DRAFT_CHARACTERS)).collect()
+}
+
+/// The first characters of a draft's name that stand for a value, five bits each, from its first byte on. Behind its end there
+/// are zeros.
+pub fn draft_characters(value: &[u8], count: usize) -> impl Iterator<Item = u8> {
+    const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let byte = |index: usize| value.get(index).copied().unwrap_or(0);
+    (0..count).map(move |index| {
+        let bit = index * 5;
+        let pair = u16::from_be_bytes([byte(bit / 8), byte(bit / 8 + 1)]);
+        ALPHABET[usize::from(pair >> (11 - bit % 8)) & 31]
+    })
 }
 
 /// Checks that `name` can be the name of one entry: not empty, not `.` or `..`, without `/` and
@@ -211,6 +233,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_value_has_a_name_of_a_draft_of_its_own() {
+        let (one, other) = (draft_name(&[0; 16]), draft_name(&[255; 16]));
+        assert_eq!(one, b".hakobu.aaaaaaaaaaaaaaaaaaaaaaaaaa");
+        assert!(is_draft_name(&one) && is_draft_name(&other) && is_draft_name(&draft_name(b"")));
+        assert_ne!(one, other);
+        // Five bits each, the highest first.
+        assert!(draft_characters(&[0b0000_1000, 0b1000_0110], 3).eq(*b"bcd"));
+        assert!(!is_draft_name(&one[..33]) && !is_draft_name(b"hakobu.aaaaaaaaaaaaaaaaaaaaaaaaaaa"));
+    }
 
     #[test]
     fn paths_that_leave_the_root_cannot_be_made() {

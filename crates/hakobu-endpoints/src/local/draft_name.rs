@@ -1,15 +1,11 @@
 //! The names of files that are being written.
 
-use hakobu_core::path::DRAFT_PREFIX;
-
-/// The bytes of a draft's name: the prefix and 26 characters of five bits.
-const LENGTH: usize = DRAFT_PREFIX.len() + 26;
-const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+use hakobu_core::path::{DRAFT_NAME_BYTES, DRAFT_PREFIX, draft_characters};
 
 /// The name of a draft beside its final name. The same job, lane and path give the same name, so
 /// that a later run finds what an earlier one left; other jobs get other names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DraftName([u8; LENGTH]);
+pub(crate) struct DraftName([u8; DRAFT_NAME_BYTES]);
 
 impl DraftName {
     /// The name for `name` in `directory`, both as bytes below the root. `lane` is 0 for drafts
@@ -22,14 +18,14 @@ impl DraftName {
         hasher.update(name);
         let mut value = [0; 17];
         hasher.finalize_xof().fill(&mut value);
-        let mut text = [0; LENGTH];
+        let mut text = [0; DRAFT_NAME_BYTES];
         let (prefix, characters) = text.split_at_mut(DRAFT_PREFIX.len());
         prefix.copy_from_slice(DRAFT_PREFIX);
-        for (index, character) in characters.iter_mut().enumerate() {
-            let bit = index * 5;
-            let pair = u16::from_be_bytes([value[bit / 8], *value.get(bit / 8 + 1).unwrap_or(&0)]);
-            *character = ALPHABET[usize::from(pair >> (11 - bit % 8)) & 31];
-        }
+        let count = characters.len();
+        characters
+            .iter_mut()
+            .zip(draft_characters(&value, count))
+            .for_each(|(place, letter)| *place = letter);
         Self(text)
     }
 
@@ -53,6 +49,6 @@ mod tests {
         assert_ne!(name, DraftName::new(&[2; 32], 0, b"a", b"b"));
         assert_ne!(name, DraftName::new(&[1; 32], 0, b"a", b"c"));
         assert_ne!(name, DraftName::new(&[1; 32], 1, b"a", b"b"));
-        assert!(name.as_bytes()[8..].iter().all(|byte| ALPHABET.contains(byte)));
+        assert!(name.as_bytes()[8..].iter().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7')));
     }
 }

@@ -7,13 +7,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hakobu_core::path::draft_name;
 use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
-
-/// How the names of drafts begin, and the letters of the rest: scans leave such files out.
-const PREFIX: &str = ".hakobu.";
-const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-const LETTERS_OF_ONE: usize = 26;
 
 /// A directory in which scratch files are made.
 pub(super) struct Scratch {
@@ -60,24 +56,18 @@ impl Scratch {
     fn with_name_removed(&self) -> Result<File, Errno> {
         let name = name();
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(&self.directory, &name, flags, Mode::RUSR | Mode::WUSR)?;
-        unlinkat(&self.directory, &name, AtFlags::empty())?;
+        let file = openat(&self.directory, name.as_slice(), flags, Mode::RUSR | Mode::WUSR)?;
+        unlinkat(&self.directory, name.as_slice(), AtFlags::empty())?;
         Ok(file.into())
     }
 }
 
-/// The name of a draft that nobody else has.
-fn name() -> String {
+/// The name of a draft that nobody else has: scans leave such files out.
+fn name() -> Vec<u8> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let own = u128::from(std::process::id()) << 64 | u128::from(NUMBER.fetch_add(1, Relaxed));
-    let mut value = time ^ own.rotate_left(40);
-    let letters = (0..LETTERS_OF_ONE).map(|_| {
-        let letter = LETTERS[(value & 31) as usize];
-        value >>= 5;
-        char::from(letter)
-    });
-    PREFIX.chars().chain(letters).collect()
+    draft_name(&(time ^ own.rotate_left(40)).to_le_bytes())
 }
 
 #[cfg(test)]
@@ -107,9 +97,6 @@ mod tests {
     #[test]
     fn names_are_those_of_drafts_and_never_the_same() {
         let (one, other) = (name(), name());
-        assert!(
-            is_draft_name(one.as_bytes()) && is_draft_name(other.as_bytes()) && one != other,
-            "{one} {other}"
-        );
+        assert!(is_draft_name(&one) && is_draft_name(&other) && one != other, "{one:?} {other:?}");
     }
 }

@@ -1,11 +1,13 @@
 //! Writing what is shown to a file, which gets its name when it is complete.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::path::draft_name;
 use rustix::fs::FileType;
 
 use crate::report_file::ReportFile;
@@ -49,8 +51,8 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
     }
     let directory = place.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let draft: PathBuf =
-        directory.unwrap_or_else(|| Path::new(".")).join(format!(".hakobu.report.{}", std::process::id()));
+    let name = draft_name(format!("report{}", std::process::id()).as_bytes());
+    let draft: PathBuf = directory.unwrap_or_else(|| Path::new(".")).join(OsString::from_vec(name));
     let written = fill(&draft, &place, content).and_then(|()| fs::rename(&draft, &place));
     if written.is_err() {
         // The draft is ours; what was there is as it was.

@@ -6,12 +6,11 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hakobu_core::path::{DRAFT_PREFIX, is_draft_name};
+use hakobu_core::path::{DRAFT_CHARACTERS, DRAFT_PREFIX, draft_characters, is_draft_name};
 
-const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// Characters of five bits each that stand for the job, and for the run and the draft.
 const OF_JOB: usize = 10;
-const OF_RUN: usize = 16;
+const OF_RUN: usize = DRAFT_CHARACTERS - OF_JOB;
 
 /// Makes the names of one run, and knows those in use.
 #[derive(Debug)]
@@ -28,7 +27,7 @@ impl DraftNames {
     /// `job` stands for the job and the machine, `run` for this run of it.
     pub(crate) fn new(job: &[u8; 32], run: &[u8; 16]) -> Self {
         let mut begin = DRAFT_PREFIX.to_vec();
-        begin.extend(characters(blake3::keyed_hash(job, b"drafts of a job").as_bytes(), OF_JOB));
+        begin.extend(draft_characters(blake3::keyed_hash(job, b"drafts of a job").as_bytes(), OF_JOB));
         let mut key = *job;
         key[16..].copy_from_slice(run);
         let run = *blake3::keyed_hash(job, &key).as_bytes();
@@ -39,7 +38,7 @@ impl DraftNames {
     pub(crate) fn name(&self) -> Vec<u8> {
         let mut name = self.begin.clone();
         let number = self.next.fetch_add(1, Relaxed).to_le_bytes();
-        name.extend(characters(blake3::keyed_hash(&self.run, &number).as_bytes(), OF_RUN));
+        name.extend(draft_characters(blake3::keyed_hash(&self.run, &number).as_bytes(), OF_RUN));
         name
     }
 
@@ -77,15 +76,6 @@ impl DraftNames {
     pub(crate) fn take_all(&self) -> Vec<Vec<u8>> {
         self.current().drain().collect()
     }
-}
-
-/// The first characters that stand for a value.
-fn characters(value: &[u8; 32], count: usize) -> impl Iterator<Item = u8> {
-    (0..count).map(|index| {
-        let bit = index * 5;
-        let pair = u16::from_be_bytes([value[bit / 8], value[bit / 8 + 1]]);
-        ALPHABET[usize::from(pair >> (11 - bit % 8)) & 31]
-    })
 }
 
 #[cfg(test)]
