@@ -8,7 +8,7 @@ use hakobu_measure::bench::processes::Cost;
 use hakobu_measure::bench::result::{Bench, Group, PartSpeed, Row, groups, main_group, winners};
 
 use crate::report::Language;
-use crate::report::page::{Block, Page, Section, Tone, name, said, words};
+use crate::report::page::{Block, Page, Rate, Section, Tone, name, said, words};
 
 /// Processes that used less than this share of their end's time are not listed.
 const SHARE_MIN: f64 = 0.01;
@@ -34,7 +34,9 @@ fn page(bench: &Bench, whole: bool) -> Page {
     for group in &groups {
         let title = heading(group, &host);
         let mut blocks = vec![table(group, bench)];
-        let bars = |row: &&Row| Some((vec![name(&row.case.label())], row.rate()?));
+        let bars = |row: &&Row| {
+            Some(Rate { of: vec![name(&row.case.label())], bytes_per_second: row.rate()?, colour: 0 })
+        };
         blocks.push(Block::Rates(group.rows.iter().filter_map(bars).collect()));
         sections.push(Section::of(&title, blocks));
     }

@@ -6,7 +6,7 @@ use hakobu_core::units::{format_bytes, format_count, format_rate};
 
 use super::figures::{core_rate, counts, latency, rate, read_how, seconds, step, write_how};
 use crate::report::Language;
-use crate::report::page::{Block, Columns, Line, Page, Section, Tone, name, said, words};
+use crate::report::page::{Block, Line, Page, Rate, Section, Tone, name, said, words};
 
 /// The page of a probe.
 pub fn page(probed: &Probed) -> Page {
@@ -108,12 +108,15 @@ fn prediction(probed: &Probed) -> Vec<Block> {
     });
     let bars = stages.iter().map(|stage| {
         let is_slowest = probed.prediction.slowest.is_some_and(|slowest| slowest.stage == stage.stage);
-        let shown = format_rate(stage.bytes_per_second);
-        (stage.stage.name().to_owned(), stage.bytes_per_second, shown, if is_slowest { 5 } else { 1 })
+        Rate {
+            of: vec![words(stage.stage.name())],
+            bytes_per_second: stage.bytes_per_second,
+            colour: if is_slowest { 5 } else { 1 },
+        }
     });
     vec![
         Block::Table(vec!["Stage".to_owned(), "Rate".to_owned()], rows.collect()),
-        Block::Columns(Columns { title: "What each stage gets".to_owned(), bars: bars.collect() }),
+        Block::Rates(bars.collect()),
     ]
 }
 
@@ -156,20 +159,20 @@ fn network(probed: &Probed) -> Vec<Block> {
         [vec![count.to_string()], there.to_vec(), back.to_vec()].concat()
     };
     blocks.push(Block::Table(head.map(str::to_owned).to_vec(), counts.iter().map(row).collect()));
-    blocks
-        .push(Block::Columns(Columns { title: "Rate by connections".to_owned(), bars: bars(ways, &counts) }));
+    blocks.push(Block::Rates(bars(ways, &counts)));
     if ways.into_iter().flatten().any(|way| way.at_least) {
         blocks.push(Block::Words(vec![words("The line was not filled, so it may carry more.")]));
     }
     blocks
 }
 
-fn bars(ways: [Option<&WayFigures>; 2], counts: &[u16]) -> Vec<(String, f64, String, usize)> {
+fn bars(ways: [Option<&WayFigures>; 2], counts: &[u16]) -> Vec<Rate> {
     let mut bars = Vec::new();
     for (way, direction, colour) in [(ways[0], "to the target", 1), (ways[1], "from the target", 2)] {
         for count in counts {
-            if let Some(found) = step(way, *count).and_then(|step| step.sent.bytes_per_second()) {
-                bars.push((format!("{count}, {direction}"), found, format_rate(found), colour));
+            if let Some(bytes_per_second) = step(way, *count).and_then(|step| step.sent.bytes_per_second()) {
+                let of = vec![words(format!("{count}, {direction}"))];
+                bars.push(Rate { of, bytes_per_second, colour });
             }
         }
     }

@@ -6,7 +6,7 @@ use hakobu_core::units::format_rate;
 
 use super::html::escaped;
 use super::language::{Language, clamped};
-use super::page::{Chart, Columns, Series};
+use super::page::{Chart, Series};
 
 /// The drawing's units, which the page scales to its width.
 const WIDTH: f64 = 760.0;
@@ -51,48 +51,12 @@ pub fn figure(chart: &Chart, language: Language) -> String {
     figure
 }
 
-/// How high a bar among others is, with the gap to the next.
-const BAR_HEIGHT: f64 = 18.0;
-const BAR_STEP: f64 = 26.0;
-/// Where bars begin, behind what they are of, and where they end, before what they are.
-const BARS_LEFT: f64 = 220.0;
-const BARS_RIGHT: f64 = WIDTH - 130.0;
-
-/// Bars beside each other as a figure.
-pub fn columns(columns: &Columns) -> String {
-    let sound = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
-    let most = columns.bars.iter().map(|bar| sound(bar.1)).fold(f64::MIN_POSITIVE, f64::max);
-    let height = BAR_STEP * columns.bars.len() as f64 + TOP;
-    let mut figure = format!(
-        "<figure>\n<figcaption>{title}</figcaption>\n<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\n\
-         <title>{title}</title>\n",
-        title = escaped(&columns.title)
-    );
-    for (index, (label, value, shown, colour)) in columns.bars.iter().enumerate() {
-        let y = TOP / 2.0 + BAR_STEP * index as f64;
-        let (width, middle) =
-            ((BARS_RIGHT - BARS_LEFT) * (sound(*value) / most).min(1.0), y + BAR_HEIGHT * 0.7);
-        let _ = writeln!(
-            figure,
-            "<text x=\"{}\" y=\"{middle:.1}\" text-anchor=\"end\">{}</text>\
-             <rect class=\"c{}\" x=\"{BARS_LEFT}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{BAR_HEIGHT}\"/>\
-             <text x=\"{:.1}\" y=\"{middle:.1}\">{}</text>",
-            BARS_LEFT - 8.0,
-            escaped(label),
-            colour % COLOURS,
-            BARS_LEFT + width + 8.0,
-            escaped(shown)
-        );
-    }
-    figure.push_str("</svg>\n</figure>\n");
-    figure
-}
-
 /// A bar of a share.
-pub fn bar(share: f64) -> String {
+pub fn bar(share: f64, colour: usize) -> String {
     format!(
         "<svg class=\"bar\" viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
-         <rect class=\"back\" width=\"100\" height=\"10\"/><rect class=\"c0\" width=\"{:.1}\" height=\"10\"/></svg>",
+         <rect class=\"back\" width=\"100\" height=\"10\"/><rect class=\"c{}\" width=\"{:.1}\" height=\"10\"/></svg>",
+        colour % COLOURS,
         clamped(share) * 100.0
     )
 }
@@ -237,10 +201,10 @@ mod tests {
         }
         let shares =
             Series::Shares(vec![("a".into(), 0), ("b".into(), 9)], vec![vec![9.0, f64::NAN], vec![]]);
-        let odd = [f64::NAN, f64::INFINITY, -1.0, 1e308, 0.0];
-        let bars = odd.map(|value| ("a<".to_owned(), value, "b&".to_owned(), 99)).to_vec();
-        let drawn = columns(&Columns { title: "t\"".into(), bars });
-        assert!(!drawn.contains("NaN") && !drawn.contains("inf") && drawn.contains("a&lt;"), "{drawn}");
+        for share in [f64::NAN, f64::INFINITY, -1.0, 1e308, 0.0] {
+            let drawn = bar(share, 99);
+            assert!(!drawn.contains("NaN") && !drawn.contains("inf") && drawn.contains("\"c3\""), "{drawn}");
+        }
         let chart = Chart { title: String::new(), seconds: 2.0, interval_seconds: 1.0, series: shares };
         assert!(!figure(&chart, Language::En).contains("NaN"));
     }

@@ -6,7 +6,7 @@ use hakobu_core::units::format_rate;
 
 use super::charts;
 use super::language::Language;
-use super::page::{Block, Line, Page, Span, Tone};
+use super::page::{Block, Line, Page, Rate, Span, Tone};
 
 /// A reader that obeys it would not even load what had got into the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -76,21 +76,25 @@ fn write_block(html: &mut String, block: &Block, language: Language) {
         }
         Block::Bars(bars) => {
             let rows = bars.iter().map(|(label, share)| {
-                let (label, bar) = (line(label), charts::bar(*share));
+                let (label, bar) = (line(label), charts::bar(*share, 0));
                 format!("<td>{label}</td><td class=\"number\">{}</td><td>{bar}</td>", language.share(*share))
             });
             table(html, "bars", None, rows);
         }
         Block::Rates(rates) => {
-            let most = rates.iter().map(|(_, rate)| *rate).fold(f64::MIN_POSITIVE, f64::max);
-            let rows = rates.iter().map(|(label, rate)| {
-                let (label, bar) = (line(label), charts::bar(*rate / most));
-                format!("<td>{label}</td><td class=\"number\">{}</td><td>{bar}</td>", format_rate(*rate))
+            let sound =
+                |rate: &Rate| Some(rate.bytes_per_second).filter(|rate| rate.is_finite()).unwrap_or(0.0);
+            let most = rates.iter().map(sound).fold(f64::MIN_POSITIVE, f64::max);
+            let rows = rates.iter().map(|rate| {
+                let (label, bar) = (line(&rate.of), charts::bar(sound(rate) / most, rate.colour));
+                format!(
+                    "<td>{label}</td><td class=\"number\">{}</td><td>{bar}</td>",
+                    format_rate(sound(rate))
+                )
             });
             table(html, "bars", None, rows);
         }
         Block::Chart(chart) => html.push_str(&charts::figure(chart, language)),
-        Block::Columns(columns) => html.push_str(&charts::columns(columns)),
     }
 }
 

@@ -59,7 +59,7 @@ fn write_block(text: &mut String, block: &Block, language: Language) {
                 text.push_str(&format!("{}\n", told.trim_end()));
             }
         }
-        Block::Rates(_) | Block::Chart(_) | Block::Columns(_) => {}
+        Block::Rates(_) | Block::Chart(_) => {}
     }
 }
 

@@ -75,12 +75,10 @@ pub enum Block {
     Records(Vec<String>, Vec<Vec<Line>>),
     /// Shares of 0 to 1, each with what it is of.
     Bars(Vec<(Line, f64)>),
-    /// Bytes per second, each with what it is of: bars in pictures alone, for a table beside them says the same.
-    Rates(Vec<(Line, f64)>),
+    /// Rates as bars beside each other: in pictures alone, for a table beside them says the same.
+    Rates(Vec<Rate>),
     /// Shown only where there are pictures; the words beside it say what matters.
     Chart(Chart),
-    /// The same for a few figures beside each other.
-    Columns(Columns),
 }
 
 /// A picture.
@@ -96,13 +94,15 @@ pub struct Chart {
     pub series: Series,
 }
 
-/// Figures as bars, each as long as it is against the largest.
+/// A rate as a bar, as long as it is against the largest of those beside it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Columns {
-    /// What they show.
-    pub title: String,
-    /// Each with what it is of, what stands beside it, and the number of its colour.
-    pub bars: Vec<(String, f64, String, usize)>,
+pub struct Rate {
+    /// What it is of.
+    pub of: Line,
+    /// The rate.
+    pub bytes_per_second: f64,
+    /// The number of its colour.
+    pub colour: usize,
 }
 
 /// What is drawn of each sample.
