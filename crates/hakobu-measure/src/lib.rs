@@ -10,6 +10,7 @@ pub mod compare;
 pub mod doctor;
 pub mod generate;
 pub mod holes;
+pub mod memory;
 pub mod probe;
 pub mod process;
 pub mod statistics;

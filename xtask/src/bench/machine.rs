@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use hakobu_measure::memory;
 use serde::{Deserialize, Serialize};
 
 /// The machine, and when and what was measured.
@@ -28,7 +29,7 @@ impl Machine {
         Self {
             cpu: cpu(&read("/proc/cpuinfo")),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes: memory_bytes(&read("/proc/meminfo"), "MemTotal:"),
+            memory_bytes: memory::total_bytes().unwrap_or(0),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control").trim().to_owned(),
             measured_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -53,18 +54,6 @@ fn cpu(cpuinfo: &str) -> String {
     name.to_owned()
 }
 
-/// Memory that can be had without taking any from somebody.
-pub fn available_bytes() -> u64 {
-    memory_bytes(&read("/proc/meminfo"), "MemAvailable:")
-}
-
-fn memory_bytes(meminfo: &str, name: &str) -> u64 {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix(name));
-    let kibibytes =
-        line.and_then(|line| line.trim().strip_suffix("kB")).and_then(|text| text.trim().parse().ok());
-    kibibytes.map_or(0, |kibibytes: u64| kibibytes * 1024)
-}
-
 fn commit(workspace: &Path) -> Option<String> {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
@@ -83,11 +72,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_from_recorded_files() {
+    fn the_processor_of_a_recorded_file() {
         assert_eq!(cpu("processor\t: 0\nmodel name\t: AMD EPYC\n"), "AMD EPYC");
         assert_eq!(cpu(""), "unknown");
-        let meminfo = "MemTotal:       24684092 kB\nMemFree: 1 kB\nMemAvailable: 7 kB\n";
-        assert_eq!(memory_bytes(meminfo, "MemTotal:"), 24_684_092 * 1024);
-        assert_eq!(memory_bytes(meminfo, "MemAvailable:"), 7 * 1024);
     }
 }

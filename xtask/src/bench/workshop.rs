@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
+use hakobu_measure::memory::available_bytes;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::content;
 use super::loops::detach_below;
-use super::machine::available_bytes;
 use super::sources::{GIB, Medium, Source};
 
 /// tmpfs on every Linux.
@@ -88,7 +88,7 @@ impl Workshop {
     pub fn check_room(&self, sources: &[Source], target_bytes: u64) -> Result<()> {
         let missing = sources.iter().filter(|source| !self.source_path(**source).exists());
         let needed = missing.map(|source| source.memory_bytes()).sum::<u64>() + target_bytes + SPARE_BYTES;
-        let available = available_bytes();
+        let available = available_bytes().unwrap_or(0);
         let gib = |bytes: u64| bytes as f64 / GIB as f64;
         ensure!(
             needed <= available,

@@ -10,6 +10,7 @@ use super::case::{Case, Content, Direction, Ends};
 use super::content;
 use super::error::{Error, Result};
 use super::shell::is_plain;
+use crate::memory;
 
 /// Where memory looks like a directory.
 pub(super) const IN_MEMORY: &str = "/dev/shm";
@@ -65,7 +66,7 @@ impl NearDirectory {
             rustix::fs::statvfs(&self.path).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
         // What calls itself free in memory may be more than there is.
         match is_in_memory(Path::new(&self.path)) {
-            true => free.min(available_memory_bytes().unwrap_or(u64::MAX)),
+            true => free.min(memory::available_bytes().unwrap_or(u64::MAX)),
             false => free,
         }
     }
@@ -187,13 +188,6 @@ pub(super) fn forget(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Memory that can be had without taking it from anybody.
-fn available_memory_bytes() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
 /// Whether the case's source is here.
 pub(super) fn source_is_here(case: &Case) -> bool {
     case.direction != Direction::FromHost
@@ -256,7 +250,6 @@ mod tests {
             let sources = Path::new(place.near.path()).join("source");
             assert_eq!(fs::read_dir(sources).unwrap().count(), left);
         }
-        assert!(available_memory_bytes().unwrap() > 1 << 20);
         assert!(Place::new(near(), None).most_bytes <= MOST_BYTES);
     }
 }

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use hakobu_core::probe::Work;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::statistics::median;
+
 /// The time that the calling thread has had a processor.
 pub(super) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -56,7 +58,7 @@ pub(super) fn on_threads(threads: usize, work: impl Fn(usize) -> (u64, u64) + Sy
 }
 
 /// The time in the middle of several.
-pub(super) fn median_ns(mut times: Vec<Duration>) -> Option<u64> {
-    times.sort_unstable();
-    times.get(times.len() / 2).map(|time| time.as_nanos() as u64)
+pub(super) fn median_ns(times: &[Duration]) -> Option<u64> {
+    let times: Vec<f64> = times.iter().map(|time| time.as_nanos() as f64).collect();
+    median(&times).map(|time| time as u64)
 }

@@ -1,5 +1,7 @@
 //! Memory that direct I/O accepts, with content that does not pack.
 
+use crate::generate;
+
 /// What direct I/O is aligned to.
 pub(super) const ALIGNMENT: usize = 4096;
 
@@ -20,14 +22,7 @@ impl Buffer {
     /// With content that no file system packs or finds equal to other content.
     pub fn filled(length: usize, seed: u64) -> Self {
         let mut buffer = Self::new(length);
-        let mut state = seed | 1;
-        for word in buffer.bytes_mut().chunks_exact_mut(8) {
-            // xorshift64*: fast, and random enough for what compresses.
-            state ^= state >> 12;
-            state ^= state << 25;
-            state ^= state >> 27;
-            word.copy_from_slice(&state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
-        }
+        generate::fill(seed, 0, buffer.bytes_mut());
         buffer
     }
 

@@ -248,7 +248,7 @@ fn latency(file: &File, begin: u64, length: u64, gentle: bool, cancel: &AtomicBo
         }
         times.push(began.elapsed());
     }
-    median_ns(times)
+    median_ns(&times)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use super::content::Buffer;
 use super::scan::scan;
 use super::scratch::Scratch;
 use super::{read, threads};
+use crate::memory;
 
 /// What is written at once, and what a thread takes at a time.
 const PIECE_BYTES: usize = 256 << 10;
@@ -197,7 +198,7 @@ fn latency(file: &File, gentle: bool, cancel: &AtomicBool) -> io::Result<Option<
         fdatasync(file)?;
         times.push(began.elapsed());
     }
-    Ok(median_ns(times))
+    Ok(median_ns(&times))
 }
 
 /// Small files: each is made, written, and given its mode and times, as a copy does.
@@ -235,10 +236,7 @@ fn held_bytes() -> Option<u64> {
         return Some(bytes);
     }
     let percent = number("/proc/sys/vm/dirty_background_ratio")?;
-    let memory = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)?.checked_mul(percent).map(|bytes| bytes / 100)
+    memory::available_bytes()?.checked_mul(percent).map(|bytes| bytes / 100)
 }
 
 #[cfg(test)]
