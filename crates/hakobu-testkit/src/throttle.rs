@@ -55,18 +55,24 @@ impl Throttle {
         command
     }
 
+    /// The file that takes processes in, for a script: their numbers are written to it.
+    #[must_use]
+    pub fn way_in(&self) -> PathBuf {
+        self.group.join("cgroup.procs")
+    }
+
     /// Takes a process in, with all its threads.
     ///
     /// # Errors
     /// When there is no such process.
     pub fn add(&self, process: u32) -> io::Result<()> {
-        fs::write(self.group.join("cgroup.procs"), process.to_string())
+        fs::write(self.way_in(), process.to_string())
     }
 }
 
 impl Drop for Throttle {
     fn drop(&mut self) {
-        let left = fs::read_to_string(self.group.join("cgroup.procs")).unwrap_or_default();
+        let left = fs::read_to_string(self.way_in()).unwrap_or_default();
         for process in left.lines() {
             // One that has ended meanwhile is gone as well.
             let _ = fs::write(Path::new(self.parent).join("cgroup.procs"), process);

@@ -3,6 +3,7 @@
 //! A pipeline is as fast as the process that is busy all the time. So in the slow row one is looked for that had a processor,
 //! or waited for one, for most of the run, and it is compared with its counterpart in the fast row.
 
+use hakobu_core::units::format_rate;
 use serde::Serialize;
 
 use super::case::{Case, Direction, Starter, Way};
@@ -15,6 +16,8 @@ const TIMES_MIN: f64 = 1.5;
 const BUSY_MIN: f64 = 0.8;
 /// What waits for a processor this share of the run has not got all that it wants.
 const STARVED_MIN: f64 = 0.25;
+/// What uses more than one processor has more than one thread.
+const ONE_PROCESSOR_MAX: f64 = 1.1;
 
 /// One difference and its cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,6 +74,12 @@ struct Busiest {
     waited: f64,
 }
 
+impl Busiest {
+    fn busy(&self) -> f64 {
+        self.cpu + self.waited
+    }
+}
+
 /// What each process used in a row without the start: whether there, and its cost.
 fn costs(row: &Row) -> Vec<(bool, Cost)> {
     let Some((here, there)) = row.costs() else { return Vec::new() };
@@ -89,7 +98,7 @@ fn busiest(row: &Row) -> Option<Busiest> {
         cpu: cost.cpu_seconds / seconds,
         waited: cost.waited_seconds / seconds,
     });
-    all.max_by(|one, other| (one.cpu + one.waited).total_cmp(&(other.cpu + other.waited)))
+    all.max_by(|one, other| one.busy().total_cmp(&other.busy()))
 }
 
 /// What such processes used at one end, in seconds for each byte.
@@ -100,19 +109,22 @@ fn seconds_per_byte(row: &Row, there: bool, matches: impl Fn(&str) -> bool) -> O
 }
 
 fn explain(slow: &Row, fast: &Row, times: f64, host: &str, rows: &[Row]) -> Asymmetry {
+    let rate = |row: &Row| format_rate(row.rate().unwrap_or(0.0));
     let mut words = format!(
-        "{} is {times:.1} times as slow {} as {}",
+        "{}: {} {}{}, {} {}{}, {times:.1} times as fast. ",
         slow.case.way.name(slow.case.direction),
+        rate(slow),
         manner(&slow.case, &fast.case, host),
-        manner(&fast.case, &slow.case, host)
+        slow.by_another_way(),
+        rate(fast),
+        manner(&fast.case, &slow.case, host),
+        fast.by_another_way()
     );
-    let bound = busiest(slow).filter(|found| found.cpu + found.waited >= BUSY_MIN);
-    match &bound {
-        Some(found) => words.push_str(&cause(found, slow, fast, host, rows)),
-        None => words.push_str(
-            ": no process was busy all the time in the slow one, so it is not the processors; \
-             the network or a disk is, in that direction, or a window is too small (hakobu doctor)",
-        ),
+    let busiest = busiest(slow);
+    let bound = busiest.as_ref().filter(|found| found.busy() >= BUSY_MIN);
+    match (bound, &busiest) {
+        (Some(found), _) => words.push_str(&cause(found, slow, fast, host, rows)),
+        (None, busiest) => words.push_str(&no_cause(busiest.as_ref(), host)),
     }
     if let Some(ours) = of_hakobu(&slow.case, &fast.case, rows) {
         words.push_str(&ours);
@@ -122,7 +134,7 @@ fn explain(slow: &Row, fast: &Row, times: f64, host: &str, rows: &[Row]) -> Asym
         slow: slow.case.clone(),
         fast: fast.case.clone(),
         times,
-        busy: bound.as_ref().map(|found| (found.cpu + found.waited).min(1.0)),
+        busy: bound.map(|found| found.busy().min(1.0)),
         process: bound.map(|found| (place(found.there), found.name.clone())),
         words,
     }
@@ -140,45 +152,78 @@ fn manner(case: &Case, other: &Case, host: &str) -> String {
         Starter::There => format!("started on {host}"),
     };
     match case.direction == other.direction {
-        true => format!("{direction}, {starter}"),
+        true => format!("{direction} {starter}"),
         false => direction,
     }
 }
 
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn end_of(there: bool, host: &str) -> &str {
+    if there { host } else { "this machine" }
+}
+
+/// What holds the slow row up, with its figures.
 fn cause(found: &Busiest, slow: &Row, fast: &Row, host: &str, rows: &[Row]) -> String {
-    let end = if found.there { host } else { "this machine" };
-    let percent = |share: f64| format!("{:.0} %", (share * 100.0).min(999.0));
-    let mut words = match found.waited >= STARVED_MIN {
-        true => format!(
-            ": {} on {end} wanted a processor for {} of the time and had one for {}: other work, or a limit of its control group, \
-             takes it away",
-            found.name,
-            percent((found.cpu + found.waited).min(1.0)),
-            percent(found.cpu)
-        ),
-        false => format!(
-            ": {} on {end} kept a core {} busy, and one process has no more",
-            found.name,
-            percent(found.cpu)
-        ),
-    };
-    // In the fast row the same work may be done by ssh at that end, and by sshd at the other.
-    let encrypts = |name: &str| is_server(name) || name == "ssh";
-    let is_encryption = encrypts(&found.name);
-    let counterpart = |name: &str| if is_encryption { encrypts(name) } else { name == found.name };
-    let own = seconds_per_byte(slow, found.there, |name| name == found.name);
-    let same_end = seconds_per_byte(fast, found.there, counterpart);
-    if let (Some(own), Some(same_end)) = (own, same_end) {
+    let (name, end) = (&found.name, end_of(found.there, host));
+    let own = seconds_per_byte(slow, found.there, |other| other == name);
+    let mut words = format!("What holds the slow one up is {name} on {end}: ");
+    if found.waited >= STARVED_MIN {
         words.push_str(&format!(
-            "; it takes {:.2} s of it for each GB, and {:.2} s in the fast one",
+            "it wanted to run for {} of the time, and was given a processor for {} of it. Other programs on {end} take the \
+             processors, or a limit withholds them (the quota of a control group, a container, a virtual machine).",
+            percent(found.busy().min(1.0)),
+            percent(found.cpu)
+        ));
+    } else if found.cpu <= ONE_PROCESSOR_MAX {
+        words.push_str(&format!(
+            "it ran for {} of the time, and does its work in one thread. A thread runs on one processor at a time, so that more \
+             of them do not help.",
+            percent(found.cpu.min(1.0))
+        ));
+    } else {
+        words.push_str(&format!("its threads used {:.1} processors.", found.cpu));
+    }
+    if let Some(own) = own.filter(|_| found.cpu <= ONE_PROCESSOR_MAX) {
+        words.push_str(&format!(
+            " Each GB takes {:.2} s of its processor time, which makes at most {} with a whole processor",
             own * 1e9,
-            same_end * 1e9
+            format_rate(1.0 / own)
+        ));
+        words.push_str(&counterpart(found, fast, end));
+        words.push('.');
+    }
+    if is_server(name) && binds_in_both_directions(found, slow, rows) {
+        words.push_str(&format!(
+            " In the other direction it is the same: when the sshd of {end} serves, it is what limits, whichever way the data goes."
         ));
     }
-    if is_server(&found.name) && binds_in_both_directions(found, slow, rows) {
-        words.push_str(&format!(". Whenever the sshd of {end} serves, whatever the direction, that binds"));
-    }
     words
+}
+
+/// What the same work takes in the fast row, where it may be done by ssh at that end, and by sshd at the other.
+fn counterpart(found: &Busiest, fast: &Row, end: &str) -> String {
+    let encrypts = |name: &str| is_server(name) || name == "ssh";
+    let is_it = |name: &str| name == found.name || (encrypts(&found.name) && encrypts(name));
+    let Some(seconds) = seconds_per_byte(fast, found.there, is_it) else { return String::new() };
+    let known = costs(fast).into_iter().find(|(there, cost)| *there == found.there && is_it(&cost.name));
+    let name = known.map_or_else(|| found.name.clone(), |(_, cost)| cost.name);
+    format!("; in the fast one {name} on {end} takes {:.2} s", seconds * 1e9)
+}
+
+/// Where no process was busy all the time.
+fn no_cause(busiest: Option<&Busiest>, host: &str) -> String {
+    let busiest = busiest.map(|found| {
+        let (name, end) = (&found.name, end_of(found.there, host));
+        format!(" (the busiest, {name} on {end}, for {} of it)", percent(found.busy()))
+    });
+    format!(
+        "In the slow one no process was busy all the time{}, so that no processor limits it. What is left: the network in that \
+         direction, a disk, or a window of TCP that is too small for the round trip. hakobu doctor looks at these.",
+        busiest.unwrap_or_default()
+    )
 }
 
 /// Whether the same server is what binds the row in the other direction, too.
@@ -189,9 +234,8 @@ fn binds_in_both_directions(found: &Busiest, slow: &Row, rows: &[Row]) -> bool {
     };
     let turned = Case { direction, ..slow.case.clone() };
     let other = rows.iter().find(|row| row.case == turned).and_then(busiest);
-    other.is_some_and(|other| {
-        other.cpu + other.waited >= BUSY_MIN && other.there == found.there && is_server(&other.name)
-    })
+    other
+        .is_some_and(|other| other.busy() >= BUSY_MIN && other.there == found.there && is_server(&other.name))
 }
 
 /// What became of hakobu where the others differ so.
@@ -202,12 +246,16 @@ fn of_hakobu(slow: &Case, fast: &Case, rows: &[Row]) -> Option<String> {
     let rate = |case: &Case| {
         let wanted =
             Case { way: Way::Hakobu, cipher: None, block_bytes: super::case::BLOCK_BYTES, ..case.clone() };
-        rows.iter().find(|row| row.case == wanted)?.rate()
+        let row = rows.iter().find(|row| row.case == wanted)?;
+        row.rate().filter(|_| row.transport.as_deref() == Some("agent"))
     };
     let (slow, fast) = (rate(slow)?, rate(fast)?);
-    let times = fast / slow;
-    (times < TIMES_MIN).then(|| {
-        ". hakobu is not affected: it only logs in by ssh, and its data has connections of its own".to_owned()
+    (fast / slow < TIMES_MIN).then(|| {
+        format!(
+            " hakobu is not affected, with {} and {}: it only logs in by ssh, and its data has connections of its own.",
+            format_rate(slow),
+            format_rate(fast)
+        )
     })
 }
 

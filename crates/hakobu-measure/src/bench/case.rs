@@ -31,8 +31,10 @@ pub enum Way {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compressor {
-    /// Nothing, or what the way does by itself.
+    /// Nothing, or what the way does by itself: hakobu compresses where that pays.
     None,
+    /// Nothing, of a way that would compress by itself: `--compress none` of hakobu.
+    Off,
     /// `gzip`
     Gzip,
     /// `lzop`
@@ -57,7 +59,7 @@ pub enum Direction {
     Here,
 }
 
-/// Who starts the command, and so logs in to the other; the other's sshd serves.
+/// Who starts the command, and so logs in to the other, whose sshd serves; or connects to the other, which listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Starter {
@@ -73,7 +75,7 @@ pub enum Starter {
 pub enum Content {
     /// Does not shrink.
     Random,
-    /// Lines as of a log, which shrink to about a quarter.
+    /// Words and numbers, which shrink to about half.
     Text,
     /// Zeros, written and no holes.
     Zeros,
@@ -135,7 +137,7 @@ impl Case {
     pub fn encrypted(&self) -> Option<bool> {
         match (self.direction, self.way) {
             (Direction::Here, _) => None,
-            (_, Way::Nc | Way::Mbuffer) => Some(false),
+            (_, way) if way.has_own_connection() => Some(false),
             (_, Way::Hakobu) => Some(self.cipher.as_deref() != Some("none")),
             _ => Some(true),
         }
@@ -155,10 +157,14 @@ impl Case {
             label.push_str(", ");
             label.push_str(cipher.trim_end_matches("@openssh.com"));
         }
-        match self.compressor {
-            Compressor::None => {}
-            Compressor::Ssh => label.push_str(", -C"),
-            other => {
+        match (self.way, self.compressor) {
+            (_, Compressor::None) => {}
+            (Way::Hakobu, other) => {
+                label.push_str(", --compress ");
+                label.push_str(other.name());
+            }
+            (_, Compressor::Ssh) => label.push_str(", -C"),
+            (_, other) => {
                 label.push_str(", ");
                 label.push_str(other.name());
             }
@@ -218,6 +224,12 @@ impl Way {
         }
     }
 
+    /// Whether it has a connection of its own beside ssh: one end listens, and the one that starts connects.
+    #[must_use]
+    pub fn has_own_connection(self) -> bool {
+        matches!(self, Self::Nc | Self::Mbuffer)
+    }
+
     /// Whether it can write to nothing.
     #[must_use]
     pub fn discards(self) -> bool {
@@ -230,7 +242,7 @@ impl Compressor {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::None => "none",
+            Self::None | Self::Off => "none",
             Self::Gzip => "gzip",
             Self::Lzop => "lzop",
             Self::Pigz => "pigz",
@@ -282,6 +294,9 @@ mod tests {
         case.starter = Starter::There;
         assert_eq!(case.label(), "dd | ssh, aes128-gcm, pigz, blocks of 4M, started there");
         assert_eq!(Case::plain(Way::Tar, Direction::Here).label(), "tar | tar");
+        let hakobu = |compressor| Case { compressor, ..Case::plain(Way::Hakobu, Direction::ToHost) }.label();
+        assert_eq!(hakobu(Compressor::Off), "hakobu, --compress none");
+        assert_eq!(hakobu(Compressor::Zstd), "hakobu, --compress zstd");
         assert_eq!([512, 4096, 1000, 3 << 20].map(block), ["512", "4k", "1000", "3M"]);
     }
 

@@ -1,23 +1,25 @@
 //! The whole course: what is found first, then sizes, then rounds in turn.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::case::{Case, Direction, Ends, Starter};
+use super::case::{Case, Direction, Ends, Starter, Way};
 use super::error::{Error, Result};
-use super::lines::{Lines, Names, lines};
+use super::lines::{Lines, Listener, Names, Spot, lines};
 use super::parts;
 use super::plan::{LeftOut, plan};
+use super::report;
 use super::result::{Bench, Row, Timing};
-use super::run::{Failure, Task, once};
+use super::run::{Failure, Task, Waiting, once};
 use super::scratch::{Place, file_name, forget, is_on_disk, near_source, source_is_here};
 pub use super::setting::{Login, Settings};
 use super::setting::{Site, copy_host, explore, hakobu_host, ssh_of_hakobu};
-use super::shell::is_plain;
+use super::shown::Typed;
 
+/// Where a hakobu that is measured writes its report, beside the data.
+const REPORT: &str = "report.json";
 /// The rounds of a bench with time for them.
 const ROUNDS: usize = 3;
 /// What a run is to take, at least and at most, in seconds.
@@ -98,6 +100,7 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
             .push(LeftOut { what: "openssl's ciphers and the compressors by themselves".to_owned(), why });
     }
     let (rows, ended_early) = course.all(&cases, tell, &mut left_out)?;
+    bench.script_of_ssh = course.typed().script_of_ssh();
     left_out.extend(std::mem::take(&mut course.site.left_out));
     bench.rows = rows;
     bench.ended_early = ended_early;
@@ -137,6 +140,14 @@ fn out_of_time(cases: &[Case]) -> Option<LeftOut> {
         what: format!("{} ({}{more})", counted(cases.len(), "row"), shown.join("; ")),
         why: "the time budget; --time-budget gives more".to_owned(),
     })
+}
+
+/// What came of a run.
+struct Ran {
+    timing: Timing,
+    lines: Lines,
+    /// The way that hakobu took.
+    transport: Option<String>,
 }
 
 struct Course<'a> {
@@ -276,9 +287,11 @@ impl Course<'_> {
                 }
                 tell(Progress::Run(self.done, self.total, row.case.label()));
                 match self.again(&row.case, row.size_bytes) {
-                    Ok((start, timing)) => {
-                        row.starts.push(start);
-                        row.runs.push(timing);
+                    Ok((start, run)) => {
+                        row.starts.push(start.timing);
+                        row.went(start.transport);
+                        row.runs.push(run.timing);
+                        row.went(run.transport);
                     }
                     Err(Failure::Row(why)) => row.failed = Some(why),
                     Err(Failure::Ends(Error::Stopped)) => return Err(Error::Stopped),
@@ -290,22 +303,13 @@ impl Course<'_> {
     }
 
     /// A run of a later round: the start is measured anew as well, for a machine may be slower at one time than at another.
-    fn again(&mut self, case: &Case, bytes: u64) -> std::result::Result<(Timing, Timing), Failure> {
-        let (start, _) = self.once(case, 1)?;
-        let (timing, _) = self.once(case, bytes)?;
-        Ok((start, timing))
+    fn again(&mut self, case: &Case, bytes: u64) -> std::result::Result<(Ran, Ran), Failure> {
+        Ok((self.once(case, 1)?, self.once(case, bytes)?))
     }
 
     /// The start alone, then more and more data until a run takes as long as it should; that run counts.
     fn first(&mut self, case: &Case) -> Result<Row> {
-        let mut row = Row {
-            case: case.clone(),
-            command: String::new(),
-            size_bytes: 0,
-            starts: Vec::new(),
-            runs: Vec::new(),
-            failed: None,
-        };
+        let mut row = Row::of(case);
         match self.find_size(case, &mut row) {
             Ok(()) => {
                 self.sizes.push((case.clone(), row.size_bytes));
@@ -320,13 +324,15 @@ impl Course<'_> {
     }
 
     fn find_size(&mut self, case: &Case, row: &mut Row) -> std::result::Result<(), Failure> {
-        let (start, lines) = self.once(case, 1)?;
-        row.starts.push(start);
-        row.command = lines.shown;
+        let start = self.once(case, 1)?;
+        row.starts.push(start.timing);
+        row.command = start.lines.shown;
+        row.went(start.transport);
         let most = self.place(case)?.most_bytes;
         row.size_bytes = self.guess(case).min(most);
         for _ in 0..TRIES_MAX {
-            let (timing, _) = self.once(case, row.size_bytes)?;
+            let Ran { timing, transport, .. } = self.once(case, row.size_bytes)?;
+            row.went(transport);
             let seconds = (timing.wall_seconds - row.start_seconds()).max(0.005);
             let next = next_size(row.size_bytes, seconds, self.run_seconds.max(row.start_seconds()), most);
             if next == row.size_bytes || Instant::now() > self.deadline {
@@ -335,7 +341,8 @@ impl Course<'_> {
             }
             row.size_bytes = next;
         }
-        let (timing, _) = self.once(case, row.size_bytes)?;
+        let Ran { timing, transport, .. } = self.once(case, row.size_bytes)?;
+        row.went(transport);
         row.runs.push(timing);
         Ok(())
     }
@@ -354,26 +361,19 @@ impl Course<'_> {
     }
 
     /// One run with its source in place and its target empty, and with a look at what arrived.
-    fn once(&mut self, case: &Case, bytes: u64) -> std::result::Result<(Timing, Lines), Failure> {
+    fn once(&mut self, case: &Case, bytes: u64) -> std::result::Result<Ran, Failure> {
         if (self.stop)() {
             return Err(Error::Stopped.into());
         }
         self.prepare(case, bytes)?;
         let place = self.place(case)?;
         let names = self.names(case, place, bytes);
-        let lines = lines(case, &names, &self.site.ground.tools)
+        let lines = lines(case, &names, &self.site.ground.tools, &self.typed())
             .ok_or_else(|| Failure::Row("the tools that are there cannot do it".to_owned()))?;
-        let environment = self.environment(case, place, &names, &lines);
+        let environment = self.environment(case, &names, &lines);
         let log = PathBuf::from(place.near.path()).join("log");
-        let listener = match (&lines.listener, &self.site.ssh, &self.settings.login) {
-            (Some(line), Some(ssh), Some(login)) => {
-                let mut command = Command::new(ssh);
-                command.arg("--").arg(&login.host).arg(line);
-                Some((command, names.port))
-            }
-            _ => None,
-        };
-        let serves = case.starter == Starter::There;
+        let listener = self.waiting(&lines, &names, &environment);
+        let serves = case.starter == Starter::There && !case.way.has_own_connection();
         let task = Task {
             near: &lines.near,
             environment: &environment,
@@ -396,68 +396,104 @@ impl Course<'_> {
         if case.ends != Ends::MemoryToNothing {
             self.check_arrival(case, &names, bytes)?;
         }
-        Ok((timing, lines))
+        let transport = if case.way == Way::Hakobu { Some(self.transport(case, &names)?) } else { None };
+        Ok(Ran { timing, lines, transport })
+    }
+
+    /// What is to listen before a run begins.
+    fn waiting(&self, lines: &Lines, names: &Names, environment: &[(&str, String)]) -> Option<Waiting> {
+        let (Some(ssh), Some(login)) = (&self.site.ssh, &self.settings.login) else { return None };
+        Some(match lines.listener.as_ref()? {
+            Listener::There(line) => {
+                let mut command = Command::new(ssh);
+                command.arg("--").arg(&login.host).arg(line);
+                Waiting { command, there: true, port: names.port }
+            }
+            Listener::Here(script) => {
+                let mut command = Command::new("sh");
+                command.args(["-c", script]).envs(environment.iter().map(|(name, value)| (name, value)));
+                Waiting { command, there: false, port: names.near_port.as_ref()?.1 }
+            }
+        })
+    }
+
+    /// The way that hakobu says it took, in the report of the run before.
+    fn transport(&mut self, case: &Case, names: &Names) -> std::result::Result<String, Failure> {
+        let unknown = || Failure::Row("its report does not say which way it went".to_owned());
+        let found = match (case.starter, &mut self.site.far, &names.far_report) {
+            (Starter::There, Some(far), Some(path)) => {
+                let lines = far.ask(&report::question(path))?;
+                report::transport(lines.iter().map(String::as_str))
+            }
+            _ => {
+                let text = std::fs::read_to_string(self.near_report()).unwrap_or_default();
+                report::transport(text.lines())
+            }
+        };
+        found.ok_or_else(unknown)
+    }
+
+    fn near_report(&self) -> PathBuf {
+        Path::new(self.site.memory.near.path()).join(REPORT)
+    }
+
+    /// How people name what the command lines name.
+    fn typed(&self) -> Typed {
+        Typed {
+            login: self.settings.login.clone(),
+            hakobu: self.settings.program.to_string_lossy().into_owned(),
+            agent: self.site.far_program_typed.clone(),
+            address: (self.address(), self.site.port),
+        }
+    }
+
+    /// The address of the host.
+    fn address(&self) -> String {
+        let host = self.settings.login.as_ref().map(|login| login.host.clone()).unwrap_or_default();
+        self.site.address.map_or(host, |address| address.to_string())
     }
 
     fn names(&self, case: &Case, place: &Place, bytes: u64) -> Names {
         let near = place.near.path();
         let far = place.far.as_deref().unwrap_or(near);
         let name = file_name(case.content, bytes);
+        let spot = |at: &str, part: &str| Spot::at(&format!("{at}/{part}/{name}"));
         Names {
-            near_source: format!("{near}/source/{name}"),
-            near_target: format!("{near}/target/{name}"),
-            far_source: format!("{far}/source/{name}"),
-            far_target: format!("{far}/target/{name}"),
+            near_source: spot(near, "source"),
+            near_target: spot(near, "target"),
+            far_source: spot(far, "source"),
+            far_target: spot(far, "target"),
             port: self.site.port,
+            near_port: self.site.near_port.clone(),
             back: self.site.back.clone(),
             far_hakobu: match self.site.far_program.as_str() {
                 "" => "hakobu".to_owned(),
                 path => path.to_owned(),
             },
-            near_hakobu: self
-                .settings
-                .program
-                .to_str()
-                .filter(|path| is_plain(path))
-                .unwrap_or_default()
-                .to_owned(),
+            near_hakobu: self.site.near_program.clone(),
+            far_report: self.site.memory.far.as_ref().map(|far| format!("{far}/{REPORT}")),
         }
     }
 
-    fn environment(
-        &self,
-        case: &Case,
-        place: &Place,
-        names: &Names,
-        lines: &Lines,
-    ) -> Vec<(&'static str, String)> {
-        let name = names.near_source.rsplit('/').next().unwrap_or_default().to_owned();
-        let directory = |part: &str| format!("{}/{part}", place.near.path());
+    fn environment(&self, case: &Case, names: &Names, lines: &Lines) -> Vec<(&'static str, String)> {
         let nothing = case.ends == Ends::MemoryToNothing;
-        let target = if nothing { "/dev/null".to_owned() } else { names.near_target.clone() };
+        let target = if nothing { "/dev/null".to_owned() } else { names.near_target.path.clone() };
         let mut all = vec![
-            ("SOURCE", names.near_source.clone()),
-            ("SOURCE_DIR", directory("source")),
+            ("SOURCE", names.near_source.path.clone()),
             ("TARGET", target),
-            ("TARGET_DIR", directory("target")),
-            ("NAME", name),
+            ("REPORT", self.near_report().to_string_lossy().into_owned()),
             ("HAKOBU", self.settings.program.to_string_lossy().into_owned()),
             ("PORT", names.port.to_string()),
             ("LC_ALL", "C".to_owned()),
         ];
         if let (Some(login), Some(ssh)) = (&self.settings.login, &self.site.ssh) {
-            let address = match self.site.address {
-                Some(IpAddr::V6(address)) => address.to_string(),
-                Some(IpAddr::V4(address)) => address.to_string(),
-                None => login.host.clone(),
-            };
             all.extend([
                 ("SSH", ssh.to_string_lossy().into_owned()),
                 ("HOST", login.host.clone()),
                 ("COPY_HOST", copy_host(&login.host)),
                 ("HAKOBU_SSH", ssh_of_hakobu(login)),
                 ("HAKOBU_HOST", hakobu_host(login)),
-                ("ADDRESS", address),
+                ("ADDRESS", self.address()),
                 ("FAR", lines.far.clone().unwrap_or_default()),
             ]);
         }
@@ -509,11 +545,11 @@ impl Course<'_> {
             (Direction::ToHost, Some(far)) => {
                 let lines = far.ask(&format!(
                     "ls -ln {} 2>/dev/null | awk '{{ print \"size \" $5 }}'",
-                    names.far_target
+                    names.far_target.path
                 ))?;
                 lines.iter().find_map(|line| line.strip_prefix("size ")?.parse::<u64>().ok())
             }
-            _ => std::fs::metadata(&names.near_target).ok().map(|found| found.len()),
+            _ => std::fs::metadata(&names.near_target.path).ok().map(|found| found.len()),
         };
         match arrived {
             Some(arrived) if arrived == bytes => Ok(()),

@@ -201,6 +201,27 @@ impl FarShell {
         }
     }
 
+    /// Whether somebody listens on this port over there.
+    pub fn listens(&mut self, port: u16) -> Result<bool> {
+        let script = format!(
+            "awk '$4 == \"0A\" && $2 ~ /:{port:04X}$/ {{ print \"listens\" }}' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
+        );
+        Ok(self.ask(&script)?.iter().any(|line| line == "listens"))
+    }
+
+    /// The path of a program over there by a plain name: a link of this name in a scratch directory, where its own is not. `None`
+    /// where it cannot be run.
+    pub fn program(&mut self, path: &str, link: &str) -> Result<Option<String>> {
+        let script = format!(
+            "path={}; case $path in \"~/\"*) path=$HOME/${{path#??}};; /*) ;; *) path=$PWD/$path;; esac\n\
+             if [ -f \"$path\" ] && [ -x \"$path\" ]; then case $path in *[!A-Za-z0-9/._+,:@%-]*) \
+             ln -sf \"$path\" {link} && echo 'at {link}';; *) printf 'at %s\\n' \"$path\";; esac; fi",
+            quoted(path)
+        );
+        let lines = self.ask(&script)?;
+        Ok(lines.iter().find_map(|line| line.strip_prefix("at ")).map(str::to_owned))
+    }
+
     /// One moment over there.
     pub fn moment(&mut self) -> Result<Moment> {
         self.ask("look").map(|lines| moment_of(&lines))

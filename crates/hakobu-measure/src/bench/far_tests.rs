@@ -63,6 +63,27 @@ fn a_shell_answers_looks_and_clears_away() {
 }
 
 #[test]
+fn a_program_over_there_is_found_by_a_plain_path() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let place = tempfile::Builder::new().prefix("it's a $place").tempdir().unwrap();
+    let mut shell = shell();
+    let (scratch, _) = shell.scratch("/dev/shm").unwrap().unwrap();
+    let link = format!("{scratch}/hakobu");
+    let odd = place.path().join("my hakobu");
+    symlink("/bin/echo", &odd).unwrap();
+    let odd = odd.to_str().unwrap();
+    assert_eq!(shell.program(odd, &link).unwrap().as_deref(), Some(link.as_str()));
+    assert_eq!(Command::new(&link).arg("it").output().unwrap().stdout, b"it\n");
+    assert_eq!(shell.program("/bin/echo", &link).unwrap().as_deref(), Some("/bin/echo"));
+    let data = place.path().join("data");
+    std::fs::write(&data, "").unwrap();
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o644)).unwrap();
+    for none in [data.to_str().unwrap(), "/no/such", "~/no such", scratch.as_str()] {
+        assert_eq!(shell.program(none, &link).unwrap(), None, "{none}");
+    }
+}
+
+#[test]
 fn what_is_no_shell_is_an_error_in_its_own_words() {
     let open = |script: &str| {
         let mut command = Command::new("sh");

@@ -1,31 +1,70 @@
 //! The command lines.
 //!
 //! What runs here is a script for `sh` whose paths and names are in its environment: `$SSH` (the user's ssh with its options),
-//! `$HOST`, `$SOURCE`, `$TARGET` and so on. What runs on the host is in `$FAR`, and holds plain letters alone.
+//! `$HOST`, `$SOURCE`, `$TARGET` and so on. What runs on the host is in `$FAR`, and holds plain letters alone. What people are
+//! shown is made by the same functions, of names that people can type: see [`super::shown`].
 
 use super::case::{Case, Compressor, Direction, Ends, Starter, Way, block};
-use super::shell::for_any_login_shell;
+use super::shell::{for_any_login_shell, is_plain};
+use super::shown::{self, Typed};
 use super::tools::{Netcat, Tools};
 
-/// What a command line may name, but for what is in the environment.
+/// A file, as a command line names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot {
+    /// Its path.
+    pub path: String,
+    /// That of its directory.
+    pub directory: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Spot {
+    /// The file at a plain path.
+    #[must_use]
+    pub fn at(path: &str) -> Self {
+        let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
+        Self { path: path.to_owned(), directory: directory.to_owned(), name: name.to_owned() }
+    }
+
+    /// The file whose path is in a variable of a shell.
+    pub(super) fn in_variable(name: &str) -> Self {
+        Self {
+            path: format!("${name}"),
+            directory: format!("${{{name}%/*}}"),
+            name: format!("${{{name}##*/}}"),
+        }
+    }
+
+    pub(super) fn nothing() -> Self {
+        Self::at("/dev/null")
+    }
+}
+
+/// What scripts on the host may name. All of it is plain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
-    /// Of this machine: the file to send, and where one is to arrive. Plain, as are all paths here.
-    pub near_source: String,
-    /// See `near_source`.
-    pub near_target: String,
-    /// The same of the host.
-    pub far_source: String,
-    /// See `far_source`.
-    pub far_target: String,
+    /// Of this machine: the file to send, as the host's login back names it.
+    pub near_source: Spot,
+    /// Where one is to arrive here.
+    pub near_target: Spot,
+    /// The file to send on the host.
+    pub far_source: Spot,
+    /// Where one is to arrive there.
+    pub far_target: Spot,
     /// The free port over there, for ways that have a connection of their own.
     pub port: u16,
-    /// How the host reaches this machine, if it does.
+    /// How the host reaches this machine, where that listens, and the free port here.
+    pub near_port: Option<(String, u16)>,
+    /// How the host logs in to this machine, if it does.
     pub back: Option<Back>,
     /// The program `hakobu` over there.
     pub far_hakobu: String,
-    /// The same here, as the host is to start it; empty where its path is not plain.
+    /// The same here, as the host is to start it.
     pub near_hakobu: String,
+    /// Where a hakobu that is started there writes its report.
+    pub far_report: Option<String>,
 }
 
 /// A login from the host to this machine.
@@ -37,6 +76,15 @@ pub struct Back {
     pub port: Option<u16>,
 }
 
+/// What waits for a connection before the script begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listener {
+    /// What ssh runs over there.
+    There(String),
+    /// A script here.
+    Here(String),
+}
+
 /// What runs for one case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lines {
@@ -44,11 +92,67 @@ pub struct Lines {
     pub near: String,
     /// `$FAR` of the script: what ssh runs over there.
     pub far: Option<String>,
-    /// What ssh runs over there first, and what has to listen before the script begins.
-    pub listener: Option<String>,
-    /// All of it as people read it.
+    /// What has to listen first.
+    pub listener: Option<Listener>,
+    /// All of it as people type it, in a shell in which SOURCE and TARGET are set.
     pub shown: String,
 }
+
+/// The scripts of a case, before those for the host are made fit for its shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Scripts {
+    pub near: String,
+    pub far: Option<String>,
+    pub listener: Option<Listener>,
+}
+
+/// How scripts here name programs and hosts: by variables where they run, by what is typed where they are shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Words {
+    /// ssh, up to the host.
+    pub ssh: String,
+    /// The same within double quotes.
+    pub ssh_inside: String,
+    /// scp, up to its ciphers and places.
+    pub scp: String,
+    pub host: String,
+    /// The host within double quotes, as scp and rsync take it.
+    pub copy_host: String,
+    /// hakobu, up to its own options.
+    pub hakobu: String,
+    /// `--agent` and its path, with a blank before it.
+    pub agent: String,
+    /// The host as hakobu takes it, before a path.
+    pub hakobu_host: String,
+    /// The address of the host, and its port.
+    pub address: String,
+    pub port: String,
+}
+
+impl Words {
+    /// Of scripts that run.
+    fn variables(names: &Names) -> Self {
+        let word = str::to_owned;
+        Self {
+            ssh: word("\"$SSH\""),
+            ssh_inside: word("$SSH"),
+            scp: word("scp -q -S \"$SSH\""),
+            host: word("\"$HOST\""),
+            copy_host: word("$COPY_HOST"),
+            hakobu: word("\"$HAKOBU\" copy -q --report \"$REPORT\""),
+            agent: format!(" --agent {}", names.far_hakobu),
+            hakobu_host: word("\"$HAKOBU_HOST\""),
+            address: word("\"$ADDRESS\""),
+            port: word("\"$PORT\""),
+        }
+    }
+}
+
+/// The file to send and where it arrives, in scripts here.
+const SOURCE: &str = "\"$SOURCE\"";
+const SOURCE_DIRECTORY_AND_NAME: &str = "\"${SOURCE%/*}\" \"${SOURCE##*/}\"";
+const TARGET: &str = "\"$TARGET\"";
+const TARGET_DIRECTORY: &str = "\"${TARGET%/*}\"";
 
 /// The tail of what writes at the target: `dd`, or `>`.
 fn sink(case: &Case, target: &str) -> String {
@@ -63,7 +167,7 @@ fn read(case: &Case, source: &str) -> String {
 /// The stage that compresses, with its pipe behind it; and the one that expands.
 fn stages(compressor: Compressor) -> (&'static str, &'static str) {
     match compressor {
-        Compressor::None | Compressor::Ssh => ("", ""),
+        Compressor::None | Compressor::Off | Compressor::Ssh => ("", ""),
         Compressor::Gzip => ("gzip -c | ", "gzip -dc | "),
         Compressor::Lzop => ("lzop -c | ", "lzop -dc | "),
         Compressor::Pigz => ("pigz -c | ", "pigz -dc | "),
@@ -73,66 +177,85 @@ fn stages(compressor: Compressor) -> (&'static str, &'static str) {
 
 /// The lines of a case. `None` where the tools that are there cannot do it.
 #[must_use]
-pub fn lines(case: &Case, names: &Names, tools: &Tools) -> Option<Lines> {
-    let nothing = case.ends == Ends::MemoryToNothing;
-    let names = match nothing {
-        true => Names { near_target: "/dev/null".into(), far_target: "/dev/null".into(), ..names.clone() },
-        false => names.clone(),
-    };
-    if nothing && !case.way.discards() {
+pub fn lines(case: &Case, names: &Names, tools: &Tools, typed: &Typed) -> Option<Lines> {
+    if case.ends == Ends::MemoryToNothing && !case.way.discards() {
         return None;
     }
-    let (near, far, listener) = match (case.direction, case.starter) {
-        (Direction::Here, _) => (here(case)?, None, None),
-        (_, Starter::There) => {
-            ("\"$SSH\" \"$HOST\" \"$FAR\"".to_owned(), Some(from_there(case, &names)?), None)
-        }
-        (_, Starter::Here) if matches!(case.way, Way::Nc | Way::Mbuffer) => {
-            let (near, listener) = own_connection(case, &names, tools)?;
-            (near, None, Some(listener))
-        }
-        (_, Starter::Here) => {
-            let (near, far) = over_ssh(case, &names)?;
-            (near, far, None)
-        }
-    };
-    let shown = shown(&near, far.as_deref(), listener.as_deref(), &names);
+    let real = scripts(case, &towards(case, names.clone()), &Words::variables(names), tools)?;
+    let names = towards(case, typed.names(names));
+    let shown = shown::line(case, &scripts(case, &names, &typed.words(), tools)?, &typed.words());
     let wrapped =
         |script: Option<String>| script.map_or(Some(None), |script| for_any_login_shell(&script).map(Some));
-    Some(Lines { near, far: wrapped(far)?, listener: wrapped(listener)?, shown })
+    let listener = match real.listener {
+        Some(Listener::There(script)) => Some(Listener::There(for_any_login_shell(&script)?)),
+        other => other,
+    };
+    Some(Lines { near: real.near, far: wrapped(real.far)?, listener, shown })
+}
+
+/// From memory to nothing, nothing is the target.
+fn towards(case: &Case, names: Names) -> Names {
+    match case.ends {
+        Ends::MemoryToNothing => Names { near_target: Spot::nothing(), far_target: Spot::nothing(), ..names },
+        _ => names,
+    }
+}
+
+fn scripts(case: &Case, names: &Names, words: &Words, tools: &Tools) -> Option<Scripts> {
+    let to_the_host = || format!("{} {} \"$FAR\"", words.ssh, words.host);
+    Some(match (case.direction, case.starter) {
+        (Direction::Here, _) => Scripts { near: here(case, words)?, far: None, listener: None },
+        (_, Starter::Here) if case.way.has_own_connection() => {
+            let (near, listener) = listened_there(case, names, words, tools)?;
+            Scripts { near, far: None, listener: Some(Listener::There(listener)) }
+        }
+        (_, Starter::There) if case.way.has_own_connection() => {
+            let (far, listener) = listened_here(case, names, tools)?;
+            Scripts { near: to_the_host(), far: Some(far), listener: Some(Listener::Here(listener)) }
+        }
+        (_, Starter::There) => {
+            Scripts { near: to_the_host(), far: Some(from_there(case, names)?), listener: None }
+        }
+        (_, Starter::Here) => {
+            let (near, far) = over_ssh(case, names, words)?;
+            Scripts { near, far, listener: None }
+        }
+    })
 }
 
 /// Of one machine.
-fn here(case: &Case) -> Option<String> {
+fn here(case: &Case, words: &Words) -> Option<String> {
     let to_disk = case.ends == Ends::DiskToDisk;
-    let and_sync = if to_disk { " && sync \"$TARGET\"" } else { "" };
+    let and_sync = if to_disk { format!(" && sync {TARGET}") } else { String::new() };
     Some(match case.way {
-        Way::Hakobu => "\"$HAKOBU\" copy -q \"$SOURCE\" \"$TARGET\"".to_owned(),
-        Way::Cp => format!("cp \"$SOURCE\" \"$TARGET\"{and_sync}"),
+        Way::Hakobu => format!("{} {SOURCE} {TARGET}", words.hakobu),
+        Way::Cp => format!("cp {SOURCE} {TARGET}{and_sync}"),
         Way::Dd => {
             let sync = if to_disk { " conv=fsync" } else { "" };
-            format!("dd if=\"$SOURCE\" of=\"$TARGET\" bs={} status=none{sync}", block(case.block_bytes))
+            format!("dd if={SOURCE} of={TARGET} bs={} status=none{sync}", block(case.block_bytes))
         }
-        Way::Rsync => format!("rsync \"$SOURCE\" \"$TARGET\"{and_sync}"),
+        Way::Rsync => format!("rsync {SOURCE} {TARGET}{and_sync}"),
         Way::Tar if case.ends == Ends::MemoryToNothing => {
-            "tar cf - -C \"$SOURCE_DIR\" \"$NAME\" | tar xOf - >/dev/null".to_owned()
+            format!("tar cf - -C {SOURCE_DIRECTORY_AND_NAME} | tar xOf - >/dev/null")
         }
-        Way::Tar => format!("tar cf - -C \"$SOURCE_DIR\" \"$NAME\" | tar xf - -C \"$TARGET_DIR\"{and_sync}"),
+        Way::Tar => {
+            format!("tar cf - -C {SOURCE_DIRECTORY_AND_NAME} | tar xf - -C {TARGET_DIRECTORY}{and_sync}")
+        }
         Way::Scp | Way::Nc | Way::Mbuffer => return None,
     })
 }
 
 /// Over the user's ssh, started here.
-fn over_ssh(case: &Case, names: &Names) -> Option<(String, Option<String>)> {
+fn over_ssh(case: &Case, names: &Names, words: &Words) -> Option<(String, Option<String>)> {
     let to = case.direction == Direction::ToHost;
     let cipher = case.cipher.as_deref();
     let ssh_cipher = cipher.map(|cipher| format!(" -c {cipher}")).unwrap_or_default();
-    let ssh = format!("\"$SSH\"{ssh_cipher} \"$HOST\" \"$FAR\"");
+    let ssh = format!("{}{ssh_cipher} {} \"$FAR\"", words.ssh, words.host);
     let (pack, unpack) = stages(case.compressor);
-    let (source, target) = (&names.far_source, &names.far_target);
+    let (source, target) = (&names.far_source.path, &names.far_target.path);
     Some(match (case.way, to) {
         (Way::Dd, true) => {
-            let near = format!("{} | {pack}{ssh}", read(case, "\"$SOURCE\""));
+            let near = format!("{} | {pack}{ssh}", read(case, SOURCE));
             (near, Some(format!("{unpack}{}", sink(case, target))))
         }
         (Way::Dd, false) => {
@@ -140,95 +263,136 @@ fn over_ssh(case: &Case, names: &Names) -> Option<(String, Option<String>)> {
                 Some(pack) => format!("{} | {pack}", read(case, source)),
                 None => read(case, source),
             };
-            (format!("{ssh} | {unpack}{}", sink(case, "\"$TARGET\"")), Some(far))
+            (format!("{ssh} | {unpack}{}", sink(case, TARGET)), Some(far))
         }
         (Way::Tar, true) => {
-            let far = match (case.ends, directory(target)) {
-                (Ends::MemoryToNothing, _) => "tar xOf - >/dev/null".to_owned(),
-                (Ends::DiskToDisk, into) => format!("tar xf - -C {into} && sync {target}"),
-                (Ends::MemoryToMemory, into) => format!("tar xf - -C {into}"),
+            let into = &names.far_target.directory;
+            let far = match case.ends {
+                Ends::MemoryToNothing => "tar xOf - >/dev/null".to_owned(),
+                Ends::DiskToDisk => format!("tar xf - -C {into} && sync {target}"),
+                Ends::MemoryToMemory => format!("tar xf - -C {into}"),
             };
-            (format!("tar cf - -C \"$SOURCE_DIR\" \"$NAME\" | {ssh}"), Some(far))
+            (format!("tar cf - -C {SOURCE_DIRECTORY_AND_NAME} | {ssh}"), Some(far))
         }
         (Way::Tar, false) => {
             let near = match case.ends {
                 Ends::MemoryToNothing => format!("{ssh} | tar xOf - >/dev/null"),
-                Ends::DiskToDisk => format!("{ssh} | tar xf - -C \"$TARGET_DIR\" && sync \"$TARGET\""),
-                Ends::MemoryToMemory => format!("{ssh} | tar xf - -C \"$TARGET_DIR\""),
+                Ends::DiskToDisk => format!("{ssh} | tar xf - -C {TARGET_DIRECTORY} && sync {TARGET}"),
+                Ends::MemoryToMemory => format!("{ssh} | tar xf - -C {TARGET_DIRECTORY}"),
             };
-            (near, Some(format!("tar cf - -C {} {}", directory(source), name(source))))
+            let Spot { directory, name, .. } = &names.far_source;
+            (near, Some(format!("tar cf - -C {directory} {name}")))
         }
         (Way::Scp, _) => {
             let shrink = if case.compressor == Compressor::Ssh { " -C" } else { "" };
-            let scp = format!("scp -q -S \"$SSH\"{ssh_cipher}{shrink}");
-            synced(case, format!("{scp} {}", places(to, names)), target)
+            let scp = format!("{}{ssh_cipher}{shrink}", words.scp);
+            synced(case, format!("{scp} {}", places(to, names, words)), target, words)
         }
         (Way::Rsync, _) => {
-            let line = format!("rsync -e \"$SSH{ssh_cipher}\" {}", places(to, names));
-            synced(case, line, target)
+            let ssh = format!("\"{}{ssh_cipher}\"", words.ssh_inside);
+            // Nobody types what rsync takes by itself.
+            let by = if ssh == "\"ssh\"" { String::new() } else { format!(" -e {ssh}") };
+            synced(case, format!("rsync{by} {}", places(to, names, words)), target, words)
         }
         (Way::Hakobu, _) => {
-            let cipher = cipher.map(|cipher| format!(" --cipher {cipher}")).unwrap_or_default();
-            let (here, there) = match to {
-                true => ("\"$SOURCE\"", format!("\"$HAKOBU_HOST\"{target}")),
-                false => ("\"$TARGET\"", format!("\"$HAKOBU_HOST\"{source}")),
+            let far = |path: &str| match path {
+                path if path.starts_with('$') => format!("{}\"{path}\"", words.hakobu_host),
+                path => format!("{}{path}", words.hakobu_host),
             };
-            let places = if to { format!("{here} {there}") } else { format!("{there} {here}") };
-            // Where no agent is installed over there, one was put beside the data.
-            (format!("\"$HAKOBU\" copy -q --agent {}{cipher} {places}", names.far_hakobu), None)
+            let places = match to {
+                true => format!("{SOURCE} {}", far(target)),
+                false => format!("{} {TARGET}", far(source)),
+            };
+            (format!("{}{}{} {places}", words.hakobu, words.agent, of_hakobu(case)), None)
         }
         (Way::Nc | Way::Mbuffer | Way::Cp, _) => return None,
     })
 }
 
+/// The cipher and the compressor of hakobu.
+fn of_hakobu(case: &Case) -> String {
+    let cipher = case.cipher.as_ref().map(|cipher| format!(" --cipher {cipher}")).unwrap_or_default();
+    let compress = match case.compressor {
+        Compressor::None => String::new(),
+        other => format!(" --compress {}", other.name()),
+    };
+    cipher + &compress
+}
+
 /// scp and rsync do not wait for the medium: here `sync` does, and over there a second login.
-fn synced(case: &Case, line: String, target: &str) -> (String, Option<String>) {
+fn synced(case: &Case, line: String, target: &str, words: &Words) -> (String, Option<String>) {
     match (case.ends, case.direction) {
         (Ends::DiskToDisk, Direction::ToHost) => {
-            (format!("{line} && \"$SSH\" \"$HOST\" \"$FAR\""), Some(format!("sync {target}")))
+            (format!("{line} && {} {} \"$FAR\"", words.ssh, words.host), Some(format!("sync {target}")))
         }
-        (Ends::DiskToDisk, _) => (format!("{line} && sync \"$TARGET\""), None),
+        (Ends::DiskToDisk, _) => (format!("{line} && sync {TARGET}"), None),
         _ => (line, None),
     }
 }
 
 /// Source and target of what takes `host:path`.
-fn places(to: bool, names: &Names) -> String {
+fn places(to: bool, names: &Names, words: &Words) -> String {
     match to {
-        true => format!("\"$SOURCE\" \"$COPY_HOST:{}\"", names.far_target),
-        false => format!("\"$COPY_HOST:{}\" \"$TARGET\"", names.far_source),
+        true => format!("{SOURCE} \"{}:{}\"", words.copy_host, names.far_target.path),
+        false => format!("\"{}:{}\" {TARGET}", words.copy_host, names.far_source.path),
     }
 }
 
+fn sends_by_mbuffer(case: &Case, source: &str, to: &str) -> String {
+    format!("mbuffer -q -s {} -m 64M -i {source} -O {to}", block(case.block_bytes))
+}
+
+fn receives_by_mbuffer(case: &Case, port: u16, target: &str) -> String {
+    let and_sync = if case.ends == Ends::DiskToDisk { format!(" && sync {target}") } else { String::new() };
+    format!("mbuffer -q -s {} -m 64M -I {port} >{target}{and_sync}", block(case.block_bytes))
+}
+
 /// Over a connection of its own, which the far end listens for. nc alone goes both ways.
-fn own_connection(case: &Case, names: &Names, tools: &Tools) -> Option<(String, String)> {
+fn listened_there(case: &Case, names: &Names, words: &Words, tools: &Tools) -> Option<(String, String)> {
     let to = case.direction == Direction::ToHost;
-    let (pack, unpack) = stages(case.compressor);
-    let port = names.port;
-    let (source, target) = (&names.far_source, &names.far_target);
+    let (source, target) = (&names.far_source.path, &names.far_target.path);
     if case.way == Way::Mbuffer {
-        let size = block(case.block_bytes);
-        let and_sync =
-            if case.ends == Ends::DiskToDisk { format!(" && sync {target}") } else { String::new() };
-        let near = format!("mbuffer -q -s {size} -m 64M -i \"$SOURCE\" -O \"$ADDRESS:$PORT\"");
-        let far = format!("mbuffer -q -s {size} -m 64M -I {port} >{target}{and_sync}");
-        return to.then_some((near, far));
+        let (address, port) = (words.address.trim_matches('"'), words.port.trim_matches('"'));
+        let near = sends_by_mbuffer(case, SOURCE, &format!("\"{address}:{port}\""));
+        return to.then_some((near, receives_by_mbuffer(case, names.port, target)));
     }
+    let (pack, unpack) = stages(case.compressor);
     let (here, there) = (tools.here.netcat?, tools.there.as_ref()?.netcat?);
+    let host = format!("{} {}", words.address, words.port);
+    let port = names.port;
     Some(match to {
-        true => {
-            let near =
-                format!("{} | {pack}{}", read(case, "\"$SOURCE\""), here.sends("\"$ADDRESS\" \"$PORT\""));
-            (near, format!("{} | {unpack}{}", there.listens(port, false), sink(case, target)))
-        }
-        false => {
-            let near = format!(
-                "{} | {unpack}{}",
-                here.receives("\"$ADDRESS\" \"$PORT\""),
-                sink(case, "\"$TARGET\"")
-            );
-            (near, format!("{} | {pack}{}", read(case, source), there.listens(port, true)))
-        }
+        true => (
+            format!("{} | {pack}{}", read(case, SOURCE), here.sends(&host)),
+            format!("{} | {unpack}{}", there.listens(port, false), sink(case, target)),
+        ),
+        false => (
+            format!("{} | {unpack}{}", here.receives(&host), sink(case, TARGET)),
+            format!("{} | {pack}{}", read(case, source), there.listens(port, true)),
+        ),
+    })
+}
+
+/// The same, listened for here, and the host connects. Gives what runs there, and what runs here. mbuffer connects only to send.
+fn listened_here(case: &Case, names: &Names, tools: &Tools) -> Option<(String, String)> {
+    let to = case.direction == Direction::ToHost;
+    let (address, port) = names.near_port.as_ref().filter(|(address, _)| is_plain(address))?;
+    let (source, target) = (&names.far_source.path, &names.far_target.path);
+    if case.way == Way::Mbuffer {
+        let far = sends_by_mbuffer(case, source, &format!("{address}:{port}"));
+        return (!to).then_some((far, receives_by_mbuffer(case, *port, TARGET)));
+    }
+    let (pack, unpack) = stages(case.compressor);
+    let (here, there) = (tools.here.netcat?, tools.there.as_ref()?.netcat?);
+    let to_us = format!("{address} {port}");
+    Some(match to {
+        true => (
+            format!("{} | {unpack}{}", there.receives(&to_us), sink(case, target)),
+            format!("{} | {pack}{}", read(case, SOURCE), here.listens(*port, true)),
+        ),
+        false => (
+            format!("{} | {pack}{}", read(case, source), there.sends(&to_us)),
+            format!("{} | {unpack}{}", here.listens(*port, false), sink(case, TARGET)),
+        ),
     })
 }
 
@@ -240,58 +404,49 @@ fn from_there(case: &Case, names: &Names) -> Option<String> {
     let port = |flag: &str| back.port.map(|port| format!(" {flag} {port}")).unwrap_or_default();
     let ssh = format!("ssh -o BatchMode=yes{ssh_cipher}{} {}", port("-p"), back.host);
     let to = case.direction == Direction::ToHost;
+    let (near_source, near_target) = (&names.near_source.path, &names.near_target.path);
+    let (far_source, far_target) = (&names.far_source.path, &names.far_target.path);
     Some(match (case.way, to) {
         // The host pulls.
         (Way::Dd, true) => {
-            format!(
-                "{ssh} \"{}\" </dev/null | {}",
-                read(case, &names.near_source),
-                sink(case, &names.far_target)
-            )
+            format!("{ssh} \"{}\" </dev/null | {}", read(case, near_source), sink(case, far_target))
         }
         (Way::Dd, false) => {
-            format!("{} | {ssh} \"{}\"", read(case, &names.far_source), sink(case, &names.near_target))
+            format!("{} | {ssh} \"{}\"", read(case, far_source), sink(case, near_target))
         }
         (Way::Scp, _) => {
             let scp = format!("scp -q -o BatchMode=yes{ssh_cipher}{}", port("-P"));
             match to {
-                true => format!("{scp} {}:{} {}", back.host, names.near_source, names.far_target),
-                false => format!("{scp} {} {}:{}", names.far_source, back.host, names.near_target),
+                true => format!("{scp} {}:{near_source} {far_target}", back.host),
+                false => format!("{scp} {far_source} {}:{near_target}", back.host),
             }
         }
         (Way::Hakobu, _) => {
-            let cipher = cipher.map(|cipher| format!(" --cipher {cipher}")).unwrap_or_default();
             let there = match back.port {
                 Some(port) => format!("ssh://{}:{port}", back.host),
                 None => format!("{}:", back.host),
             };
-            // Without it the host would not find the program here, and take a slower way.
-            let agent = match names.near_hakobu.as_str() {
-                "" => String::new(),
-                path => format!(" --agent {path}"),
-            };
-            let hakobu =
-                format!("{} copy -q{agent} --ssh \"ssh -o BatchMode=yes\"{cipher}", names.far_hakobu);
+            let report =
+                names.far_report.as_ref().map(|path| format!(" --report {path}")).unwrap_or_default();
+            // Without its path the host would not find the program here, and take a slower way.
+            let hakobu = format!(
+                "{} copy -q{report} --ssh \"ssh -o BatchMode=yes\" --agent {}{}",
+                names.far_hakobu,
+                names.near_hakobu,
+                of_hakobu(case)
+            );
             match to {
-                true => format!("{hakobu} {there}{} {}", names.near_source, names.far_target),
-                false => format!("{hakobu} {} {there}{}", names.far_source, names.near_target),
+                true => format!("{hakobu} {there}{near_source} {far_target}"),
+                false => format!("{hakobu} {far_source} {there}{near_target}"),
             }
         }
         _ => return None,
     })
 }
 
-fn directory(path: &str) -> &str {
-    path.rsplit_once('/').map_or(".", |(directory, _)| directory)
-}
-
-fn name(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(_, name)| name)
-}
-
 impl Netcat {
     /// Reads standard input, sends it and ends.
-    fn sends(self, to: &str) -> String {
+    pub(super) fn sends(self, to: &str) -> String {
         match self {
             Self::OpenBsd => format!("nc -N {to}"),
             Self::Ncat => format!("nc --send-only {to}"),
@@ -318,41 +473,6 @@ impl Netcat {
             (Self::Traditional, true) => format!("nc -q 0 -l -p {port}"),
             (Self::Traditional, false) => format!("nc -l -p {port}"),
         }
-    }
-}
-
-/// As people would type it, with names in the place of paths.
-fn shown(near: &str, far: Option<&str>, listener: Option<&str>, names: &Names) -> String {
-    let plain = |text: &str| {
-        let mut text = text.replace(&names.near_source, "$SOURCE").replace(&names.far_source, "$SOURCE");
-        for target in [&names.near_target, &names.far_target] {
-            if target != "/dev/null" {
-                text = text.replace(target, "$TARGET").replace(directory(target), "$TARGET_DIR");
-            }
-        }
-        for source in [&names.near_source, &names.far_source] {
-            text = text.replace(directory(source), "$SOURCE_DIR").replace(name(source), "$NAME");
-        }
-        let text = text.replace(&format!(" --agent {}", names.far_hakobu), "");
-        let text = text.replace(&format!(" --agent {}", names.near_hakobu), "");
-        text.replace(&names.far_hakobu, "hakobu").replace(&names.port.to_string(), "$PORT")
-    };
-    let mut line = near
-        .replace("\"$FAR\"", &format!("'{}'", plain(far.unwrap_or_default())))
-        .replace("\"$HAKOBU\"", "hakobu")
-        .replace("\"$HAKOBU_HOST\"", "$HOST:")
-        .replace("$COPY_HOST", "$HOST")
-        .replace(" -S \"$SSH\"", "")
-        .replace("-e \"$SSH\" ", "")
-        .replace("\"$SSH\"", "ssh")
-        .replace("$SSH", "ssh");
-    line = plain(&line).replace('"', "");
-    if names.near_target == "/dev/null" {
-        line = line.replace("$TARGET", "/dev/null");
-    }
-    match listener {
-        Some(listener) => format!("there: {}; here: {line}", plain(listener)),
-        None => line,
     }
 }
 

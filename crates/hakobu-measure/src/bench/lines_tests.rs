@@ -1,17 +1,32 @@
 use super::super::plan::{Ground, plan};
+use super::super::setting::Login;
 use super::super::tools::{Machine, WANTED};
 use super::*;
 
 fn names() -> Names {
     Names {
-        near_source: "/dev/shm/hb.n/source/random.1".into(),
-        near_target: "/dev/shm/hb.n/target/random.1".into(),
-        far_source: "/dev/shm/hb.f/source/random.1".into(),
-        far_target: "/dev/shm/hb.f/target/random.1".into(),
+        near_source: Spot::at("/dev/shm/hb.n/source/random.1"),
+        near_target: Spot::at("/dev/shm/hb.n/target/random.1"),
+        far_source: Spot::at("/dev/shm/hb.f/source/random.1"),
+        far_target: Spot::at("/dev/shm/hb.f/target/random.1"),
         port: 40_123,
+        near_port: Some(("192.0.2.1".into(), 20_001)),
         back: Some(Back { host: "me@ws".into(), port: Some(2222) }),
         far_hakobu: "/dev/shm/hb.f/hakobu".into(),
-        near_hakobu: "/opt/bin/hakobu".into(),
+        near_hakobu: "/dev/shm/hb.n/hakobu".into(),
+        far_report: Some("/dev/shm/hb.f/report.json".into()),
+    }
+}
+
+/// What the user has typed: this program has an odd path, as has the one over there.
+fn typed() -> Typed {
+    let login =
+        Login { typed: "h".into(), user: None, host: "h".into(), port: None, ssh: vec!["ssh".into()] };
+    Typed {
+        login: Some(login),
+        hakobu: "/my programs/hakobu".into(),
+        agent: Some("/it's there/hakobu".into()),
+        address: ("192.0.2.2".into(), 40_123),
     }
 }
 
@@ -22,7 +37,7 @@ fn tools(there: Netcat) -> Tools {
 }
 
 fn of(case: &Case) -> Lines {
-    lines(case, &names(), &tools(Netcat::OpenBsd)).unwrap()
+    lines(case, &names(), &tools(Netcat::OpenBsd), &typed()).unwrap()
 }
 
 #[test]
@@ -33,7 +48,7 @@ fn dd_and_ssh_are_what_people_type() {
     assert_eq!(line.far.as_deref(), Some("sh -c 'dd of=/dev/null bs=64k status=none'"));
     assert_eq!(
         line.shown,
-        "dd if=$SOURCE bs=64k status=none | ssh $HOST 'dd of=/dev/null bs=64k status=none'"
+        "dd if=\"$SOURCE\" bs=64k status=none | ssh h \"dd of=/dev/null bs=64k status=none\""
     );
     case.cipher = Some("aes128-gcm@openssh.com".to_owned());
     case.compressor = Compressor::Pigz;
@@ -42,8 +57,8 @@ fn dd_and_ssh_are_what_people_type() {
     let line = of(&case);
     assert_eq!(
         line.shown,
-        "dd if=$SOURCE bs=4M status=none | pigz -c | ssh -c aes128-gcm@openssh.com $HOST \
-         'pigz -dc | dd of=$TARGET bs=4M status=none conv=fsync'"
+        "dd if=\"$SOURCE\" bs=4M status=none | pigz -c | ssh -c aes128-gcm@openssh.com h \
+         \"pigz -dc | dd of=$TARGET bs=4M status=none conv=fsync\""
     );
     case.direction = Direction::FromHost;
     let line = of(&case);
@@ -61,12 +76,81 @@ fn each_nc_ends_in_its_own_way() {
         (Netcat::Ncat, "nc --recv-only -l 40123 |", "| nc --send-only -l 40123"),
         (Netcat::Traditional, "nc -l -p 40123 |", "| nc -q 0 -l -p 40123"),
     ] {
-        let line = |case| lines(case, &names(), &tools(kind)).unwrap();
-        assert!(line(&to).listener.unwrap().starts_with(&format!("sh -c '{receives}")));
-        assert!(line(&from).listener.unwrap().ends_with(&format!("{sends}'")));
+        let listener = |case| match lines(case, &names(), &tools(kind), &typed()).unwrap().listener {
+            Some(Listener::There(script)) => script,
+            other => panic!("{other:?}"),
+        };
+        assert!(listener(&to).starts_with(&format!("sh -c '{receives}")));
+        assert!(listener(&from).ends_with(&format!("{sends}'")));
     }
     assert!(of(&to).near.ends_with("| nc -N \"$ADDRESS\" \"$PORT\""));
-    assert!(of(&to).shown.starts_with("there: nc -l $PORT | dd of=/dev/null"), "{}", of(&to).shown);
+    assert_eq!(
+        of(&to).shown,
+        "ssh h \"nc -l 40123 | dd of=/dev/null bs=64k status=none\" & sleep 1; \
+         dd if=\"$SOURCE\" bs=64k status=none | nc -N 192.0.2.2 40123; wait"
+    );
+}
+
+#[test]
+fn what_the_host_connects_to_listens_here() {
+    let there = |way, direction, ends| Case { starter: Starter::There, ends, ..Case::plain(way, direction) };
+    let line = of(&there(Way::Mbuffer, Direction::FromHost, Ends::DiskToDisk));
+    assert_eq!(line.near, "\"$SSH\" \"$HOST\" \"$FAR\"");
+    assert_eq!(
+        line.far.as_deref(),
+        Some("sh -c 'mbuffer -q -s 64k -m 64M -i /dev/shm/hb.f/source/random.1 -O 192.0.2.1:20001'")
+    );
+    let script = "mbuffer -q -s 64k -m 64M -I 20001 >\"$TARGET\" && sync \"$TARGET\"";
+    assert_eq!(line.listener, Some(Listener::Here(script.to_owned())));
+    assert_eq!(
+        line.shown,
+        format!(
+            "({script}) & sleep 1; ssh h \"mbuffer -q -s 64k -m 64M -i $SOURCE -O 192.0.2.1:20001\"; wait"
+        )
+    );
+    let line = of(&there(Way::Nc, Direction::ToHost, Ends::MemoryToNothing));
+    let script = "dd if=\"$SOURCE\" bs=64k status=none | nc -N -l 20001";
+    assert_eq!(line.listener, Some(Listener::Here(script.to_owned())));
+    assert_eq!(
+        line.far.as_deref(),
+        Some("sh -c 'nc -d 192.0.2.1 20001 | dd of=/dev/null bs=64k status=none'")
+    );
+    // A host that sees no address of ours has none to connect to.
+    let case = there(Way::Nc, Direction::ToHost, Ends::MemoryToNothing);
+    let nowhere = Names { near_port: None, ..names() };
+    assert_eq!(lines(&case, &nowhere, &tools(Netcat::OpenBsd), &typed()), None);
+}
+
+#[test]
+fn hakobu_goes_with_the_agent_that_is_meant_whoever_starts() {
+    let compressed = Case { compressor: Compressor::Off, ..Case::plain(Way::Hakobu, Direction::FromHost) };
+    let line = of(&compressed);
+    assert_eq!(
+        line.near,
+        "\"$HAKOBU\" copy -q --report \"$REPORT\" --agent /dev/shm/hb.f/hakobu --compress none \
+         \"$HAKOBU_HOST\"/dev/shm/hb.f/source/random.1 \"$TARGET\""
+    );
+    assert_eq!(
+        line.shown,
+        r#"'/my programs/hakobu' copy -q --agent '/it'\''s there/hakobu' --compress none h:"$SOURCE" /dev/null"#
+    );
+    let there = Case {
+        starter: Starter::There,
+        ends: Ends::MemoryToMemory,
+        ..Case::plain(Way::Hakobu, Direction::ToHost)
+    };
+    let line = of(&there);
+    assert_eq!(
+        line.far.as_deref(),
+        Some(
+            "sh -c '/dev/shm/hb.f/hakobu copy -q --report /dev/shm/hb.f/report.json --ssh \"ssh -o BatchMode=yes\" \
+             --agent /dev/shm/hb.n/hakobu ssh://me@ws:2222/dev/shm/hb.n/source/random.1 /dev/shm/hb.f/target/random.1'"
+        )
+    );
+    assert_eq!(
+        line.shown,
+        r#"ssh h "'/it'\\''s there/hakobu' copy -q --ssh \"ssh -o BatchMode=yes\" --agent '/my programs/hakobu' ssh://me@ws:2222$SOURCE $TARGET""#
+    );
 }
 
 #[test]
@@ -82,43 +166,47 @@ fn the_host_starts_by_a_login_back() {
         far(Way::Scp, Direction::FromHost).contains(" -P 2222 /dev/shm/hb.f/source/random.1 me@ws:/dev/null")
     );
     assert!(far(Way::Hakobu, Direction::FromHost).ends_with(" ssh://me@ws:2222/dev/null'"));
-    assert!(
-        far(Way::Hakobu, Direction::ToHost)
-            .contains("hakobu copy -q --agent /opt/bin/hakobu --ssh \"ssh -o BatchMode=yes\" ")
-    );
     assert_eq!(of(&case(Way::Dd, Direction::ToHost)).near, "\"$SSH\" \"$HOST\" \"$FAR\"");
 }
 
 #[test]
-fn every_line_of_a_full_plan_is_for_any_shell_and_shows_no_path_of_ours() {
+fn every_line_of_a_full_plan_is_for_any_shell_and_what_is_shown_can_be_typed() {
     for has_host in [true, false] {
         let ground = Ground { has_host, full: true, tools: tools(Netcat::OpenBsd), ..Ground::default() };
         let (cases, _) = plan(&ground);
         for case in &cases {
-            let line = lines(case, &names(), &ground.tools).unwrap_or_else(|| panic!("{case:?}"));
-            for far in line.far.iter().chain(&line.listener) {
+            let typed = if has_host { typed() } else { Typed { login: None, ..typed() } };
+            let line = lines(case, &names(), &ground.tools, &typed).unwrap_or_else(|| panic!("{case:?}"));
+            let listener = line.listener.as_ref().and_then(|listener| match listener {
+                Listener::There(script) => Some(script),
+                Listener::Here(_) => None,
+            });
+            for far in line.far.iter().chain(listener) {
                 let script = far.strip_prefix("sh -c '").and_then(|far| far.strip_suffix('\'')).unwrap();
                 assert!(!script.contains(['\'', '\n', '\\', '!']), "{script}");
             }
-            for ours in ["/dev/shm", "$FAR", "\"", "hb.", "40123"] {
+            for ours in ["/dev/shm", "hb.", "$FAR", "$SSH", "$HOST", "$HAKOBU", "$ADDRESS", "$PORT", "REPORT"]
+            {
                 assert!(!line.shown.contains(ours), "{ours} in {}", line.shown);
             }
-            // The script is one, and a shell reads it.
-            let check = std::process::Command::new("sh").args(["-n", "-c", &line.near]).status().unwrap();
-            assert!(check.success(), "{}", line.near);
+            // The script is one, and so is what is shown: a shell reads both.
+            for script in [&line.near, &line.shown] {
+                let check = std::process::Command::new("sh").args(["-n", "-c", script]).status().unwrap();
+                assert!(check.success(), "{script}");
+            }
         }
     }
 }
 
 #[test]
 fn what_cannot_be_is_none() {
-    let none = |case: Case| assert_eq!(lines(&case, &names(), &tools(Netcat::OpenBsd)), None);
+    let none = |case: Case| assert_eq!(lines(&case, &names(), &tools(Netcat::OpenBsd), &typed()), None);
     none(Case::plain(Way::Rsync, Direction::ToHost));
     none(Case::plain(Way::Scp, Direction::Here));
     none(Case::plain(Way::Mbuffer, Direction::FromHost));
-    none(Case { starter: Starter::There, ..Case::plain(Way::Nc, Direction::ToHost) });
+    none(Case { starter: Starter::There, ..Case::plain(Way::Mbuffer, Direction::ToHost) });
     // A name that a shell would read never gets that far, but would stop here.
-    let odd = Names { far_target: "/it's".into(), ..names() };
+    let odd = Names { far_target: Spot::at("/it's"), ..names() };
     let case = Case { ends: Ends::MemoryToMemory, ..Case::plain(Way::Dd, Direction::ToHost) };
-    assert_eq!(lines(&case, &odd, &tools(Netcat::OpenBsd)), None);
+    assert_eq!(lines(&case, &odd, &tools(Netcat::OpenBsd), &typed()), None);
 }

@@ -14,12 +14,15 @@ pub mod lines;
 mod near;
 pub mod parts;
 pub mod plan;
+mod ports;
 pub mod processes;
+mod report;
 pub mod result;
 mod run;
 mod scratch;
 mod setting;
 pub mod shell;
+pub mod shown;
 pub mod tools;
 
 pub use error::{Error, Result};

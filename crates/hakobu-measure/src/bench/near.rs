@@ -24,6 +24,23 @@ pub(super) fn moment() -> Moment {
     Moment { processes, retransmitted }
 }
 
+/// Whether somebody listens on this port here.
+pub(super) fn listens(port: u16) -> bool {
+    ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"]
+        .into_iter()
+        .filter_map(read)
+        .any(|table| is_listening(&table, port))
+}
+
+/// The second field of a line is the address and the port, the fourth the state.
+fn is_listening(table: &str, port: u16) -> bool {
+    let at = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        matches!(fields.as_slice(), [_, address, _, "0A", ..] if address.ends_with(&at))
+    })
+}
+
 /// Whose descendants are of a run here: ours, and of what was started there the sessions of the servers, except that of the host,
 /// where the host is this very machine.
 pub(super) fn roots(moment: &Moment, serves: bool, except: Option<u32>) -> Vec<Root> {
@@ -67,6 +84,21 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(found.unwrap().parent, std::process::id());
         assert!(boot().is_some() && ticks_per_second() >= 1.0);
+    }
+
+    #[test]
+    fn a_port_that_is_listened_on_is_seen() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(listens(port));
+        drop(listener);
+        // A child of another test may have it for a moment.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while listens(port) {
+            assert!(std::time::Instant::now() < deadline, "{port}");
+        }
+        let table = "  sl  local_address rem_address   st\n   0: 0100007F:1F90 00000000:0000 01 0:0\n";
+        assert!(!is_listening(table, 8080) && is_listening(&table.replace(" 01 ", " 0A "), 8080));
     }
 
     #[test]

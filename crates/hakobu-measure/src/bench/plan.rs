@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::case::{Case, Compressor, Content, Direction, Ends, Starter, Way};
+use super::case::{BLOCK_BYTES, Case, Compressor, Content, Direction, Ends, Starter, Way};
 use super::tools::Tools;
 
 /// Ciphers of hakobu's own, by the names of `--cipher`.
@@ -28,6 +28,8 @@ pub struct Ground {
     pub no_way_back: Option<String>,
     /// Why a port over there cannot be reached; `None` if it can.
     pub no_port: Option<String>,
+    /// Why the host cannot reach a port here; `None` if it can.
+    pub no_near_port: Option<String>,
     /// Endings for which there is no room or place, with words.
     pub no_ends: Vec<(Ends, String)>,
 }
@@ -63,7 +65,7 @@ pub fn plan(ground: &Ground) -> (Vec<Case>, Vec<LeftOut>) {
 fn obstacle(case: &Case, ground: &Ground) -> Option<LeftOut> {
     let out = |what: &str, why: String| Some(LeftOut { what: what.to_owned(), why });
     let mut programs = case.way.programs().to_vec();
-    if Compressor::PROGRAMS.contains(&case.compressor) {
+    if case.way != Way::Hakobu && Compressor::PROGRAMS.contains(&case.compressor) {
         programs.push(case.compressor.name());
     }
     for program in programs {
@@ -84,20 +86,42 @@ fn obstacle(case: &Case, ground: &Ground) -> Option<LeftOut> {
     if let Some((ends, why)) = ground.no_ends.iter().find(|(ends, _)| *ends == case.ends) {
         return out(ends.name(), why.clone());
     }
-    if let (Starter::There, Some(why)) = (case.starter, &ground.no_way_back) {
-        return out("started there", why.clone());
-    }
-    if matches!(case.way, Way::Nc | Way::Mbuffer) {
-        if let Some(why) = &ground.no_port {
-            return out("nc, mbuffer", why.clone());
+    if case.way.has_own_connection() {
+        match (case.starter, &ground.no_port, &ground.no_near_port) {
+            (Starter::Here, Some(why), _) => return out("nc, mbuffer", why.clone()),
+            (Starter::There, _, Some(why)) => return out("nc, mbuffer, started there", why.clone()),
+            _ => {}
         }
         let unknown = |machine: &super::tools::Machine| machine.netcat.is_none();
         let any = unknown(&ground.tools.here) || ground.tools.there.as_ref().is_some_and(unknown);
         if case.way == Way::Nc && any {
             return out("nc", "it is of a kind whose way of ending is not known (busybox?)".to_owned());
         }
+    } else if let (Starter::There, Some(why)) = (case.starter, &ground.no_way_back) {
+        return out("started there", why.clone());
     }
     None
+}
+
+/// mbuffer sends to whoever listens, so from the host it is the host that connects.
+const FROM_BY_MBUFFER: Case = Case {
+    way: Way::Mbuffer,
+    cipher: None,
+    compressor: Compressor::None,
+    block_bytes: BLOCK_BYTES,
+    direction: Direction::FromHost,
+    starter: Starter::There,
+    content: Content::Random,
+    ends: Ends::MemoryToNothing,
+};
+
+/// Of what shrinks, hakobu without a compressor and with one, beside what it chooses.
+fn of_hakobu(content: Content) -> [Case; 2] {
+    [Compressor::Off, Compressor::Zstd].map(|compressor| Case {
+        compressor,
+        content,
+        ..Case::plain(Way::Hakobu, Direction::ToHost)
+    })
 }
 
 /// Rows between two machines.
@@ -116,6 +140,7 @@ fn between(ground: &Ground) -> Vec<Case> {
             cases.push(Case { starter: Starter::There, ..Case::plain(way, direction) });
         }
     }
+    cases.push(FROM_BY_MBUFFER);
     let few =
         |cipher: &&Option<String>| cipher.as_deref().is_some_and(|cipher| FEW_CIPHERS.contains(&cipher));
     cases.extend(ciphers.iter().filter(few).map(|cipher| Case { cipher: cipher.clone(), ..to(Way::Dd) }));
@@ -123,6 +148,7 @@ fn between(ground: &Ground) -> Vec<Case> {
         cases.push(Case { compressor, content: Content::Text, ..to(Way::Dd) });
     }
     cases.extend([Way::Hakobu, Way::Dd].map(|way| Case { content: Content::Text, ..to(way) }));
+    cases.extend(of_hakobu(Content::Text));
     cases.extend(FEW_BLOCKS.map(|block_bytes| Case { block_bytes, ..to(Way::Dd) }));
     for way in [Way::Hakobu, Way::Dd, Way::Rsync] {
         cases.push(Case { ends: Ends::MemoryToMemory, ..to(way) });
@@ -144,6 +170,9 @@ fn all_between(ciphers: &[Option<String>], cases: &mut Vec<Case>) {
             cases.extend([Way::Dd, Way::Nc].map(|way| Case { compressor, content, ..to(way) }));
         }
         cases.extend([Way::Hakobu, Way::Scp].map(|way| Case { content, ..to(way) }));
+        if matches!(content, Content::Text | Content::Zeros) {
+            cases.extend(of_hakobu(content));
+        }
         cases.push(Case { compressor: Compressor::Ssh, content, ..to(Way::Scp) });
     }
     for way in [Way::Dd, Way::Nc, Way::Mbuffer] {
@@ -152,9 +181,11 @@ fn all_between(ciphers: &[Option<String>], cases: &mut Vec<Case>) {
     for ends in [Ends::MemoryToMemory, Ends::DiskToDisk] {
         for direction in both {
             for way in [Way::Hakobu, Way::Dd, Way::Scp, Way::Nc, Way::Mbuffer, Way::Rsync, Way::Tar] {
-                if way != Way::Mbuffer || direction == Direction::ToHost {
-                    cases.push(Case { ends, ..Case::plain(way, direction) });
-                }
+                let plain = match (way, direction) {
+                    (Way::Mbuffer, Direction::FromHost) => FROM_BY_MBUFFER,
+                    _ => Case::plain(way, direction),
+                };
+                cases.push(Case { ends, ..plain });
             }
         }
     }
@@ -170,6 +201,7 @@ fn all_between(ciphers: &[Option<String>], cases: &mut Vec<Case>) {
             cases.extend(own.iter().map(|cipher| case(Way::Hakobu, cipher)));
         }
         cases.extend([Way::Nc, Way::Tar].map(|way| Case::plain(way, direction)));
+        cases.push(Case { starter: Starter::There, ..Case::plain(Way::Nc, direction) });
     }
 }
 
@@ -236,6 +268,12 @@ mod tests {
             case.starter == Starter::There && case.direction == Direction::FromHost && case.way == Way::Scp
         });
         has(|case| case.ends == Ends::DiskToDisk && case.way == Way::Rsync);
+        has(|case| case.way == Way::Mbuffer && case.direction == Direction::FromHost);
+        has(|case| case.way == Way::Nc && case.starter == Starter::There);
+        for compressor in [Compressor::None, Compressor::Off, Compressor::Zstd] {
+            let wanted = |case: &Case| case.way == Way::Hakobu && case.compressor == compressor;
+            assert!(few.iter().any(|case| wanted(case) && case.content == Content::Text), "{compressor:?}");
+        }
     }
 
     #[test]
@@ -245,11 +283,13 @@ mod tests {
         ground.tools.there.as_mut().unwrap().programs.retain(|name| name != "mbuffer" && name != "rsync");
         ground.tools.there.as_mut().unwrap().netcat = None;
         ground.no_way_back = Some("it cannot log in here".to_owned());
+        ground.tools.here.programs.retain(|name| name != "zstd");
         ground.no_ends = vec![(Ends::DiskToDisk, "no room".to_owned())];
         let (cases, left_out) = plan(&ground);
         let said: Vec<String> = left_out.iter().map(|out| format!("{}: {}", out.what, out.why)).collect();
         for words in [
             "pigz: it is not installed here",
+            "zstd: it is not installed here",
             "mbuffer: it is not installed at both ends",
             "rsync: it is not installed on the host",
             "started there: it cannot log in here",
@@ -265,6 +305,30 @@ mod tests {
                 && case.ends != Ends::DiskToDisk
         };
         assert!(cases.iter().all(fits) && cases.len() > 20);
+        // Its own needs no program.
+        assert!(cases.iter().any(|case| case.compressor == Compressor::Zstd));
+    }
+
+    #[test]
+    fn a_port_that_cannot_be_reached_stops_its_own_direction_alone() {
+        let of = |no_port: Option<&str>, no_near_port: Option<&str>| {
+            let words = |why: Option<&str>| why.map(str::to_owned);
+            let ground =
+                Ground { no_port: words(no_port), no_near_port: words(no_near_port), ..ground(true) };
+            let (cases, left_out) = plan(&ground);
+            let mut starters: Vec<Starter> =
+                cases.iter().filter(|case| case.way.has_own_connection()).map(|case| case.starter).collect();
+            starters.sort();
+            starters.dedup();
+            (starters, left_out)
+        };
+        assert_eq!(of(None, None), (vec![Starter::Here, Starter::There], vec![]));
+        let (starters, left_out) = of(Some("filtered"), None);
+        assert_eq!(starters, [Starter::There]);
+        assert_eq!((left_out.len(), left_out[0].what.as_str()), (1, "nc, mbuffer"));
+        let (starters, left_out) = of(None, Some("filtered"));
+        assert_eq!(starters, [Starter::Here]);
+        assert_eq!((left_out.len(), left_out[0].what.as_str()), (1, "nc, mbuffer, started there"));
     }
 
     #[test]

@@ -31,8 +31,11 @@ pub struct Timing {
 pub struct Row {
     /// What was run.
     pub case: Case,
-    /// The command line, with names in the place of paths.
+    /// The command line, for a shell in which SOURCE and TARGET are set.
     pub command: String,
+    /// The way that hakobu says it took: `agent`, `local`, `ssh`, `sftp` and so on. `None` of other tools.
+    #[serde(default)]
+    pub transport: Option<String>,
     /// How much was sent in each run.
     pub size_bytes: u64,
     /// The same command on one byte: logins, start and end.
@@ -44,6 +47,43 @@ pub struct Row {
 }
 
 impl Row {
+    /// A row of which nothing is known yet.
+    #[must_use]
+    pub fn of(case: &Case) -> Self {
+        Self {
+            case: case.clone(),
+            command: String::new(),
+            transport: None,
+            size_bytes: 0,
+            starts: Vec::new(),
+            runs: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// The row in short, with the way that hakobu took where that was not its agent's.
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.case.label() + &self.by_another_way()
+    }
+
+    /// The way that hakobu took where that was not its agent's, with a comma before it; else nothing.
+    pub(super) fn by_another_way(&self) -> String {
+        match self.transport.as_deref() {
+            None | Some("agent" | "local") => String::new(),
+            Some("sftp") => ", over SFTP without an agent".to_owned(),
+            Some("ssh") => ", data through ssh".to_owned(),
+            Some(other) => format!(", {other}"),
+        }
+    }
+
+    /// Takes note of the way that a run took. One that is not the agent's stays.
+    pub(super) fn went(&mut self, transport: Option<String>) {
+        if self.transport.is_none() || !matches!(transport.as_deref(), None | Some("agent" | "local")) {
+            self.transport = transport;
+        }
+    }
+
     /// The median of the runs, start and end included.
     #[must_use]
     pub fn wall_seconds(&self) -> Option<f64> {
@@ -174,6 +214,8 @@ pub struct Bench {
     pub machines: Vec<MachineFacts>,
     /// The rows, in the order of the plan.
     pub rows: Vec<Row>,
+    /// What a script has to run whose path is in SSH of command lines, where they have it.
+    pub script_of_ssh: Option<String>,
     /// What was left out.
     pub left_out: Vec<LeftOut>,
     /// Ciphers of this machine, one core.
@@ -251,12 +293,29 @@ pub(super) mod tests {
             retransmitted_there: None,
         };
         Row {
-            case,
             command: "x".to_owned(),
             size_bytes: 1_000_000_000,
             starts: vec![Timing { wall_seconds: 0.1, here: vec![cost(0.1)], ..run(&0.1) }],
             runs: walls.iter().map(run).collect(),
+            transport: None,
             failed: None,
+            case,
+        }
+    }
+
+    #[test]
+    fn a_row_that_went_another_way_once_is_labelled_so() {
+        let mut row = row(Case::plain(Way::Hakobu, Direction::ToHost), &[1.0]);
+        assert_eq!(row.label(), "hakobu");
+        for (transport, label) in [
+            ("agent", "hakobu"),
+            ("sftp", "hakobu, over SFTP without an agent"),
+            ("agent", "hakobu, over SFTP without an agent"),
+            ("ssh", "hakobu, data through ssh"),
+            ("agent, relayed", "hakobu, agent, relayed"),
+        ] {
+            row.went(Some(transport.to_owned()));
+            assert_eq!(row.label(), label);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the user wants measured, and what is found of the two machines before anything is.
 
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use super::far::FarShell;
 use super::lines::Back;
 use super::near;
 use super::plan::{Ground, LeftOut};
+use super::ports::{free_port, near_port, no_near_port, no_port};
 use super::result::MachineFacts;
 use super::scratch::{FOR_LINKS, IN_MEMORY, LEAST_BYTES, NearDirectory, ON_DISK, Place, is_in_memory};
 use super::shell::{is_plain, joined, quoted};
@@ -27,8 +28,7 @@ const SSH_OPTIONS: [&str; 8] = [
     "ForwardX11=no",
     "ForwardAgent=no",
 ];
-/// How long a port may take to be reached, and a login back.
-const REACH_LIMIT: Duration = Duration::from_secs(3);
+/// How long a login back may take.
 const BACK_LIMIT: Duration = Duration::from_secs(15);
 const BACK_CONNECT_S: u32 = 5;
 
@@ -66,7 +66,7 @@ pub struct Settings {
     pub port: Option<u16>,
     /// This program.
     pub program: PathBuf,
-    /// Where it is over there, if it is not on the PATH.
+    /// Where it is over there, if it is not on the PATH; without control characters.
     pub far_program: Option<String>,
 }
 
@@ -83,8 +83,15 @@ pub(super) struct Site {
     /// The address of the host at which it was logged in to.
     pub address: Option<IpAddr>,
     pub port: u16,
+    /// The address at which the host reaches this machine, and a free port here.
+    pub near_port: Option<(String, u16)>,
     pub back: Option<Back>,
+    /// This program by a plain path, as the host may start it.
+    pub near_program: String,
+    /// That over there; empty where there is none yet.
     pub far_program: String,
+    /// Its own path, where it stays when the bench is over.
+    pub far_program_typed: Option<String>,
     pub ssh: Option<PathBuf>,
     /// Where its wrapper lies if nothing can be run from memory.
     pub _beside: Option<NearDirectory>,
@@ -154,6 +161,7 @@ pub(super) fn explore(
     });
     let memory_here =
         memory_here.map_err(Error::io(format!("making a scratch directory in {}", disk_below.display())))?;
+    let near_program = near_program(&settings.program, &memory_here)?;
     let mut ground = Ground { has_host: settings.login.is_some(), full: settings.full, ..Ground::default() };
     ground.tools = Tools { here: near_tools, ..Tools::default() };
     let mut site = Site {
@@ -167,8 +175,11 @@ pub(super) fn explore(
         same_network: settings.login.is_none(),
         address: None,
         port: 0,
+        near_port: None,
         back: None,
+        near_program,
         far_program: String::new(),
+        far_program_typed: None,
         ssh: None,
         _beside: None,
         login_seconds: 0.0,
@@ -277,9 +288,20 @@ fn look_at_host(
     site.login_seconds = began.elapsed().as_secs_f64();
     site.port = free_port(&mut far, settings.port)?;
     site.ground.no_port = no_port(site, &ssh, &login.host, &mut far);
+    site.near_port = near_port(settings.port, site.port, connection.first());
+    site.ground.no_near_port = no_near_port(site, &ssh, &login.host);
     site.back = way_back(site, settings, connection.first(), &mut far, stop)?;
-    site.far_program =
-        settings.far_program.clone().or(value("hakobu ")).filter(|path| is_plain(path)).unwrap_or_default();
+    let on_its_path = value("hakobu ").filter(|path| !path.is_empty());
+    if let Some(path) = settings.far_program.clone().or(on_its_path) {
+        match far.program(&path, &format!("{}/hakobu", far_memory.0))? {
+            Some(plain) => (site.far_program, site.far_program_typed) = (plain, Some(path)),
+            None if settings.far_program.is_some() => {
+                let words = format!("{path}, which --agent names, is no program on {}", login.typed);
+                return Err(Error::Nothing(words));
+            }
+            None => {}
+        }
+    }
     site.memory.reach(far_memory);
     site.far = Some(far);
     site.ssh = Some(ssh);
@@ -308,6 +330,16 @@ fn facts_here() -> MachineFacts {
         processors: value("processors ").parse().unwrap_or(0),
         kernel: value("kernel "),
     }
+}
+
+/// This program by a plain path: by a link, where its own is not.
+fn near_program(program: &Path, directory: &NearDirectory) -> Result<String> {
+    if let Some(path) = program.to_str().filter(|path| is_plain(path)) {
+        return Ok(path.to_owned());
+    }
+    let link = format!("{}/hakobu", directory.path());
+    std::os::unix::fs::symlink(program, &link).map_err(Error::io(format!("making {link}")))?;
+    Ok(link)
 }
 
 /// Puts the wrapper beside the data in memory, or where something can be run from if that is nowhere to do so.
@@ -360,50 +392,6 @@ fn ssh_ciphers(ssh: &Path, host: &str) -> Vec<String> {
         Ok(output) => tools::accepted_ciphers(&offered, &String::from_utf8_lossy(&output.stderr)),
         Err(_) => offered,
     }
-}
-
-/// A port over there that nobody has.
-fn free_port(far: &mut FarShell, typed: Option<u16>) -> Result<u16> {
-    if let Some(port) = typed {
-        return Ok(port);
-    }
-    let taken =
-        far.ask("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '{ sub(/.*:/, \"\", $2); print $2 }'")?;
-    let taken: Vec<u16> = taken.iter().filter_map(|port| u16::from_str_radix(port, 16).ok()).collect();
-    // Below what the kernel hands out by itself.
-    let from = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap_or(0);
-    Ok((from..32_000).find(|port| !taken.contains(port)).unwrap_or(from))
-}
-
-/// Why the port cannot be reached: tried with an nc that listens there.
-fn no_port(site: &Site, ssh: &Path, host: &str, far: &mut FarShell) -> Option<String> {
-    let Some(address) = site.address else { return Some("the host's address is not known".to_owned()) };
-    let kind = site.ground.tools.there.as_ref()?.netcat?;
-    let port = site.port;
-    let line = kind.listens(port, false);
-    let mut command = Command::new(ssh);
-    command.arg("--").arg(host).arg(format!("sh -c '{line} >/dev/null'"));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().ok()?;
-    let mut reached = false;
-    for _ in 0..40 {
-        let script = format!(
-            "awk '$4 == \"0A\" && $2 ~ /:{port:04X}$/ {{ print \"listens\" }}' /proc/net/tcp /proc/net/tcp6"
-        );
-        if far.ask(&script).ok()?.iter().any(|line| line == "listens") {
-            reached = TcpStream::connect_timeout(&SocketAddr::new(address, port), REACH_LIMIT).is_ok();
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    if reached {
-        // It ends with the connection.
-        let _ = child.wait();
-        return None;
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-    Some(format!("port {port} of {address} cannot be reached from here; --port names one that can"))
 }
 
 /// How the host logs in here, tried; sets why not.
@@ -476,6 +464,20 @@ mod tests {
         assert_eq!(hakobu_host(&login()), "ssh://me@h:2222");
         let six = Login { user: None, port: None, host: "fd00::1".to_owned(), ..login() };
         assert_eq!((hakobu_host(&six).as_str(), copy_host(&six.host).as_str()), ("[fd00::1]:", "[fd00::1]"));
+    }
+
+    #[test]
+    fn a_program_of_an_odd_path_is_started_by_a_link() {
+        let directory = NearDirectory::make(Path::new(IN_MEMORY)).unwrap();
+        let odd = tempfile::Builder::new().prefix("it's my $place").tempdir().unwrap();
+        let program = odd.path().join("hakobu");
+        write_wrapper(&program, &["echo".to_owned(), "it".to_owned()]).unwrap();
+        let path = near_program(&program, &directory).unwrap();
+        assert!(is_plain(&path));
+        assert_eq!(Command::new(&path).output().unwrap().stdout, b"it\n");
+        assert_eq!(near_program(Path::new("/bin/hakobu"), &directory).unwrap(), "/bin/hakobu");
+        drop(directory);
+        assert!(program.exists() && !Path::new(&path).exists());
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub fn json(bench: &Bench) -> Result<String> {
         "same_machine": bench.same_machine,
         "machines": bench.machines,
         "rounds": bench.rounds,
+        "script_of_ssh": bench.script_of_ssh,
         "ended_early": bench.ended_early,
         "winner": main_group(&groups).and_then(of_group),
         "winners": groups.iter().filter_map(of_group).collect::<Vec<_>>(),
@@ -51,8 +52,9 @@ fn one(row: &Row, same_network: bool) -> Value {
     let (here, there) = row.cpu_seconds();
     let processes = row.costs();
     object!({
-        "label": row.case.label(),
+        "label": row.label(),
         "case": row.case,
+        "transport": row.transport,
         "encrypted": row.case.encrypted(),
         "command": row.command,
         "size_bytes": row.size_bytes,

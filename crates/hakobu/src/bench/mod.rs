@@ -89,7 +89,7 @@ pub struct BenchArguments {
     #[arg(long, value_name = "HOST")]
     pub back: Option<OsString>,
 
-    /// The port on HOST for nc and mbuffer [default: a free one]
+    /// The port for nc and mbuffer, on HOST and here [default: free ones]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
 
@@ -198,9 +198,9 @@ fn settings_of(typed: &BenchArguments) -> Result<(Settings, Option<SshHost>)> {
         return Err(usage(option, "it is for another machine, and none is named"));
     }
     let back = typed.back.as_deref().map(way_back).transpose()?;
-    let far_program = match settings::agent(typed.agent.as_ref())?.as_deref().and_then(Path::to_str) {
-        Some(path) if is_plain(path) => Some(path.to_owned()),
-        Some(_) => return Err(usage("--agent", "letters, digits and / . _ - only")),
+    let far_program = match settings::agent(typed.agent.as_ref())?.as_deref().map(Path::to_str) {
+        Some(Some(path)) if !path.contains(char::is_control) => Some(path.to_owned()),
+        Some(_) => return Err(usage("--agent", "it is not UTF-8, or has control characters")),
         None => None,
     };
     let program = std::env::current_exe().map_err(|error| Error::io("finding this program", &error))?;

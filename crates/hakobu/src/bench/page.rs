@@ -35,7 +35,7 @@ fn page(bench: &Bench, whole: bool) -> Page {
         let title = heading(group, &host);
         let mut blocks = vec![table(group, bench)];
         let bars = |row: &&Row| {
-            Some(Rate { of: vec![name(&row.case.label())], bytes_per_second: row.rate()?, colour: 0 })
+            Some(Rate { of: vec![name(&row.label())], bytes_per_second: row.rate()?, colour: 0 })
         };
         blocks.push(Block::Rates(group.rows.iter().filter_map(bars).collect()));
         sections.push(Section::of(&title, blocks));
@@ -87,7 +87,7 @@ fn winner_of_each(groups: &[Group<'_>], host: &str) -> Vec<String> {
 
 fn winner(first: &Row, sound: Option<&Row>) -> String {
     let figure =
-        |row: &Row| format!("{} with {}", safe(&row.case.label()), format_rate(row.rate().unwrap_or(0.0)));
+        |row: &Row| format!("{} with {}", safe(&row.label()), format_rate(row.rate().unwrap_or(0.0)));
     match (first.case.encrypted(), sound) {
         (Some(false), Some(sound)) => {
             format!("{}, not encrypted; of those that encrypt {}", figure(first), figure(sound))
@@ -142,7 +142,7 @@ fn table(group: &Group<'_>, bench: &Bench) -> Block {
         };
         let cpu = row.cpu_seconds();
         let mut cells =
-            vec![safe(&row.case.label()), rate, seconds(row.wall_seconds()), format_bytes(row.size_bytes)];
+            vec![safe(&row.label()), rate, seconds(row.wall_seconds()), format_bytes(row.size_bytes)];
         cells.extend([format!("{:.2} s", row.start_seconds()), per_gb(cpu.0)]);
         if !here_only {
             let again = row
@@ -207,10 +207,28 @@ fn processes(bench: &Bench) -> Vec<Block> {
     vec![Block::Records(head, rows.collect())]
 }
 
+/// Lines that can be typed again.
 fn commands(bench: &Bench) -> Vec<Block> {
+    let mut first = "Each is a line for a shell here in which SOURCE and TARGET are set to paths without blanks, each on the machine \
+                     where it is."
+        .to_owned();
+    if bench.host.is_some() {
+        first.push_str(
+            " ssh had -o BatchMode=yes, -o ControlMaster=no and -o ControlPath=none as well, so that nobody was asked and each run \
+             logged in anew. Where --agent is missing, hakobu is not installed on the host, and was put there for the time.",
+        );
+    }
+    let mut blocks = vec![Block::Words(vec![words(first)])];
+    let needs_script = bench.rows.iter().any(|row| row.command.contains("$SSH"));
+    if let Some(script) = bench.script_of_ssh.as_ref().filter(|_| needs_script) {
+        let first = "scp takes the name of a program for its ssh, and no options: SSH is the path of an executable file with these lines.";
+        blocks.push(Block::Words(vec![words(first)]));
+        blocks.push(Block::Lines(vec!["#!/bin/sh".to_owned(), safe(script)]));
+    }
     let shown = bench.rows.iter().filter(|row| !row.command.is_empty());
     let rows = shown.map(|row| vec![vec![name(&full_label(row))], vec![name(&row.command)]]);
-    vec![Block::Records(["Row", "Command"].map(str::to_owned).to_vec(), rows.collect())]
+    blocks.push(Block::Records(["Row", "Command"].map(str::to_owned).to_vec(), rows.collect()));
+    blocks
 }
 
 /// The row with what its group has in common.
@@ -221,7 +239,7 @@ fn full_label(row: &Row) -> String {
         Direction::FromHost => "from the host, ",
         Direction::Here => "",
     };
-    format!("{}: {direction}{}, {}", case.label(), case.content.name(), case.ends.name())
+    format!("{}: {direction}{}, {}", row.label(), case.content.name(), case.ends.name())
 }
 
 fn left_out(bench: &Bench) -> Vec<Block> {

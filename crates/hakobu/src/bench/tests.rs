@@ -19,12 +19,13 @@ fn row(case: Case, seconds: f64, process: &str) -> Row {
         retransmitted_there: Some(4),
     };
     Row {
-        case,
+        transport: (case.way == Way::Hakobu).then(|| "agent".to_owned()),
         command: format!("dd {HOSTILE}"),
         size_bytes: 1_000_000_000,
         starts: vec![Timing { here: Vec::new(), there: None, ..run(0.25) }],
         runs: vec![run(seconds), run(seconds + 1.0), run(seconds + 0.5)],
         failed: None,
+        case,
     }
 }
 
@@ -73,8 +74,8 @@ fn the_text_is_sorted_names_the_winner_and_the_cause() {
             < at("nc with 1.00 GB/s, not encrypted; of those that encrypt hakobu with 800 MB/s")
     );
     at("Why what should be alike is not");
-    at("dd | ssh is 2.4 times as slow to h");
-    at("kept a core");
+    at("dd | ssh: 235 MB/s to h");
+    at("What holds the slow one up is sshd on h");
     at("failed");
     assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
 }
@@ -114,6 +115,21 @@ fn the_page_has_everything_and_no_name_is_a_tag() {
 }
 
 #[test]
+fn hakobu_without_its_agent_is_never_called_hakobu_alone() {
+    let mut bench = measured();
+    bench.rows[0].transport = Some("sftp".to_owned());
+    bench.rows.truncate(2);
+    let text = text::write(&page::short(&bench));
+    assert!(text.contains("hakobu, over SFTP without an agent with 800 MB/s"), "{text}");
+    let value: serde_json::Value = serde_json::from_str(&json::json(&bench).unwrap()).unwrap();
+    assert_eq!(
+        (&value["rows"][0]["transport"], &value["rows"][0]["label"]),
+        (&"sftp".into(), &"hakobu, over SFTP without an agent".into())
+    );
+    assert_eq!(value["rows"][1]["transport"], serde_json::Value::Null);
+}
+
+#[test]
 fn exit_codes_say_how_much_was_measured() {
     let mut bench = measured();
     assert_eq!(code(&bench), PARTLY);
@@ -138,10 +154,13 @@ fn what_is_typed_wrong_is_said_before_anything_runs() {
     assert!(wrong("hakobu bench --port 5000").contains("none is named"));
     assert!(wrong("hakobu bench h:/path").contains("it is no host"));
     assert!(wrong("hakobu bench h --back a;b").contains("letters, digits"));
+    assert!(wrong("hakobu bench h --agent a\nb").contains("control characters"));
     let (settings, host) = typed("hakobu bench me@h --full --back ssh://u@ws:2222 -e ssh").unwrap();
     assert_eq!((settings.budget, settings.full), (FULL_BUDGET, true));
     assert_eq!(settings.back, Some(Back { host: "u@ws".to_owned(), port: Some(2222) }));
     assert_eq!(settings.login.unwrap().ssh, ["ssh"]);
     assert_eq!(host.unwrap().destination(), "me@h");
     assert!(typed("hakobu bench").unwrap().0.login.is_none());
+    let agent = typed("hakobu bench h --agent /it's$/hakobu").unwrap().0.far_program;
+    assert_eq!(agent.as_deref(), Some("/it's$/hakobu"));
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 mod html;
 #[path = "../program/mod.rs"]
 mod program;
+mod starters;
 
 use program::*;
 
@@ -87,7 +88,7 @@ fn a_bench_over_ssh_measures_and_leaves_nothing() {
     let there_names = of("dd")["processes"]["there"].as_array().unwrap();
     assert!(there_names.iter().any(|cost| cost["name"].as_str().unwrap().starts_with("sshd")), "{out}");
     assert!(
-        of("dd")["command"].as_str().unwrap().starts_with("dd if=$SOURCE bs=64k status=none | ssh $HOST ")
+        of("dd")["command"].as_str().unwrap().starts_with("dd if=\"$SOURCE\" bs=64k status=none | ssh -F ")
     );
     let left_out = all["left_out"].to_string();
     assert!(

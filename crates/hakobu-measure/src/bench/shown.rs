@@ -1,0 +1,166 @@
+//! Command lines as people type them: a line for a shell in which SOURCE and TARGET are set, each to a path without blanks on the
+//! machine where it is.
+//!
+//! They are made by the functions that make what runs, of other names. What stands between double quotes goes through the
+//! shell here, so variables in it are those of this machine.
+
+use super::case::{Case, Ends};
+use super::lines::{Listener, Names, Scripts, Spot, Words};
+use super::setting::{Login, copy_host, hakobu_host};
+use super::shell::{is_plain, joined, quoted};
+
+/// What the user typed, or would: how this machine, the host and the programs are named.
+#[derive(Debug, Clone, Default)]
+pub struct Typed {
+    /// The login; `None` on one machine.
+    pub login: Option<Login>,
+    /// The program `hakobu` here.
+    pub hakobu: String,
+    /// The same on the host, if it is there when the bench is over.
+    pub agent: Option<String>,
+    /// The address of the host, and the port for ways that have a connection of their own.
+    pub address: (String, u16),
+}
+
+impl Typed {
+    /// The words of ssh with user and port.
+    pub(super) fn ssh(&self) -> Vec<String> {
+        let Some(login) = &self.login else { return Vec::new() };
+        let mut words = login.ssh.clone();
+        if let Some(user) = &login.user {
+            words.extend(["-l".to_owned(), user.clone()]);
+        }
+        if let Some(port) = login.port {
+            words.extend(["-p".to_owned(), port.to_string()]);
+        }
+        words
+    }
+
+    /// What `$SSH` of the lines has to run, where they have it: scp takes the name of a program for its ssh, and no options.
+    #[must_use]
+    pub fn script_of_ssh(&self) -> Option<String> {
+        let login = self.login.as_ref()?;
+        (!is_simple(login)).then(|| format!("exec {} \"$@\"", joined(&self.ssh())))
+    }
+
+    /// Of scripts here.
+    pub(super) fn words(&self) -> Words {
+        let mut words = Words {
+            ssh: joined(&self.ssh()),
+            ssh_inside: within(&joined(&self.ssh())).replace('"', "\\\""),
+            scp: "scp -q -S \"$SSH\"".to_owned(),
+            host: String::new(),
+            copy_host: String::new(),
+            hakobu: format!("{} copy -q", word(&self.hakobu)),
+            agent: self.agent.as_ref().map(|path| format!(" --agent {}", word(path))).unwrap_or_default(),
+            hakobu_host: String::new(),
+            address: word(&self.address.0),
+            port: self.address.1.to_string(),
+        };
+        let Some(login) = &self.login else { return words };
+        words.host = word(&login.host);
+        words.copy_host = copy_host(&login.host);
+        words.hakobu_host = word(&hakobu_host(login));
+        if is_simple(login) {
+            let port = login.port.map(|port| format!(" -P {port}")).unwrap_or_default();
+            let user = login.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
+            words.scp = format!("scp -q{port}");
+            words.copy_host = within(&format!("{user}{}", words.copy_host));
+        } else {
+            words.hakobu.push_str(&format!(" --ssh {}", quoted(&joined(&login.ssh))));
+        }
+        words
+    }
+
+    /// Of scripts on the host, which stand between double quotes.
+    pub(super) fn names(&self, names: &Names) -> Names {
+        Names {
+            near_source: Spot::in_variable("SOURCE"),
+            far_source: Spot::in_variable("SOURCE"),
+            near_target: Spot::in_variable("TARGET"),
+            far_target: Spot::in_variable("TARGET"),
+            far_hakobu: within(&word(self.agent.as_deref().unwrap_or("hakobu"))),
+            near_hakobu: within(&word(&self.hakobu)),
+            far_report: None,
+            ..names.clone()
+        }
+    }
+}
+
+/// Whether ssh is the usual one with no options: then scp and hakobu take it by themselves.
+fn is_simple(login: &Login) -> bool {
+    login.ssh == ["ssh"]
+}
+
+/// One word for a shell.
+fn word(text: &str) -> String {
+    if is_plain(text) { text.to_owned() } else { quoted(text) }
+}
+
+/// Text that the shell here leaves alone between double quotes, but for those quotes themselves.
+fn within(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if matches!(letter, '\\' | '$' | '`') {
+            escaped.push('\\');
+        }
+        escaped.push(letter);
+    }
+    escaped
+}
+
+/// One line of all that runs.
+pub(super) fn line(case: &Case, scripts: &Scripts, words: &Words) -> String {
+    let between = |script: &str| format!("\"{}\"", script.replace('"', "\\\""));
+    let mut line = scripts.near.replace("\"$FAR\"", &between(scripts.far.as_deref().unwrap_or_default()));
+    match &scripts.listener {
+        None => {}
+        Some(Listener::There(script)) => {
+            line = format!("{} {} {} & sleep 1; {line}; wait", words.ssh, words.host, between(script));
+        }
+        Some(Listener::Here(script)) => line = format!("({script}) & sleep 1; {line}; wait"),
+    }
+    match case.ends {
+        Ends::MemoryToNothing => line.replace("\"$TARGET\"", "/dev/null"),
+        _ => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn login() -> Login {
+        Login { typed: "h".into(), user: None, host: "h".into(), port: None, ssh: vec!["ssh".into()] }
+    }
+
+    #[test]
+    fn a_simple_login_is_typed_as_people_do() {
+        let simple = Login { user: Some("me".into()), port: Some(22_022), ..login() };
+        let typed = Typed { login: Some(simple), hakobu: "/usr/bin/hakobu".into(), ..Typed::default() };
+        let words = typed.words();
+        assert_eq!((words.ssh.as_str(), words.host.as_str()), ("ssh -l me -p 22022", "h"));
+        assert_eq!((words.scp.as_str(), words.copy_host.as_str()), ("scp -q -P 22022", "me@h"));
+        assert_eq!((words.hakobu.as_str(), words.agent.as_str()), ("/usr/bin/hakobu copy -q", ""));
+        assert_eq!((words.hakobu_host.as_str(), typed.script_of_ssh()), ("ssh://me@h:22022", None));
+    }
+
+    #[test]
+    fn options_of_ssh_and_odd_paths_are_quoted() {
+        let ssh = ["ssh", "-F", "/my conf"].map(str::to_owned).to_vec();
+        let typed = Typed {
+            login: Some(Login { ssh, ..login() }),
+            hakobu: "/my $HOME/it's".into(),
+            agent: Some("/far programs/hakobu".into()),
+            address: ("192.0.2.7".into(), 4000),
+        };
+        let words = typed.words();
+        assert_eq!(words.hakobu, r#"'/my $HOME/it'\''s' copy -q --ssh 'ssh -F '\''/my conf'\'''"#);
+        assert_eq!(words.agent, " --agent '/far programs/hakobu'");
+        assert_eq!(typed.script_of_ssh().unwrap(), "exec ssh -F '/my conf' \"$@\"");
+        // A shell that reads it between double quotes hands on what another one reads as the path.
+        let script = format!("sh -c \"printf %s {}\"", within(&word("/my $HOME/it's")));
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert_eq!(output.stdout, b"/my $HOME/it's");
+    }
+}

@@ -1,0 +1,211 @@
+//! Who starts: this machine, or the host, which logs in here or connects to what listens here.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hakobu_testkit::sshd::{Sshd, SshdOptions, no_root};
+use hakobu_testkit::throttle::Throttle;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::program::*;
+use super::words;
+
+/// What a bench takes of a system: with no more than this only some ways can be measured, and sooner.
+const TOOLS: [&str; 28] = [
+    "sh", "dd", "awk", "cat", "chmod", "cut", "df", "env", "grep", "head", "id", "install", "ln", "ls",
+    "mkdir", "mktemp", "printf", "readlink", "rm", "rmdir", "sed", "sleep", "stat", "sync", "tail", "tr",
+    "uname", "mbuffer",
+];
+
+/// A directory that is all of a PATH.
+fn path_of(place: &Path, name: &str, without: &[&str]) -> PathBuf {
+    let directory = place.join(name);
+    std::fs::create_dir(&directory).unwrap();
+    for tool in TOOLS.iter().filter(|tool| !without.contains(tool)) {
+        let found = ["/usr/bin", "/bin", "/usr/sbin"].map(|at| Path::new(at).join(tool));
+        if let Some(found) = found.iter().find(|path| path.exists()) {
+            symlink(found, directory.join(tool)).unwrap();
+        }
+    }
+    directory
+}
+
+fn script(path: &Path, lines: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{lines}\n")).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// What the host finds as its ssh: it knows the server that stands for this machine.
+fn ssh_to(server: &Sshd, in_directory: &Path) {
+    let config = server.client_config();
+    script(&in_directory.join("ssh"), &format!("exec /usr/bin/ssh -F {} \"$@\"", config.display()));
+}
+
+fn rows(all: &Value) -> &[Value] {
+    all["rows"].as_array().unwrap()
+}
+
+/// The row of random data from memory to nothing with no options.
+fn row<'a>(all: &'a Value, way: &str, direction: &str, starter: &str) -> &'a Value {
+    let is_it = |row: &&Value| {
+        let case = &row["case"];
+        (&case["way"], &case["direction"], &case["starter"])
+            == (&way.into(), &direction.into(), &starter.into())
+            && (&case["content"], &case["cipher"]) == (&"random".into(), &Value::Null)
+            && (&case["ends"], &case["block_bytes"]) == (&"memory_to_nothing".into(), &65536.into())
+    };
+    rows(all).iter().find(is_it).unwrap_or_else(|| panic!("{way} {direction} {starter}: {all:#}"))
+}
+
+/// Runs what was shown, with a target that can be looked at.
+fn type_again(command: &str, place: &TempDir, number: usize) {
+    let source = file(&place.path().join(format!("source{number}")), 300_000 + number as u64);
+    let target = place.path().join(format!("target{number}"));
+    let at = command.rfind("/dev/null").unwrap();
+    let at = command.find("of=/dev/null").map_or(at, |found| found + 3);
+    let typed = format!("{}$TARGET{}", &command[..at], &command[at + "/dev/null".len()..]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &typed]).env("SOURCE", &source).env("TARGET", &target).env_remove("HAKOBU_SSH");
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{typed}\n{}", words(&output).1);
+    assert!(std::fs::read(&source).unwrap() == std::fs::read(&target).unwrap(), "{typed}");
+}
+
+#[test]
+fn the_host_starts_and_hakobu_goes_with_the_agent_that_is_meant() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    // No shell would take these paths as they are.
+    let (here, there) = (place.path().join("it's my $place"), place.path().join("its \"programs\""));
+    for directory in [&here, &there] {
+        std::fs::create_dir(directory).unwrap();
+        install(HAKOBU, &directory.join("hakobu"));
+    }
+    let (near_tools, far_tools) = (path_of(place.path(), "near", &[]), path_of(place.path(), "far", &[]));
+    symlink("/usr/bin/ssh", near_tools.join("ssh")).unwrap();
+    let host = Sshd::start(&SshdOptions {
+        config_lines: vec![format!("SetEnv PATH={}", far_tools.display())],
+        ..SshdOptions::default()
+    })
+    .unwrap();
+    ssh_to(&host, &far_tools);
+    let mut command = Command::new(here.join("hakobu"));
+    command.args(["bench", "throwaway", "--json", "--back", "throwaway", "--time-budget", "50s", "--agent"]);
+    command.arg(there.join("hakobu")).env("PATH", &near_tools).env("LC_ALL", "C");
+    let output = command.env("HAKOBU_SSH", host.ssh_command()).output().unwrap();
+    let (out, err) = words(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    let all: Value = serde_json::from_str(&out).unwrap();
+    let mut commands = Vec::new();
+    for direction in ["to_host", "from_host"] {
+        for starter in ["here", "there"] {
+            let hakobu = row(&all, "hakobu", direction, starter);
+            assert_eq!(
+                (&hakobu["transport"], &hakobu["failed"]),
+                (&"agent".into(), &Value::Null),
+                "{hakobu:#}"
+            );
+            let label = if starter == "there" { "hakobu, started there" } else { "hakobu" };
+            assert_eq!(hakobu["label"], label);
+            let dd = row(&all, "dd", direction, starter);
+            assert_eq!((&dd["transport"], &dd["failed"]), (&Value::Null, &Value::Null), "{dd:#}");
+            commands.extend([hakobu, dd].map(|row| row["command"].as_str().unwrap().to_owned()));
+        }
+    }
+    // The sshd here served, and is in the account.
+    let served = row(&all, "dd", "to_host", "there")["processes"]["here"].to_string();
+    assert!(served.contains("\"sshd"), "{served}");
+    if Path::new("/usr/bin/mbuffer").exists() {
+        let mbuffer = row(&all, "mbuffer", "from_host", "there");
+        assert_eq!((&mbuffer["failed"], &mbuffer["encrypted"]), (&Value::Null, &false.into()), "{mbuffer:#}");
+        commands.push(mbuffer["command"].as_str().unwrap().to_owned());
+    }
+    let left_out = all["left_out"].as_array().unwrap();
+    for tool in ["nc", "tar", "scp"] {
+        let is_it = |out: &&Value| out["what"] == tool;
+        let why = &left_out.iter().find(is_it).unwrap_or_else(|| panic!("{tool}: {left_out:#?}"))["why"];
+        assert!(why.as_str().unwrap().starts_with("it is not installed"), "{why}");
+    }
+    // What was shown can be typed, in a shell that knows more tools.
+    symlink("/bin/bash", far_tools.join("bash")).unwrap();
+    for (number, command) in commands.iter().enumerate() {
+        type_again(command, &place, number);
+    }
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_said_before_anything_is_measured() {
+    if no_root() {
+        return;
+    }
+    let host = Host::up();
+    let mut command = super::bench(Some(&host), &["throwaway", "--agent", "/no such/hakobu"]);
+    let output = command.output().unwrap();
+    let (out, err) = words(&output);
+    assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("/no such/hakobu, which --agent names, is no program on throwaway"), "{err}");
+}
+
+/// What an article saw and did not explain: whenever one of the hosts' sshd served, the rate halved. Here the sshd of the host has a
+/// tenth of a processor once somebody is logged in, and nothing else has less than it wants.
+#[test]
+fn a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let throttle = Throttle::processor(10).unwrap();
+    let (near_tools, far_tools) =
+        (path_of(place.path(), "near", &["mbuffer"]), path_of(place.path(), "far", &["mbuffer"]));
+    symlink("/usr/bin/ssh", near_tools.join("ssh")).unwrap();
+    // The login itself has all that it wants: with a tenth it would take longer than what is to be measured.
+    let session = place.path().join("session");
+    script(
+        &session,
+        &format!(
+            "echo $PPID >{}; PATH={}; export PATH; exec sh -c \"${{SSH_ORIGINAL_COMMAND:-sh}}\"",
+            throttle.way_in().display(),
+            far_tools.display()
+        ),
+    );
+    let this = Sshd::start(&SshdOptions::default()).unwrap();
+    ssh_to(&this, &far_tools);
+    let force = format!("ForceCommand {}", session.display());
+    let host = Sshd::start(&SshdOptions { config_lines: vec![force], ..SshdOptions::default() }).unwrap();
+    install(HAKOBU, &place.path().join("hakobu"));
+    let mut command = Command::new(HAKOBU);
+    command.args(["bench", "throwaway", "--json", "--back", "throwaway", "--time-budget", "55s", "--agent"]);
+    command.arg(place.path().join("hakobu")).env("PATH", &near_tools).env("LC_ALL", "C");
+    let output = command.env("HAKOBU_SSH", host.ssh_command()).output().unwrap();
+    let (out, err) = words(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    let all: Value = serde_json::from_str(&out).unwrap();
+    let asymmetries = all["asymmetries"].as_array().unwrap();
+    for direction in ["to_host", "from_host"] {
+        // What is served by the throttled one is slow, whichever way the data goes.
+        let is_it = |found: &&Value| {
+            let (slow, fast) = (&found["slow"], &found["fast"]);
+            (&slow["way"], &slow["direction"], &slow["starter"])
+                == (&"dd".into(), &direction.into(), &"here".into())
+                && (&fast["direction"], &fast["starter"]) == (&direction.into(), &"there".into())
+        };
+        let found = asymmetries.iter().find(is_it).unwrap_or_else(|| panic!("{direction}: {all:#}"));
+        let process = found["process"].as_array().unwrap_or_else(|| panic!("{found:#} {:#}", all["rows"]));
+        assert!(process[0] == "there" && process[1].as_str().unwrap().starts_with("sshd"), "{found:#}");
+        let words = found["words"].as_str().unwrap();
+        for part in [
+            "What holds the slow one up is sshd",
+            "on throwaway: it wanted to run for",
+            "and was given a processor for",
+            "with a whole processor",
+            "In the other direction it is the same: when the sshd of throwaway serves",
+        ] {
+            assert!(words.contains(part), "{part}: {words}");
+        }
+    }
+    drop(host);
+}
