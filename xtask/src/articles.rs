@@ -15,6 +15,9 @@ use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::{Sshd, SshdOptions};
 use serde_json::Value;
 
+const FIGURES: &str = "docs/benchmarks";
+/// Where a trial writes.
+const TRIAL: &str = "target/articles";
 const PAGE: &str = "docs/book/the-articles-tables-today.md";
 /// Between these two lines of the page the tables are written anew.
 const BEGIN: &str = "<!-- written by cargo xtask articles -->";
@@ -28,15 +31,15 @@ pub struct ArticlesArgs {
     /// The program to measure, which must be a release build
     #[arg(long, default_value = "target/release/hakobu")]
     pub program: PathBuf,
-    /// How long each of the two benches takes
-    #[arg(long, default_value = "20m")]
-    pub time_budget: String,
-    /// Where the figures are kept, as JSON
-    #[arg(long, default_value = "docs/benchmarks")]
-    pub figures: PathBuf,
+    /// How long each of the two benches takes [default: 20m, with --trial 1m]
+    #[arg(long)]
+    pub time_budget: Option<String>,
     /// Measure nothing, and write the page from figures that are there
     #[arg(long)]
     pub page_only: bool,
+    /// A short one, to see that all of it works: not --full, and figures and page go to target/articles instead
+    #[arg(long)]
+    pub trial: bool,
     /// What else the machine did meanwhile, for the page: only you know
     #[arg(long)]
     pub note: String,
@@ -47,24 +50,34 @@ pub struct ArticlesArgs {
 /// # Errors
 /// When a bench fails, or figures or page cannot be read or written.
 pub fn run(args: &ArticlesArgs) -> Result<()> {
-    let files = ["loopback", "1gbit"].map(|name| args.figures.join(format!("articles-{name}.json")));
+    let (figures, page) = match args.trial {
+        true => (Path::new(TRIAL), Path::new(TRIAL).join("page.md")),
+        false => (Path::new(FIGURES), PathBuf::from(PAGE)),
+    };
+    fs::create_dir_all(figures).with_context(|| figures.display().to_string())?;
+    let files = ["loopback", "1gbit"].map(|name| figures.join(format!("articles-{name}.json")));
     if !args.page_only {
         let program = args.program.canonicalize().with_context(|| args.program.display().to_string())?;
-        fs::write(&files[0], measure(&program, &args.time_budget, None)?)?;
+        fs::write(&files[0], measure(&program, args, None)?)?;
         let link =
             Link::up(LinkSettings { rate_bits_per_second: Some(RATE_BITS), ..LinkSettings::with_rtt(RTT) })?;
-        fs::write(&files[1], measure(&program, &args.time_budget, Some(&link))?)?;
+        fs::write(&files[1], measure(&program, args, Some(&link))?)?;
     }
-    let [loopback, link] = files.map(|file| -> Result<Value> {
-        Ok(serde_json::from_slice(&fs::read(&file).with_context(|| file.display().to_string())?)?)
+    let [loopback, link] = files.map(|file| -> Result<Figures> {
+        let name = || file.display().to_string();
+        let figures = Figures(serde_json::from_slice(&fs::read(&file).with_context(name)?)?);
+        figures.check().with_context(name)?;
+        Ok(figures)
     });
-    let written = tables(&Figures(loopback?), &Figures(link?), &args.note)?;
-    let page = fs::read_to_string(PAGE).context(PAGE)?;
-    fs::write(PAGE, replaced(&page, &written)?).context(PAGE)
+    let written = tables(&loopback?, &link?, &args.note)?;
+    let old = fs::read_to_string(PAGE).context(PAGE)?;
+    fs::write(&page, replaced(&old, &written)?).with_context(|| page.display().to_string())?;
+    println!("{}", page.display());
+    Ok(())
 }
 
 /// One bench, from here to a server of its own, which can log in here as well.
-fn measure(program: &Path, budget: &str, link: Option<&Link>) -> Result<Vec<u8>> {
+fn measure(program: &Path, args: &ArticlesArgs, link: Option<&Link>) -> Result<Vec<u8>> {
     let tools = std::env::temp_dir().join(format!("hakobu-articles.{}", std::process::id()));
     fs::create_dir_all(&tools)?;
     let sshd = Sshd::start(&SshdOptions {
@@ -90,7 +103,11 @@ fn measure(program: &Path, budget: &str, link: Option<&Link>) -> Result<Vec<u8>>
         Some(link) => link.near().command(program),
         None => Command::new(program),
     };
-    command.args(["bench", "throwaway", "--full", "--json", "--back", "throwaway", "--time-budget", budget]);
+    let budget = args.time_budget.as_deref().unwrap_or(if args.trial { "1m" } else { "20m" });
+    command.args(["bench", "throwaway", "--json", "--back", "throwaway", "--time-budget", budget]);
+    if !args.trial {
+        command.arg("--full");
+    }
     let output = command.env("HAKOBU_SSH", sshd.ssh_command()).stderr(Stdio::inherit()).output()?;
     fs::remove_dir_all(&tools)?;
     ensure!(matches!(output.status.code(), Some(0 | 3)), "hakobu bench: {}", output.status);
@@ -106,9 +123,31 @@ fn script(path: &Path, line: &str) -> Result<()> {
 struct Figures(Value);
 
 impl Figures {
-    /// The figure of a case, as a cell.
-    fn cell(&self, wanted: &Case) -> String {
-        let rows = self.0["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+    fn rows(&self) -> &[Value] {
+        self.0["rows"].as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The page says hakobu, and means hakobu with its agent at the other end.
+    ///
+    /// # Errors
+    /// When a row of hakobu went another way.
+    fn check(&self) -> Result<()> {
+        let is_other = |row: &&Value| {
+            row["case"]["way"] == "hakobu" && row["failed"].is_null() && row["transport"] != "agent"
+        };
+        match self.rows().iter().find(is_other) {
+            Some(row) => bail!("{}: it went by {}, and not by its agent", row["label"], row["transport"]),
+            None => Ok(()),
+        }
+    }
+
+    /// The figure of a line, as a cell.
+    fn cell(&self, line: &Run) -> String {
+        let wanted = match line {
+            Run::Not => return "not run".to_owned(),
+            Run::Row(wanted) => wanted,
+        };
+        let rows = self.rows();
         let is_it = |row: &&Value| {
             serde_json::from_value::<Case>(row["case"].clone()).is_ok_and(|case| case == *wanted)
         };
@@ -122,7 +161,17 @@ impl Figures {
     }
 }
 
-type Line = (&'static str, &'static str, Case);
+/// What of a line is run here.
+#[derive(Clone)]
+enum Run {
+    /// This row of the bench.
+    Row(Case),
+    /// Nothing: bench runs one command at a time, and no cipher that is broken.
+    Not,
+}
+
+/// What the article did, its figure, and what is run here.
+type Line = (&'static str, &'static str, Run);
 
 fn tables(loopback: &Figures, link: &Figures, note: &str) -> Result<String> {
     let machine = &loopback.0["machines"][0];
@@ -132,7 +181,7 @@ fn tables(loopback: &Figures, link: &Figures, note: &str) -> Result<String> {
     let mut page = format!(
         "Made on {date} by `cargo xtask articles` on {}, {} processors, {}, which are shared by both ends and the link; {note}. \
          Rounds: {} on loopback, {} over a link of 1 Gbit/s and 0.25 ms. All figures are MB/s; – is what there was no time or tool for. \
-         The figures in full, with the processor time of every process and the command lines, are in \
+         Not run is what bench does not have: several commands at a time, and ciphers that are broken. The figures in full, with the processor time of every process and the command lines, are in \
          [articles-loopback.json](../benchmarks/articles-loopback.json) and [articles-1gbit.json](../benchmarks/articles-1gbit.json).\n",
         text(&machine["processor"]),
         machine["processors"].as_u64().unwrap_or(0),
@@ -147,8 +196,8 @@ fn tables(loopback: &Figures, link: &Figures, note: &str) -> Result<String> {
         ("Article 5: scp over 1 Gbit/s", fifth()),
     ] {
         let mut table = MarkdownTable::new(["way", "the article", "here, loopback", "here, 1 Gbit/s"]);
-        for (label, article, case) in lines {
-            table.push([label.to_owned(), article.to_owned(), loopback.cell(&case), link.cell(&case)]);
+        for (label, article, run) in lines {
+            table.push([label.to_owned(), article.to_owned(), loopback.cell(&run), link.cell(&run)]);
         }
         page.push_str(&format!("\n### {title}\n\n{table}"));
     }
@@ -173,8 +222,9 @@ fn cipher(way: Way, name: &str) -> Case {
 
 /// Rates of disk to disk over there, of memory to nothing here.
 fn first() -> Vec<Line> {
-    let blocks = |block_bytes| Case { block_bytes, ..to(Way::Dd) };
-    let packed = |way, compressor| Case { compressor, ..to(way) };
+    let blocks = |block_bytes| Run::Row(Case { block_bytes, ..to(Way::Dd) });
+    let packed = |way, compressor| Run::Row(Case { compressor, ..to(way) });
+    let with = |name| Run::Row(cipher(Way::Dd, name));
     vec![
         ("dd, ssh, blocks of 512", "118", blocks(512)),
         ("4k", "363", blocks(4 << 10)),
@@ -182,7 +232,7 @@ fn first() -> Vec<Line> {
         ("64k", "385", blocks(64 << 10)),
         ("512k", "324", blocks(512 << 10)),
         ("4M", "330", blocks(4 << 20)),
-        ("nc", "160", to(Way::Nc)),
+        ("nc", "160", Run::Row(to(Way::Nc))),
         ("gzip, ssh", "24", packed(Way::Dd, Compressor::Gzip)),
         ("gzip, nc", "28", packed(Way::Nc, Compressor::Gzip)),
         ("lzop, ssh", "160", packed(Way::Dd, Compressor::Lzop)),
@@ -190,26 +240,26 @@ fn first() -> Vec<Line> {
         ("pigz, ssh", "163", packed(Way::Dd, Compressor::Pigz)),
         ("pigz, nc", "397", packed(Way::Nc, Compressor::Pigz)),
         ("zstd, ssh", "", packed(Way::Dd, Compressor::Zstd)),
-        ("aes128-ctr", "538", cipher(Way::Dd, "aes128-ctr")),
-        ("aes192-ctr", "610", cipher(Way::Dd, "aes192-ctr")),
-        ("aes256-ctr", "609", cipher(Way::Dd, "aes256-ctr")),
-        ("aes128-gcm", "632", cipher(Way::Dd, "aes128-gcm@openssh.com")),
-        ("aes256-gcm", "642", cipher(Way::Dd, "aes256-gcm@openssh.com")),
-        ("chacha20-poly1305", "402", cipher(Way::Dd, "chacha20-poly1305@openssh.com")),
-        ("mbuffer", "", to(Way::Mbuffer)),
-        ("**hakobu**", "", to(Way::Hakobu)),
+        ("aes128-ctr", "538", with("aes128-ctr")),
+        ("aes192-ctr", "610", with("aes192-ctr")),
+        ("aes256-ctr", "609", with("aes256-ctr")),
+        ("aes128-gcm", "632", with("aes128-gcm@openssh.com")),
+        ("aes256-gcm", "642", with("aes256-gcm@openssh.com")),
+        ("chacha20-poly1305", "402", with("chacha20-poly1305@openssh.com")),
+        ("mbuffer", "", Run::Row(to(Way::Mbuffer))),
+        ("**hakobu**", "", Run::Row(to(Way::Hakobu))),
     ]
 }
 
 fn second() -> Vec<Line> {
-    let case = |way, direction, starter| Case { starter, ..Case::plain(way, direction) };
+    let case = |way, direction, starter| Run::Row(Case { starter, ..Case::plain(way, direction) });
     let (to_host, from_host) = (Direction::ToHost, Direction::FromHost);
     vec![
         ("one scp, to the host, started here", "about 230", case(Way::Scp, to_host, Starter::Here)),
         ("from the host, started here", "half, by one host's sshd", case(Way::Scp, from_host, Starter::Here)),
         ("to the host, started there", "", case(Way::Scp, to_host, Starter::There)),
         ("from the host, started there", "", case(Way::Scp, from_host, Starter::There)),
-        ("12 scp at once", "about 1 260", case(Way::Nc, Direction::Here, Starter::Here)),
+        ("12 scp at once", "about 1 260", Run::Not),
         ("**hakobu**, to the host, started here", "", case(Way::Hakobu, to_host, Starter::Here)),
         ("**hakobu**, from the host, started here", "", case(Way::Hakobu, from_host, Starter::Here)),
         ("**hakobu**, to the host, started there", "", case(Way::Hakobu, to_host, Starter::There)),
@@ -218,33 +268,37 @@ fn second() -> Vec<Line> {
 }
 
 fn third() -> Vec<Line> {
-    let memory = |way| Case { ends: Ends::MemoryToMemory, ..to(way) };
-    let disk = |way| Case { ends: Ends::DiskToDisk, ..to(way) };
+    let memory = |way| Run::Row(Case { ends: Ends::MemoryToMemory, ..to(way) });
+    let disk = |way| Run::Row(Case { ends: Ends::DiskToDisk, ..to(way) });
     vec![
         ("one rsync (to a daemon there, over ssh here), memory", "16", memory(Way::Rsync)),
         ("the same, disk", "", disk(Way::Rsync)),
-        ("parsyncfp over 48 connections", "146", Case::plain(Way::Nc, Direction::Here)),
+        ("parsyncfp over 48 connections", "146", Run::Not),
         ("**hakobu**, memory", "", memory(Way::Hakobu)),
         ("**hakobu**, disk", "", disk(Way::Hakobu)),
     ]
 }
 
 fn fifth() -> Vec<Line> {
-    let content = |content, compressor| Case { content, compressor, ..to(Way::Scp) };
+    let content = |content, compressor| Run::Row(Case { content, compressor, ..to(Way::Scp) });
+    let with = |name| Run::Row(cipher(Way::Scp, name));
+    let hakobu = |content, compressor| Run::Row(Case { content, compressor, ..to(Way::Hakobu) });
     vec![
-        ("scp, aes128-cbc", "36.6", cipher(Way::Scp, "aes128-cbc")),
-        ("3des", "11.5", cipher(Way::Scp, "3des-cbc")),
-        ("blowfish", "41.7", cipher(Way::Scp, "blowfish-cbc")),
-        ("arcfour128, arcfour256", "83.3", cipher(Way::Scp, "arcfour128")),
-        ("aes256-ctr", "25.9", cipher(Way::Scp, "aes256-ctr")),
-        ("aes256-gcm", "", cipher(Way::Scp, "aes256-gcm@openssh.com")),
-        ("chacha20-poly1305", "", cipher(Way::Scp, "chacha20-poly1305@openssh.com")),
+        ("scp, aes128-cbc", "36.6", Run::Not),
+        ("3des", "11.5", Run::Not),
+        ("blowfish", "41.7", Run::Not),
+        ("arcfour128, arcfour256", "83.3", Run::Not),
+        ("aes256-ctr", "25.9", with("aes256-ctr")),
+        ("aes256-gcm", "", with("aes256-gcm@openssh.com")),
+        ("chacha20-poly1305", "", with("chacha20-poly1305@openssh.com")),
         ("scp -C, text", "41 to 44", content(Content::Text, Compressor::Ssh)),
         ("scp, text", "35 to 78", content(Content::Text, Compressor::None)),
         ("scp -C, gzip'd", "2 to 8 times as slow", content(Content::Gzipped, Compressor::Ssh)),
         ("scp, gzip'd", "", content(Content::Gzipped, Compressor::None)),
-        ("**hakobu**, text", "", Case { content: Content::Text, ..to(Way::Hakobu) }),
-        ("**hakobu**, gzip'd", "", Case { content: Content::Gzipped, ..to(Way::Hakobu) }),
+        ("**hakobu**, text", "", hakobu(Content::Text, Compressor::None)),
+        ("**hakobu** --compress none, text", "", hakobu(Content::Text, Compressor::Off)),
+        ("**hakobu** --compress zstd, text", "", hakobu(Content::Text, Compressor::Zstd)),
+        ("**hakobu**, gzip'd", "", hakobu(Content::Gzipped, Compressor::None)),
     ]
 }
 
@@ -257,6 +311,9 @@ fn replaced(page: &str, tables: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use hakobu_measure::bench::plan::{Ground, plan};
+    use hakobu_measure::bench::tools::{Machine, Netcat, Tools, WANTED, offered_ciphers};
+
     use super::*;
 
     fn figures(rows: &Value) -> Figures {
@@ -279,7 +336,46 @@ mod tests {
         let line = |begin: &str| page.lines().find(|line| line.starts_with(begin)).unwrap().replace(' ', "");
         assert_eq!(line("| dd, ssh, blocks of 512"), "|dd,ssh,blocksof512|118|123|–|");
         assert_eq!(line("| nc "), "|nc|160|failed|–|");
+        assert_eq!(line("| 12 scp at once"), "|12scpatonce|about1260|notrun|notrun|");
         assert!(page.contains("Made on 2026-11-23") && page.contains("- loopback: dd is slow"));
+    }
+
+    #[test]
+    fn every_line_is_a_row_that_a_full_bench_has_under_that_name() {
+        let all = Machine { programs: WANTED.map(str::to_owned).to_vec(), netcat: Some(Netcat::OpenBsd) };
+        let offered = "aes128-ctr\naes192-ctr\naes256-ctr\naes128-gcm@openssh.com\naes256-gcm@openssh.com\n\
+                       chacha20-poly1305@openssh.com\n3des-cbc\naes128-cbc\n";
+        let tools = Tools { here: all.clone(), there: Some(all), ssh_ciphers: offered_ciphers(offered) };
+        let (cases, _) = plan(&Ground { has_host: true, full: true, tools, ..Ground::default() });
+        for (name, _, run) in [first(), second(), third(), fifth()].concat() {
+            let Run::Row(case) = run else { continue };
+            assert!(cases.contains(&case), "{name}");
+            let label = case.label();
+            let of_hakobu = name.contains("hakobu");
+            assert_eq!(of_hakobu, case.way == Way::Hakobu, "{name}");
+            if let Some((_, compress)) = name.split_once("--compress ") {
+                assert!(label.ends_with(compress.trim_end_matches(", text")), "{name}: {label}");
+            }
+            assert_eq!(name.ends_with("started there"), case.starter == Starter::There, "{name}");
+        }
+    }
+
+    #[test]
+    fn hakobu_that_went_without_its_agent_is_no_figure() {
+        let of = |transport: &str| {
+            let case = serde_json::to_value(to(Way::Hakobu)).unwrap();
+            let row = serde_json::json!({
+                "case": case, "label": "hakobu", "transport": transport, "failed": null, "bytes_per_second": 1.0,
+            });
+            figures(&serde_json::json!([row])).check()
+        };
+        assert!(of("agent").is_ok());
+        for other in ["sftp", "ssh", "agent, relayed"] {
+            assert!(of(other).unwrap_err().to_string().contains(other));
+        }
+        let nc = serde_json::to_value(to(Way::Nc)).unwrap();
+        let rows = serde_json::json!([{ "case": nc, "transport": null, "failed": null }]);
+        assert!(figures(&rows).check().is_ok());
     }
 
     #[test]
