@@ -1,6 +1,6 @@
 //! What tests need and the program never carries: the conformance suite of endpoints, injected
 //! faults, emulated links between network namespaces, loop devices, disks that do not keep what is
-//! written, throw-away ssh servers and rsync daemons, and virtual machines.
+//! written, throw-away ssh servers, sshfs and rsync daemons, and virtual machines.
 
 pub mod bad_medium;
 pub mod conformance;
@@ -11,6 +11,7 @@ pub mod partition_table;
 pub mod rsyncd;
 pub mod slow_fs;
 pub mod sshd;
+pub mod sshfs;
 pub mod throttle;
 pub mod vm;
 

@@ -1,4 +1,5 @@
-//! Processes that get a share of a processor, and no more: a control group of version 1 or 2, whichever this machine has.
+//! Processes that get a share of a processor, and no more, and disks that carry so much: control groups of version 1 or
+//! 2, whichever this machine has.
 
 use std::fs;
 use std::io;
@@ -6,10 +7,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use rustix::fs::{major, minor, stat};
+
 /// The time that a share is of.
 const PERIOD_US: u32 = 100_000;
 const VERSION_1: &str = "/sys/fs/cgroup/cpu";
+const DISKS_VERSION_1: &str = "/sys/fs/cgroup/blkio";
 const VERSION_2: &str = "/sys/fs/cgroup";
+
+/// What is done with a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is read.
+    Read,
+    /// It is written.
+    Write,
+}
 
 /// A group of processes. Dropping it lets them go.
 #[derive(Debug)]
@@ -17,6 +30,8 @@ pub struct Throttle {
     group: PathBuf,
     /// Where its processes go in the end.
     parent: &'static str,
+    /// A rule for those outside of it, and what takes it back.
+    outside: Option<(PathBuf, String)>,
 }
 
 impl Throttle {
@@ -25,25 +40,59 @@ impl Throttle {
     /// # Errors
     /// Those of the file system: it takes root, and control groups for processors.
     pub fn processor(percent: u32) -> io::Result<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("hakobu-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
         let quota_us = PERIOD_US / 100 * percent;
         let is_version_1 = Path::new(VERSION_1).join("cpu.cfs_quota_us").exists();
-        let parent = if is_version_1 { VERSION_1 } else { VERSION_2 };
+        let throttle = Self::within(if is_version_1 { VERSION_1 } else { VERSION_2 }, "+cpu")?;
+        match is_version_1 {
+            true => {
+                throttle.rule("cpu.cfs_period_us", &PERIOD_US.to_string())?;
+                throttle.rule("cpu.cfs_quota_us", &quota_us.to_string())?;
+            }
+            false => throttle.rule("cpu.max", &format!("{quota_us} {PERIOD_US}"))?,
+        }
+        Ok(throttle)
+    }
+
+    /// A group whose processes have so many bytes a second of a disk together. With version 1 the rule is for all others
+    /// on the machine as well, since they write what is in the page cache: so it should be a disk of one's own.
+    ///
+    /// # Errors
+    /// Those of the file system: it takes root, control groups for disks, and a disk.
+    pub fn disk(device: &Path, access: Access, bytes_per_second: u64) -> io::Result<Self> {
+        let number = stat(device)?.st_rdev;
+        let disk = format!("{}:{}", major(number), minor(number));
+        let is_version_1 = Path::new(DISKS_VERSION_1).join("blkio.throttle.read_bps_device").exists();
         if !is_version_1 {
-            fs::write(Path::new(VERSION_2).join("cgroup.subtree_control"), "+cpu")?;
+            let throttle = Self::within(VERSION_2, "+io")?;
+            let what = if access == Access::Read { "rbps" } else { "wbps" };
+            throttle.rule("io.max", &format!("{disk} {what}={bytes_per_second}"))?;
+            return Ok(throttle);
+        }
+        let mut throttle = Self::within(DISKS_VERSION_1, "")?;
+        let what = if access == Access::Read { "read" } else { "write" };
+        let (file, rule) =
+            (format!("blkio.throttle.{what}_bps_device"), format!("{disk} {bytes_per_second}"));
+        throttle.rule(&file, &rule)?;
+        let outside = Path::new(DISKS_VERSION_1).join(file);
+        fs::write(&outside, rule)?;
+        throttle.outside = Some((outside, format!("{disk} 0")));
+        Ok(throttle)
+    }
+
+    /// A new group.
+    fn within(parent: &'static str, controller: &str) -> io::Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("hakobu-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        if parent == VERSION_2 {
+            fs::write(Path::new(VERSION_2).join("cgroup.subtree_control"), controller)?;
         }
         let group = Path::new(parent).join(name);
         fs::create_dir(&group)?;
-        let throttle = Self { group, parent };
-        match is_version_1 {
-            true => {
-                fs::write(throttle.group.join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
-                fs::write(throttle.group.join("cpu.cfs_quota_us"), quota_us.to_string())?;
-            }
-            false => fs::write(throttle.group.join("cpu.max"), format!("{quota_us} {PERIOD_US}"))?,
-        }
-        Ok(throttle)
+        Ok(Self { group, parent, outside: None })
+    }
+
+    fn rule(&self, file: &str, rule: &str) -> io::Result<()> {
+        fs::write(self.group.join(file), rule)
     }
 
     /// A command that begins in the group.
@@ -72,6 +121,9 @@ impl Throttle {
 
 impl Drop for Throttle {
     fn drop(&mut self) {
+        if let Some((file, rule)) = &self.outside {
+            let _ = fs::write(file, rule);
+        }
         let left = fs::read_to_string(self.way_in()).unwrap_or_default();
         for process in left.lines() {
             // One that has ended meanwhile is gone as well.
@@ -86,6 +138,7 @@ mod tests {
     use std::process::Stdio;
 
     use super::*;
+    use crate::devices::LoopDevice;
     use crate::sshd::no_root;
 
     #[test]
@@ -103,5 +156,24 @@ mod tests {
         assert!(!group.exists());
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// Only what was asked for is limited, and for no longer than the throttle lives.
+    #[test]
+    fn a_disk_is_limited_and_let_go() {
+        if no_root() || !Path::new(DISKS_VERSION_1).exists() {
+            return;
+        }
+        let disk = LoopDevice::new(1 << 20).unwrap();
+        let rules = |what: &str| {
+            let file = format!("blkio.throttle.{what}_bps_device");
+            fs::read_to_string(Path::new(DISKS_VERSION_1).join(file)).unwrap()
+        };
+        let number = stat(disk.path()).unwrap().st_rdev;
+        let rule = format!("{}:{} 1000000\n", major(number), minor(number));
+        let throttle = Throttle::disk(disk.path(), Access::Write, 1_000_000).unwrap();
+        assert!(rules("write").contains(&rule) && !rules("read").contains(&rule));
+        drop(throttle);
+        assert!(!rules("write").contains(&rule));
     }
 }
