@@ -46,6 +46,9 @@ pub struct Capabilities {
     pub free_bytes: Option<u64>,
     /// Inodes free, when the file system counts them.
     pub free_inodes: Option<u64>,
+    /// How long the file server takes for one answer while nothing else is asked of it, in nanoseconds, where it is on
+    /// a file system that is mounted over a network.
+    pub answer_ns: Option<u64>,
 }
 
 impl Capabilities {
@@ -70,6 +73,7 @@ impl Capabilities {
             read_only: false,
             free_bytes: None,
             free_inodes: None,
+            answer_ns: None,
         }
     }
 }

@@ -30,6 +30,10 @@ macro_rules! counters {
             pub scan_done: bool,
             /// Whether the target is on another machine, so that [`Stage::Send`] is the way there.
             pub remote: bool,
+            /// Nanoseconds that the source's file server took for one answer before the run, where there is one.
+            pub source_answer_ns: Option<u64>,
+            /// The same of the target's.
+            pub target_answer_ns: Option<u64>,
         }
 
         impl Snapshot {
@@ -136,6 +140,14 @@ counters! {
     held_by_operations_ns,
     /// Those in which reads at the source took too long.
     held_by_latency_ns,
+    /// Small files, and pieces of large ones, that were read at the source.
+    source_reads,
+    /// What a file server is asked for that, one after another, about.
+    source_requests,
+    /// Operations at the target, as they are counted where they are limited.
+    target_operations,
+    /// What a file server is asked for those, about.
+    target_requests,
 }
 
 impl Snapshot {
@@ -157,9 +169,15 @@ impl Snapshot {
             (&mut self.way_buffer_us, earlier.way_buffer_us),
             (&mut self.held_by_operations_ns, earlier.held_by_operations_ns),
             (&mut self.held_by_latency_ns, earlier.held_by_latency_ns),
+            (&mut self.source_reads, earlier.source_reads),
+            (&mut self.source_requests, earlier.source_requests),
+            (&mut self.target_operations, earlier.target_operations),
+            (&mut self.target_requests, earlier.target_requests),
         ] {
             *sum = sum.saturating_add(more);
         }
+        self.source_answer_ns = self.source_answer_ns.or(earlier.source_answer_ns);
+        self.target_answer_ns = self.target_answer_ns.or(earlier.target_answer_ns);
     }
 }
 

@@ -14,10 +14,12 @@ use crate::error::{Error, ErrorKind};
 use crate::event::{Difference, Different, Failure};
 
 mod bottleneck;
+mod file_server;
 mod outcome;
 mod timeline;
 
 pub use bottleneck::{Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT};
+pub use file_server::FileServer;
 pub use outcome::{Outcome, OutcomeFacts, can_go_on, outcome};
 pub use timeline::{TIMELINE_SAMPLES_MAX, Timeline, TimelineRecorder, TimelineSample};
 

@@ -160,6 +160,15 @@ pub fn format_duration(duration: Duration) -> String {
     }
 }
 
+/// Formats the time of one operation: `0.35 ms`, `6.1 ms`, `126 ms`, and longer ones as [`format_duration`] does.
+pub fn format_milliseconds(milliseconds: f64) -> String {
+    match milliseconds {
+        0.0..0.995 => format!("{milliseconds:.2} ms"),
+        0.995..9.95 => format!("{milliseconds:.1} ms"),
+        _ => format_duration(Duration::try_from_secs_f64(milliseconds / 1000.0).unwrap_or_default()),
+    }
+}
+
 /// A count for people, in groups of three digits: `19 523 812`.
 pub fn format_count(count: u64) -> String {
     let digits = count.to_string();
@@ -260,6 +269,19 @@ mod tests {
             (273_600_000, "3 d 4 h"),
         ] {
             assert_eq!(format_duration(Duration::from_millis(ms)), words);
+        }
+        for (ms, words) in [
+            (0.0, "0.00 ms"),
+            (0.354, "0.35 ms"),
+            (0.999, "1.0 ms"),
+            (6.12, "6.1 ms"),
+            (9.99, "10 ms"),
+            (2810.0, "2.81 s"),
+            (-1.0, "0 ms"),
+            (f64::NAN, "0 ms"),
+            (1e300, "0 ms"),
+        ] {
+            assert_eq!(format_milliseconds(ms), words);
         }
     }
 

@@ -117,7 +117,7 @@ struct Shared<'a> {
 pub fn run(setup: &Setup<'_>) -> Summary {
     let lanes = usize::from(setup.job.lanes.clamp(1, LANES_MAX));
     let lanes_max = usize::from(setup.job.lanes_max.min(LANES_MAX)).max(lanes);
-    let record = Record::new(lanes_max, setup.target.capabilities().remote);
+    let record = Record::new(lanes_max, setup.source.capabilities(), setup.target.capabilities());
     let filter = match Filter::new(&setup.job.filter) {
         Ok(filter) => filter,
         Err(error) => {

@@ -6,6 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::capabilities::Capabilities;
 use crate::compression::{Choice, Compressed, Levels, Told};
 use crate::counters::{LaneCounters, Snapshot};
 use crate::digest::Digest;
@@ -60,7 +61,8 @@ pub struct Summary {
 /// The record of a run under way.
 #[derive(Debug)]
 pub(super) struct Record {
-    remote: bool,
+    /// What a snapshot says of the ends, and nothing counted.
+    ends: Snapshot,
     pub lanes: Vec<LaneCounters>,
     failures: Mutex<Vec<Failure>>,
     failures_of_source: AtomicU64,
@@ -81,9 +83,14 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub fn new(lanes: usize, remote: bool) -> Self {
+    pub fn new(lanes: usize, source: &Capabilities, target: &Capabilities) -> Self {
         Self {
-            remote,
+            ends: Snapshot {
+                remote: target.remote,
+                source_answer_ns: source.answer_ns,
+                target_answer_ns: target.answer_ns,
+                ..Snapshot::default()
+            },
             lanes: (0..lanes).map(|_| LaneCounters::default()).collect(),
             failures: Mutex::default(),
             failures_of_source: AtomicU64::new(0),
@@ -221,7 +228,7 @@ impl Record {
     }
 
     pub fn snapshot(&self, scan_done: bool) -> Snapshot {
-        let mut sum = Snapshot { scan_done, remote: self.remote, ..Snapshot::default() };
+        let mut sum = Snapshot { scan_done, ..self.ends.clone() };
         self.lanes.iter().for_each(|lane| sum.add(lane));
         sum
     }

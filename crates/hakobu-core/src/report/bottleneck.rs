@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::file_server::{self, End, FileServer, Work};
 use crate::counters::{Snapshot, Stage};
 
 /// The scan is named as the limit only above this share: a lane that lists while others move data is seldom what the user
@@ -45,6 +46,9 @@ pub struct Bottleneck {
     /// How busy each thing was that can limit, as far as is known. These do not sum up to 1.
     #[serde(default)]
     pub resources: BTreeMap<String, f64>,
+    /// The file server, if its latency is what limits.
+    #[serde(default)]
+    pub file_server: Option<FileServer>,
 }
 
 /// What can limit a run.
@@ -70,6 +74,10 @@ enum Limit {
     Buffer,
     /// One answer is waited for before the next question.
     RoundTrips,
+    /// The same of the file server that the source is on.
+    SourceServer,
+    /// And of that of the target.
+    TargetServer,
 }
 
 impl Limit {
@@ -86,6 +94,8 @@ impl Limit {
             Self::Window => "target's receive window",
             Self::Buffer => "source's send buffer",
             Self::RoundTrips => "round trips",
+            Self::SourceServer => "latency of the source's file server",
+            Self::TargetServer => "latency of the target's file server",
         }
     }
 
@@ -130,6 +140,10 @@ impl Limit {
             Self::Stage(_) => "",
             Self::RoundTrips => {
                 "the way is long, and there was too little to do at a time to fill it; --lanes may help"
+            }
+            Self::SourceServer | Self::TargetServer => {
+                "each operation waits for answers of the file server, and it could do more of them at a time: more \
+                 --lanes, or let hakobu run on that server or next to it"
             }
         }
     }
@@ -288,9 +302,9 @@ impl Bottleneck {
     pub fn of(figures: &Snapshot) -> Option<Self> {
         let shares = Shares::of(figures)?;
         let (limit, share) = shares.judge(figures.remote);
-        let limit = match limit {
-            Limit::Stage(Stage::Held) => asked_for(figures),
-            limit => limit,
+        let (limit, file_server) = match limit {
+            Limit::Stage(Stage::Held) => (asked_for(figures), None),
+            limit => by_latency(limit, figures),
         };
         Some(Self {
             stage: limit.name(figures.remote).to_owned(),
@@ -298,6 +312,7 @@ impl Bottleneck {
             advice: limit.advice().to_owned(),
             stages: self::shares(&figures.stage_ns, figures.remote),
             resources: shares.resources(figures.remote),
+            file_server,
         })
     }
 
@@ -321,6 +336,22 @@ fn asked_for(figures: &Snapshot) -> Limit {
         rate if operations > rate && operations >= latency => Limit::Operations,
         rate if latency > rate => Limit::SourceLatency,
         _ => Limit::Stage(Stage::Held),
+    }
+}
+
+/// The latency of a file server in the place of what waits for it, if that is what takes the time.
+fn by_latency(limit: Limit, figures: &Snapshot) -> (Limit, Option<FileServer>) {
+    let work = match limit {
+        Limit::Stage(Stage::Scan) => Work::List,
+        Limit::Stage(Stage::Read) => Work::Read,
+        Limit::Stage(Stage::Send) if !figures.remote => Work::Write,
+        Limit::TargetWrite => Work::Write,
+        _ => return (limit, None),
+    };
+    match file_server::waited_for(figures, work) {
+        Some((End::Source, server)) => (Limit::SourceServer, Some(server)),
+        Some((End::Target, server)) => (Limit::TargetServer, Some(server)),
+        None => (limit, None),
     }
 }
 

@@ -260,9 +260,51 @@ fn on_one_machine_there_is_neither_way_nor_far_end() {
     assert!(!limit.advice.is_empty());
 }
 
+/// What a run waits for at a file server is its latency where operations take about as long as their answers.
+#[test]
+fn a_slow_file_server_is_told_from_a_slow_disk_by_its_latency() {
+    const MS: u64 = 1_000_000;
+    // A hundred small files, for each of which the server is asked eight times.
+    let reading = |answer_ns: Option<u64>, each_ns: u64| {
+        let mut figures = Snapshot { source_answer_ns: answer_ns, ..Snapshot::default() };
+        (figures.source_reads, figures.source_requests) = (100, 800);
+        figures.stage_ns[Stage::Read as usize] = 100 * each_ns;
+        Bottleneck::of(&figures).unwrap()
+    };
+    let found = reading(Some(20 * MS), 126 * MS);
+    assert_eq!(found.words(), "latency of the source's file server 100 %");
+    assert_eq!(found.file_server, Some(FileServer { operation_ms: 126.0, answer_ms: 20.0 }));
+    assert!(found.advice.contains("--lanes"), "{}", found.advice);
+    // It answers soon, and what is read takes long; it is on this machine; there is none.
+    for (answer_ns, each_ns) in [(Some(2 * MS), 316 * MS), (Some(50_000), 400_000), (None, 126 * MS)] {
+        let found = reading(answer_ns, each_ns);
+        assert_eq!((found.stage.as_str(), found.file_server), ("source read", None), "{answer_ns:?}");
+    }
+    // At the target, here and beyond the network.
+    let mut figures = Snapshot { target_answer_ns: Some(5 * MS), target_requests: 30, ..waiting() };
+    (figures.target_operations, figures.far_input_ns, figures.far_work_ns) = (10, 1_000, 18_800);
+    let server = "latency of the target's file server";
+    assert_eq!(Bottleneck::of(&figures).unwrap().words(), format!("{server} 94 %"));
+    figures.far_work_ns = 310 * MS;
+    figures.far_ns = figures.far_work_ns;
+    assert_eq!(Bottleneck::of(&figures).unwrap().stage, "target write");
+    let mut here = Snapshot { remote: false, far_ns: 0, ..figures };
+    here.stage_ns[Stage::Send as usize] = 290 * MS;
+    assert_eq!(Bottleneck::of(&here).unwrap().stage, server);
+    // Of two ends that are listed the slower one decides; the line between two machines is no file server.
+    let mut listing = Snapshot { source_answer_ns: Some(MS), entries_scanned: 50, ..here };
+    listing.stage_ns[Stage::Scan as usize] = 490 * MS;
+    assert_eq!(Bottleneck::of(&listing).unwrap().stage, server);
+    listing.remote = true;
+    assert_eq!(Bottleneck::of(&listing).unwrap().stage, "scan");
+    let both = Snapshot { source_answer_ns: Some(MS), target_answer_ns: Some(MS), ..waiting() };
+    assert_eq!(Bottleneck::of(&both).unwrap().stage, "network");
+}
+
 #[test]
 fn figures_from_the_far_end_may_be_anything() {
     let all = Snapshot { far_ns: 1, far_input_ns: u64::MAX, far_work_ns: u64::MAX, ..waiting() };
+    let all = Snapshot { target_answer_ns: Some(u64::MAX), target_operations: u64::MAX, ..all };
     let most = Snapshot { way_busy_us: u64::MAX, far_queued_ns: u64::MAX, ..all };
     let limit = Bottleneck::of(&most).unwrap();
     assert!(limit.share <= 1.0 && limit.resources.values().all(|share| (0.0..=1.0).contains(share)));

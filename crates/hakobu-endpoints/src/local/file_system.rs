@@ -2,6 +2,7 @@
 //! message to somebody else.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use hakobu_core::names::NameRules;
 use rustix::fd::{AsRawFd, BorrowedFd};
@@ -39,6 +40,10 @@ const NETWORK: [u64; 14] = [
 /// `FS_CASEFOLD_FL`: the directory ignores case.
 const CASEFOLD: u32 = 0x4000_0000;
 
+/// How often a file server is asked to find out how long it takes, and after how long it is not asked again.
+const ASKED_MAX: u32 = 5;
+const ASKING_LIMIT: Duration = Duration::from_millis(100);
+
 /// The rules of the file system that a directory is on. Where its kind does not tell whether it ignores case, and
 /// `may_write` allows it, that is tried out with an empty file.
 pub fn rules(directory: BorrowedFd<'_>, may_write: bool) -> NameRules {
@@ -71,6 +76,23 @@ pub fn time_step_ns(directory: BorrowedFd<'_>) -> u32 {
 /// Whether what is at a path is on a network file system, or one of another program (FUSE).
 pub fn is_on_network(path: &Path) -> bool {
     statfs(path).is_ok_and(|found| NETWORK.contains(&number(&found)))
+}
+
+/// How long it takes to get an answer from what is behind the file system that a directory is on, in nanoseconds, if
+/// that is one of a network, or of another program: the least of a few. They are asked how much is free, as systems
+/// keep most other answers.
+pub fn answer_ns(directory: BorrowedFd<'_>) -> Option<u64> {
+    let (began, mut least) = (Instant::now(), None);
+    for _ in 0..ASKED_MAX {
+        let asked = Instant::now();
+        fstatfs(directory).ok().filter(|found| NETWORK.contains(&number(found)))?;
+        let took = asked.elapsed();
+        least = Some(least.map_or(took, |least: Duration| least.min(took)));
+        if began.elapsed() >= ASKING_LIMIT {
+            break;
+        }
+    }
+    least.and_then(|least| u64::try_from(least.as_nanos()).ok())
 }
 
 /// Whether the NFS client of this machine gave a file this name because it was deleted while somebody has it open:
@@ -117,7 +139,7 @@ mod tests {
     fn this_machines_own_file_system_takes_any_name_and_minds_case() {
         let place = tempfile::tempdir().unwrap();
         let directory = File::open(place.path()).unwrap();
-        assert_eq!(time_step_ns(directory.as_fd()), 1);
+        assert_eq!((time_step_ns(directory.as_fd()), answer_ns(directory.as_fd())), (1, None));
         assert_eq!(rules(directory.as_fd(), true), NameRules::ANY);
         assert!(!ignores_case(directory.as_fd()));
         assert_eq!(place.path().read_dir().unwrap().count(), 0, "what was tried out is gone");

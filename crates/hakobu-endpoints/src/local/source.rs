@@ -10,7 +10,7 @@ use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extended::{Classes, Extended, ExtendedAsk, ExtendedRef};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
@@ -22,6 +22,7 @@ use super::digests::{self, Digester};
 use super::extended::{ExtendedReader, Place, seen};
 use super::fault::{place, source_fault};
 use super::fetch::Fetcher;
+use super::file_system::answer_ns;
 use super::list::{Ask, Lister};
 use super::losses::check_required;
 use super::metadata;
@@ -59,6 +60,8 @@ impl LocalSource {
         let mut capabilities = Capabilities::posix(rustix::process::geteuid().is_root());
         capabilities.clones = true;
         capabilities.extended = roots.iter().fold(Classes::NONE, |classes, root| classes | seen(root.fd()));
+        // There may be many, and they are hardly ever on several servers.
+        capabilities.answer_ns = roots.iter().find_map(|root| answer_ns(root.fd().as_fd()));
         let (require, devices) = (Arc::new([]), Arc::default());
         Ok(Self { roots, capabilities, require, devices, files_only: false })
     }

@@ -10,7 +10,7 @@ use hakobu_core::path::lossy;
 use hakobu_core::report::{
     self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference, Verified,
 };
-use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
+use hakobu_core::units::{format_bytes, format_count, format_duration, format_milliseconds, format_rate};
 
 use super::FAILURES_SHOWN_MAX;
 
@@ -145,7 +145,9 @@ fn limit_words(limit: &Bottleneck) -> String {
     }
     let network = limit.resources.get(NETWORK).filter(|_| limit.stage != NETWORK);
     let network = network.map(|share| format!(", network {} used", busy(*share))).unwrap_or_default();
-    format!("{} ({} busy{network})", lossy(limit.stage.as_bytes()), busy(limit.share))
+    let each = limit.file_server.map(|server| format_milliseconds(server.operation_ms));
+    let each = each.map(|each| format!("{each} for each operation, ")).unwrap_or_default();
+    format!("{} ({each}{} busy{network})", lossy(limit.stage.as_bytes()), busy(limit.share))
 }
 
 /// What would help, after a run that was long enough for anybody to care.
@@ -305,7 +307,7 @@ fn details(report: &Report) -> Vec<String> {
 mod tests {
     use hakobu_core::counters::Snapshot;
     use hakobu_core::error::{Error, ErrorKind};
-    use hakobu_core::report::ReportLoss;
+    use hakobu_core::report::{FileServer, ReportLoss};
 
     use super::*;
 
@@ -336,6 +338,15 @@ mod tests {
         let mut long = report();
         long.seconds.transfer = 600.0;
         assert!(advice(&long, false));
+        let mut afar = report();
+        let limit = afar.bottleneck.as_mut().unwrap();
+        limit.stage = "latency of the source's file server".into();
+        limit.file_server = Some(FileServer { operation_ms: 6.13, answer_ms: 2.0 });
+        assert_eq!(
+            lines(&afar, false)[1],
+            "1.07 GB in 2.80 s: 382 MB/s, limited by: latency of the source's file server (6.1 ms for each \
+             operation, 61 % busy); 2.90 s in all"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hakobu_core::units::{format_count, format_duration};
+use hakobu_core::units::{format_count, format_duration, format_milliseconds};
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, offset};
 
@@ -56,7 +56,15 @@ impl Language {
 
     /// A time span: `3 min 20 s`, `3 分 20 秒`.
     pub fn seconds(self, seconds: f64) -> String {
-        let words = format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        self.time(format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default()))
+    }
+
+    /// The time of one operation: `6.1 ms`, `6.1 ミリ秒`.
+    pub fn milliseconds(self, milliseconds: f64) -> String {
+        self.time(format_milliseconds(milliseconds))
+    }
+
+    fn time(self, words: String) -> String {
         if self == Self::En {
             return words;
         }
@@ -106,6 +114,7 @@ mod tests {
         assert_eq!((en.entries(1), ja.entries(2000)), ("1 entry".into(), "2,000 件".into()));
         assert_eq!((en.seconds(200.0), ja.seconds(200.0)), ("3 min 20 s".into(), "3 分 20 秒".into()));
         assert_eq!((en.seconds(f64::MAX), ja.seconds(-1.0)), ("0 ms".into(), "0 ミリ秒".into()));
+        assert_eq!((en.milliseconds(6.1), ja.milliseconds(126.4)), ("6.1 ms".into(), "126 ミリ秒".into()));
         let moment = "2026-11-23T20:02:03.5Z";
         assert_eq!(en.moment(moment).unwrap(), "2026-11-23 20:02:03 UTC");
         assert_eq!(ja.moment(moment).unwrap(), "2026-11-24 05:02:03 JST(2026-11-23 20:02:03 UTC)");

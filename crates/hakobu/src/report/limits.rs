@@ -1,6 +1,6 @@
 //! What limited a run, and how it went over time.
 
-use hakobu_core::report::{Bottleneck, Report, Timeline, TimelineSample};
+use hakobu_core::report::{Bottleneck, FileServer, Report, Timeline, TimelineSample};
 use hakobu_core::units::format_rate;
 
 use super::language::{Language, clamped};
@@ -32,6 +32,13 @@ fn limit(bottleneck: &Bottleneck, compares: bool, language: Language) -> Vec<Blo
         Language::En => format!(", {share} busy."),
         Language::Ja => format!("」で、稼働率は{share}です。"),
     }));
+    if let Some(FileServer { operation_ms, answer_ms }) = bottleneck.file_server {
+        let (each, answer) = (language.milliseconds(operation_ms), language.milliseconds(answer_ms));
+        line.push(words(match language {
+            Language::En => format!(" An operation took {each}, an answer before the run {answer}."),
+            Language::Ja => format!("1 回の操作に{each}、開始前の応答 1 回に{answer}かかりました。"),
+        }));
+    }
     if let Some(means) = vocabulary::limit(&bottleneck.stage, language) {
         line.push(words(format!("{}{means}", language.say(" ", ""))));
     }

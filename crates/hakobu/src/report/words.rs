@@ -7,7 +7,7 @@ use super::page::{Line, Span, name, said, words};
 /// A name with what it means in each language.
 type Known = (&'static str, &'static str, &'static str);
 
-const STAGES: [Known; 19] = [
+const STAGES: [Known; 21] = [
     ("source read", "reading from the source", "コピー元の読み取り"),
     ("hash", "computing digests", "ハッシュ計算"),
     ("compress", "compressing", "圧縮"),
@@ -27,10 +27,20 @@ const STAGES: [Known; 19] = [
     ("target's receive window", "the receive window at the target", "コピー先の受信ウィンドウ"),
     ("source's send buffer", "the send buffer at the source", "コピー元の送信バッファ"),
     ("round trips", "round trips", "往復の遅延"),
+    (
+        "latency of the source's file server",
+        "the latency of the source's file server",
+        "コピー元のファイルサーバーの応答の遅延",
+    ),
+    (
+        "latency of the target's file server",
+        "the latency of the target's file server",
+        "コピー先のファイルサーバーの応答の遅延",
+    ),
 ];
 
 /// What it means that a stage limits.
-const LIMITS: [Known; 19] = [
+const LIMITS: [Known; 21] = [
     (
         "source read",
         "A faster disk at the source would make it faster.",
@@ -117,6 +127,16 @@ const LIMITS: [Known; 19] = [
         "round trips",
         "The way is long, and there was too little to do at a time to fill it.",
         "往復遅延が大きく、同時に進められる処理が足りませんでした。",
+    ),
+    (
+        "latency of the source's file server",
+        "Each operation waited for answers of the file server: more lanes, or hakobu on that server or next to it.",
+        "操作ごとにファイルサーバーの応答を待っていました。レーンを増やすか、そのサーバー上またはその近くで hakobu を実行してください。",
+    ),
+    (
+        "latency of the target's file server",
+        "Each operation waited for answers of the file server: more lanes, or hakobu on that server or next to it.",
+        "操作ごとにファイルサーバーの応答を待っていました。レーンを増やすか、そのサーバー上またはその近くで hakobu を実行してください。",
     ),
 ];
 
@@ -384,7 +404,9 @@ mod tests {
     #[test]
     fn what_reports_name_has_words() {
         let ja = Language::Ja;
-        for stage in Stage::ALL.map(Stage::name).into_iter().chain(["target write"]) {
+        let servers = ["source", "target"].map(|end| format!("latency of the {end}'s file server"));
+        let others = ["target write"].into_iter().chain(servers.iter().map(String::as_str));
+        for stage in Stage::ALL.map(Stage::name).into_iter().chain(others) {
             assert!(known(&STAGES, stage, ja).is_some() && limit(stage, ja).is_some(), "{stage}");
         }
         for lost in [

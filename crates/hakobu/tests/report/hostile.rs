@@ -25,6 +25,7 @@ fn full() -> Value {
     report["passes"] = json!([{"seconds": 1.5, "written_bytes": 1}]);
     report["digest_blake3"] = "d".into();
     report["bottleneck"]["stages"]["odd"] = json!(0.5);
+    report["bottleneck"]["file_server"] = json!({"operation_ms": 6.1, "answer_ms": 1.5});
     report["timeline"]["samples"][0]["stages"]["odd"] = json!(0.5);
     report
 }

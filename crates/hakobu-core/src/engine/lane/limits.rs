@@ -6,6 +6,12 @@
 use super::*;
 use crate::pacer::{Paced, Turn};
 
+// How many times in a row a file server is asked for one operation, about: from what they took over sshfs, in round
+// trips. NFS asks fewer times.
+const REQUESTS_PER_OPERATION: u64 = 3;
+const REQUESTS_PER_FILE_READ: u64 = 8;
+const REQUESTS_PER_FILE_STORED: u64 = 30;
+
 /// How many operations something is, and whether it has to wait for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cost {
@@ -75,6 +81,21 @@ fn reads(operation: &Operation) -> u64 {
     }
 }
 
+/// How many times a file server is asked for so many operations of a kind, about.
+fn requests(operation: &Operation, count: u64) -> u64 {
+    let each = match operation {
+        Operation::Fetch { .. } | Operation::DigestPicks { .. } | Operation::Digest { .. } => {
+            REQUESTS_PER_FILE_READ
+        }
+        // While one is made or gets its name, others in its directory wait.
+        Operation::Store { .. } | Operation::Begin { .. } | Operation::Finish { .. } => {
+            REQUESTS_PER_FILE_STORED
+        }
+        _ => REQUESTS_PER_OPERATION,
+    };
+    count.saturating_mul(each)
+}
+
 impl Worker<'_> {
     /// Waits until an operation may go to the target.
     ///
@@ -82,10 +103,16 @@ impl Worker<'_> {
     /// `Cancelled`: the run was stopped meanwhile.
     pub(super) fn hold_target(&mut self, operation: &Operation, pending: &Pending) -> Result<()> {
         self.hold(Paced::Content, content_bytes(operation))?;
-        match (pending, cost(operation)) {
-            (Pending::Stored { packed, .. }, _) => self.hold(Paced::Target, packed.len() as u64),
-            (_, Cost::Wait(count)) => self.hold(Paced::Target, count),
-            (_, Cost::Owe(count)) => {
+        let cost = match pending {
+            Pending::Stored { packed, .. } => Cost::Wait(packed.len() as u64),
+            _ => cost(operation),
+        };
+        let (Cost::Wait(count) | Cost::Owe(count)) = cost;
+        self.counters.target_operations.add(count);
+        self.counters.target_requests.add(requests(operation, count));
+        match cost {
+            Cost::Wait(count) => self.hold(Paced::Target, count),
+            Cost::Owe(count) => {
                 self.owe(Paced::Target, count);
                 Ok(())
             }
@@ -98,12 +125,14 @@ impl Worker<'_> {
             Cost::Wait(count) => self.hold(Paced::Source, count)?,
             Cost::Owe(count) => self.owe(Paced::Source, count),
         }
-        let times = self.shared.pacer.times_reads();
-        let reads = if times { reads(&operation) } else { 0 };
-        let began_ns = if reads > 0 { self.shared.setup.clock.now_ns() } else { 0 };
+        let reads = reads(&operation);
+        self.counters.source_reads.add(reads);
+        self.counters.source_requests.add(requests(&operation, reads));
+        let times = reads > 0 && self.shared.pacer.times_reads();
+        let began_ns = if times { self.shared.setup.clock.now_ns() } else { 0 };
         let outcome = ask(&mut *self.source, operation);
-        let took_ns = if reads > 0 { self.shared.setup.clock.now_ns().saturating_sub(began_ns) } else { 0 };
-        if let Some(each_ns) = took_ns.checked_div(reads) {
+        let took_ns = if times { self.shared.setup.clock.now_ns().saturating_sub(began_ns) } else { 0 };
+        if let Some(each_ns) = took_ns.checked_div(reads).filter(|_| times) {
             self.shared.pacer.read_took(each_ns, reads);
         }
         if let Ok(Outcome::Listed(listings)) = &outcome {
@@ -114,11 +143,13 @@ impl Worker<'_> {
 
     /// Each entry of a listing was looked at.
     pub(super) fn owe_listed(&self, what: Paced, listings: &[DirectoryListing]) {
-        if self.shared.pacer.holds(what) {
-            let entries =
-                listings.iter().flat_map(|listing| &listing.result).map(|listing| listing.len() as u64);
-            self.owe(what, entries.sum());
+        let lengths = listings.iter().flat_map(|listing| &listing.result).map(|listing| listing.len() as u64);
+        let entries = lengths.sum();
+        if what == Paced::Target {
+            self.counters.target_operations.add(entries);
+            self.counters.target_requests.add(entries);
         }
+        self.owe(what, entries);
     }
 
     /// Books what cannot wait.

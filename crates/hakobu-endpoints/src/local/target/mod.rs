@@ -111,6 +111,7 @@ impl LocalTarget {
         capabilities.extended = policy.extended;
         capabilities.time_step_ns = file_system::time_step_ns(root.fd().as_fd());
         capabilities.names = file_system::rules(root.fd().as_fd(), !grant.only_reads);
+        capabilities.answer_ns = file_system::answer_ns(root.fd().as_fd());
         if let Ok(figures) = fstatvfs(root.fd()) {
             capabilities.read_only = figures.f_flag.contains(StatVfsMountFlags::RDONLY);
             capabilities.free_bytes = free_bytes(&figures);
