@@ -211,6 +211,28 @@ pub struct ThreadTime {
     pub queued_ns: u64,
 }
 
+/// The time of a lane's thread, but for what it took while there was nothing to do: many lanes that look for work now and
+/// then would seem to keep those from working that have some.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WorkTime {
+    sum: ThreadTime,
+    /// What was seen last: of the thread, and of the stages but for idleness.
+    seen: (ThreadTime, u64),
+}
+
+impl WorkTime {
+    /// The sums so far. A thread has had no more time for work than the lane worked.
+    pub fn take(&mut self, thread: ThreadTime, worked_ns: u64) -> ThreadTime {
+        let (before, worked_before_ns) = std::mem::replace(&mut self.seen, (thread, worked_ns));
+        let room_ns = worked_ns.saturating_sub(worked_before_ns);
+        let processor_ns = thread.processor_ns.saturating_sub(before.processor_ns).min(room_ns);
+        let queued_ns = thread.queued_ns.saturating_sub(before.queued_ns).min(room_ns - processor_ns);
+        self.sum.processor_ns += processor_ns;
+        self.sum.queued_ns += queued_ns;
+        self.sum
+    }
+}
+
 /// What a lane knows of the far end of its connection: all since the connection was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Beyond {
@@ -249,6 +271,12 @@ pub struct WayTime {
 }
 
 impl LaneCounters {
+    /// The time of all stages, but for idleness.
+    pub fn worked_ns(&self) -> u64 {
+        let all: u64 = self.stage_ns.iter().map(Counter::get).sum();
+        all - self.stage_ns[Stage::Idle as usize].get()
+    }
+
     /// Takes over what is measured elsewhere.
     pub fn set_times(&self, near: ThreadTime, Beyond { far, way, compressed }: Beyond) {
         // What is sent is compressed on the way out, so sending has counted it as its own.
@@ -367,6 +395,18 @@ mod tests {
         lane.set_times(ThreadTime::default(), compressed(35));
         assert_eq!((times(Stage::Send), times(Stage::Compress)), (75, 35));
         assert_eq!((lane.compressed_bytes.get(), lane.compressed_to_bytes.get()), (50, 20));
+    }
+
+    #[test]
+    fn a_lane_without_work_takes_no_time_from_others() {
+        let thread = |processor_ns, queued_ns| ThreadTime { processor_ns, queued_ns };
+        let mut time = WorkTime::default();
+        assert_eq!(time.take(thread(60, 20), 100), thread(60, 20));
+        // It only looked for work, then had some, and did hardly anything else.
+        assert_eq!(time.take(thread(65, 25), 100), thread(60, 20));
+        assert_eq!(time.take(thread(95, 105), 150), thread(90, 40));
+        // Clocks are read one after the other.
+        assert_eq!(time.take(thread(90, 100), 140), thread(90, 40));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use super::node::{Counted, DirectoryTask, Node, Only, Origin, Part, Prefetched, 
 use super::queue::{PackTask, Taken, Task};
 use crate::checksum::crc64;
 use crate::compression::{Compressed, Levels};
-use crate::counters::{LaneCounters, Stage};
+use crate::counters::{LaneCounters, Stage, WorkTime};
 use crate::digest::{Digest, chunk_value, piece_value};
 use crate::endpoint::{
     Begin, Begun, Change, Check, Completion, Detail, DraftId, DraftKind, Earlier, Fetched, Lane, Loss,
@@ -142,6 +142,8 @@ pub(super) struct Worker<'a> {
     mark_ns: u64,
     /// When times that are measured elsewhere were taken over last.
     times_ns: u64,
+    /// What the thread took for its work.
+    near: WorkTime,
     /// The number of the lane's last choice of a level that was looked at, and the levels it used by then.
     choices: (u32, Levels),
     wants: (bool, bool),
@@ -167,6 +169,7 @@ impl<'a> Worker<'a> {
             next_draft: (index as DraftId) << 48,
             mark_ns: now_ns,
             times_ns: now_ns,
+            near: WorkTime::default(),
             choices: Default::default(),
             wants: (able.wants_checksum, able.wants_digest),
         }
@@ -401,7 +404,7 @@ impl<'a> Worker<'a> {
     /// Takes over what is measured of this thread and beyond its connection.
     fn take_times(&mut self) {
         self.times_ns = self.mark_ns;
-        let near = self.shared.setup.clock.thread_time();
+        let near = self.near.take(self.shared.setup.clock.thread_time(), self.counters.worked_ns());
         let beyond = self.target.beyond();
         self.counters.set_times(near, beyond);
         self.look_at_choices(&beyond.compressed);
