@@ -23,6 +23,7 @@ mod session;
 mod sources;
 mod svg;
 mod tuning;
+mod verdicts;
 mod veth;
 mod workshop;
 mod world;
@@ -77,6 +78,8 @@ enum What {
     Rsync(TableArgs),
     /// Default settings against a grid of fixed ones, over emulated links (takes root, 12 GiB of memory; 3 hours)
     Links(links::LinksArgs),
+    /// One thing made slow at a time: is what hakobu says limits it right? (takes root; 20 minutes)
+    Verdicts(verdicts::VerdictsArgs),
     #[command(hide = true)]
     Measured(measured::MeasuredArgs),
 }
@@ -120,6 +123,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         What::Ways(args) => table(&groups::ways::TABLE, &args),
         What::Rsync(args) => table(&groups::rsync::TABLE, &args),
         What::Links(args) => links::run(&args),
+        What::Verdicts(args) => verdicts::run(&args),
         What::Measured(args) => measured::run(&args),
     }
 }

@@ -1,0 +1,273 @@
+//! `cargo xtask bench verdicts`: one thing is made slow at a time, and what hakobu says limits it is compared with that.
+
+mod bed;
+mod page;
+mod stages;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use hakobu_measure::statistics::median;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::machine::Machine;
+use super::session::say;
+use super::workshop::Workshop;
+use bed::Bed;
+use stages::{Content, STAGES, Stage};
+
+/// Of all runs so many have to be right.
+const RIGHT_LEAST: f64 = 0.95;
+/// No run takes longer, or something is wrong with it.
+const RUN_LIMIT: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What `bench verdicts` takes.
+#[derive(Debug, Args)]
+pub struct VerdictsArgs {
+    /// How often each stage is slowed down
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
+    runs: u16,
+    /// Only stages whose key contains this; the others keep the figures that are in the results
+    #[arg(long, value_name = "SUBSTRING")]
+    stage: Option<String>,
+    /// Only one large file, or only a tree
+    #[arg(long, value_name = "CONTENT", value_parser = ["file", "tree"])]
+    content: Option<String>,
+    /// Exit with 1 when fewer than 95 % are right
+    #[arg(long)]
+    check: bool,
+    /// Where the results go, as .json and .md [default: docs/benchmarks with 10 runs or more, else target/bench]
+    #[arg(long, value_name = "DIRECTORY")]
+    output: Option<PathBuf>,
+    /// The program to try [default: built from here, release]
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+}
+
+/// All that was tried, and when.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Results {
+    /// Always `hakobu.bench/1`.
+    schema: String,
+    /// Always `verdicts`.
+    bench: String,
+    rows: Vec<Row>,
+}
+
+/// One stage with one kind of content.
+#[derive(Debug, Serialize, Deserialize)]
+struct Row {
+    key: String,
+    /// `file` or `tree`.
+    content: String,
+    verdict: String,
+    machine: Value,
+    hakobu: String,
+    runs: Vec<Run>,
+}
+
+/// What one run said.
+#[derive(Debug, Serialize, Deserialize)]
+struct Run {
+    said: String,
+    share: f64,
+    seconds: f64,
+    bytes_per_second: u64,
+    /// The other things that can limit, as far as they are known.
+    resources: BTreeMap<String, f64>,
+    stages: BTreeMap<String, f64>,
+    file_server: Option<Value>,
+}
+
+impl Row {
+    fn right(&self) -> usize {
+        self.runs.iter().filter(|run| run.said == self.verdict).count()
+    }
+
+    fn seconds(&self) -> f64 {
+        median(&self.runs.iter().map(|run| run.seconds).collect::<Vec<_>>()).unwrap_or(0.0)
+    }
+
+    /// What was said instead, and how often.
+    fn otherwise(&self) -> BTreeMap<&str, usize> {
+        let mut said = BTreeMap::new();
+        for run in self.runs.iter().filter(|run| run.said != self.verdict) {
+            *said.entry(run.said.as_str()).or_default() += 1;
+        }
+        said
+    }
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// When a stage cannot be set up, or a run fails.
+pub fn run(args: &VerdictsArgs) -> Result<()> {
+    let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
+    let target_dir = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    let built = super::program(args.program.as_deref(), &workspace, &target_dir)?;
+    let wanted = |stage: &&Stage| args.stage.as_ref().is_none_or(|part| stage.key.contains(part.as_str()));
+    let stages: Vec<_> = STAGES.iter().filter(wanted).collect();
+    ensure!(!stages.is_empty(), "no stage has that in its key");
+    let output = args.output.clone().unwrap_or_else(|| match args.runs {
+        10.. => workspace.join("docs/benchmarks"),
+        _ => target_dir.join("bench"),
+    });
+    let shop = Workshop::open(&target_dir)?;
+    fs::create_dir_all(shop.tools().join("far"))?;
+    let program = shop.tools().join("far/hakobu");
+    fs::copy(&built, &program).with_context(|| format!("copying {}", built.display()))?;
+    let version = super::peers::version(&[&program.to_string_lossy(), "--version"], Path::new(""));
+    let machine = serde_json::to_value(Machine::look(&workspace))?;
+    let mut results = earlier(&output)?;
+    for stage in stages {
+        for (name, content) in [("file", stage.file), ("tree", stage.tree)] {
+            if args.content.as_ref().is_some_and(|wanted| wanted != name) {
+                continue;
+            }
+            let row = Row {
+                key: stage.key.to_owned(),
+                content: name.to_owned(),
+                verdict: stage.verdict.to_owned(),
+                machine: machine.clone(),
+                hakobu: version.clone().unwrap_or_default(),
+                runs: tried(&shop, &program, (stage, content), args.runs)?,
+            };
+            say(&format!("{} ({name}): {} of {} right", stage.title, row.right(), row.runs.len()));
+            results.rows.retain(|known| known.key != row.key || known.content != row.content);
+            results.rows.push(row);
+            // What was tried so far is kept, whatever comes.
+            write(&mut results, &output)?;
+        }
+    }
+    say(&page::tables(&results));
+    let (right, all) =
+        results.rows.iter().fold((0, 0), |(right, all), row| (right + row.right(), all + row.runs.len()));
+    drop(shop);
+    if args.check && (right as f64) < RIGHT_LEAST * all as f64 {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+/// Runs hakobu as often as asked for, with one thing slow.
+fn tried(
+    shop: &Workshop,
+    program: &Path,
+    (stage, content): (&Stage, Content),
+    runs: u16,
+) -> Result<Vec<Run>> {
+    let mut bed = Bed::up(shop, program, stage.slow, content).with_context(|| stage.title)?;
+    let mut tried = Vec::new();
+    for _ in 0..runs {
+        shop.go_on()?;
+        let mut child = bed.command(content)?.spawn().context("starting hakobu")?;
+        wait_for(&mut child, shop)?;
+        let text = fs::read(&bed.report).with_context(|| format!("{}: there is no report", stage.title))?;
+        let run = read(&serde_json::from_slice(&text)?).with_context(|| stage.title)?;
+        say(&format!("  {} {:.0} %, {:.1} s", run.said, run.share * 100.0, run.seconds));
+        tried.push(run);
+    }
+    Ok(tried)
+}
+
+fn wait_for(child: &mut Child, shop: &Workshop) -> Result<()> {
+    let deadline = Instant::now() + RUN_LIMIT;
+    while child.try_wait()?.is_none() {
+        if Instant::now() >= deadline || shop.interrupted() {
+            let _ = child.kill();
+            child.wait()?;
+            bail!("a run that did not end");
+        }
+        sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+/// What a report says of the limit.
+fn read(report: &Value) -> Result<Run> {
+    ensure!(report["outcome"] == "done", "the run failed: {}{:#}", report["error"], report["failures"]);
+    let limit = &report["bottleneck"];
+    let shares = |of: &Value| serde_json::from_value(of.clone()).unwrap_or_default();
+    Ok(Run {
+        said: limit["stage"].as_str().context("a report without a verdict")?.to_owned(),
+        share: limit["share"].as_f64().unwrap_or(0.0),
+        seconds: report["seconds"]["transfer"].as_f64().unwrap_or(0.0),
+        bytes_per_second: report["throughput_bytes_per_second"].as_u64().unwrap_or(0),
+        resources: shares(&limit["resources"]),
+        stages: shares(&limit["stages"]),
+        file_server: limit.get("file_server").filter(|server| !server.is_null()).cloned(),
+    })
+}
+
+/// What was tried before, so that stages can be tried one at a time.
+fn earlier(output: &Path) -> Result<Results> {
+    let path = output.join("verdicts.json");
+    match fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text).with_context(|| path.display().to_string()),
+        Err(_) => Ok(Results { schema: "hakobu.bench/1".into(), bench: "verdicts".into(), rows: Vec::new() }),
+    }
+}
+
+fn write(results: &mut Results, output: &Path) -> Result<()> {
+    let place = |row: &Row| STAGES.iter().position(|stage| stage.key == row.key);
+    results.rows.retain(|row| place(row).is_some());
+    results.rows.sort_by_key(|row| (row.content.clone(), place(row)));
+    fs::create_dir_all(output).with_context(|| format!("making {}", output.display()))?;
+    let json = serde_json::to_string_pretty(results)? + "\n";
+    for (name, text) in [("verdicts.json", json), ("verdicts.md", page::page(results))] {
+        let path = output.join(name);
+        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(said: &str) -> Run {
+        let report = json!({"outcome": "done", "bottleneck": {"stage": said, "share": 0.5, "resources": {"network": 1}},
+            "seconds": {"transfer": 4.25}, "throughput_bytes_per_second": 7});
+        read(&report).unwrap()
+    }
+
+    #[test]
+    fn a_report_is_read_and_one_that_failed_is_none() {
+        let run = said("network");
+        assert_eq!(
+            (run.said.as_str(), run.share, run.seconds, run.bytes_per_second),
+            ("network", 0.5, 4.25, 7)
+        );
+        assert_eq!(run.resources["network"], 1.0);
+        assert!(read(&json!({"outcome": "failed"})).is_err() && read(&json!({"outcome": "done"})).is_err());
+    }
+
+    #[test]
+    fn what_was_said_otherwise_is_counted() {
+        let runs = ["scan", "network", "scan", "idle"].map(said).into();
+        let row = Row {
+            key: "network".into(),
+            content: "tree".into(),
+            verdict: "network".into(),
+            machine: json!({"measured_at": "then"}),
+            hakobu: "hakobu 1".into(),
+            runs,
+        };
+        assert_eq!((row.right(), row.seconds()), (1, 4.25));
+        assert_eq!(row.otherwise(), [("idle", 1), ("scan", 2)].into());
+        let page = page::page(&Results { rows: vec![row], ..Results::default() });
+        assert!(page.contains("1 of 4") && page.contains("idle (1), scan (2)"), "{page}");
+    }
+}

@@ -1,0 +1,147 @@
+//! What is made slow, one thing at a time, and which verdicts are right then.
+
+/// What is made slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slow {
+    SourceRead,
+    SourceProcessor,
+    Network,
+    Window,
+    TargetWrite,
+    TargetProcessor,
+    SourceServer,
+    TargetServer,
+    ServerRate,
+}
+
+/// What is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// One file of so many bytes.
+    File { size_bytes: u64 },
+    /// So many files of so many bytes each.
+    Tree { files: u64, file_bytes: u64 },
+}
+
+impl Content {
+    /// In the words of the table.
+    pub fn words(self) -> String {
+        match self {
+            Self::File { size_bytes } => format!("{} MB", size_bytes / 1_000_000),
+            Self::Tree { files, file_bytes } => format!("{files} × {} kB", file_bytes / 1000),
+        }
+    }
+}
+
+/// One row.
+#[derive(Debug)]
+pub struct Stage {
+    pub key: &'static str,
+    /// What is slow, in the words of the table.
+    pub title: &'static str,
+    /// How it is made so.
+    pub how: &'static str,
+    pub slow: Slow,
+    /// What hakobu calls that.
+    pub verdict: &'static str,
+    pub file: Content,
+    pub tree: Content,
+}
+
+/// Bytes a second of a disk that is slow.
+pub const DISK_BYTES_PER_SECOND: u64 = 40_000_000;
+/// How much of one processor an end has that is short of it.
+pub const PROCESSOR_PERCENT: u32 = 20;
+
+const fn file(size_bytes: u64) -> Content {
+    Content::File { size_bytes }
+}
+
+const fn tree(files: u64, file_bytes: u64) -> Content {
+    Content::Tree { files, file_bytes }
+}
+
+pub const STAGES: [Stage; 9] = [
+    Stage {
+        key: "source-read",
+        title: "source read",
+        how: "ext4 on a loop device with 40 MB/s for reading (block layer's throttle of a control group), not in the page \
+              cache",
+        slow: Slow::SourceRead,
+        verdict: "source read",
+        file: file(200_000_000),
+        tree: tree(4_000, 50_000),
+    },
+    Stage {
+        key: "source-processor",
+        title: "source CPU",
+        how: "a control group with a fifth of a processor",
+        slow: Slow::SourceProcessor,
+        verdict: "source processor",
+        file: file(1_500_000_000),
+        tree: tree(60_000, 4_096),
+    },
+    Stage {
+        key: "network",
+        title: "network rate",
+        how: "a link of 200 Mbit/s with a round trip of 5 ms",
+        slow: Slow::Network,
+        verdict: "network",
+        file: file(100_000_000),
+        tree: tree(2_000, 50_000),
+    },
+    Stage {
+        key: "window",
+        title: "RTT with a small window",
+        how: "a link of 1 Gbit/s with a round trip of 20 ms, `tcp_rmem` at the target 64 KiB at most",
+        slow: Slow::Window,
+        verdict: "target's receive window",
+        file: file(100_000_000),
+        tree: tree(2_000, 50_000),
+    },
+    Stage {
+        key: "target-write",
+        title: "target write",
+        how: "ext4 on a loop device with 40 MB/s for writing; 1 % of what the page cache may hold unwritten is for it",
+        slow: Slow::TargetWrite,
+        verdict: "target write",
+        file: file(250_000_000),
+        tree: tree(5_000, 50_000),
+    },
+    Stage {
+        key: "target-processor",
+        title: "target CPU",
+        how: "a control group with a fifth of a processor, for sshd and all that it starts",
+        slow: Slow::TargetProcessor,
+        verdict: "target processor",
+        file: file(1_500_000_000),
+        tree: tree(60_000, 4_096),
+    },
+    Stage {
+        key: "source-server",
+        title: "file-server latency, at the source",
+        how: "sshfs over a link of 1 Gbit/s with a round trip of 20 ms; the target is here",
+        slow: Slow::SourceServer,
+        verdict: "latency of the source's file server",
+        file: file(300_000_000),
+        tree: tree(1_000, 4_096),
+    },
+    Stage {
+        key: "target-server",
+        title: "file-server latency, at the target",
+        how: "sshfs over a link of 1 Gbit/s with a round trip of 20 ms; the source is here",
+        slow: Slow::TargetServer,
+        verdict: "latency of the target's file server",
+        file: file(300_000_000),
+        tree: tree(300, 4_096),
+    },
+    Stage {
+        key: "server-rate",
+        title: "a file server's rate, not its latency",
+        how: "sshfs over a link of 50 Mbit/s with a round trip of 1 ms; the target is here",
+        slow: Slow::ServerRate,
+        verdict: "source read",
+        file: file(30_000_000),
+        tree: tree(600, 50_000),
+    },
+];
