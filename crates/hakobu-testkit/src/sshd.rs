@@ -268,6 +268,11 @@ fn write_server_config(at: &Path, options: &SshdOptions, port: u16) -> io::Resul
     }
     path.push(PLAIN_PATH.to_owned());
     let mut set_env = format!("SetEnv \"PATH={}\"", path.join(":"));
+    if options.login.is_none() {
+        // To bash, a session is then one within another shell, so that it leaves out ~/.bashrc: whoever runs the tests may
+        // have things in there that take their time, or wait for a lock that a killed session has left.
+        set_env.push_str(" SHLVL=1");
+    }
     for (name, value) in &options.set_env {
         set_env.push_str(&format!(" \"{name}={value}\""));
     }
@@ -503,6 +508,7 @@ mod tests {
         .unwrap();
         let line = "case $PATH in */first/on/path:/*) test \"$ONE\" = \"a b\";; *) false;; esac";
         over_ssh(&server, "", line).unwrap();
+        over_ssh(&server, "", "bash -c 'test $SHLVL -ge 2'").unwrap();
 
         let mut session = Command::new("ssh")
             .arg("-F")
