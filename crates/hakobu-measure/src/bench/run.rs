@@ -19,8 +19,10 @@ use crate::process::Running;
 /// How often the processes here are looked at, and those on the host.
 const LOOK_HERE: Duration = Duration::from_millis(200);
 const LOOK_THERE: Duration = Duration::from_millis(300);
-/// A look over there may take a twentieth of the time at most.
+/// A look over there may take a twentieth of the time. On a busy host it takes long without working for long, and what is
+/// looked for may be gone before the next one, so that there is never longer than this between two.
 const SHARE_OF_LOOKS: u32 = 20;
+const LOOK_THERE_AT_LEAST: Duration = Duration::from_millis(600);
 /// How long what listened over there may take to end after the other end has.
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// How long the sessions over there may take to be gone.
@@ -166,7 +168,8 @@ impl<'a> Looks<'a> {
         if far.is_asked() {
             if let Some(lines) = far.poll(Duration::ZERO)? {
                 there.look(&moment_of(&lines));
-                self.next_there = Instant::now() + LOOK_THERE.max(self.asked.elapsed() * SHARE_OF_LOOKS);
+                let sparing = self.asked.elapsed() * SHARE_OF_LOOKS;
+                self.next_there = Instant::now() + sparing.clamp(LOOK_THERE, LOOK_THERE_AT_LEAST);
             }
         } else if now >= self.next_there {
             far.begin("look")?;

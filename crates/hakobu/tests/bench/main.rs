@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -178,13 +179,17 @@ fn a_host_that_goes_away_ends_it_with_words() {
     }
     let host = Host::up();
     let mut command = bench(Some(&host), &["throwaway", "--full"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let id = child.id();
-    wait_until("it has begun", Duration::from_secs(60), || !of_process(id).is_empty());
-    std::thread::sleep(Duration::from_secs(4));
+    let (mut said, mut err) = (BufReader::new(child.stderr.take().unwrap()), String::new());
+    while !err.contains("go in the end") {
+        assert!(said.read_line(&mut err).unwrap() > 0, "{err}");
+    }
+    std::thread::sleep(Duration::from_secs(1));
     drop(host);
     let output = child.wait_with_output().unwrap();
-    let (out, err) = words(&output);
+    said.read_to_string(&mut err).unwrap();
+    let (out, _) = words(&output);
     assert!(matches!(output.status.code(), Some(1 | 3)), "{:?} {out}{err}", output.status);
     assert!(err.contains("throwaway") && (err.contains("was lost") || err.contains("refused")), "{err}");
     assert_eq!(of_process(id), [""; 0]);
