@@ -22,13 +22,15 @@ use hakobu_proto::compressed;
 use hakobu_proto::data::{self, kind};
 use hakobu_proto::listings;
 
-use crate::compression::Unpacker;
+use crate::compression::{self, Unpacker};
 use crate::connection::{Connection, ConnectionError, Incoming, Wait as ConnectionWait};
 use crate::machine;
 use crate::near::{corrupt, lost, read_checked, send_checked};
 
 /// How often the engine is told what a thread did with its time.
 const TIMES_EVERY: Duration = Duration::from_millis(200);
+/// The same at first, for whoever has to choose how to compress.
+const FIRST_TIMES_EVERY: Duration = Duration::from_millis(40);
 /// Content is written in steps of at least this, as far as the frame goes.
 const WRITE_STEP_BYTES: usize = 128 * 1024;
 
@@ -84,7 +86,8 @@ impl Times {
 
     /// The sums so far, if they were not told a moment ago.
     fn news(&mut self, input: Duration) -> Option<FarTime> {
-        if self.told.elapsed() < TIMES_EVERY {
+        let every = if self.began.elapsed() < compression::FIRST { FIRST_TIMES_EVERY } else { TIMES_EVERY };
+        if self.told.elapsed() < every {
             return None;
         }
         self.told = Instant::now();

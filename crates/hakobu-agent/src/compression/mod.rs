@@ -9,5 +9,5 @@ mod pilot;
 mod tests;
 mod unpacker;
 
-pub(crate) use packer::Packer;
+pub(crate) use packer::{FIRST, Packer};
 pub use unpacker::Unpacker;

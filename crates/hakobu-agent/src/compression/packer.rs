@@ -13,6 +13,10 @@ use crate::machine;
 
 /// How often the level is thought about.
 const WINDOW: Duration = Duration::from_millis(200);
+/// The same at first, as long as nothing was chosen: small files may be over in some seconds.
+const FIRST_WINDOWS: Duration = Duration::from_millis(50);
+/// So long after a connection is made is at first, at both ends.
+pub(crate) const FIRST: Duration = Duration::from_secs(1);
 /// Shorter content is not worth a frame of its own.
 const CONTENT_BYTES_MIN: usize = 512;
 /// A sample is so many parts of the content, of so many bytes each.
@@ -38,6 +42,7 @@ pub(crate) struct Packer {
     /// So much content passes unseen yet, and did after the last sample.
     unseen: (u32, u32),
     compressed: Compressed,
+    made: Instant,
     began: Marks,
     content_bytes: u64,
 }
@@ -76,6 +81,7 @@ impl Packer {
             shrinks: false,
             unseen: (0, 0),
             compressed: Compressed::default(),
+            made: Instant::now(),
             began,
             content_bytes: 0,
         })
@@ -115,7 +121,9 @@ impl Packer {
 
     /// Whether the time has come to think about the level.
     pub fn is_due(&self) -> bool {
-        self.pilot.adapts() && self.began.at.elapsed() >= WINDOW
+        let is_first = self.compressed.choice.is_none() && self.made.elapsed() < FIRST;
+        let window = if is_first { FIRST_WINDOWS } else { WINDOW };
+        self.pilot.adapts() && self.began.at.elapsed() >= window
     }
 
     /// Thinks about the level. `output_waited`: for how long the connection could not take more, since it was made;
