@@ -134,6 +134,36 @@ pub fn open_to_overwrite(
     opened.map_err(|error| error.at(typed.as_typed()))
 }
 
+/// Checks a device to which what it holds is to be written, for that a disk is named. Gives what it is known by.
+///
+/// # Errors
+/// `Usage` where the target is no device; `Refused`, with every reason, when it must not be written, or another was named.
+pub fn check_written_back(
+    (typed, target): (&Location, &TargetLook),
+    source: Option<&SourceLook>,
+    confirmed: &[String],
+    observer: &dyn Observer,
+) -> Result<String> {
+    let (TargetFound::BlockDevice, Some(facts)) = (target.found, &target.device) else {
+        let words = "--confirm is for a disk as TARGET, and this is none; leave it out";
+        return Err(Error::new(ErrorKind::Usage, "looking at the target", words).at(typed.as_typed()));
+    };
+    let wanted = Wanted {
+        source_identity: source.and_then(|source| {
+            let behind = is_behind(source, &facts.identity).then_some(&facts.identity);
+            source.device.as_ref().map(|device| &device.identity).or(behind).cloned()
+        }),
+        confirmed: confirmed_of(confirmed, target, &Agreed::default()),
+        ..Wanted::default()
+    };
+    let verdict = target_verdict(facts, &wanted);
+    tell(&verdict, observer);
+    match verdict.error(WRITING) {
+        Some(error) => Err(error.at(typed.as_typed())),
+        None => Ok(facts.identity.place_id.clone()),
+    }
+}
+
 /// Refuses a place among the devices that is none: what is written there would be a file in memory.
 ///
 /// # Errors

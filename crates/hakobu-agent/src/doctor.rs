@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -11,14 +12,15 @@ use hakobu_core::host::HostFacts;
 use hakobu_core::location::SshHost;
 use hakobu_measure::doctor::{Finding, Way, Whose, advise};
 
-use crate::lanes::{LANES_OF_PROCESSORS, LANES_ON_A_LONG_WAY, LONG_ROUND_TRIP, lanes_on_the_way};
+use crate::lanes::{self, Ends};
 use crate::login::Login;
 use crate::machine;
 use crate::party::Party;
+use crate::probe::way;
 use crate::ssh::Prompts;
 
-mod capacity;
-
+/// So much goes to nowhere over there at most.
+const CONTENT_BYTES: u64 = 256 << 20;
 /// Connections that get this share of what their windows allow are held by them.
 const FULL: f64 = 0.8;
 
@@ -56,11 +58,11 @@ pub fn doctor(
     request: &DoctorRequest,
     prompts: &mut dyn Prompts,
     observer: &dyn Observer,
-    cancel: &AtomicBool,
+    cancel: &Arc<AtomicBool>,
 ) -> Result<Diagnosis> {
     let Some(host) = &request.host else {
         let here = machine::settings(None);
-        return Ok(diagnosis(&here, None, Way::assumed(LANES_ON_A_LONG_WAY)));
+        return Ok(diagnosis(&here, None, Way::assumed(lanes::ON_A_LONG_WAY)));
     };
     let agent = request.agent.as_deref();
     let login = Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
@@ -71,14 +73,12 @@ pub fn doctor(
     let far = party.machine();
     let toward: Option<IpAddr> = far.reached_at.as_deref().and_then(|address| address.parse().ok());
     let here = machine::settings(toward);
-    let lanes = match round_trip >= LONG_ROUND_TRIP {
-        true => lanes_on_the_way(round_trip),
-        false => far.processors.min(machine::facts().processors).clamp(1, LANES_OF_PROCESSORS),
-    };
+    let processors = (machine::facts().processors, far.processors);
+    let (lanes, _) = Ends { round_trip, processors, apart: true, ..Ends::default() }.lanes();
     let way = Way { round_trip, measured: true, capacity_bytes_per_second: None, lanes };
     let found = diagnosis(&here, Some(&there), way);
     let Some(now) = found.findings.iter().filter_map(slowest).reduce(f64::min) else { return Ok(found) };
-    match measured(&mut party, &here, now, cancel) {
+    match measured(&mut party, now, cancel) {
         Ok(capacity_bytes_per_second) => {
             Ok(diagnosis(&here, Some(&there), Way { capacity_bytes_per_second, ..way }))
         }
@@ -96,12 +96,10 @@ fn slowest(finding: &Finding) -> Option<f64> {
 }
 
 /// What the way carries, if that can be told while one connection gets no more than `now`.
-fn measured(party: &mut Party, here: &HostFacts, now: f64, cancel: &AtomicBool) -> Result<Option<u64>> {
-    let Some(device) = here.leaving_device() else { return Ok(None) };
-    let Ok(name) = std::str::from_utf8(device.name.as_bytes()) else { return Ok(None) };
-    let rate = capacity::measure(party, name, device.mtu_bytes, cancel)?;
+fn measured(party: &mut Party, now: f64, cancel: &Arc<AtomicBool>) -> Result<Option<u64>> {
+    let rate = way::capacity(party, CONTENT_BYTES, cancel)?;
     // Where the connections were held by their windows the way may carry any more.
-    let held = now * f64::from(capacity::CONNECTIONS) * FULL;
+    let held = now * f64::from(lanes::TUNED_MAX) * FULL;
     Ok(rate.filter(|rate| (*rate as f64) < held))
 }
 

@@ -7,7 +7,7 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
 use hakobu_proto::control::{Cipher, ConnectRequest, Listening, ServeRequest, Way};
 
-use crate::lanes::LANES_THROUGH_SSH;
+use crate::lanes;
 use crate::party::Party;
 use crate::relay::{End, Relay};
 use crate::request::Transport;
@@ -189,7 +189,7 @@ impl Meeting<'_> {
         let to = self.destination(through, target)?;
         let cipher = self.cipher_in_ssh;
         let capabilities = target.serve(self.serve_request(engine, Way::Accept, cipher)?)?;
-        let lanes = self.lanes.min(LANES_THROUGH_SSH);
+        let lanes = self.lanes.min(lanes::THROUGH_SSH);
         let peer = target.fingerprint()?;
         let request = ConnectRequest { peer, cipher, way: Way::Accept, lanes, lanes_max: lanes };
         let words = by_ssh(through, target);
@@ -226,7 +226,7 @@ impl Meeting<'_> {
         if ends_at_once(&first, round_trip) {
             return Err(soft(with_words(ended(), &carriers), words));
         }
-        let lanes = self.lanes.min(LANES_THROUGH_SSH);
+        let lanes = self.lanes.min(lanes::THROUGH_SSH);
         let request = self.serve_request(engine, Way::Accept, cipher)?;
         let Party::Here(side) = target else { return Err(no_ssh().into()) };
         let (capabilities, bring) = side.serve_carried(&request, first)?;

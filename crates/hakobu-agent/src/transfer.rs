@@ -11,7 +11,7 @@ use hakobu_core::engine::Summary;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
-use hakobu_core::job::{Job, Mode, Update};
+use hakobu_core::job::{Job, LANES_MAX, Mode, Update};
 use hakobu_core::location::SshHost;
 use hakobu_core::report::ReportDisk;
 use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
@@ -19,16 +19,15 @@ use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
 use crate::cipher;
 use crate::devices::Agreed;
 use crate::far::STARTING;
-use crate::lanes::Circumstances;
+use crate::lanes::Ends;
 use crate::live_limits::LiveLimits;
 use crate::login::Login;
-use crate::machine;
 use crate::meet::{Meeting, Met};
 use crate::party::Party;
 use crate::passes::Pass;
 use crate::places::{self, AtTarget};
 use crate::plan::{self, Plan, Planner};
-use crate::request::{CipherChoice, CopyRequest, Durable, Transport, Verify};
+use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
 use crate::sftp::{self, SftpSide};
 use crate::side::{Side, Stop};
 use crate::ssh::Prompts;
@@ -580,16 +579,12 @@ impl Attempt<'_, '_> {
     // The job
 
     fn job(&self, parties: &mut Parties, plan: &Plan) -> Job {
-        let circumstances = self.circumstances(parties, plan);
-        let (lanes, why) = circumstances.at_the_beginning();
-        if let Some(why) = why {
-            self.decided(format!("lanes: {lanes}"), why);
-        }
+        let lanes = self.lanes(parties, plan);
         Job {
             items: plan.items.clone(),
             make_directory: plan.make_directory.clone(),
             lanes,
-            lanes_max: circumstances.at_most(lanes),
+            lanes_max: self.lanes_max(parties, plan, lanes),
             limits: self.surroundings.limits.begin(),
             compression: self.request.compression,
             digest: self.request.verify != Verify::None,
@@ -642,23 +637,35 @@ impl Attempt<'_, '_> {
         update
     }
 
-    /// What the number of lanes follows from.
-    fn circumstances(&self, parties: &mut Parties, plan: &Plan) -> Circumstances {
-        let processors = |party: &Party| party.machine().processors.max(1);
-        Circumstances {
-            wanted: self.request.lanes,
-            is_stream: self.request.target.is_stream(),
-            is_digest: self.request.mode.is_digest(),
-            is_apart: parties.target.is_some(),
+    fn lanes(&self, parties: &mut Parties, plan: &Plan) -> u16 {
+        if self.request.target.is_stream() {
+            self.decided("lanes: 1".to_owned(), "standard output takes its bytes in order".to_owned());
+            return 1;
+        }
+        if let Lanes::Count(count) = self.request.lanes {
+            return count.clamp(1, LANES_MAX);
+        }
+        let (lanes, why) = self.ends(parties, plan).lanes();
+        self.decided(format!("lanes: {lanes}"), why);
+        lanes
+    }
+
+    /// How many lanes there may be in the end.
+    fn lanes_max(&self, parties: &mut Parties, plan: &Plan, lanes: u16) -> u16 {
+        let is_tuned = self.request.lanes == Lanes::Auto && !self.request.target.is_stream();
+        if is_tuned { self.ends(parties, plan).lanes_max(lanes) } else { lanes }
+    }
+
+    fn ends(&self, parties: &mut Parties, plan: &Plan) -> Ends {
+        let (source, target) = (parties.source.machine().processors, parties.target().machine().processors);
+        Ends {
+            round_trip: parties.source.round_trip().max(parties.target().round_trip()),
+            processors: (source, target),
+            apart: parties.target.is_some(),
             over_sftp: has_sftp(&parties.source, parties.target.as_ref()),
             over_network: plan.over_network,
             has_disks: plan.has_disks,
-            round_trip: parties.source.round_trip().max(parties.target().round_trip()),
-            processors: (
-                processors(&parties.source),
-                processors(parties.target()),
-                machine::facts().processors,
-            ),
+            is_digest: self.request.mode.is_digest(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{BoundedBytes, PATH_BYTES_MAX, bounded_list, bounded_texts, shortened};
+use crate::disk::{BoundedBytes, ID_BYTES_MAX, PATH_BYTES_MAX, bounded_list, bounded_texts, shortened};
 use crate::host::Name;
 
 /// The most compressors of one machine that are told.
@@ -37,18 +37,25 @@ pub struct ReadAsk {
     pub path: Vec<u8>,
     /// With little load.
     pub gentle: bool,
+    /// So many threads read at a time: as many as a copy has lanes.
+    pub lanes: u16,
 }
 
 /// What is to be measured of a place that is written to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteAsk {
-    /// A directory, or what does not exist in one, links resolved; or a block device, which is only read.
+    /// A directory, or what does not exist in one, links resolved; or a block device.
     #[serde(with = "BoundedBytes::<PATH_BYTES_MAX>")]
     pub path: Vec<u8>,
     /// Whether anything may be written.
     pub write: bool,
     /// With little load.
     pub gentle: bool,
+    /// So many threads write at a time: as many as a copy has lanes.
+    pub lanes: u16,
+    /// The identity of the block device that it is and that may be written to, with what it holds; empty where none may.
+    #[serde(with = "BoundedBytes::<ID_BYTES_MAX>")]
+    pub device: Vec<u8>,
 }
 
 /// Some work, and what it took.
@@ -119,6 +126,8 @@ pub struct MachineFigures {
     pub boot_id: Name,
     /// Processors that the process may use.
     pub processors: u16,
+    /// What control groups let it have of them at most, in thousandths of one; nothing where they do not.
+    pub quota_permille: Option<u32>,
     /// Bytes a second that are copied in memory.
     pub copied_bytes_per_second: u64,
     /// Bytes a second of which BLAKE3 is taken.
@@ -131,7 +140,13 @@ pub struct MachineFigures {
 impl MachineFigures {
     /// How many processors to count on.
     pub fn usable_processors(&self) -> f64 {
-        f64::from(self.processors.clamp(1, 4096))
+        let all = f64::from(self.processors.clamp(1, 4096));
+        self.quota().map_or(all, |quota| quota.min(all))
+    }
+
+    /// What control groups let the process have at most, in processors.
+    pub fn quota(&self) -> Option<f64> {
+        self.quota_permille.filter(|permille| *permille > 0).map(|permille| f64::from(permille) / 1000.0)
     }
 }
 
@@ -243,12 +258,14 @@ pub enum WriteHow {
     ReadOnly,
     /// There is too little room for a scratch file.
     NoRoom,
-    /// It is a device, which is only read.
+    /// It is a device, which was only read.
     Device,
     /// Nothing is kept there.
     Nowhere,
     /// It failed; a remark says why.
     Failed,
+    /// It is a device, to which was written what it held.
+    WrittenBack,
 }
 
 /// What was measured of a place that is written to.
@@ -258,7 +275,7 @@ pub struct WriteFigures {
     pub how: WriteHow,
     /// Bytes free for this user.
     pub free_bytes: Option<u64>,
-    /// Writing in order until all is on stable storage; of a device, reading it.
+    /// Writing in order until all is on stable storage; of a device that was only read, reading it.
     pub content: Option<Work>,
     /// The part of it that went to memory: without waiting for stable storage.
     pub in_memory: Option<Work>,
@@ -266,6 +283,8 @@ pub struct WriteFigures {
     pub latency_ns: Option<u64>,
     /// Small files, each made, written, and given its mode and times.
     pub small: Option<Work>,
+    /// Asking for names that are not there.
+    pub lookups: Option<Work>,
     /// So many bytes are held in memory before the system begins to write them by itself.
     pub held_bytes: Option<u64>,
     /// What is there already.
@@ -276,6 +295,11 @@ pub struct WriteFigures {
 }
 
 impl WriteFigures {
+    /// Whether it was written to, so that the figures are those of writing.
+    pub fn is_of_writing(&self) -> bool {
+        matches!(self.how, WriteHow::Written | WriteHow::WrittenBack)
+    }
+
     /// Says one thing more, where there is room.
     pub fn remark(&mut self, words: &str) {
         push(&mut self.remarks, words);
@@ -316,9 +340,17 @@ pub struct WayStep {
 impl WayFigures {
     /// The step that carried the most.
     pub fn best(&self) -> Option<&WayStep> {
+        self.up_to(u16::MAX)
+    }
+
+    /// The step that carried the most, of those with no more connections; that with the fewest where all have more.
+    pub fn up_to(&self, connections: u16) -> Option<&WayStep> {
         let rate = |step: &&WayStep| step.sent.bytes_per_second();
-        let sound = self.steps.iter().filter(|step| step.connections > 0 && rate(step).is_some());
-        sound.max_by(|one, other| rate(one).partial_cmp(&rate(other)).unwrap_or(std::cmp::Ordering::Equal))
+        let sound = || self.steps.iter().filter(|step| step.connections > 0 && rate(step).is_some());
+        let fewest = sound().map(|step| step.connections).min()?;
+        sound()
+            .filter(|step| step.connections <= connections.max(fewest))
+            .max_by(|one, other| rate(one).partial_cmp(&rate(other)).unwrap_or(std::cmp::Ordering::Equal))
     }
 }
 

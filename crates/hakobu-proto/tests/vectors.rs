@@ -334,7 +334,13 @@ fn control_messages() {
     vectors.message("request disks", &Request::Disks);
     vectors.message("request ciphers", &Request::Ciphers);
     vectors.message("request settings", &Request::Settings);
-    let ask = WriteAsk { path: b"/srv".to_vec(), write: true, gentle: false };
+    let ask = WriteAsk {
+        path: b"/srv".to_vec(),
+        write: true,
+        gentle: false,
+        lanes: 16,
+        device: b"made.7".to_vec(),
+    };
     vectors.message("request probe", &Request::Probe(ProbeAsk::Target(ask)));
     let rate = RateLimit::parse("08:00,20M 19:00,off", 3600).unwrap();
     let limits = Limits { rate, operations_per_second: Some(500), source_p99_us: None };

@@ -20,7 +20,7 @@ pub(crate) fn look(
     host: Option<&SshHost>,
     sudo: bool,
     farewell: Duration,
-    work: impl FnOnce(&mut Terminal, &dyn Observer, &AtomicBool) -> Result<String>,
+    work: impl FnOnce(&mut Terminal, &dyn Observer, &Arc<AtomicBool>) -> Result<String>,
 ) -> u8 {
     let hosts: Vec<_> = host.into_iter().collect();
     look_partly(&hosts, sudo, farewell, |terminal, observer, cancel| {

@@ -251,6 +251,7 @@ pub fn probe_request(
         target: target.unwrap_or_default(),
         gentle: typed.gentle,
         write: !typed.no_write,
+        confirmed: typed.confirm.clone(),
         ssh: found.keep(ssh(typed.login.ssh.as_ref(), environment_ssh)).unwrap_or_default(),
         agent: found.keep(agent(typed.login.agent.as_ref())).unwrap_or_default(),
         sudo: typed.login.sudo,

@@ -14,9 +14,10 @@ use socket2::SockRef;
 
 use super::stream::{Account, Stream};
 use crate::gather::Arriving;
+use crate::lanes;
 
 /// So many connections are tried at most.
-pub(crate) const CONNECTIONS: u16 = 16;
+pub(crate) const CONNECTIONS: u16 = lanes::TUNED_MAX;
 /// What is looked at in one piece, and at least so many round trips.
 const SLICE: Duration = Duration::from_millis(120);
 const SLICE_ROUND_TRIPS: u32 = 2;
@@ -41,6 +42,14 @@ const BURSTS: u32 = 5;
 const BURST_LIMIT: Duration = Duration::from_millis(600);
 const GENTLE_LIMIT: Duration = Duration::from_millis(2500);
 const PAUSE_MIN: Duration = Duration::from_millis(30);
+/// All together: so long at most, of which the beginning does not count, since connections begin slowly.
+const ALL_LIMIT: Duration = Duration::from_secs(6);
+const BEGINNING: Duration = Duration::from_millis(200);
+const BEGINNING_ROUND_TRIPS: u32 = 5;
+/// The part of it that is counted, and at least so many round trips.
+const PART_MIN: Duration = Duration::from_millis(500);
+const PART_ROUND_TRIPS: u32 = 5;
+const COUNT_EVERY: Duration = Duration::from_millis(20);
 /// How long connections may take that are still to come.
 const COMING_LIMIT: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -51,8 +60,43 @@ const DURING: &str = "measuring the way";
 /// # Errors
 /// `ConnectionLost` where none of them carries anything, and what the target refused.
 pub(crate) fn measure(arriving: &Arriving, gentle: bool, cancel: &AtomicBool) -> Result<WayFigures> {
-    let wanted = if gentle { 1 } else { usize::from(CONNECTIONS) };
-    let streams = taken(arriving, wanted, cancel)?;
+    let wanted = if gentle { 1 } else { CONNECTIONS };
+    let work = |shared: &Shared| if gentle { shared.bursts(cancel) } else { shared.steps(cancel) };
+    let (figures, failure) = flooded(arriving, wanted, cancel, work)?;
+    match figures.best() {
+        Some(_) => Ok(figures),
+        None if cancel.load(Relaxed) => Err(Error::new(ErrorKind::Cancelled, DURING, "stopped as asked")),
+        None => Err(failure.unwrap_or_else(nothing)),
+    }
+}
+
+/// Measures what they carry all together, with no more content than is said: bytes a second, or nothing where that was gone
+/// too soon to tell.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn capacity(arriving: &Arriving, content_bytes: u64, cancel: &AtomicBool) -> Result<Option<u64>> {
+    let work = |shared: &Shared| shared.all(content_bytes, cancel);
+    let ((rate, acknowledged), failure) = flooded(arriving, CONNECTIONS, cancel, work)?;
+    match rate {
+        _ if cancel.load(Relaxed) => Err(Error::new(ErrorKind::Cancelled, DURING, "it was interrupted")),
+        None if !acknowledged => Err(failure.unwrap_or_else(nothing)),
+        rate => Ok(rate),
+    }
+}
+
+fn nothing() -> Error {
+    Error::new(ErrorKind::TimedOut, DURING, "nothing that was sent was acknowledged")
+}
+
+/// Has connections send for as long as `work` counts. Gives what that made of it, and why one of them failed.
+fn flooded<T>(
+    arriving: &Arriving,
+    wanted: u16,
+    cancel: &AtomicBool,
+    work: impl FnOnce(&Shared) -> T,
+) -> Result<(T, Option<Error>)> {
+    let streams = taken(arriving, wanted.into(), cancel)?;
     let shared = Shared {
         accounts: streams.iter().map(|_| Account::default()).collect(),
         active: AtomicUsize::new(0),
@@ -61,14 +105,14 @@ pub(crate) fn measure(arriving: &Arriving, gentle: bool, cancel: &AtomicBool) ->
         ended: AtomicBool::new(false),
         sockets: streams.iter().filter_map(|stream| stream.as_fd().try_clone_to_owned().ok()).collect(),
     };
-    let (figures, failures) = std::thread::scope(|scope| {
+    Ok(std::thread::scope(|scope| {
         let shared = &shared;
         let running: Vec<_> = streams
             .into_iter()
             .enumerate()
             .map(|(index, stream)| scope.spawn(move || stream.run(index, shared)))
             .collect();
-        let figures = if gentle { shared.bursts(cancel) } else { shared.steps(cancel) };
+        let made = work(shared);
         shared.ended.store(true, Relaxed);
         for socket in &shared.sockets {
             // What still waits to be sent is of no use to anybody.
@@ -76,17 +120,9 @@ pub(crate) fn measure(arriving: &Arriving, gentle: bool, cancel: &AtomicBool) ->
         }
         // A peer that does not read any more would hold the threads for ever.
         arriving.pool.interrupt();
-        let failures: Vec<Error> =
-            running.into_iter().filter_map(|thread| thread.join().ok()).filter_map(Result::err).collect();
-        (figures, failures)
-    });
-    match figures.best() {
-        Some(_) => Ok(figures),
-        None if cancel.load(Relaxed) => Err(Error::new(ErrorKind::Cancelled, DURING, "stopped as asked")),
-        None => Err(failures.into_iter().next().unwrap_or_else(|| {
-            Error::new(ErrorKind::TimedOut, DURING, "nothing that was sent was acknowledged")
-        })),
-    }
+        let ended: Vec<_> = running.into_iter().filter_map(|thread| thread.join().ok()).collect();
+        (made, ended.into_iter().find_map(Result::err))
+    }))
 }
 
 /// Takes connections, of which only the first is sure to have come.
@@ -186,8 +222,9 @@ impl Shared {
         self.allowed_bytes.store(u64::MAX, Relaxed);
         let began = Instant::now();
         let mut steps: Vec<WayStep> = Vec::new();
+        let most = self.accounts.len();
         let (mut count, mut no_faster) = (1, 0);
-        while count <= self.accounts.len() && !cancel.load(Relaxed) {
+        while !cancel.load(Relaxed) {
             self.active.store(count, Relaxed);
             let step = self.step(count, cancel);
             let rate = rate_of(&step);
@@ -195,11 +232,13 @@ impl Shared {
             steps.push(step);
             no_faster = if rate < before * GROWN { no_faster + 1 } else { 0 };
             let limit = LIMIT + self.round_trip() * LIMIT_ROUND_TRIPS;
-            if no_faster == NO_FASTER_MAX || began.elapsed() > limit {
+            if no_faster == NO_FASTER_MAX || began.elapsed() > limit || count >= most {
                 break;
             }
-            count *= 2;
+            count = (count * 2).min(most);
         }
+        // There was no time for more, which might have carried more.
+        let at_least = no_faster == 0 && count < most && !cancel.load(Relaxed);
         let best = steps.iter_mut().max_by(|one, other| rate_of(one).total_cmp(&rate_of(other)));
         if let Some(best) = best.filter(|best| rate_of(best) > 0.0) {
             self.active.store(best.connections.into(), Relaxed);
@@ -211,7 +250,7 @@ impl Shared {
                 *best = last;
             }
         }
-        WayFigures { steps, ..self.way() }
+        WayFigures { steps, at_least, ..self.way() }
     }
 
     /// So many connections, until they are up to speed.
@@ -292,6 +331,28 @@ impl Shared {
         WayFigures { steps: vec![best], at_least: true, ..self.way() }
     }
 
+    /// Lets all of them send so much together. Gives the rate, if there was time for one, and whether anything arrived.
+    fn all(&self, content_bytes: u64, cancel: &AtomicBool) -> (Option<u64>, bool) {
+        let began = Instant::now();
+        let begin = self.sample().bytes;
+        let beginning = BEGINNING + self.round_trip() * BEGINNING_ROUND_TRIPS;
+        let share = content_bytes / (self.accounts.len() as u64).max(1);
+        self.allowed_bytes.store(share, Relaxed);
+        self.active.store(self.accounts.len(), Relaxed);
+        let is_sent =
+            |account: &Account| account.ended.load(Relaxed) || account.sent_bytes.load(Relaxed) >= share;
+        let mut counted: Vec<(Instant, u64)> = Vec::new();
+        while began.elapsed() < ALL_LIMIT && !cancel.load(Relaxed) && !self.accounts.iter().all(is_sent) {
+            if began.elapsed() >= beginning {
+                let sample = self.sample();
+                counted.push((sample.at, sample.bytes));
+            }
+            std::thread::sleep(COUNT_EVERY);
+        }
+        let part = PART_MIN.max(self.round_trip() * PART_ROUND_TRIPS);
+        (usual(&counted, part), self.sample().bytes > begin)
+    }
+
     /// Waits; less long if it is cancelled, or all threads have ended.
     fn pause(&self, time: Duration, cancel: &AtomicBool) {
         let end = Instant::now() + time;
@@ -302,6 +363,34 @@ impl Shared {
     }
 }
 
+/// The median of the rates over all parts of this length; none if all of it is shorter. At first queues on the way take
+/// more than it carries, and towards the end some connections have nothing left to do.
+fn usual(counted: &[(Instant, u64)], part: Duration) -> Option<u64> {
+    let mut rates = Vec::new();
+    for (index, (from, before)) in counted.iter().enumerate() {
+        let end = counted[index..].iter().find(|(to, _)| to.duration_since(*from) >= part);
+        let Some((to, after)) = end else { break };
+        rates.push(after.saturating_sub(*before) as f64 / to.duration_since(*from).as_secs_f64());
+    }
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).map(|rate| *rate as u64)
+}
+
 fn rate_of(step: &WayStep) -> f64 {
     step.sent.bytes_per_second().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_the_beginning_nor_the_end_counts_and_a_short_run_tells_nothing() {
+        let began = Instant::now();
+        let at = |ms: u64, bytes: u64| (began + Duration::from_millis(ms), bytes);
+        let counted = [at(0, 0), at(500, 100), at(1000, 150), at(1500, 200), at(2000, 210)];
+        assert_eq!(usual(&counted, Duration::from_millis(500)), Some(100));
+        assert_eq!(usual(&counted, Duration::from_millis(2001)), None);
+        assert_eq!(usual(&[], Duration::ZERO), None);
+    }
 }

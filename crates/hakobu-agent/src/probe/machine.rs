@@ -2,11 +2,13 @@
 //! counts, as others only take time away.
 
 use std::hint::black_box;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hakobu_core::host::Name;
 use hakobu_core::probe::{CompressorFigures, MachineFigures};
 
+use super::quota;
 use crate::{look, machine};
 
 /// What is copied at a time: more than any cache holds of it.
@@ -27,6 +29,7 @@ pub(crate) fn figures(gentle: bool) -> MachineFigures {
     MachineFigures {
         boot_id: Name::new(look::boot_id()),
         processors: machine::facts().processors,
+        quota_permille: quota::permille(Path::new("/")),
         copied_bytes_per_second: copied(turns),
         hashed_bytes_per_second: hashed(turns),
         compressors: packed(turns),

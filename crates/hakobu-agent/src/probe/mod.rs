@@ -17,14 +17,16 @@ use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, Write
 use hakobu_measure::probe::{Measured, Prediction, predict};
 use hakobu_proto::control::{Cipher, CipherSpeed, ProbeAnswer, ProbeAsk, SourceAsk};
 
-use crate::cipher;
+use crate::lanes::Ends;
 use crate::login::Login;
 use crate::party::Party;
 use crate::side::{Side, Stop};
 use crate::ssh::Prompts;
+use crate::{cipher, devices};
 
 pub(crate) mod flood;
 pub(crate) mod machine;
+mod quota;
 mod stream;
 pub(crate) mod way;
 
@@ -39,6 +41,8 @@ pub struct ProbeRequest {
     pub gentle: bool,
     /// Whether a scratch file may be written at the target.
     pub write: bool,
+    /// The IDs of disks that what they hold may be written to.
+    pub confirmed: Vec<String>,
     /// The ssh program and its arguments, at least the program.
     pub ssh: Vec<OsString>,
     /// The program on the far side, if it is not to be found or uploaded.
@@ -83,6 +87,8 @@ pub struct Probed {
     pub round_trip: Duration,
     /// How long logging in and connecting took.
     pub start: Duration,
+    /// How many lanes a copy begins with, and how many it may have in the end.
+    pub lanes: (u16, u16),
     /// What could not be measured, and why.
     pub remarks: Vec<String>,
     /// What ended it early.
@@ -107,7 +113,7 @@ pub fn probe(
     let began = Instant::now();
     let mut parties = Parties::start(request, prompts, observer, cancel)?;
     let mut probed = Probed { start: began.elapsed(), apart: parties.target.is_some(), ..Probed::default() };
-    let (source, target) = parties.look(request, &mut probed)?;
+    let (source, target) = parties.look(request, &mut probed, observer)?;
     let mut course = Course { request, cancel, probed: &mut probed };
     let failure = course.run(&mut parties, source, target, observer).err();
     probed.failure = failure;
@@ -119,6 +125,7 @@ pub fn probe(
         way: probed.there.as_ref(),
         start: probed.start,
         round_trip: probed.round_trip,
+        lanes: probed.lanes,
     });
     Ok(probed)
 }
@@ -182,8 +189,13 @@ impl Parties {
         self.target.as_mut().unwrap_or(&mut self.source)
     }
 
-    /// Finds the places, before anything is measured.
-    fn look(&mut self, request: &ProbeRequest, probed: &mut Probed) -> Result<Places> {
+    /// Finds the places, before anything is measured, and what a copy between them would be like.
+    fn look(
+        &mut self,
+        request: &ProbeRequest,
+        probed: &mut Probed,
+        observer: &dyn Observer,
+    ) -> Result<Places> {
         let mut source = None;
         if let Some(location) = &request.source {
             let at = |error: Error| if error.at.is_empty() { error.at(location.as_typed()) } else { error };
@@ -192,15 +204,41 @@ impl Parties {
             let missing = || Error::new(ErrorKind::Protocol, "looking at the source", "there was no answer");
             let found = looked.into_iter().next().ok_or_else(missing)?.map_err(at)?;
             probed.source_end.name = self.source.name_of(&found.resolved);
-            source = Some(ReadAsk { path: found.resolved, gentle: request.gentle });
+            source = Some(found);
         }
         let found = self.target().look_at_target(request.target.path())?;
+        let device = match request.confirmed.is_empty() {
+            true => String::new(),
+            false => devices::check_written_back(
+                (&request.target, &found),
+                source.as_ref(),
+                &request.confirmed,
+                observer,
+            )?,
+        };
+        if probed.apart {
+            probed.round_trip = self.source.measure_round_trip()?.max(self.target().measure_round_trip()?);
+        }
+        let ends = Ends {
+            round_trip: probed.round_trip,
+            processors: (self.source.machine().processors, self.target().machine().processors),
+            apart: probed.apart,
+            over_network: found.network || source.as_ref().is_some_and(|source| source.network),
+            has_disks: found.device.is_some()
+                || source.as_ref().is_some_and(|source| source.device.is_some()),
+            ..Ends::default()
+        };
+        let (lanes, _) = ends.lanes();
+        probed.lanes = (lanes, ends.lanes_max(lanes));
         let path = match found.found {
             TargetFound::File | TargetFound::Symlink => found.parent,
             _ => found.resolved,
         };
         probed.target_end.name = self.target().name_of(&path);
-        Ok((source, WriteAsk { path, write: request.write, gentle: request.gentle }))
+        let gentle = request.gentle;
+        let source = source.map(|source| ReadAsk { path: source.resolved, gentle, lanes });
+        let device = device.into_bytes();
+        Ok((source, WriteAsk { path, write: request.write, gentle, lanes, device }))
     }
 }
 
@@ -222,10 +260,6 @@ impl Course<'_> {
         let gentle = self.request.gentle;
         let began = |what: &str| observer.event(Event::Notice { words: format!("measuring {what}") });
         began("the machines");
-        if parties.target.is_some() {
-            self.probed.round_trip =
-                parties.source.measure_round_trip()?.max(parties.target().measure_round_trip()?);
-        }
         let answer = parties.source.probe(ProbeAsk::Machine { gentle });
         if let Some(ProbeAnswer::Machine(figures)) = self.kept("the source's machine", answer)? {
             self.probed.source_end.machine = Some(figures);
@@ -267,6 +301,11 @@ impl Course<'_> {
         if let Some(there) = self.kept("the way to the target", there)? {
             self.probed.start += there.meeting;
             self.probed.by_ssh = there.by_ssh;
+            if there.is_carried {
+                // Neither ssh nor a relay makes more of them later.
+                let lanes = self.probed.lanes.0.min(there.lanes);
+                self.probed.lanes = (lanes, lanes);
+            }
             self.probed.there = Some(there.figures);
         }
         let back = way::measure(target, source, cipher, gentle);

@@ -1,5 +1,7 @@
 //! One direction of the way: the machines meet as for a copy, the target's end swallows what comes.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -15,6 +17,7 @@ use crate::machine;
 use crate::meet::{Meeting, Met};
 use crate::party::Party;
 use crate::request::Transport;
+use crate::side::{Side, Stop};
 
 /// What one direction gave.
 pub(super) struct Direction {
@@ -22,10 +25,13 @@ pub(super) struct Direction {
     /// How long it took to make the connections.
     pub meeting: Duration,
     pub by_ssh: bool,
+    /// Whether ssh or a relay carries the connections, of which there are so many then.
+    pub is_carried: bool,
+    pub lanes: u16,
 }
 
 /// What a target is allowed to take: nothing that it keeps.
-pub(crate) fn nowhere() -> Result<Grant> {
+fn nowhere() -> Result<Grant> {
     Ok(Grant {
         places: vec![GrantedPlace::new(EntryPath::new(NOWHERE)?, false)],
         may_chown: false,
@@ -43,36 +49,67 @@ pub(crate) fn nowhere() -> Result<Grant> {
 /// # Errors
 /// When no data connection comes about, or a machine is lost.
 pub(super) fn measure(from: &mut Party, to: &mut Party, cipher: Cipher, gentle: bool) -> Result<Direction> {
-    let began = Instant::now();
-    let grant = nowhere()?;
     let connections = if gentle { 1 } else { CONNECTIONS };
-    let meeting = Meeting {
-        job: machine::unique(),
-        root: b"/dev",
-        grant: &grant,
-        cipher,
-        cipher_in_ssh: Cipher::None,
-        transport: Transport::Auto,
-        lanes: connections,
-        lanes_max: connections,
-        data_address: None,
-        data_port: None,
-        observer: &NoObserver,
-    };
-    let Met { by_ssh, relay, carriers, .. } = meeting.meet(from, to)?;
-    let took = began.elapsed();
-    from.depend_on(to)?;
+    let (met, meeting) = meet((from, to), (Transport::Auto, cipher), connections)?;
     let answer = from.probe(ProbeAsk::Way { gentle });
+    let Met { by_ssh, relay, carriers, lanes, .. } = met;
+    let is_carried = by_ssh || relay.is_some();
     // What the connections still held was thrown away, which the target takes for a lost one.
     let served = to.end_serving(true);
     drop((relay, carriers));
     match answer? {
         ProbeAnswer::Way(figures) => {
             served?;
-            Ok(Direction { figures, meeting: took, by_ssh })
+            Ok(Direction { figures, meeting, by_ssh, is_carried, lanes })
         }
         _ => {
             Err(Error::new(ErrorKind::Protocol, "measuring the way", "the answer does not fit the question"))
         }
     }
+}
+
+/// Measures what all connections from here to another machine carry together, with no more content than is said: bytes a
+/// second, or nothing where that was gone too soon to tell.
+///
+/// # Errors
+/// When no data connection comes about, a machine is lost, or `cancel` is set meanwhile.
+pub(crate) fn capacity(to: &mut Party, content_bytes: u64, cancel: &Arc<AtomicBool>) -> Result<Option<u64>> {
+    let side = Side::with_identity(Stop::with_flag(Arc::clone(cancel)))?;
+    let mut here = Party::Here(Box::new(side));
+    meet((&mut here, to), (Transport::Agent, Cipher::Aes128Gcm), CONNECTIONS)?;
+    let measured = match &mut here {
+        Party::Here(side) => side.capacity(content_bytes),
+        _ => Ok(None),
+    };
+    let served = to.end_serving(true);
+    let measured = measured?;
+    served?;
+    Ok(measured)
+}
+
+/// Connections to nowhere over there, and how long they took.
+fn meet(
+    (from, to): (&mut Party, &mut Party),
+    (transport, cipher): (Transport, Cipher),
+    connections: u16,
+) -> Result<(Met, Duration)> {
+    let began = Instant::now();
+    let grant = nowhere()?;
+    let meeting = Meeting {
+        job: machine::unique(),
+        root: b"/dev",
+        grant: &grant,
+        cipher,
+        cipher_in_ssh: Cipher::None,
+        transport,
+        lanes: connections,
+        lanes_max: connections,
+        data_address: None,
+        data_port: None,
+        observer: &NoObserver,
+    };
+    let met = meeting.meet(from, to)?;
+    let took = began.elapsed();
+    from.depend_on(to)?;
+    Ok((met, took))
 }

@@ -1,10 +1,17 @@
 //! What a side measures of itself, for a probe.
 
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::probe::WriteAsk;
+use hakobu_endpoints::local::open_exclusively;
 use hakobu_measure::probe as measure;
 use hakobu_proto::control::{ProbeAnswer, ProbeAsk};
 
 use super::Side;
+use crate::machine as here;
 use crate::probe::{flood, machine};
 
 impl Side {
@@ -19,17 +26,53 @@ impl Side {
             ProbeAsk::Source(ask) => measure::source(ask, cancel)
                 .map(ProbeAnswer::Source)
                 .map_err(|error| Error::io("measuring the source", &error).at(&ask.path)),
-            ProbeAsk::Target(ask) => measure::target(ask, cancel)
-                .map(ProbeAnswer::Target)
-                .map_err(|error| Error::io("measuring the target", &error).at(&ask.path)),
+            ProbeAsk::Target(ask) => {
+                let failed = |error: std::io::Error| Error::io("measuring the target", &error).at(&ask.path);
+                let figures = match ask.write && !ask.device.is_empty() {
+                    true => measure::device(&device(ask)?, ask, cancel),
+                    false => measure::target(ask, cancel),
+                };
+                figures.map(ProbeAnswer::Target).map_err(failed)
+            }
             ProbeAsk::Way { gentle } => {
-                let missing =
-                    || Error::new(ErrorKind::Usage, "measuring the way", "there are no data connections");
-                let arriving = self.arriving.take().ok_or_else(missing)?;
+                let arriving = self.arriving.take().ok_or_else(unconnected)?;
                 let figures = flood::measure(&arriving, *gentle, cancel);
                 self.stop.forget();
                 figures.map(ProbeAnswer::Way)
             }
         }
     }
+}
+
+impl Side {
+    /// Measures what the connections made before carry all together, with no more content than is said.
+    ///
+    /// # Errors
+    /// When there are none, or it is stopped.
+    pub(crate) fn capacity(&mut self, content_bytes: u64) -> Result<Option<u64>> {
+        let arriving = self.arriving.take().ok_or_else(unconnected)?;
+        let rate = flood::capacity(&arriving, content_bytes, &self.stop.cancel);
+        self.stop.forget();
+        rate
+    }
+}
+
+fn unconnected() -> Error {
+    Error::new(ErrorKind::Usage, "measuring the way", "there are no data connections")
+}
+
+/// The device that was agreed on, for nobody else: neither another disk that has its name by now, nor one that is in use.
+fn device(ask: &WriteAsk) -> Result<File> {
+    let at = |error: Error| error.at(&ask.path);
+    let path = here::path(&ask.path);
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        let words = "it is no block device";
+        return Err(at(Error::new(ErrorKind::Refused, "opening the device", words)));
+    };
+    let opened =
+        File::open(parent).map_err(|error| Error::io("opening the directory", &error)).and_then(|parent| {
+            let agreed = String::from_utf8_lossy(&ask.device);
+            open_exclusively(parent.as_fd(), name.as_bytes(), &agreed, 0)
+        });
+    opened.map(|(file, _)| file.into()).map_err(at)
 }

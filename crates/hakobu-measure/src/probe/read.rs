@@ -13,25 +13,20 @@ use hakobu_core::probe::{ReadAsk, ReadFigures, ReadHow, Work};
 use rustix::fs::{Advice, OFlags, SeekFrom, fadvise, seek};
 use rustix::io::{ReadWriteFlags, preadv2};
 
+use super::Load;
 use super::clock::{Until, median_ns, on_threads};
 use super::content::{ALIGNMENT, Buffer};
 use super::scan::scan;
-use super::threads;
 
 /// What a thread takes of a file at a time, and what it reads at once.
 const CHUNK_BYTES: u64 = 4 << 20;
 const PIECE_BYTES: usize = 256 << 10;
 const DIRECT_BYTES: usize = 1 << 20;
-/// So much is read at most.
-const BYTES_MAX: u64 = 1 << 30;
-const BYTES_MAX_GENTLE: u64 = 64 << 20;
 /// How long reading, listing and the small files may take.
 const CONTENT_LIMIT: Duration = Duration::from_millis(1200);
 const SCAN_LIMIT: Duration = Duration::from_millis(2500);
-const SMALL_LIMIT: Duration = Duration::from_millis(500);
+const SMALL_LIMIT: Duration = Duration::from_millis(700);
 const LATENCY_LIMIT: Duration = Duration::from_millis(300);
-/// With little load, each takes this part of the time.
-const GENTLE_PART: u32 = 3;
 /// So many pages tell how much of a file is in memory, and so many what one costs.
 const PAGES_ASKED: u64 = 64;
 const PAGES_READ: u64 = 24;
@@ -46,14 +41,15 @@ const MOSTLY_PERMILLE: u16 = 500;
 pub fn source(ask: &ReadAsk, cancel: &AtomicBool) -> io::Result<ReadFigures> {
     let path = Path::new(std::ffi::OsStr::from_bytes(&ask.path));
     let found = std::fs::symlink_metadata(path)?;
+    let load = Load { gentle: ask.gentle, lanes: ask.lanes };
     let mut figures = ReadFigures::default();
     if found.is_dir() {
-        directory(path, ask.gentle, &mut figures, cancel);
+        directory(path, load, &mut figures, cancel);
     } else if found.file_type().is_block_device() {
-        device(path, ask.gentle, &mut figures, cancel)?;
+        device(path, load, &mut figures, cancel)?;
     } else if found.is_file() {
         figures.size_bytes = found.len();
-        content(&[(found.len(), path.to_owned())], ask.gentle, &mut figures, cancel);
+        content(&[(found.len(), path.to_owned())], load, &mut figures, cancel);
     } else {
         let words = "only files, directories and block devices can be read";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
@@ -61,29 +57,25 @@ pub fn source(ask: &ReadAsk, cancel: &AtomicBool) -> io::Result<ReadFigures> {
     Ok(figures)
 }
 
-fn limit(of: Duration, gentle: bool) -> Duration {
-    if gentle { of / GENTLE_PART } else { of }
-}
-
-fn directory(path: &Path, gentle: bool, figures: &mut ReadFigures, cancel: &AtomicBool) {
-    let found = scan(path, threads(gentle), limit(SCAN_LIMIT, gentle), cancel);
+fn directory(path: &Path, load: Load, figures: &mut ReadFigures, cancel: &AtomicBool) {
+    let found = scan(path, load.threads(), load.limit(SCAN_LIMIT), cancel);
     figures.tree = Some(found.tree);
     if found.unread > 0 {
         figures.remark(&format!("{} directories could not be read", found.unread));
     }
     if !found.small.is_empty() {
-        figures.small = small(&found.small, gentle, cancel);
+        figures.small = small(&found.small, load, cancel);
     }
     if !found.large.is_empty() {
-        content(&found.large, gentle, figures, cancel);
+        content(&found.large, load, figures, cancel);
     }
 }
 
 /// Small files as they are now, in memory or not: that is what a run finds as well.
-fn small(paths: &[PathBuf], gentle: bool, cancel: &AtomicBool) -> Option<Work> {
-    let until = Until::after(limit(SMALL_LIMIT, gentle), cancel);
+fn small(paths: &[PathBuf], load: Load, cancel: &AtomicBool) -> Option<Work> {
+    let until = Until::after(load.limit(SMALL_LIMIT), cancel);
     let next = AtomicU64::new(0);
-    let work = on_threads(threads(gentle), |_| {
+    let work = on_threads(load.threads(), |_| {
         let (mut count, mut bytes) = (0, 0);
         let mut buffer = vec![0; PIECE_BYTES];
         while !until.is_over() {
@@ -110,8 +102,8 @@ fn open(path: &Path, more: OFlags) -> io::Result<File> {
 }
 
 /// Large files, the largest first, each up to what is left to read.
-fn content(files: &[(u64, PathBuf)], gentle: bool, figures: &mut ReadFigures, cancel: &AtomicBool) {
-    let mut left = if gentle { BYTES_MAX_GENTLE } else { BYTES_MAX };
+fn content(files: &[(u64, PathBuf)], load: Load, figures: &mut ReadFigures, cancel: &AtomicBool) {
+    let mut left = load.bytes_max();
     let (mut opened, mut first) = (Vec::new(), None);
     let (mut asked, mut cached) = (0, 0);
     for (size_bytes, path) in files {
@@ -148,7 +140,7 @@ fn content(files: &[(u64, PathBuf)], gentle: bool, figures: &mut ReadFigures, ca
         left_over += in_memory;
     }
     figures.how = if left_over * 2 > asked { ReadHow::Memory } else { ReadHow::Dropped };
-    figures.content = in_order(&opened, gentle, PIECE_BYTES, cancel);
+    figures.content = in_order(&opened, load, PIECE_BYTES, cancel);
     if figures.cached_permille.is_some_and(|permille| permille < MOSTLY_PERMILLE) {
         for (file, begin, length) in &opened {
             let _ = fadvise(file, *begin, NonZero::new(*length), Advice::DontNeed);
@@ -157,28 +149,28 @@ fn content(files: &[(u64, PathBuf)], gentle: bool, figures: &mut ReadFigures, ca
     if let Some((file, begin, length)) = opened.first() {
         // Past the page cache, where the file system has that.
         let direct = first.and_then(|path| open(path, OFlags::DIRECT).ok());
-        figures.latency_ns = latency(direct.as_ref().unwrap_or(file), *begin, *length, gentle, cancel);
+        figures.latency_ns = latency(direct.as_ref().unwrap_or(file), *begin, *length, load, cancel);
     }
 }
 
-fn device(path: &Path, gentle: bool, figures: &mut ReadFigures, cancel: &AtomicBool) -> io::Result<()> {
+fn device(path: &Path, load: Load, figures: &mut ReadFigures, cancel: &AtomicBool) -> io::Result<()> {
     let file = open(path, OFlags::DIRECT)?;
     let size_bytes = seek(&file, SeekFrom::End(0))?;
     figures.size_bytes = size_bytes;
     figures.how = ReadHow::Direct;
-    let most = if gentle { BYTES_MAX_GENTLE } else { BYTES_MAX };
+    let most = load.bytes_max();
     let length = size_bytes.min(most) / DIRECT_BYTES as u64 * DIRECT_BYTES as u64;
     let opened = [(file, 0, length)];
-    figures.content = in_order(&opened, gentle, DIRECT_BYTES, cancel);
-    figures.latency_ns = latency(&opened[0].0, 0, size_bytes, gentle, cancel);
+    figures.content = in_order(&opened, load, DIRECT_BYTES, cancel);
+    figures.latency_ns = latency(&opened[0].0, 0, size_bytes, load, cancel);
     Ok(())
 }
 
 /// Reading in order, as the lanes of a copy do: each takes the next chunk.
-fn in_order(files: &[(File, u64, u64)], gentle: bool, at_once: usize, cancel: &AtomicBool) -> Option<Work> {
-    let until = Until::after(limit(CONTENT_LIMIT, gentle), cancel);
+fn in_order(files: &[(File, u64, u64)], load: Load, at_once: usize, cancel: &AtomicBool) -> Option<Work> {
+    let until = Until::after(load.limit(CONTENT_LIMIT), cancel);
     let next = AtomicU64::new(0);
-    let work = on_threads(threads(gentle), |_| {
+    let work = on_threads(load.threads(), |_| {
         let (mut count, mut bytes) = (0, 0);
         let mut buffer = Buffer::new(at_once);
         while let Some((file, begin, end)) = chunk(files, next.fetch_add(1, Relaxed)) {
@@ -195,7 +187,7 @@ fn in_order(files: &[(File, u64, u64)], gentle: bool, at_once: usize, cancel: &A
             if until.is_over() {
                 break;
             }
-            if gentle {
+            if load.gentle {
                 // As long a pause as the work took would be none of a fast disk's business.
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -233,8 +225,8 @@ fn pages_in_memory(file: &File, begin: u64, length: u64) -> (u64, u64) {
 }
 
 /// What one page costs, anywhere.
-fn latency(file: &File, begin: u64, length: u64, gentle: bool, cancel: &AtomicBool) -> Option<u64> {
-    let until = Until::after(limit(LATENCY_LIMIT, gentle), cancel);
+fn latency(file: &File, begin: u64, length: u64, load: Load, cancel: &AtomicBool) -> Option<u64> {
+    let until = Until::after(load.limit(LATENCY_LIMIT), cancel);
     let pages = length / PAGE_BYTES;
     let mut page = Buffer::new(ALIGNMENT);
     let mut times = Vec::new();
@@ -256,7 +248,7 @@ mod tests {
     use super::*;
 
     fn measured(path: &Path) -> ReadFigures {
-        let ask = ReadAsk { path: path.as_os_str().as_bytes().to_vec(), gentle: true };
+        let ask = ReadAsk { path: path.as_os_str().as_bytes().to_vec(), gentle: true, lanes: 2 };
         source(&ask, &AtomicBool::new(false)).unwrap()
     }
 
@@ -285,7 +277,7 @@ mod tests {
         assert_eq!((file.content, file.cached_permille, file.latency_ns), (None, None, None));
         let empty = measured(place.path());
         assert_eq!((empty.content, empty.small, empty.tree.unwrap().files), (None, None, 1));
-        let ask = ReadAsk { path: b"/dev/null".to_vec(), gentle: true };
+        let ask = ReadAsk { path: b"/dev/null".to_vec(), gentle: true, lanes: 2 };
         assert!(source(&ask, &AtomicBool::new(false)).is_err());
     }
 }

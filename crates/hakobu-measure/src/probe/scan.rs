@@ -17,8 +17,8 @@ use super::clock::{Until, on_threads};
 /// So many large files are kept, the largest ones.
 const LARGE_KEPT: usize = 8;
 /// So many small files are kept, and of one directory at most so many.
-const SMALL_KEPT: usize = 400;
-const SMALL_OF_ONE: usize = 4;
+const SMALL_KEPT: usize = 8000;
+const SMALL_OF_ONE: usize = 40;
 /// What a thread waits for others to find directories.
 const PAUSE: Duration = Duration::from_micros(200);
 

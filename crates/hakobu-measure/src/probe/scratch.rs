@@ -5,11 +5,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hakobu_core::path::draft_name;
-use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
+
+/// How often, and after which pause, it is tried to remove a directory that is not empty yet.
+const REMOVALS: u32 = 100;
+const REMOVE_AGAIN: Duration = Duration::from_millis(20);
 
 /// A directory in which scratch files are made.
 pub(super) struct Scratch {
@@ -48,6 +52,33 @@ impl Scratch {
         Ok(self.with_name_removed()?)
     }
 
+    /// Where one thread makes files. In one directory a server makes them one after the other, and the files of a copy lie in
+    /// many: so where files have names, that is a directory of its own, which goes with the value.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn apart(&self) -> io::Result<Apart<'_>> {
+        // Whether files have names is found out by the first one.
+        if self.nameless.load(Relaxed) {
+            let directory = self.directory.try_clone()?;
+            let scratch = Self { directory, nameless: AtomicBool::new(true) };
+            return Ok(Apart { scratch, within: None });
+        }
+        let name = name();
+        mkdirat(&self.directory, name.as_slice(), Mode::RWXU)?;
+        let within = Some((&self.directory, name.clone()));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(&self.directory, name.as_slice(), flags, Mode::empty()) {
+            Ok(directory) => {
+                Ok(Apart { scratch: Self { directory, nameless: AtomicBool::new(false) }, within })
+            }
+            Err(error) => {
+                remove(&self.directory, &name);
+                Err(error.into())
+            }
+        }
+    }
+
     fn without_name(&self) -> Result<File, Errno> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         openat(&self.directory, ".", flags, Mode::RUSR | Mode::WUSR).map(File::from)
@@ -62,8 +93,33 @@ impl Scratch {
     }
 }
 
+/// A directory in which one thread makes scratch files.
+pub(super) struct Apart<'a> {
+    pub scratch: Scratch,
+    /// What it is in, if it is to go.
+    within: Option<(&'a OwnedFd, Vec<u8>)>,
+}
+
+impl Drop for Apart<'_> {
+    fn drop(&mut self) {
+        if let Some((directory, name)) = &self.within {
+            remove(directory, name);
+        }
+    }
+}
+
+/// Removes an empty directory. On FUSE what was open in it a moment ago may still have a name.
+fn remove(directory: &OwnedFd, name: &[u8]) {
+    for _ in 0..REMOVALS {
+        match unlinkat(directory, name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => std::thread::sleep(REMOVE_AGAIN),
+            _ => return,
+        }
+    }
+}
+
 /// The name of a draft that nobody else has: scans leave such files out.
-fn name() -> Vec<u8> {
+pub(super) fn name() -> Vec<u8> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let own = u128::from(std::process::id()) << 64 | u128::from(NUMBER.fetch_add(1, Relaxed));
@@ -92,6 +148,22 @@ mod tests {
             assert_eq!((content.as_str(), std::fs::read_dir(place.path()).unwrap().count()), ("content", 0));
         }
         assert!(Scratch::within(&place.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn a_thread_has_a_directory_of_its_own_where_files_have_names() {
+        let place = tempfile::tempdir().unwrap();
+        let entries = || std::fs::read_dir(place.path()).unwrap().flatten().collect::<Vec<_>>();
+        for (nameless, directories) in [(true, 0), (false, 2)] {
+            let scratch = Scratch::within(place.path()).unwrap();
+            scratch.nameless.store(nameless, Relaxed);
+            let own = [scratch.apart().unwrap(), scratch.apart().unwrap()];
+            assert_eq!(entries().len(), directories);
+            assert!(entries().iter().all(|entry| is_draft_name(entry.file_name().as_encoded_bytes())));
+            own[0].scratch.file().unwrap();
+            drop(own);
+            assert_eq!(entries().len(), 0);
+        }
     }
 
     #[test]

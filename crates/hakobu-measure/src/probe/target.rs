@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::probe::{ReadAsk, Work, WriteAsk, WriteFigures, WriteHow};
 use rustix::fs::{
-    FallocateFlags, Mode, StatVfsMountFlags, Timespec, Timestamps, fallocate, fchmod, fdatasync, fstatvfs,
-    futimens,
+    AtFlags, FallocateFlags, Mode, StatVfsMountFlags, Timespec, Timestamps, fallocate, fchmod, fdatasync,
+    fstatvfs, futimens, statat,
 };
 
 use super::clock::{Until, median_ns, on_threads, processor_time};
 use super::content::Buffer;
 use super::scan::scan;
-use super::scratch::Scratch;
-use super::{read, threads};
+use super::scratch::{self, Scratch};
+use super::{Load, read};
 use crate::memory;
 
 /// What is written at once, and what a thread takes at a time.
@@ -27,9 +27,7 @@ const PIECE_BYTES: usize = 256 << 10;
 const CHUNK_BYTES: u64 = 4 << 20;
 /// The first bytes tell how many can be written in the time.
 const FIRST_BYTES: u64 = 8 << 20;
-/// So much is written at most, and never more than this part of what is free.
-const BYTES_MAX: u64 = 1 << 30;
-const BYTES_MAX_GENTLE: u64 = 64 << 20;
+/// Never more is written than this part of what is free.
 const PART_OF_FREE: u64 = 4;
 /// With less room nothing is written.
 const ROOM_MIN_BYTES: u64 = 4 * FIRST_BYTES;
@@ -38,10 +36,12 @@ const CONTENT_TIME: Duration = Duration::from_millis(1300);
 const LATENCY_LIMIT: Duration = Duration::from_millis(250);
 const SMALL_LIMIT: Duration = Duration::from_millis(500);
 const SCAN_LIMIT: Duration = Duration::from_millis(1500);
-const GENTLE_PART: u32 = 3;
 /// So many writes tell what one costs.
 const WRITES: usize = 24;
 const PAGE_BYTES: usize = 4096;
+/// So many names are asked for.
+const LOOKUPS: u64 = 1000;
+const LOOKUP_LIMIT: Duration = Duration::from_millis(300);
 /// So many small files, of this size.
 const SMALL_FILES: u64 = 600;
 const SMALL_FILE_BYTES: usize = 8 << 10;
@@ -52,10 +52,12 @@ const SMALL_FILE_BYTES: usize = 8 << 10;
 /// When there is nothing that could be looked at.
 pub fn target(ask: &WriteAsk, cancel: &AtomicBool) -> io::Result<WriteFigures> {
     let path = Path::new(std::ffi::OsStr::from_bytes(&ask.path));
+    let load = Load { gentle: ask.gentle, lanes: ask.lanes };
     let mut figures = WriteFigures::default();
     if let Ok(found) = std::fs::metadata(path) {
         if found.file_type().is_block_device() {
-            let read = read::source(&ReadAsk { path: ask.path.clone(), gentle: ask.gentle }, cancel)?;
+            let read = ReadAsk { path: ask.path.clone(), gentle: ask.gentle, lanes: ask.lanes };
+            let read = read::source(&read, cancel)?;
             (figures.how, figures.content, figures.latency_ns) =
                 (WriteHow::Device, read.content, read.latency_ns);
             return Ok(figures);
@@ -65,7 +67,7 @@ pub fn target(ask: &WriteAsk, cancel: &AtomicBool) -> io::Result<WriteFigures> {
             return Ok(figures);
         }
         if found.is_dir() {
-            let found = scan(path, threads(ask.gentle), limit(SCAN_LIMIT, ask.gentle), cancel);
+            let found = scan(path, load.threads(), load.limit(SCAN_LIMIT), cancel);
             figures.tree = Some(found.tree);
         }
     }
@@ -74,17 +76,14 @@ pub fn target(ask: &WriteAsk, cancel: &AtomicBool) -> io::Result<WriteFigures> {
     let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
     figures.free_bytes = Some(free_bytes);
     figures.held_bytes = held_bytes();
+    figures.lookups = lookups(&scratch, load, cancel);
     figures.how = match () {
         () if room.f_flag.contains(StatVfsMountFlags::RDONLY) => WriteHow::ReadOnly,
         () if !ask.write => WriteHow::NotAsked,
         () if free_bytes < ROOM_MIN_BYTES => WriteHow::NoRoom,
-        () => write(&scratch, free_bytes / PART_OF_FREE, ask.gentle, &mut figures, cancel),
+        () => write(&scratch, free_bytes / PART_OF_FREE, load, &mut figures, cancel),
     };
     Ok(figures)
-}
-
-fn limit(of: Duration, gentle: bool) -> Duration {
-    if gentle { of / GENTLE_PART } else { of }
 }
 
 /// The directory, or the nearest one above what is not there yet.
@@ -97,15 +96,15 @@ fn directory_of(path: &Path) -> PathBuf {
 fn write(
     scratch: &Scratch,
     most_bytes: u64,
-    gentle: bool,
+    load: Load,
     figures: &mut WriteFigures,
     cancel: &AtomicBool,
 ) -> WriteHow {
     let made = scratch.file().and_then(|file| {
-        content(&file, most_bytes, gentle, figures, cancel)?;
-        figures.latency_ns = latency(&file, gentle, cancel)?;
+        content(&file, most_bytes, load, figures, cancel)?;
+        figures.latency_ns = latency(&file, load, cancel)?;
         drop(file);
-        figures.small = small(scratch, gentle, cancel)?;
+        figures.small = small(scratch, load, cancel)?;
         Ok(())
     });
     match made {
@@ -125,21 +124,21 @@ fn write(
 fn content(
     file: &File,
     most_bytes: u64,
-    gentle: bool,
+    load: Load,
     figures: &mut WriteFigures,
     cancel: &AtomicBool,
 ) -> io::Result<()> {
-    let most_bytes = most_bytes.min(if gentle { BYTES_MAX_GENTLE } else { BYTES_MAX });
+    let most_bytes = most_bytes.min(load.bytes_max());
     let first = written(file, 0, FIRST_BYTES.min(most_bytes), 1, cancel)?;
     figures.in_memory = Some(first.0);
     figures.content = Some(first.1);
     let Some(rate) = first.1.bytes_per_second() else { return Ok(()) };
-    let fits = (rate * limit(CONTENT_TIME, gentle).as_secs_f64()) as u64;
+    let fits = (rate * load.limit(CONTENT_TIME).as_secs_f64()) as u64;
     let bytes = fits.min(most_bytes.saturating_sub(FIRST_BYTES)) / CHUNK_BYTES * CHUNK_BYTES;
     if bytes <= FIRST_BYTES || cancel.load(Relaxed) {
         return Ok(());
     }
-    let (in_memory, content) = written(file, FIRST_BYTES, bytes, threads(gentle), cancel)?;
+    let (in_memory, content) = written(file, FIRST_BYTES, bytes, load.threads(), cancel)?;
     (figures.in_memory, figures.content) = (Some(in_memory), Some(content));
     Ok(())
 }
@@ -188,8 +187,8 @@ fn written(
 }
 
 /// What making one small write stable takes.
-fn latency(file: &File, gentle: bool, cancel: &AtomicBool) -> io::Result<Option<u64>> {
-    let until = Until::after(limit(LATENCY_LIMIT, gentle), cancel);
+fn latency(file: &File, load: Load, cancel: &AtomicBool) -> io::Result<Option<u64>> {
+    let until = Until::after(load.limit(LATENCY_LIMIT), cancel);
     let page = Buffer::filled(PAGE_BYTES, 1);
     let mut times = Vec::new();
     while times.len() < WRITES && !until.is_over() {
@@ -202,14 +201,16 @@ fn latency(file: &File, gentle: bool, cancel: &AtomicBool) -> io::Result<Option<
 }
 
 /// Small files: each is made, written, and given its mode and times, as a copy does.
-fn small(scratch: &Scratch, gentle: bool, cancel: &AtomicBool) -> io::Result<Option<Work>> {
-    let until = Until::after(limit(SMALL_LIMIT, gentle), cancel);
+fn small(scratch: &Scratch, load: Load, cancel: &AtomicBool) -> io::Result<Option<Work>> {
+    let own = (0..load.threads()).map(|_| scratch.apart()).collect::<io::Result<Vec<_>>>()?;
+    let until = Until::after(load.limit(SMALL_LIMIT), cancel);
     let next = AtomicU64::new(0);
-    let work = on_threads(threads(gentle), |index| {
+    let work = on_threads(load.threads(), |index| {
         let content = Buffer::filled(SMALL_FILE_BYTES, index as u64 + 1);
         let (mut count, mut bytes) = (0, 0);
+        let Some(own) = own.get(index) else { return (0, 0) };
         while next.fetch_add(1, Relaxed) < SMALL_FILES && !until.is_over() {
-            if one(scratch, content.bytes()).is_err() {
+            if one(&own.scratch, content.bytes()).is_err() {
                 break;
             }
             count += 1;
@@ -218,6 +219,21 @@ fn small(scratch: &Scratch, gentle: bool, cancel: &AtomicBool) -> io::Result<Opt
         (count, bytes)
     });
     Ok((work.count > 0).then_some(work))
+}
+
+/// Asking for names that are not there, which nobody remembers: what a server takes for each.
+fn lookups(scratch: &Scratch, load: Load, cancel: &AtomicBool) -> Option<Work> {
+    let until = Until::after(load.limit(LOOKUP_LIMIT), cancel);
+    let next = AtomicU64::new(0);
+    let work = on_threads(load.threads(), |_| {
+        let mut count = 0;
+        while next.fetch_add(1, Relaxed) < LOOKUPS && !until.is_over() {
+            let _missing = statat(scratch.directory(), scratch::name(), AtFlags::SYMLINK_NOFOLLOW);
+            count += 1;
+        }
+        (count, 0)
+    });
+    (work.count > 0).then_some(work)
 }
 
 fn one(scratch: &Scratch, content: &[u8]) -> io::Result<()> {
@@ -244,7 +260,8 @@ mod tests {
     use super::*;
 
     fn measured(path: &Path, write: bool) -> WriteFigures {
-        let ask = WriteAsk { path: path.as_os_str().as_bytes().to_vec(), write, gentle: true };
+        let path = path.as_os_str().as_bytes().to_vec();
+        let ask = WriteAsk { path, write, gentle: true, lanes: 2, device: Vec::new() };
         target(&ask, &AtomicBool::new(false)).unwrap()
     }
 
@@ -255,6 +272,7 @@ mod tests {
         assert_eq!(figures.how, WriteHow::Written, "{figures:?}");
         assert!(figures.content.unwrap().bytes >= FIRST_BYTES && figures.latency_ns.is_some());
         assert!(figures.small.unwrap().count > 0 && figures.held_bytes.is_some());
+        assert!(figures.lookups.unwrap().count > 0);
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
     }
 

@@ -58,7 +58,8 @@ pub fn write_how(how: WriteHow) -> &'static str {
         WriteHow::Written => "written, until it was on stable storage",
         WriteHow::ReadOnly => "not written: the file system is mounted for reading only",
         WriteHow::NoRoom => "not written: there is too little room for a scratch file (32 MiB free at least)",
-        WriteHow::Device => "only read: a probe never writes to a disk",
+        WriteHow::Device => "only read: it is a disk, and --confirm did not name it",
+        WriteHow::WrittenBack => "what it held was written back, until it was on stable storage",
         WriteHow::Nowhere => "nothing is kept there",
         WriteHow::Failed => "not written",
     }
@@ -72,6 +73,7 @@ pub fn write_how_name(how: WriteHow) -> &'static str {
         WriteHow::ReadOnly => "read_only",
         WriteHow::NoRoom => "no_room",
         WriteHow::Device => "device",
+        WriteHow::WrittenBack => "written_back",
         WriteHow::Nowhere => "nowhere",
         WriteHow::Failed => "failed",
     }

@@ -46,6 +46,7 @@ fn end(end: &End) -> Value {
         });
         object!({
             "processors": machine.processors,
+            "processors_granted": machine.quota(),
             "memory_copy_bytes_per_second": sane(machine.copied_bytes_per_second),
             "blake3_bytes_per_second": sane(machine.hashed_bytes_per_second),
             "compressors": packers.collect::<Vec<_>>(),
@@ -169,6 +170,8 @@ fn prediction(probed: &Probed) -> Value {
         "bytes_per_second": made.slowest.map(|slowest| slowest.bytes_per_second.round() as u64),
         "limited_by": made.slowest.map(|slowest| slowest.stage.name()),
         "at_least": made.slowest.map(|slowest| slowest.at_least),
+        "lanes": probed.lanes.0,
+        "lanes_max": probed.lanes.1,
         "stages": made.stages.iter().map(stage).collect::<Vec<_>>(),
         "file": made.file.map(|(bytes, taken)| object!({ "bytes": bytes, "span": span(taken) })),
         "tree": made.tree.map(|tree| object!({

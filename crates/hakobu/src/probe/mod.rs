@@ -30,7 +30,9 @@ round trip, and the rate of 1, 2, 4, ... connections in both directions until mo
 how SOURCE is read, past what is in memory, and what a tree holds; how TARGET is written, with a
 scratch file that has no name and a few hundred small ones; on both machines the ciphers, BLAKE3,
 zstd and copying in memory. From that follows what a copy will get, what limits it, and how long the
-first copy of a tree and a run that finds nothing to do will take. A disk as TARGET is only read.
+first copy of a tree and a run that finds nothing to do will take. A disk as TARGET is only read,
+unless --confirm names it: then what it holds is read and written back to the same place, so that its
+content stays as it is. It must not be in use: what somebody else writes meanwhile would be lost.
 
 Examples:
   hakobu probe host:/backup                 the way there, and what TARGET takes
@@ -38,9 +40,11 @@ Examples:
   hakobu probe one:/data two:/data          between two other machines
   hakobu probe --gentle data/ host:/backup  beside other users, with little load
   hakobu probe --html probe.html /mnt/old /mnt/new
+  hakobu probe disk.img host:/dev/sdb --confirm ID
 
 Exit codes: 0 measured, 1 failed, or a machine was lost (what was measured is printed), 2 wrong
-usage, 6 refused: it would overwrite, 130 interrupted.";
+usage, 6 refused: a disk in use, another one than --confirm names, a page that would overwrite one;
+130 interrupted.";
 
 /// The arguments of `probe`.
 #[derive(Debug, Args)]
@@ -56,6 +60,10 @@ pub struct ProbeArguments {
     /// Write nothing at TARGET, not even a scratch file
     #[arg(long)]
     pub no_write: bool,
+
+    /// The disk that is TARGET, by its ID (see hakobu disks): write to it what it holds
+    #[arg(long, value_name = "ID", conflicts_with = "no_write")]
+    pub confirm: Vec<String>,
 
     /// One JSON object on standard output
     #[arg(long)]
@@ -107,21 +115,21 @@ fn announce(request: &ProbeRequest, observer: &dyn Observer) {
     let mut steps = Vec::new();
     let apart = request.source.as_ref().and_then(Location::ssh_host) != request.target.ssh_host();
     match (apart, request.gentle) {
-        (true, false) => steps.push("fill the way in both directions with up to 16 connections".to_owned()),
+        (true, false) => steps.push("fill the way in both directions with up to 32 connections".to_owned()),
         (true, true) => steps.push("send a few megabytes in each direction, with pauses".to_owned()),
         (false, _) => {}
     }
+    let most = if request.gentle { "64 MiB" } else { "1 GiB" };
     if let Some(source) = &request.source {
-        let most = if request.gentle { "64 MiB" } else { "1 GiB" };
         steps.push(format!("read up to {most} of {}, dropping that from memory first", name(source)));
     }
-    steps.push(match (request.write, request.gentle) {
-        (false, _) => format!("write nothing to {}", name(&request.target)),
-        (true, true) => {
-            format!("write up to 64 MiB to {}, which leaves nothing behind", name(&request.target))
+    steps.push(match request.write {
+        _ if !request.confirmed.is_empty() => {
+            format!("write up to {most} of what {} holds back to where it is", name(&request.target))
         }
-        (true, false) => {
-            format!("write up to 1 GiB to {}, which leaves nothing behind", name(&request.target))
+        false => format!("write nothing to {}", name(&request.target)),
+        true => {
+            format!("write up to {most} to {}, which leaves nothing behind", name(&request.target))
         }
     });
     let time = if request.gentle { "at most some seconds" } else { "about ten seconds" };

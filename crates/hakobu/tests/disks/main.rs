@@ -11,6 +11,7 @@ mod consent;
 mod directions;
 mod in_place;
 mod medium;
+mod probe;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;

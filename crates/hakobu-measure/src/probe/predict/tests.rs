@@ -1,6 +1,7 @@
 //! Predictions from made figures.
 
 use hakobu_core::host::Name;
+use hakobu_core::probe::{TreeFigures, WayStep};
 
 use super::*;
 
@@ -15,6 +16,7 @@ fn machine(name: &str) -> MachineFigures {
     MachineFigures {
         boot_id: Name::new(name),
         processors: 4,
+        quota_permille: None,
         copied_bytes_per_second: 10_000_000_000,
         hashed_bytes_per_second: 10_000_000_000,
         compressors: Vec::new(),
@@ -75,6 +77,7 @@ impl Case {
             way: self.way.as_ref(),
             start: Duration::from_secs(1),
             round_trip: Duration::from_millis(1),
+            lanes: (4, 32),
         })
     }
 }
@@ -171,7 +174,8 @@ fn files_cost_more_than_their_bytes() {
         Some(Work { count: 100, elapsed_ns: SECOND, processor_ns: 1_000_000, threads: 1, bytes: 1 });
     let waits = case.predict().tree.unwrap();
     assert_eq!(waits.first.limited_by, "making small files");
-    assert!((waits.first.seconds - 101.0).abs() < 1.0, "{waits:?}");
+    // Each of four lanes makes one at a time.
+    assert!((waits.first.seconds - 251.0).abs() < 1.0, "{waits:?}");
     if let Some(tree) = &mut case.source.tree {
         tree.complete = false;
     }
@@ -187,6 +191,88 @@ fn what_was_not_measured_is_named() {
     assert_eq!(made.slowest.unwrap().stage, Stage::SourceRead);
     let nothing = predict(&Measured::default());
     assert_eq!((nothing.slowest, nothing.file, nothing.tree), (None, None, None));
+}
+
+#[test]
+fn a_control_group_holds_its_end_and_no_other() {
+    // Both ends on a machine with four processors; a byte costs each half a nanosecond.
+    let mut case = Case::new(20_000_000_000, 0, 20_000_000_000);
+    case.machines[1] = case.machines[0].clone();
+    (case.machines[0].processors, case.machines[0].quota_permille) = (1, Some(200));
+    let sent = Work { processor_ns: SECOND / 5, ..work(400_000_000, 0) };
+    let step = WayStep { connections: 1, sent, receiver_processor_ns: SECOND / 5, ..WayStep::default() };
+    case.way = Some(WayFigures { steps: vec![step], ..WayFigures::default() });
+    case.source.content = Some(work(4_000_000_000, SECOND));
+    // A fifth of a processor, for half a nanosecond of the connections and a quarter of reading.
+    limited(&case, Stage::SourceProcessor, 0.2e9 / 0.75);
+    case.machines.swap(0, 1);
+    limited(&case, Stage::TargetProcessor, 0.2e9 / 0.5);
+    // In one process it is both.
+    case.way = None;
+    case.machines.swap(0, 1);
+    assert_eq!(case.predict().slowest.unwrap().stage, Stage::Processor);
+}
+
+#[test]
+fn what_processors_held_is_no_medium() {
+    // Reading out of memory, as fast as a processor copies.
+    let mut case = Case::new(2_000_000_000, 10_000_000_000, 20_000_000_000);
+    case.source.content = Some(work(2_000_000_000, SECOND));
+    let made = case.predict();
+    let read = made.stages.iter().find(|stage| stage.stage == Stage::SourceRead).unwrap();
+    assert!(read.is_held && read.at_least, "{made:?}");
+    assert_ne!(made.slowest.unwrap().stage, Stage::SourceRead);
+}
+
+#[test]
+fn a_copy_begins_with_its_lanes_and_ends_with_the_best_count() {
+    let mut case = Case::new(20_000_000_000, 320_000_000, 20_000_000_000);
+    let steps = [1, 2, 4, 8, 16, 32].map(|connections: u16| WayStep {
+        connections,
+        sent: work(u64::from(connections) * 10_000_000, SECOND / 20),
+        receiver_processor_ns: SECOND / 20,
+        ..WayStep::default()
+    });
+    case.way = Some(WayFigures { steps: steps.to_vec(), ..WayFigures::default() });
+    // Ten seconds with four lanes, then 32.
+    let (_, span) = case.predict().file.unwrap();
+    assert!((span.seconds - (1.0 + 10.0 + 9.6e9 / 320e6)).abs() < 0.2, "{span:?}");
+    // Where ssh carries them, four it stays.
+    let measured = Measured {
+        source: Some(&case.source),
+        target: Some(&case.target),
+        source_machine: Some(&case.machines[0]),
+        target_machine: Some(&case.machines[1]),
+        way: case.way.as_ref(),
+        lanes: (4, 4),
+        ..Measured::default()
+    };
+    let slowest = predict(&measured).slowest.unwrap();
+    assert_eq!((slowest.stage, slowest.bytes_per_second), (Stage::Network, 40e6));
+}
+
+#[test]
+fn a_tree_on_a_medium_is_written_when_all_of_it_is_in_memory() {
+    let mut case = Case::new(1_000_000_000, 1_000_000_000, 50_000_000);
+    (case.source.size_bytes, case.source.tree) = (0, Some(tree(100_000)));
+    // 100 MB, and 3 KiB more for each file.
+    let first = case.predict().tree.unwrap().first;
+    assert_eq!(first.limited_by, "target write");
+    assert!(first.seconds > 1.0 + (100e6 + 100_000.0 * 3072.0) / 50e6, "{first:?}");
+    assert!(first.seconds < 13.0, "{first:?}");
+}
+
+#[test]
+fn a_server_that_is_asked_for_each_name_is_listed_as_fast() {
+    let mut case = Case::new(1_000_000_000, 1_000_000_000, 1_000_000_000);
+    (case.source.size_bytes, case.source.tree) = (0, Some(tree(100_000)));
+    let asked =
+        |elapsed_ns| Some(Work { count: 1000, elapsed_ns, processor_ns: 1_000_000, threads: 1, bytes: 0 });
+    case.target.lookups = asked(1_000_000);
+    let near = case.predict().tree.unwrap().unchanged.seconds;
+    case.target.lookups = asked(SECOND);
+    let far = case.predict().tree.unwrap().unchanged.seconds;
+    assert!(near < 4.0 && (far - 101.9).abs() < 1.0, "{near} {far}");
 }
 
 /// Whatever a peer says, what follows is a time and a rate that can be said, or nothing.

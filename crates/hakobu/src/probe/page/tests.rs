@@ -34,6 +34,7 @@ fn probed(number: u64) -> Probed {
     let machine = MachineFigures {
         boot_id: Name::default(),
         processors: number as u16,
+        quota_permille: Some(short),
         copied_bytes_per_second: number,
         hashed_bytes_per_second: number,
         compressors: vec![compressor],
@@ -57,6 +58,7 @@ fn probed(number: u64) -> Probed {
         in_memory: Some(work),
         latency_ns: Some(number),
         small: Some(work),
+        lookups: Some(work),
         held_bytes: Some(number),
         tree: Some(tree),
         remarks: vec!["\u{202e}".to_owned()],
@@ -89,6 +91,7 @@ fn probed(number: u64) -> Probed {
         way: probed.there.as_ref(),
         start: probed.start,
         round_trip: probed.round_trip,
+        lanes: (number as u16, number as u16),
     });
     probed
 }
