@@ -5,6 +5,7 @@ use hakobu_measure::table::{MarkdownTable, format_figure};
 
 use super::judge::{GoalResult, Verdict};
 use super::judged::Judged;
+use super::machine::Machine;
 use super::peers::Presence;
 use super::results::{GroupResult, Results, WayResult};
 
@@ -16,7 +17,7 @@ pub fn page(results: &Results) -> String {
     if results.quick {
         page.push_str("**A quick run, sizes divided by 8: to try the bench, not to judge by.**\n\n");
     }
-    page.push_str(&machine(results));
+    page.push_str(&machine_line(&results.machine, &results.hakobu));
     page.push_str(&format!("\n![chart]({key}.svg)\n\n"));
     page.push_str(&table(results));
     page.push_str("\n## How it is measured\n\n");
@@ -35,8 +36,8 @@ pub fn page(results: &Results) -> String {
     page
 }
 
-fn machine(results: &Results) -> String {
-    let machine = &results.machine;
+/// What the figures belong to.
+pub fn machine_line(machine: &Machine, hakobu: &str) -> String {
     format!(
         "{}, {} cores, {:.1} GiB of memory, Linux {}, TCP {}. {}, {}, commit {}. Load when it began: {:.2}.\n",
         machine.cpu,
@@ -45,7 +46,7 @@ fn machine(results: &Results) -> String {
         machine.kernel,
         machine.congestion_control,
         machine.measured_at,
-        results.hakobu,
+        hakobu,
         machine.commit.as_deref().unwrap_or("unknown"),
         machine.load_at_start,
     )

@@ -15,6 +15,7 @@ mod machine;
 mod markdown;
 mod measured;
 mod peers;
+mod probe;
 mod proof;
 mod results;
 mod rows;
@@ -80,6 +81,7 @@ enum What {
     Links(links::LinksArgs),
     /// One thing made slow at a time: is what hakobu says limits it right? (takes root; 20 minutes)
     Verdicts(verdicts::VerdictsArgs),
+    Probe(probe::ProbeBenchArgs),
     #[command(hide = true)]
     Measured(measured::MeasuredArgs),
 }
@@ -124,6 +126,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         What::Rsync(args) => table(&groups::rsync::TABLE, &args),
         What::Links(args) => links::run(&args),
         What::Verdicts(args) => verdicts::run(&args),
+        What::Probe(args) => probe::run(&args),
         What::Measured(args) => measured::run(&args),
     }
 }
