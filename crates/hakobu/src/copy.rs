@@ -21,7 +21,7 @@ use crate::prompts::Terminal;
 use crate::render::{RenderSettings, Renderer};
 use crate::report_file::ReportFile;
 use crate::words::Machines;
-use crate::{exit, run, settings, shell, signals};
+use crate::{exit, run, settings, settings_file, shell, signals};
 
 /// The niceness that gives way to everything else.
 const LOWEST_PRIORITY: i32 = 19;
@@ -39,7 +39,7 @@ pub fn copy(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
 pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Option<&JobRun>) -> u8 {
     let began = Instant::now();
     let started_at = now();
-    let mut request = match settings::request(typed, mode, std::env::var_os("HAKOBU_SSH")) {
+    let mut request = match settings::request(typed, mode, settings_file::ssh_variable()) {
         Ok(request) => request,
         Err(errors) => return not_begun(&errors, job),
     };

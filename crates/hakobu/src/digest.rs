@@ -17,7 +17,7 @@ use crate::cli::DigestArguments;
 use crate::copy::{machines, shows_progress};
 use crate::render::json::{self, JsonPath};
 use crate::render::{RenderSettings, Renderer};
-use crate::{exit, output, run, settings, signals};
+use crate::{exit, output, run, settings, settings_file, signals};
 
 /// The schema of what `--json` prints.
 const SCHEMA: &str = "hakobu.digest/1";
@@ -46,7 +46,7 @@ struct JsonDigest<'a> {
 /// Prints a digest; returns the exit code.
 pub fn digest(typed: &DigestArguments) -> u8 {
     let began = Instant::now();
-    let request = match settings::digest_request(typed, std::env::var_os("HAKOBU_SSH")) {
+    let request = match settings::digest_request(typed, settings_file::ssh_variable()) {
         Ok(request) => request,
         Err(errors) => return exit::errors(&errors),
     };

@@ -9,7 +9,7 @@ use hakobu_core::location::SshHost;
 
 use crate::login::LoginArguments;
 use crate::render::disks::{json, table};
-use crate::{exit, looking, settings};
+use crate::{exit, looking, settings, settings_file};
 
 /// Nothing is made that would have to be cleared away.
 const FAREWELL: Duration = Duration::from_millis(300);
@@ -47,7 +47,7 @@ pub struct DisksArguments {
 
 /// Lists the disks of a machine; returns the exit code.
 pub fn disks(typed: &DisksArguments) -> u8 {
-    let request = match settings::disks_request(typed, std::env::var_os("HAKOBU_SSH")) {
+    let request = match settings::disks_request(typed, settings_file::ssh_variable()) {
         Ok(request) => request,
         Err(errors) => return exit::errors(&errors),
     };

@@ -9,7 +9,7 @@ use hakobu_core::location::SshHost;
 
 use crate::login::LoginArguments;
 use crate::render::doctor::{json, text};
-use crate::{exit, looking, settings};
+use crate::{exit, looking, settings, settings_file};
 
 /// The content that measures the way is in memory, and is removed when it is interrupted.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ pub struct DoctorArguments {
 
 /// Says what holds transfers back; returns the exit code.
 pub fn doctor(typed: &DoctorArguments) -> u8 {
-    let request = match settings::doctor_request(typed, std::env::var_os("HAKOBU_SSH")) {
+    let request = match settings::doctor_request(typed, settings_file::ssh_variable()) {
         Ok(request) => request,
         Err(errors) => return exit::errors(&errors),
     };

@@ -46,7 +46,7 @@ const REQUIREMENTS: [LossKind; 7] = [
     LossKind::Flags,
 ];
 
-/// The request that the arguments stand for. `environment_ssh` is the value of `HAKOBU_SSH`.
+/// The request that the arguments stand for. `environment_ssh` is the value of [`settings_file::SSH_VARIABLE`].
 ///
 /// # Errors
 /// `Usage` for each value that is wrong or of a later version; `Requirement` for what `--require`
@@ -286,7 +286,8 @@ pub(crate) fn host(typed: &[u8]) -> Result<SshHost, Error> {
 /// The words of the ssh to log in with.
 pub(crate) fn ssh(typed: Option<&OsString>, environment: Option<OsString>) -> Result<Vec<OsString>, Error> {
     let typed = typed.cloned().map(|command| ("--ssh", command));
-    let set = typed.or(environment.filter(|ssh| !ssh.is_empty()).map(|ssh| ("HAKOBU_SSH", ssh)));
+    let set =
+        typed.or(environment.filter(|ssh| !ssh.is_empty()).map(|ssh| (settings_file::SSH_VARIABLE, ssh)));
     match set {
         Some((name, command)) => shell::split(&command).map_err(|words| usage(name, words)),
         None => Ok(vec![OsString::from("ssh")]),

@@ -25,7 +25,7 @@ use crate::copy::shows_progress;
 use crate::report::{html, markdown, text, write};
 use crate::report_file::ReportFile;
 use crate::words::{self, Machines};
-use crate::{exit, looking, output, settings, signals};
+use crate::{exit, looking, output, settings, settings_file, signals};
 
 mod json;
 mod page;
@@ -207,7 +207,7 @@ fn settings_of(typed: &BenchArguments) -> Result<(Settings, Option<SshHost>)> {
     let login = match &host {
         None => None,
         Some(host) => {
-            let ssh = settings::ssh(typed.ssh.as_ref(), std::env::var_os("HAKOBU_SSH"))?;
+            let ssh = settings::ssh(typed.ssh.as_ref(), settings_file::ssh_variable())?;
             let ssh: Option<Vec<String>> =
                 ssh.into_iter().map(|word| OsString::into_string(word).ok()).collect();
             Some(course::Login {

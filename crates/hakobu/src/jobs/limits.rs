@@ -11,7 +11,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 
 use super::run::LOOK_EVERY;
 use crate::limits::LimitArguments;
-use crate::{Wrong, cli, copy, exit, settings};
+use crate::{Wrong, cli, copy, exit, settings, settings_file};
 
 /// What stands below the help.
 pub const SET_HELP: &str = "\
@@ -87,7 +87,7 @@ fn request(folder: &JobFolder, limits: &JobLimits) -> std::result::Result<CopyRe
         return Err(wrong("its record holds no command that can be a job"));
     };
     typed.limits = with(&typed.limits, limits);
-    settings::request(typed, mode, std::env::var_os("HAKOBU_SSH"))
+    settings::request(typed, mode, settings_file::ssh_variable())
 }
 
 /// What was typed for a job, but for what was set since.

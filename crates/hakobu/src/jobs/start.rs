@@ -19,12 +19,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::run::{ASKING, GO_ON, LOCATED};
 use super::tail::Tail;
 use crate::cli::CopyArguments;
-use crate::{copy, exit, output, settings, signals};
+use crate::settings_file::SSH_VARIABLE;
+use crate::{copy, exit, output, settings, settings_file, signals};
 
 /// The variables that a job takes along. Others come from whoever starts it.
 const VARIABLES: [&str; 8] = [
     "HAKOBU_SETTINGS",
-    "HAKOBU_SSH",
+    SSH_VARIABLE,
     "HAKOBU_STATE",
     "SSH_AUTH_SOCK",
     "PATH",
@@ -50,7 +51,7 @@ pub(super) enum Started {
 
 /// Starts a job; returns the exit code.
 pub fn detach(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
-    match settings::request(typed, mode, std::env::var_os("HAKOBU_SSH")) {
+    match settings::request(typed, mode, settings_file::ssh_variable()) {
         Ok(request) => {
             detach_request(typed, &request, arguments).unwrap_or_else(|error| exit::errors(&[error]))
         }

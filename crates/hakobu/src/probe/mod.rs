@@ -18,7 +18,7 @@ mod page;
 use crate::login::LoginArguments;
 use crate::report::{html, text, write};
 use crate::report_file::ReportFile;
-use crate::{exit, looking, settings};
+use crate::{exit, looking, settings, settings_file};
 
 /// What is under way ends when it is interrupted, and scratch files have no names.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -80,7 +80,7 @@ pub struct ProbeArguments {
 
 /// Measures, and says what a copy will get; returns the exit code.
 pub fn probe(typed: &ProbeArguments) -> u8 {
-    let request = match settings::probe_request(typed, std::env::var_os("HAKOBU_SSH")) {
+    let request = match settings::probe_request(typed, settings_file::ssh_variable()) {
         Ok(request) => request,
         Err(errors) => return exit::errors(&errors),
     };

@@ -142,7 +142,8 @@ fn environment(keyword: &Keyword) -> Option<OsString> {
     if keyword.name == "ssh" { ssh_variable() } else { None }
 }
 
-fn ssh_variable() -> Option<OsString> {
+/// What [`SSH_VARIABLE`] says.
+pub(crate) fn ssh_variable() -> Option<OsString> {
     std::env::var_os(SSH_VARIABLE).filter(|value| !value.is_empty())
 }
 
