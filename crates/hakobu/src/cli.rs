@@ -117,7 +117,7 @@ impl Verb {
 }
 
 /// What brings data over, or compares it, and how.
-pub(crate) fn moved_by(verb: &mut Verb) -> Option<(&mut CopyArguments, Mode)> {
+pub(crate) fn moved_by(verb: Verb) -> Option<(Box<CopyArguments>, Mode)> {
     match verb {
         Verb::Copy(typed) => Some((typed, Mode::Copy)),
         Verb::Sync(typed) => Some((typed, Mode::Delta)),

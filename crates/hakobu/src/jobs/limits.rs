@@ -1,7 +1,6 @@
 //! What a job is held to: set while it runs, or for its next run.
 
 use std::sync::Arc;
-use std::thread::{sleep, spawn};
 
 use hakobu_agent::jobs::{JobFolder, JobLimits, JobState, Jobs, LIMITS_SCHEMA, LimitsStamp};
 use hakobu_agent::live_limits::LiveLimits;
@@ -9,9 +8,9 @@ use hakobu_agent::request::CopyRequest;
 use hakobu_agent::transfer;
 use hakobu_core::error::{Error, ErrorKind, Result};
 
-use super::run::LOOK_EVERY;
+use super::command::JobCommand;
 use crate::limits::LimitArguments;
-use crate::{Wrong, cli, copy, exit, settings, settings_file};
+use crate::{copy, exit, settings, settings_file};
 
 /// What stands below the help.
 pub const SET_HELP: &str = "\
@@ -73,21 +72,9 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
 /// What the job asks for with these limits.
 fn request(folder: &JobFolder, limits: &JobLimits) -> std::result::Result<CopyRequest, Vec<Error>> {
     let record = folder.record().map_err(|error| vec![error])?;
-    // Files that its command names are seen from where it was typed.
-    std::env::set_current_dir(&record.cwd.0)
-        .map_err(|error| vec![Error::io(SETTING, &error).at(folder.id().as_str())])?;
-    let arguments = record.arguments();
-    let wrong = |words: &str| vec![Error::new(ErrorKind::Usage, SETTING, words).at(folder.id().as_str())];
-    let mut verb = match crate::parse(&arguments) {
-        Ok(cli) => cli.verb,
-        Err(Wrong::Settings(errors)) => return Err(errors),
-        Err(Wrong::Typed(error)) => return Err(wrong(&error.to_string())),
-    };
-    let Some((typed, mode)) = cli::moved_by(&mut verb) else {
-        return Err(wrong("its record holds no command that can be a job"));
-    };
+    let JobCommand { mut typed, mode, .. } = JobCommand::read_where_typed(&record, SETTING)?;
     typed.limits = with(&typed.limits, limits);
-    settings::request(typed, mode, settings_file::ssh_variable())
+    settings::request(&typed, mode, settings_file::ssh_variable())
 }
 
 /// What was typed for a job, but for what was set since.
@@ -99,29 +86,29 @@ pub(super) fn with(typed: &LimitArguments, set: &JobLimits) -> LimitArguments {
     }
 }
 
-/// Hands limits that are set while the job runs to the run.
-pub(super) fn watch(
-    folder: &Arc<JobFolder>,
-    typed: LimitArguments,
-    mut seen: Option<LimitsStamp>,
-    live: Arc<LiveLimits>,
-) {
-    let folder = Arc::clone(folder);
-    spawn(move || {
-        loop {
-            sleep(LOOK_EVERY);
-            let stamp = folder.limits_stamp();
-            if stamp == seen {
-                continue;
-            }
-            seen = stamp;
-            let set = folder.limits().map_err(|error| vec![error]).map(Option::unwrap_or_default);
-            match set.and_then(|set| with(&typed, &set).read()) {
-                Ok(limits) => live.set(limits),
-                Err(errors) => {
-                    exit::errors(&errors);
-                }
+/// Takes what is set while the job runs to the run.
+pub(super) struct Changes {
+    /// The limits that were typed.
+    pub typed: LimitArguments,
+    /// Which were set since, when it was looked last.
+    pub seen: Option<LimitsStamp>,
+    pub live: Arc<LiveLimits>,
+}
+
+impl Changes {
+    /// Hands on what is new.
+    pub fn look(&mut self, folder: &JobFolder) {
+        let stamp = folder.limits_stamp();
+        if stamp == self.seen {
+            return;
+        }
+        self.seen = stamp;
+        let set = folder.limits().map_err(|error| vec![error]).map(Option::unwrap_or_default);
+        match set.and_then(|set| with(&self.typed, &set).read()) {
+            Ok(limits) => self.live.set(limits),
+            Err(errors) => {
+                exit::errors(&errors);
             }
         }
-    });
+    }
 }

@@ -4,6 +4,7 @@
 //! a process of its own ([`run`]), and is shown and controlled.
 
 mod attach;
+mod command;
 mod control;
 mod limits;
 mod run;

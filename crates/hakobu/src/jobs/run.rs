@@ -27,11 +27,12 @@ use hakobu_core::report::Report;
 use rustix::fd::AsFd;
 use rustix::fs::FileType;
 
-use super::limits;
+use super::command::JobCommand;
+use super::limits::{self, Changes};
 use crate::limits::LimitArguments;
 use crate::prompts::Terminal;
 use crate::render::Renderer;
-use crate::{Wrong, cli, copy, exit};
+use crate::{copy, exit};
 
 /// Said before a question, so that nothing is shown in its midst.
 pub(super) const ASKING: u8 = b'?';
@@ -40,10 +41,11 @@ pub(super) const LOCATED: u8 = b'L';
 /// The answer.
 pub(super) const GO_ON: u8 = b'G';
 
+const RUNNING: &str = "running the job";
 /// The line of progress is replaced no more often.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether the user wants the job to pause, or has set other limits.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(300);
+const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 /// A job that this process runs.
 #[derive(Debug)]
@@ -62,17 +64,12 @@ pub struct JobRun {
 
 /// Runs a job; returns its exit code.
 pub fn run(id: &str) -> Result<u8> {
-    let wrong = |words: &str| Error::new(ErrorKind::Usage, "running the job", words).at(id);
+    let wrong = |words: &str| Error::new(ErrorKind::Usage, RUNNING, words).at(id);
     let id = JobId::parse(id.as_bytes()).ok_or_else(|| wrong("this is not the ID of a job"))?;
     let folder = Jobs::of_user()?.open(id)?;
-    let arguments = folder.record()?.arguments();
-    let mut verb = match crate::parse(&arguments) {
-        Ok(cli) => cli.verb,
-        Err(Wrong::Typed(error)) => return Err(wrong(&error.to_string())),
-        Err(Wrong::Settings(errors)) => return Ok(exit::errors(&errors)),
-    };
-    let Some((typed, mode)) = cli::moved_by(&mut verb) else {
-        return Err(wrong("its record holds no command that can be a job"));
+    let (mut typed, mode, arguments) = match JobCommand::read(&folder.record()?, RUNNING) {
+        Ok(JobCommand { typed, mode, arguments }) => (typed, mode, arguments),
+        Err(errors) => return Ok(exit::errors(&errors)),
     };
     let as_typed = typed.limits.clone();
     // In this order: what is set meanwhile is seen as new.
@@ -99,7 +96,7 @@ pub fn run(id: &str) -> Result<u8> {
     if job.unattended {
         leave_terminal();
     }
-    Ok(copy::run(typed, mode, &arguments, Some(&job)))
+    Ok(copy::run(&typed, mode, &arguments, Some(&job)))
 }
 
 /// The process that started this one, if it waits on standard input. What is started from here shall
@@ -142,11 +139,11 @@ impl JobRun {
     /// Copies as requested.
     pub fn copy(&self, request: &CopyRequest, renderer: &Renderer, terminal: Terminal) -> Report {
         let cancel = Arc::clone(&terminal.cancel);
-        self.watch_for_pause(&cancel);
         let observer = JobObserver { job: self, renderer, cancel: Arc::clone(&cancel) };
         let mut prompts = JobPrompts { job: self, terminal };
         let limits = Arc::new(LiveLimits::new(request.limits.clone()));
-        limits::watch(&self.folder, self.limits.0.clone(), self.limits.1, limits.clone());
+        let changes = Changes { typed: self.limits.0.clone(), seen: self.limits.1, live: limits.clone() };
+        self.watch(&cancel, changes);
         let mut surroundings = Surroundings { prompts: &mut prompts, observer: &observer, cancel, limits };
         crate::run::copy(request, &mut surroundings)
     }
@@ -159,10 +156,12 @@ impl JobRun {
         self.folder.write_report(report)
     }
 
-    fn watch_for_pause(&self, cancel: &Arc<AtomicBool>) {
+    /// Looks for what the user wants of the job, until it is to pause.
+    fn watch(&self, cancel: &Arc<AtomicBool>, mut changes: Changes) {
         let (folder, cancel) = (Arc::clone(&self.folder), Arc::clone(cancel));
         spawn(move || {
             while !folder.is_paused() {
+                changes.look(&folder);
                 sleep(LOOK_EVERY);
             }
             cancel.store(true, Relaxed);

@@ -9,8 +9,8 @@ use hakobu_core::units::format_bytes;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::command::JobCommand;
 use super::tail::Tail;
-use crate::limits::LimitArguments;
 use crate::render::{json, summary};
 use crate::{exit, output, shell};
 
@@ -163,7 +163,10 @@ pub fn show(id: &str, as_json: bool) -> Result<u8> {
         format!("created    {}", lossy(seen.record.created_at.as_bytes())),
     ];
     if let Some(set) = seen.folder.limits()? {
-        let limits = super::limits::with(&LimitArguments::default(), &set);
+        // What was typed holds beside it, where that can still be read.
+        let command = JobCommand::read_where_typed(&seen.record, "reading the command of the job");
+        let typed = command.map(|command| command.typed.limits).unwrap_or_default();
+        let limits = super::limits::with(&typed, &set);
         let words = limits.read().map(|limits| limits.words()).unwrap_or_default();
         lines.push(format!("limits     {words}, set at {}", lossy(set.set_at.as_bytes())));
     }
