@@ -2,10 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hakobu_core::pace::Limits;
 use hakobu_core::pacer::LimitChanges;
+
+/// So many changes are remembered; those that come later are not in the report.
+const CHANGES_MAX: usize = 256;
 
 /// What a run is held to, from whoever may say so to whoever keeps it.
 #[derive(Debug)]
@@ -14,6 +17,9 @@ pub struct LiveLimits {
     limits: Mutex<(Limits, Instant)>,
     /// Whether they were set since somebody took them.
     is_new: AtomicBool,
+    /// When this was made, and what was set since, each with its time.
+    began: Instant,
+    set: Mutex<Vec<(Duration, Limits)>>,
 }
 
 impl Default for LiveLimits {
@@ -25,13 +31,25 @@ impl Default for LiveLimits {
 impl LiveLimits {
     /// Limits that hold from now on.
     pub fn new(limits: Limits) -> Self {
-        Self { limits: Mutex::new((limits, Instant::now())), is_new: AtomicBool::new(false) }
+        let began = Instant::now();
+        let limits = Mutex::new((limits, began));
+        Self { limits, is_new: AtomicBool::new(false), began, set: Mutex::default() }
     }
 
     /// Others hold from now on, also for the run that is under way.
     pub fn set(&self, limits: Limits) {
+        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        if set.len() < CHANGES_MAX {
+            set.push((self.began.elapsed(), limits.clone()));
+        }
+        drop(set);
         self.put(limits);
         self.is_new.store(true, Ordering::Release);
+    }
+
+    /// What was set since this was made, and how long after that: the first 256 changes.
+    pub fn set_since(&self) -> Vec<(Duration, Limits)> {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A run begins with these.
@@ -81,6 +99,10 @@ mod tests {
         assert_eq!(live.begin(), of(3));
         assert_eq!(live.changed(), None);
         live.set(of(4));
+        let set: Vec<_> = live.set_since().into_iter().map(|(_, limits)| limits).collect();
+        assert_eq!(set, [of(2), of(3), of(4)]);
+        (0..CHANGES_MAX).for_each(|_| live.set(of(4)));
+        assert_eq!(live.set_since().len(), CHANGES_MAX);
         live.begin_with(of(5));
         assert_eq!((live.changed(), live.begin()), (None, of(5)));
     }

@@ -5,6 +5,8 @@
 //! Fields are added without another schema, so whoever reads a report of an older version finds
 //! some of them missing; they have their defaults then.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Snapshot;
@@ -12,6 +14,7 @@ use crate::disk::DeviceFacts;
 use crate::endpoint::Loss;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Difference, Different, Failure};
+use crate::pace::Limits;
 
 mod bottleneck;
 mod file_server;
@@ -70,6 +73,8 @@ pub struct Report {
     pub compression_levels: Vec<i8>,
     /// The most lanes that worked at once.
     pub lanes_max: u16,
+    /// What it was held to as it began, if anything, and what was set while it ran.
+    pub limits: Vec<ReportLimits>,
     /// Entries, by what became of them.
     pub entries: ReportEntries,
     /// Bytes, by where they went.
@@ -155,6 +160,35 @@ impl From<&DeviceFacts> for ReportDisk {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (model, serial) = (text(&facts.model), text(&facts.serial));
         Self { id: facts.identity.id.clone(), model, serial, size_bytes: facts.size_bytes }
+    }
+}
+
+/// What a run was held to from some moment on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReportLimits {
+    /// So long after it began.
+    pub since_seconds: f64,
+    /// The rate or the timetable in words; null where there was no limit.
+    pub rate: Option<String>,
+    /// Operations a second at each end; null where there was no limit.
+    pub operations_per_second: Option<u32>,
+    /// Within what time 99 % of the reads at the source were to be done; null where there was no limit.
+    pub source_p99_ms: Option<f64>,
+    /// All of it in words.
+    pub words: String,
+}
+
+impl ReportLimits {
+    /// What held from this moment on.
+    pub fn since(elapsed: Duration, limits: &Limits) -> Self {
+        Self {
+            since_seconds: elapsed.as_secs_f64(),
+            rate: limits.rate.is_some().then(|| limits.rate.words()),
+            operations_per_second: limits.operations_per_second,
+            source_p99_ms: limits.source_p99_us.map(|us| us as f64 / 1000.0),
+            words: limits.words(),
+        }
     }
 }
 
@@ -412,6 +446,7 @@ impl Default for Report {
             compression: "none".to_owned(),
             compression_levels: Vec::new(),
             lanes_max: 0,
+            limits: Vec::new(),
             entries: ReportEntries::default(),
             bytes: ReportBytes::default(),
             seconds: ReportSeconds::default(),

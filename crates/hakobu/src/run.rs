@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use hakobu_agent::live_limits::LiveLimits;
 use hakobu_agent::passes::Pass;
 use hakobu_agent::request::{CopyRequest, Verify};
 use hakobu_agent::transfer::{self, Surroundings, Transfer};
@@ -13,8 +14,8 @@ use hakobu_core::error::ErrorKind;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::report::{
-    Report, ReportDifference, ReportDisk, ReportEnd, ReportLoss, ReportPair, ReportPass, Timeline,
-    TimelineRecorder, Verified,
+    Report, ReportDifference, ReportDisk, ReportEnd, ReportLimits, ReportLoss, ReportPair, ReportPass,
+    Timeline, TimelineRecorder, Verified,
 };
 
 use crate::prompts::Terminal;
@@ -31,8 +32,16 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Repor
     let (prompts, cancel, limits) = (&mut **prompts, cancel.clone(), limits.clone());
     let mut surroundings = Surroundings { prompts, observer: &observed, cancel, limits };
     let transfer = transfer::copy(request, &mut surroundings);
+    let limits = held_to(request, &surroundings.limits);
     let timeline = observed.finish(&transfer);
-    Report { timeline, ..report(transfer, request) }
+    Report { timeline, limits, ..report(transfer, request) }
+}
+
+/// What it was held to, from its beginning on.
+fn held_to(request: &CopyRequest, live: &LiveLimits) -> Vec<ReportLimits> {
+    let first = request.limits.is_some().then(|| ReportLimits::since(Duration::ZERO, &request.limits));
+    let set = live.set_since();
+    first.into_iter().chain(set.iter().map(|(since, limits)| ReportLimits::since(*since, limits))).collect()
 }
 
 /// As [`copy`], and the digest by whatever algorithm was asked for.

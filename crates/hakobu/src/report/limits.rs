@@ -1,20 +1,22 @@
 //! What limited a run, and how it went over time.
 
-use hakobu_core::report::{Bottleneck, FileServer, Report, Timeline, TimelineSample};
+use hakobu_core::report::{Bottleneck, FileServer, Report, ReportLimits, Timeline, TimelineSample};
 use hakobu_core::units::format_rate;
 
 use super::language::{Language, clamped};
-use super::page::{Block, Chart, Line, Section, Series, words};
+use super::page::{Block, Chart, Line, Section, Series, said, words};
 use super::words as vocabulary;
 
 /// As many stages are shown; there are fewer, but for a report that somebody else made.
 const STAGES_MAX: usize = 12;
+/// As many limits are shown, which is all that a run remembers.
+const LIMITS_MAX: usize = 257;
 /// The last interval is of the run's rest; what is shorter than this part of the others is no rate of anything.
 const LAST_PART_MIN: f64 = 0.25;
 
 /// What took the time, with pictures of its course.
 pub fn section(report: &Report, language: Language) -> Option<Section> {
-    let mut blocks = Vec::new();
+    let mut blocks: Vec<_> = held(&report.limits, language).into_iter().collect();
     if let Some(bottleneck) = &report.bottleneck {
         blocks.extend(limit(bottleneck, report.only_compared, language));
     }
@@ -22,6 +24,25 @@ pub fn section(report: &Report, language: Language) -> Option<Section> {
         blocks.extend(course(timeline, report, language));
     }
     Section::of(language.say("What limited it", "速度を決めた要因"), blocks)
+}
+
+/// What it was held to because somebody asked for that.
+fn held(limits: &[ReportLimits], language: Language) -> Option<Block> {
+    let one = |held: &ReportLimits| {
+        let since = match held.since_seconds > 0.0 {
+            true => {
+                let seconds = language.seconds(held.since_seconds);
+                match language {
+                    Language::En => format!("Held to, after {seconds}"),
+                    Language::Ja => format!("{seconds}後からの上限"),
+                }
+            }
+            false => language.say("Held to", "上限").to_owned(),
+        };
+        (since, vec![said(&held.words)])
+    };
+    let facts: Vec<_> = limits.iter().take(LIMITS_MAX).map(one).collect();
+    (!facts.is_empty()).then_some(Block::Facts(facts))
 }
 
 fn limit(bottleneck: &Bottleneck, compares: bool, language: Language) -> Vec<Block> {

@@ -2,8 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use hakobu_testkit::sshd::no_root;
+use serde_json::Value;
 
 use crate::jobs::{Desk, LIMIT};
 use crate::program::*;
@@ -92,6 +94,51 @@ fn what_was_set_holds_in_later_runs() {
     desk.jobs(&format!("resume {id}"));
     wait_for_end(&desk, &id);
     assert_same(&source, &desk.path("target"));
+}
+
+#[test]
+fn limits_are_set_from_elsewhere_than_where_the_job_was_typed() {
+    if no_root() {
+        return;
+    }
+    let desk = desk();
+    file(&desk.path("source"), 3_000_000);
+    // Files that the command names are seen from where it was typed.
+    fs::write(desk.path("rules"), "Host *\niops-limit 100\n").unwrap();
+    fs::set_permissions(desk.path("rules"), fs::Permissions::from_mode(0o600)).unwrap();
+    let far = desk.host.as_ref().unwrap().at(desk.path("target"));
+    let options = ["--settings", "rules", "--bwlimit", PAUSED, "source"].map(OsStr::new);
+    let id = desk.detach(&[&options[..], &[&far]].concat());
+    let elsewhere = |arguments: &[&str]| {
+        let output = desk.command().arg("jobs").args(arguments).current_dir("/").output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (out, err) = (text(output.stdout), text(output.stderr));
+        assert!(output.status.success(), "{out}{err}");
+        (out, err)
+    };
+    let (_, said) = elsewhere(&["set", &id, "--source-p99", "250"]);
+    // What the settings file says holds beside what was typed and what was set.
+    let all = "a pause from 00:00, a pause from 23:59 (--bwlimit), at most 100 operations a second at each end \
+               (--iops-limit), 99 % of reads at the source within 250 ms (--source-p99)";
+    assert!(said.contains(&format!("from now on: {all}")), "{said}");
+    let (shown, _) = elsewhere(&["show", &id]);
+    assert!(shown.contains(&format!("\nlimits     {all}, set at ")), "{shown}");
+    let log = |words: &str| desk.shown(&id)["log"].to_string().contains(words);
+    wait_until("it is held", LIMIT, || log("from now on: a pause"));
+    elsewhere(&["set", &id, "--bwlimit", "off"]);
+    wait_for_end(&desk, &id);
+    let report = &desk.shown(&id)["report"]["limits"];
+    let of = |index: usize, field: &str| report[index][field].clone();
+    assert_eq!((of(0, "since_seconds"), of(0, "source_p99_ms")), (0.0.into(), Value::Null), "{report:#}");
+    assert_eq!(
+        (of(0, "operations_per_second"), of(1, "source_p99_ms")),
+        (100.into(), 250.0.into()),
+        "{report:#}"
+    );
+    assert!(of(0, "rate").as_str().unwrap().starts_with("a pause"), "{report:#}");
+    assert_eq!((of(1, "words"), of(2, "rate")), (all.into(), Value::Null), "{report:#}");
+    assert!(of(2, "since_seconds").as_f64() > of(1, "since_seconds").as_f64(), "{report:#}");
+    assert_eq!(report.as_array().unwrap().len(), 3, "{report:#}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Desk {
         self.place.path().join(name)
     }
 
-    fn command(&self) -> Command {
+    pub fn command(&self) -> Command {
         let mut command =
             self.link.as_ref().map_or_else(|| Command::new(HAKOBU), |link| link.near().command(HAKOBU));
         command
