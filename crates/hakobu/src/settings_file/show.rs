@@ -75,6 +75,8 @@ struct ShownJson {
     files: Vec<String>,
     missing: Vec<String>,
     settings: Vec<Shown>,
+    /// Keywords of which nothing holds, as no other machine is named.
+    of_other_machines: Vec<&'static str>,
 }
 
 /// Prints what holds for a run; returns the exit code.
@@ -117,8 +119,13 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
         [one] if typed.get_raw("target").is_none() => super::run_of_one(one),
         _ => run_hosts("copy", typed),
     };
-    let mut settings = Vec::new();
+    let is_far = run.hosts.iter().any(|host| host != HERE);
+    let (mut settings, mut of_other_machines) = (Vec::new(), Vec::new());
     for keyword in &KEYWORDS {
+        if !is_far && keyword.is_of_another_machine() && !is_typed(typed, keyword) {
+            of_other_machines.push(keyword.name);
+            continue;
+        }
         if is_typed(typed, keyword) {
             settings.push(of_command_line(typed, keyword)?);
         } else if let Some(value) = environment(keyword) {
@@ -157,6 +164,7 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
         files: names(&mut files.read.iter().map(|(path, _)| path)),
         missing: names(&mut files.missing.iter()),
         settings,
+        of_other_machines,
     })
 }
 
@@ -188,6 +196,10 @@ fn text(seen: &ShownJson) -> String {
         let from = shown.place.as_deref().unwrap_or(shown.from);
         let value = lossy(shown.value.as_bytes());
         text.push_str(&format!("{:names$}  {value:values$}  {from}\n", name(shown)));
+    }
+    if !seen.of_other_machines.is_empty() {
+        let keywords = seen.of_other_machines.join(", ");
+        text.push_str(&format!("of other machines, shown with one: {keywords}\n"));
     }
     for (words, files) in [("read", &seen.files), ("not there", &seen.missing)] {
         if !files.is_empty() {

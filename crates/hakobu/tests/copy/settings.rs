@@ -102,6 +102,13 @@ fn what_holds_is_shown_with_where_it_comes_from() {
     let line = out.lines().find(|line| line.starts_with("cipher ")).unwrap_or_default().to_owned();
     assert!(code == 0 && line.contains("aes-256-gcm ") && line.ends_with("config/hakobu/config:6"), "{out}");
     assert!(out.contains("\nread: ") && out.contains("\nnot there: /etc/hakobu/config\n"), "{out}");
+    // What is of the login, or of what travels, holds for no run on this machine alone.
+    for line in ["settings", "settings a b"] {
+        let mut command = home.command(line);
+        let out = ended(command.env("HAKOBU_SSH", "ssh -4")).1;
+        assert!(out.contains("\nof other machines, shown with one: ssh, agent, sudo, "), "{out}");
+        assert!(!out.contains("ssh -4") && !out.lines().any(|line| line.starts_with("ssh ")), "{out}");
+    }
     let (code, out, _) = home.run("settings --help");
     assert!(code == 0 && out.contains("~/.config/hakobu/config"), "{out}");
     for (line, words) in [("--lanes x a b", "--lanes: it is auto"), ("--frob", "'--frob'")] {
