@@ -8,7 +8,8 @@ use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
 
 use super::SftpSide;
 
-/// What takes content and keeps nothing; no server has to be asked for it.
+/// What takes content and keeps nothing. Whether the server has it is asked when something is written to it, and never where
+/// only digests are taken.
 const NOWHERE: &[u8] = b"/dev/null";
 
 impl SftpSide {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use hakobu_core::endpoint::{DraftKind, Endpoint};
+use hakobu_core::endpoint::Endpoint;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
@@ -88,10 +88,9 @@ pub(crate) fn run(
         Party::Here(side) => side.open_source(&roots, &job)?,
         Party::There(_) => return Err(apart()),
     };
-    // What takes content and keeps nothing is here, whichever machine was named.
-    let nowhere = job.items.iter().all(|item| item.place == DraftKind::Sink);
+    // A digest is taken here, where the content comes to.
     let target: Box<dyn Endpoint> = match target {
-        Party::Sftp(_) if nowhere => Box::new(here.open_target(&root, &grant, &identity)?),
+        Party::Sftp(_) if job.mode.is_digest() => Box::new(here.open_target(&root, &grant, &identity)?),
         Party::Sftp(side) => side.target(&root, grant, &identity, &job),
         Party::Here(side) => Box::new(side.open_target(&root, &grant, &identity)?),
         Party::There(_) => return Err(apart()),

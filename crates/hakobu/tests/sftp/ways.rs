@@ -4,7 +4,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use hakobu_testkit::link::{Link, LinkSettings};
+use hakobu_testkit::sshd::no_root;
 use serde_json::Value;
 
 use crate::program::*;
@@ -120,6 +123,26 @@ fn holes_stay_holes() {
     let there = fs::metadata(at("there")).unwrap();
     assert!(there.size() == 50_000_000 && there.blocks() * 512 < 1_000_000, "{} blocks", there.blocks());
     assert!(fs::read(at("holes")).unwrap() == fs::read(at("there")).unwrap());
+}
+
+#[test]
+fn what_goes_to_nowhere_goes_over_the_way() {
+    if no_root() {
+        return;
+    }
+    const BYTES: u64 = 9_000_000;
+    let link = Link::up(LinkSettings::with_rtt(Duration::ZERO)).unwrap();
+    let (place, host) = (place(), Host::behind(&link));
+    let source = file(&place.path().join("a"), BYTES);
+    let before = fs::metadata("/dev/null").unwrap();
+    let sent = || link.counters().near_to_far.forwarded_bytes;
+    let had = sent();
+    let ran = Copy::across(&link).to(&host).options("--transport sftp").arg(&source);
+    let ran = ran.arg(host.at("/dev/null")).run_to(0);
+    assert!(sent() - had > BYTES, "{} of {BYTES}", sent() - had);
+    assert_eq!(ran.report["bytes"]["source_read"], BYTES);
+    let after = fs::metadata("/dev/null").unwrap();
+    assert_eq!((before.ino(), before.mode(), before.rdev()), (after.ino(), after.mode(), after.rdev()));
 }
 
 #[test]

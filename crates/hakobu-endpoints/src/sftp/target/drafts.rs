@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use futures_util::FutureExt;
 use hakobu_core::digest::{Digest, piece_value};
 use hakobu_core::endpoint::{Begin, DraftId, DraftKind, Loss, Outcome, PieceBuffer};
-use hakobu_core::entry::Attributes;
+use hakobu_core::entry::{Attributes, Kind};
 use hakobu_core::extent::{Extent, UNKNOWN_BYTES};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -15,9 +15,11 @@ use super::draft::{Draft, OpenDraft};
 use super::ground::Ground;
 use super::lane::TargetWork;
 use crate::sftp::reading::read_range;
-use crate::sftp::requests::{Refusal, done};
+use crate::sftp::requests::{Refusal, attrs, done};
 use crate::sftp::wire::{Handle, open};
 
+/// What takes content and keeps nothing.
+const NOWHERE: &[u8] = b"/dev/null";
 /// From this size on it is asked first whether there is room.
 const ROOM_ASKED_FROM_BYTES: u64 = 1 << 20;
 
@@ -225,6 +227,7 @@ impl Ground {
         let whole = match begin.kind {
             DraftKind::File | DraftKind::Update => self.site.in_directory(&parent, &self.shared.names.name()),
             DraftKind::Compare => self.site.whole(path),
+            DraftKind::Sink if self.site.whole(path) == NOWHERE => NOWHERE.to_vec(),
             DraftKind::Sink | DraftKind::Device | DraftKind::InPlace | DraftKind::Stream => {
                 let words = "an sftp server shows no devices, and files are replaced there, not changed";
                 return refuse(ErrorKind::Unsupported, words);
@@ -239,6 +242,9 @@ impl Ground {
             let opened = self.site.server.connection.open_to_read(&draft.whole).await;
             return opened.map_err(|refusal| refusal.error("opening"));
         }
+        if draft.kind == DraftKind::Sink {
+            return self.open_nowhere().await;
+        }
         self.directory(parent).await?;
         let size_bytes = draft.size_bytes();
         if size_bytes >= ROOM_ASKED_FROM_BYTES && size_bytes != UNKNOWN_BYTES && !draft.sparse {
@@ -249,6 +255,22 @@ impl Ground {
             Ok(handle) => Ok(handle),
             Err(refusal) => Err(self.site.write_error("making the file", refusal, size_bytes.min(1)).await),
         }
+    }
+
+    /// What keeps nothing is only written to where it is that: a server may show a part of its machine, in which a file of
+    /// this name would be one as any other.
+    async fn open_nowhere(&self) -> Result<Handle> {
+        let during = "opening what keeps nothing";
+        let connection = &self.site.server.connection;
+        let found = match attrs(connection.look(NOWHERE)).await {
+            Err(Refusal::NotFound) => None,
+            found => found.map_err(|refusal| refusal.error(during))?,
+        };
+        if found.is_none_or(|found| found.kind != Kind::CharDevice) {
+            let words = "the server shows none; if it shows only a part of its machine, name a file";
+            return Err(Error::new(ErrorKind::Unsupported, during, words).at(NOWHERE));
+        }
+        connection.open(NOWHERE, open::WRITE, None).await.map_err(|refusal| refusal.error(during))
     }
 
     async fn check_room(&self, parent: &EntryPath, size_bytes: u64) -> Result<()> {
@@ -272,6 +294,10 @@ impl Ground {
         size_bytes: u64,
     ) -> Result<super::ground::Lost> {
         let handle = opened.handle.clone().await?;
+        if draft.kind == DraftKind::Sink {
+            let closed = done(self.site.server.connection.close(&handle)).await;
+            return closed.map(|()| Vec::new()).map_err(|refusal| refusal.error("closing"));
+        }
         let lost = self.settle_open(&handle, attributes, Some(size_bytes), true).await?;
         let (parent, _) = draft.path.split_last().unwrap_or((EntryPath::root(), b""));
         self.put_in_place(&draft.whole, &draft.path, true).await?;
@@ -282,7 +308,7 @@ impl Ground {
     /// Removes what there is of a draft.
     async fn give_up(&self, draft: &Draft) {
         draft.close();
-        if draft.kind != DraftKind::Compare {
+        if matches!(draft.kind, DraftKind::File | DraftKind::Update) {
             self.discard(&draft.whole).await;
         }
     }
