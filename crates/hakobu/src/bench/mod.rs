@@ -23,7 +23,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::copy::shows_progress;
 use crate::report::{html, markdown, text, write};
-use crate::report_file::ReportFile;
 use crate::words::{self, Machines};
 use crate::{exit, looking, output, settings, settings_file, signals};
 
@@ -122,7 +121,7 @@ pub fn bench(typed: &BenchArguments) -> u8 {
     };
     for path in [&typed.html, &typed.markdown].into_iter().flatten() {
         // Found out now, and not when all is measured.
-        if let Err(error) = ReportFile::open(path) {
+        if let Err(error) = write::try_out(path) {
             return exit::errors(&[error]);
         }
     }

@@ -17,7 +17,6 @@ mod page;
 
 use crate::login::LoginArguments;
 use crate::report::{html, text, write};
-use crate::report_file::ReportFile;
 use crate::{exit, looking, settings, settings_file};
 
 /// What is under way ends when it is interrupted, and scratch files have no names.
@@ -85,7 +84,7 @@ pub fn probe(typed: &ProbeArguments) -> u8 {
         Err(errors) => return exit::errors(&errors),
     };
     // Found out before anything is measured.
-    if let Some(Err(error)) = typed.html.as_deref().map(ReportFile::check) {
+    if let Some(Err(error)) = typed.html.as_deref().map(write::try_out) {
         return exit::errors(&[error]);
     }
     let hosts: Vec<&SshHost> =

@@ -39,26 +39,50 @@ pub fn write(path: &Path, source: Option<&Path>, content: &[u8]) -> Result<()> {
     written.map_err(|error| error.at(path.as_os_str().as_bytes()))
 }
 
+/// Finds out beforehand whether [`write`] can; leaves nothing behind.
+///
+/// # Errors
+/// As [`write`].
+pub fn try_out(path: &Path) -> Result<()> {
+    ReportFile::check(path)?;
+    let is_replaced = |found: rustix::fs::Stat| {
+        matches!(FileType::from_raw_mode(found.st_mode), FileType::RegularFile | FileType::Directory)
+    };
+    if !rustix::fs::stat(path).map_or(true, is_replaced) {
+        return Ok(());
+    }
+    let tried = place_and_draft(path).and_then(|(place, draft)| {
+        fill(&draft, &place, b"")?;
+        fs::remove_file(&draft)
+    });
+    tried.map_err(|error| Error::io(WRITING, &error).at(path.as_os_str().as_bytes()))
+}
+
 fn is_same(found: &rustix::fs::Stat, source: &Path) -> bool {
     rustix::fs::stat(source)
         .is_ok_and(|source| (source.st_dev, source.st_ino) == (found.st_dev, found.st_ino))
 }
 
-/// A link stays one: what it leads to is replaced.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if place.is_dir() {
-        return Err(io::Error::from(io::ErrorKind::IsADirectory));
-    }
-    let directory = place.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let name = draft_name(format!("report{}", std::process::id()).as_bytes());
-    let draft: PathBuf = directory.unwrap_or_else(|| Path::new(".")).join(OsString::from_vec(name));
+    let (place, draft) = place_and_draft(path)?;
     let written = fill(&draft, &place, content).and_then(|()| fs::rename(&draft, &place));
     if written.is_err() {
         // The draft is ours; what was there is as it was.
         let _ = fs::remove_file(&draft);
     }
     written
+}
+
+/// What is replaced, and a file beside it. A link stays one: what it leads to is replaced.
+fn place_and_draft(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
+    let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if place.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory));
+    }
+    let directory = place.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let name = draft_name(format!("report{}", std::process::id()).as_bytes());
+    let draft = directory.unwrap_or_else(|| Path::new(".")).join(OsString::from_vec(name));
+    Ok((place, draft))
 }
 
 fn fill(draft: &Path, place: &Path, content: &[u8]) -> io::Result<()> {
@@ -94,6 +118,11 @@ mod tests {
         assert_eq!(fs::metadata(at("page")).unwrap().permissions().mode() & 0o777, 0o640);
         fs::hard_link(at("report"), at("same")).unwrap();
         assert_eq!(write(&at("same"), Some(&at("report")), b"x").unwrap_err().kind, ErrorKind::Refused);
+        for (name, can) in [("page", true), ("new", true), ("no/such", false), ("", false)] {
+            assert_eq!(try_out(&at(name)).is_ok(), can, "{name}");
+        }
+        assert_eq!(fs::read(at("page")).unwrap(), b"two");
+        assert!(try_out(Path::new("/dev/null")).is_ok() && try_out(Path::new("/dev/hakobu-typo")).is_err());
         assert!(write(directory.path(), Some(&at("report")), b"x").is_err());
         assert!(write(&at("no/such"), Some(&at("report")), b"x").is_err());
         assert!(write(Path::new("/dev/null"), Some(&at("report")), b"x").is_ok());

@@ -216,4 +216,12 @@ fn what_cannot_be_is_an_error_in_words() {
     fails(&["--scratch", "/no/such"], "ssh", "No such file");
     let refused = bench(None, &["--html", "/dev/hakobu-typo.html"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(6), "{}", words(&refused).1);
+    // Whether pages can be written is found out first, and none is left where nothing was measured.
+    let place = place();
+    let page = place.path().join("page.html");
+    for (file, part) in [(page.clone(), "logging in to"), (page.join("no"), "writing to")] {
+        let output = bench(None, &["nowhere.invalid", "--html"]).arg(file).output().unwrap();
+        assert!(output.status.code() == Some(1) && words(&output).1.contains(part), "{}", words(&output).1);
+    }
+    assert!(!page.exists());
 }
