@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hakobu_core::counters::ThreadTime;
 use hakobu_core::host::HostFacts;
 use hakobu_endpoints::local::StateDirectory;
-use hakobu_measure::doctor;
+use hakobu_measure::doctor::{self, SshLogin};
 use hakobu_proto::control::Machine;
 
 /// How far up the processes this one comes from are asked.
@@ -50,7 +50,17 @@ pub fn facts() -> Machine {
 
 /// What this machine is set to. `toward` is the other machine, if there is one.
 pub(crate) fn settings(toward: Option<IpAddr>) -> HostFacts {
-    doctor::read(Path::new("/"), &doctor::Kernel, toward)
+    doctor::read(Path::new("/"), &doctor::Kernel, toward, login().as_ref())
+}
+
+/// The login by which this process has come here through ssh.
+fn login() -> Option<SshLogin> {
+    let said = ssh_connection()?;
+    // sudo has put another one into the environment's other names.
+    let user = ["SUDO_USER", "LOGNAME", "USER"].into_iter().find_map(|name| std::env::var(name).ok())?;
+    let words: Vec<_> = said.split_whitespace().collect();
+    let [from, _, at, port] = words[..] else { return None };
+    Some(SshLogin { user, from: from.parse().ok()?, at: at.parse().ok()?, port: port.parse().ok()? })
 }
 
 /// What sshd says of the login. sudo takes it out of the environment, but then the processes that

@@ -32,10 +32,14 @@ pub struct ProcessLimits {
 pub struct LoginServer {
     /// `MaxStartups`: from so many connections that are not logged in on, this share in percent is refused, and from so many all.
     pub max_startups: Option<(u32, u32, u32)>,
-    /// `MaxSessions`: sessions of one login.
-    pub max_sessions: Option<u32>,
     /// `PerSourceMaxStartups`: connections from one address that are not logged in.
     pub max_startups_of_one: Option<u32>,
+    /// `MaxSessions`: sessions of one login.
+    pub max_sessions: Option<u32>,
+    /// `RekeyLimit`: new keys are made after so many bytes.
+    pub rekey_bytes: Option<u64>,
+    /// Whether these two stand in a `Match`, where the first lines of the configuration do not count.
+    pub of_match: (bool, bool),
     /// `PerSourcePenalties`: what it says of them.
     pub penalties: Option<Penalties>,
 }

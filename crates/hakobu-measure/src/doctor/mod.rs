@@ -7,6 +7,7 @@ mod advice;
 mod device;
 mod disks;
 mod limits;
+mod logins;
 mod mounts;
 mod network;
 mod root;
@@ -18,20 +19,26 @@ use std::path::Path;
 pub use advice::{Capacity, Change, Expected, Finding, Severity, Way, Whose, advise};
 pub use device::{Hardware, Kernel};
 use hakobu_core::host::HostFacts;
+pub use logins::SshLogin;
 use root::Root;
 
 /// Reads what this machine is set to. `root` is `/`, or a recorded tree in its place; `toward` is the other machine, if
-/// there is one.
+/// there is one, and `login` the one by which this process has come here through ssh.
 ///
 /// What cannot be read is left out, and noted where a login with more rights would see it.
-pub fn read(root: &Path, hardware: &dyn Hardware, toward: Option<IpAddr>) -> HostFacts {
+pub fn read(
+    root: &Path,
+    hardware: &dyn Hardware,
+    toward: Option<IpAddr>,
+    login: Option<&SshLogin>,
+) -> HostFacts {
     let root = Root::new(root);
     let mut facts = HostFacts::default();
     network::read(&root, toward, &mut facts);
     device::read(&root, hardware, &mut facts);
     disks::read(&root, &mut facts);
     limits::read(&root, &mut facts);
-    sshd::read(&root, &mut facts);
+    sshd::read(&root, login, &mut facts);
     mounts::read(&root, &mut facts);
     facts
 }

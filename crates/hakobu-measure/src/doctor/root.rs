@@ -126,6 +126,6 @@ pub(super) mod recorded {
     /// The facts of a machine with these files.
     pub fn facts(files: &[(&str, &str)], toward: Option<&str>) -> HostFacts {
         let toward: Option<IpAddr> = toward.map(|address| address.parse().unwrap());
-        super::super::read(tree(files).path(), &Silent, toward)
+        super::super::read(tree(files).path(), &Silent, toward, None)
     }
 }

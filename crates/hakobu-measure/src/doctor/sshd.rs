@@ -1,63 +1,153 @@
-//! What this machine's ssh server allows, as its configuration says. What a `Match` says is for some logins only, and not
-//! looked at.
+//! What this machine's ssh server allows, as its configuration says. What a `Match` says holds for some logins only; for the
+//! one that is asked about, if there is one.
 
 use hakobu_core::host::{HostFacts, LoginServer, Penalties};
 
+use super::logins::{Known, SshLogin};
 use super::root::Root;
 
 const MAIN: &str = "/etc/ssh/sshd_config";
 /// So many files may be included in all.
 const INCLUDED_MAX: usize = 64;
 
-pub(super) fn read(root: &Root<'_>, facts: &mut HostFacts) {
-    let mut left = INCLUDED_MAX;
-    let Some(lines) = lines(root, MAIN, &mut left, facts) else { return };
-    let mut server = LoginServer::default();
-    for (keyword, value) in &lines {
-        // The first value that is said holds.
-        match keyword.as_str() {
-            "maxstartups" if server.max_startups.is_none() => server.max_startups = startups(value),
-            "maxsessions" if server.max_sessions.is_none() => server.max_sessions = value.parse().ok(),
-            "persourcemaxstartups" if server.max_startups_of_one.is_none() => {
-                server.max_startups_of_one = value.parse().ok();
-            }
-            "persourcepenalties" if server.penalties.is_none() => server.penalties = Some(penalties(value)),
-            _ => {}
-        }
+pub(super) fn read(root: &Root<'_>, login: Option<&SshLogin>, facts: &mut HostFacts) {
+    let known = login.map(|login| Known::new(root, login));
+    let mut reading = Reading { root, login: known.as_ref(), files_left: INCLUDED_MAX, lines: Vec::new() };
+    if !reading.file(MAIN, Section::ForAll { matched: false }, facts) {
+        return;
     }
-    facts.login_server = Some(server);
+    let lines = reading.lines;
+    let sessions = of_login(&lines, "maxsessions", facts);
+    let rekey = of_login(&lines, "rekeylimit", facts);
+    facts.login_server = Some(LoginServer {
+        max_startups: of_server(&lines, "maxstartups").and_then(startups),
+        max_startups_of_one: of_server(&lines, "persourcemaxstartups").and_then(|value| value.parse().ok()),
+        penalties: of_server(&lines, "persourcepenalties").map(penalties),
+        max_sessions: sessions.and_then(|(value, _)| value.parse().ok()),
+        rekey_bytes: rekey.and_then(|(value, _)| bytes(value)),
+        of_match: (is_of_match(sessions), is_of_match(rekey)),
+    });
 }
 
-/// Keywords in small letters, each with its value, in the order in which they hold; up to the first `Match`.
-fn lines(
-    root: &Root<'_>,
-    path: &str,
-    left: &mut usize,
-    facts: &mut HostFacts,
-) -> Option<Vec<(String, String)>> {
-    let text = root.text_or_note(path, facts)?;
-    let mut found = Vec::new();
-    for line in text.lines() {
-        let line = line.trim();
-        let (keyword, value) = line.split_once(|c: char| c.is_whitespace() || c == '=').unwrap_or((line, ""));
-        let keyword = keyword.to_ascii_lowercase();
-        let value = value.trim_matches(|c: char| c.is_whitespace() || c == '=' || c == '"').to_owned();
-        match keyword.as_str() {
-            "match" => break,
-            "include" => {
-                for pattern in value.split_whitespace() {
-                    for path in included(root, pattern, facts) {
-                        let Some(fewer) = left.checked_sub(1) else { return Some(found) };
-                        *left = fewer;
-                        found.extend(lines(root, &path, left, facts).unwrap_or_default());
-                    }
-                }
+/// For whom lines hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Section {
+    /// All logins: at the beginning, or behind `Match all`.
+    ForAll { matched: bool },
+    /// Those of a `Match`. Whether it is about the one that is asked about may not be known.
+    ForSome { login: Option<bool> },
+}
+
+struct Line {
+    /// In small letters.
+    keyword: String,
+    value: String,
+    section: Section,
+}
+
+/// What holds for the server itself, and stands in no `Match` but that of all: the first value.
+fn of_server<'a>(lines: &'a [Line], keyword: &str) -> Option<&'a str> {
+    let holds = |line: &&Line| line.keyword == keyword && matches!(line.section, Section::ForAll { .. });
+    lines.iter().find(holds).map(|line| line.value.as_str())
+}
+
+/// What holds for the login: the first value in a `Match` that is about it, else the first before them. And whether it is in a
+/// `Match`.
+fn of_login<'a>(lines: &'a [Line], keyword: &str, facts: &mut HostFacts) -> Option<(&'a str, bool)> {
+    let mut usual = None;
+    for line in lines.iter().filter(|line| line.keyword == keyword) {
+        match line.section {
+            Section::ForAll { matched: true } | Section::ForSome { login: Some(true) } => {
+                return Some((&line.value, true));
             }
-            _ if keyword.is_empty() || keyword.starts_with('#') => {}
-            _ => found.push((keyword, value)),
+            Section::ForAll { matched: false } => usual = usual.or(Some((line.value.as_str(), false))),
+            Section::ForSome { login: Some(false) } => {}
+            Section::ForSome { login: None } => {
+                facts.unread(format!("{MAIN}: a Match sets {keyword}, and for whom was not found out"));
+            }
         }
     }
-    Some(found)
+    usual
+}
+
+fn is_of_match(found: Option<(&str, bool)>) -> bool {
+    found.is_some_and(|(_, of_match)| of_match)
+}
+
+/// Reads a configuration and what it includes.
+struct Reading<'a> {
+    root: &'a Root<'a>,
+    login: Option<&'a Known<'a>>,
+    files_left: usize,
+    lines: Vec<Line>,
+}
+
+impl Reading<'_> {
+    /// Adds the lines of a file in the order in which they hold; whether it could be read.
+    fn file(&mut self, path: &str, begins: Section, facts: &mut HostFacts) -> bool {
+        let Some(text) = self.root.text_or_note(path, facts) else { return false };
+        let mut section = begins;
+        for line in text.lines() {
+            let line = without_comment(line.trim());
+            let (keyword, value) =
+                line.split_once(|c: char| c.is_whitespace() || c == '=').unwrap_or((line, ""));
+            let keyword = keyword.to_ascii_lowercase();
+            let value = value.trim_matches(|c: char| c.is_whitespace() || c == '=');
+            match keyword.as_str() {
+                "match" => section = self.section(begins, value),
+                "include" => self.include(value, section, facts),
+                "" => {}
+                _ => {
+                    let value = value.trim_matches('"').to_owned();
+                    self.lines.push(Line { keyword, value, section });
+                }
+            }
+        }
+        true
+    }
+
+    /// A `Match` ends with the file that it is in, and a file that is included in one is about nobody else.
+    fn section(&self, begins: Section, criteria: &str) -> Section {
+        if criteria.trim_matches('"').eq_ignore_ascii_case("all") {
+            return match begins {
+                Section::ForAll { .. } => Section::ForAll { matched: true },
+                of_some => of_some,
+            };
+        }
+        // Where no login is asked about, none is kept to less.
+        let fits = self.login.map_or(Some(false), |login| login.fits(criteria));
+        let login = match (begins, fits) {
+            (Section::ForSome { login: Some(false) }, _) | (_, Some(false)) => Some(false),
+            (Section::ForSome { login: None }, _) => None,
+            (_, fits) => fits,
+        };
+        Section::ForSome { login }
+    }
+
+    fn include(&mut self, patterns: &str, section: Section, facts: &mut HostFacts) {
+        for pattern in patterns.split_whitespace() {
+            for path in included(self.root, pattern.trim_matches('"'), facts) {
+                let Some(fewer) = self.files_left.checked_sub(1) else { return };
+                self.files_left = fewer;
+                self.file(&path, section, facts);
+            }
+        }
+    }
+}
+
+/// A line up to a `#` that begins a word.
+fn without_comment(line: &str) -> &str {
+    let mut quoted = false;
+    let mut before = ' ';
+    for (at, letter) in line.char_indices() {
+        match letter {
+            '"' => quoted = !quoted,
+            '#' if !quoted && before.is_whitespace() => return line[..at].trim_end(),
+            _ => {}
+        }
+        before = letter;
+    }
+    line
 }
 
 /// The files that a pattern means: the `*` of its last name is the only one that is known.
@@ -87,6 +177,20 @@ fn startups(value: &str) -> Option<(u32, u32, u32)> {
         [begin, percent, full] => Some((begin, percent, full)),
         _ => None,
     }
+}
+
+/// `512M 1h`: so much, and after what time; `default` and `none` are no limit by amount.
+fn bytes(value: &str) -> Option<u64> {
+    let word = value.split_whitespace().next()?;
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match word[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|bytes| *bytes > 0)
 }
 
 /// `authfail:5s noauth:1s min:15s`, or `no`.
@@ -126,36 +230,4 @@ fn seconds(text: &str) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::root::recorded::facts;
-    use super::*;
-
-    #[test]
-    fn the_first_value_holds_and_what_is_included_comes_where_it_stands() {
-        let main = "# MaxStartups 1\nInclude sshd_config.d/*.conf\nMaxStartups 10:30:60\nmaxsessions=1\n\
-                    Match User x\nPerSourceMaxStartups 1\n";
-        let files = [
-            ("etc/ssh/sshd_config", main),
-            ("etc/ssh/sshd_config.d/50-a.conf", "MaxStartups 2\nPerSourcePenalties authfail:1m30s min:20\n"),
-            ("etc/ssh/sshd_config.d/60-b.conf", "Include sshd_config.d/60-b.conf\nMaxStartups 3\n"),
-            ("etc/ssh/sshd_config.d/70-not", "MaxSessions 7\n"),
-        ];
-        let server = facts(&files, None).login_server.unwrap();
-        assert_eq!((server.max_startups, server.max_sessions), (Some((2, 100, 2)), Some(1)));
-        assert_eq!(server.max_startups_of_one, None);
-        let penalties = server.penalties.unwrap();
-        assert_eq!((penalties.refused_seconds, penalties.from_seconds), (Some(90), Some(20)));
-        assert_eq!(facts(&[], None).login_server, None);
-    }
-
-    #[test]
-    fn times_are_those_of_sshd() {
-        for (text, wanted) in
-            [("15", Some(15)), ("2m", Some(120)), ("1h1s", Some(3601)), ("x", None), ("", None), ("m", None)]
-        {
-            assert_eq!(seconds(text), wanted, "{text:?}");
-        }
-        assert_eq!(penalties("no").refused_seconds, Some(0));
-        assert_eq!(startups("1:2"), None);
-    }
-}
+mod tests;

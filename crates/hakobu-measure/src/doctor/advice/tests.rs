@@ -349,13 +349,19 @@ fn only_the_ssh_server_that_is_logged_in_to_counts() {
             max_startups: Some((2, 50, 4)),
             max_sessions: Some(1),
             max_startups_of_one: Some(1),
+            rekey_bytes: Some(1 << 20),
+            of_match: (true, false),
             penalties: Some(Penalties { refused_seconds: Some(90), ..Penalties::default() }),
         }),
         ..good()
     };
     assert_eq!(advise(&strict, Some(&good()), &way(100, 10)), []);
-    assert_eq!(advise(&good(), Some(&strict), &way(100, 10)).len(), 4);
-    assert_eq!(advise(&strict, None, &Way::assumed(10)).len(), 4);
+    let found = advise(&good(), Some(&strict), &way(100, 10));
+    assert_eq!(found.len(), 5);
+    let command = |id: &str| found.iter().find(|finding| finding.id == id).unwrap().command.clone();
+    assert!(command("sshd-max-sessions").contains("`MaxSessions 10` into the Match"));
+    assert!(command("sshd-rekey-limit").contains("`RekeyLimit default` first into"));
+    assert_eq!(advise(&strict, None, &Way::assumed(10)).len(), 5);
     let off = Penalties { refused_seconds: Some(0), silent_seconds: Some(0), from_seconds: Some(0) };
     let lax = HostFacts {
         login_server: Some(LoginServer { penalties: Some(off), ..LoginServer::default() }),
