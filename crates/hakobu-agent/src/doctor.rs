@@ -10,7 +10,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::host::HostFacts;
 use hakobu_core::location::SshHost;
-use hakobu_measure::doctor::{Finding, Way, Whose, advise};
+use hakobu_measure::doctor::{Finding, SHAPED, Way, Whose, advise};
 
 use crate::lanes::{self, Ends};
 use crate::login::Login;
@@ -77,7 +77,10 @@ pub fn doctor(
     let (lanes, _) = Ends { round_trip, processors, apart: true, ..Ends::default() }.lanes();
     let way = Way { round_trip, measured: true, capacity_bytes_per_second: None, lanes };
     let found = diagnosis(&here, Some(&there), way);
-    let Some(now) = found.findings.iter().filter_map(slowest).reduce(f64::min) else { return Ok(found) };
+    // What a queue here lets through would be measured, and not the way.
+    let is_held = found.findings.iter().any(|finding| finding.id == SHAPED && finding.whose == Whose::Here);
+    let slowest = found.findings.iter().filter_map(slowest).filter(|_| !is_held);
+    let Some(now) = slowest.reduce(f64::min) else { return Ok(found) };
     match measured(&mut party, now, cancel) {
         Ok(capacity_bytes_per_second) => {
             Ok(diagnosis(&here, Some(&there), Way { capacity_bytes_per_second, ..way }))

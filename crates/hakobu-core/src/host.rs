@@ -11,7 +11,7 @@ mod limits;
 mod network;
 
 pub use limits::{Capped, LoginServer, Penalties, ProcessLimits};
-pub use network::{Bond, Offloads, Ring, Tcp, WayOut};
+pub use network::{Bond, Offloads, Queue, Ring, Tcp, WayOut};
 
 /// The most network devices of one machine that are told.
 pub const NETWORK_DEVICES_MAX: usize = 256;
@@ -23,6 +23,8 @@ pub const PROCESSOR_KINDS_MAX: usize = 16;
 pub const MOUNTS_MAX: usize = 512;
 /// The most ports of one bond that are told.
 pub const BOND_PORTS_MAX: usize = 64;
+/// The most queueing disciplines of one device that are told.
+pub const QUEUES_MAX: usize = 16;
 /// The longest name of a device, a setting or a choice among settings, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 /// The longest options of one mount, in bytes; what is beyond is left out.
@@ -146,6 +148,9 @@ pub struct NetworkDevice {
     pub offloads: Option<Offloads>,
     /// Its room for packets received.
     pub receive_ring: Option<Ring>,
+    /// What packets wait in before it sends them, told of devices by which they leave toward the other machine.
+    #[serde(deserialize_with = "bounded_list::<_, _, QUEUES_MAX>")]
+    pub queues: Vec<Queue>,
 }
 
 /// Processors with the same settings.
@@ -243,7 +248,8 @@ mod tests {
                 options: vec![b'x'; MOUNT_OPTIONS_BYTES_MAX],
             };
             let bond = Bond { ports: vec![name.clone(); BOND_PORTS_MAX], ..Bond::default() };
-            let device = NetworkDevice { name, bond: Some(bond), ..NetworkDevice::default() };
+            let queues = vec![Queue::default(); QUEUES_MAX];
+            let device = NetworkDevice { name, bond: Some(bond), queues, ..NetworkDevice::default() };
             HostFacts {
                 devices: [vec![device], vec![NetworkDevice::default(); NETWORK_DEVICES_MAX - 1]].concat(),
                 processors: vec![Processors::default(); PROCESSOR_KINDS_MAX],
@@ -254,7 +260,7 @@ mod tests {
             }
         };
         assert!(decodes(&most()));
-        let beyond: [fn(&mut HostFacts); 10] = [
+        let beyond: [fn(&mut HostFacts); 11] = [
             |facts| facts.devices.push(NetworkDevice::default()),
             |facts| facts.processors.push(Processors::default()),
             |facts| facts.disks.push(HostDisk::default()),
@@ -263,6 +269,7 @@ mod tests {
             |facts| facts.unread[0].push('n'),
             |facts| facts.devices[0].name.0.push(b'x'),
             |facts| facts.devices[0].bond.iter_mut().for_each(|bond| bond.ports.push(Name::default())),
+            |facts| facts.devices[0].queues.push(Queue::default()),
             |facts| facts.mounts[0].path.push(b'x'),
             |facts| facts.mounts[0].options.push(b'x'),
         ];

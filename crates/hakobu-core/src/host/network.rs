@@ -74,3 +74,24 @@ pub struct Ring {
     /// How many it could have room for.
     pub packets_max: u32,
 }
+
+/// What packets wait in before a device sends them: a queueing discipline.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Its name, such as `fq`.
+    pub kind: Name,
+    /// Whether it is the device's own, and not a part of another one.
+    pub is_root: bool,
+    /// What it holds all packets to, in bytes per second.
+    pub bytes_per_second: Option<u64>,
+    /// What it holds each connection to, in bytes per second.
+    pub connection_bytes_per_second: Option<u64>,
+    /// So many packets wait at most, where that is what it counts.
+    pub packets_max: Option<u32>,
+    /// So many bytes wait at most, where that is what it counts.
+    pub bytes_max: Option<u32>,
+    /// How much later packets leave, in microseconds, where it emulates a way.
+    pub delay_us: Option<u64>,
+    /// How many of a million packets it loses, where it emulates a way.
+    pub lost_per_million: Option<u32>,
+}

@@ -1,13 +1,22 @@
 //! Network devices.
 
+use std::net::IpAddr;
+
 use hakobu_core::host::BOND_PORTS_MAX;
-use hakobu_core::host::{Bond, HostFacts, NETWORK_DEVICES_MAX, Name, NetworkDevice, Offloads, Ring};
+use hakobu_core::host::{
+    Bond, HostFacts, NETWORK_DEVICES_MAX, Name, NetworkDevice, Offloads, Queue, Ring, WayOut,
+};
 use hakobu_sys::ethtool::{self, Feature};
 
 use super::root::Root;
+use super::{netlink, queues};
 
-/// What only the kernel itself tells of a network device, and no file.
+/// What only the kernel itself tells of the network, and no file.
 pub trait Hardware {
+    /// How a connection to an address leaves.
+    fn way_out(&self, toward: IpAddr) -> Option<WayOut>;
+    /// What packets wait in before the device sends them.
+    fn queues(&self, name: &str) -> Vec<Queue>;
     /// What the device does in the processor's place.
     fn offloads(&self, name: &[u8]) -> Option<Offloads>;
     /// Its room for packets received.
@@ -19,6 +28,15 @@ pub trait Hardware {
 pub struct Kernel;
 
 impl Hardware for Kernel {
+    fn way_out(&self, toward: IpAddr) -> Option<WayOut> {
+        let route = netlink::route(toward).ok()?;
+        Some(WayOut { device: Name::from(route.device.as_str()), routed: route.has_gateway })
+    }
+
+    fn queues(&self, name: &str) -> Vec<Queue> {
+        queues::of(name)
+    }
+
     fn offloads(&self, name: &[u8]) -> Option<Offloads> {
         let is_on = |feature| ethtool::is_on(name, feature).ok();
         Some(Offloads {
@@ -44,6 +62,19 @@ pub(super) fn read(root: &Root<'_>, hardware: &dyn Hardware, facts: &mut HostFac
     let several_nodes = has_several_nodes(root);
     let devices = names.iter().filter_map(|name| device(root, hardware, name, several_nodes));
     facts.devices = devices.take(NETWORK_DEVICES_MAX).collect();
+    // The kernel tells of those of all devices at a time, of which there may be thousands: only what counts is asked for.
+    let leaving = facts.leaving_device().map(|device| {
+        let ports = device.bond.iter().flat_map(|bond| bond.ports.clone());
+        std::iter::once(device.name.clone()).chain(ports).collect::<Vec<_>>()
+    });
+    let leaving = leaving.unwrap_or_default();
+    for device in facts.devices.iter_mut().filter(|device| leaving.contains(&device.name)) {
+        device.queues = hardware.queues(&device.name.shown());
+        // This one has the room that the device says.
+        let room = root.number(&format!("/sys/class/net/{}/tx_queue_len", device.name.shown()));
+        let plain = device.queues.iter_mut().filter(|queue| queue.kind.is("pfifo_fast"));
+        plain.for_each(|queue| queue.packets_max = room);
+    }
 }
 
 /// Whether it matters what is attached to which node.
@@ -83,6 +114,7 @@ fn device(
         bond,
         offloads: is_hardware.then(|| hardware.offloads(name.as_bytes())).flatten(),
         receive_ring: is_hardware.then(|| hardware.receive_ring(name.as_bytes())).flatten(),
+        queues: Vec::new(),
     })
 }
 

@@ -9,14 +9,16 @@ mod disks;
 mod limits;
 mod logins;
 mod mounts;
+mod netlink;
 mod network;
+mod queues;
 mod root;
 mod sshd;
 
 use std::net::IpAddr;
 use std::path::Path;
 
-pub use advice::{Capacity, Change, Expected, Finding, Severity, Way, Whose, advise};
+pub use advice::{Capacity, Change, Expected, Finding, SHAPED, Severity, Way, Whose, advise};
 pub use device::{Hardware, Kernel};
 use hakobu_core::host::HostFacts;
 pub use logins::SshLogin;
@@ -34,7 +36,7 @@ pub fn read(
 ) -> HostFacts {
     let root = Root::new(root);
     let mut facts = HostFacts::default();
-    network::read(&root, toward, &mut facts);
+    network::read(&root, hardware, toward, &mut facts);
     device::read(&root, hardware, &mut facts);
     disks::read(&root, &mut facts);
     limits::read(&root, &mut facts);

@@ -2,20 +2,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use hakobu_core::host::{HostFacts, Name, Tcp, WayOut};
+use hakobu_core::host::{HostFacts, Name, Tcp};
 
+use super::device::Hardware;
 use super::root::Root;
-
-/// A route that is up, of `linux/route.h`; so is the next.
-const IS_UP: u32 = 1;
-const HAS_GATEWAY: u32 = 2;
-const IS_REJECTED: u32 = 0x200;
 
 /// Addresses of nobody: the way to them is the one to all the world.
 const ELSEWHERE: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
 
-pub(super) fn read(root: &Root<'_>, toward: Option<IpAddr>, facts: &mut HostFacts) {
+pub(super) fn read(root: &Root<'_>, hardware: &dyn Hardware, toward: Option<IpAddr>, facts: &mut HostFacts) {
     facts.kernel = root.text("/proc/sys/kernel/osrelease").as_deref().and_then(version);
     let setting = |name: &str| format!("/proc/sys/net/ipv4/{name}");
     let is_on = |name: &str| root.number::<u32>(&setting(name)).map(|value| value != 0);
@@ -34,11 +30,11 @@ pub(super) fn read(root: &Root<'_>, toward: Option<IpAddr>, facts: &mut HostFact
         facts.unread("/proc/sys/net/ipv4: it does not tell the buffers of TCP");
     }
     facts.way_out = match toward {
-        Some(address) => way_out(root, address),
-        None => ELSEWHERE.iter().find_map(|address| way_out(root, *address)),
+        Some(address) => hardware.way_out(address),
+        None => ELSEWHERE.iter().find_map(|address| hardware.way_out(*address)),
     };
     if let (Some(address), None) = (toward, &facts.way_out) {
-        facts.unread(format!("/proc/net: it has no route to {address}"));
+        facts.unread(format!("the way out: the kernel tells of no route to {address}"));
     }
 }
 
@@ -64,92 +60,12 @@ fn segments(text: &str) -> Option<(u64, u64)> {
     Some((value("OutSegs")?, value("RetransSegs")?))
 }
 
-/// The route with the longest prefix, of those the one that costs least. Rules that choose among tables are not known.
-fn way_out(root: &Root<'_>, toward: IpAddr) -> Option<WayOut> {
-    let routes: Vec<Route> = match toward.to_canonical() {
-        IpAddr::V4(address) => {
-            let text = root.text("/proc/net/route")?;
-            text.lines().filter_map(|line| v4(line, address)).collect()
-        }
-        IpAddr::V6(address) => {
-            let text = root.text("/proc/net/ipv6_route")?;
-            text.lines().filter_map(|line| v6(line, address)).collect()
-        }
-    };
-    let best = routes.into_iter().min_by_key(|route| (128 - route.prefix, route.metric))?;
-    Some(WayOut { device: Name::from(best.device.as_str()), routed: best.routed })
-}
-
-struct Route {
-    prefix: u32,
-    metric: u32,
-    device: String,
-    routed: bool,
-}
-
-/// `Iface Destination Gateway Flags RefCnt Use Metric Mask …`, addresses in hexadecimal as they lie in memory.
-fn v4(line: &str, toward: Ipv4Addr) -> Option<Route> {
-    let words: Vec<_> = line.split_whitespace().collect();
-    let [device, destination, _, flags, _, _, metric, mask, ..] = words[..] else { return None };
-    let word = |text: &str| u32::from_str_radix(text, 16).ok().map(u32::from_le);
-    let in_order = |text: &str| word(text).map(|address| u32::from_be_bytes(address.to_le_bytes()));
-    let (destination, mask, flags) =
-        (in_order(destination)?, in_order(mask)?, u32::from_str_radix(flags, 16).ok()?);
-    let fits = u32::from(toward) & mask == destination;
-    is_usable(flags, fits).then(|| Route {
-        prefix: mask.count_ones(),
-        metric: metric.parse().unwrap_or(u32::MAX),
-        device: device.to_owned(),
-        routed: flags & HAS_GATEWAY != 0,
-    })
-}
-
-/// `destination prefix source prefix gateway metric references use flags device`, all but the last in hexadecimal.
-fn v6(line: &str, toward: Ipv6Addr) -> Option<Route> {
-    let words: Vec<_> = line.split_whitespace().collect();
-    let [destination, prefix, _, _, _, metric, _, _, flags, device] = words[..] else { return None };
-    let (prefix, flags) = (u32::from_str_radix(prefix, 16).ok()?, u32::from_str_radix(flags, 16).ok()?);
-    let destination = u128::from_str_radix(destination, 16).ok()?;
-    let mask = u128::MAX.checked_shl(128_u32.checked_sub(prefix)?).unwrap_or(0);
-    let fits = u128::from(toward) & mask == destination & mask;
-    is_usable(flags, fits).then(|| Route {
-        prefix,
-        metric: u32::from_str_radix(metric, 16).unwrap_or(u32::MAX),
-        device: device.to_owned(),
-        routed: flags & HAS_GATEWAY != 0,
-    })
-}
-
-fn is_usable(flags: u32, fits: bool) -> bool {
-    fits && flags & IS_UP != 0 && flags & IS_REJECTED == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::root::recorded::facts;
 
-    const ROUTES: &str = "\
-Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
-eth0\t00000000\t0100A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0
-wlan0\t00000000\t0100A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0
-eth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0
-bad\t0000000A\t00000000\t0201\t0\t0\t0\t0000FFFF\t0\t0\t0
-short\t1";
-    const ROUTES_6: &str = "\
-fd000000000000000000000000000000 08 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth1
-00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003     eth0
-00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo";
-
     #[test]
-    fn the_way_out_is_that_of_the_longest_prefix() {
-        let files = [("proc/net/route", ROUTES), ("proc/net/ipv6_route", ROUTES_6)];
-        let way =
-            |toward: &str| facts(&files, Some(toward)).way_out.map(|way| (way.device.shown(), way.routed));
-        assert_eq!(way("192.0.2.1"), Some(("eth0".to_owned(), true)));
-        assert_eq!(way("10.1.2.3"), Some(("eth1".to_owned(), false)));
-        assert_eq!(way("::ffff:10.1.2.3"), Some(("eth1".to_owned(), false)));
-        assert_eq!(way("fd00::1"), Some(("eth1".to_owned(), false)));
-        assert_eq!(way("2001:db8::1"), Some(("eth0".to_owned(), true)));
+    fn where_there_is_no_way_that_is_noted() {
         let none = facts(&[], Some("192.0.2.1"));
         assert!(
             none.way_out.is_none() && none.unread.iter().any(|words| words.contains("no route to 192.0.2.1"))

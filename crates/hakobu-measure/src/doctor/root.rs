@@ -90,7 +90,7 @@ pub(super) mod recorded {
     use std::net::IpAddr;
     use std::path::Path;
 
-    use hakobu_core::host::{HostFacts, Offloads, Ring};
+    use hakobu_core::host::{HostFacts, Offloads, Queue, Ring, WayOut};
     use tempfile::TempDir;
 
     use super::super::device::Hardware;
@@ -114,6 +114,14 @@ pub(super) mod recorded {
     pub struct Silent;
 
     impl Hardware for Silent {
+        fn way_out(&self, _: IpAddr) -> Option<WayOut> {
+            None
+        }
+
+        fn queues(&self, _: &str) -> Vec<Queue> {
+            Vec::new()
+        }
+
         fn offloads(&self, _: &[u8]) -> Option<Offloads> {
             None
         }

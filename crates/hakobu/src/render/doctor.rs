@@ -75,7 +75,10 @@ fn one(host: Option<&str>, finding: &Finding) -> String {
 }
 
 fn gain(expected: &Expected) -> String {
-    let rate = |change: &Change| format!("{} -> {}", format_rate(change.before), format_rate(change.after));
+    let rate = |change: &Change| {
+        let after = change.after.map_or("what the way carries without it".to_owned(), format_rate);
+        format!("{} -> {after}", format_rate(change.before))
+    };
     let mut words = Vec::new();
     if let Some(change) = &expected.hakobu {
         words.push(format!("hakobu with its first {} lanes {}", expected.lanes, rate(change)));
@@ -140,7 +143,7 @@ fn expected(expected: Expected) -> Value {
     let change = |change: Change| {
         object!({
             "before_bytes_per_second": change.before.round() as u64,
-            "after_bytes_per_second": change.after.round() as u64,
+            "after_bytes_per_second": change.after.map(|rate| rate.round() as u64),
         })
     };
     object!({

@@ -3,6 +3,7 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use hakobu_measure::doctor::{Hardware, Kernel};
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::no_root;
 use serde_json::Value;
@@ -52,6 +53,7 @@ fn found(link: &Link, host: &Host) -> (Value, Vec<Value>) {
     assert_eq!(output.status.code(), Some(0), "{err}");
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&all["schema"], &all["host"]), (&"hakobu.doctor/1".into(), &"throwaway".into()));
+    assert!(!all["unread"].to_string().contains("was not measured"), "{all:#}");
     let findings = all["findings"].as_array().unwrap();
     let of_tcp = |finding: &&Value| finding["id"].as_str().unwrap().starts_with("tcp-");
     (all["way"].clone(), findings.iter().filter(of_tcp).cloned().collect())
@@ -110,9 +112,98 @@ fn windows_without_scaling_are_found_on_a_way_of_4_ms() {
     let capacity = way["capacity_bytes_per_second"].as_u64();
     let after = findings[0]["expected"]["one_connection"]["after_bytes_per_second"].as_u64();
     assert!(capacity.is_none_or(|capacity| Some(capacity) >= after), "{way} {findings:#?}");
+    // What was sent for that was no file, so nothing can stay of it however the doctor ends.
     let leftovers = std::fs::read_dir("/dev/shm").unwrap().flatten();
     let ours = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("hakobu-doctor.");
     assert_eq!(leftovers.map(|entry| entry.file_name()).find(ours), None);
+}
+
+/// Runs a program at the near end, with words between blanks.
+#[track_caller]
+fn at_near(link: &Link, line: &str) {
+    let mut words = line.split(' ');
+    let status = link.near().command(words.next().unwrap()).args(words).status().unwrap();
+    assert!(status.success(), "{line}");
+}
+
+/// The device of a link's end.
+const DEVICE: &str = "hakobu0";
+
+#[test]
+fn a_queue_that_holds_what_leaves_is_found_and_foretells_what_a_copy_gets() {
+    if no_root() {
+        return;
+    }
+    let link = link(1);
+    let host = Host::behind(&link);
+    at_near(&link, &format!("tc qdisc replace dev {DEVICE} root tbf rate 80mbit burst 64k limit 500k"));
+    let mut command = link.near().command(HAKOBU);
+    command.env("HAKOBU_SSH", host.sshd.ssh_command());
+    let output = doctor(command, &["--json", "throwaway"]);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = all["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["id"] == "queue-shapes").expect("a queue that holds");
+    assert_eq!((&found["host"], &found["severity"]), (&Value::Null, &"limits".into()));
+    let change = &found["expected"]["hakobu"];
+    let before = change["before_bytes_per_second"].as_f64().unwrap();
+    assert!((9.5e6..10e6).contains(&before), "{found:#}");
+    // Neither end tells the speed of its device.
+    assert_eq!(change["after_bytes_per_second"], Value::Null);
+    assert_eq!(found["command"], format!("tc qdisc del dev {DEVICE} root"));
+    at_near(&link, found["command"].as_str().unwrap());
+}
+
+#[test]
+fn the_kernel_is_asked_for_the_way_out_and_for_what_waits_there() {
+    if no_root() {
+        return;
+    }
+    let link = Link::up(LinkSettings::with_rtt(Duration::ZERO)).unwrap();
+    for line in [
+        "ip link add west type veth peer name west-peer",
+        "ip link add east type veth peer name east-peer",
+        "ip address add 10.77.0.1/24 dev west",
+        "ip address add 10.78.0.1/24 dev east",
+        "ip link set west up",
+        "ip link set west-peer up",
+        "ip link set east up",
+        "ip link set east-peer up",
+        "ip route add default via 10.77.0.2",
+        // By the target, and by our own address, which a connection has only once it has looked for its way.
+        "ip rule add to 203.0.113.0/24 lookup 77",
+        "ip route add default via 10.78.0.2 table 77",
+        "ip rule add from 10.77.0.1 to 192.0.2.128/25 lookup 78",
+        "ip route add 192.0.2.0/24 dev east table 78",
+        "tc qdisc add dev west root handle 1: htb default 10",
+        "tc class add dev west parent 1: classid 1:10 htb rate 1mbit ceil 80mbit",
+        "tc qdisc add dev west parent 1:10 pfifo limit 7",
+        "tc qdisc add dev east root tbf rate 40gbit burst 1m limit 1m",
+    ] {
+        at_near(&link, line);
+    }
+    let (ways, queues) = link
+        .near()
+        .run(|| {
+            let way = |address: &str| {
+                let way = Kernel.way_out(address.parse().unwrap()).unwrap();
+                (way.device.shown(), way.routed)
+            };
+            let ways = ["192.0.2.1", "203.0.113.5", "192.0.2.200", "10.78.0.9"].map(way);
+            (ways, [Kernel.queues("west"), Kernel.queues("east"), Kernel.queues("no-such")])
+        })
+        .unwrap();
+    let wanted = [("west", true), ("east", true), ("east", false), ("east", false)];
+    assert_eq!(ways, wanted.map(|(device, routed)| (device.to_owned(), routed)));
+    let [of_a, of_c, of_none] = queues;
+    let htb = of_a.iter().find(|queue| queue.is_root).unwrap();
+    assert_eq!((htb.kind.shown(), htb.bytes_per_second), ("htb".to_owned(), Some(10_000_000)));
+    let pfifo = of_a.iter().find(|queue| !queue.is_root).unwrap();
+    assert_eq!((pfifo.kind.shown(), pfifo.packets_max), ("pfifo".to_owned(), Some(7)));
+    // More than 32 bits hold.
+    assert_eq!(of_c[0].bytes_per_second, Some(5_000_000_000));
+    assert_eq!(of_none, []);
 }
 
 #[test]

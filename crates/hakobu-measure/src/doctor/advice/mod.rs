@@ -4,6 +4,7 @@
 
 mod machine;
 mod network;
+mod queues;
 mod sshd;
 mod window;
 
@@ -13,6 +14,13 @@ mod tests;
 use std::time::Duration;
 
 use hakobu_core::host::{HostFacts, Name};
+
+pub use queues::SHAPED;
+
+/// What a way should get where its capacity is not known: 1 Gbit/s.
+const WANTED_BYTES_PER_SECOND: f64 = 125e6;
+/// A rate below this share of what is wanted is worth a word.
+const ENOUGH: f64 = 0.8;
 
 /// The way between the two machines.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,8 +119,8 @@ impl Severity {
 pub struct Change {
     /// Now.
     pub before: f64,
-    /// Then. Where the capacity of the way is not known it may carry less.
-    pub after: f64,
+    /// Then, if that can be told. Where the capacity of the way is not known it may carry less.
+    pub after: Option<f64>,
 }
 
 /// What a change of a setting is to bring.
@@ -167,8 +175,10 @@ pub fn advise(here: &HostFacts, there: Option<&HostFacts>, way: &Way) -> Vec<Fin
 impl Expected {
     /// The largest ratio of what is expected.
     fn most(&self) -> f64 {
-        let ratio =
-            |change: Option<Change>| change.map_or(1.0, |change| change.after / change.before.max(1.0));
+        let ratio = |change: Option<Change>| {
+            let after = change.and_then(|change| Some(change.after? / change.before.max(1.0)));
+            after.unwrap_or(1.0)
+        };
         ratio(self.connection).max(ratio(self.hakobu)).max(self.times.unwrap_or(1.0))
     }
 }
@@ -191,8 +201,23 @@ impl<'a> Ends<'a> {
         if let Some(rate) = self.way.capacity_bytes_per_second {
             return Capacity::Measured(rate as f64);
         }
+        self.devices().map_or(Capacity::Unknown, Capacity::Devices)
+    }
+
+    /// The speed of the slower network device, if it is known.
+    fn devices(&self) -> Option<f64> {
         let speeds = self.both().filter_map(|(_, facts)| facts.leaving_device()?.speed_bits_per_second);
-        speeds.min().map_or(Capacity::Unknown, |bits| Capacity::Devices(bits as f64 / 8.0))
+        speeds.min().map(|bits| bits as f64 / 8.0)
+    }
+
+    /// What the way should get, in bytes per second.
+    fn wanted(&self) -> f64 {
+        match self.capacity() {
+            Capacity::Unknown => WANTED_BYTES_PER_SECOND,
+            // A way that is only assumed is not taken for as fast as the device.
+            Capacity::Devices(rate) if !self.way.measured => rate.min(WANTED_BYTES_PER_SECOND),
+            Capacity::Devices(rate) | Capacity::Measured(rate) => rate,
+        }
     }
 }
 

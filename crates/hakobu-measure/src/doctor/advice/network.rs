@@ -5,7 +5,7 @@ use std::time::Duration;
 use hakobu_core::host::{Bond, HostFacts, NetworkDevice};
 use hakobu_core::units::format_rate;
 
-use super::{Change, Ends, Expected, Finding, Severity, Whose, in_command};
+use super::{Change, Ends, Expected, Finding, Severity, Whose, in_command, queues};
 
 const GIGABIT: u64 = 1_000_000_000;
 /// Devices from this speed on keep a processor busy where it has to do their work.
@@ -37,7 +37,9 @@ pub(super) fn judge(ends: &Ends<'_>, whose: Whose, facts: &HostFacts, findings: 
         bonding(ends, facts, device, bond, &mut add);
     }
     let ports = device.bond.iter().flat_map(|bond| &bond.ports).filter_map(|port| facts.device(port));
-    for device in std::iter::once(device).chain(ports).filter(|device| device.hardware) {
+    let devices: Vec<_> = std::iter::once(device).chain(ports).collect();
+    devices.iter().for_each(|device| queues::judge(ends, facts, device, &mut add));
+    for device in devices.iter().filter(|device| device.hardware) {
         link(device, &mut add);
         room(device, &mut add);
         offloads(device, &mut add);
@@ -46,7 +48,7 @@ pub(super) fn judge(ends: &Ends<'_>, whose: Whose, facts: &HostFacts, findings: 
 }
 
 /// Takes what makes a finding.
-type Add<'a> = dyn FnMut(&'static str, Severity, [String; 3], Option<Expected>) + 'a;
+pub(super) type Add<'a> = dyn FnMut(&'static str, Severity, [String; 3], Option<Expected>) + 'a;
 
 fn settings(ends: &Ends<'_>, facts: &HostFacts, add: &mut Add<'_>) {
     let tcp = &facts.tcp;
@@ -114,10 +116,10 @@ fn bonding(ends: &Ends<'_>, facts: &HostFacts, device: &NetworkDevice, bond: &Bo
     let port = speeds.max().map(|bits| bits as f64 / 8.0);
     let all = ends.capacity().known();
     let lanes = ends.way.lanes.max(1);
-    let change =
-        port.zip(all).map(|(port, all)| Change { before: port, after: all.min(port * f64::from(lanes)) });
+    let rates = port.zip(all).map(|(port, all)| (port, all.min(port * f64::from(lanes))));
+    let change = rates.map(|(before, after)| Change { before, after: Some(after) });
     // The other end may have no more than one port takes.
-    if change.is_some_and(|change| change.after <= change.before * 1.1) || lanes < 2 {
+    if rates.is_some_and(|(before, after)| after <= before * 1.1) || lanes < 2 {
         return;
     }
     let why = match port {
@@ -149,12 +151,8 @@ fn link(device: &NetworkDevice, add: &mut Add<'_>) {
     }
     if let Some(bits) = device.speed_bits_per_second.filter(|bits| *bits <= SLOW_BITS_PER_SECOND) {
         let rate = bits as f64 / 8.0;
-        let change = |connections| Expected {
-            connection: Some(Change { before: rate, after: GIGABIT as f64 / 8.0 }),
-            hakobu: Some(Change { before: rate, after: GIGABIT as f64 / 8.0 }),
-            lanes: connections,
-            times: None,
-        };
+        let change = Some(Change { before: rate, after: Some(GIGABIT as f64 / 8.0) });
+        let expected = Expected { connection: change, hakobu: change, lanes: 1, times: None };
         let words = [
             format!("{shown} runs at {} Mbit/s", bits / 1_000_000),
             "devices of today have ten times that and more; a cable with a broken pair, or the port of the switch, is \
@@ -162,7 +160,7 @@ fn link(device: &NetworkDevice, add: &mut Add<'_>) {
                 .to_owned(),
             format!("ethtool {name}  # shows what both sides can; then another cable"),
         ];
-        add("device-slow", Severity::Limits, words, Some(change(1)));
+        add("device-slow", Severity::Limits, words, Some(expected));
     }
     if device.mtu_bytes > 0 && device.mtu_bytes < SMALL_MTU_BYTES {
         let words = [

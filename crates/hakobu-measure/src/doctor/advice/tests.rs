@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hakobu_core::host::{
     Bond, Capped, HostDisk, HostFacts, HostMount, LoginServer, Name, NetworkDevice, Offloads, Penalties,
-    ProcessLimits, Processors, Ring, Tcp, WayOut,
+    ProcessLimits, Processors, Queue, Ring, Tcp, WayOut,
 };
 
 use super::*;
@@ -131,7 +131,7 @@ fn a_small_receive_buffer_holds_a_long_way() {
         "{expected:?}"
     );
     // The send buffer of the other end is next.
-    assert!(near(one.after, 4_194_304.0 * 0.75 / 0.1), "{expected:?}");
+    assert!(near(one.after.unwrap(), 4_194_304.0 * 0.75 / 0.1), "{expected:?}");
     assert_eq!(found[0].command, "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 6291456\"");
     // A short way does not feel it.
     advised(&host, &way(1, 8), &[]);
@@ -168,7 +168,7 @@ fn without_scaling_a_round_trip_carries_64_kilobytes() {
     // What the way carries bounds the gain.
     let measured = Way { capacity_bytes_per_second: Some(125_000_000), ..way(4, 2) };
     let found = advised(&host, &measured, &["tcp-window-scaling-off"]);
-    assert!(near(found[0].expected.unwrap().connection.unwrap().after, 125e6), "{found:?}");
+    assert!(near(found[0].expected.unwrap().connection.unwrap().after.unwrap(), 125e6), "{found:?}");
     // Off at both ends, both have to be changed.
     assert_eq!(advise(&host, Some(&host), &way(4, 2)).len(), 2);
 }
@@ -198,10 +198,93 @@ fn a_fast_and_long_way_takes_more_than_the_usual_buffers() {
     let of_both = |id| [(id, false), (id, true)];
     assert_eq!(ids, [of_both("tcp-receive-buffer-small"), of_both("tcp-send-buffer-small")].concat());
     assert!(found.iter().all(|finding| finding.command.ends_with(" 67108864\"")), "{found:#?}");
-    assert!(near(found[0].expected.unwrap().hakobu.unwrap().after, 1.25e9), "{found:#?}");
+    assert!(near(found[0].expected.unwrap().hakobu.unwrap().after.unwrap(), 1.25e9), "{found:#?}");
     // Measured, the way carries less: then they are enough for hakobu, and nothing was lowered.
     let slow = Way { capacity_bytes_per_second: Some(60_000_000), ..way(100, 10) };
     assert_eq!(advise(&fast, Some(&fast), &slow), []);
+}
+
+/// A good host with such a queue in front of its device.
+fn behind(queue: Queue) -> HostFacts {
+    let queues = vec![Queue { is_root: true, ..queue }];
+    HostFacts { devices: vec![NetworkDevice { queues, ..device("eth0", Some(1)) }], ..good() }
+}
+
+#[test]
+fn queues_that_hold_or_lose_what_leaves() {
+    let tbf = Queue { kind: "tbf".into(), bytes_per_second: Some(12_500_000), ..Queue::default() };
+    let found = advised(&behind(tbf.clone()), &way(1, 4), &["queue-shapes"]);
+    let change = found[0].expected.unwrap().hakobu.unwrap();
+    assert!(
+        near(change.before, 12.5e6 * 1448.0 / 1514.0) && near(change.after.unwrap(), 125e6),
+        "{change:?}"
+    );
+    assert_eq!(found[0].command, "tc qdisc del dev eth0 root");
+    // One that is as fast as the way, or is in front of another device, holds nothing.
+    advised(&behind(Queue { bytes_per_second: Some(120_000_000), ..tbf.clone() }), &way(1, 4), &[]);
+    let mut other = behind(tbf.clone());
+    other.way_out = Some(WayOut { device: "eth1".into(), routed: false });
+    advised(&other, &way(1, 4), &[]);
+    // What may be gained is not known where no device tells its speed.
+    let mut unknown = behind(tbf);
+    unknown.devices[0].speed_bits_per_second = None;
+    let found = advised(&unknown, &way(1, 4), &["queue-shapes"]);
+    assert_eq!(found[0].expected.unwrap().hakobu.unwrap().after, None);
+
+    let cake = Queue { kind: "cake".into(), bytes_per_second: Some(1_000_000), ..Queue::default() };
+    let found = advised(&behind(cake), &way(1, 4), &["queue-shapes"]);
+    assert_eq!(found[0].command, "tc qdisc change dev eth0 root cake unlimited");
+
+    let fq = Queue { kind: "fq".into(), connection_bytes_per_second: Some(10_000_000), ..Queue::default() };
+    let found = advised(&behind(fq), &way(1, 4), &["queue-paces"]);
+    let expected = found[0].expected.unwrap();
+    let (one, all) = (expected.connection.unwrap().before, expected.hakobu.unwrap().before);
+    assert!(near(one, 10e6 * 1448.0 / 1514.0) && near(all, one * 4.0), "{expected:?}");
+
+    let netem = Queue {
+        kind: "netem".into(),
+        delay_us: Some(20_000),
+        lost_per_million: Some(5_000),
+        ..Queue::default()
+    };
+    let found = advised(&behind(netem), &way(20, 10), &["queue-emulates"]);
+    assert_eq!(found[0].fact, "netem on eth0 delays packets by 20 ms and loses 0.5 % of them");
+
+    let pfifo = |packets| Queue { kind: "pfifo".into(), packets_max: Some(packets), ..Queue::default() };
+    advised(&behind(pfifo(1000)), &way(20, 10), &[]);
+    advised(&behind(pfifo(3)), &way(20, 10), &[]);
+    advised(&behind(pfifo(2)), &way(20, 10), &["queue-short"]);
+    let bfifo = |bytes| Queue { kind: "bfifo".into(), bytes_max: Some(bytes), ..Queue::default() };
+    advised(&behind(bfifo(100_000)), &way(20, 10), &[]);
+    advised(&behind(bfifo(65_536)), &way(20, 10), &["queue-short"]);
+}
+
+#[test]
+fn what_a_queue_holds_bounds_what_windows_are_said_to_give_now() {
+    let tbf = Queue { kind: "tbf".into(), bytes_per_second: Some(2_000_000), ..Queue::default() };
+    let mut host = behind(tbf);
+    host.tcp.window_scaling = Some(false);
+    let mut found = advise(&host, Some(&good()), &way(4, 2));
+    found.sort_by_key(|finding| finding.id);
+    let ids: Vec<_> = found.iter().map(|finding| finding.id).collect();
+    assert_eq!(ids, ["queue-shapes", "tcp-window-scaling-off"]);
+    let before: Vec<_> =
+        found.iter().map(|finding| finding.expected.unwrap().hakobu.unwrap().before).collect();
+    assert!(before.iter().all(|rate| *rate < 2e6), "{before:?}");
+}
+
+#[test]
+fn bbr_on_an_old_kernel_takes_a_queue_that_paces() {
+    let on = |kernel, kind: &str| {
+        let mut host = behind(Queue { kind: kind.into(), ..Queue::default() });
+        host.kernel = Some(kernel);
+        host.tcp.congestion_control = "bbr".into();
+        let found = advise(&host, Some(&good()), &way(20, 10));
+        found.iter().map(|finding| finding.id).collect::<Vec<_>>()
+    };
+    assert_eq!(on((4, 12), "pfifo_fast"), ["queue-without-pacing"]);
+    assert_eq!(on((4, 12), "fq"), [""; 0]);
+    assert_eq!(on((4, 13), "pfifo_fast"), [""; 0]);
 }
 
 #[test]
@@ -232,7 +315,7 @@ fn a_bond_by_addresses_of_cards_leaves_a_port_idle() {
     let found = advised(&bond("layer2", 2), &other);
     assert_eq!((found.len(), found[0].0), (1, "bond-hash"));
     let change = found[0].1.unwrap().hakobu.unwrap();
-    assert!(near(change.before, 3.125e9) && near(change.after, 6.25e9), "{change:?}");
+    assert!(near(change.before, 3.125e9) && near(change.after.unwrap(), 6.25e9), "{change:?}");
     assert_eq!(advised(&bond("layer3+4", 2), &other), []);
     assert_eq!(advised(&bond("layer3+4", 1), &other)[0].0, "bond-ports-idle");
     // The other end takes no more than one port gives.

@@ -5,7 +5,8 @@
 
 use hakobu_core::host::{HostFacts, Tcp};
 
-use super::{Capacity, Change, Ends, Expected, Finding, Severity, Whose};
+use super::queues::Held;
+use super::{Capacity, Change, ENOUGH, Ends, Expected, Finding, Severity, Whose};
 
 /// How much of a receive buffer is the window, in kernels from 6.6 on, which find it out for each connection from the
 /// size of the packets: 0.59 at an MTU of 1500 and 0.70 at 9000 was measured.
@@ -19,10 +20,6 @@ const RECEIVE_DEFAULT_BYTES: u64 = 6 << 20;
 const SEND_DEFAULT_BYTES: u64 = 4 << 20;
 /// More is not advised: it is memory that each connection may take.
 const BUFFER_BYTES_MAX: u64 = 64 << 20;
-/// What a way should get where its capacity is not known: 1 Gbit/s.
-const WANTED_BYTES_PER_SECOND: f64 = 125e6;
-/// A rate below this share of what is wanted is worth a word.
-const ENOUGH: f64 = 0.8;
 
 /// How much of a receive buffer is the window.
 pub(super) fn receive_share(facts: &HostFacts) -> f64 {
@@ -58,6 +55,8 @@ struct Bound {
 struct Direction {
     words: &'static str,
     bounds: Vec<Bound>,
+    /// What the sender's queues let through, where the sender is known.
+    queues: Option<Held>,
 }
 
 impl Direction {
@@ -119,7 +118,7 @@ fn direction(
             bounds.push(Bound { whose, setting: Setting::Scaling, under_way: UNSCALED_BYTES, advised });
         }
     }
-    Direction { words, bounds }
+    Direction { words, bounds, queues: sender.map(|(_, facts)| Held::of(facts)) }
 }
 
 fn receiving(ends: &Ends<'_>, whose: Whose, facts: &HostFacts, bounds: &mut Vec<Bound>) {
@@ -146,28 +145,18 @@ fn buffer_bound(ends: &Ends<'_>, whose: Whose, setting: Setting, bytes: u64, sha
     Bound { whose, setting, under_way, advised }
 }
 
-/// What the way should get, in bytes per second.
-fn wanted(ends: &Ends<'_>) -> f64 {
-    match ends.capacity() {
-        Capacity::Unknown => WANTED_BYTES_PER_SECOND,
-        // A way that is only assumed is not taken for as fast as the device.
-        Capacity::Devices(rate) if !ends.way.measured => rate.min(WANTED_BYTES_PER_SECOND),
-        Capacity::Devices(rate) | Capacity::Measured(rate) => rate,
-    }
-}
-
 /// Whether so much under way holds transfers back: those of hakobu with all its lanes; or those of one connection, where
 /// somebody has `lowered` the setting. One connection on a long way is bounded everywhere, and that is no fault.
 fn is_held(ends: &Ends<'_>, under_way: f64, lowered: bool) -> bool {
     let rate = under_way / ends.way.round_trip_s();
-    let enough = wanted(ends) * ENOUGH;
+    let enough = ends.wanted() * ENOUGH;
     let lanes = f64::from(ends.way.lanes.max(1));
     rate * lanes < enough || (lowered && rate < enough)
 }
 
 /// A buffer that is enough: for one connection where the capacity is known, else for the lanes together.
 fn enough_bytes(ends: &Ends<'_>, share: f64, default: u64) -> u64 {
-    let product = wanted(ends) * ends.way.round_trip_s() / share;
+    let product = ends.wanted() * ends.way.round_trip_s() / share;
     let wanted = match ends.capacity() {
         Capacity::Measured(_) => product,
         Capacity::Devices(_) if ends.way.measured => product,
@@ -187,8 +176,11 @@ fn expected(ends: &Ends<'_>, direction: &Direction) -> Expected {
         then if then.is_finite() => then,
         _ => RECEIVE_DEFAULT_BYTES as f64 * RECEIVE_SHARE,
     };
-    let change =
-        |connections| Change { before: rate(direction.now(), connections), after: rate(then, connections) };
+    let change = |connections| {
+        let now = rate(direction.now(), connections);
+        let before = direction.queues.map_or(now, |queues| queues.bounded(now, connections));
+        Change { before, after: Some(rate(then, connections)) }
+    };
     Expected { connection: Some(change(1)), hakobu: Some(change(lanes)), lanes, times: None }
 }
 

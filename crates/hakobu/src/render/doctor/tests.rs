@@ -15,7 +15,7 @@ fn diagnosis(findings: Vec<Finding>) -> Diagnosis {
 }
 
 fn small_buffer() -> Finding {
-    let change = |connections: f64| Change { before: 6.8e6 * connections, after: 31.4e6 };
+    let change = |connections: f64| Change { before: 6.8e6 * connections, after: Some(31.4e6) };
     Finding {
         id: "tcp-receive-buffer-small",
         whose: Whose::There,

@@ -1,0 +1,169 @@
+//! What packets wait in before they leave: what holds them to a rate there, delays them or loses them.
+
+use hakobu_core::host::{HostFacts, NetworkDevice, Queue};
+use hakobu_core::units::format_rate;
+
+use super::network::Add;
+use super::{Change, ENOUGH, Ends, Expected, Severity, in_command};
+
+/// The finding that a machine's queue holds all that leaves to a rate.
+pub const SHAPED: &str = "queue-shapes";
+
+/// Headers of IP and TCP with timestamps, and what a queue counts besides.
+const HEADER_BYTES: f64 = 52.0;
+const FRAME_BYTES: f64 = 14.0;
+/// Kernels from this one on pace what bbr sends by themselves.
+const PACES_ITSELF: (u16, u16) = (4, 13);
+/// A large send with the headers of its packets, in bytes. What has no room for one takes none, ever: ten connections got 4 Mbit/s of
+/// 1000 through a queue of 65 536 bytes, and all of it through one of 100 000.
+const SEND_BYTES: u32 = 70_000;
+/// So many packets are the least: with room for three there was still 0.93 of the rate, with two there was next to nothing.
+const PACKETS_LEAST: u32 = 3;
+
+/// What a machine's queues hold content to on its way out, in bytes per second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    /// All connections together.
+    pub all: f64,
+    /// Each of them.
+    pub one: f64,
+}
+
+impl Held {
+    /// By the queues of the device by which packets leave.
+    pub fn of(facts: &HostFacts) -> Self {
+        let least = |rate: fn(&Queue) -> Option<u64>| {
+            let Some(device) = facts.leaving_device() else { return f64::INFINITY };
+            let rates = device.queues.iter().filter(|queue| queue.is_root).filter_map(rate);
+            rates.min().map_or(f64::INFINITY, |rate| content(device, rate))
+        };
+        Self {
+            all: least(|queue| queue.bytes_per_second),
+            one: least(|queue| queue.connection_bytes_per_second),
+        }
+    }
+
+    /// What so many connections get of a rate.
+    pub fn bounded(self, rate: f64, connections: u16) -> f64 {
+        rate.min(self.one * f64::from(connections)).min(self.all)
+    }
+}
+
+/// What of a rate is content.
+fn content(device: &NetworkDevice, bytes_per_second: u64) -> f64 {
+    let mtu = f64::from(device.mtu_bytes.max(1280));
+    bytes_per_second as f64 * (mtu - HEADER_BYTES) / (mtu + FRAME_BYTES)
+}
+
+/// Judges the queues of one device.
+pub(super) fn judge(ends: &Ends<'_>, facts: &HostFacts, device: &NetworkDevice, add: &mut Add<'_>) {
+    for queue in &device.queues {
+        if queue.is_root {
+            shaping(ends, device, queue, add);
+            pacing(ends, device, queue, add);
+            emulating(device, queue, add);
+            unpaced(facts, device, queue, add);
+        }
+        short(device, queue, add);
+    }
+}
+
+/// All that leaves is held to a rate.
+fn shaping(ends: &Ends<'_>, device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
+    let Some(rate) = queue.bytes_per_second.map(|rate| content(device, rate)) else { return };
+    if rate >= ends.wanted() * ENOUGH {
+        return;
+    }
+    let (shown, name) = (device.name.shown(), in_command(&device.name, "DEVICE"));
+    let kind = queue.kind.shown();
+    let command = match kind.as_str() {
+        "cake" => format!("tc qdisc change dev {name} root cake unlimited"),
+        _ => format!("tc qdisc del dev {name} root"),
+    };
+    let words = [
+        format!("{kind} holds what leaves by {shown} to {}", format_rate(rate)),
+        "no transfer to the other machine gets more; leave it if a line that is slower than the device follows"
+            .to_owned(),
+        command,
+    ];
+    let hakobu = Change { before: rate, after: ends.devices() };
+    let expected = Expected { hakobu: Some(hakobu), lanes: ends.way.lanes, ..Expected::default() };
+    add(SHAPED, Severity::Limits, words, Some(expected));
+}
+
+/// Each connection is held to a rate.
+fn pacing(ends: &Ends<'_>, device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
+    let Some(rate) = queue.connection_bytes_per_second.map(|rate| content(device, rate)) else { return };
+    if rate >= ends.wanted() * ENOUGH {
+        return;
+    }
+    let (shown, name) = (device.name.shown(), in_command(&device.name, "DEVICE"));
+    let kind = queue.kind.shown();
+    let words = [
+        format!("{kind} holds each connection that leaves by {shown} to {}", format_rate(rate)),
+        "hakobu gets that with each of its lanes, other tools once".to_owned(),
+        format!("tc qdisc replace dev {name} root fq"),
+    ];
+    let all = ends.capacity().bounded(rate * f64::from(ends.way.lanes.max(1)));
+    let change = |before| Some(Change { before, after: ends.devices().map(|after| after.max(before)) });
+    let expected =
+        Expected { connection: change(rate), hakobu: change(all), lanes: ends.way.lanes, times: None };
+    add("queue-paces", Severity::Limits, words, Some(expected));
+}
+
+/// What tests of other ways have left behind.
+fn emulating(device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
+    let delay = queue.delay_us.map(|us| format!("delays packets by {} ms", us as f64 / 1e3));
+    let loss = queue.lost_per_million.map(|lost| format!("loses {} % of them", f64::from(lost) / 1e4));
+    let does: Vec<_> = delay.into_iter().chain(loss).collect();
+    if does.is_empty() {
+        return;
+    }
+    let words = [
+        format!("{} on {} {}", queue.kind.shown(), device.name.shown(), does.join(" and ")),
+        "it makes a way look longer or worse than it is, for tests; every connection has to get over that"
+            .to_owned(),
+        format!("tc qdisc del dev {} root", in_command(&device.name, "DEVICE")),
+    ];
+    add("queue-emulates", Severity::Costs, words, None);
+}
+
+/// bbr on a kernel that leaves its pacing to the queue.
+fn unpaced(facts: &HostFacts, device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
+    let is_old = facts.kernel.is_some_and(|version| version < PACES_ITSELF);
+    // What is in front of several queues has no say itself.
+    let paces = ["fq", "mq", "mqprio", "noqueue"].iter().any(|kind| queue.kind.is(kind));
+    if !is_old || paces || !facts.tcp.congestion_control.is("bbr") {
+        return;
+    }
+    let words = [
+        format!("bbr with {} on {}", queue.kind.shown(), device.name.shown()),
+        "before kernel 4.13 only fq sends packets at the rate that bbr wants; else they leave in bursts, which are lost on \
+         the way"
+            .to_owned(),
+        format!("tc qdisc replace dev {} root fq", in_command(&device.name, "DEVICE")),
+    ];
+    add("queue-without-pacing", Severity::Costs, words, None);
+}
+
+/// A queue that has no room for what is put into it at once.
+fn short(device: &NetworkDevice, queue: &Queue, add: &mut Add<'_>) {
+    let room = match (queue.packets_max, queue.bytes_max) {
+        (Some(packets), _) if packets < PACKETS_LEAST => format!("{packets} packets"),
+        (_, Some(bytes)) if bytes < SEND_BYTES => format!("{bytes} bytes"),
+        _ => return,
+    };
+    let name = in_command(&device.name, "DEVICE");
+    let command = match (queue.kind.is("pfifo_fast"), queue.is_root) {
+        (true, _) => format!("ip link set dev {name} txqueuelen 1000"),
+        (false, true) => format!("tc qdisc del dev {name} root"),
+        (false, false) => format!("tc qdisc show dev {name}  # then the same with a larger limit"),
+    };
+    let words = [
+        format!("{} on {} has room for {room}", queue.kind.shown(), device.name.shown()),
+        "connections send up to 64 KiB at a time; what has no room is lost, again and again, and next to nothing gets through"
+            .to_owned(),
+        command,
+    ];
+    add("queue-short", Severity::Costs, words, None);
+}

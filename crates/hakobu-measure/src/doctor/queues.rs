@@ -1,0 +1,200 @@
+//! What packets wait in before a network device sends them, and what that does to them.
+
+use hakobu_core::host::{Name, QUEUES_MAX, Queue};
+
+use super::netlink::{self, Traffic, attribute, long, number};
+
+/// The parent of what is not below another one.
+const ROOT: u32 = 0xffff_ffff;
+/// The parent of what looks at packets that come in, which is no queue.
+const INCOMING: u32 = 0xffff_fff1;
+/// A rate of this is none.
+const NO_RATE: u32 = u32::MAX;
+/// The rate in `struct tc_ratespec`, and how long that is.
+const RATE_AT: usize = 8;
+const RATE_BYTES: usize = 12;
+/// Classes below classes are not followed any deeper.
+const CLASSES_DEEP_MAX: usize = 16;
+
+/// The queues of a device, alike ones once. Nothing if the kernel does not tell.
+pub(super) fn of(device: &str) -> Vec<Queue> {
+    let Ok(queues) = netlink::queues(device) else { return Vec::new() };
+    let has_classes = queues.iter().any(|queue| queue.kind == b"htb");
+    let classes = if has_classes { netlink::classes(device).unwrap_or_default() } else { Vec::new() };
+    read(&queues, &classes)
+}
+
+fn read(queues: &[Traffic], classes: &[Traffic]) -> Vec<Queue> {
+    let mut found: Vec<Queue> = Vec::new();
+    for traffic in queues.iter().filter(|queue| queue.parent != INCOMING) {
+        let queue = one(traffic, classes);
+        if found.len() < QUEUES_MAX && !found.contains(&queue) {
+            found.push(queue);
+        }
+    }
+    found
+}
+
+fn one(traffic: &Traffic, classes: &[Traffic]) -> Queue {
+    let options = &traffic.options[..];
+    let queue =
+        Queue { kind: Name::new(traffic.kind.clone()), is_root: traffic.parent == ROOT, ..Queue::default() };
+    match &traffic.kind[..] {
+        b"tbf" => {
+            let parameters = attribute(options, 1).unwrap_or_default();
+            Queue { bytes_per_second: rate(parameters, attribute(options, 4)), ..queue }
+        }
+        b"cake" => Queue {
+            bytes_per_second: attribute(options, 2).and_then(|rate| long(rate, 0)).filter(|rate| *rate > 0),
+            ..queue
+        },
+        b"htb" => Queue { bytes_per_second: usual_class(traffic, classes), ..queue },
+        b"fq" => Queue {
+            connection_bytes_per_second: attribute(options, 7)
+                .and_then(|rate| number(rate, 0))
+                .filter(|rate| *rate != NO_RATE && *rate > 0)
+                .map(u64::from),
+            ..queue
+        },
+        b"netem" => netem(options, queue),
+        b"pfifo" | b"pfifo_head_drop" => Queue { packets_max: number(options, 0), ..queue },
+        b"bfifo" => Queue { bytes_max: number(options, 0), ..queue },
+        _ => queue,
+    }
+}
+
+/// The rate that begins a structure, or the larger one that an attribute holds where it does not fit.
+fn rate(parameters: &[u8], large: Option<&[u8]>) -> Option<u64> {
+    let small = number(parameters, RATE_AT).map(u64::from);
+    large.and_then(|rate| long(rate, 0)).or(small).filter(|rate| *rate > 0)
+}
+
+/// `struct tc_netem_qopt`, and attributes behind it.
+fn netem(options: &[u8], queue: Queue) -> Queue {
+    const BYTES: usize = 24;
+    const LOSS_AT: usize = 8;
+    let attributes = options.get(BYTES..).unwrap_or_default();
+    let bytes_per_second = rate_of_netem(attributes);
+    let lost = number(options, LOSS_AT).unwrap_or(0);
+    let lost_per_million = (u64::from(lost) * 1_000_000).div_ceil(u64::from(u32::MAX)) as u32;
+    let delay_ns = attribute(attributes, 10).and_then(|delay| long(delay, 0)).unwrap_or(0);
+    Queue {
+        bytes_per_second,
+        lost_per_million: Some(lost_per_million).filter(|lost| *lost > 0),
+        delay_us: Some(delay_ns / 1000).filter(|delay| *delay > 0),
+        ..queue
+    }
+}
+
+fn rate_of_netem(attributes: &[u8]) -> Option<u64> {
+    let small = attribute(attributes, 6).and_then(|rate| number(rate, 0)).map(u64::from);
+    attribute(attributes, 8).and_then(|rate| long(rate, 0)).or(small).filter(|rate| *rate > 0)
+}
+
+/// What the class gets that takes packets no filter is about: its own most, and that of those above it.
+fn usual_class(htb: &Traffic, classes: &[Traffic]) -> Option<u64> {
+    const USUAL_AT: usize = 8;
+    let minor = attribute(&htb.options, 2).and_then(|global| number(global, USUAL_AT))?;
+    let mut id = htb.handle | (minor & 0xffff);
+    let mut least = None::<u64>;
+    for _ in 0..CLASSES_DEEP_MAX {
+        let Some(class) = classes.iter().find(|class| class.handle == id && class.kind == b"htb") else {
+            break;
+        };
+        // The rate that it is sure of comes first, then what it may borrow up to.
+        let parameters = attribute(&class.options, 1)?.get(RATE_BYTES..)?;
+        let most = rate(parameters, attribute(&class.options, 7))?;
+        least = Some(least.map_or(most, |least| least.min(most)));
+        id = class.parent;
+    }
+    least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::netlink::push;
+    use super::*;
+
+    fn traffic(kind: &str, options: Vec<u8>) -> Traffic {
+        Traffic { device: 1, handle: 0x10000, parent: ROOT, kind: kind.into(), options }
+    }
+
+    /// Numbers of 32 bits, one behind the other.
+    fn numbers(numbers: &[u32]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+    }
+
+    fn with(attributes: &[(u16, Vec<u8>)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        attributes.iter().for_each(|(kind, value)| push(&mut bytes, *kind, value));
+        bytes
+    }
+
+    fn read_one(kind: &str, options: Vec<u8>) -> Queue {
+        read(&[traffic(kind, options)], &[]).remove(0)
+    }
+
+    #[test]
+    fn rates_are_read_of_all_that_shape() {
+        let parameters = numbers(&[0, 0, 12_500_000, 0, 0, 0, 1 << 20, 1600, 0]);
+        let large = 5_000_000_000_u64.to_ne_bytes().to_vec();
+        let queue = read_one("tbf", with(&[(1, parameters.clone())]));
+        assert_eq!((queue.bytes_per_second, queue.is_root), (Some(12_500_000), true));
+        let queue = read_one("tbf", with(&[(1, parameters), (4, large.clone())]));
+        assert_eq!(queue.bytes_per_second, Some(5_000_000_000));
+        assert_eq!(read_one("cake", with(&[(2, large)])).bytes_per_second, Some(5_000_000_000));
+        assert_eq!(read_one("cake", with(&[(2, vec![0; 8])])).bytes_per_second, None);
+        let queue = read_one("fq", with(&[(1, numbers(&[100])), (7, numbers(&[1_250_000]))]));
+        assert_eq!(queue.connection_bytes_per_second, Some(1_250_000));
+        assert_eq!(read_one("fq", with(&[(7, numbers(&[NO_RATE]))])).connection_bytes_per_second, None);
+    }
+
+    #[test]
+    fn what_netem_does_is_read() {
+        let mut options = numbers(&[0, 1000, u32::MAX / 100, 0, 0, 0]);
+        options
+            .extend(with(&[(6, numbers(&[125_000, 0, 0, 0])), (10, 20_000_000_u64.to_ne_bytes().to_vec())]));
+        let queue = read_one("netem", options);
+        assert_eq!(queue.bytes_per_second, Some(125_000));
+        assert_eq!((queue.lost_per_million, queue.delay_us), (Some(10_000), Some(20_000)));
+        assert_eq!(
+            read_one("netem", numbers(&[0; 6])),
+            Queue { kind: "netem".into(), is_root: true, ..Queue::default() }
+        );
+    }
+
+    #[test]
+    fn the_usual_class_is_held_by_those_above_it() {
+        let class = |minor: u32, parent: u32, most: u32| Traffic {
+            handle: 0x10000 | minor,
+            parent,
+            options: with(&[(1, numbers(&[0, 0, 1, 0, 0, most, 0, 0, 0, 0, 0]))]),
+            ..traffic("htb", Vec::new())
+        };
+        let htb = traffic("htb", with(&[(2, numbers(&[3, 10, 0x20, 0, 0]))]));
+        let classes = [class(1, ROOT, 5_000), class(0x20, 0x10001, 9_000), class(0x30, 0x10001, 10)];
+        assert_eq!(read(std::slice::from_ref(&htb), &classes)[0].bytes_per_second, Some(5_000));
+        // Without that class packets pass as they are.
+        assert_eq!(read(&[htb], &classes[..1])[0].bytes_per_second, None);
+    }
+
+    #[test]
+    fn alike_queues_of_a_device_are_told_once_and_incoming_ones_are_none() {
+        let fifo = |parent| Traffic { parent, ..traffic("pfifo", numbers(&[1000])) };
+        let incoming = Traffic { parent: INCOMING, ..traffic("ingress", Vec::new()) };
+        let found = read(&[traffic("mq", Vec::new()), fifo(0x10001), fifo(0x10002), incoming], &[]);
+        let kinds: Vec<_> = found.iter().map(|queue| (queue.kind.shown(), queue.packets_max)).collect();
+        assert_eq!(kinds, [("mq".to_owned(), None), ("pfifo".to_owned(), Some(1000))]);
+    }
+
+    #[test]
+    fn options_that_are_cut_tell_nothing() {
+        for kind in ["tbf", "cake", "fq", "netem", "pfifo", "bfifo", "htb"] {
+            for length in 0..8 {
+                let queue = read_one(kind, vec![0xff; length]);
+                let limits = (queue.bytes_per_second, queue.connection_bytes_per_second, queue.delay_us);
+                assert_eq!(limits, (None, None, None), "{kind} {length}");
+            }
+        }
+    }
+}
