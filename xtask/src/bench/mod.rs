@@ -4,6 +4,7 @@
 //! figure is the median of the ratios within each round, and the ways of a group take turns within a round.
 
 mod content;
+mod doctor;
 mod ground;
 mod groups;
 mod judge;
@@ -82,6 +83,8 @@ enum What {
     /// One thing made slow at a time: is what hakobu says limits it right? (takes root; 20 minutes)
     Verdicts(verdicts::VerdictsArgs),
     Probe(probe::ProbeBenchArgs),
+    /// What `hakobu doctor` foretells of ends that are set badly, and what is so (takes root, iperf3; 15 minutes)
+    Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
     Measured(measured::MeasuredArgs),
 }
@@ -127,8 +130,20 @@ pub fn run(args: BenchArgs) -> Result<()> {
         What::Links(args) => links::run(&args),
         What::Verdicts(args) => verdicts::run(&args),
         What::Probe(args) => probe::run(&args),
+        What::Doctor(args) => {
+            let (workspace, target_dir) = directories()?;
+            let built = program(args.program(), &workspace, &target_dir)?;
+            doctor::run(&args, &workspace, &target_dir, &built)
+        }
         What::Measured(args) => measured::run(&args),
     }
+}
+
+/// Where the workspace is, and where it is built to.
+fn directories() -> Result<(PathBuf, PathBuf)> {
+    let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
+    let target_dir = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    Ok((workspace, target_dir))
 }
 
 /// A group, and what of it is wanted.
@@ -144,8 +159,7 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
     let chosen = choose(table, args.rows.as_deref(), args.extra);
     ensure!(!chosen.is_empty(), "no row has that in its key or title");
     let started = Instant::now();
-    let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
-    let target_dir = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    let (workspace, target_dir) = directories()?;
     let built = program(args.program.as_deref(), &workspace, &target_dir)?;
     let shop = Workshop::open(&target_dir)?;
     // A copy: the next build must not change what is measured.

@@ -1,0 +1,471 @@
+//! `cargo xtask bench doctor`: what `hakobu doctor` foretells over links whose ends are set badly, beside what is then measured, before
+//! and after its commands are run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use hakobu_measure::statistics::median;
+use hakobu_measure::table::MarkdownTable;
+use hakobu_testkit::link::{Link, LinkSettings, Namespace};
+use hakobu_testkit::sshd::{Sshd, SshdOptions};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::machine::Machine;
+use super::session::say;
+use super::sources::Source;
+use super::workshop::Workshop;
+
+const RATE_BITS: u64 = 1_000_000_000;
+/// So many seconds at the rate that is foretold are copied, but no more than this: the beginning of a run is slower.
+const COPY_SECONDS: f64 = 8.0;
+const COPY_BYTES_MAX: u64 = 1_000_000_000;
+/// `iperf3` is counted for so long, after what it needs to come up to speed.
+const STREAM_SECONDS: u32 = 5;
+const STREAM_OMITTED_SECONDS: u32 = 4;
+/// What is foretold may be off by this share.
+const MARGIN: f64 = 0.2;
+/// The device of a link's end.
+const DEVICE: &str = "hakobu0";
+
+/// What is known to be right, whatever this machine has.
+const RIGHT: [(&str, &str); 7] = [
+    ("ipv4/tcp_rmem", "4096 131072 6291456"),
+    ("ipv4/tcp_wmem", "4096 16384 4194304"),
+    ("ipv4/tcp_moderate_rcvbuf", "1"),
+    ("ipv4/tcp_adv_win_scale", "1"),
+    ("ipv4/tcp_window_scaling", "1"),
+    ("ipv4/tcp_sack", "1"),
+    ("ipv4/tcp_timestamps", "1"),
+];
+
+/// Ends that are set badly.
+struct Case {
+    key: &'static str,
+    title: &'static str,
+    round_trip_ms: u64,
+    /// What is wrong, at both ends.
+    parameter: Option<(&'static str, &'static str)>,
+    /// What is wrong at the near end's device.
+    queue: Option<&'static str>,
+    /// The finding that it has to make.
+    finding: &'static str,
+}
+
+const CASES: [Case; 3] = [
+    Case {
+        key: "receive-buffer",
+        title: "`tcp_rmem` max 1 MiB, 100 ms",
+        round_trip_ms: 100,
+        parameter: Some(("ipv4/tcp_rmem", "4096 131072 1048576")),
+        queue: None,
+        finding: "tcp-receive-buffer-small",
+    },
+    Case {
+        key: "window-scaling",
+        title: "window scaling off, 4 ms",
+        round_trip_ms: 4,
+        parameter: Some(("ipv4/tcp_window_scaling", "0")),
+        queue: None,
+        finding: "tcp-window-scaling-off",
+    },
+    Case {
+        key: "queue",
+        title: "tbf at 200 Mbit/s, 20 ms",
+        round_trip_ms: 20,
+        parameter: None,
+        queue: Some("tbf rate 200mbit burst 128k limit 4m"),
+        finding: "queue-shapes",
+    },
+];
+
+/// What `bench doctor` takes.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// How often each case is measured
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=20))]
+    rounds: u16,
+    /// Only the case of this key; the others stay as they were measured
+    #[arg(long, value_name = "KEY")]
+    case: Option<String>,
+    /// Largest packet of the links, in bytes
+    #[arg(long, default_value_t = 9000)]
+    mtu: u32,
+    /// Exit with 1 when something was foretold worse than it must be
+    #[arg(long)]
+    check: bool,
+    /// Where the results go, as doctor.json and doctor.md [default: docs/benchmarks]
+    #[arg(long, value_name = "DIRECTORY")]
+    output: Option<PathBuf>,
+    /// The program to measure [default: built from here, release]
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+}
+
+impl DoctorArgs {
+    /// The program to measure, if it was named.
+    pub fn program(&self) -> Option<&Path> {
+        self.program.as_deref()
+    }
+}
+
+/// All that was measured.
+#[derive(Debug, Serialize, Deserialize)]
+struct Results {
+    schema: String,
+    bench: String,
+    /// By the key of the case and the MTU.
+    cases: BTreeMap<String, CaseResult>,
+}
+
+/// What came of one case.
+#[derive(Debug, Serialize, Deserialize)]
+struct CaseResult {
+    title: String,
+    round_trip_ms: u64,
+    mtu_bytes: u32,
+    machine: Value,
+    rounds: Vec<Round>,
+}
+
+/// One round: rates in bytes of content a second.
+#[derive(Debug, Serialize, Deserialize)]
+struct Round {
+    /// How many connections hakobu begins with, as the doctor says.
+    lanes: u16,
+    round_trip_seconds: f64,
+    one_connection: Pair,
+    /// With the lanes that it begins with, and no others.
+    hakobu: Pair,
+    /// Left to itself.
+    hakobu_by_default: Pair,
+    /// What the doctor says when its commands were run.
+    findings_after: usize,
+    commands: Vec<String>,
+}
+
+/// Foretold and measured, before and after.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Pair {
+    foretold_before: Option<f64>,
+    foretold_after: Option<f64>,
+    measured_before: Option<f64>,
+    measured_after: Option<f64>,
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// When something cannot be measured, or the doctor does not find what is wrong.
+pub fn run(args: &DoctorArgs, workspace: &Path, target_dir: &Path, built: &Path) -> Result<()> {
+    let cases: Vec<_> =
+        CASES.iter().filter(|case| args.case.as_deref().is_none_or(|key| key == case.key)).collect();
+    ensure!(!cases.is_empty(), "no case has this key");
+    let shop = Workshop::open(target_dir)?;
+    let program = shop.tools().join("hakobu");
+    fs::copy(built, &program).with_context(|| format!("copying {}", built.display()))?;
+    let output = args.output.clone().unwrap_or_else(|| workspace.join("docs/benchmarks"));
+    let mut results = earlier(&output);
+    for case in cases {
+        let machine = serde_json::to_value(Machine::look(workspace))?;
+        let mut rounds = Vec::new();
+        for number in 1..=args.rounds {
+            say(&format!("{}, MTU {}: round {number} of {}", case.title, args.mtu, args.rounds));
+            rounds.push(Bed::up(&shop, &program, case, args.mtu)?.round(case)?);
+        }
+        let (title, round_trip_ms) = (case.title.to_owned(), case.round_trip_ms);
+        let result = CaseResult { title, round_trip_ms, mtu_bytes: args.mtu, machine, rounds };
+        results.cases.insert(format!("{}-{}", case.key, args.mtu), result);
+    }
+    fs::create_dir_all(&output)?;
+    fs::write(output.join("doctor.json"), serde_json::to_string_pretty(&results)? + "\n")?;
+    fs::write(output.join("doctor.md"), page(&results))?;
+    println!("{}", table(&results));
+    let off = results.cases.values().filter(|case| case.worst() > MARGIN).count();
+    if args.check && off > 0 {
+        drop(shop);
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+/// What was measured before, so that one case can be measured anew.
+fn earlier(output: &Path) -> Results {
+    let read = fs::read(output.join("doctor.json")).ok();
+    let read = read.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    read.unwrap_or_else(|| Results {
+        schema: "hakobu.bench/1".to_owned(),
+        bench: "doctor".to_owned(),
+        cases: BTreeMap::new(),
+    })
+}
+
+/// A link with a server at its far end.
+struct Bed<'a> {
+    shop: &'a Workshop,
+    program: &'a Path,
+    sshd: Sshd,
+    link: Link,
+}
+
+impl<'a> Bed<'a> {
+    /// With what the case has wrong.
+    fn up(shop: &'a Workshop, program: &'a Path, case: &Case, mtu: u32) -> Result<Self> {
+        let link = Link::up(LinkSettings {
+            rate_bits_per_second: Some(RATE_BITS),
+            mtu,
+            ..LinkSettings::with_rtt(Duration::from_millis(case.round_trip_ms))
+        })?;
+        for end in [link.near(), link.far()] {
+            for (name, value) in RIGHT.into_iter().chain(case.parameter) {
+                end.set_parameter(name, value)?;
+            }
+        }
+        if let Some(queue) = case.queue {
+            shell(link.near(), &format!("tc qdisc replace dev {DEVICE} root {queue}"))?;
+        }
+        let sshd = Sshd::start(&SshdOptions {
+            path_dirs: vec![shop.tools().to_owned()],
+            netns: Some(link.far().name().to_owned()),
+            address: IpAddr::V4(link.far().address()),
+            ..SshdOptions::default()
+        })?;
+        Ok(Self { shop, program, sshd, link })
+    }
+
+    fn round(&self, case: &Case) -> Result<Round> {
+        let (way, findings) = self.doctor()?;
+        let found = findings.iter().find(|finding| finding["id"] == case.finding);
+        let found = found.with_context(|| format!("the doctor did not find {}", case.finding))?;
+        let foretold = |which: &str, when: &str| found["expected"][which][when].as_f64();
+        let pair = |which: &str| Pair {
+            foretold_before: foretold(which, "before_bytes_per_second"),
+            foretold_after: foretold(which, "after_bytes_per_second"),
+            ..Pair::default()
+        };
+        let lanes = way["lanes"].as_u64().context("lanes")? as u16;
+        let mut round = Round {
+            lanes,
+            round_trip_seconds: way["round_trip_seconds"].as_f64().context("round trip")?,
+            one_connection: pair("one_connection"),
+            hakobu: pair("hakobu"),
+            hakobu_by_default: Pair::default(),
+            findings_after: 0,
+            commands: Vec::new(),
+        };
+        let rate = round.hakobu.foretold_before.unwrap_or(1e8);
+        if round.one_connection.foretold_before.is_some() {
+            round.one_connection.measured_before = Some(self.stream()?);
+        }
+        round.hakobu.measured_before = Some(self.copy(Some(lanes), rate)?);
+        round.hakobu_by_default.measured_before = Some(self.copy(None, rate)?);
+        for finding in &findings {
+            let end = if finding["host"].is_null() { self.link.near() } else { self.link.far() };
+            let command = finding["command"].as_str().context("command")?;
+            shell(end, command)?;
+            round.commands.push(command.to_owned());
+        }
+        let rate = round.hakobu.foretold_after.unwrap_or(RATE_BITS as f64 / 8.0);
+        if round.one_connection.foretold_after.is_some() {
+            round.one_connection.measured_after = Some(self.stream()?);
+        }
+        round.hakobu.measured_after = Some(self.copy(Some(lanes), rate)?);
+        round.hakobu_by_default.measured_after = Some(self.copy(None, rate)?);
+        round.findings_after = self.doctor()?.1.len();
+        Ok(round)
+    }
+
+    /// The way, and what the doctor finds about the network.
+    fn doctor(&self) -> Result<(Value, Vec<Value>)> {
+        self.shop.go_on()?;
+        let mut command = self.link.near().command(self.program);
+        command.args(["doctor", "--json", "throwaway"]).env("HAKOBU_SSH", self.sshd.ssh_command());
+        let output = command.stderr(Stdio::inherit()).output()?;
+        ensure!(output.status.success(), "hakobu doctor: {}", output.status);
+        let all: Value = serde_json::from_slice(&output.stdout)?;
+        for unread in all["unread"].as_array().into_iter().flatten() {
+            say(&format!("the doctor: not read: {}", unread["what"]));
+        }
+        let of_network = |id: &str| ["tcp-", "queue-"].iter().any(|beginning| id.starts_with(beginning));
+        let findings = all["findings"].as_array().into_iter().flatten();
+        let findings = findings.filter(|finding| finding["id"].as_str().is_some_and(of_network));
+        Ok((all["way"].clone(), findings.cloned().collect()))
+    }
+
+    /// What `hakobu copy` gets: the wall clock of a file less that of one byte.
+    fn copy(&self, lanes: Option<u16>, foretold: f64) -> Result<f64> {
+        let bytes = ((foretold * COPY_SECONDS) as u64).clamp(1 << 20, COPY_BYTES_MAX);
+        let one = self.timed(lanes, 1)?;
+        let all = self.timed(lanes, bytes)?;
+        Ok(bytes as f64 / (all - one).max(1e-3))
+    }
+
+    fn timed(&self, lanes: Option<u16>, bytes: u64) -> Result<f64> {
+        self.shop.go_on()?;
+        // Whole MiB, so that few sources lie in memory.
+        let bytes = if bytes > 1 { bytes & !0xf_ffff } else { bytes };
+        let source = self.shop.source(Source::File { bytes })?;
+        let mut command = self.link.near().command(self.program);
+        command.args(["copy", "--quiet"]).env("HAKOBU_SSH", self.sshd.ssh_command());
+        if let Some(lanes) = lanes {
+            command.args(["--lanes", &lanes.to_string()]);
+        }
+        let began = Instant::now();
+        let status = command.arg(&source).arg("throwaway:/dev/null").status()?;
+        let seconds = began.elapsed().as_secs_f64();
+        self.shop.forget(Source::File { bytes });
+        ensure!(status.success(), "hakobu copy: {status}");
+        Ok(seconds)
+    }
+
+    /// What one connection gets, by `iperf3`.
+    fn stream(&self) -> Result<f64> {
+        self.shop.go_on()?;
+        let mut server = self.link.far().command("iperf3");
+        let mut server =
+            server.args(["-s", "-1"]).stdout(Stdio::null()).spawn().context("starting iperf3")?;
+        let address = self.link.far().address().to_string();
+        let (seconds, omitted) = (STREAM_SECONDS.to_string(), STREAM_OMITTED_SECONDS.to_string());
+        let measured = (0..20).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            let mut client = self.link.near().command("iperf3");
+            let output = client.args(["-c", &address, "-J", "-t", &seconds, "-O", &omitted]).output().ok()?;
+            let told: Value = serde_json::from_slice(&output.stdout).ok()?;
+            told["end"]["sum_received"]["bits_per_second"].as_f64()
+        });
+        let _ = server.kill();
+        let _ = server.wait();
+        measured.map(|bits| bits / 8.0).context("iperf3 measured nothing")
+    }
+}
+
+/// Runs a command of the doctor's, which is for a shell.
+fn shell(end: &Namespace, line: &str) -> Result<()> {
+    let mut command: Command = end.command("sh");
+    let status = command.args(["-c", line]).stdout(Stdio::null()).status()?;
+    match status.success() {
+        true => Ok(()),
+        false => bail!("{line}: {status}"),
+    }
+}
+
+impl CaseResult {
+    /// The median over the rounds.
+    fn median(&self, of: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
+        median(&self.rounds.iter().filter_map(of).collect::<Vec<_>>())
+    }
+
+    /// By how much the worst of what was foretold is off.
+    fn worst(&self) -> f64 {
+        let pairs: [fn(&Round) -> &Pair; 2] = [|round| &round.one_connection, |round| &round.hakobu];
+        let rates = |of: fn(&Round) -> &Pair| {
+            [
+                self.off(|round| of(round).foretold_before, |round| of(round).measured_before),
+                self.off(|round| of(round).foretold_after, |round| of(round).measured_after),
+                self.off(|round| gain(of(round)).0, |round| gain(of(round)).1),
+            ]
+        };
+        pairs.into_iter().flat_map(rates).flatten().fold(0.0, f64::max)
+    }
+
+    fn off(
+        &self,
+        foretold: impl Fn(&Round) -> Option<f64>,
+        measured: impl Fn(&Round) -> Option<f64>,
+    ) -> Option<f64> {
+        Some((self.median(foretold)? / self.median(measured)? - 1.0).abs())
+    }
+}
+
+/// How many times as fast it gets, as foretold and as measured.
+fn gain(pair: &Pair) -> (Option<f64>, Option<f64>) {
+    let times = |before: Option<f64>, after: Option<f64>| Some(after? / before?);
+    (times(pair.foretold_before, pair.foretold_after), times(pair.measured_before, pair.measured_after))
+}
+
+fn table(results: &Results) -> String {
+    let head =
+        ["case", "MTU", "of what", "foretold, MB/s", "measured, MB/s", "foretold gain", "measured gain"];
+    let mut table = MarkdownTable::new(head);
+    let rate = |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| format!("{:.1}", rate / 1e6));
+    let times = |times: Option<f64>| times.map_or("–".to_owned(), |times| format!("{times:.2}"));
+    for case in results.cases.values() {
+        let lanes = case.rounds.first().map_or(0, |round| round.lanes);
+        let of_rows: [fn(&Round) -> &Pair; 3] =
+            [|round| &round.one_connection, |round| &round.hakobu, |round| &round.hakobu_by_default];
+        let names = [
+            "one connection (`iperf3`)".to_owned(),
+            format!("`hakobu copy --lanes {lanes}`"),
+            "`hakobu copy`".to_owned(),
+        ];
+        for (what, of) in names.into_iter().zip(of_rows) {
+            let value = |field: fn(&Pair) -> Option<f64>| case.median(|round| field(of(round)));
+            let measured = (value(|pair| pair.measured_before), value(|pair| pair.measured_after));
+            if measured == (None, None) {
+                continue;
+            }
+            table.push([
+                case.title.clone(),
+                case.mtu_bytes.to_string(),
+                what,
+                format!(
+                    "{} -> {}",
+                    rate(value(|pair| pair.foretold_before)),
+                    rate(value(|pair| pair.foretold_after))
+                ),
+                format!("{} -> {}", rate(measured.0), rate(measured.1)),
+                times(value(|pair| gain(pair).0)),
+                times(value(|pair| gain(pair).1)),
+            ]);
+        }
+    }
+    table.to_string()
+}
+
+fn page(results: &Results) -> String {
+    let machine = results.cases.values().map(|case| &case.machine).next().cloned().unwrap_or_default();
+    let text = |name: &str| machine[name].as_str().unwrap_or_default().to_owned();
+    let worst = results.cases.values().map(CaseResult::worst).fold(0.0, f64::max);
+    let mut verdicts = String::new();
+    for case in results.cases.values() {
+        let word = if case.worst() <= MARGIN { "reached" } else { "missed" };
+        let load = case.machine["load_at_start"].as_f64().unwrap_or_default();
+        let (commit, at) = (&case.machine["commit"], &case.machine["measured_at"]);
+        verdicts.push_str(&format!(
+            "- {}, MTU {}: the worst is off by {:.0} %, at most 20 %: {word}. {} rounds, {}, commit {}, load {load:.2} when it began.\n",
+            case.title,
+            case.mtu_bytes,
+            case.worst() * 100.0,
+            case.rounds.len(),
+            at.as_str().unwrap_or_default(),
+            commit.as_str().unwrap_or_default(),
+        ));
+    }
+    format!(
+        "# What the doctor foretells, and what is so\n\n\
+         Made by `cargo xtask bench doctor`; all rounds are in `doctor.json`.\n\n\
+         {}, {} cores, Linux {}, TCP {}. The worst of all is off by {:.0} %.\n\n\
+         {}\n{verdicts}\n\
+         ## How it is measured\n\n\
+         Both ends are on this machine, joined by an emulated link of 1 Gbit/s. They are set as the case says, the far one's\n\
+         and the near one's settings alike, and all else as kernels come. `hakobu doctor --json` is run; then the rate is measured;\n\
+         then its commands are run, each at the end that it names; then the rate is measured again. Figures are medians of the\n\
+         rounds, and a gain is the ratio within each round. One connection is `iperf3`, {STREAM_SECONDS} s after {STREAM_OMITTED_SECONDS} that are not counted. `hakobu copy`\n\
+         brings a random file from memory to `/dev/null` over there, as much as takes some {COPY_SECONDS:.0} s, at most 1 GB: the wall\n\
+         clock of the whole command less that of the same on one byte. The doctor foretells what hakobu gets with the lanes that it\n\
+         begins with, so that is what it is held to; what it gets by itself, trying others while it runs, stands below. Where no\n\
+         device tells its speed, as at these ends, what a queue takes away beyond what it lets through is not foretold.\n",
+        text("cpu"),
+        machine["cores"],
+        text("kernel"),
+        text("congestion_control"),
+        worst * 100.0,
+        table(results),
+    )
+}
