@@ -123,6 +123,7 @@ pub fn probe(
         source_machine: probed.source_end.machine.as_ref(),
         target_machine: probed.target_end.machine.as_ref(),
         way: probed.there.as_ref(),
+        apart: probed.apart,
         start: probed.start,
         round_trip: probed.round_trip,
         lanes: probed.lanes,

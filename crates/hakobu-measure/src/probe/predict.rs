@@ -37,8 +37,10 @@ pub struct Measured<'a> {
     pub source_machine: Option<&'a MachineFigures>,
     /// The machine that has the target.
     pub target_machine: Option<&'a MachineFigures>,
-    /// The way, from the source to the target; nothing where both are on one machine.
+    /// The way, from the source to the target.
     pub way: Option<&'a WayFigures>,
+    /// Whether there is one: both ends are not in one process.
+    pub apart: bool,
     /// How long it took to log in and to make connections.
     pub start: Duration,
     /// A question and its answer.
@@ -184,6 +186,9 @@ fn stages(measured: &Measured<'_>, costs: &Costs) -> Prediction {
     let (before, behind): (Vec<_>, Vec<_>) =
         costs.rates().into_iter().partition(|(stage, _)| *stage != Stage::TargetProcessor);
     before.into_iter().for_each(|(stage, rate)| add(stage, rate, false, false));
+    if measured.apart && measured.way.is_none() {
+        add(Stage::Network, None, false, false);
+    }
     if let Some(way) = measured.way {
         let most = way.up_to(measured.lanes.1.max(measured.lanes()));
         let rate = most.and_then(|step| step.sent.bytes_per_second());

@@ -183,6 +183,8 @@ fn a_machine_that_is_lost_ends_it_with_what_was_measured() {
         (&"connection_lost".into(), &Value::Null)
     );
     assert!(err.contains("throwaway"), "{err}");
+    let unknown = found["prediction"]["unknown"].as_array().unwrap();
+    assert!(unknown.contains(&"network".into()), "{found:#}");
 }
 
 #[test]

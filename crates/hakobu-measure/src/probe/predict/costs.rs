@@ -44,17 +44,17 @@ impl Costs {
         let written = measured.target.filter(|target| target.is_of_writing());
         let write =
             written.and_then(|target| target.in_memory.as_ref()?.processor_seconds_per_byte()).unwrap_or(0.0);
-        let together = measured.way.is_none() || same_machine(measured);
+        let together = !measured.apart || same_machine(measured);
         let of = |machine: Option<&MachineFigures>| match together {
             true => machine?.quota(),
             false => Some(usable(machine)),
         };
         let all =
             |machine: Option<&MachineFigures>| machine.map_or(1.0, |machine| f64::from(machine.processors));
-        let (own, shared) = match measured.way {
+        let (own, shared) = match measured.apart {
             // One process has both ends.
-            None => ((None, None), Some(usable(measured.source_machine))),
-            Some(_) => (
+            false => ((None, None), Some(usable(measured.source_machine))),
+            true => (
                 (of(measured.source_machine), of(measured.target_machine)),
                 // One that is held to a part of them may see fewer.
                 together.then(|| all(measured.source_machine).max(all(measured.target_machine))),

@@ -75,6 +75,7 @@ impl Case {
             source_machine: Some(&self.machines[0]),
             target_machine: Some(&self.machines[1]),
             way: self.way.as_ref(),
+            apart: self.way.is_some(),
             start: Duration::from_secs(1),
             round_trip: Duration::from_millis(1),
             lanes: (4, 32),
@@ -189,6 +190,9 @@ fn what_was_not_measured_is_named() {
     let made = case.predict();
     assert_eq!(made.unknown, [Stage::TargetWrite]);
     assert_eq!(made.slowest.unwrap().stage, Stage::SourceRead);
+    // A way that broke before it was measured is one all the same.
+    let broken = predict(&Measured { source: Some(&case.source), apart: true, ..Measured::default() });
+    assert!(broken.unknown.contains(&Stage::Network), "{broken:?}");
     let nothing = predict(&Measured::default());
     assert_eq!((nothing.slowest, nothing.file, nothing.tree), (None, None, None));
 }
@@ -244,6 +248,7 @@ fn a_copy_begins_with_its_lanes_and_ends_with_the_best_count() {
         source_machine: Some(&case.machines[0]),
         target_machine: Some(&case.machines[1]),
         way: case.way.as_ref(),
+        apart: true,
         lanes: (4, 4),
         ..Measured::default()
     };

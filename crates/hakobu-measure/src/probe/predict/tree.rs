@@ -51,12 +51,12 @@ pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) ->
         tree.bytes as f64 / before.bytes_per_second + tuned_seconds(measured, before, tree.bytes)
     });
     // Where both ends are in one process, a lane does one after the other.
-    let (read, made_small) = match measured.way {
-        Some(_) => (small.source_waiting, small.target_waiting),
-        None if small.source_waiting > small.target_waiting => {
+    let (read, made_small) = match measured.apart {
+        true => (small.source_waiting, small.target_waiting),
+        false if small.source_waiting > small.target_waiting => {
             (small.source_waiting + small.target_waiting, 0.0)
         }
-        None => (0.0, small.source_waiting + small.target_waiting),
+        false => (0.0, small.source_waiting + small.target_waiting),
     };
     let parts = [
         ("cost of each file", costs.seconds(at_source, at_target)),
@@ -145,7 +145,7 @@ impl Small {
         };
         let made = measured.target.and_then(|target| target.small.as_ref());
         let read = source.small.as_ref();
-        let travel = if measured.way.is_some() { TRAVEL_WORK_SECONDS } else { 0.0 };
+        let travel = if measured.apart { TRAVEL_WORK_SECONDS } else { 0.0 };
         Self {
             source_processor: each(read) + files * (SOURCE_WORK_SECONDS + travel),
             target_processor: each(made) + files * (TARGET_WORK_SECONDS + travel),

@@ -89,6 +89,7 @@ fn probed(number: u64) -> Probed {
         source_machine: probed.source_end.machine.as_ref(),
         target_machine: probed.target_end.machine.as_ref(),
         way: probed.there.as_ref(),
+        apart: probed.apart,
         start: probed.start,
         round_trip: probed.round_trip,
         lanes: (number as u16, number as u16),
