@@ -21,6 +21,7 @@ use crate::bench::world::FAR_BIN;
 
 /// Where the block layer is told what a device may do, by those who are in no group.
 const BLOCK_LAYER: &str = "/sys/fs/cgroup/blkio";
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 /// How long what the far end wrote may take to reach the medium, and its processes to end.
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -155,6 +156,8 @@ impl<'a> Stage<'a> {
         }
         if let Some(disk) = &self.disk {
             disk.remount()?;
+            // What another namespace still has mounted is not forgotten with the mount.
+            fs::write(DROP_CACHES, "3").with_context(|| format!("writing {DROP_CACHES}"))?;
         }
         if let Some(server) = &self.server {
             server.unmount()?;
