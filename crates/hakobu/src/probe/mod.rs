@@ -30,7 +30,7 @@ how SOURCE is read, past what is in memory, and what a tree holds; how TARGET is
 scratch file that has no name and a few hundred small ones; on both machines the ciphers, BLAKE3,
 zstd and copying in memory. From that follows what a copy will get, what limits it, and how long the
 first copy of a tree and a run that finds nothing to do will take. A disk as TARGET is only read,
-unless --confirm names it: then what it holds is read and written back to the same place, so that its
+unless --confirm names it: then what it holds is read and written back to where it was, and so its
 content stays as it is. It must not be in use: what somebody else writes meanwhile would be lost.
 
 Examples:
