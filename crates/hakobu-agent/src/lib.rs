@@ -45,5 +45,6 @@ mod strangers;
 mod stream;
 mod through_ssh;
 mod told;
+mod way;
 
 pub use cipher::here as cipher_speeds;

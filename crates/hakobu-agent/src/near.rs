@@ -25,6 +25,7 @@ use crate::compression::Packer;
 use crate::connection::{Connection, ConnectionError, Wait as ConnectionWait};
 use crate::gather::Arriving;
 use crate::side::Stop;
+use crate::way::WayWatch;
 
 /// So many answers may be outstanding on one lane.
 const ANSWERS_MAX: usize = 256;
@@ -132,6 +133,8 @@ struct RemoteLane {
     /// What the far side said of its time, and how often it may say so yet.
     far: FarTime,
     times_left: u64,
+    /// What the kernel says of the connection.
+    way: WayWatch,
     /// Compresses content, unless nothing ever is.
     packer: Option<Packer>,
 }
@@ -156,6 +159,7 @@ impl RemoteLane {
             failure_told: false,
             far: FarTime::default(),
             times_left: 0,
+            way: WayWatch::default(),
             packer,
         };
         if let Err(error) = this.message(kind::HELLO, 0, &data::Hello { lane }) {
@@ -503,14 +507,7 @@ impl Lane for RemoteLane {
 
     fn beyond(&mut self) -> Beyond {
         // An ssh process has the connection, where it is none of ours.
-        let way = tcp_info(&self.connection).map_or_else(
-            |_| WayTime::default(),
-            |info| WayTime {
-                busy_us: info.busy_us,
-                window_us: info.rwnd_limited_us,
-                buffer_us: info.sndbuf_limited_us,
-            },
-        );
+        let way = tcp_info(&self.connection).map_or_else(|_| WayTime::default(), |info| self.way.take(&info));
         let compressed = self.packer.as_ref().map_or_else(Compressed::default, Packer::compressed);
         Beyond { far: self.far, way, compressed }
     }

@@ -37,13 +37,15 @@ pub struct TcpInfo {
     pub rwnd_limited_us: u64,
     /// Part of it when our own send buffer was full.
     pub sndbuf_limited_us: u64,
+    /// The window that the peer grants, in bytes.
+    pub window_bytes: u32,
 }
 
 const IPPROTO_TCP: c_int = 6;
 const TCP_INFO: c_int = 11;
 
 /// Bytes of `struct tcp_info` that are read here; newer kernels have more.
-const WANTED_BYTES: usize = 192;
+const WANTED_BYTES: usize = 232;
 
 unsafe extern "C" {
     fn getsockopt(socket: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut u32) -> c_int;
@@ -84,6 +86,7 @@ fn parse(bytes: &[u8; WANTED_BYTES]) -> TcpInfo {
         busy_us: long(bytes, 168),
         rwnd_limited_us: long(bytes, 176),
         sndbuf_limited_us: long(bytes, 184),
+        window_bytes: word(bytes, 228),
     }
 }
 
@@ -124,6 +127,7 @@ mod tests {
         assert!(info.since_acknowledged_ms < 60_000, "{info:?}");
         assert!((1000..=65_536).contains(&info.path_mtu_bytes), "{info:?}");
         assert!((1000..=1001).contains(&info.acknowledged_bytes), "{info:?}");
+        assert!((1000..=1 << 30).contains(&info.window_bytes), "{info:?}");
     }
 
     #[test]

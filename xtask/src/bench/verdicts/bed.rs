@@ -66,7 +66,7 @@ impl Bed {
         let link = settings(slow).map(Link::up).transpose().context("bringing up a link")?;
         let far = link.as_ref().map(Link::far);
         if let (Slow::Window, Some(far)) = (slow, far) {
-            far.set_parameter("ipv4/tcp_rmem", "4096 16384 65536")?;
+            far.set_parameter("ipv4/tcp_rmem", "4096 131072 262144")?;
         }
         let usual = SshdOptions::default();
         let sshd = Sshd::start(&SshdOptions {
@@ -203,7 +203,8 @@ fn settings(slow: Slow) -> Option<LinkSettings> {
     let (rate, rtt) = match slow {
         Slow::Network => (200_000_000, 5),
         Slow::ServerRate => (50_000_000, 1),
-        Slow::Window | Slow::SourceServer | Slow::TargetServer => (1_000_000_000, 20),
+        Slow::Window => (1_000_000_000, 40),
+        Slow::SourceServer | Slow::TargetServer => (1_000_000_000, 20),
         _ => return None,
     };
     let usual = LinkSettings::with_rtt(Duration::from_millis(rtt));

@@ -93,7 +93,7 @@ pub const STAGES: [Stage; 9] = [
     Stage {
         key: "window",
         title: "RTT with a small window",
-        how: "a link of 1 Gbit/s with a round trip of 20 ms, `tcp_rmem` at the target 64 KiB at most",
+        how: "a link of 1 Gbit/s with a round trip of 40 ms, `tcp_rmem` at the target 256 KiB at most",
         slow: Slow::Window,
         verdict: "target's receive window",
         file: file(100_000_000),
