@@ -142,11 +142,11 @@ counters! {
     held_by_latency_ns,
     /// Small files, and pieces of large ones, that were read at the source.
     source_reads,
-    /// What a file server is asked for that, one after another, about.
+    /// How many answers of a file server that waits for, about.
     source_requests,
     /// Operations at the target, as they are counted where they are limited.
     target_operations,
-    /// What a file server is asked for those, about.
+    /// How many answers of a file server those wait for, about.
     target_requests,
 }
 

@@ -142,8 +142,8 @@ impl Limit {
                 "the way is long, and there was too little to do at a time to fill it; --lanes may help"
             }
             Self::SourceServer | Self::TargetServer => {
-                "each operation waits for answers of the file server, and it could do more of them at a time: more \
-                 --lanes, or let hakobu run on that server or next to it"
+                "each operation waits for answers of the file server: let hakobu run on that server or next to it, or \
+                 try more --lanes"
             }
         }
     }

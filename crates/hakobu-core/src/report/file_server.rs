@@ -6,7 +6,7 @@ use crate::counters::{Snapshot, Stage};
 
 /// An operation is several requests to the server, one after another. What takes no longer than this many times the
 /// answers to them is made of waiting for them. What takes longer waits for its turn as well: the server, its disk or
-/// the line to it is at its rate, and more at a time would not help.
+/// the line to it is at its rate.
 const ANSWERS_MAX: u64 = 2;
 /// What answers sooner is on this machine, or as good as that.
 const ANSWER_NS_LEAST: u64 = 100_000;

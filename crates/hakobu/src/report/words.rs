@@ -130,13 +130,13 @@ const LIMITS: [Known; 21] = [
     ),
     (
         "latency of the source's file server",
-        "Each operation waited for answers of the file server: more lanes, or hakobu on that server or next to it.",
-        "操作ごとにファイルサーバーの応答を待っていました。レーンを増やすか、そのサーバー上またはその近くで hakobu を実行してください。",
+        "Each operation waited for answers of the file server: hakobu on that server or next to it, or more lanes.",
+        "操作ごとにファイルサーバーの応答を待っていました。そのサーバー上またはその近くで hakobu を実行するか、レーンを増やしてください。",
     ),
     (
         "latency of the target's file server",
-        "Each operation waited for answers of the file server: more lanes, or hakobu on that server or next to it.",
-        "操作ごとにファイルサーバーの応答を待っていました。レーンを増やすか、そのサーバー上またはその近くで hakobu を実行してください。",
+        "Each operation waited for answers of the file server: hakobu on that server or next to it, or more lanes.",
+        "操作ごとにファイルサーバーの応答を待っていました。そのサーバー上またはその近くで hakobu を実行するか、レーンを増やしてください。",
     ),
 ];
 

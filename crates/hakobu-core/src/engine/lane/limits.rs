@@ -6,9 +6,9 @@
 use super::*;
 use crate::pacer::{Paced, Turn};
 
-// How many times in a row a file server is asked for one operation, about: from what they took over sshfs, in round
-// trips. NFS asks fewer times.
-const REQUESTS_PER_OPERATION: u64 = 3;
+// How many answers of a file server one operation waits for, about: from what they took over sshfs, in round trips. NFS
+// asks fewer times. A piece takes 2 to 7 of them, as one connection lets no more through in a round trip than its window.
+const REQUESTS_PER_OPERATION: u64 = 5;
 const REQUESTS_PER_FILE_READ: u64 = 8;
 const REQUESTS_PER_FILE_STORED: u64 = 30;
 
@@ -81,7 +81,7 @@ fn reads(operation: &Operation) -> u64 {
     }
 }
 
-/// How many times a file server is asked for so many operations of a kind, about.
+/// How many answers of a file server so many operations of a kind wait for, about.
 fn requests(operation: &Operation, count: u64) -> u64 {
     let each = match operation {
         Operation::Fetch { .. } | Operation::DigestPicks { .. } | Operation::Digest { .. } => {
