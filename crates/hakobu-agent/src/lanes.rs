@@ -7,7 +7,7 @@ use hakobu_core::job::LANES_MAX;
 use crate::machine;
 
 /// From this round trip on, connections are limited by their windows rather than by the processor.
-const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
+pub(crate) const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
 /// How many lanes a long way gets: through ssh five connections with two sessions each, which fill 1 Gbit/s at 100 ms
 /// where four carry 0.8 of it (`ssh/logins.rs`).
 pub(crate) const ON_A_LONG_WAY: u16 = 10;

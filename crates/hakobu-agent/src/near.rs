@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::checksum::crc64;
@@ -24,6 +25,7 @@ use serde::Serialize;
 use crate::compression::Packer;
 use crate::connection::{Connection, ConnectionError, Wait as ConnectionWait};
 use crate::gather::Arriving;
+use crate::lanes::LONG_ROUND_TRIP;
 use crate::side::Stop;
 use crate::way::WayWatch;
 
@@ -112,7 +114,9 @@ impl Endpoint for RemoteTarget {
             Error::new(ErrorKind::Usage, "opening a lane", "there is no data connection left for it")
         })?;
         let lane = u16::try_from(index).map_err(|_| Error::new(ErrorKind::Usage, "opening a lane", ""))?;
-        let packer = Packer::new(self.compression);
+        let round_trip = tcp_info(&connection).map_or(0, |info| info.min_rtt_us);
+        let is_long = Duration::from_micros(round_trip.into()) >= LONG_ROUND_TRIP;
+        let packer = Packer::new(self.compression, is_long);
         Ok(Box::new(RemoteLane::new(connection, lane, self.wire.clone(), packer)))
     }
 }

@@ -567,7 +567,7 @@ impl Attempt<'_, '_> {
     fn tell_compression(&self) {
         let (choice, why) = match self.request.compression {
             Compression::Auto => {
-                ("none yet".to_owned(), "it begins where the way turns out to be what limits")
+                ("auto".to_owned(), "at once on a long way, else where the way turns out to be what limits")
             }
             Compression::None => ("none".to_owned(), "as asked"),
             Compression::Adapted => ("zstd".to_owned(), "as asked, with the level that pays"),

@@ -57,8 +57,9 @@ struct Marks {
 }
 
 impl Packer {
-    /// None where nothing is ever compressed.
-    pub fn new(compression: Compression) -> Option<Self> {
+    /// None where nothing is ever compressed. `on_a_long_way`: connections need their time to find out what the way
+    /// carries, so compressing pays at once, and is left off if it does not.
+    pub fn new(compression: Compression, on_a_long_way: bool) -> Option<Self> {
         let compression = match compression {
             Compression::None => return None,
             Compression::Level(level) => Compression::Level(level.clamp(LEVEL_MIN, LEVEL_MAX)),
@@ -72,7 +73,7 @@ impl Packer {
             compressed: Compressed::default(),
         };
         Some(Self {
-            pilot: Pilot::new(compression),
+            pilot: Pilot::new(compression, on_a_long_way),
             compressor: None,
             level: 0,
             sampler: None,

@@ -109,9 +109,11 @@ impl Rest {
 }
 
 impl Pilot {
-    pub fn new(rule: Compression) -> Self {
-        // What always compresses begins in the middle.
-        let at = (rule == Compression::Adapted).then_some(LEVELS.len() / 2);
+    /// `at_once`: without waiting for what the way turns out to be.
+    pub fn new(rule: Compression, at_once: bool) -> Self {
+        // What compresses from the beginning begins in the middle.
+        let begins = rule == Compression::Adapted || at_once && rule == Compression::Auto;
+        let at = begins.then_some(LEVELS.len() / 2);
         let (rest, rest_off) = (Rest::default(), Rest::default());
         Self { rule, at, candidate: None, trial: None, rest, rest_off, choices: 0 }
     }

@@ -20,7 +20,7 @@ fn halves(length: usize) -> Vec<u8> {
 }
 
 fn packer(compression: Compression) -> Packer {
-    Packer::new(compression).unwrap()
+    Packer::new(compression, false).unwrap()
 }
 
 #[test]
@@ -64,10 +64,14 @@ fn what_does_not_shrink_goes_as_it_is_and_is_seldom_looked_at() {
 
 #[test]
 fn nothing_is_packed_where_nothing_was_asked_for() {
-    assert!(Packer::new(Compression::None).is_none());
+    assert!(Packer::new(Compression::None, true).is_none());
     let mut auto = packer(Compression::Auto);
     assert!(auto.pack(&halves(PIECE), None).is_none());
     assert_eq!(auto.compressed().time_ns, 0, "not even looked at");
+    let mut on_a_long_way = Packer::new(Compression::Auto, true).unwrap();
+    assert!(on_a_long_way.pack(&halves(PIECE), None).is_some());
+    let mut fixed = Packer::new(Compression::Level(3), true).unwrap();
+    assert!(fixed.pack(&halves(PIECE), None).is_some() && !fixed.is_due());
 }
 
 #[test]
@@ -155,7 +159,7 @@ fn waiting() -> Window {
 #[test]
 fn it_begins_only_where_the_way_limits() {
     let level = |window: Window| {
-        let mut pilot = Pilot::new(Compression::Auto);
+        let mut pilot = Pilot::new(Compression::Auto, false);
         pilot.judge(&window);
         pilot.level()
     };
@@ -172,21 +176,25 @@ fn it_begins_only_where_the_way_limits() {
 
 #[test]
 fn what_is_fixed_stays_fixed() {
-    let mut pilot = Pilot::new(Compression::Level(7));
+    let mut pilot = Pilot::new(Compression::Level(7), false);
     assert!(!pilot.adapts());
     assert_eq!(pilot.level(), Some(7));
-    let mut adapted = Pilot::new(Compression::Adapted);
+    let mut adapted = Pilot::new(Compression::Adapted, false);
     let busy = Window { blocked: 0.0, compressing: 0.9, processor: 1.0, shrank_to: Some(0.5), ..waiting() };
     for _ in 0..1000 {
         assert!(adapted.judge(&busy).is_none_or(|choice| choice.reason == Reason::ProcessorLimits));
     }
     assert_eq!(adapted.level(), Some(-5), "it goes down and never off");
+    let mut on_a_long_way = Pilot::new(Compression::Auto, true);
+    assert_eq!(on_a_long_way.level(), Some(1));
+    let choices = (0..20).filter_map(|_| on_a_long_way.judge(&busy));
+    assert!(choices.map(|choice| choice.level).any(|level| level.is_none()), "it goes off");
     assert!(pilot.judge(&busy).is_none());
 }
 
 #[test]
 fn it_goes_up_while_that_pays_and_down_when_the_processor_is_busy() {
-    let mut pilot = Pilot::new(Compression::Auto);
+    let mut pilot = Pilot::new(Compression::Auto, false);
     let first = pilot.judge(&Window { bytes_per_second: 200e6, ..waiting() }).unwrap();
     assert_eq!((first.level, first.reason, first.number), (Some(-5), Reason::WayLimits, 1));
     let on = |shrank_to, blocked, compressing| Window {
@@ -208,7 +216,7 @@ fn it_goes_up_while_that_pays_and_down_when_the_processor_is_busy() {
     let tried = (0..200).filter(|_| raised(on(0.5, 0.6, 0.2), 1000, 1000).0.is_some()).count();
     assert!((1..=5).contains(&tried), "{tried}");
     // There would be no time for it, or neither the one nor the other limits.
-    let mut pilot = Pilot::new(Compression::Adapted);
+    let mut pilot = Pilot::new(Compression::Adapted, false);
     assert!(pilot.judge(&on(0.5, 0.3, 0.95)).is_none() && pilot.candidate().is_some());
     assert!(pilot.judge(&on(0.5, 0.15, 0.6)).is_none() && pilot.candidate().is_none());
     // No time is left over.
@@ -228,7 +236,7 @@ fn without_it_for_a_moment_shows_whether_it_pays() {
         ..waiting()
     };
     for (without, level) in [(60e6, Some(-5)), (200e6, None)] {
-        let mut pilot = Pilot::new(Compression::Auto);
+        let mut pilot = Pilot::new(Compression::Auto, false);
         pilot.judge(&rate(1e9, 0.9, 0.0));
         assert_eq!(pilot.level(), Some(-5));
         let off = pilot.judge(&rate(100e6, 0.01, 0.7)).unwrap();
@@ -247,7 +255,7 @@ fn without_it_for_a_moment_shows_whether_it_pays() {
 
 #[test]
 fn it_ends_where_the_far_end_limits() {
-    let mut pilot = Pilot::new(Compression::Auto);
+    let mut pilot = Pilot::new(Compression::Auto, false);
     pilot.judge(&Window { bytes_per_second: 1e9, ..waiting() });
     let busy = Some(FarShares { input: 0.05, processor: 0.5 });
     let far = Window { far: busy, shrank_to: Some(0.5), compressing: 0.1, ..waiting() };

@@ -110,7 +110,7 @@ fn a_slow_line_carries_less_without_being_told() {
     assert_eq!(ran.report["compression"], "zstd", "{}", ran.err);
     assert!(bytes(&ran, "wire_sent") < bytes(&ran, "target_written"), "{:#}", ran.report);
     ran.says(&[
-        "compression: none yet: it begins where",
+        "compression: auto: at once on a long way",
         "compression: zstd",
         "the way limits; sending waited for",
     ]);
