@@ -106,6 +106,8 @@ pub struct Choice {
 /// Why a lane goes to another level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
+    /// Nothing is known of the way yet but that it is long.
+    LongWay,
     /// The way takes less than the lane could send.
     WayLimits,
     /// The lane's own processor has no time left for so much.
@@ -124,6 +126,10 @@ impl Choice {
             None => "compression: none".to_owned(),
         };
         let why = match self.reason {
+            Reason::LongWay => {
+                let words = "at first, as connections take their time to find out what a long way carries";
+                return (choice, words.to_owned());
+            }
             Reason::WayLimits => "the way limits",
             Reason::ProcessorLimits => "the processor limits",
             Reason::FarEndLimits => "the far end limits",
@@ -216,6 +222,8 @@ mod tests {
         let later = |index: u64| (index + 2) * TELL_AGAIN_NS * 2;
         let more = (0..1000).filter(|index| told.tells(&choice(Some((index % 5) as i8)), later(*index)));
         assert_eq!(more.count() as u32, TOLD_MAX - 4);
+        let first = Choice { reason: Reason::LongWay, ..choice(Some(1)) };
+        assert!(first.words().1.starts_with("at first, as connections"));
         let (words, reason) = choice(Some(3)).words();
         assert_eq!(words, "compression: zstd 3");
         assert_eq!(

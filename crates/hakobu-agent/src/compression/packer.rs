@@ -72,8 +72,10 @@ impl Packer {
             far: FarTime::default(),
             compressed: Compressed::default(),
         };
+        let mut pilot = Pilot::new(compression, on_a_long_way);
+        let compressed = Compressed { choice: pilot.choose_at_once(), ..Compressed::default() };
         Some(Self {
-            pilot: Pilot::new(compression, on_a_long_way),
+            pilot,
             compressor: None,
             level: 0,
             sampler: None,
@@ -81,7 +83,7 @@ impl Packer {
             out: Vec::new(),
             shrinks: false,
             unseen: (0, 0),
-            compressed: Compressed::default(),
+            compressed,
             made: Instant::now(),
             began,
             content_bytes: 0,

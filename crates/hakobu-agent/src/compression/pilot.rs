@@ -118,6 +118,14 @@ impl Pilot {
         Self { rule, at, candidate: None, trial: None, rest, rest_off, choices: 0 }
     }
 
+    /// What is chosen before anything is known, if it is worth telling.
+    pub fn choose_at_once(&mut self) -> Option<Choice> {
+        let level = self.level().filter(|_| self.rule == Compression::Auto)?;
+        self.choices += 1;
+        let (reason, blocked, shrank_to) = (Reason::LongWay, 0.0, None);
+        Some(Choice { number: self.choices, level: Some(level), reason, blocked, shrank_to })
+    }
+
     /// The level to compress with now, if any.
     pub fn level(&self) -> Option<i8> {
         match self.rule {
