@@ -129,10 +129,12 @@ pub(super) struct Tuner {
     before: Option<(u64, u64)>,
     /// By how much of itself a rate is usually off.
     spread: f64,
-    /// Segments that had been sent again when the looks that count began.
-    sent_again: u64,
+    /// Segments that had been sent again when the looks that count began, and by the last one.
+    sent_again: (u64, u64),
     /// At so many looks since then segments had to wait.
     waited: usize,
+    /// Since the last rest ended as many lanes as there may be were tried.
+    helped: bool,
     failures_told: u32,
 }
 
@@ -149,8 +151,9 @@ impl Tuner {
             rates: VecDeque::with_capacity(2 * LOOKS),
             before: None,
             spread: 0.0,
-            sent_again: 0,
+            sent_again: (0, 0),
             waited: 0,
+            helped: false,
             failures_told: 0,
         }
     }
@@ -166,13 +169,13 @@ impl Tuner {
         let settled = |since_ns: u64| seen.now_ns.saturating_sub(since_ns) >= nanoseconds(settle);
         match self.phase {
             Phase::Measuring { since_ns, .. } | Phase::Trying(Try { since_ns, .. }) if !settled(since_ns) => {
-                self.rates.clear();
+                self.forget();
                 None
             }
             Phase::Trying(this) if self.loses(this.rate) => Some(self.back(&seen, this)),
-            Phase::Measuring { .. } if self.rates.len() >= HELP_LOOKS && self.can_help(&seen) => {
-                self.help(&seen)
-            }
+            Phase::Measuring { .. } if self.can_help(HELP_LOOKS) => self.help(&seen),
+            // At the beginning segments waited as well, or none was lost yet.
+            Phase::Resting { .. } if self.can_help(LOOKS) => self.help(&seen),
             _ if self.rates.len() < LOOKS => None,
             Phase::Measuring { since_ns, last } => self.measured(&seen, since_ns, last),
             Phase::Trying(this) => self.tried(&seen, this),
@@ -196,17 +199,22 @@ impl Tuner {
         }
         self.before = Some((seen.now_ns, seen.passed.bytes));
         let Passed { sent_again, round_trip, round_trip_least, .. } = seen.passed;
-        if self.rates.is_empty() {
-            (self.sent_again, self.waited) = (sent_again, 0);
-        }
+        self.sent_again.1 = sent_again;
         let waits = round_trip.saturating_sub(round_trip_least);
         self.waited += usize::from(waits >= (round_trip_least / 4).max(WAITS_LEAST));
     }
 
     /// Whether segments are lost although hardly any has to wait: others than ours lose them, and each connection takes that for
     /// a line that is full.
-    fn loses_without_need(&self, seen: &Seen) -> bool {
-        seen.passed.sent_again > self.sent_again && self.waited * 2 <= self.rates.len()
+    fn loses_without_need(&self) -> bool {
+        self.sent_again.1 > self.sent_again.0 && self.waited * 2 <= self.rates.len()
+    }
+
+    /// What was seen until now does not count any more.
+    fn forget(&mut self) {
+        self.rates.clear();
+        self.sent_again.0 = self.sent_again.1;
+        self.waited = 0;
     }
 
     /// What the last looks say.
@@ -243,7 +251,7 @@ impl Tuner {
 
     /// Nothing can be tried now, and a try that was under way is taken back.
     fn give_up(&mut self, seen: &Seen) -> Option<Change> {
-        self.rates.clear();
+        self.forget();
         match self.phase {
             Phase::Trying(Try { from, rate, .. }) => {
                 self.lanes = from;
@@ -263,19 +271,21 @@ impl Tuner {
         let rate = self.rate();
         let grows = |last: Rate| rate.middle > last.middle * GAIN && rate.is_above(last);
         if last.is_none_or(grows) {
-            self.rates.clear();
+            self.forget();
             self.phase = Phase::Measuring { since_ns, last: Some(rate) };
             return None;
         }
         self.begin(seen, rate, 1)
     }
 
-    fn can_help(&self, seen: &Seen) -> bool {
-        self.way == Way::Up && self.lanes < self.most && self.loses_without_need(seen)
+    fn can_help(&self, looks: usize) -> bool {
+        let is_new = !self.helped && self.lanes < self.most;
+        is_new && self.rates.len() >= looks && self.loses_without_need()
     }
 
     /// Tries as many lanes as there may be.
     fn help(&mut self, seen: &Seen) -> Option<Change> {
+        (self.way, self.helped) = (Way::Up, true);
         let change = self.begin(seen, self.rate(), LADDER.len());
         if let Phase::Trying(this) = &mut self.phase {
             this.helps = true;
@@ -294,7 +304,7 @@ impl Tuner {
         let Some(lanes) = steps.checked_sub(1).and_then(|last| further.get(last)) else {
             return self.in_vain(seen, rate);
         };
-        self.rates.clear();
+        self.forget();
         self.lanes = *lanes;
         self.phase = Phase::Trying(Try { since_ns: seen.now_ns, from, rate, steps, helps: false });
         Some(Change { lanes: self.lanes, told: None })
@@ -309,7 +319,7 @@ impl Tuner {
         let is_as_good = match self.way {
             Way::Up => helps && gain >= HELPED && chunk_s(self.lanes, rate) < CHUNK_TOO_LONG_S,
             Way::Down => {
-                !self.loses_without_need(seen) && gain >= AS_GOOD && chunk_s(from, before) > CHUNK_LONG_S
+                !self.loses_without_need() && gain >= AS_GOOD && chunk_s(from, before) > CHUNK_LONG_S
             }
         };
         let gains = gain >= GAIN && rate.is_above(before);
@@ -364,7 +374,7 @@ impl Tuner {
     }
 
     fn rest(&mut self, seen: &Seen, rate: Rate) {
-        self.rates.clear();
+        self.forget();
         self.vain = false;
         self.phase = Phase::Resting { until_ns: seen.now_ns.saturating_add(nanoseconds(self.rest)), rate };
         self.rest = (self.rest * 2).min(REST_MAX);
@@ -379,7 +389,8 @@ impl Tuner {
             self.rest = REST;
         }
         if has_changed || seen.now_ns >= until_ns {
-            self.rates.clear();
+            self.forget();
+            self.helped = false;
             self.phase = Phase::Measuring { since_ns: seen.now_ns, last: None };
         }
         None
@@ -518,6 +529,11 @@ mod tests {
         let falling = |lanes: u16, at: f64| (f64::from(lanes) * 1.5 + 40.0 * (-at / 5.0).exp()) * MEGABYTE;
         way.run_seen(30.0, falling, see);
         assert!(way.share_of(3.0, 30.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
+        // Nor that at first they had to wait.
+        let mut way = Simulated::new(10, 32, 0.02);
+        let late = |seen: Seen| if seen.now_ns < 2_000_000_000 { seen } else { see(seen) };
+        way.run_seen(20.0, |lanes, _| (f64::from(lanes) * 0.4 + 16.0) * MEGABYTE, late);
+        assert!(way.share_of(10.0, 20.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
         // On a slow line, where nothing is gained, they would have to be waited for.
         let mut way = Simulated::new(10, 32, 0.05);
         way.run_seen(30.0, |_, _| 12.0 * MEGABYTE, see);
