@@ -531,9 +531,9 @@ mod tests {
         assert!(way.share_of(3.0, 30.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
         // Nor that at first they had to wait.
         let mut way = Simulated::new(10, 32, 0.02);
-        let late = |seen: Seen| if seen.now_ns < 2_000_000_000 { seen } else { see(seen) };
-        way.run_seen(20.0, |lanes, _| (f64::from(lanes) * 0.4 + 16.0) * MEGABYTE, late);
-        assert!(way.share_of(10.0, 20.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
+        let late = |seen: Seen| if seen.now_ns < 8_000_000_000 { seen } else { see(seen) };
+        way.run_seen(30.0, |lanes, _| (f64::from(lanes) * 0.4 + 16.0) * MEGABYTE, late);
+        assert!(way.share_of(11.0, 13.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
         // On a slow line, where nothing is gained, they would have to be waited for.
         let mut way = Simulated::new(10, 32, 0.05);
         way.run_seen(30.0, |_, _| 12.0 * MEGABYTE, see);
