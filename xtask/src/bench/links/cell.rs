@@ -210,7 +210,7 @@ impl<'a> Place<'a> {
             ended?.is_none_or(|status| status.success()) && bytes > 0,
             "{setting}: {bytes} bytes arrived within {seconds:.1} s: {said}"
         );
-        let told = said.lines().filter(|line| line.contains("lanes")).map(str::to_owned).collect();
+        let told = said.lines().filter(|line| line.starts_with("why: lanes: ")).map(str::to_owned).collect();
         Ok(Run { bytes, seconds, told })
     }
 
