@@ -6,7 +6,6 @@ mod changes;
 mod grid;
 mod page;
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -84,8 +83,7 @@ pub fn run(args: &LinksArgs) -> Result<()> {
     ensure!(!chosen.is_empty(), "no cell has that in its name");
     ensure!(args.seconds >= 1.0, "a run takes a second at least");
     let began = Instant::now();
-    let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
-    let target_dir = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    let (workspace, target_dir) = super::directories()?;
     let built = super::program(args.program.as_deref(), &workspace, &target_dir)?;
     let shop = Workshop::open(&target_dir)?;
     // A copy: the next build must not change what is measured.

@@ -5,7 +5,6 @@ mod limits;
 mod page;
 mod stage;
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -120,8 +119,7 @@ impl RowResult {
 /// When nothing can be measured, or the user interrupts. What goes wrong under one limit is in the results.
 pub fn run(args: &ProbeBenchArgs) -> Result<()> {
     let started = Instant::now();
-    let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
-    let target_dir = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    let (workspace, target_dir) = super::directories()?;
     let built = program(args.program.as_deref(), &workspace, &target_dir)?;
     let wanted = |limit: &&Limit| {
         let text = format!("{} {}", limit.key, limit.title).to_lowercase();

@@ -5,7 +5,6 @@ mod page;
 mod stages;
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -112,8 +111,7 @@ impl Row {
 /// # Errors
 /// When a stage cannot be set up, or a run fails.
 pub fn run(args: &VerdictsArgs) -> Result<()> {
-    let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
-    let target_dir = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    let (workspace, target_dir) = super::directories()?;
     let built = super::program(args.program.as_deref(), &workspace, &target_dir)?;
     let wanted = |stage: &&Stage| args.stage.as_ref().is_none_or(|part| stage.key.contains(part.as_str()));
     let stages: Vec<_> = STAGES.iter().filter(wanted).collect();
