@@ -5,7 +5,5 @@
 mod counters;
 mod running;
 
-pub use counters::{
-    InterfaceCounters, ProcessIo, interface_counters, interface_counters_of, peak_rss_bytes, process_io,
-};
+pub use counters::{InterfaceCounters, ProcessIo, interface_counters_of, peak_rss_bytes, process_io};
 pub use running::{Measured, Running, measure};
