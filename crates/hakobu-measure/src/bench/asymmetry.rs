@@ -14,6 +14,9 @@ use super::result::Row;
 const TIMES_MIN: f64 = 1.5;
 /// A process that is busy for this share of a run has no time for more.
 const BUSY_MIN: f64 = 0.8;
+/// Where it has been found busy in one direction, this share says that it is the same in the other: starts differ, and a run may be
+/// little longer than they are.
+const ALSO_BUSY_MIN: f64 = 0.6;
 /// What waits for a processor this share of the run has not got all that it wants.
 const STARVED_MIN: f64 = 0.25;
 /// What uses more than one processor has more than one thread.
@@ -234,8 +237,9 @@ fn binds_in_both_directions(found: &Busiest, slow: &Row, rows: &[Row]) -> bool {
     };
     let turned = Case { direction, ..slow.case.clone() };
     let other = rows.iter().find(|row| row.case == turned).and_then(busiest);
-    other
-        .is_some_and(|other| other.busy() >= BUSY_MIN && other.there == found.there && is_server(&other.name))
+    other.is_some_and(|other| {
+        other.busy() >= ALSO_BUSY_MIN && other.there == found.there && is_server(&other.name)
+    })
 }
 
 /// What became of hakobu where the others differ so.
