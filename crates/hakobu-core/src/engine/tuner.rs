@@ -31,12 +31,13 @@ const AS_GOOD: f64 = 0.98;
 const CHUNK_LONG_S: f64 = 1.0;
 /// More lanes against segments that are lost without need are kept unless they move much less, since what is left of the
 /// beginning still hides the gain; but not where a chunk would take each longer than this.
-const HELPED: f64 = 0.8;
-const CHUNK_TOO_LONG_S: f64 = 5.0;
+const HELPED: f64 = 0.6;
+const CHUNK_TOO_LONG_S: f64 = 30.0;
 /// So few looks do to begin with them.
 const HELP_LOOKS: usize = 4;
-/// A try that loses so much is over at once.
+/// A try that loses so much is over at once, and so is one against segments that are lost without need.
 const LOSS: f64 = 0.7;
+const LOSS_HELPING: f64 = 0.5;
 /// How long nothing is tried after nothing was gained: at first, and at most.
 const REST: Duration = Duration::from_secs(4);
 const REST_MAX: Duration = Duration::from_secs(60);
@@ -114,6 +115,17 @@ impl Rate {
     }
 }
 
+/// What one look said.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    /// In bytes per second.
+    rate: f64,
+    /// Segments were sent again since the one before.
+    lost: bool,
+    /// Segments had to wait on their way.
+    waited: bool,
+}
+
 /// Finds out how many lanes move most.
 #[derive(Debug)]
 pub(super) struct Tuner {
@@ -124,15 +136,11 @@ pub(super) struct Tuner {
     /// Since the ways were last both tried in vain: whether one was.
     vain: bool,
     rest: Duration,
-    /// The rates of the last looks, in bytes per second.
-    rates: VecDeque<f64>,
-    before: Option<(u64, u64)>,
+    /// The last looks.
+    looks: VecDeque<Look>,
+    before: Option<Seen>,
     /// By how much of itself a rate is usually off.
     spread: f64,
-    /// Segments that had been sent again when the looks that count began, and by the last one.
-    sent_again: (u64, u64),
-    /// At so many looks since then segments had to wait.
-    waited: usize,
     /// Since the last rest ended as many lanes as there may be were tried.
     helped: bool,
     failures_told: u32,
@@ -148,11 +156,9 @@ impl Tuner {
             phase: Phase::Measuring { since_ns: now_ns, last: None },
             vain: false,
             rest: REST,
-            rates: VecDeque::with_capacity(2 * LOOKS),
+            looks: VecDeque::with_capacity(2 * LOOKS),
             before: None,
             spread: 0.0,
-            sent_again: (0, 0),
-            waited: 0,
             helped: false,
             failures_told: 0,
         }
@@ -172,11 +178,11 @@ impl Tuner {
                 self.forget();
                 None
             }
-            Phase::Trying(this) if self.loses(this.rate) => Some(self.back(&seen, this)),
+            Phase::Trying(this) if self.loses(this) => Some(self.back(&seen, this)),
             Phase::Measuring { .. } if self.can_help(HELP_LOOKS) => self.help(&seen),
             // At the beginning segments waited as well, or none was lost yet.
             Phase::Resting { .. } if self.can_help(LOOKS) => self.help(&seen),
-            _ if self.rates.len() < LOOKS => None,
+            _ if self.looks.len() < LOOKS => None,
             Phase::Measuring { since_ns, last } => self.measured(&seen, since_ns, last),
             Phase::Trying(this) => self.tried(&seen, this),
             Phase::Resting { until_ns, rate } => self.rested(&seen, until_ns, rate),
@@ -184,57 +190,60 @@ impl Tuner {
     }
 
     fn note(&mut self, seen: &Seen) {
-        if let Some((then_ns, bytes)) = self.before {
-            let passed = seen.passed.bytes.saturating_sub(bytes) as f64;
-            let seconds = seen.now_ns.saturating_sub(then_ns) as f64 / 1e9;
-            if self.rates.len() == 2 * LOOKS {
-                self.rates.pop_front();
-            }
-            if seconds > 0.0 {
-                self.rates.push_back(passed / seconds);
-            }
-            if self.rates.len() == LOOKS {
-                self.learn_spread();
-            }
+        let Some(before) = self.before.replace(*seen) else { return };
+        let seconds = seen.now_ns.saturating_sub(before.now_ns) as f64 / 1e9;
+        if seconds <= 0.0 {
+            return;
         }
-        self.before = Some((seen.now_ns, seen.passed.bytes));
-        let Passed { sent_again, round_trip, round_trip_least, .. } = seen.passed;
-        self.sent_again.1 = sent_again;
+        if self.looks.len() == 2 * LOOKS {
+            self.looks.pop_front();
+        }
+        let Passed { round_trip, round_trip_least, .. } = seen.passed;
         let waits = round_trip.saturating_sub(round_trip_least);
-        self.waited += usize::from(waits >= (round_trip_least / 4).max(WAITS_LEAST));
+        self.looks.push_back(Look {
+            rate: seen.passed.bytes.saturating_sub(before.passed.bytes) as f64 / seconds,
+            lost: seen.passed.sent_again > before.passed.sent_again,
+            waited: waits >= (round_trip_least / 4).max(WAITS_LEAST),
+        });
+        if self.looks.len() == LOOKS {
+            self.learn_spread();
+        }
     }
 
     /// Whether segments are lost although hardly any has to wait: others than ours lose them, and each connection takes that for
     /// a line that is full.
     fn loses_without_need(&self) -> bool {
-        self.sent_again.1 > self.sent_again.0 && self.waited * 2 <= self.rates.len()
+        let waited = self.looks.iter().filter(|look| look.waited).count();
+        waited * 2 <= self.looks.len() && self.looks.iter().any(|look| look.lost)
     }
 
     /// What was seen until now does not count any more.
     fn forget(&mut self) {
-        self.rates.clear();
-        self.sent_again.0 = self.sent_again.1;
-        self.waited = 0;
+        self.looks.clear();
+    }
+
+    fn rates(&self) -> impl Iterator<Item = f64> + Clone {
+        self.looks.iter().map(|look| look.rate)
     }
 
     /// What the last looks say.
     fn rate(&self) -> Rate {
         let middle = self.middle();
-        Rate { middle, error: middle * self.spread / (self.rates.len().max(1) as f64).sqrt() }
+        Rate { middle, error: middle * self.spread / (self.looks.len().max(1) as f64).sqrt() }
     }
 
     fn middle(&self) -> f64 {
-        median(self.rates.iter().copied())
+        median(self.rates())
     }
 
     /// Learns how far rates are apart, as a part of themselves. A few of them alone would often seem to be close together.
     fn learn_spread(&mut self) {
         let middle = self.middle();
-        if self.rates.len() < LOOKS || middle <= 0.0 {
+        if self.looks.len() < LOOKS || middle <= 0.0 {
             return;
         }
         // From one look to the next, so that a rate that grows does not count as one that is uncertain.
-        let steps = self.rates.iter().zip(self.rates.iter().skip(1)).map(|(one, next)| (next - one).abs());
+        let steps = self.rates().zip(self.rates().skip(1)).map(|(one, next)| (next - one).abs());
         // Of a normal distribution the deviation in the middle is this part of the standard deviation, and the error of
         // the median this multiple of the mean's; and a difference has the deviation of both.
         let spread = median(steps) / middle / std::f64::consts::SQRT_2 / 0.6745 * 1.2533;
@@ -245,8 +254,9 @@ impl Tuner {
     }
 
     /// Whether a try has been so bad for some looks that it need not be waited for.
-    fn loses(&self, rate: Rate) -> bool {
-        self.rates.len() >= LOOKS / 2 && self.rates.iter().all(|now| *now < rate.middle * LOSS)
+    fn loses(&self, this: Try) -> bool {
+        let least = this.rate.middle * if this.helps { LOSS_HELPING } else { LOSS };
+        self.looks.len() >= LOOKS / 2 && self.rates().all(|now| now < least)
     }
 
     /// Nothing can be tried now, and a try that was under way is taken back.
@@ -280,7 +290,7 @@ impl Tuner {
 
     fn can_help(&self, looks: usize) -> bool {
         let is_new = !self.helped && self.lanes < self.most;
-        is_new && self.rates.len() >= looks && self.loses_without_need()
+        is_new && self.looks.len() >= looks && self.loses_without_need()
     }
 
     /// Tries as many lanes as there may be.
@@ -323,7 +333,7 @@ impl Tuner {
             }
         };
         let gains = gain >= GAIN && rate.is_above(before);
-        if gain >= GAIN && !gains && self.rates.len() < 2 * LOOKS {
+        if gain >= GAIN && !gains && self.looks.len() < 2 * LOOKS {
             return None;
         }
         if !gains && !is_as_good {
@@ -343,7 +353,9 @@ impl Tuner {
             ..1.25 => 1,
             _ => 2,
         };
-        let next = self.begin(seen, rate.max(before), steps);
+        // What was compared with a rate that the beginning still made higher says nothing of that any more.
+        let best = if helps { rate } else { rate.max(before) };
+        let next = self.begin(seen, best, steps);
         Some(Change { lanes: next.map_or(lanes, |next| next.lanes), told: Some(told) })
     }
 
@@ -356,6 +368,11 @@ impl Tuner {
         let told = (self.failures_told <= FAILURES_TOLD_MAX)
             .then(|| told(choice, (tried, rate), (this.from, this.rate)));
         let next = match this.steps {
+            // It was compared with a rate of the beginning, perhaps: what the others move now is looked at anew.
+            _ if this.helps => {
+                self.phase = Phase::Measuring { since_ns: seen.now_ns, last: None };
+                None
+            }
             0..=1 => self.in_vain(seen, this.rate),
             _ => self.begin(seen, this.rate, 1),
         };
@@ -534,9 +551,15 @@ mod tests {
         let late = |seen: Seen| if seen.now_ns < 8_000_000_000 { seen } else { see(seen) };
         way.run_seen(30.0, |lanes, _| (f64::from(lanes) * 0.4 + 16.0) * MEGABYTE, late);
         assert!(way.share_of(11.0, 13.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
+        // Nor that they had to for a long time, in which nothing was tried any more.
+        let mut way = Simulated::new(10, 32, 0.02);
+        let late = |seen: Seen| if seen.now_ns < 100_000_000_000 { seen } else { see(seen) };
+        way.run_seen(120.0, |_, _| 119.0 * MEGABYTE, late);
+        assert!(way.share_of(20.0, 100.0, |lanes| lanes <= 12) > 0.99, "{:?}", way.first());
+        assert!(way.share_of(104.0, 106.0, |lanes| lanes >= 28) > 0.9, "{:?}", way.first());
         // On a slow line, where nothing is gained, they would have to be waited for.
         let mut way = Simulated::new(10, 32, 0.05);
-        way.run_seen(30.0, |_, _| 12.0 * MEGABYTE, see);
+        way.run_seen(30.0, |_, _| 3.0 * MEGABYTE, see);
         assert!(way.share_of(6.0, 30.0, |lanes| lanes <= 12) > 0.8, "{:?}", way.first());
     }
 
