@@ -30,6 +30,14 @@ const THREADS: usize = 64;
 pub struct SlowFs {
     // Its end is the end of the mount.
     _session: BackgroundSession,
+    waiting: Arc<Waiting>,
+}
+
+/// How many operations are waited for: now, and the most at once until now.
+#[derive(Debug, Default)]
+struct Waiting {
+    now: AtomicU64,
+    most: AtomicU64,
 }
 
 impl SlowFs {
@@ -39,15 +47,25 @@ impl SlowFs {
     /// What mounting fails with.
     pub fn mount(at: &Path, backing: &Path, delay: Duration) -> io::Result<Self> {
         let root = HashMap::from([(INodeNo::ROOT.0, backing.to_owned())]);
-        let slow = Slow { delay, paths: Mutex::new(root), files: Mutex::default(), next: AtomicU64::new(1) };
+        let waiting = Arc::new(Waiting::default());
+        let paths = Mutex::new(root);
+        let (files, next) = (Mutex::default(), AtomicU64::new(1));
+        let slow = Slow { delay, waiting: waiting.clone(), paths, files, next };
         let mut config = fuser::Config::default();
         (config.n_threads, config.clone_fd, config.acl) = (Some(THREADS), true, SessionACL::All);
-        Ok(Self { _session: fuser::spawn_mount(slow, at, &config)? })
+        Ok(Self { _session: fuser::spawn_mount(slow, at, &config)?, waiting })
+    }
+
+    /// The most operations that were waited for at once since this was last asked.
+    #[must_use]
+    pub fn most_at_once(&self) -> u64 {
+        self.waiting.most.swap(0, Ordering::Relaxed)
     }
 }
 
 struct Slow {
     delay: Duration,
+    waiting: Arc<Waiting>,
     /// Where each inode was last seen.
     paths: Mutex<HashMap<u64, PathBuf>>,
     files: Mutex<HashMap<u64, Arc<File>>>,
@@ -83,7 +101,10 @@ fn time(seconds: i64, nanoseconds: i64) -> SystemTime {
 
 impl Slow {
     fn wait(&self) {
+        let waiting = self.waiting.now.fetch_add(1, Ordering::Relaxed) + 1;
+        self.waiting.most.fetch_max(waiting, Ordering::Relaxed);
         std::thread::sleep(self.delay);
+        self.waiting.now.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn path(&self, inode: INodeNo) -> io::Result<PathBuf> {

@@ -24,7 +24,7 @@ use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::listing::Listing;
 use crate::losses::Losses;
 use crate::names::Folded;
-use crate::pack::{PACK_BYTES_TARGET, PACK_RECORDS_MAX, PACKED_FILE_BYTES_MAX};
+use crate::pack::{PACK_BYTES_TARGET, PACKED_FILE_BYTES_MAX};
 use crate::path::EntryPath;
 use crate::planner::{Action, decide, same_attributes};
 
@@ -332,7 +332,7 @@ impl<'a> Join<'a> {
         let bytes = metadata.size_bytes + name.len() as u64;
         if !self.picks.is_empty()
             && (self.picked_bytes + bytes > PACK_BYTES_TARGET as u64
-                || self.picks.len() as u32 >= PACK_RECORDS_MAX)
+                || self.picks.len() as u32 >= self.shared.portions.pack_records)
         {
             self.close_pack(source);
         }

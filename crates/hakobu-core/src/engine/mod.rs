@@ -14,6 +14,7 @@ mod large;
 mod links;
 mod moves;
 mod node;
+mod portions;
 mod queue;
 mod record;
 mod tuner;
@@ -30,6 +31,7 @@ use self::entrance::Entrance;
 use self::gate::Gate;
 use self::lane::Worker;
 use self::links::Links;
+use self::portions::Portions;
 use self::queue::Queue;
 use self::record::Record;
 use self::tuning::Tuning;
@@ -87,6 +89,8 @@ impl std::fmt::Debug for Setup<'_> {
 /// What the lanes of one run share.
 struct Shared<'a> {
     setup: &'a Setup<'a>,
+    /// How much lanes take at a time.
+    portions: Portions,
     queue: Queue,
     record: Record,
     /// How many entries were found to be removed.
@@ -125,7 +129,11 @@ pub fn run(setup: &Setup<'_>) -> Summary {
             return record.into_summary(setup.clock.now_ns());
         }
     };
-    let queue = Queue::new(setup.target.spreads_writers());
+    let portions = Portions::new(setup.source.capabilities(), setup.target.capabilities());
+    if let Some((choice, reason)) = portions.told() {
+        setup.observer.event(Event::Decision { choice, reason });
+    }
+    let queue = Queue::new(setup.target.spreads_writers(), portions.directories);
     let (removals, cannot_clone) = (AtomicU64::new(0), AtomicBool::new(false));
     let (ask, links, accounts) = (what_to_keep(setup), Links::default(), Accounts::default());
     let of_trees = setup.job.items.iter().any(|item| item.place == DraftKind::File);
@@ -146,6 +154,7 @@ pub fn run(setup: &Setup<'_>) -> Summary {
     let keeper = Keeper::new(setup.job.limits.clone(), &pacer, now_ns);
     let shared = Shared {
         setup,
+        portions,
         queue,
         record,
         removals,

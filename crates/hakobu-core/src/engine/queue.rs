@@ -20,8 +20,6 @@ const FILES_MAX: usize = 1024;
 /// So many drafts may be open at a time: each costs the target a descriptor, of which a process
 /// has 1024 by default.
 const DRAFTS_MAX: usize = 512;
-/// How many directories are asked for in one request.
-const LISTED_AT_ONCE: usize = 32;
 
 /// A pack to be read and stored.
 #[derive(Clone, Debug)]
@@ -73,6 +71,8 @@ struct State {
     drafts: usize,
     /// Whether lanes write to different files while there are some.
     spreads: bool,
+    /// How many directories are asked for in one request.
+    listed_at_once: usize,
     /// Tasks that wait or are under way, and directories whose attributes are not set.
     outstanding: u64,
     /// Directories that wait or are being scanned.
@@ -89,9 +89,10 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// `spreads`: whether lanes take different files while there are some.
-    pub fn new(spreads: bool) -> Self {
-        Self { state: Mutex::new(State { spreads, ..State::default() }), wake: Condvar::new() }
+    /// `spreads`: whether lanes take different files while there are some; so many directories are asked for at a time.
+    pub fn new(spreads: bool, listed_at_once: usize) -> Self {
+        let state = State { spreads, listed_at_once, ..State::default() };
+        Self { state: Mutex::new(state), wake: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -284,7 +285,7 @@ impl State {
             return Some(Task::Directory(first));
         }
         let mut tasks = vec![first];
-        while tasks.len() < LISTED_AT_ONCE
+        while tasks.len() < self.listed_at_once
             && self.directories.last().is_some_and(|task| matches!(task.target, TargetState::Unknown))
         {
             tasks.extend(self.directories.pop());
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_directory_is_finished_after_what_it_holds() {
-        let (queue, counters) = (Queue::new(false), LaneCounters::default());
+        let (queue, counters) = (Queue::new(false, 24), LaneCounters::default());
         let top = node("top", None);
         let (a, b) = (node("top/a", Some(top.clone())), node("top/b", Some(top.clone())));
         queue.release(&top, &counters);
@@ -330,7 +331,7 @@ mod tests {
 
     #[test]
     fn unknown_directories_are_asked_for_together() {
-        let queue = Queue::new(false);
+        let queue = Queue::new(false, 24);
         let tasks = (0..40)
             .map(|number| DirectoryTask {
                 node: node(&format!("d{number}"), None),
@@ -340,7 +341,7 @@ mod tests {
         queue.add(tasks, Vec::new(), Vec::new());
         queue.start();
         let Taken::Task(Task::Directories(tasks)) = queue.take(0) else { panic!("no task") };
-        assert_eq!(tasks.len(), LISTED_AT_ONCE);
+        assert_eq!(tasks.len(), 24);
         assert_eq!(tasks[0].node.target.to_string(), "d0");
         queue.complete(40);
         assert!(matches!(queue.take(1), Taken::Ended));
@@ -348,7 +349,7 @@ mod tests {
 
     #[test]
     fn nothing_to_do_is_the_end_only_after_the_start() {
-        let queue = Queue::new(false);
+        let queue = Queue::new(false, 24);
         assert!(matches!(queue.take(0), Taken::Nothing));
         queue.start();
         assert!(matches!(queue.take(0), Taken::Ended));
@@ -374,7 +375,7 @@ mod tests {
     #[test]
     fn writers_are_spread_over_files_where_that_is_better() {
         for (spreads, expected) in [(false, ["a", "a", "a", "a"]), (true, ["a", "begin b", "b", "a"])] {
-            let queue = Queue::new(spreads);
+            let queue = Queue::new(spreads, 24);
             let (a, b) = (file("a"), file("b"));
             queue.add(Vec::new(), Vec::new(), vec![a.clone(), b.clone()]);
             queue.start();

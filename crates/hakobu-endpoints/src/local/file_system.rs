@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hakobu_core::names::NameRules;
-use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::{
     AtFlags, Mode, OFlags, StatFs, fstatfs, fstatvfs, ioctl_getflags, openat, statat, statfs, unlinkat,
 };
@@ -76,6 +76,11 @@ pub fn time_step_ns(directory: BorrowedFd<'_>) -> u32 {
 /// Whether what is at a path is on a network file system, or one of another program (FUSE).
 pub fn is_on_network(path: &Path) -> bool {
     statfs(path).is_ok_and(|found| NETWORK.contains(&number(&found)))
+}
+
+/// The same for an open directory.
+pub(crate) fn is_network(directory: impl AsFd) -> bool {
+    fstatfs(directory).is_ok_and(|found| NETWORK.contains(&number(&found)))
 }
 
 /// How long it takes to get an answer from what is behind the file system that a directory is on, in nanoseconds, if

@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 
 use hakobu_core::Result;
 use hakobu_core::endpoint::{Detail, Outcome};
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::Kind;
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::{EntryPath, is_draft_name};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{OFlags, RawDir, RawDirEntry};
+use rustix::fd::AsFd;
+use rustix::fs::{OFlags, RawDir};
 use rustix::io::Errno;
 
 use super::beneath::Root;
-use super::extended::{ExtendedReader, Place};
+use super::describe::{Described, Describer};
+use super::extended::ExtendedReader;
 use super::file_system::is_deleted_on_nfs;
-use super::metadata;
 
 /// The bytes that one `getdents` may fill: about 1 000 entries.
 const NAMES_BYTES: usize = 32 * 1024;
@@ -97,11 +97,22 @@ impl Lister {
         let mut listing = Listing::with_capacity(self.expected.min(entries_max));
         self.names.reserve_exact(NAMES_BYTES);
         let mut names = RawDir::new(&directory, self.names.spare_capacity_mut());
-        let mut describe = Describe { directory: &directory, on: None, extended: &mut self.extended, detail };
+        let mut describer = Describer::new(&directory, detail, &mut self.extended);
+        let mut keep = |name: &[u8], described: Described| {
+            let metadata = match described {
+                Ok(metadata) => metadata,
+                Err(Errno::NOENT) => return Ok(true),
+                Err(errno) => return Err(fault(during, errno).at(super::fault::place(path, name))),
+            };
+            let has_room = listing.len() < entries_max || entries_max >= ENTRIES_MAX;
+            if has_room {
+                listing.push(name, metadata).map_err(|error| error.at(path))?;
+            }
+            Ok(has_room)
+        };
         while let Some(entry) = names.next() {
             let entry = entry.map_err(failed)?;
-            let name = entry.file_name();
-            let bytes = name.to_bytes();
+            let bytes = entry.file_name().to_bytes();
             if bytes == b"."
                 || bytes == b".."
                 || is_draft_name(bytes)
@@ -109,52 +120,16 @@ impl Lister {
             {
                 continue;
             }
-            let metadata = match describe.entry(&entry) {
-                Ok(metadata) => metadata,
-                Err(Errno::NOENT) => continue,
-                Err(errno) => return Err(fault(during, errno).at(super::fault::place(path, bytes))),
-            };
-            if listing.len() == entries_max && entries_max < ENTRIES_MAX {
+            if !describer.entry(entry.file_name(), entry.file_type(), &mut keep)? {
                 return Ok(None);
             }
-            listing.push(bytes, metadata).map_err(|error| error.at(path))?;
+        }
+        if !describer.rest(&mut keep)? {
+            return Ok(None);
         }
         listing.sort();
         self.expected = listing.len().min(4096);
         Ok(Some(listing))
-    }
-}
-
-/// Describes the entries of one directory.
-struct Describe<'a> {
-    directory: &'a OwnedFd,
-    /// The file system that it is on, once that was asked.
-    on: Option<u64>,
-    extended: &'a mut ExtendedReader,
-    detail: Detail,
-}
-
-impl Describe<'_> {
-    fn entry(&mut self, entry: &RawDirEntry<'_>) -> std::result::Result<Metadata, Errno> {
-        let name = entry.file_name();
-        if self.detail.kinds_only
-            && let Ok(kind) = metadata::kind(entry.file_type())
-        {
-            return Ok(Metadata::new(kind));
-        }
-        let (mut found, on) = metadata::of_name_on(self.directory, name)?;
-        if found.kind == Kind::Directory {
-            let here = match self.on {
-                Some(here) => here,
-                None => *self.on.insert(metadata::file_system_of(self.directory)?),
-            };
-            found.mount_point = on != here;
-        }
-        if !self.detail.extended.is_empty() {
-            let place = Place::Named(self.directory.as_fd(), name);
-            found.extended = self.extended.digest(place, self.detail.extended);
-        }
-        Ok(found)
     }
 }
 

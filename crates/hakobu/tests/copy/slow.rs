@@ -1,6 +1,7 @@
 //! File systems on which each operation takes a while, as they do when they are mounted over a network.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,16 +16,20 @@ use crate::program::*;
 struct Slow {
     backing: PathBuf,
     at: PathBuf,
-    _mounted: SlowFs,
+    mounted: SlowFs,
 }
 
 impl Slow {
     fn new(place: &std::path::Path, name: &str) -> Self {
+        Self::with_delay(place, name, Duration::from_micros(200))
+    }
+
+    fn with_delay(place: &std::path::Path, name: &str, delay: Duration) -> Self {
         let (backing, at) = (place.join(name), place.join(format!("{name} from afar")));
         fs::create_dir(&backing).unwrap();
         fs::create_dir(&at).unwrap();
-        let mounted = SlowFs::mount(&at, &backing, Duration::from_micros(200)).unwrap();
-        Self { backing, at, _mounted: mounted }
+        let mounted = SlowFs::mount(&at, &backing, delay).unwrap();
+        Self { backing, at, mounted }
     }
 }
 
@@ -50,6 +55,51 @@ fn trees_come_from_there_and_go_there() {
     assert_eq!((ran.entries("deleted"), ran.entries("created")), (1, 1), "{:#}", ran.report);
     assert_same(&source.backing, &target.backing);
     Copy::verify().args(&typed).run_to(0);
+}
+
+/// Nothing but waiting takes time there, so that whatever has many entries is waited for by many.
+#[test]
+fn the_waiting_is_shared_even_in_one_directory() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let [source, target] =
+        ["source", "target"].map(|name| Slow::with_delay(place.path(), name, Duration::from_millis(5)));
+    for index in 0..300 {
+        file(&source.backing.join(format!("{index:03}")), 100 + index);
+    }
+    fs::create_dir(source.backing.join("directory")).unwrap();
+    std::os::unix::fs::symlink("nowhere", source.backing.join("link")).unwrap();
+    let typed = [contents(&source.at), target.at.clone().into()];
+    let ran = Copy::sync().options("--why").args(&typed).run_to(0);
+    ran.says(&["why: packs: at most 4 files", "the file server takes "]);
+    let most = [source.mounted.most_at_once(), target.mounted.most_at_once()];
+    assert!(most.iter().all(|most| *most >= 8), "{most:?}");
+    assert_same(&source.backing, &target.backing);
+    // What the kernel remembers is not asked for.
+    std::thread::sleep(Duration::from_secs(2));
+    let again = Copy::sync().args(&typed).run_to(0);
+    assert_eq!((again.entries("created"), again.entries("updated")), (0, 0), "{:#}", again.report);
+    let most = [source.mounted.most_at_once(), target.mounted.most_at_once()];
+    assert!(most.iter().all(|most| *most >= 8), "{most:?}");
+    // Attributes alone, and what goes: directories after what they hold.
+    for directory in ["x", "x/y", "x/y/z", "directory/deep"] {
+        fs::create_dir(target.backing.join(directory)).unwrap();
+        for index in 0..10 {
+            file(&target.backing.join(directory).join(index.to_string()), 1);
+        }
+    }
+    for entry in fs::read_dir(&source.backing).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap() != "link" {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o750)).unwrap();
+        }
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    let ran = Copy::sync().options("--delete").args(&typed).run_to(0);
+    assert_eq!((ran.entries("attributes_only"), ran.entries("deleted")), (301, 44), "{:#}", ran.report);
+    assert_same(&source.backing, &target.backing);
 }
 
 /// A place for a server's directory and one to mount it at.

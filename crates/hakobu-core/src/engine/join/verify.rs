@@ -47,7 +47,7 @@ impl Join<'_> {
         }
         let bytes = metadata.size_bytes + name.len() as u64;
         let full = self.compared_bytes + bytes > PACK_BYTES_TARGET as u64
-            || self.compared.len() as u32 >= PACK_RECORDS_MAX;
+            || self.compared.len() as u32 >= self.shared.portions.pack_records;
         if full {
             self.close_compared(source);
         }

@@ -42,7 +42,7 @@ impl Worker<'_> {
             return Ok(());
         }
         let directories = tasks.iter().map(|(task, _)| task.node.target.clone()).collect();
-        let budget = if self.shared.setup.target.capabilities().remote { LIST_BUDGET } else { 0 };
+        let budget = self.shared.portions.prefetched;
         let list = Operation::List { root: 0, directories, budget, detail };
         self.submit(list, Pending::Listing { tasks }).map(drop)
     }

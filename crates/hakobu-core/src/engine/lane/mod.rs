@@ -50,9 +50,6 @@ const IDLE_WAIT: Duration = Duration::from_millis(20);
 const REST_AT_ONCE: Duration = Duration::from_millis(100);
 /// How long a lane with answers outstanding waits before it looks for other work.
 const ANSWER_WAIT: Duration = Duration::from_millis(2);
-/// How many entries the target may send along with directories that were asked for: enough that
-/// depth costs few round trips, and so few that both sides are soon at work.
-const LIST_BUDGET: u32 = 2 * 1024;
 /// How many directories get their attributes with one operation.
 const CHANGES_AT_ONCE: usize = 256;
 /// An operation takes no more changes once they have so many bytes of extended attributes.

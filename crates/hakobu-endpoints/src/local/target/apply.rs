@@ -1,5 +1,8 @@
 //! `Apply`: changes that carry no content.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use hakobu_core::Result;
 use hakobu_core::endpoint::{Change, Outcome};
 use hakobu_core::entry::{Attributes, Kind};
@@ -16,23 +19,75 @@ use super::directories::{Directories, PASSING_MODE, reach};
 use super::link::link;
 use super::remove::remove;
 use crate::local::fault::fault;
+use crate::local::many::many;
 use crate::local::metadata;
 
-/// Makes the changes in order. Those that fail are named in the outcome by their index.
+/// Makes the changes in order, or on a file server those at a time that do not depend on each other. Those that fail are named in
+/// the outcome by their index.
 ///
 /// # Errors
 /// When what failed would fail for every further change.
 pub(crate) fn apply(shared: &Shared, directories: &mut Directories, changes: &[Change]) -> Result<Outcome> {
-    let (mut failures, mut losses, mut lost) = (Vec::new(), Losses::default(), Lost::new());
-    for (index, change) in changes.iter().enumerate() {
-        lost.clear();
-        match apply_one(shared, directories, change, &mut lost) {
-            Ok(()) => losses.merge(&lost, || change.path().as_bytes().to_vec()),
-            Err(error) if error.is_fatal() => return Err(error.at(change.path())),
-            Err(error) => failures.push((index as u32, error.at(change.path()))),
+    let mut applied = Applied::default();
+    if shared.on_network && changes.len() > 1 && changes.iter().all(is_independent) {
+        for level in levels(changes) {
+            let made = many(level.len(), Directories::new, |directories, number| {
+                let mut lost = Lost::new();
+                let change = &changes[level[number]];
+                (apply_one(shared, directories, change, &mut lost), lost)
+            });
+            for (index, (result, lost)) in level.into_iter().zip(made) {
+                applied.take((index, &changes[index]), result, &lost)?;
+            }
+        }
+        // Directories that this lane keeps open may be others now.
+        *directories = Directories::new();
+    } else {
+        let mut lost = Lost::new();
+        for (index, change) in changes.iter().enumerate() {
+            lost.clear();
+            let result = apply_one(shared, directories, change, &mut lost);
+            applied.take((index, change), result, &lost)?;
         }
     }
+    let Applied { mut failures, losses } = applied;
+    failures.sort_unstable_by_key(|(index, _)| *index);
     Ok(Outcome::Stored { failures, losses: losses.finish() })
+}
+
+/// What came of the changes so far.
+#[derive(Default)]
+struct Applied {
+    failures: Vec<(u32, Error)>,
+    losses: Losses,
+}
+
+impl Applied {
+    fn take(&mut self, (index, change): (usize, &Change), result: Result<()>, lost: &Lost) -> Result<()> {
+        match result {
+            Ok(()) => self.losses.merge(lost, || change.path().as_bytes().to_vec()),
+            Err(error) if error.is_fatal() => return Err(error.at(change.path())),
+            Err(error) => self.failures.push((index as u32, error.at(change.path()))),
+        }
+        Ok(())
+    }
+}
+
+/// Whether a change needs no other one before it but those further down.
+fn is_independent(change: &Change) -> bool {
+    matches!(change, Change::Attributes { .. } | Change::Directory { .. } | Change::Remove { .. })
+}
+
+/// The numbers of the changes by how far down they are, the deepest first: what a directory holds comes before it.
+fn levels(changes: &[Change]) -> Vec<Vec<usize>> {
+    let depth = |change: &Change| change.path().as_bytes().iter().filter(|byte| **byte == b'/').count();
+    let mut levels: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (index, change) in changes.iter().enumerate() {
+        // The root itself is above the names in it.
+        let down = depth(change) + usize::from(!change.path().as_bytes().is_empty());
+        levels.entry(Reverse(down)).or_default().push(index);
+    }
+    levels.into_values().collect()
 }
 
 fn apply_one(shared: &Shared, directories: &mut Directories, change: &Change, lost: &mut Lost) -> Result<()> {
@@ -84,4 +139,21 @@ fn settle(
     }
     let settled = shared.policy.settle_entry(entry.as_fd(), &is, attributes, extended, lost);
     settled.map_err(|errno| fault(during, errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_directory_holds_comes_before_it() {
+        let remove = |path: &str| Change::Remove {
+            path: EntryPath::new(path).unwrap(),
+            directory: false,
+            kept_names: 0,
+        };
+        let changes = ["", "a", "a/b", "c", "a/b/c", "d/e"].map(remove);
+        assert_eq!(levels(&changes), [vec![4], vec![2, 5], vec![1, 3], vec![0]]);
+        assert!(changes.iter().all(is_independent));
+    }
 }

@@ -96,6 +96,8 @@ pub(crate) struct Shared {
     stream: Option<OwnedFd>,
     /// Whether no device but a sink may be opened, whatever the grant says.
     files_only: bool,
+    /// Whether each operation is a message to a file server, or to another program.
+    on_network: bool,
 }
 
 impl LocalTarget {
@@ -120,6 +122,7 @@ impl LocalTarget {
         let devices = Devices::new();
         let (drafts, allowance, lanes) = (Drafts::default(), Allowance::default(), AtomicU32::new(0));
         let (nameless, stream, files_only) = (true, None, false);
+        let on_network = capabilities.answer_ns.is_some();
         let shared = Shared {
             root,
             root_path,
@@ -133,6 +136,7 @@ impl LocalTarget {
             nameless,
             stream,
             files_only,
+            on_network,
         };
         Ok(Self { shared: Arc::new(shared), capabilities })
     }

@@ -1,0 +1,120 @@
+//! What is told of the entries of a directory: asked for one after another, or, where a file server lets wait for each, many at a
+//! time.
+
+use std::ffi::{CStr, CString};
+use std::time::{Duration, Instant};
+
+use hakobu_core::Result;
+use hakobu_core::endpoint::Detail;
+use hakobu_core::entry::{Kind, Metadata};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::extended::{ExtendedReader, Place};
+use super::file_system::is_network;
+use super::many::many;
+use super::metadata;
+
+/// So many entries tell whether each has to be waited for.
+const WATCHED: u32 = 8;
+/// What takes longer than this is waited for.
+const WAITED_FOR: Duration = Duration::from_micros(100);
+/// So many names are kept until they are asked for together.
+const KEPT_MAX: usize = 4096;
+
+/// What was found out about an entry.
+pub(super) type Described = std::result::Result<Metadata, Errno>;
+
+/// Takes an entry with what was found out; whether further ones are wanted.
+type Keep<'a> = dyn FnMut(&[u8], Described) -> Result<bool> + 'a;
+
+/// Describes the entries of one directory.
+pub(super) struct Describer<'a> {
+    asker: Asker<'a>,
+    extended: &'a mut ExtendedReader,
+    /// Since when entries are watched, and how many were.
+    watched: (Instant, u32),
+    /// Entries have to be waited for.
+    waits: bool,
+    kept: Vec<(CString, FileType)>,
+}
+
+impl<'a> Describer<'a> {
+    pub fn new(directory: &'a OwnedFd, detail: Detail, extended: &'a mut ExtendedReader) -> Self {
+        let asker = Asker { directory, on: None, detail };
+        Self { asker, extended, watched: (Instant::now(), 0), waits: false, kept: Vec::new() }
+    }
+
+    /// The next entry of the directory, which is handed to `keep`, perhaps only later. Whether further ones are wanted.
+    ///
+    /// # Errors
+    /// Those of `keep`.
+    pub fn entry(&mut self, name: &CStr, file_type: FileType, keep: &mut Keep<'_>) -> Result<bool> {
+        if self.waits {
+            self.kept.push((name.to_owned(), file_type));
+            return if self.kept.len() < KEPT_MAX { Ok(true) } else { self.rest(keep) };
+        }
+        if self.watched.1 == 0 {
+            self.watched.0 = Instant::now();
+        }
+        let described = self.asker.ask(name, file_type, self.extended);
+        self.watched.1 += 1;
+        if self.watched.1 == WATCHED {
+            self.watched.1 = 0;
+            self.waits = self.watched.0.elapsed() > WAITED_FOR * WATCHED && is_network(self.asker.directory);
+        }
+        keep(name.to_bytes(), described)
+    }
+
+    /// Those that were kept for later.
+    ///
+    /// # Errors
+    /// As with [`Self::entry`].
+    pub fn rest(&mut self, keep: &mut Keep<'_>) -> Result<bool> {
+        let kept = std::mem::take(&mut self.kept);
+        let begin = || (self.asker, ExtendedReader::default());
+        let described = many(kept.len(), begin, |(asker, extended), index| {
+            let (name, file_type) = &kept[index];
+            asker.ask(name, *file_type, extended)
+        });
+        for ((name, _), described) in kept.iter().zip(described) {
+            if !keep(name.to_bytes(), described)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What all entries of a directory are asked with.
+#[derive(Clone, Copy, Debug)]
+struct Asker<'a> {
+    directory: &'a OwnedFd,
+    /// The file system that it is on, once that was asked.
+    on: Option<u64>,
+    detail: Detail,
+}
+
+impl Asker<'_> {
+    fn ask(&mut self, name: &CStr, file_type: FileType, extended: &mut ExtendedReader) -> Described {
+        if self.detail.kinds_only
+            && let Ok(kind) = metadata::kind(file_type)
+        {
+            return Ok(Metadata::new(kind));
+        }
+        let (mut found, on) = metadata::of_name_on(self.directory, name)?;
+        if found.kind == Kind::Directory {
+            let here = match self.on {
+                Some(here) => here,
+                None => *self.on.insert(metadata::file_system_of(self.directory)?),
+            };
+            found.mount_point = on != here;
+        }
+        if !self.detail.extended.is_empty() {
+            let place = Place::Named(self.directory.as_fd(), name);
+            found.extended = extended.digest(place, self.detail.extended);
+        }
+        Ok(found)
+    }
+}
