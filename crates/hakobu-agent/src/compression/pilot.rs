@@ -20,6 +20,8 @@ const FAR_WAITS: f32 = 0.5;
 /// The far end limits where it waits for less than this, or wants a processor for more than that.
 const FAR_SELDOM_WAITS: f32 = 0.15;
 const FAR_BUSY: f32 = 0.75;
+/// In so many windows, one after another: in a single one somebody else may have had the processor, or the disk.
+const FAR_WINDOWS: u32 = 3;
 /// Compressing is no burden that takes less of the lane's time.
 const BURDEN: f32 = 0.15;
 /// The first level may take so much of it, as far as that can be foreseen.
@@ -75,6 +77,8 @@ pub(super) struct Pilot {
     rest: Rest,
     /// The same of leaving it off.
     rest_off: Rest,
+    /// The far end limited in so many windows until now.
+    far_limited: u32,
     choices: u32,
 }
 
@@ -115,7 +119,7 @@ impl Pilot {
         let begins = rule == Compression::Adapted || at_once && rule == Compression::Auto;
         let at = begins.then_some(LEVELS.len() / 2);
         let (rest, rest_off) = (Rest::default(), Rest::default());
-        Self { rule, at, candidate: None, trial: None, rest, rest_off, choices: 0 }
+        Self { rule, at, candidate: None, trial: None, rest, rest_off, far_limited: 0, choices: 0 }
     }
 
     /// What is chosen before anything is known, if it is worth telling.
@@ -194,9 +198,17 @@ impl Pilot {
     fn judge_level(&mut self, at: usize, window: &Window) -> Option<(Option<usize>, Reason)> {
         let lower = at.checked_sub(1).or((self.rule == Compression::Adapted).then_some(at));
         if window.far.is_some_and(|far| far.input < FAR_SELDOM_WAITS || far.processor > FAR_BUSY) {
+            self.far_limited += 1;
+            if self.far_limited < FAR_WINDOWS {
+                return None;
+            }
+            self.far_limited = 0;
             self.rest.begin();
-            return Some((lower, Reason::FarEndLimits));
+            // To decompress takes as long whatever the level is.
+            let stays = lower.filter(|_| self.rule == Compression::Adapted);
+            return Some((stays, Reason::FarEndLimits));
         }
+        self.far_limited = 0;
         if window.blocked >= WAITS {
             self.foresee_more(at, window);
             return None;

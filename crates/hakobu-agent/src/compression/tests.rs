@@ -260,6 +260,10 @@ fn it_ends_where_the_far_end_limits() {
     pilot.judge(&Window { bytes_per_second: 1e9, ..waiting() });
     let busy = Some(FarShares { input: 0.05, processor: 0.5 });
     let far = Window { far: busy, shrank_to: Some(0.5), compressing: 0.1, ..waiting() };
+    // Once or twice it may have been somebody else.
+    for window in [&far, &far, &waiting(), &far, &far] {
+        assert_eq!(pilot.judge(window).map(|choice| choice.reason), None);
+    }
     let off = pilot.judge(&far).unwrap();
     assert_eq!((off.level, off.reason), (None, Reason::FarEndLimits));
 }
