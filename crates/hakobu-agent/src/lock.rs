@@ -3,8 +3,15 @@
 use std::io::ErrorKind as IoKind;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
+
+/// How long one who holds the lock is waited for: an agent whose connection was lost needs a moment to write down how far it came,
+/// and the same command may be typed at once.
+const WAITED_FOR: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Held while a job is under way. It is a socket in Linux's abstract name space: it leaves no file
 /// behind and is gone when the process is, however that ends.
@@ -14,11 +21,21 @@ pub struct JobLock {
 }
 
 impl JobLock {
-    /// Takes the lock of a job.
+    /// Takes the lock of a job; waits for it for three seconds.
     ///
     /// # Errors
     /// `Locked` when another process holds it.
     pub fn take(job: &[u8; 16]) -> Result<Self> {
+        let began = Instant::now();
+        loop {
+            match Self::try_take(job) {
+                Err(error) if error.kind == ErrorKind::Locked && began.elapsed() < WAITED_FOR => sleep(PAUSE),
+                other => return other,
+            }
+        }
+    }
+
+    fn try_take(job: &[u8; 16]) -> Result<Self> {
         let uid = rustix::process::geteuid().as_raw();
         let name: String = job.iter().map(|byte| format!("{byte:02x}")).collect();
         let socket = SocketAddr::from_abstract_name(format!("hakobu/job/{uid}/{name}"))
@@ -44,7 +61,12 @@ mod tests {
         let lock = JobLock::take(&job).unwrap();
         assert_eq!(JobLock::take(&job).unwrap_err().kind, ErrorKind::Locked);
         assert!(JobLock::take(&other).is_ok());
-        drop(lock);
+        // One that is about to end is waited for.
+        let ends = std::thread::spawn(move || {
+            sleep(Duration::from_millis(300));
+            drop(lock);
+        });
         assert!(JobLock::take(&job).is_ok());
+        ends.join().unwrap();
     }
 }
