@@ -6,7 +6,7 @@ use crate::pack::PACK_RECORDS_MAX;
 
 /// How long a lane should have to do with a portion.
 const PORTION_NS: u64 = 100_000_000;
-/// About so many requests a file server gets for a small file, and for a directory that is listed besides those for its entries.
+/// About so many requests a file server gets for a small file that is read, and for a directory that is listed besides those for its entries.
 const REQUESTS_PER_FILE: u64 = 10;
 const REQUESTS_PER_DIRECTORY: u64 = 8;
 /// The least of a pack: what comes with each, an answer and a record of its directory, is little beside so many.
@@ -25,7 +25,7 @@ pub(super) struct Portions {
     pub directories: usize,
     /// Entries of directories below, that a target behind a network sends along.
     pub prefetched: u32,
-    /// How long the slower file server takes for an answer, in nanoseconds, where that makes portions smaller.
+    /// How long the source's file server takes for an answer, in nanoseconds, where that makes portions smaller.
     pub answer_ns: Option<u64>,
 }
 
@@ -33,18 +33,19 @@ impl Portions {
     /// Those between two ends.
     pub fn new(source: &Capabilities, target: &Capabilities) -> Self {
         let requests = |answer_ns: u64| PORTION_NS / answer_ns.max(1);
-        let slower = source.answer_ns.max(target.answer_ns);
         // Only the target is asked for directories and what is below them.
         let of_target = target.answer_ns.map_or(u64::MAX, requests);
-        let of_slower = slower.map_or(u64::MAX, requests);
+        // Entries that are made in one directory of a file server wait for each other, so that lanes had better be in several.
+        let slow_source = source.answer_ns.filter(|_| target.answer_ns.is_none());
+        let of_source = slow_source.map_or(u64::MAX, requests);
         let pack_records =
-            (of_slower / REQUESTS_PER_FILE).clamp(PACK_RECORDS_LEAST, u64::from(PACK_RECORDS_MAX));
+            (of_source / REQUESTS_PER_FILE).clamp(PACK_RECORDS_LEAST, u64::from(PACK_RECORDS_MAX));
         let prefetched = if target.remote { of_target.min(PREFETCHED_MAX) } else { 0 };
         Self {
             pack_records: pack_records as u32,
             directories: (of_target / REQUESTS_PER_DIRECTORY).clamp(1, DIRECTORIES_MAX) as usize,
             prefetched: prefetched as u32,
-            answer_ns: slower.filter(|_| pack_records < u64::from(PACK_RECORDS_MAX)),
+            answer_ns: slow_source.filter(|_| pack_records < u64::from(PACK_RECORDS_MAX)),
         }
     }
 
@@ -52,8 +53,9 @@ impl Portions {
     pub fn told(&self) -> Option<(String, String)> {
         let answer_ms = self.answer_ns? as f64 / 1e6;
         let choice = format!("packs: at most {} files", self.pack_records);
-        let reason =
-            format!("the file server takes {answer_ms:.1} ms for an answer, and all lanes share the waiting");
+        let reason = format!(
+            "the source's file server takes {answer_ms:.1} ms for an answer, and all lanes share the waiting"
+        );
         Some((choice, reason))
     }
 }
@@ -71,8 +73,9 @@ mod tests {
             (pack_records, directories, prefetched)
         };
         assert_eq!(portions(None, None), (1024, 32, 2048));
-        assert_eq!(portions(None, Some(1_000_000)), (10, 12, 100));
-        assert_eq!(portions(None, Some(100_000_000)), (4, 1, 1));
+        assert_eq!(portions(None, Some(1_000_000)), (1024, 12, 100));
+        assert_eq!(portions(None, Some(100_000_000)), (1024, 1, 1));
+        assert_eq!(portions(Some(1_000_000), Some(1_000_000)), (1024, 12, 100));
         assert_eq!(portions(Some(20_000_000), None), (4, 32, 2048));
         assert_eq!(portions(Some(1), Some(0)), (1024, 32, 2048));
         let told = Portions::new(&of(Some(1_000_000), false), &of(None, false)).told().unwrap();
