@@ -2,14 +2,17 @@
 //! and output, and ends with them.
 
 use std::io::{Read, Write};
-use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::host::HostFacts;
-use hakobu_proto::control::{AgentHello, Answer, Listening, Request, SourceAsk, SourceLook, negotiate};
+use hakobu_proto::control::{
+    AgentHello, Answer, Listening, Request, SILENT_MAX, SourceAsk, SourceLook, negotiate,
+};
 
 use crate::cipher;
 use crate::live_limits::LiveLimits;
@@ -21,6 +24,10 @@ use crate::{channel as wire, look};
 
 /// So many requests may wait for their answers.
 const REQUESTS_MAX: usize = 16;
+/// A controller that has shown life is gone after so much silence.
+const SILENCE_LIMIT: Duration = if cfg!(test) { Duration::from_millis(500) } else { SILENT_MAX };
+/// How long what is under way may take to end then.
+const END_LIMIT: Duration = Duration::from_secs(30);
 
 /// Serves a controller until its input ends.
 ///
@@ -55,23 +62,27 @@ fn serve(
     if restriction.is_some() {
         side = side.restricted();
     }
-    let requests = read_requests(input, stop, limits);
+    let life = Life::default();
+    let _ended = Ended(life.clone());
+    let requests = read_requests(input, stop, limits, life.clone());
     output
         .write_all(PREAMBLE)
         .and_then(|()| output.flush())
         .map_err(|error| Error::io("greeting the controller", &error))?;
     let output = Answers(Mutex::new(output));
     let mut agent = Agent { side, restriction, greeted: false, output };
-    while let Ok(request) = requests.recv() {
-        match request {
-            Ok(request) => agent.handle(request)?,
-            Err(error) => {
+    loop {
+        match requests.recv_timeout(SILENCE_LIMIT / 8) {
+            Ok(Ok(request)) => agent.handle(request)?,
+            Ok(Err(error)) => {
                 agent.output.send(&Answer::Refused(error.clone()))?;
                 return Err(error);
             }
+            Err(RecvTimeoutError::Timeout) if life.has_gone() => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
     }
-    Ok(())
 }
 
 /// Reads requests on a thread of its own, so that a stop, and other limits, arrive while something is under way.
@@ -80,11 +91,13 @@ fn read_requests(
     mut input: impl Read + Send + 'static,
     stop: Stop,
     limits: Arc<LiveLimits>,
+    life: Life,
 ) -> Receiver<Result<Request>> {
     let (sender, receiver) = sync_channel(REQUESTS_MAX);
     std::thread::spawn(move || {
         loop {
             let received = wire::receive::<Request>(&mut input);
+            life.heard();
             // A run goes by its own limits, and by those that come behind it.
             match &received {
                 Ok(Some(Request::Run(request))) => limits.begin_with(request.job.limits.clone()),
@@ -94,6 +107,7 @@ fn read_requests(
             match received {
                 Ok(Some(Request::Cancel)) => stop.stop(),
                 Ok(Some(Request::Limits(other))) => limits.set(other),
+                Ok(Some(Request::Alive)) => life.watch(&stop),
                 Ok(Some(request)) => match sender.try_send(Ok(request)) {
                     Ok(()) => {}
                     Err(TrySendError::Disconnected(_)) => return,
@@ -117,6 +131,65 @@ fn read_requests(
         }
     });
     receiver
+}
+
+/// When something last came from the controller.
+#[derive(Clone, Debug, Default)]
+struct Life(Arc<Heard>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    last: Mutex<Option<Instant>>,
+    watched: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Life {
+    fn heard(&self) {
+        *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether it has shown life, and then fallen silent for too long.
+    fn has_gone(&self) -> bool {
+        let last = *self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.watched.load(Relaxed) && last.is_some_and(|last| last.elapsed() >= SILENCE_LIMIT)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.ended.load(Relaxed)
+    }
+
+    /// Ends everything once nothing has come for too long. A connection of which the other end is gone may look sound to the
+    /// system for hours, and as long this process would hold the job.
+    fn watch(&self, stop: &Stop) {
+        if self.0.watched.swap(true, Relaxed) {
+            return;
+        }
+        let (life, stop) = (self.clone(), stop.clone());
+        std::thread::spawn(move || {
+            while !life.has_gone() {
+                if life.has_ended() {
+                    return;
+                }
+                std::thread::sleep(SILENCE_LIMIT / 8);
+            }
+            stop.stop();
+            std::thread::sleep(END_LIMIT);
+            // What is under way may wait for ever to tell somebody who is gone. Drafts are kept as after a kill.
+            if !life.has_ended() {
+                std::process::exit(1);
+            }
+        });
+    }
+}
+
+/// Says that the agent has ended, when it is dropped.
+struct Ended(Life);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.0.ended.store(true, Relaxed);
+    }
 }
 
 struct Agent<W> {
@@ -172,7 +245,7 @@ impl<W: Write + Send> Agent<W> {
             Request::Settings => Answer::Settings(Ok(Box::new(self.settings()))),
             Request::Probe(ask) => Answer::Probe(self.side.probe(&ask).map(Box::new)),
             // Taken by the thread that reads.
-            Request::Cancel | Request::Limits(_) => return Ok(()),
+            Request::Cancel | Request::Limits(_) | Request::Alive => return Ok(()),
         };
         self.output.send(&answer)
     }
@@ -224,5 +297,32 @@ impl<W: Write + Send> Observer for Answers<W> {
     fn event(&self, event: Event) {
         // If the controller is gone, the thread that reads finds out as well, and stops the run.
         let _ = self.send(&Answer::Event(event));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use hakobu_proto::control::{VERSION_NEWEST, VERSION_OLDEST};
+
+    use super::*;
+
+    #[test]
+    fn a_controller_that_has_shown_life_and_falls_silent_is_gone() {
+        let (mut here, there) = UnixStream::pair().unwrap();
+        let answers = there.try_clone().unwrap();
+        let agent = std::thread::spawn(move || serve(there, answers, None));
+        let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: false };
+        wire::send(&mut here, &hello).unwrap();
+        // As long as something comes, it stays.
+        for _ in 0..20 {
+            wire::send(&mut here, &Request::Alive).unwrap();
+            std::thread::sleep(SILENCE_LIMIT / 10);
+        }
+        assert!(!agent.is_finished());
+        // The connection stays open, and nothing comes any more.
+        assert_eq!(agent.join().unwrap(), Ok(()));
+        drop(here);
     }
 }

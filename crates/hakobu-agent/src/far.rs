@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::pacer::LimitChanges;
-use hakobu_proto::control::{AgentHello, Answer, CipherSpeed, Ran, Request, VERSION_NEWEST, VERSION_OLDEST};
+use hakobu_proto::control::{
+    ALIVE_EVERY, AgentHello, Answer, CipherSpeed, Ran, Request, VERSION_NEWEST, VERSION_OLDEST,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::channel as wire;
@@ -109,7 +111,19 @@ impl FarSide {
         if let Some(program) = uploaded {
             far.check_upload(&program)?;
         }
+        far.show_life();
         Ok(far)
+    }
+
+    /// Tells the agent now and then that somebody is here, until this is dropped.
+    fn show_life(&self) {
+        let stdin = self.stdin.clone();
+        // Without it the agent stays until its connection ends, as it did before.
+        let _ = std::thread::Builder::new().name("alive".into()).spawn(move || {
+            while self_send(&stdin, &Request::Alive).is_ok() {
+                std::thread::sleep(ALIVE_EVERY);
+            }
+        });
     }
 
     /// The uploaded program must be the one that runs.

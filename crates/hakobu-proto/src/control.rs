@@ -20,6 +20,11 @@ use hakobu_core::path::{EntryPath, serde_bytes_vec};
 use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, WriteAsk, WriteFigures};
 use serde::{Deserialize, Serialize};
 
+/// How often a controller says that it is there.
+pub const ALIVE_EVERY: Duration = Duration::from_secs(15);
+/// An agent that has heard it once, and then nothing for so long, ends: the machine of its controller or the way there is gone,
+/// which nobody else may find out for hours.
+pub const SILENT_MAX: Duration = Duration::from_secs(120);
 /// The oldest version of the protocol that this program speaks.
 pub const VERSION_OLDEST: u16 = 3;
 /// The newest version of the protocol that this program speaks.
@@ -94,6 +99,8 @@ pub enum Request {
     Probe(ProbeAsk),
     /// From now on the run that is under way is held to these.
     Limits(Limits),
+    /// The controller is there. From the first one on it says so every [`ALIVE_EVERY`].
+    Alive,
 }
 
 /// From an agent to the controller.

@@ -345,6 +345,7 @@ fn control_messages() {
     let rate = RateLimit::parse("08:00,20M 19:00,off", 3600).unwrap();
     let limits = Limits { rate, operations_per_second: Some(500), source_p99_us: None };
     vectors.message("request limits", &Request::Limits(limits));
+    vectors.message("request alive", &Request::Alive);
     let listening = Listening { port: 5000, addresses: vec!["192.0.2.1".to_owned()], process: 300 };
     vectors.message("answer listening", &Answer::Listening(Ok(listening)));
     vectors.message("answer refused", &Answer::Refused(no_space()));

@@ -101,7 +101,10 @@ fn next_step(kind: &str) -> Option<&'static str> {
              --retry-for 10m keeps trying"
         }
         "corrupt" => "run the same command again; if it happens again, check memory, disks and network cards",
-        "locked" => "wait for the other run, or end it; hakobu jobs lists those without a terminal",
+        "locked" => {
+            "wait for the other run, or end it; one whose connection was lost ends by itself within three minutes; hakobu jobs \
+             lists those without a terminal"
+        }
         "no_inodes" => "free inodes at the target (many small files use them up), then run it again",
         "no_space" => "free space at the target or raise the quota, then run the same command again",
         "protocol" => "see that both sides run the same version: hakobu --version",

@@ -67,6 +67,7 @@ impl Restriction {
             | Request::LookAtTarget { .. }
             | Request::Cancel
             | Request::Limits(_)
+            | Request::Alive
             | Request::EndServing
             | Request::Ciphers => Ok(request),
         }
