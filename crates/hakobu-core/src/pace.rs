@@ -175,7 +175,7 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!(
-            "{text} needs a unit: {text}KiB is what rsync takes it for, or 20M for 20 MB/s; or off, pause"
+            "{text} needs a unit: {text}KiB is what rsync takes it for, or 20M for 20 MB/s; or off, and in a timetable pause"
         ));
     }
     let bytes = parse_bytes(number).map_err(|error| error.to_string())?;

@@ -17,7 +17,7 @@ const STAGES: [Known; 21] = [
     ("target sync", "final flush to stable storage", "ストレージへの最終書き込み(同期)"),
     ("scan", "listing and comparing", "一覧の取得と比較"),
     ("idle", "nothing to do", "処理待ち"),
-    ("rate limit", "kept to --bwlimit", "--bwlimit による制限"),
+    ("rate limit", "held back by a limit", "設定された上限による待ち"),
     ("operation limit", "kept to --iops-limit", "--iops-limit による制限"),
     ("source latency limit", "kept to --source-p99", "--source-p99 による制限"),
     ("processor", "the processors", "CPU"),
