@@ -115,7 +115,7 @@ fn a_login_shell_that_is_csh_is_no_obstacle() {
     std::fs::create_dir(&far).unwrap();
     assert!(Command::new("chown").arg(user.name()).arg(&far).status().unwrap().success());
     let mut command =
-        bench(Some(&host), &["throwaway", "--json", "--time-budget", "20s", "--scratch", "/var/tmp"]);
+        bench(Some(&host), &["throwaway", "--json", "--time-budget", "45s", "--scratch", "/var/tmp"]);
     let output = command.arg("--far-scratch").arg(&far).output().unwrap();
     let (out, err) = words(&output);
     assert_eq!(output.status.code(), Some(0), "{out}{err}");

@@ -145,8 +145,9 @@ fn an_interrupted_run_goes_on() {
     let source = compressible(&place.path().join("source"), 80_000_000);
     let target = place.path().join("target");
     let copy = |copy: Copy| copy.to(&host).options("--compress zstd:1").arg(&source).arg(host.at(&target));
-    let mut running = copy(Copy::verb(stopped(), "copy")).start();
-    running.crawl_until_under_way();
+    // So slow that it is not over before it can be killed, however busy the machine is.
+    let mut running = copy(Copy::new().options("--bwlimit 10M")).start();
+    running.wait_until_under_way();
     running.signal(Signal::KILL);
     running.end();
     host.wait_for_no_agent();
