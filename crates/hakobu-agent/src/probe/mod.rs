@@ -128,6 +128,11 @@ pub fn probe(
         round_trip: probed.round_trip,
         lanes: probed.lanes,
     });
+    if probed.failure.is_some() {
+        // Of a copy whose way or place was not measured any more nothing can be said.
+        let Prediction { slowest, file, tree, .. } = &mut probed.prediction;
+        (*slowest, *file, *tree) = (None, None, None);
+    }
     Ok(probed)
 }
 

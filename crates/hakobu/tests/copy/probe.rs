@@ -183,8 +183,9 @@ fn a_machine_that_is_lost_ends_it_with_what_was_measured() {
         (&"connection_lost".into(), &Value::Null)
     );
     assert!(err.contains("throwaway"), "{err}");
-    let unknown = found["prediction"]["unknown"].as_array().unwrap();
-    assert!(unknown.contains(&"network".into()), "{found:#}");
+    let prediction = &found["prediction"];
+    assert!(prediction["unknown"].as_array().unwrap().contains(&"network".into()), "{found:#}");
+    assert!(prediction["bytes_per_second"].is_null() && prediction["file"].is_null(), "{found:#}");
 }
 
 #[test]
