@@ -38,12 +38,19 @@ pub(super) struct Describer<'a> {
     /// Entries have to be waited for.
     waits: bool,
     kept: Vec<(CString, FileType)>,
+    kept_max: usize,
 }
 
 impl<'a> Describer<'a> {
-    pub fn new(directory: &'a OwnedFd, detail: Detail, extended: &'a mut ExtendedReader) -> Self {
+    /// For a directory of which no more than `entries_max` entries are wanted: little more is asked for.
+    pub fn new(
+        directory: &'a OwnedFd,
+        (entries_max, detail): (usize, Detail),
+        extended: &'a mut ExtendedReader,
+    ) -> Self {
         let asker = Asker { directory, on: None, detail };
-        Self { asker, extended, watched: (Instant::now(), 0), waits: false, kept: Vec::new() }
+        let kept_max = entries_max.saturating_add(1).min(KEPT_MAX);
+        Self { asker, extended, watched: (Instant::now(), 0), waits: false, kept: Vec::new(), kept_max }
     }
 
     /// The next entry of the directory, which is handed to `keep`, perhaps only later. Whether further ones are wanted.
@@ -53,7 +60,7 @@ impl<'a> Describer<'a> {
     pub fn entry(&mut self, name: &CStr, file_type: FileType, keep: &mut Keep<'_>) -> Result<bool> {
         if self.waits {
             self.kept.push((name.to_owned(), file_type));
-            return if self.kept.len() < KEPT_MAX { Ok(true) } else { self.rest(keep) };
+            return if self.kept.len() < self.kept_max { Ok(true) } else { self.rest(keep) };
         }
         if self.watched.1 == 0 {
             self.watched.0 = Instant::now();
@@ -62,7 +69,8 @@ impl<'a> Describer<'a> {
         self.watched.1 += 1;
         if self.watched.1 == WATCHED {
             self.watched.1 = 0;
-            self.waits = self.watched.0.elapsed() > WAITED_FOR * WATCHED && is_network(self.asker.directory);
+            self.waits =
+                self.watched.0.elapsed() > WAITED_FOR * WATCHED && is_network(self.asker.directory.as_fd());
         }
         keep(name.to_bytes(), described)
     }

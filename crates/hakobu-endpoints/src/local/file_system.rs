@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hakobu_core::names::NameRules;
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{
     AtFlags, Mode, OFlags, StatFs, fstatfs, fstatvfs, ioctl_getflags, openat, statat, statfs, unlinkat,
 };
@@ -79,8 +79,8 @@ pub fn is_on_network(path: &Path) -> bool {
 }
 
 /// The same for an open directory.
-pub(crate) fn is_network(directory: impl AsFd) -> bool {
-    fstatfs(directory).is_ok_and(|found| NETWORK.contains(&number(&found)))
+pub(crate) fn is_network(directory: BorrowedFd<'_>) -> bool {
+    NETWORK.contains(&kind_of(directory))
 }
 
 /// How long it takes to get an answer from what is behind the file system that a directory is on, in nanoseconds, if

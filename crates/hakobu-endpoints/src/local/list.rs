@@ -97,7 +97,7 @@ impl Lister {
         let mut listing = Listing::with_capacity(self.expected.min(entries_max));
         self.names.reserve_exact(NAMES_BYTES);
         let mut names = RawDir::new(&directory, self.names.spare_capacity_mut());
-        let mut describer = Describer::new(&directory, detail, &mut self.extended);
+        let mut describer = Describer::new(&directory, (entries_max, detail), &mut self.extended);
         let mut keep = |name: &[u8], described: Described| {
             let metadata = match described {
                 Ok(metadata) => metadata,
