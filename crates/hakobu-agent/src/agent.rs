@@ -25,7 +25,7 @@ use crate::{channel as wire, look};
 /// So many requests may wait for their answers.
 const REQUESTS_MAX: usize = 16;
 /// A controller that has shown life is gone after so much silence.
-const SILENCE_LIMIT: Duration = if cfg!(test) { Duration::from_millis(500) } else { SILENT_MAX };
+const SILENCE_LIMIT: Duration = if cfg!(test) { Duration::from_secs(2) } else { SILENT_MAX };
 /// How long what is under way may take to end then.
 const END_LIMIT: Duration = Duration::from_secs(30);
 
@@ -88,16 +88,16 @@ fn serve(
 /// Reads requests on a thread of its own, so that a stop, and other limits, arrive while something is under way.
 /// The end of the input is a stop, too: nobody is left to work for.
 fn read_requests(
-    mut input: impl Read + Send + 'static,
+    input: impl Read + Send + 'static,
     stop: Stop,
     limits: Arc<LiveLimits>,
     life: Life,
 ) -> Receiver<Result<Request>> {
     let (sender, receiver) = sync_channel(REQUESTS_MAX);
     std::thread::spawn(move || {
+        let mut input = Heeded { input, life: life.clone() };
         loop {
             let received = wire::receive::<Request>(&mut input);
-            life.heard();
             // A run goes by its own limits, and by those that come behind it.
             match &received {
                 Ok(Some(Request::Run(request))) => limits.begin_with(request.job.limits.clone()),
@@ -180,6 +180,20 @@ impl Life {
                 std::process::exit(1);
             }
         });
+    }
+}
+
+/// What the controller sends. Each byte shows life: a long message on a slow way takes longer than silence may.
+struct Heeded<R> {
+    input: R,
+    life: Life,
+}
+
+impl<R: Read> Read for Heeded<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(into)?;
+        self.life.heard();
+        Ok(read)
     }
 }
 
@@ -316,7 +330,7 @@ mod tests {
         let hello = Request::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, digest: false };
         wire::send(&mut here, &hello).unwrap();
         // As long as something comes, it stays.
-        for _ in 0..20 {
+        for _ in 0..15 {
             wire::send(&mut here, &Request::Alive).unwrap();
             std::thread::sleep(SILENCE_LIMIT / 10);
         }
