@@ -87,12 +87,15 @@ fn the_host_starts_and_hakobu_goes_with_the_agent_that_is_meant() {
     }
     let (near_tools, far_tools) = (path_of(place.path(), "near", &[]), path_of(place.path(), "far", &[]));
     symlink("/usr/bin/ssh", near_tools.join("ssh")).unwrap();
-    let host = Sshd::start(&SshdOptions {
-        config_lines: vec![format!("SetEnv PATH={}", far_tools.display())],
-        ..SshdOptions::default()
-    })
-    .unwrap();
-    ssh_to(&host, &far_tools);
+    // The way back has a server of its own: the host's is in the account of the host.
+    let [host, back] = [(); 2].map(|()| {
+        Sshd::start(&SshdOptions {
+            config_lines: vec![format!("SetEnv PATH={}", far_tools.display())],
+            ..SshdOptions::default()
+        })
+        .unwrap()
+    });
+    ssh_to(&back, &far_tools);
     let mut command = Command::new(here.join("hakobu"));
     command.args(["bench", "throwaway", "--json", "--back", "throwaway", "--time-budget", "50s", "--agent"]);
     command.arg(there.join("hakobu")).env("PATH", &near_tools).env("LC_ALL", "C");
