@@ -14,6 +14,7 @@ pub mod join;
 pub mod live_limits;
 pub mod look;
 pub mod near;
+pub mod outages;
 pub mod party;
 pub mod passes;
 mod places;

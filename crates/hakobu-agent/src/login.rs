@@ -12,6 +12,10 @@ use crate::far::FarSide;
 use crate::request::CopyRequest;
 use crate::ssh::{Prompts, SshSettings, Way, find_uploads};
 
+/// How long making a connection again may take, which has worked before. Whoever does without asks for it less and less
+/// often, and so does not see for a minute that a line is there again.
+const CONNECT_AGAIN: Duration = Duration::from_secs(15);
+
 /// How to get to a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Login<'a> {
@@ -25,7 +29,7 @@ pub struct Login<'a> {
     pub sudo: bool,
     /// Whether the agent gives way to other processes.
     pub nice: bool,
-    /// How long it may take, if not as long as usual.
+    /// How long it may take where it has worked before; as long as usual without.
     pub time_limit: Option<Duration>,
 }
 
@@ -79,6 +83,7 @@ impl<'a> Login<'a> {
         settings.user = self.host.user.clone().map(String::into_bytes);
         settings.port = self.host.port;
         settings.time_limit = self.time_limit.unwrap_or(settings.time_limit);
+        settings.connect_limit = self.time_limit.map(|limit| limit.min(CONNECT_AGAIN));
         settings.agent_path = self.agent.map(|path| path.as_os_str().as_encoded_bytes().to_vec());
         (settings.sudo, settings.nice) = (self.sudo, self.nice);
         settings.uploads = std::env::current_exe().map(|program| find_uploads(&program)).unwrap_or_default();

@@ -23,6 +23,7 @@ use crate::lanes::Ends;
 use crate::live_limits::LiveLimits;
 use crate::login::Login;
 use crate::meet::{Meeting, Met};
+use crate::outages::Outages;
 use crate::party::Party;
 use crate::passes::Pass;
 use crate::places::{self, AtTarget};
@@ -74,8 +75,10 @@ pub struct Transfer {
     pub target: Option<Vec<u8>>,
     /// Which disks the sources are, and which the target is.
     pub disks: (Vec<Option<ReportDisk>>, Option<ReportDisk>),
-    /// From the start until both ends were ready.
+    /// From the start until both ends were ready for the first time.
     pub connect: Duration,
+    /// How often the connection was lost meanwhile.
+    pub outages: Outages,
     /// Bytes sent and received by the engine's side, of all attempts; none where no connection was
     /// made, or where the engine's machine was lost before it could tell.
     pub wire_bytes: Option<(u64, u64)>,
@@ -127,6 +130,7 @@ pub(crate) struct Held {
     told: bool,
     /// The data went through ssh, as no port could be reached.
     by_ssh: bool,
+    outages: Outages,
 }
 
 impl Held {
@@ -142,7 +146,16 @@ pub(crate) fn run_once(
     surroundings: &mut Surroundings<'_>,
     held: &mut Held,
 ) -> Transfer {
+    let mut transfer = attempts(request, surroundings, held);
+    held.outages.end();
+    transfer.outages = held.outages;
+    transfer
+}
+
+/// Tries until it is done, or what is lost does not come back in time.
+fn attempts(request: &CopyRequest, surroundings: &mut Surroundings<'_>, held: &mut Held) -> Transfer {
     let began = Instant::now();
+    let mut connect = None;
     let mut earlier: Option<Summary> = None;
     let mut earlier_wire_bytes = None;
     let mut pause = Duration::from_millis(500);
@@ -159,6 +172,8 @@ pub(crate) fn run_once(
         if let Err(error) = attempt.run(&mut transfer) {
             transfer.summary.fatal.get_or_insert(error);
         }
+        connect = connect.or(Some(transfer.connect).filter(|connect| !connect.is_zero()));
+        transfer.connect = connect.unwrap_or_default();
         if surroundings.cancel.load(Relaxed) && transfer.summary.fatal.is_some() {
             transfer.summary.fatal = Some(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
         }
@@ -175,6 +190,9 @@ pub(crate) fn run_once(
         lost_at = Some(since);
         if error.may_retry() {
             lost_by = Some(error.clone());
+        }
+        if connect.is_some() {
+            held.outages.begin();
         }
         if surroundings.cancel.load(Relaxed) {
             return transfer;
@@ -336,7 +354,7 @@ impl Attempt<'_, '_> {
         let mut ran = match parties.target {
             _ if has_sftp(&parties.source, parties.target.as_ref()) => {
                 (transfer.transport, transfer.verified) = ("sftp", false);
-                transfer.connect = self.began.elapsed();
+                self.is_connected(transfer);
                 let target = parties.target.as_ref().unwrap_or(&parties.source);
                 let limits = self.surroundings.limits.clone();
                 let ends =
@@ -344,7 +362,7 @@ impl Attempt<'_, '_> {
                 sftp::run(ends, job, &observer, self.surroundings.cancel.clone())?
             }
             None => {
-                transfer.connect = self.began.elapsed();
+                self.is_connected(transfer);
                 let told = Told::new(&observer, job.lanes);
                 let request = RunHereRequest { job, identity, roots, root, grant };
                 let ran = parties.source.run_here(
@@ -439,7 +457,7 @@ impl Attempt<'_, '_> {
         self.held.by_ssh = by_ssh && relay.is_none();
         let job = Job { lanes, lanes_max, ..job };
         let mut carried = Some((relay, carriers));
-        transfer.connect = self.began.elapsed();
+        self.is_connected(transfer);
         engine.depend_on(target)?;
         let told = Told::new(observer, job.lanes);
         let request = RunRequest { job, roots, capabilities };
@@ -506,6 +524,11 @@ impl Attempt<'_, '_> {
             target_party.foresee_cipher_speed()?;
         }
         Ok(Parties { source: source_party, target: Some(target_party) })
+    }
+
+    fn is_connected(&mut self, transfer: &mut Transfer) {
+        transfer.connect = self.began.elapsed();
+        self.held.outages.end();
     }
 
     fn stop(&self) -> Stop {

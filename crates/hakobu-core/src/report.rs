@@ -108,6 +108,8 @@ pub struct Report {
     pub pairs: Vec<ReportPair>,
     /// The passes over a source in use; the other figures are those of the last one.
     pub passes: Vec<ReportPass>,
+    /// How often the connection was lost, and for how long.
+    pub outages: ReportOutages,
     /// Whether it went on where an earlier run had stopped.
     pub resumed: bool,
     /// The most memory of each side.
@@ -256,6 +258,16 @@ pub struct ReportSeconds {
     pub transfer: f64,
     /// Reading again to compare.
     pub verify: f64,
+}
+
+/// What was lost of the connection.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReportOutages {
+    /// How often it was lost.
+    pub count: u64,
+    /// From the moments at which that was noticed until it was there again, or was given up.
+    pub seconds: f64,
 }
 
 /// How data at the target was checked.
@@ -463,6 +475,7 @@ impl Default for Report {
             differing_bytes: 0,
             pairs: Vec::new(),
             passes: Vec::new(),
+            outages: ReportOutages::default(),
             resumed: false,
             peak_memory_bytes: PeakMemory::default(),
             bytes_done: 0,

@@ -109,6 +109,8 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.set_figures(&summary.counters);
     report.bytes.wire_sent = transfer.wire_bytes.map(|(sent, _)| sent);
     report.bytes.wire_received = transfer.wire_bytes.map(|(_, received)| received);
+    report.outages.count = transfer.outages.count;
+    report.outages.seconds = transfer.outages.time.as_secs_f64();
     report.seconds.connect = transfer.connect.as_secs_f64();
     report.seconds.scan = Duration::from_nanos(summary.scan_ns).as_secs_f64();
     report.seconds.transfer = Duration::from_nanos(summary.transfer_ns).as_secs_f64();

@@ -69,6 +69,9 @@ pub struct SshSettings {
     pub uploads: Vec<PathBuf>,
     /// How long nothing may happen. It covers the time in which ssh may be asking the user for a password.
     pub time_limit: Duration,
+    /// How long a connection may take until the server has said who it is; ssh's own choice without, and where the user's
+    /// configuration says something.
+    pub connect_limit: Option<Duration>,
 }
 
 impl SshSettings {
@@ -95,6 +98,7 @@ impl SshSettings {
             always_upload: false,
             uploads: Vec::new(),
             time_limit: Duration::from_secs(120),
+            connect_limit: None,
         }
     }
 }

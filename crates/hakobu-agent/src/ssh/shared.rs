@@ -63,6 +63,11 @@ pub(super) fn find(settings: &SshSettings) -> Result<Found, SshError> {
     if value("serveraliveinterval").is_none_or(|seconds| seconds == "0") {
         login.extend(words(&ALIVE));
     }
+    if let Some(limit) = settings.connect_limit
+        && value("connecttimeout").is_none_or(|seconds| seconds == "none")
+    {
+        login.extend(words(&[&format!("ConnectTimeout={}", limit.as_secs().max(1))]));
+    }
     login.extend(ciphers(settings, value("ciphers").as_deref())?);
     let sharing = match value("controlpath").is_none_or(|path| path == "none") {
         true => Sharing::Ours,

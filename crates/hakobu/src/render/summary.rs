@@ -26,6 +26,7 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
     }
     let mut lines = vec![format!("{}: {}", outcome_words(report), entries(report))];
     lines.push(speed(report));
+    lines.extend(outages(report));
     lines.extend(advice(report, verbose));
     if let Some(digest) = &report.digest_blake3 {
         lines.push(format!("blake3 {}", lossy(digest.as_bytes())));
@@ -276,6 +277,17 @@ fn check(report: &Report) -> &'static str {
         // It finds what was changed on the way, and nothing that either end did.
         Verified::None if report.transport == "sftp" => "checked by ssh alone, no digests compared",
         Verified::None => "not checked",
+    }
+}
+
+/// Whoever comes back in the morning learns why it took longer.
+fn outages(report: &Report) -> Option<String> {
+    let outages = &report.outages;
+    let time = format_duration(Duration::try_from_secs_f64(outages.seconds).unwrap_or_default());
+    match outages.count {
+        0 => None,
+        1 => Some(format!("connection lost once: {time} without it")),
+        count => Some(format!("connection lost {} times: {time} without it", format_count(count))),
     }
 }
 

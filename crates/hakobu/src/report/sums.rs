@@ -79,6 +79,14 @@ pub fn bytes(report: &Report, language: Language) -> Option<Section> {
     if !spent.is_empty() {
         facts.push((language.say("Time", "時間の内訳").to_owned(), vec![words(spent)]));
     }
+    if report.outages.count > 0 {
+        let (count, time) = (language.count(report.outages.count), language.seconds(report.outages.seconds));
+        let said = match language {
+            Language::En => format!("{count} times, {time} without it"),
+            Language::Ja => format!("{count} 回、切断時間 {time}"),
+        };
+        facts.push((language.say("Connection lost", "接続の切断").to_owned(), vec![words(said)]));
+    }
     let mut blocks = vec![Block::Table(head, rows.collect())];
     if !facts.is_empty() {
         blocks.push(Block::Facts(facts));

@@ -408,7 +408,9 @@ fn cut_and_mended(way: Way) {
     line.link.mend();
     let ran = running.end();
     assert_eq!(ran.code, Some(0), "{way:?} {}", ran.err);
-    ran.says(&["connection lost", "trying again"]);
+    ran.says(&["connection lost", "trying again", "without it"]);
+    let outages = &ran.report["outages"];
+    assert!(outages["count"].as_u64() >= Some(1) && outages["seconds"].as_f64() > Some(0.0), "{outages:#}");
     assert_same(&line.source, &line.target);
     line.host.wait_for_no_agent();
     assert!(drafts(&line.target).is_empty());

@@ -1,0 +1,53 @@
+//! How often the connection of a copy was lost, and for how long.
+
+use std::time::{Duration, Instant};
+
+/// What was lost of the connection, from one run to the next of the same request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outages {
+    /// How often it was lost.
+    pub count: u64,
+    /// From the moments at which that was noticed until all was ready again, or was given up.
+    pub time: Duration,
+    since: Option<Instant>,
+}
+
+impl Outages {
+    /// It was noticed that the connection is lost. It may have been so before.
+    pub(crate) fn begin(&mut self) {
+        if self.since.is_none() {
+            self.count += 1;
+            self.since = Some(Instant::now());
+        }
+    }
+
+    /// It is there again, or is not waited for any longer.
+    pub(crate) fn end(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.time += since.elapsed();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_goes_on_is_one() {
+        let mut outages = Outages::default();
+        outages.end();
+        assert_eq!((outages.count, outages.time), (0, Duration::ZERO));
+        outages.begin();
+        std::thread::sleep(Duration::from_millis(2));
+        outages.begin();
+        outages.end();
+        let first = outages.time;
+        assert!(outages.count == 1 && first >= Duration::from_millis(2));
+        outages.begin();
+        std::thread::sleep(Duration::from_millis(1));
+        outages.end();
+        outages.end();
+        assert!(outages.count == 2 && outages.time > first);
+    }
+}
