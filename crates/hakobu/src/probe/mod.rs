@@ -1,6 +1,8 @@
 //! The verb `probe`, from the arguments to the exit code.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -108,6 +110,22 @@ fn shown(typed: &ProbeArguments, probed: &Probed) -> Result<String> {
     }
 }
 
+/// What will be done with the target. Of another machine nobody knows yet what it is there.
+fn written(target: &Location, most: &str) -> String {
+    let name = lossy(target.as_typed());
+    if target.ssh_host().is_some() {
+        return format!("write up to {most} to {name} (a disk is only read), which leaves nothing behind");
+    }
+    let found = std::fs::metadata(OsStr::from_bytes(target.path())).map(|found| found.file_type());
+    match found {
+        Ok(kind) if kind.is_block_device() => {
+            format!("read up to {most} of {name}, a disk, which is not written to without --confirm")
+        }
+        Ok(kind) if kind.is_char_device() => format!("write nothing to {name}, where nothing is kept"),
+        _ => format!("write up to {most} to {name}, which leaves nothing behind"),
+    }
+}
+
 /// Says what will be done, before any of it is.
 fn announce(request: &ProbeRequest, observer: &dyn Observer) {
     let name = |location: &Location| lossy(location.as_typed());
@@ -127,9 +145,7 @@ fn announce(request: &ProbeRequest, observer: &dyn Observer) {
             format!("write up to {most} of what {} holds back to where it is", name(&request.target))
         }
         false => format!("write nothing to {}", name(&request.target)),
-        true => {
-            format!("write up to {most} to {}, which leaves nothing behind", name(&request.target))
-        }
+        true => written(&request.target, most),
     });
     let time = if request.gentle { "at most some seconds" } else { "about ten seconds" };
     observer.event(Event::Notice { words: format!("for {time}, a probe will {}", steps.join("; ")) });

@@ -53,7 +53,9 @@ fn a_disk_that_is_named_keeps_what_it_holds() {
         let target = if far { host.at(&disk.path) } else { disk.as_typed() };
         let host = far.then_some(&host);
         let before = written_bytes(&disk.path);
-        let (found, _) = run(probe(host).arg("--gentle").arg(&target), 0);
+        let (found, err) = run(probe(host).arg("--gentle").arg(&target), 0);
+        let announced = if far { "(a disk is only read)" } else { "a disk, which is not written to without" };
+        assert!(err.contains(announced), "{err}");
         assert_eq!((&found["target_figures"]["how"], written_bytes(&disk.path)), (&"device".into(), before));
         assert_eq!(found["prediction"]["unknown"], serde_json::json!(["target write"]), "{found:#}");
         let (found, err) = run(probe(host).args(["--gentle", "--confirm", &disk.id()]).arg(&target), 0);
