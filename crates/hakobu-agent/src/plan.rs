@@ -422,7 +422,7 @@ fn draft_kind(
 }
 
 /// The target's root directory, and each source's place below it.
-fn root_and_places(landing: &Landing, target: &TargetLook) -> Result<(Vec<u8>, Vec<EntryPath>)> {
+pub(crate) fn root_and_places(landing: &Landing, target: &TargetLook) -> Result<(Vec<u8>, Vec<EntryPath>)> {
     Ok(match landing.root {
         LandingRoot::Target => (target.resolved.clone(), landing.places.clone()),
         LandingRoot::Parent => (target.parent.clone(), landing.places.clone()),

@@ -180,6 +180,8 @@ pub enum ReadHow {
 pub struct ReadFigures {
     /// Bytes of the file or device; 0 of a directory.
     pub size_bytes: u64,
+    /// Bytes of the file that are no holes; 0 where that is not known, as of a device.
+    pub allocated_bytes: u64,
     /// How its content was read.
     pub how: ReadHow,
     /// Reading large files in order.
@@ -220,6 +222,8 @@ pub struct TreeFigures {
     pub others: u64,
     /// Bytes of the files.
     pub bytes: u64,
+    /// Bytes of the files that are no holes.
+    pub allocated_bytes: u64,
     /// Files that travel in packs.
     pub small_files: u64,
     /// Bytes of these.
@@ -266,6 +270,8 @@ pub enum WriteHow {
     Failed,
     /// It is a device, to which was written what it held.
     WrittenBack,
+    /// This user may not write there.
+    Denied,
 }
 
 /// What was measured of a place that is written to.
@@ -273,8 +279,15 @@ pub enum WriteHow {
 pub struct WriteFigures {
     /// What became of writing.
     pub how: WriteHow,
+    /// The directory that was measured, links resolved: the place itself, or the nearest above it; empty where it is a device.
+    #[serde(with = "BoundedBytes::<PATH_BYTES_MAX>")]
+    pub directory: Vec<u8>,
     /// Bytes free for this user.
     pub free_bytes: Option<u64>,
+    /// Files and directories that there is still room for, where the file system counts them.
+    pub free_inodes: Option<u64>,
+    /// Whether it is a file system on which files may share blocks, so that a copy within it takes no room.
+    pub may_share: bool,
     /// Writing in order until all is on stable storage; of a device that was only read, reading it.
     pub content: Option<Work>,
     /// The part of it that went to memory: without waiting for stable storage.

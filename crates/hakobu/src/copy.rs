@@ -149,7 +149,7 @@ pub(crate) fn machines(request: &CopyRequest) -> Machines {
     let ends = request.sources.iter().chain([&request.target]);
     let ends = ends.chain(request.pairs.iter().flat_map(|pair| [&pair.0, &pair.1]));
     let far = ends.filter_map(Location::ssh_host).map(|host| host.destination()).collect();
-    Machines { far, sudo: request.sudo }
+    Machines { far, sudo: request.sudo, only_looks: false }
 }
 
 /// What only the program knows of a run.

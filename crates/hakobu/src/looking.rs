@@ -40,7 +40,7 @@ pub(crate) fn look_partly(
         Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
     };
     end_when_interrupted(Arc::clone(&cancel), farewell);
-    let machines = Machines { far: hosts.iter().map(|host| host.destination()).collect(), sudo };
+    let machines = machines(hosts, sudo);
     let (printed, error) = match work(&mut Terminal { cancel: Arc::clone(&cancel) }, &Remarks, &cancel) {
         Ok((text, error)) => (output::print(text.as_bytes()), error),
         Err(error) => (0, Some(error)),
@@ -48,6 +48,11 @@ pub(crate) fn look_partly(
     let Some(error) = error else { return printed };
     crate::tell(&words::report_error(&(&error).into(), &machines));
     exit::code_of(error.kind)
+}
+
+/// The machines that a verb looks at.
+pub(crate) fn machines(hosts: &[&SshHost], sudo: bool) -> Machines {
+    Machines { far: hosts.iter().map(|host| host.destination()).collect(), sudo, only_looks: true }
 }
 
 pub(crate) fn end_when_interrupted(cancel: Arc<AtomicBool>, farewell: Duration) {

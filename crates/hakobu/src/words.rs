@@ -16,6 +16,8 @@ pub struct Machines {
     pub far: Vec<String>,
     /// Whether the far side is run under sudo already.
     pub sudo: bool,
+    /// Whether nothing is brought anywhere, so that nothing goes on where it ended.
+    pub only_looks: bool,
 }
 
 /// An error that ends the program: what happened, and what to do. It has to do with this machine.
@@ -26,17 +28,24 @@ pub fn error(error: &Error) -> String {
 /// The error that ended a run.
 pub fn report_error(error: &ReportError, machines: &Machines) -> String {
     let words = plain(&error.during, &lossy(error.at.as_bytes()), &error.error);
-    let step = match error.kind.as_str() {
+    match advice(error, machines) {
+        Some(step) => format!("{words}\n  what to do: {step}"),
+        None => words,
+    }
+}
+
+/// What the user can do about an error, where its own words do not say.
+pub fn advice(error: &ReportError, machines: &Machines) -> Option<&'static str> {
+    match error.kind.as_str() {
         // No user and no sudo gets round a restricted key.
         "permission_denied" if is_refusal(&error.error) => Some(RESTRICTED),
         "permission_denied" => machines.permission(&error.at),
         // A daemon's own words say what makes it writable.
         "read_only" if is_of_a_daemon(&error.at) => None,
+        "connection_lost" | "timed_out" if machines.only_looks => {
+            Some("check the network, then run the same command again")
+        }
         kind => next_step(kind),
-    };
-    match step {
-        Some(step) => format!("{words}\n  what to do: {step}"),
-        None => words,
     }
 }
 
@@ -134,13 +143,19 @@ mod tests {
         let words = error(&lost);
         assert!(words.starts_with("hakobu: sending to h\\u{1b}[2J: broken pipe\n  what to do: "), "{words}");
         assert_eq!(words, report_error(&ReportError::from(&lost), &Machines::default()));
+        assert!(words.contains("--retry-for"), "{words}");
+        // Verbs that look have no such option.
+        let looking = Machines { only_looks: true, ..Machines::default() };
+        let words = report_error(&ReportError::from(&lost), &looking);
+        assert!(words.ends_with("what to do: check the network, then run the same command again"), "{words}");
     }
 
     #[test]
     fn sudo_is_advised_for_the_far_side_only_and_once() {
         let said = |at: &str, sudo| {
             let error = Error::new(ErrorKind::PermissionDenied, "looking at the source", "no").at(at);
-            report_error(&ReportError::from(&error), &Machines { far: vec!["h".into(), "me@i".into()], sudo })
+            let machines = Machines { far: vec!["h".into(), "me@i".into()], sudo, ..Machines::default() };
+            report_error(&ReportError::from(&error), &machines)
         };
         assert!(said("h:/x", false).contains("--sudo") && said("me@i:x", false).contains("--sudo"));
         assert!(said("/x", false).ends_with("what to do: run hakobu as a user who may"));
@@ -152,7 +167,7 @@ mod tests {
     fn a_restricted_key_is_no_matter_of_sudo() {
         let refused = "this login may only use what is beneath /backup";
         let error = Error::new(ErrorKind::PermissionDenied, "looking at the source", refused).at("h:/etc");
-        let machines = Machines { far: vec!["h".into()], sudo: false };
+        let machines = Machines { far: vec!["h".into()], ..Machines::default() };
         let words = report_error(&ReportError::from(&error), &machines);
         assert!(words.contains("what to do: the key that logs in there is restricted"), "{words}");
         assert!(!words.contains("--sudo"), "{words}");

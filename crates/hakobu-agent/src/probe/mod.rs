@@ -26,9 +26,13 @@ use crate::{cipher, devices};
 
 pub(crate) mod flood;
 pub(crate) mod machine;
+mod obstacle;
 mod quota;
 mod stream;
 pub(crate) mod way;
+
+pub use self::obstacle::Obstacle;
+use self::obstacle::Place;
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +99,10 @@ pub struct Probed {
     pub failure: Option<Error>,
     /// What follows.
     pub prediction: Prediction,
+    /// Why a copy would fail, so that what follows holds only without that.
+    pub obstacle: Option<Obstacle>,
+    /// The directory that was written to, with its host, where it is not the target itself.
+    pub measured_in: Option<Vec<u8>>,
 }
 
 /// Measures. What was measured before something broke is told with the reason.
@@ -113,10 +121,15 @@ pub fn probe(
     let began = Instant::now();
     let mut parties = Parties::start(request, prompts, observer, cancel)?;
     let mut probed = Probed { start: began.elapsed(), apart: parties.target.is_some(), ..Probed::default() };
-    let (source, target) = parties.look(request, &mut probed, observer)?;
+    let Places { source, target, place } = parties.look(request, &mut probed, observer)?;
     let mut course = Course { request, cancel, probed: &mut probed };
     let failure = course.run(&mut parties, source, target, observer).err();
     probed.failure = failure;
+    let (source, target) = (probed.source.as_ref(), probed.target.as_ref());
+    probed.obstacle = place.judge(&probed.target_end.name, source, target, !probed.apart);
+    let directory = target.map(|target| &target.directory).filter(|directory| !directory.is_empty());
+    probed.measured_in =
+        directory.map(|path| parties.target().name_of(path)).filter(|name| *name != probed.target_end.name);
     probed.prediction = predict(&Measured {
         source: probed.source.as_ref(),
         target: probed.target.as_ref(),
@@ -165,8 +178,12 @@ struct Parties {
     target: Option<Party>,
 }
 
-/// What is asked of the two places.
-type Places = (Option<ReadAsk>, WriteAsk);
+/// What is asked of the two places, and where a copy would land.
+struct Places {
+    source: Option<ReadAsk>,
+    target: WriteAsk,
+    place: Place,
+}
 
 impl Parties {
     fn start(
@@ -213,6 +230,11 @@ impl Parties {
             source = Some(found);
         }
         let found = self.target().look_at_target(request.target.path())?;
+        let place = Place::look(
+            self.target(),
+            request.source.as_ref().zip(source.as_ref()),
+            (&request.target, &found),
+        )?;
         let device = match request.confirmed.is_empty() {
             true => String::new(),
             false => devices::check_written_back(
@@ -236,15 +258,18 @@ impl Parties {
         };
         let (lanes, _) = ends.lanes();
         probed.lanes = (lanes, ends.lanes_max(lanes));
-        let path = match found.found {
-            TargetFound::File | TargetFound::Symlink => found.parent,
-            _ => found.resolved,
+        let typed = request.target.path();
+        let (name, path) = match found.found {
+            TargetFound::Absent { parent_exists: false } => (typed.to_vec(), typed.to_vec()),
+            TargetFound::File | TargetFound::Symlink => (found.resolved, found.parent),
+            _ => (found.resolved.clone(), found.resolved),
         };
-        probed.target_end.name = self.target().name_of(&path);
+        probed.target_end.name = self.target().name_of(&name);
         let gentle = request.gentle;
         let source = source.map(|source| ReadAsk { path: source.resolved, gentle, lanes });
         let device = device.into_bytes();
-        Ok((source, WriteAsk { path, write: request.write, gentle, lanes, device }))
+        let target = WriteAsk { path, write: request.write, gentle, lanes, device };
+        Ok(Places { source, target, place })
     }
 }
 

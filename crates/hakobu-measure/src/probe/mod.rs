@@ -21,6 +21,8 @@ pub use target::target;
 
 /// Files below this are small: they are moved many at a time, and each costs more than its bytes do.
 pub const SMALL_BYTES: u64 = 256 << 10;
+/// In these the system counts what files take on their medium.
+const BLOCK_BYTES: u64 = 512;
 /// The most threads that read, write or list.
 const THREADS_MAX: u16 = 32;
 

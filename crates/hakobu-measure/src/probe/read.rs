@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use hakobu_core::probe::{ReadAsk, ReadFigures, ReadHow, Work};
 use rustix::fs::{Advice, OFlags, SeekFrom, fadvise, seek};
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::Load;
 use super::clock::{Until, median_ns, on_threads};
 use super::content::{ALIGNMENT, Buffer};
 use super::scan::scan;
+use super::{BLOCK_BYTES, Load};
 
 /// What a thread takes of a file at a time, and what it reads at once.
 const CHUNK_BYTES: u64 = 4 << 20;
@@ -49,6 +49,7 @@ pub fn source(ask: &ReadAsk, cancel: &AtomicBool) -> io::Result<ReadFigures> {
         device(path, load, &mut figures, cancel)?;
     } else if found.is_file() {
         figures.size_bytes = found.len();
+        figures.allocated_bytes = found.blocks().saturating_mul(BLOCK_BYTES).min(found.len());
         content(&[(found.len(), path.to_owned())], load, &mut figures, cancel);
     } else {
         let words = "only files, directories and block devices can be read";

@@ -11,8 +11,8 @@ use hakobu_core::path::is_draft_name;
 use hakobu_core::probe::TreeFigures;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 
-use super::SMALL_BYTES;
 use super::clock::{Until, on_threads};
+use super::{BLOCK_BYTES, SMALL_BYTES};
 
 /// So many large files are kept, the largest ones.
 const LARGE_KEPT: usize = 8;
@@ -92,7 +92,11 @@ impl Shared<'_> {
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory => below.push(within(path, entry.file_name())),
                 FileType::RegularFile => {
-                    own.count(path, entry.file_name(), u64::try_from(stat.st_size).unwrap_or(0));
+                    let size_bytes = u64::try_from(stat.st_size).unwrap_or(0);
+                    let on_medium = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(BLOCK_BYTES);
+                    own.tree.allocated_bytes =
+                        own.tree.allocated_bytes.saturating_add(on_medium.min(size_bytes));
+                    own.count(path, entry.file_name(), size_bytes);
                 }
                 _ => own.tree.others += 1,
             }
@@ -136,6 +140,7 @@ impl Found {
         sum.directories += own.tree.directories;
         sum.others += own.tree.others;
         sum.bytes = sum.bytes.saturating_add(own.tree.bytes);
+        sum.allocated_bytes = sum.allocated_bytes.saturating_add(own.tree.allocated_bytes);
         sum.small_files += own.tree.small_files;
         sum.small_bytes = sum.small_bytes.saturating_add(own.tree.small_bytes);
         own.large.into_iter().for_each(|(size_bytes, path)| self.keep(size_bytes, path));
@@ -182,6 +187,7 @@ mod tests {
             let tree = found.tree;
             assert_eq!((tree.files, tree.directories, tree.others), (781, 47, 1));
             assert_eq!((tree.bytes, tree.small_files, tree.small_bytes), (78_000 + (2 << 20), 780, 78_000));
+            assert!(tree.allocated_bytes <= tree.bytes, "{tree:?}");
             assert!(tree.complete && tree.scan.count == 829 && found.unread == 0, "{tree:?}");
             assert_eq!(found.large, [(2 << 20, place.path().join("large"))]);
             assert!(found.small.len() > 100);

@@ -26,7 +26,8 @@ impl Scratch {
     /// # Errors
     /// When the directory cannot be opened.
     pub fn within(directory: &Path) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // What cannot be listed may be written to all the same.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(rustix::fs::CWD, directory, flags, Mode::empty())?;
         Ok(Self { directory, nameless: AtomicBool::new(true) })
     }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::probe::{ReadAsk, Work, WriteAsk, WriteFigures, WriteHow};
 use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, StatVfsMountFlags, Timespec, Timestamps, fallocate, fchmod, fdatasync,
-    fstatvfs, futimens, statat,
+    Access, AtFlags, FallocateFlags, Mode, StatVfsMountFlags, Timespec, Timestamps, accessat, fallocate,
+    fchmod, fdatasync, fstatfs, fstatvfs, futimens, statat,
 };
+use rustix::io::Errno;
 
 use super::clock::{Until, median_ns, on_threads, processor_time};
 use super::content::Buffer;
@@ -42,6 +43,10 @@ const PAGE_BYTES: usize = 4096;
 /// So many names are asked for.
 const LOOKUPS: u64 = 1000;
 const LOOKUP_LIMIT: Duration = Duration::from_millis(300);
+/// File systems on which files may share blocks, by the magic numbers of the kernel: Btrfs, XFS, bcachefs, OCFS2, ZFS, overlayfs,
+/// NFS, SMB.
+const SHARING: [u32; 8] =
+    [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f, 0x2fc1_2fc1, 0x794c_7630, 0x0000_6969, 0xfe53_4d42];
 /// So many small files, of this size.
 const SMALL_FILES: u64 = 600;
 const SMALL_FILE_BYTES: usize = 8 << 10;
@@ -71,14 +76,21 @@ pub fn target(ask: &WriteAsk, cancel: &AtomicBool) -> io::Result<WriteFigures> {
             figures.tree = Some(found.tree);
         }
     }
-    let scratch = Scratch::within(&directory_of(path))?;
+    let directory = directory_of(path);
+    let scratch = Scratch::within(&directory)?;
+    figures.directory = std::fs::canonicalize(&directory).unwrap_or(directory).into_os_string().into_vec();
     let room = fstatvfs(scratch.directory())?;
     let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
     figures.free_bytes = Some(free_bytes);
+    // Where there are as many as are wanted, none are counted.
+    figures.free_inodes = (room.f_files > 0).then_some(room.f_favail);
+    figures.may_share =
+        fstatfs(scratch.directory()).is_ok_and(|system| SHARING.contains(&(system.f_type as u32)));
     figures.held_bytes = held_bytes();
     figures.lookups = lookups(&scratch, load, cancel);
     figures.how = match () {
         () if room.f_flag.contains(StatVfsMountFlags::RDONLY) => WriteHow::ReadOnly,
+        () if is_denied(&scratch) => WriteHow::Denied,
         () if !ask.write => WriteHow::NotAsked,
         () if free_bytes < ROOM_MIN_BYTES => WriteHow::NoRoom,
         () => write(&scratch, free_bytes / PART_OF_FREE, load, &mut figures, cancel),
@@ -90,6 +102,13 @@ pub fn target(ask: &WriteAsk, cancel: &AtomicBool) -> io::Result<WriteFigures> {
 fn directory_of(path: &Path) -> PathBuf {
     let there = path.ancestors().find(|above| above.is_dir());
     there.filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
+}
+
+/// Whether this user has no right to make anything there. Whoever cannot be asked may have it.
+fn is_denied(scratch: &Scratch) -> bool {
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    let asked = accessat(scratch.directory(), ".", access, AtFlags::EACCESS);
+    matches!(asked, Err(Errno::ACCESS | Errno::PERM))
 }
 
 /// Writes all that is to be written; gives what became of it.
@@ -110,6 +129,7 @@ fn write(
     match made {
         Ok(()) => WriteHow::Written,
         Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => WriteHow::ReadOnly,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => WriteHow::Denied,
         Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
             WriteHow::NoRoom
         }

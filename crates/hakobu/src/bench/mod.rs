@@ -140,7 +140,10 @@ pub fn bench(typed: &BenchArguments) -> u8 {
         }
         Err(error) => {
             let far = host.iter().map(SshHost::destination).collect();
-            crate::tell(&words::report_error(&(&error).into(), &Machines { far, sudo: false }));
+            crate::tell(&words::report_error(
+                &(&error).into(),
+                &Machines { far, sudo: false, only_looks: true },
+            ));
             exit::code_of(error.kind)
         }
     }

@@ -53,6 +53,7 @@ fn page(bench: &Bench, whole: bool) -> Page {
     let (outcome, tone) = outcome(bench, &groups, &host);
     Page {
         language: Language::En,
+        warning: Vec::new(),
         title,
         outcome,
         tone,

@@ -62,6 +62,7 @@ pub fn write_how(how: WriteHow) -> &'static str {
         WriteHow::WrittenBack => "what it held was written back, until it was on stable storage",
         WriteHow::Nowhere => "nothing is kept there",
         WriteHow::Failed => "not written",
+        WriteHow::Denied => "not written: this user may not write there",
     }
 }
 
@@ -76,6 +77,7 @@ pub fn write_how_name(how: WriteHow) -> &'static str {
         WriteHow::WrittenBack => "written_back",
         WriteHow::Nowhere => "nowhere",
         WriteHow::Failed => "failed",
+        WriteHow::Denied => "denied",
     }
 }
 

@@ -10,6 +10,7 @@ use hakobu_measure::probe::{Span, StageRate};
 use serde_json::{Value, json as object};
 
 use super::figures::{read_how_name, write_how_name};
+use super::obstacle;
 use crate::render::json::pretty;
 
 /// The schema of a probe.
@@ -26,7 +27,8 @@ pub fn json(probed: &Probed) -> Result<String> {
         "target": end(&probed.target_end),
         "network": probed.apart.then(|| network(probed)),
         "source_figures": probed.source.as_ref().map(source),
-        "target_figures": probed.target.as_ref().map(target),
+        "target_figures": probed.target.as_ref().map(|figures| target(probed, figures)),
+        "obstacle": probed.obstacle.as_ref().map(obstacle::object),
         "prediction": prediction(probed),
         "remarks": probed.remarks,
         "error": probed.failure.as_ref().map(ReportError::from),
@@ -130,16 +132,23 @@ fn source(figures: &ReadFigures) -> Value {
     })
 }
 
-fn target(figures: &WriteFigures) -> Value {
-    object!({
+fn target(probed: &Probed, figures: &WriteFigures) -> Value {
+    let place = probed.measured_in.as_deref().map(text_and_base64);
+    let mut value = object!({
         "how": write_how_name(figures.how),
+        "measured_in": place.as_ref().map(|(text, _)| text),
         "free_bytes": figures.free_bytes,
+        "free_inodes": figures.free_inodes,
         "bytes_per_second": work(figures.content.as_ref()),
         "latency_seconds": seconds(figures.latency_ns),
         "small_files_per_second": per_second(figures.small.as_ref().and_then(Work::per_second)),
         "tree": figures.tree.as_ref().and_then(tree),
         "remarks": figures.remarks,
-    })
+    });
+    if let Some((_, Some(base64))) = place {
+        value["measured_in_base64"] = base64.into();
+    }
+    value
 }
 
 fn tree(tree: &TreeFigures) -> Option<Value> {

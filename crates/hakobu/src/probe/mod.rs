@@ -15,10 +15,12 @@ use hakobu_core::path::lossy;
 
 mod figures;
 mod json;
+mod obstacle;
 mod page;
 
 use crate::login::LoginArguments;
 use crate::report::{html, text, write};
+use crate::words::Machines;
 use crate::{exit, looking, settings, settings_file};
 
 /// What is under way ends when it is interrupted, and scratch files have no names.
@@ -31,9 +33,10 @@ round trip, and the rate of 1, 2, 4, ... connections in both directions until mo
 how SOURCE is read, past what is in memory, and what a tree holds; how TARGET is written, with a
 scratch file that has no name and a few hundred small ones; on both machines the ciphers, BLAKE3,
 zstd and copying in memory. From that follows what a copy will get, what limits it, and how long the
-first copy of a tree and a run that finds nothing to do will take. A disk as TARGET is only read,
-unless --confirm names it: then what it holds is read and written back to where it was, and so its
-content stays as it is. It must not be in use: what somebody else writes meanwhile would be lost.
+first copy of a tree and a run that finds nothing to do will take. Where the copy would fail, as for
+want of room or rights, the first line says so. A disk as TARGET is only read, unless --confirm
+names it: then what it holds is read and written back to where it was, and so its content stays as
+it is. It must not be in use: what somebody else writes meanwhile would be lost.
 
 Examples:
   hakobu probe host:/backup                 the way there, and what TARGET takes
@@ -43,9 +46,9 @@ Examples:
   hakobu probe --html probe.html /mnt/old /mnt/new
   hakobu probe disk.img host:/dev/sdb --confirm ID
 
-Exit codes: 0 measured, 1 failed, or a machine was lost (what was measured is printed), 2 wrong
-usage, 6 refused: a disk in use, another one than --confirm names, a page that would overwrite one;
-130 interrupted.";
+Exit codes: 0 measured, even if a copy would fail; 1 failed, or a machine was lost (what was
+measured is printed), 2 wrong usage, 6 refused: a disk in use, another one than --confirm names, a
+page that would overwrite one; 130 interrupted.";
 
 /// The arguments of `probe`.
 #[derive(Debug, Args)]
@@ -94,13 +97,13 @@ pub fn probe(typed: &ProbeArguments) -> u8 {
     looking::look_partly(&hosts, request.sudo, FAREWELL, |terminal, observer, cancel| {
         announce(&request, observer);
         let probed = measuring::probe(&request, terminal, observer, cancel)?;
-        let shown = shown(typed, &probed)?;
+        let shown = shown(typed, &probed, &looking::machines(&hosts, request.sudo))?;
         Ok((shown, probed.failure))
     })
 }
 
-fn shown(typed: &ProbeArguments, probed: &Probed) -> Result<String> {
-    let page = page::page(probed);
+fn shown(typed: &ProbeArguments, probed: &Probed, machines: &Machines) -> Result<String> {
+    let page = page::page(probed, machines);
     if let Some(path) = &typed.html {
         write::write(path, None, html::write(&page).as_bytes())?;
     }

@@ -1,31 +1,44 @@
 //! What was measured, as a page that is written as text or HTML.
 
 use hakobu_agent::probe::{End, Probed};
+use hakobu_core::path::lossy;
 use hakobu_core::probe::{ReadFigures, TreeFigures, WayFigures, Work, WriteFigures, WriteHow};
 use hakobu_core::units::{format_bytes, format_count, format_rate};
 
 use super::figures::{core_rate, counts, latency, rate, read_how, seconds, step, write_how};
+use super::obstacle;
 use crate::report::Language;
 use crate::report::page::{Block, Line, Page, Rate, Section, Tone, name, said, words};
+use crate::words::Machines;
 
 /// The page of a probe.
-pub fn page(probed: &Probed) -> Page {
+pub fn page(probed: &Probed, machines: &Machines) -> Page {
     let (outcome, meaning) = outcome(probed);
     let sections = [
         Section::of("What a copy will get", prediction(probed)),
         Section::of("Network", network(probed)),
         Section::of("Source", probed.source.as_ref().map(source).unwrap_or_default()),
-        Section::of("Target", probed.target.as_ref().map(target).unwrap_or_default()),
-        Section::of("What one core does", machines(probed)),
+        Section::of(
+            "Target",
+            probed.target.as_ref().map(|figures| target(probed, figures)).unwrap_or_default(),
+        ),
+        Section::of("What one core does", cores(probed)),
         Section::of("Not measured", remarks(probed)),
     ];
     Page {
         language: Language::En,
+        warning: probed
+            .obstacle
+            .as_ref()
+            .map(|obstacle| obstacle::lines(obstacle, machines))
+            .unwrap_or_default(),
         title: title(probed),
         outcome,
         tone: match (&probed.failure, probed.prediction.slowest) {
             (Some(_), _) => Tone::Bad,
-            (None, Some(_)) if probed.prediction.unknown.is_empty() => Tone::Good,
+            (None, Some(_)) if probed.prediction.unknown.is_empty() && probed.obstacle.is_none() => {
+                Tone::Good
+            }
             _ => Tone::Mixed,
         },
         meaning,
@@ -43,7 +56,7 @@ fn title(probed: &Probed) -> Line {
 }
 
 fn shown(bytes: &[u8]) -> crate::report::page::Span {
-    crate::report::page::Span::Name(hakobu_core::path::lossy(bytes))
+    crate::report::page::Span::Name(lossy(bytes))
 }
 
 /// The one line, and what follows from it.
@@ -77,14 +90,18 @@ fn outcome(probed: &Probed) -> (String, Vec<String>) {
         let stages: Vec<_> = made.unknown.iter().map(|stage| stage.name()).collect();
         meaning.push(format!("Not known, so it may be slower: {}.", stages.join(", ")));
     }
+    if let Some(place) = probed.measured_in.as_ref().filter(|_| probed.obstacle.is_some()) {
+        meaning.push(format!("The target was measured in {}.", lossy(place)));
+    }
     if probed.failure.is_some() {
         meaning.insert(0, "It ended early; this is what was measured until then.".to_owned());
     }
     let line = match made.slowest {
         Some(slowest) => {
             let least = if slowest.at_least { "at least " } else { "" };
+            let begin = if probed.obstacle.is_some() { "Without that, a copy gets" } else { "A copy gets" };
             format!(
-                "A copy gets {least}{}; limited by: {}",
+                "{begin} {least}{}; limited by: {}",
                 format_rate(slowest.bytes_per_second),
                 slowest.stage.name()
             )
@@ -217,8 +234,11 @@ fn tree_facts(tree: &TreeFigures, fact: &mut impl FnMut(&str, String)) {
     }
 }
 
-fn target(figures: &WriteFigures) -> Vec<Block> {
+fn target(probed: &Probed, figures: &WriteFigures) -> Vec<Block> {
     let mut facts = Vec::new();
+    if let Some(place) = &probed.measured_in {
+        facts.push(("Measured in".to_owned(), vec![shown(place)]));
+    }
     let mut fact = |label: &str, text: String| facts.push((label.to_owned(), vec![words(text)]));
     let label = if figures.how == WriteHow::Device { "Reading in order" } else { "Writing in order" };
     match &figures.content {
@@ -246,7 +266,7 @@ fn target(figures: &WriteFigures) -> Vec<Block> {
     blocks
 }
 
-fn machines(probed: &Probed) -> Vec<Block> {
+fn cores(probed: &Probed) -> Vec<Block> {
     let ends: Vec<&End> = match probed.apart {
         true => vec![&probed.source_end, &probed.target_end],
         false => vec![&probed.target_end],

@@ -31,7 +31,7 @@ pub fn page(report: &Report, language: Language) -> Page {
         sums::memory(report, language),
     ];
     let sections = sections.into_iter().flatten().collect();
-    Page { language, title: title(report, language), outcome, tone, meaning, sections }
+    Page { language, warning: Vec::new(), title: title(report, language), outcome, tone, meaning, sections }
 }
 
 fn title(report: &Report, language: Language) -> Line {

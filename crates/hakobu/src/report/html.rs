@@ -24,9 +24,10 @@ pub fn write(page: &Page) -> String {
         "<!DOCTYPE html>\n<html lang=\"{}\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{plain_title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{}</h1>\n\
+         <title>{plain_title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{}<h1>{}</h1>\n\
          <div class=\"outcome {tone}\">\n<p><strong>{}</strong></p>\n",
         page.language.tag(),
+        warning(&page.warning),
         line(&page.title),
         escaped(&page.outcome)
     );
@@ -43,6 +44,12 @@ pub fn write(page: &Page) -> String {
     }
     html.push_str("</body>\n</html>\n");
     html
+}
+
+fn warning(lines: &[String]) -> String {
+    let [warning, more @ ..] = lines else { return String::new() };
+    let more: String = more.iter().map(|more| format!("<p>{}</p>\n", escaped(more))).collect();
+    format!("<div class=\"outcome bad\">\n<p><strong>{}</strong></p>\n{more}</div>\n", escaped(warning))
 }
 
 fn write_block(html: &mut String, block: &Block, language: Language) {

@@ -14,7 +14,12 @@ const SPECIAL: &str = "\\`*_[]<>|~&#!$";
 
 /// The page as Markdown.
 pub fn write(page: &Page) -> String {
-    let mut text = format!("# {}\n\n**{}**\n", line(&page.title), escaped(&page.outcome));
+    let mut text = String::new();
+    if let [warning, more @ ..] = &page.warning[..] {
+        text.push_str(&format!("**{}**\n\n", escaped(warning)));
+        more.iter().for_each(|more| text.push_str(&format!("{}\n\n", escaped(more))));
+    }
+    text.push_str(&format!("# {}\n\n**{}**\n", line(&page.title), escaped(&page.outcome)));
     for meaning in &page.meaning {
         text.push_str(&format!("\n{}\n", escaped(meaning)));
     }

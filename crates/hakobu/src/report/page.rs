@@ -136,6 +136,8 @@ impl Section {
 pub struct Page {
     /// The language it is in.
     pub language: Language,
+    /// What has to be known before anything else: a line, and others that say more.
+    pub warning: Vec<String>,
     /// What it is.
     pub title: Line,
     /// The outcome in one line.

@@ -14,7 +14,13 @@ const LABEL_WIDTH_MAX: usize = 44;
 
 /// The page as text.
 pub fn write(page: &Page) -> String {
-    let mut text = format!("{}\n\n{}\n", plain(&page.title), page.outcome);
+    let mut text = String::new();
+    if let [warning, more @ ..] = &page.warning[..] {
+        text.push_str(&format!("{warning}\n"));
+        more.iter().for_each(|more| text.push_str(&format!("  {more}\n")));
+        text.push('\n');
+    }
+    text.push_str(&format!("{}\n\n{}\n", plain(&page.title), page.outcome));
     for meaning in &page.meaning {
         text.push_str(&format!("  {meaning}\n"));
     }

@@ -25,6 +25,7 @@ mod network;
 mod options;
 mod over_ssh;
 mod probe;
+mod probe_obstacles;
 #[path = "../program/mod.rs"]
 mod program;
 mod refusals;

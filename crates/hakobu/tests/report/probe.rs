@@ -31,3 +31,25 @@ fn names_stay_names() {
     let refused = command.args(["probe", "--html", "/dev/hakobu-typo.html"]).arg(&target).output().unwrap();
     assert_eq!(refused.status.code(), Some(6));
 }
+
+/// What would make a copy fail comes first, and the names in it stay text as well.
+#[test]
+fn what_stands_in_the_way_comes_first() {
+    let place = tempfile::tempdir().unwrap();
+    let target = place.path().join(std::ffi::OsStr::from_bytes(EVIL)).join("below");
+    let page = place.path().join("page.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hakobu"));
+    command.args(["probe", "--gentle", "--html"]).arg(&page).arg(&target).env("LC_ALL", "C");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = html::text_of(&std::fs::read_to_string(&page).unwrap());
+    let said = String::from_utf8(output.stdout).unwrap();
+    for shown in [&text, &said] {
+        let (fails, title) = (shown.find("a copy would fail: "), shown.rfind("Probe of "));
+        assert!(fails.is_some() && fails < title, "{shown}");
+        assert!(
+            shown.contains("EVIL\"'><script>alert(1)<!-- & \\u{1b}[2J \\xff/below: the directory"),
+            "{shown}"
+        );
+    }
+}

@@ -146,6 +146,7 @@ fn tree(files: u64) -> TreeFigures {
         directories: files / 100,
         others: 0,
         bytes: files * 1000,
+        allocated_bytes: files * 1000,
         small_files: files,
         small_bytes: files * 1000,
         scan: Work {

@@ -1,6 +1,6 @@
 //! Pages and objects of figures that somebody made up.
 
-use hakobu_agent::probe::Probed;
+use hakobu_agent::probe::{Obstacle, Probed};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::host::Name;
 use hakobu_core::probe::{CompressorFigures, MachineFigures, ReadHow, WayStep};
@@ -26,6 +26,7 @@ fn probed(number: u64) -> Probed {
         files: number,
         directories: number,
         bytes: number,
+        allocated_bytes: number,
         scan: work,
         ..TreeFigures::default()
     };
@@ -43,6 +44,7 @@ fn probed(number: u64) -> Probed {
     let end = End { name: b"host:/<i>\x1b[2J\xff".to_vec(), machine: Some(machine), ciphers: Some(speed) };
     let source = ReadFigures {
         size_bytes: number,
+        allocated_bytes: number,
         how: ReadHow::Memory,
         content: Some(work),
         cached_permille: Some(number as u16),
@@ -53,7 +55,10 @@ fn probed(number: u64) -> Probed {
     };
     let target = WriteFigures {
         how: WriteHow::Written,
+        directory: Vec::new(),
         free_bytes: Some(number),
+        free_inodes: Some(number),
+        may_share: false,
         content: Some(work),
         in_memory: Some(work),
         latency_ns: Some(number),
@@ -80,6 +85,11 @@ fn probed(number: u64) -> Probed {
         back: Some(way),
         remarks: vec!["<u>\x1b".to_owned()],
         failure: Some(Error::new(ErrorKind::ConnectionLost, "x", "<s>\x1b")),
+        obstacle: Some(Obstacle {
+            error: Error::new(ErrorKind::NoSpace, "x", "<s>\x1b").at("<i>\x1b"),
+            certain: true,
+        }),
+        measured_in: Some(b"<b>\x1b\xff".to_vec()),
         start: Duration::from_millis(number.min(1 << 60)),
         ..Probed::default()
     };
@@ -101,7 +111,7 @@ fn probed(number: u64) -> Probed {
 fn no_figure_is_too_odd_and_no_text_gets_out_of_its_place() {
     for number in [0, 1, 1 << 33, 1 << 50, u64::MAX] {
         let probed = probed(number);
-        let page = page(&probed);
+        let page = page(&probed, &Machines::default());
         let shown = [text::write(&page), html::write(&page), json(&probed).unwrap()];
         for shown in &shown {
             assert!(!shown.contains("NaN") && !shown.contains("inf "), "{number}: {shown}");
@@ -120,7 +130,7 @@ fn no_figure_is_too_odd_and_no_text_gets_out_of_its_place() {
 
 #[test]
 fn what_is_not_known_is_said_and_not_made_up() {
-    let page = page(&Probed::default());
+    let page = page(&Probed::default(), &Machines::default());
     let shown = text::write(&page);
     assert!(shown.contains("What a copy gets cannot be told"), "{shown}");
     assert_eq!(page.tone, Tone::Mixed);
