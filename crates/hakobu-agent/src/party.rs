@@ -27,8 +27,12 @@ use crate::side::{Side, Stop};
 
 /// So many questions tell how long one takes.
 const ROUND_TRIPS_MEASURED: u32 = 8;
-/// How long measuring one thing may take: it ends by itself much earlier, unless a disk does not answer.
-const PROBE_LIMIT: Duration = Duration::from_secs(40);
+/// How long measuring one thing may take: it ends by itself much earlier, unless a disk does not answer. Of the way it depends on
+/// how long that is.
+const PROBE_LIMIT: Duration = Duration::from_secs(30);
+const PROBE_WAY_LIMIT: Duration = Duration::from_secs(15);
+const PROBE_WAY_ROUND_TRIPS: u32 = 100;
+const PROBE_MACHINE_LIMIT: Duration = Duration::from_secs(15);
 
 /// A machine that takes part.
 pub enum Party {
@@ -208,10 +212,13 @@ impl Party {
     pub fn probe(&mut self, ask: ProbeAsk) -> Result<ProbeAnswer> {
         match self {
             Party::Here(side) => side.probe(&ask),
-            Party::There(far) => match far.ask_for(&Request::Probe(ask), PROBE_LIMIT)? {
-                Answer::Probe(answer) => answer.map(|answer| *answer),
-                _ => Err(far.unexpected()),
-            },
+            Party::There(far) => {
+                let limit = probe_limit(&ask, far.round_trip);
+                match far.ask_for(&Request::Probe(ask), limit)? {
+                    Answer::Probe(answer) => answer.map(|answer| *answer),
+                    _ => Err(far.unexpected()),
+                }
+            }
             Party::Sftp(side) => Err(needs_agent(side)),
         }
     }
@@ -316,6 +323,15 @@ impl Party {
             Party::There(far) => far.run(&Request::RunHere(request), observer, cancel, changes),
             Party::Sftp(side) => Err(needs_agent(side)),
         }
+    }
+}
+
+/// After this long without an answer the machine is taken for lost.
+fn probe_limit(ask: &ProbeAsk, round_trip: Duration) -> Duration {
+    match ask {
+        ProbeAsk::Machine { .. } => PROBE_MACHINE_LIMIT + round_trip,
+        ProbeAsk::Way { .. } => PROBE_WAY_LIMIT + round_trip * PROBE_WAY_ROUND_TRIPS,
+        ProbeAsk::Source(_) | ProbeAsk::Target(_) => PROBE_LIMIT + round_trip,
     }
 }
 

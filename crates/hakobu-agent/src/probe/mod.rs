@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -33,6 +34,9 @@ pub(crate) mod way;
 
 pub use self::obstacle::Obstacle;
 use self::obstacle::Place;
+
+/// Something that is measured for longer than this is still measured, which is said.
+const STILL_EVERY: Duration = Duration::from_secs(10);
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -273,6 +277,23 @@ impl Parties {
     }
 }
 
+/// Says what is measured, and now and then that it still is: a machine that is lost is found out by its silence alone.
+fn patiently<T>(observer: &dyn Observer, what: &str, measure: impl FnOnce() -> T) -> T {
+    let tell = |words: String| observer.event(Event::Notice { words });
+    tell(format!("measuring {what}"));
+    let (ended, end) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while end.recv_timeout(STILL_EVERY) == Err(RecvTimeoutError::Timeout) {
+                tell(format!("still measuring {what}; if nothing answers any more, it ends within a minute"));
+            }
+        });
+        let measured = measure();
+        drop(ended);
+        measured
+    })
+}
+
 /// One probe under way.
 struct Course<'a> {
     request: &'a ProbeRequest,
@@ -289,36 +310,35 @@ impl Course<'_> {
         observer: &dyn Observer,
     ) -> Result<()> {
         let gentle = self.request.gentle;
-        let began = |what: &str| observer.event(Event::Notice { words: format!("measuring {what}") });
-        began("the machines");
-        let answer = parties.source.probe(ProbeAsk::Machine { gentle });
+        let answer = patiently(observer, "the source's machine", || {
+            parties.source.probe(ProbeAsk::Machine { gentle })
+        });
         if let Some(ProbeAnswer::Machine(figures)) = self.kept("the source's machine", answer)? {
             self.probed.source_end.machine = Some(figures);
         }
         self.probed.target_end.machine = self.probed.source_end.machine.clone();
         if let Some(far) = &mut parties.target {
-            let answer = far.probe(ProbeAsk::Machine { gentle });
+            let answer =
+                patiently(observer, "the target's machine", || far.probe(ProbeAsk::Machine { gentle }));
             self.probed.target_end.machine = None;
             if let Some(ProbeAnswer::Machine(figures)) = self.kept("the target's machine", answer)? {
                 self.probed.target_end.machine = Some(figures);
             }
-            let ciphers = (parties.source.cipher_speed()?, far.cipher_speed()?);
-            (self.probed.source_end.ciphers, self.probed.target_end.ciphers) =
-                (Some(ciphers.0), Some(ciphers.1));
-            let (cipher, _) = cipher::fastest(ciphers.0, ciphers.1);
+            let (source, target) = patiently(observer, "the ciphers", || -> Result<_> {
+                Ok((parties.source.cipher_speed()?, far.cipher_speed()?))
+            })?;
+            (self.probed.source_end.ciphers, self.probed.target_end.ciphers) = (Some(source), Some(target));
+            let (cipher, _) = cipher::fastest(source, target);
             self.probed.cipher = Some(cipher::name(cipher));
-            began("the way");
-            self.ways(&mut parties.source, far, cipher)?;
+            self.ways(&mut parties.source, far, cipher, observer)?;
         }
         if let Some(ask) = source {
-            began("the source");
-            let answer = parties.source.probe(ProbeAsk::Source(ask));
+            let answer = patiently(observer, "the source", || parties.source.probe(ProbeAsk::Source(ask)));
             if let Some(ProbeAnswer::Source(figures)) = self.kept("the source", answer)? {
                 self.probed.source = Some(figures);
             }
         }
-        began("the target");
-        let answer = parties.target().probe(ProbeAsk::Target(target));
+        let answer = patiently(observer, "the target", || parties.target().probe(ProbeAsk::Target(target)));
         if let Some(ProbeAnswer::Target(figures)) = self.kept("the target", answer)? {
             self.probed.target = Some(figures);
         }
@@ -326,9 +346,16 @@ impl Course<'_> {
     }
 
     /// Both directions, one after the other.
-    fn ways(&mut self, source: &mut Party, target: &mut Party, cipher: Cipher) -> Result<()> {
+    fn ways(
+        &mut self,
+        source: &mut Party,
+        target: &mut Party,
+        cipher: Cipher,
+        observer: &dyn Observer,
+    ) -> Result<()> {
         let gentle = self.request.gentle;
-        let there = way::measure(source, target, cipher, gentle);
+        let there =
+            patiently(observer, "the way to the target", || way::measure(source, target, cipher, gentle));
         if let Some(there) = self.kept("the way to the target", there)? {
             self.probed.start += there.meeting;
             self.probed.by_ssh = there.by_ssh;
@@ -339,7 +366,8 @@ impl Course<'_> {
             }
             self.probed.there = Some(there.figures);
         }
-        let back = way::measure(target, source, cipher, gentle);
+        let back =
+            patiently(observer, "the way from the target", || way::measure(target, source, cipher, gentle));
         self.probed.back = self.kept("the way from the target", back)?.map(|back| back.figures);
         Ok(())
     }

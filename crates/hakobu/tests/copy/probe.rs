@@ -1,9 +1,11 @@
 //! `hakobu probe`: between two places, over a real ssh server, and where something is in the way.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::no_root;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -204,4 +206,43 @@ fn places_that_have_no_agent_are_refused_with_what_to_do() {
     assert!(err.contains("sudo hakobu probe"), "{err}");
     let (_, err) = run(probe(None).args(["a", "b", "c"]), 2);
     assert!(err.contains("unexpected"), "{err}");
+}
+
+/// What is cut while this is measured leads to advice that a probe can follow, and to what was measured before.
+fn cut_while(words: &str) {
+    let link =
+        Link::up(LinkSettings { mtu: 9000, ..LinkSettings::with_rtt(Duration::from_millis(2)) }).unwrap();
+    let (place, host) = (place(), Host::behind(&link));
+    let mut command = link.near().command(HAKOBU);
+    command.args(["probe", "--json"]).arg(host.at(place.path())).env("HAKOBU_SSH", host.sshd.ssh_command());
+    command.env("HAKOBU_SETTINGS", "none").env("LC_ALL", "C");
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let began = |line: &Result<String, _>| line.as_ref().is_ok_and(|line| line.ends_with(words));
+    assert!(lines.any(|line| began(&line)), "{words} is not measured");
+    std::thread::sleep(Duration::from_millis(300));
+    link.cut();
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    let output = child.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), rest.join("\n"));
+    assert_eq!(output.status.code(), Some(1), "{out}{err}");
+    let found: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    assert!(matches!(found["error"]["kind"].as_str(), Some("timed_out" | "connection_lost")), "{found:#}");
+    assert!(positive(&found["source"]["machine"]["blake3_bytes_per_second"]), "{found:#}");
+    assert!(err.contains("what to do: check the network, then run the same command again"), "{err}");
+    assert!(!err.contains("--retry-for"), "{err}");
+    assert!(err.contains("still measuring ") && err.contains("it ends within a minute"), "{err}");
+}
+
+#[test]
+fn a_link_that_dies_is_noticed_and_waiting_is_said() {
+    if no_root() {
+        return;
+    }
+    std::thread::scope(|scope| {
+        for words in ["measuring the way from the target", "measuring the target"] {
+            scope.spawn(move || cut_while(words));
+        }
+    });
 }
