@@ -94,6 +94,11 @@ impl RateLimit {
         }
     }
 
+    /// The rate at the beginning.
+    pub fn first(&self) -> Rate {
+        self.at(Duration::ZERO)
+    }
+
     /// The same limit for whoever begins so much later.
     #[must_use]
     pub fn later(&self, elapsed: Duration) -> Self {

@@ -29,6 +29,7 @@ use hakobu_core::units::{parse_bytes, parse_duration};
 use crate::cli::{CopyArguments, DigestArguments, FilterArguments};
 use crate::disks::DisksArguments;
 use crate::doctor::DoctorArguments;
+use crate::limits::LimitArguments;
 use crate::login::LoginArguments;
 use crate::probe::ProbeArguments;
 use crate::{files_from, pairs, settings_file, shell};
@@ -246,11 +247,21 @@ pub fn probe_request(
         1 => (None, first),
         _ => (first, second),
     };
+    let limits = LimitArguments { bwlimit: typed.bwlimit.clone(), ..LimitArguments::default() };
+    let limits = limits.read().unwrap_or_else(|errors| {
+        found.errors.extend(errors);
+        Limits::default()
+    });
     let request = ProbeRequest {
         source,
         target: target.unwrap_or_default(),
         gentle: typed.gentle,
         write: !typed.no_write,
+        lanes: found.keep(lanes(&typed.lanes)).unwrap_or_default(),
+        limit: limits.rate,
+        compression: found
+            .keep(Compression::parse(&typed.compress).map_err(|error| usage("--compress", error.detail)))
+            .unwrap_or_default(),
         confirmed: typed.confirm.clone(),
         ssh: found.keep(ssh(typed.login.ssh.as_ref(), environment_ssh)).unwrap_or_default(),
         agent: found.keep(agent(typed.login.agent.as_ref())).unwrap_or_default(),
@@ -264,6 +275,7 @@ pub fn probe_request(
     {
         found.usage("--sudo", "it is for another machine; here: sudo hakobu probe");
     }
+    settings_file::name_places(&mut found.errors, &typed.login.from_files);
     found.or(request)
 }
 

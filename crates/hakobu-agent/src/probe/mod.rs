@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use hakobu_core::compression::Compression;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::landing::TargetFound;
 use hakobu_core::location::{Location, SshHost};
+use hakobu_core::pace::{Rate, RateLimit};
 use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, WriteAsk, WriteFigures};
 use hakobu_measure::probe::{Measured, Prediction, predict};
 use hakobu_proto::control::{Cipher, CipherSpeed, ProbeAnswer, ProbeAsk, SourceAsk};
@@ -21,6 +23,7 @@ use hakobu_proto::control::{Cipher, CipherSpeed, ProbeAnswer, ProbeAsk, SourceAs
 use crate::lanes::Ends;
 use crate::login::Login;
 use crate::party::Party;
+use crate::request::Lanes;
 use crate::side::{Side, Stop};
 use crate::ssh::Prompts;
 use crate::{cipher, devices};
@@ -49,6 +52,12 @@ pub struct ProbeRequest {
     pub gentle: bool,
     /// Whether a scratch file may be written at the target.
     pub write: bool,
+    /// How many lanes the copy would have.
+    pub lanes: Lanes,
+    /// How fast its content might go.
+    pub limit: RateLimit,
+    /// Whether it would compress.
+    pub compression: Compression,
     /// The IDs of disks that what they hold may be written to.
     pub confirmed: Vec<String>,
     /// The ssh program and its arguments, at least the program.
@@ -97,6 +106,10 @@ pub struct Probed {
     pub start: Duration,
     /// How many lanes a copy begins with, and how many it may have in the end.
     pub lanes: (u16, u16),
+    /// How fast its content may go.
+    pub limit: RateLimit,
+    /// Whether it compresses, which is not predicted.
+    pub compression: Compression,
     /// What could not be measured, and why.
     pub remarks: Vec<String>,
     /// What ended it early.
@@ -124,7 +137,13 @@ pub fn probe(
     }
     let began = Instant::now();
     let mut parties = Parties::start(request, prompts, observer, cancel)?;
-    let mut probed = Probed { start: began.elapsed(), apart: parties.target.is_some(), ..Probed::default() };
+    let mut probed = Probed {
+        start: began.elapsed(),
+        apart: parties.target.is_some(),
+        limit: request.limit.clone(),
+        compression: request.compression,
+        ..Probed::default()
+    };
     let Places { source, target, place } = parties.look(request, &mut probed, observer)?;
     let mut course = Course { request, cancel, probed: &mut probed };
     let failure = course.run(&mut parties, source, target, observer).err();
@@ -144,6 +163,10 @@ pub fn probe(
         start: probed.start,
         round_trip: probed.round_trip,
         lanes: probed.lanes,
+        limit_bytes_per_second: match probed.limit.first() {
+            Rate::BytesPerSecond(bytes) => Some(bytes),
+            Rate::Unlimited | Rate::Paused => None,
+        },
     });
     if probed.failure.is_some() {
         // Of a copy whose way or place was not measured any more nothing can be said.
@@ -260,8 +283,14 @@ impl Parties {
                 || source.as_ref().is_some_and(|source| source.device.is_some()),
             ..Ends::default()
         };
-        let (lanes, _) = ends.lanes();
-        probed.lanes = (lanes, ends.lanes_max(lanes));
+        let (lanes, lanes_max) = match request.lanes {
+            Lanes::Count(count) => (count, count),
+            Lanes::Auto => {
+                let (lanes, _) = ends.lanes();
+                (lanes, ends.lanes_max(lanes))
+            }
+        };
+        probed.lanes = (lanes, lanes_max);
         let typed = request.target.path();
         let (name, path) = match found.found {
             TargetFound::Absent { parent_exists: false } => (typed.to_vec(), typed.to_vec()),

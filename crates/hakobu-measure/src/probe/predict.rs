@@ -47,6 +47,8 @@ pub struct Measured<'a> {
     pub round_trip: Duration,
     /// How many lanes a copy begins with, and how many it may have in the end.
     pub lanes: (u16, u16),
+    /// Bytes a second that a copy is held to, if it is.
+    pub limit_bytes_per_second: Option<u64>,
 }
 
 impl Measured<'_> {
@@ -63,6 +65,8 @@ pub enum Stage {
     SourceRead,
     /// The source's processors.
     SourceProcessor,
+    /// What the copy is held to.
+    Limit,
     /// The line.
     Network,
     /// The target's processors.
@@ -79,6 +83,7 @@ impl Stage {
         match self {
             Self::SourceRead => "source read",
             Self::SourceProcessor => "source processor",
+            Self::Limit => "rate limit",
             Self::Network => "network",
             Self::TargetProcessor => "target processor",
             Self::Processor => "processors of both ends",
@@ -186,6 +191,9 @@ fn stages(measured: &Measured<'_>, costs: &Costs) -> Prediction {
     let (before, behind): (Vec<_>, Vec<_>) =
         costs.rates().into_iter().partition(|(stage, _)| *stage != Stage::TargetProcessor);
     before.into_iter().for_each(|(stage, rate)| add(stage, rate, false, false));
+    if let Some(limit) = measured.limit_bytes_per_second {
+        add(Stage::Limit, Some(limit as f64), false, false);
+    }
     if measured.apart && measured.way.is_none() {
         add(Stage::Network, None, false, false);
     }
@@ -279,8 +287,8 @@ fn moving(made: &Prediction, measured: &Measured<'_>, bytes: u64, held: Held) ->
         (None, None) => 0.0,
         (Some(before), Some(write)) => {
             let before = match held {
-                // A lane makes stable what all have written, and does nothing else meanwhile: the line stays busy.
-                Held::Seconds(_) if before.stage != Stage::Network => {
+                // A lane makes stable what all have written, and does nothing else meanwhile: the line stays busy, and a limit is made up for.
+                Held::Seconds(_) if !matches!(before.stage, Stage::Network | Stage::Limit) => {
                     1.0 / (1.0 / before.bytes_per_second + 1.0 / (write * f64::from(measured.lanes())))
                 }
                 _ => before.bytes_per_second,

@@ -1,7 +1,9 @@
 //! What was measured as one JSON object: `hakobu.probe/1`, described in `docs/book/probe.md`.
 
 use hakobu_agent::probe::{End, Probed};
+use hakobu_core::compression::Compression;
 use hakobu_core::error::{Error, Result};
+use hakobu_core::pace::Rate;
 use hakobu_core::probe::{
     ReadFigures, TreeFigures, WayFigures, WayStep, Work, WriteFigures, sound_latency, sound_rate,
 };
@@ -181,6 +183,11 @@ fn prediction(probed: &Probed) -> Value {
         "at_least": made.slowest.map(|slowest| slowest.at_least),
         "lanes": probed.lanes.0,
         "lanes_max": probed.lanes.1,
+        "limit_bytes_per_second": match probed.limit.first() {
+            Rate::BytesPerSecond(bytes) => Some(bytes),
+            Rate::Unlimited | Rate::Paused => None,
+        },
+        "without_compression": probed.apart && probed.compression != Compression::None,
         "stages": made.stages.iter().map(stage).collect::<Vec<_>>(),
         "file": made.file.map(|(bytes, taken)| object!({ "bytes": bytes, "span": span(taken) })),
         "tree": made.tree.map(|tree| object!({

@@ -14,6 +14,7 @@ use hakobu_core::location::{Location, SshHost};
 use hakobu_core::path::lossy;
 
 mod figures;
+mod held;
 mod json;
 mod obstacle;
 mod page;
@@ -68,6 +69,18 @@ pub struct ProbeArguments {
     /// The disk that is TARGET, by its ID (see hakobu disks): write to it what it holds
     #[arg(long, value_name = "ID", conflicts_with = "no_write")]
     pub confirm: Vec<String>,
+
+    /// So many lanes, as hakobu copy --lanes has them: a number, or auto
+    #[arg(long, value_name = "N", default_value = "auto")]
+    pub lanes: String,
+
+    /// Predict a copy that is held to this: 20M, or "08:00,20M 19:00,off", of which counts what holds now
+    #[arg(long, value_name = "RATE")]
+    pub bwlimit: Option<String>,
+
+    /// How the copy would compress, as hakobu copy --compress; it is said, and not predicted
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub compress: String,
 
     /// One JSON object on standard output
     #[arg(long)]

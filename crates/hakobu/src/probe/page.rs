@@ -6,7 +6,7 @@ use hakobu_core::probe::{ReadFigures, TreeFigures, WayFigures, Work, WriteFigure
 use hakobu_core::units::{format_bytes, format_count, format_rate};
 
 use super::figures::{core_rate, counts, latency, rate, read_how, seconds, step, write_how};
-use super::obstacle;
+use super::{held, obstacle};
 use crate::report::Language;
 use crate::report::page::{Block, Line, Page, Rate, Section, Tone, name, said, words};
 use crate::words::Machines;
@@ -90,6 +90,8 @@ fn outcome(probed: &Probed) -> (String, Vec<String>) {
         let stages: Vec<_> = made.unknown.iter().map(|stage| stage.name()).collect();
         meaning.push(format!("Not known, so it may be slower: {}.", stages.join(", ")));
     }
+    meaning.extend(held::limit(&probed.limit));
+    meaning.extend(held::compression(probed));
     if let Some(place) = probed.measured_in.as_ref().filter(|_| probed.obstacle.is_some()) {
         meaning.push(format!("The target was measured in {}.", lossy(place)));
     }

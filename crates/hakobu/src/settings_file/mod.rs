@@ -169,7 +169,12 @@ fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
     };
     match verb {
         "digest" => of_hosts(locations("location").iter().map(host_of)),
-        "probe" => of_hosts(locations("places").iter().map(host_of).filter(|host| host != HERE)),
+        // What a lone place takes comes from here.
+        "probe" => of_pairs(match &locations("places")[..] {
+            [source, target] => vec![(host_of(source), host_of(target))],
+            [target] => vec![(HERE.to_owned(), host_of(target))],
+            _ => Vec::new(),
+        }),
         "disks" | "doctor" => {
             let host = |word: OsString| settings::host(word.as_bytes()).ok().map(|host: SshHost| host.host);
             of_hosts(words("host").into_iter().filter_map(host))

@@ -246,3 +246,53 @@ fn a_link_that_dies_is_noticed_and_waiting_is_said() {
         }
     });
 }
+
+#[test]
+fn what_settings_files_say_of_a_copy_holds_for_its_prediction() {
+    let (place, host) = (place(), Host::up());
+    let source = file(&place.path().join("source"), 3_000_000);
+    let target = place.path().join("target");
+    let settings = place.path().join("settings");
+    let lines = "Pair localhost other*\n    bwlimit 1M\nPair localhost throwaway\n    bwlimit 2M\n    lanes 3\n    compress zstd:3\n";
+    std::fs::write(&settings, lines).unwrap();
+    let settled = |more: &[&str]| {
+        let mut command = probe(Some(&host));
+        command.env("HAKOBU_SETTINGS", &settings).args(more).arg(&source).arg(host.at(&target));
+        command
+    };
+    let (found, _) = json(&mut settled(&[]), 0);
+    let made = &found["prediction"];
+    assert_eq!(
+        (&made["limited_by"], &made["bytes_per_second"]),
+        (&"rate limit".into(), &2_000_000.into()),
+        "{found:#}"
+    );
+    assert_eq!((&made["lanes"], &made["lanes_max"]), (&3.into(), &3.into()), "{found:#}");
+    assert_eq!(
+        (&made["limit_bytes_per_second"], &made["without_compression"]),
+        (&2_000_000.into(), &true.into())
+    );
+    assert!(made["file"]["span"]["seconds"].as_f64() >= Some(1.5), "{found:#}");
+    let (out, _) = run(&mut settled(&[]), 0);
+    assert!(out.contains("A copy gets 2.00 MB/s; limited by: rate limit"), "{out}");
+    assert!(out.contains("without compression. --compress zstd:3 takes less of the line"), "{out}");
+    // What is typed counts more.
+    let (found, _) = json(&mut settled(&["--bwlimit", "off", "--lanes", "auto", "--compress", "none"]), 0);
+    let made = &found["prediction"];
+    assert_ne!(made["limited_by"], "rate limit", "{found:#}");
+    assert_eq!(
+        (&made["limit_bytes_per_second"], &made["without_compression"]),
+        (&Value::Null, &false.into())
+    );
+    for (typed, words) in
+        [("--bwlimit=20", "--bwlimit"), ("--lanes=0", "--lanes"), ("--compress=gzip", "--compress")]
+    {
+        let (_, err) = run(&mut settled(&[typed]), 2);
+        assert!(err.contains(words), "{typed}: {err}");
+    }
+    // Keywords of a pair are for that direction.
+    let (found, _) =
+        json(probe(Some(&host)).env("HAKOBU_SETTINGS", &settings).arg(host.at(&source)).arg(&target), 0);
+    assert_eq!(found["prediction"]["limit_bytes_per_second"], Value::Null, "{found:#}");
+    host.wait_for_no_agent();
+}

@@ -79,6 +79,7 @@ impl Case {
             start: Duration::from_secs(1),
             round_trip: Duration::from_millis(1),
             lanes: (4, 32),
+            limit_bytes_per_second: None,
         })
     }
 }
@@ -255,6 +256,39 @@ fn a_copy_begins_with_its_lanes_and_ends_with_the_best_count() {
     };
     let slowest = predict(&measured).slowest.unwrap();
     assert_eq!((slowest.stage, slowest.bytes_per_second), (Stage::Network, 40e6));
+}
+
+#[test]
+fn a_limit_that_was_asked_for_is_named_as_what_limits() {
+    let mut case = Case::new(1_000_000_000, 1_000_000_000, 1_000_000_000);
+    let limited = |case: &Case, limit_bytes_per_second| {
+        let measured = Measured {
+            source: Some(&case.source),
+            target: Some(&case.target),
+            source_machine: Some(&case.machines[0]),
+            target_machine: Some(&case.machines[1]),
+            way: case.way.as_ref(),
+            apart: true,
+            lanes: (4, 4),
+            limit_bytes_per_second,
+            ..Measured::default()
+        };
+        predict(&measured)
+    };
+    assert_ne!(limited(&case, None).slowest.unwrap().stage, Stage::Limit);
+    let made = limited(&case, Some(20_000_000));
+    assert_eq!(
+        made.slowest.map(|slowest| (slowest.stage, slowest.bytes_per_second)),
+        Some((Stage::Limit, 20e6))
+    );
+    let (bytes, span) = made.file.unwrap();
+    assert!((span.seconds / (bytes as f64 / 20e6) - 1.0).abs() < 0.1, "{span:?}");
+    (case.source.size_bytes, case.source.tree) = (0, Some(tree(100_000)));
+    let first = limited(&case, Some(2_000_000)).tree.unwrap().first;
+    assert_eq!(first.limited_by, "rate limit");
+    assert!(first.seconds > 100e6 / 2e6, "{first:?}");
+    // A limit above all else is none.
+    assert_ne!(limited(&case, Some(u64::MAX >> 30)).slowest.unwrap().stage, Stage::Limit);
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! Words for what a copy is told to do, and a prediction cannot know all of.
+
+use hakobu_agent::probe::Probed;
+use hakobu_core::compression::Compression;
+use hakobu_core::pace::{Rate, RateLimit};
+use hakobu_measure::probe::Stage;
+
+/// What there is to say of a limit of the rate.
+pub fn limit(limit: &RateLimit) -> Option<String> {
+    let words = limit.words();
+    match (limit.constant(), limit.first()) {
+        _ if !limit.is_some() => None,
+        (Some(_), _) => None,
+        (None, Rate::BytesPerSecond(_)) => Some(format!(
+            "The rate limit is a timetable, and what holds now is taken for all of the time: {words}."
+        )),
+        (None, Rate::Paused) => Some(format!(
+            "A copy waits now, in a pause of its timetable; predicted is one without a limit: {words}."
+        )),
+        (None, Rate::Unlimited) => {
+            Some(format!("The timetable sets no limit now, but will, which is not predicted: {words}."))
+        }
+    }
+}
+
+/// What there is to say of compression: whether content packs is not looked at.
+pub fn compression(probed: &Probed) -> Option<String> {
+    let is_line = probed.prediction.slowest.is_some_and(|slowest| slowest.stage == Stage::Network);
+    let predicted = "Predicted is a copy without compression";
+    match probed.compression {
+        _ if !probed.apart || probed.prediction.slowest.is_none() => None,
+        Compression::None => None,
+        Compression::Auto if is_line => Some(format!(
+            "{predicted}. Where the line limits, a copy compresses what shrinks (--compress auto), and is faster then."
+        )),
+        Compression::Auto => None,
+        Compression::Adapted | Compression::Level(_) => Some(format!(
+            "{predicted}. {} takes less of the line for what shrinks, and more of the processors.",
+            name(probed.compression)
+        )),
+    }
+}
+
+/// As it would be typed.
+fn name(compression: Compression) -> String {
+    match compression {
+        Compression::Auto => "--compress auto".to_owned(),
+        Compression::None => "--compress none".to_owned(),
+        Compression::Adapted => "--compress zstd".to_owned(),
+        Compression::Level(level) => format!("--compress zstd:{level}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_prediction_leaves_out_is_said() {
+        let at = |text: &str| limit(&RateLimit::parse(text, 9 * 3600).unwrap());
+        assert_eq!((limit(&RateLimit::default()), at("20M"), at("off")), (None, None, None));
+        assert!(at("08:00,20M 19:00,off").unwrap().contains("what holds now"));
+        assert!(at("08:00,pause 19:00,off").unwrap().contains("waits now"));
+        assert!(at("08:00,off 19:00,20M").unwrap().contains("no limit now"));
+        let none = Probed { apart: true, compression: Compression::Adapted, ..Probed::default() };
+        assert_eq!(compression(&none), None);
+    }
+}
