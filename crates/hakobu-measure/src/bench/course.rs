@@ -225,6 +225,7 @@ impl Course<'_> {
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let failed = |error: String| Failure::Row(format!("bringing data to the host: {error}"));
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let _kept = self.site.keeper.group(child.id());
         let deadline = Instant::now() + BRING_LIMIT;
         let status = loop {
             match child.try_wait().map_err(|error| failed(error.to_string()))? {
@@ -381,6 +382,7 @@ impl Course<'_> {
             serves,
             limit: RUN_LIMIT,
             log: &log,
+            keeper: &self.site.keeper,
         };
         let outcome = once(task, self.site.far.as_mut(), self.stop);
         let timing = match outcome {

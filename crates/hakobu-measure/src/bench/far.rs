@@ -1,12 +1,13 @@
 //! The eye on the host: one shell over there for all of the bench, fed through a login of its own.
 //!
 //! Its script comes through standard input, so that no login shell reads it. When this end goes away, for whatever
-//! reason, its input ends, and it removes what was made over there.
+//! reason, its input ends, and it removes what was made over there. Where its input does not end, since the network is gone without
+//! a word, or where it is killed, a watcher beside it does so: it wants to hear from this end now and then.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use super::error::{Error, Result};
@@ -25,10 +26,13 @@ const LINES_MAX: usize = 20_000;
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// As much of what ssh says is kept.
 const WORDS_BYTES_MAX: u64 = 16 * 1024;
+/// How often the watcher over there hears from this end, and how many seconds without that are the end.
+const SIGNS: Signs = Signs { every: Duration::from_secs(5), silence_s: 120 };
 /// No banner has a NUL.
 const MARK: &str = "\0hakobu-bench:";
 
-/// Functions of the host's shell. `look` prints one moment, see [`parse_moment`].
+/// Functions of the host's shell. `look` prints one moment, see [`parse_moment`]. `watch` starts what removes a directory, and the one
+/// of a link to it, when the shell is gone or silent; the watcher is nobody's child, and what still writes there has lost its other end.
 const PROLOGUE: &str = r#"
 LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH; unset HISTFILE
 base=$(sed 's/.*) //' /proc/$$/stat 2>/dev/null | cut -d' ' -f20); : "${base:=0}"
@@ -45,7 +49,26 @@ if [ -n "$root" ]; then
     sshd:*|sshd-session:*) root=$at;;
   esac
 fi
-made=; trap 'if [ -n "$made" ]; then eval "rm -rf -- $made"; fi' EXIT; trap 'exit 1' HUP INT TERM
+made=; trap 'if [ -n "$made" ]; then eval "rm -rf -- $made"; fi' EXIT; trap 'exit 1' HUP INT TERM PIPE
+watchers=
+watch() {
+  new=$( (
+    left=$silence; trap 'left=$silence' USR1; trap '' HUP INT TERM PIPE; cd / || :
+    exec </dev/null >/dev/null 2>&1
+    while [ "$left" -gt 0 ] && [ -d "$1" ] && kill -0 $$; do sleep "$step"; left=$((left - step)); done
+    [ -d "$1" ] || exit 0
+    real=$(cd "$1" && pwd -P)
+    [ -z "$real" ] || ls -l /proc/[0-9]*/fd | while read -r line; do
+      case $line in
+        /proc/*/fd:) pid=${line#/proc/}; pid=${pid%/fd:};;
+        *" -> $real/"*) kill "$pid";;
+      esac
+    done
+    rm -rf -- "$@"; sleep 1; rm -rf -- "$@"
+  ) & echo $! )
+  watchers="$watchers $new"
+}
+sign() { if [ -n "$watchers" ]; then kill -USR1 $watchers; fi; } 2>/dev/null
 look() {
   cat /proc/[0-9]*/stat 2>/dev/null | awk -v base="$base" -v root="${root:-0}" '
     { match($0, /\)[^)]*$/); split(substr($0, RSTART + 2), field, " "); pid = $1 + 0
@@ -59,11 +82,18 @@ look() {
 }
 "#;
 
+/// How the watcher over there is told that this end is there.
+#[derive(Debug, Clone, Copy)]
+struct Signs {
+    every: Duration,
+    silence_s: u32,
+}
+
 /// The shell over there.
 #[derive(Debug)]
 pub(super) struct FarShell {
     child: Child,
-    input: Option<ChildStdin>,
+    input: Arc<Mutex<Option<ChildStdin>>>,
     answers: Receiver<Vec<String>>,
     words: Arc<Mutex<Vec<u8>>>,
     host: String,
@@ -74,7 +104,11 @@ pub(super) struct FarShell {
 
 impl FarShell {
     /// Logs in by this command, to which the host's own command is added here.
-    pub fn open(mut command: Command, host: &str, stop: &dyn Fn() -> bool) -> Result<Self> {
+    pub fn open(command: Command, host: &str, stop: &dyn Fn() -> bool) -> Result<Self> {
+        Self::open_with(command, host, SIGNS, stop)
+    }
+
+    fn open_with(mut command: Command, host: &str, signs: Signs, stop: &dyn Fn() -> bool) -> Result<Self> {
         command.arg("sh").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A Ctrl-C is for this program, which then ends the shell.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -89,17 +123,20 @@ impl FarShell {
             let kept = Arc::clone(&words);
             std::thread::spawn(move || keep_words(errors, &kept));
         }
-        let input = child.stdin.take();
+        let input = Arc::new(Mutex::new(child.stdin.take()));
         let host = host.to_owned();
         let mut shell = Self { child, input, answers, words, host, asked: 0, server: None };
         let began = Instant::now();
-        let asked =
-            shell.send(PROLOGUE).and_then(|()| shell.ask_for("echo \"root $root\"", LOGIN_LIMIT, stop));
+        let asked = shell
+            .send(&prologue(signs))
+            .and_then(|()| shell.ask_for("echo \"root $root\"", LOGIN_LIMIT, stop));
         let root = asked.map_err(|error| match error {
             Error::Lost(_) => shell.not_in(began),
             other => other,
         })?;
         shell.server = root.iter().find_map(|line| line.strip_prefix("root ")?.parse().ok());
+        let input = Arc::downgrade(&shell.input);
+        std::thread::spawn(move || give_signs(&input, signs.every));
         Ok(shell)
     }
 
@@ -142,7 +179,8 @@ impl FarShell {
     fn send(&mut self, script: &str) -> Result<()> {
         let host = &self.host;
         let lost = |words: String| Error::Lost(format!("the connection to {host} was lost: {words}"));
-        let Some(input) = &mut self.input else { return Err(lost("it was closed".to_owned())) };
+        let mut input = self.input.lock().map_err(|_| lost("it was closed".to_owned()))?;
+        let Some(input) = input.as_mut() else { return Err(lost("it was closed".to_owned())) };
         input
             .write_all(script.as_bytes())
             .and_then(|()| input.flush())
@@ -245,6 +283,24 @@ impl FarShell {
     }
 }
 
+fn prologue(signs: Signs) -> String {
+    let step_s = (signs.silence_s / 24).max(1);
+    format!("silence={}; step={step_s}\n{PROLOGUE}", signs.silence_s)
+}
+
+/// Tells the watcher that this end is there, until the input is closed.
+fn give_signs(input: &Weak<Mutex<Option<ChildStdin>>>, every: Duration) {
+    loop {
+        std::thread::sleep(every);
+        let Some(input) = input.upgrade() else { return };
+        let Ok(mut input) = input.lock() else { return };
+        let Some(input) = input.as_mut() else { return };
+        if input.write_all(b"sign\n").and_then(|()| input.flush()).is_err() {
+            return;
+        }
+    }
+}
+
 /// Directories of odd names are reached by a link of a plain one.
 fn scratch_script(below: &str) -> String {
     format!(
@@ -254,6 +310,7 @@ if dir=$(mktemp -d "$below/hakobu-bench.XXXXXXXX" 2>&1); then
   made="$made '$(printf %s "$dir" | sed "s/'/'\\\\''/g")'"; at=$dir
   case $dir in *[!A-Za-z0-9/._+,:@%-]*)
     at=$(mktemp -d /tmp/hakobu-bench.XXXXXXXX) && made="$made '$at'" && ln -s "$dir" "$at/d" && at=$at/d;; esac
+  case $at in */d) watch "$dir" "${{at%/d}}";; *) watch "$dir";; esac
   mkdir "$at/source" "$at/target"
   printf 'at %s\n' "$at"; free=$(df -Pk "$dir" 2>/dev/null | awk 'NR > 1 {{ print $4; exit }}')
   case $(stat -f -c %T "$dir" 2>/dev/null) in
@@ -313,7 +370,9 @@ fn keep_words(errors: impl Read, kept: &Mutex<Vec<u8>>) {
 impl Drop for FarShell {
     fn drop(&mut self) {
         // The end of its input ends the shell, which clears away.
-        drop(self.input.take());
+        if let Ok(mut input) = self.input.lock() {
+            drop(input.take());
+        }
         let deadline = Instant::now() + END_LIMIT;
         while Instant::now() < deadline {
             if !matches!(self.child.try_wait(), Ok(None)) {

@@ -97,3 +97,74 @@ fn what_is_no_shell_is_an_error_in_its_own_words() {
         matches!(shell.ask("exit 0").unwrap_err(), Error::Lost(words) if words.contains("to h was lost"))
     );
 }
+
+/// Beside the shell's own end, somebody has a file open there.
+fn scratch_with_a_writer(
+    shell: &mut FarShell,
+    below: &std::path::Path,
+) -> (std::path::PathBuf, std::process::Child) {
+    let (path, _) = shell.scratch(below.to_str().unwrap()).unwrap().unwrap();
+    let real = std::fs::canonicalize(&path).unwrap();
+    let file = std::fs::File::create(real.join("target/file")).unwrap();
+    let writer = Command::new("sleep").arg("600").stdout(file).spawn().unwrap();
+    (real, writer)
+}
+
+fn wait_until_gone(path: &std::path::Path) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while path.exists() {
+        assert!(Instant::now() < deadline, "{}", path.display());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn what_a_killed_shell_made_goes_too() {
+    for below in ["it's a $place", "plain"] {
+        let place = tempfile::Builder::new().prefix(below).tempdir().unwrap();
+        let mut shell = shell();
+        let (real, mut writer) = scratch_with_a_writer(&mut shell, place.path());
+        let pid = shell.ask("echo $$").unwrap()[0].parse().unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        let _ = shell.child.wait();
+        assert!(!writer.wait().unwrap().success());
+        wait_until_gone(&real);
+        assert!(place.path().exists());
+    }
+}
+
+#[test]
+fn what_a_shell_made_that_hears_nothing_goes_while_it_waits() {
+    let place = tempfile::tempdir().unwrap();
+    let mut command = Command::new("env");
+    command.arg("X=1");
+    let signs = Signs { every: Duration::from_secs(600), silence_s: 1 };
+    let mut shell = FarShell::open_with(command, "h", signs, &|| false).unwrap();
+    let (real, mut writer) = scratch_with_a_writer(&mut shell, place.path());
+    assert!(!writer.wait().unwrap().success());
+    wait_until_gone(&real);
+    assert_eq!(shell.ask("echo here").unwrap(), ["here"]);
+}
+
+#[test]
+fn a_shell_hears_from_this_end_and_tells_its_watchers() {
+    let place = tempfile::tempdir().unwrap();
+    let mut command = Command::new("env");
+    command.arg("X=1");
+    let signs = Signs { every: Duration::from_millis(10), silence_s: 600 };
+    let mut shell = FarShell::open_with(command, "h", signs, &|| false).unwrap();
+    let heard = place.path().join("heard");
+    // In the place of a watcher, which counts.
+    let script = format!(
+        "watchers=$( (trap \"echo x >>{}\" USR1; exec </dev/null >/dev/null 2>&1; kept=$$\n\
+         while kill -0 $kept; do sleep 0.01; done) & echo $! )",
+        heard.display()
+    );
+    shell.ask(&script).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while std::fs::read_to_string(&heard).unwrap_or_default().lines().count() < 3 {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

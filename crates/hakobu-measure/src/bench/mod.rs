@@ -10,6 +10,7 @@ pub mod content;
 pub mod course;
 mod error;
 mod far;
+mod keeper;
 pub mod lines;
 mod near;
 pub mod parts;

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::error::Error;
 use super::far::{FarShell, moment_of};
+use super::keeper::{Keeper, Kept};
 use super::near;
 use super::processes::{Account, Moment};
 use super::result::Timing;
@@ -59,6 +60,8 @@ pub(super) struct Task<'a> {
     pub limit: Duration,
     /// Where commands may write what they say.
     pub log: &'a Path,
+    /// Ends it all where this process cannot.
+    pub keeper: &'a Keeper,
 }
 
 /// What waits for a connection.
@@ -71,14 +74,15 @@ pub(super) struct Waiting {
 }
 
 /// A command with all it has started. Dropped before its end, all of it is killed.
-struct Group {
+struct Group<'a> {
     running: Option<Running>,
     group: Option<Pid>,
     log: File,
+    _kept: Kept<'a>,
 }
 
-impl Group {
-    fn start(mut command: Command, log: &Path) -> Result<Self, Failure> {
+impl<'a> Group<'a> {
+    fn start(mut command: Command, log: &Path, keeper: &'a Keeper) -> Result<Self, Failure> {
         let words = |error: std::io::Error| Failure::Row(format!("{}: {error}", log.display()));
         let file =
             File::options().create(true).truncate(true).read(true).write(true).open(log).map_err(words)?;
@@ -86,7 +90,8 @@ impl Group {
         command.stdin(Stdio::null()).stdout(write()?).stderr(write()?).process_group(0);
         let running = Running::start(&mut command).map_err(|error| Failure::Row(error.to_string()))?;
         let group = i32::try_from(running.pid()).ok().and_then(Pid::from_raw);
-        Ok(Self { running: Some(running), group, log: file })
+        let kept = keeper.group(running.pid());
+        Ok(Self { running: Some(running), group, log: file, _kept: kept })
     }
 
     fn ended_within(&self, wait: Duration) -> bool {
@@ -118,7 +123,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for Group<'_> {
     fn drop(&mut self) {
         if let (Some(_), Some(group)) = (&self.running, self.group) {
             // ssh takes its proxy commands along when it is told to end.
@@ -219,7 +224,7 @@ pub(super) fn once(
     let listener = match task.listener {
         None => None,
         Some(Waiting { command, there, port }) => {
-            let group = Group::start(command, &task.log.with_extension("listener"))?;
+            let group = Group::start(command, &task.log.with_extension("listener"), task.keeper)?;
             let far = if there { looks.far.as_deref_mut() } else { None };
             wait_until_listening(far, port, group, stop).map(Some)?
         }
@@ -227,7 +232,7 @@ pub(super) fn once(
     let mut command = Command::new("sh");
     command.args(["-c", task.near]).envs(task.environment.iter().map(|(name, value)| (name, value)));
     let began = Instant::now();
-    let mut near_end = Group::start(command, task.log)?;
+    let mut near_end = Group::start(command, task.log, task.keeper)?;
     while !near_end.ended_within(Duration::from_millis(10)) {
         if stop() {
             return Err(Failure::Ends(Error::Stopped));
@@ -252,12 +257,12 @@ pub(super) fn once(
 }
 
 /// Found out without connecting: the first connection is the one that counts. `far` is where it listens, if that is not here.
-fn wait_until_listening(
+fn wait_until_listening<'a>(
     mut far: Option<&mut FarShell>,
     port: u16,
-    mut listener: Group,
+    mut listener: Group<'a>,
     stop: &dyn Fn() -> bool,
-) -> Result<Group, Failure> {
+) -> Result<Group<'a>, Failure> {
     let deadline = Instant::now() + END_LIMIT;
     loop {
         let listens = match &mut far {
@@ -285,8 +290,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let environment = [("X", "a b".to_owned())];
         let log = place.path().join("log");
-        let task =
-            Task { near: script, environment: &environment, listener: None, serves: false, limit, log: &log };
+        let (near, environment, keeper) = (script, environment.as_slice(), &Keeper::start().unwrap());
+        let task = Task { near, environment, listener: None, serves: false, limit, log: &log, keeper };
         once(task, None, &|| false)
     }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::case::{Case, Content, Direction, Ends};
 use super::content;
 use super::error::{Error, Result};
+use super::keeper::Keeper;
 use super::shell::is_plain;
 use crate::memory;
 
@@ -38,13 +39,15 @@ pub(super) struct NearDirectory {
 
 impl NearDirectory {
     /// Makes one below `below`, with `source` and `target` in it.
-    pub fn make(below: &Path) -> io::Result<Self> {
+    pub fn make(below: &Path, keeper: &Keeper) -> io::Result<Self> {
         let real = fresh(below)?;
+        keeper.place(&real);
         let mut directory = Self { made: vec![real.clone()], path: String::new() };
         directory.path = match real.to_str().filter(|path| is_plain(path)) {
             Some(path) => path.to_owned(),
             None => {
                 let link = fresh(Path::new(FOR_LINKS))?;
+                keeper.place(&link);
                 directory.made.push(link.clone());
                 symlink(&real, link.join("d"))?;
                 link.join("d").to_string_lossy().into_owned()
@@ -211,8 +214,9 @@ mod tests {
 
     #[test]
     fn a_directory_of_an_odd_name_is_reached_by_a_plain_one_and_all_goes() {
+        let keeper = Keeper::start().unwrap();
         let below = tempfile::Builder::new().prefix("it's a $place").tempdir().unwrap();
-        let directory = NearDirectory::make(below.path()).unwrap();
+        let directory = NearDirectory::make(below.path(), &keeper).unwrap();
         let path = PathBuf::from(directory.path());
         assert!(is_plain(directory.path()) && directory.free_bytes() > 0);
         let real = fs::canonicalize(&path).unwrap();
@@ -234,14 +238,16 @@ mod tests {
 
     #[test]
     fn there_is_no_directory_where_none_can_be_made() {
-        assert!(NearDirectory::make(Path::new("/proc")).is_err());
-        assert!(NearDirectory::make(Path::new("/no/such")).is_err());
+        let keeper = Keeper::start().unwrap();
+        assert!(NearDirectory::make(Path::new("/proc"), &keeper).is_err());
+        assert!(NearDirectory::make(Path::new("/no/such"), &keeper).is_err());
         assert!(is_in_memory(Path::new(IN_MEMORY)) && !is_in_memory(Path::new("/proc")));
     }
 
     #[test]
     fn the_smaller_room_decides() {
-        let near = || NearDirectory::make(Path::new(IN_MEMORY)).unwrap();
+        let keeper = Keeper::start().unwrap();
+        let near = || NearDirectory::make(Path::new(IN_MEMORY), &keeper).unwrap();
         let place = Place::new(near(), Some(("/x".to_owned(), 2400)));
         assert_eq!((place.most_bytes, place.sources_bytes), (100, 400));
         // The third is one too many, and the others go.

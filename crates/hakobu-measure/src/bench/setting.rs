@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::case::Ends;
 use super::error::{Error, Result};
 use super::far::FarShell;
+use super::keeper::Keeper;
 use super::lines::Back;
 use super::near;
 use super::plan::{Ground, LeftOut};
@@ -97,6 +98,8 @@ pub(super) struct Site {
     pub _beside: Option<NearDirectory>,
     /// How long a login takes with a command that does nothing.
     pub login_seconds: f64,
+    /// Clears away where this process cannot. It ends after all else.
+    pub keeper: Keeper,
 }
 
 /// The words of ssh with what a bench adds, and where the login goes.
@@ -141,6 +144,7 @@ pub(super) fn explore(
     say: &mut dyn FnMut(String),
     stop: &dyn Fn() -> bool,
 ) -> Result<Site> {
+    let keeper = Keeper::start().map_err(Error::io("starting sh"))?;
     let mut left_out = Vec::new();
     let near_tools = {
         let output = Command::new("sh").args(["-c", &tools::question()]).stdin(Stdio::null()).output();
@@ -148,16 +152,16 @@ pub(super) fn explore(
         tools::answer(String::from_utf8_lossy(&output.stdout).lines())
     };
     let disk_below = settings.scratch.clone().unwrap_or_else(|| PathBuf::from(ON_DISK));
-    let disk_here = NearDirectory::make(&disk_below);
+    let disk_here = NearDirectory::make(&disk_below, &keeper);
     if let (Some(typed), Err(error)) = (&settings.scratch, &disk_here) {
         let during = format!("making a scratch directory in {}", typed.display());
         return Err(Error::Io { during, cause: std::io::Error::new(error.kind(), error.to_string()) });
     }
-    let memory_here = NearDirectory::make(Path::new(IN_MEMORY)).or_else(|_| {
+    let memory_here = NearDirectory::make(Path::new(IN_MEMORY), &keeper).or_else(|_| {
         let why =
             format!("nothing can be written to {IN_MEMORY}: files that the cache holds stand in for it");
         left_out.push(out("memory here", why));
-        NearDirectory::make(&disk_below)
+        NearDirectory::make(&disk_below, &keeper)
     });
     let memory_here =
         memory_here.map_err(Error::io(format!("making a scratch directory in {}", disk_below.display())))?;
@@ -183,6 +187,7 @@ pub(super) fn explore(
         ssh: None,
         _beside: None,
         login_seconds: 0.0,
+        keeper,
     };
     let mut far_disk = Ok(None);
     if let Some(login) = &settings.login {
@@ -350,8 +355,8 @@ fn place_wrapper(site: &mut Site, words: &[String]) -> Result<PathBuf> {
     if runs.is_ok() {
         return Ok(in_memory);
     }
-    let elsewhere =
-        NearDirectory::make(Path::new(FOR_LINKS)).map_err(Error::io("making a directory in /tmp"))?;
+    let elsewhere = NearDirectory::make(Path::new(FOR_LINKS), &site.keeper);
+    let elsewhere = elsewhere.map_err(Error::io("making a directory in /tmp"))?;
     let ssh = Path::new(elsewhere.path()).join("ssh");
     write_wrapper(&ssh, words)?;
     site._beside = Some(elsewhere);
@@ -468,7 +473,8 @@ mod tests {
 
     #[test]
     fn a_program_of_an_odd_path_is_started_by_a_link() {
-        let directory = NearDirectory::make(Path::new(IN_MEMORY)).unwrap();
+        let keeper = Keeper::start().unwrap();
+        let directory = NearDirectory::make(Path::new(IN_MEMORY), &keeper).unwrap();
         let odd = tempfile::Builder::new().prefix("it's my $place").tempdir().unwrap();
         let program = odd.path().join("hakobu");
         write_wrapper(&program, &["echo".to_owned(), "it".to_owned()]).unwrap();

@@ -173,6 +173,38 @@ fn an_interruption_ends_it_and_leaves_nothing_here_or_there() {
 }
 
 #[test]
+fn a_second_interruption_leaves_nothing_either_nor_does_a_kill() {
+    if no_root() {
+        return;
+    }
+    let host = Host::up();
+    for (number, signals) in [[Signal::INT, Signal::INT].as_slice(), &[Signal::KILL]].iter().enumerate() {
+        let mark = Path::new("/var/tmp").join(format!("hakobu-bench-test.{}.{number}", std::process::id()));
+        std::fs::create_dir(&mark).unwrap();
+        let mut command = bench(Some(&host), &["throwaway", "--full", "--scratch"]);
+        command.arg(&mark).arg("--far-scratch").arg(&mark).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let id = child.id();
+        let (mut said, mut err) = (BufReader::new(child.stderr.take().unwrap()), String::new());
+        while !err.contains("go in the end") {
+            assert!(said.read_line(&mut err).unwrap() > 0, "{err}");
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(scratch_in(&[&mark]).len() == 2 && !of_process(id).is_empty());
+        // As fast as they come: the second ends the program while it clears away.
+        for signal in *signals {
+            let _ = kill_process(Pid::from_raw(id as i32).unwrap(), *signal);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.wait().unwrap();
+        wait_until("nothing is left", Duration::from_secs(60), || {
+            scratch_in(&[&mark]).is_empty() && of_process(id).is_empty()
+        });
+        std::fs::remove_dir(&mark).unwrap();
+    }
+}
+
+#[test]
 fn a_host_that_goes_away_ends_it_with_words() {
     if no_root() {
         return;
@@ -193,12 +225,12 @@ fn a_host_that_goes_away_ends_it_with_words() {
     assert!(matches!(output.status.code(), Some(1 | 3)), "{:?} {out}{err}", output.status);
     assert!(err.contains("throwaway") && (err.contains("was lost") || err.contains("refused")), "{err}");
     assert_eq!(of_process(id), [""; 0]);
-    // The host's shell was killed, so what it made stays over there, and it is told where that is.
+    // The host's shell was killed, and what it made goes all the same.
     let (_, told) = err.split_once("on throwaway in ").unwrap();
     let (places, _) = told.split_once(", and go in the end").unwrap();
-    for path in places.split(" and ") {
-        assert!(path.contains("/hakobu-bench."), "{path}");
-        let _ = std::fs::remove_dir_all(path);
+    for path in places.split(" and ").map(Path::new) {
+        assert!(path.starts_with("/dev/shm") || path.starts_with("/var/tmp"), "{}", path.display());
+        wait_until("nothing is left over there", Duration::from_secs(60), || !path.exists());
     }
 }
 

@@ -1,0 +1,165 @@
+//! Who clears away here when this process no longer can: after a second Ctrl-C, or SIGKILL.
+//!
+//! A shell that is told what was made and what runs. When its input ends, for whatever reason, it ends what still runs and
+//! removes what is still there. After an orderly end there is nothing left for it.
+
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
+
+/// It starts no process before the end, so that it is in no account of a run.
+const SCRIPT: &str = r#"
+trap "" HUP INT QUIT TERM PIPE
+groups=" "; set --
+while read -r what value; do
+  case $what in
+    run) groups="$groups$value ";;
+    end) case $groups in *" $value "*) groups="${groups%%" $value "*} ${groups#*" $value "}";; esac;;
+    place) path=$(printf %b_ "$value"); set -- "$@" "${path%_}";;
+  esac
+done
+for group in $groups; do kill -TERM "-$group"; done
+if [ "$groups" != " " ]; then sleep 1; fi
+for group in $groups; do kill -KILL "-$group"; done
+if [ $# -gt 0 ]; then rm -rf -- "$@"; fi
+"#;
+
+/// The shell that clears away.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    child: Child,
+    input: Mutex<Option<ChildStdin>>,
+}
+
+/// A process group that is ended with this process. Dropped when it has ended by itself.
+#[derive(Debug)]
+pub(super) struct Kept<'a> {
+    keeper: &'a Keeper,
+    group: u32,
+}
+
+impl Keeper {
+    pub fn start() -> io::Result<Self> {
+        let mut command = Command::new("sh");
+        command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // A Ctrl-C is not for it.
+        let mut child = command.process_group(0).spawn()?;
+        let input = Mutex::new(child.stdin.take());
+        Ok(Self { child, input })
+    }
+
+    /// A directory that goes in the end.
+    pub fn place(&self, path: &Path) {
+        self.tell(&format!("place {}", escaped(path.as_os_str().as_bytes())));
+    }
+
+    /// A process group that is not to outlive this process, by its leader.
+    pub fn group(&self, leader: u32) -> Kept<'_> {
+        self.tell(&format!("run {leader}"));
+        Kept { keeper: self, group: leader }
+    }
+
+    fn tell(&self, words: &str) {
+        if let Ok(mut input) = self.input.lock()
+            && let Some(input) = input.as_mut()
+        {
+            // Where somebody has ended it, this process still clears away itself.
+            let _ = input.write_all(format!("{words}\n").as_bytes());
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if let Ok(mut input) = self.input.lock() {
+            drop(input.take());
+        }
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.keeper.tell(&format!("end {}", self.group));
+    }
+}
+
+/// As `printf %b` reads it; a path may hold line feeds and blanks.
+fn escaped(path: &[u8]) -> String {
+    let one = |byte: &u8| match byte {
+        b'/' | b'.' | b'_' | b'-' => char::from(*byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() => char::from(*byte).to_string(),
+        byte => format!("\\0{byte:03o}"),
+    };
+    path.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn sleeper() -> Child {
+        Command::new("sh").args(["-c", "sleep 600 & wait"]).process_group(0).spawn().unwrap()
+    }
+
+    #[test]
+    fn at_its_end_nothing_is_left_but_what_was_let_go() {
+        let place = tempfile::tempdir().unwrap();
+        let names = ["plain", "it's a $(odd)\\n one ", "two\nlines\n", "-rf"];
+        let paths: Vec<_> = names.iter().map(|name| place.path().join(name)).collect();
+        let stays = place.path().join("stays");
+        for path in paths.iter().chain([&stays]) {
+            fs::create_dir(path).unwrap();
+            fs::write(path.join("file"), "x").unwrap();
+        }
+        let keeper = Keeper::start().unwrap();
+        paths.iter().for_each(|path| keeper.place(path));
+        let (mut ended, mut others) = (sleeper(), [sleeper(), sleeper()]);
+        drop(keeper.group(ended.id()));
+        for other in &others {
+            std::mem::forget(keeper.group(other.id()));
+        }
+        drop(keeper);
+        assert!(ended.try_wait().unwrap().is_none());
+        for other in &mut others {
+            assert!(!other.wait().unwrap().success());
+        }
+        assert!(stays.join("file").exists() && paths.iter().all(|path| !path.exists()));
+        let group = rustix::process::Pid::from_child(&ended);
+        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+        ended.wait().unwrap();
+    }
+
+    #[test]
+    fn what_is_for_others_does_not_end_it() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("scratch");
+        fs::create_dir(&path).unwrap();
+        let keeper = Keeper::start().unwrap();
+        keeper.place(&path);
+        let pid = rustix::process::Pid::from_child(&keeper.child);
+        // It is a shell that has read what it was told once it ignores the signals.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let ignores = || {
+            let status = fs::read_to_string(format!("/proc/{}/status", keeper.child.id())).unwrap();
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+            u64::from_str_radix(mask, 16).unwrap() & (1 << 14) != 0
+        };
+        while !ignores() {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+            rustix::process::kill_process(pid, signal).unwrap();
+        }
+        assert!(path.exists());
+        drop(keeper);
+        assert!(!path.exists());
+    }
+}
