@@ -217,6 +217,7 @@ impl Course<'_> {
         let Some(login) = &self.settings.login else { return Ok(()) };
         let mut command = Command::new(&self.settings.program);
         command.args(["copy", "-q", "--retry-for", "1s"]).env("HAKOBU_SSH", ssh_of_hakobu(login));
+        command.env("HAKOBU_SETTINGS", &self.site.settings_of_hakobu);
         if self.site.far_program.starts_with('/') {
             command.args(["--agent", &self.site.far_program]);
         }
@@ -485,6 +486,7 @@ impl Course<'_> {
             ("TARGET", target),
             ("REPORT", self.near_report().to_string_lossy().into_owned()),
             ("HAKOBU", self.settings.program.to_string_lossy().into_owned()),
+            ("HAKOBU_SETTINGS", self.site.settings_of_hakobu.clone()),
             ("PORT", names.port.to_string()),
             ("LC_ALL", "C".to_owned()),
         ];

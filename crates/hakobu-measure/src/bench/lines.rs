@@ -429,8 +429,10 @@ fn from_there(case: &Case, names: &Names) -> Option<String> {
             let report =
                 names.far_report.as_ref().map(|path| format!(" --report {path}")).unwrap_or_default();
             // Without its path the host would not find the program here, and take a slower way.
+            // What that machine's settings say is not measured; nobody types it, so it goes with the report.
+            let settings = names.far_report.as_ref().map_or("", |_| "HAKOBU_SETTINGS=none ");
             let hakobu = format!(
-                "{} copy -q{report} --ssh \"ssh -o BatchMode=yes\" --agent {}{}",
+                "{settings}{} copy -q{report} --ssh \"ssh -o BatchMode=yes\" --agent {}{}",
                 names.far_hakobu,
                 names.near_hakobu,
                 of_hakobu(case)

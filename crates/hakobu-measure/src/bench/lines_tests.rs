@@ -143,7 +143,7 @@ fn hakobu_goes_with_the_agent_that_is_meant_whoever_starts() {
     assert_eq!(
         line.far.as_deref(),
         Some(
-            "sh -c '/dev/shm/hb.f/hakobu copy -q --report /dev/shm/hb.f/report.json --ssh \"ssh -o BatchMode=yes\" \
+            "sh -c 'HAKOBU_SETTINGS=none /dev/shm/hb.f/hakobu copy -q --report /dev/shm/hb.f/report.json --ssh \"ssh -o BatchMode=yes\" \
              --agent /dev/shm/hb.n/hakobu ssh://me@ws:2222/dev/shm/hb.n/source/random.1 /dev/shm/hb.f/target/random.1'"
         )
     );

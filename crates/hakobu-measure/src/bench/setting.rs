@@ -69,6 +69,8 @@ pub struct Settings {
     pub program: PathBuf,
     /// Where it is over there, if it is not on the PATH; without control characters.
     pub far_program: Option<String>,
+    /// The settings file of hakobu's rows, which read no other one.
+    pub of_hakobu: String,
 }
 
 /// The machines, and what of the plan they can do.
@@ -89,6 +91,8 @@ pub(super) struct Site {
     pub back: Option<Back>,
     /// This program by a plain path, as the host may start it.
     pub near_program: String,
+    /// What it is to read for settings.
+    pub settings_of_hakobu: String,
     /// That over there; empty where there is none yet.
     pub far_program: String,
     /// Its own path, where it stays when the bench is over.
@@ -166,6 +170,7 @@ pub(super) fn explore(
     let memory_here =
         memory_here.map_err(Error::io(format!("making a scratch directory in {}", disk_below.display())))?;
     let near_program = near_program(&settings.program, &memory_here)?;
+    let settings_of_hakobu = settings_of_hakobu(&settings.of_hakobu, &memory_here)?;
     let mut ground = Ground { has_host: settings.login.is_some(), full: settings.full, ..Ground::default() };
     ground.tools = Tools { here: near_tools, ..Tools::default() };
     let mut site = Site {
@@ -182,6 +187,7 @@ pub(super) fn explore(
         near_port: None,
         back: None,
         near_program,
+        settings_of_hakobu,
         far_program: String::new(),
         far_program_typed: None,
         ssh: None,
@@ -345,6 +351,20 @@ fn near_program(program: &Path, directory: &NearDirectory) -> Result<String> {
     let link = format!("{}/hakobu", directory.path());
     std::os::unix::fs::symlink(program, &link).map_err(Error::io(format!("making {link}")))?;
     Ok(link)
+}
+
+/// Writes what hakobu's rows read for settings, and gives its path, or what stands for none.
+fn settings_of_hakobu(text: &str, directory: &NearDirectory) -> Result<String> {
+    use std::os::unix::fs::PermissionsExt;
+    if text.is_empty() {
+        return Ok("none".to_owned());
+    }
+    let path = format!("{}/settings", directory.path());
+    // What others may write is not read.
+    std::fs::write(&path, text)
+        .and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)))
+        .map_err(Error::io(format!("writing {path}")))?;
+    Ok(path)
 }
 
 /// Puts the wrapper beside the data in memory, or where something can be run from if that is nowhere to do so.

@@ -5,6 +5,7 @@ use hakobu_measure::bench::asymmetry::asymmetries;
 use hakobu_measure::bench::result::{Bench, Row, groups, main_group, winners};
 use serde_json::{Value, json as object};
 
+use super::held::Held;
 use crate::render::json::pretty;
 
 /// The schema.
@@ -14,7 +15,7 @@ pub const BENCH_SCHEMA: &str = "hakobu.bench/1";
 ///
 /// # Errors
 /// None that is known; serialising could fail.
-pub fn json(bench: &Bench) -> Result<String> {
+pub fn json(bench: &Bench, held: &Held) -> Result<String> {
     let groups = groups(&bench.rows);
     let index = |row: &Row| bench.rows.iter().position(|other| std::ptr::eq(other, row));
     let of_group = |group: &hakobu_measure::bench::result::Group<'_>| {
@@ -35,6 +36,7 @@ pub fn json(bench: &Bench) -> Result<String> {
         "same_machine": bench.same_machine,
         "machines": bench.machines,
         "rounds": bench.rounds,
+        "settings": held,
         "script_of_ssh": bench.script_of_ssh,
         "ended_early": bench.ended_early,
         "winner": main_group(&groups).and_then(of_group),

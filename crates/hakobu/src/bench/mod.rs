@@ -21,11 +21,13 @@ use hakobu_measure::bench::result::{Bench, PartSpeed};
 use hakobu_measure::bench::{self, shell::is_plain};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use self::held::Held;
 use crate::copy::shows_progress;
 use crate::report::{html, markdown, text, write};
 use crate::words::{self, Machines};
 use crate::{exit, looking, output, settings, settings_file, signals};
 
+mod held;
 mod json;
 mod page;
 
@@ -48,6 +50,9 @@ Without HOST: this machine alone. What is missing is left out, and listed.
 Runs take turns, and the median of the rounds counts; the same command on one byte, with its logins,
 is taken off and told. Processor time is that of every process at both ends. Nothing is kept: data
 is made in /dev/shm and /var/tmp, here and there, and removed in the end.
+
+Of settings files (see hakobu settings) hakobu's rows obey what leads to HOST: ssh, agent,
+transport, data-address and data-port. Limits and fixed choices are not obeyed, and are named.
 
 Each run logs in anew and nobody is asked: HOST needs a key that works without a question. Started
 there is measured only where HOST can log in here as well.
@@ -100,6 +105,10 @@ pub struct BenchArguments {
     #[arg(long, value_name = "PATH")]
     pub agent: Option<PathBuf>,
 
+    /// Settings of hosts from here; or none (see hakobu settings) [env: HAKOBU_SETTINGS]
+    #[arg(long, value_name = "FILE")]
+    pub settings: Option<PathBuf>,
+
     /// Write a page with charts to this file as well
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -115,10 +124,15 @@ pub struct BenchArguments {
 
 /// Measures; returns the exit code.
 pub fn bench(typed: &BenchArguments) -> u8 {
-    let (settings, host) = match settings_of(typed) {
+    let (mut settings, host) = match settings_of(typed) {
         Ok(settings) => settings,
         Err(error) => return exit::errors(&[error]),
     };
+    let held = match held::held(typed, host.as_ref().map(|host| host.host.as_str())) {
+        Ok(held) => held,
+        Err(errors) => return exit::errors(&errors),
+    };
+    settings.of_hakobu = held.of_rows();
     for path in [&typed.html, &typed.markdown].into_iter().flatten() {
         // Found out now, and not when all is measured.
         if let Err(error) = write::try_out(path) {
@@ -130,13 +144,14 @@ pub fn bench(typed: &BenchArguments) -> u8 {
         Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
     };
     looking::end_when_interrupted(Arc::clone(&cancel), FAREWELL);
+    held.words().iter().for_each(|words| crate::tell(&format!("hakobu: {words}")));
     let bar = bar();
     let outcome = course::bench(&settings, &mut |progress| show(&bar, progress), &|| cancel.load(Relaxed));
     bar.finish_and_clear();
     match outcome.map_err(|error| of_bench(&error, host.as_ref())) {
         Ok(mut bench) => {
             bench.ciphers.extend(own_ciphers());
-            finish(typed, &bench)
+            finish(typed, &bench, &held)
         }
         Err(error) => {
             let far = host.iter().map(SshHost::destination).collect();
@@ -150,20 +165,20 @@ pub fn bench(typed: &BenchArguments) -> u8 {
 }
 
 /// Shows and writes what was measured.
-fn finish(typed: &BenchArguments, bench: &Bench) -> u8 {
+fn finish(typed: &BenchArguments, bench: &Bench, held: &Held) -> u8 {
     if let Some(path) = &typed.html
-        && let Err(error) = write::write(path, None, html::write(&page::whole(bench)).as_bytes())
+        && let Err(error) = write::write(path, None, html::write(&page::whole(bench, held)).as_bytes())
     {
         return exit::errors(&[error]);
     }
     if let Some(path) = &typed.markdown
-        && let Err(error) = write::write(path, None, markdown::write(&page::whole(bench)).as_bytes())
+        && let Err(error) = write::write(path, None, markdown::write(&page::whole(bench, held)).as_bytes())
     {
         return exit::errors(&[error]);
     }
     let printed = match typed.json {
-        false => output::print(text::write(&page::short(bench)).as_bytes()),
-        true => match json::json(bench) {
+        false => output::print(text::write(&page::short(bench, held)).as_bytes()),
+        true => match json::json(bench, held) {
             Ok(text) => output::print(text.as_bytes()),
             Err(error) => return exit::errors(&[error]),
         },
@@ -223,8 +238,10 @@ fn settings_of(typed: &BenchArguments) -> Result<(Settings, Option<SshHost>)> {
     };
     let budget = typed.time_budget.unwrap_or(if typed.full { FULL_BUDGET } else { BUDGET });
     let (scratch, far_scratch) = (typed.scratch.clone(), typed.far_scratch.clone());
-    let (full, port) = (typed.full, typed.port);
-    Ok((Settings { login, full, budget, scratch, far_scratch, back, port, program, far_program }, host))
+    let (full, port, of_hakobu) = (typed.full, typed.port, String::new());
+    let settings =
+        Settings { login, full, budget, scratch, far_scratch, back, port, program, far_program, of_hakobu };
+    Ok((settings, host))
 }
 
 /// How the host logs in here: it becomes part of a command line over there.

@@ -7,6 +7,7 @@ use hakobu_measure::bench::case::{Direction, Starter};
 use hakobu_measure::bench::processes::Cost;
 use hakobu_measure::bench::result::{Bench, Group, PartSpeed, Row, groups, main_group, winners};
 
+use super::held::Held;
 use crate::report::Language;
 use crate::report::page::{Block, Page, Rate, Section, Tone, name, said, words};
 
@@ -14,16 +15,16 @@ use crate::report::page::{Block, Page, Rate, Section, Tone, name, said, words};
 const SHARE_MIN: f64 = 0.01;
 
 /// What a terminal shows: the tables, causes, and what was left out.
-pub fn short(bench: &Bench) -> Page {
-    page(bench, false)
+pub fn short(bench: &Bench, held: &Held) -> Page {
+    page(bench, held, false)
 }
 
 /// All of it: with processes and command lines.
-pub fn whole(bench: &Bench) -> Page {
-    page(bench, true)
+pub fn whole(bench: &Bench, held: &Held) -> Page {
+    page(bench, held, true)
 }
 
-fn page(bench: &Bench, whole: bool) -> Page {
+fn page(bench: &Bench, held: &Held, whole: bool) -> Page {
     let groups = groups(&bench.rows);
     let host = safe(bench.host.as_deref().unwrap_or("this machine"));
     let title = match &bench.host {
@@ -49,6 +50,8 @@ fn page(bench: &Bench, whole: bool) -> Page {
         sections.push(Section::of("Command lines", commands(bench)));
     }
     sections.push(Section::of("Left out", left_out(bench)));
+    let settings = held.words().into_iter().map(|line| Block::Words(vec![words(line)]));
+    sections.push(Section::of("Settings files", settings.collect()));
     sections.push(Section::of("What the figures are", method(bench)));
     let (outcome, tone) = outcome(bench, &groups, &host);
     Page {

@@ -66,7 +66,7 @@ fn measured() -> Bench {
 
 #[test]
 fn the_text_is_sorted_names_the_winner_and_the_cause() {
-    let text = text::write(&page::short(&measured()));
+    let text = text::write(&page::short(&measured(), &Held::default()));
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is not in:\n{text}"));
     assert!(at("  nc ") < at("  hakobu ") && at("  hakobu ") < at("  dd | ssh, started there "));
     assert!(
@@ -83,7 +83,7 @@ fn the_text_is_sorted_names_the_winner_and_the_cause() {
 #[test]
 fn rates_are_without_the_start_in_every_form() {
     let bench = measured();
-    let value: serde_json::Value = serde_json::from_str(&json::json(&bench).unwrap()).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&json::json(&bench, &Held::default()).unwrap()).unwrap();
     assert_eq!(value["schema"], "hakobu.bench/1");
     assert_eq!(value["rows"][0]["bytes_per_second"], 800_000_000.0);
     assert_eq!(
@@ -103,14 +103,14 @@ fn rates_are_without_the_start_in_every_form() {
 
 #[test]
 fn the_page_has_everything_and_no_name_is_a_tag() {
-    let html = html::write(&page::whole(&measured()));
+    let html = html::write(&page::whole(&measured(), &Held::default()));
     assert!(!html.contains("<script") && !html.contains(['\u{1b}', '\u{202e}']));
     for words in
         ["Command lines", "Processor time of every process", "class=\"bar\"", "800 MB/s", "&lt;script&gt;"]
     {
         assert!(html.contains(words), "{words}");
     }
-    let markdown = markdown::write(&page::whole(&measured()));
+    let markdown = markdown::write(&page::whole(&measured(), &Held::default()));
     assert!(markdown.contains("| hakobu") && !markdown.contains('\u{1b}'), "{markdown}");
 }
 
@@ -119,9 +119,9 @@ fn hakobu_without_its_agent_is_never_called_hakobu_alone() {
     let mut bench = measured();
     bench.rows[0].transport = Some("sftp".to_owned());
     bench.rows.truncate(2);
-    let text = text::write(&page::short(&bench));
+    let text = text::write(&page::short(&bench, &Held::default()));
     assert!(text.contains("hakobu, over SFTP without an agent with 800 MB/s"), "{text}");
-    let value: serde_json::Value = serde_json::from_str(&json::json(&bench).unwrap()).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&json::json(&bench, &Held::default()).unwrap()).unwrap();
     assert_eq!(
         (&value["rows"][0]["transport"], &value["rows"][0]["label"]),
         (&"sftp".into(), &"hakobu, over SFTP without an agent".into())
@@ -139,7 +139,7 @@ fn exit_codes_say_how_much_was_measured() {
     assert_eq!(code(&bench), PARTLY);
     bench.rows.clear();
     assert_eq!(code(&bench), exit::FAILED);
-    assert!(text::write(&page::short(&bench)).contains("nothing could be measured"));
+    assert!(text::write(&page::short(&bench, &Held::default())).contains("nothing could be measured"));
 }
 
 #[test]

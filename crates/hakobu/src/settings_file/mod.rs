@@ -175,10 +175,8 @@ fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
             [target] => vec![(HERE.to_owned(), host_of(target))],
             _ => Vec::new(),
         }),
-        "disks" | "doctor" => {
-            let host = |word: OsString| settings::host(word.as_bytes()).ok().map(|host: SshHost| host.host);
-            of_hosts(words("host").into_iter().filter_map(host))
-        }
+        "disks" | "doctor" => of_hosts(words("host").into_iter().filter_map(host_name)),
+        "bench" => of_bench(words("host").into_iter().find_map(host_name).as_deref()),
         _ => {
             let (sources, targets) = (locations("sources"), locations("target"));
             let file = typed.try_get_one::<PathBuf>("pairs").ok().flatten();
@@ -189,6 +187,31 @@ fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
             })
         }
     }
+}
+
+/// The host that was typed by itself.
+fn host_name(word: OsString) -> Option<String> {
+    settings::host(word.as_bytes()).ok().map(|host: SshHost| host.host)
+}
+
+/// A bench, which goes both ways.
+fn of_bench(host: Option<&str>) -> RunHosts {
+    let both = |host: &str| vec![(HERE.to_owned(), host.to_owned()), (host.to_owned(), HERE.to_owned())];
+    host.map_or_else(|| of_hosts(std::iter::empty()), |host| of_pairs(both(host)))
+}
+
+/// Whatever the files say for runs between this machine and a host, whichever way, or on this machine alone.
+///
+/// # Errors
+/// As [`settle`].
+pub(crate) fn of_way(
+    host: Option<&str>,
+    named: Option<&std::path::Path>,
+) -> Result<Vec<FromFile>, Vec<Error>> {
+    let files = Files::read(named)?;
+    let run = of_bench(host);
+    let applies = |keyword: &&Keyword| host.is_some() || !keyword.is_of_another_machine();
+    Ok(KEYWORDS.iter().filter(applies).filter_map(|keyword| files.first(keyword, &run)).collect())
 }
 
 /// The machine that a single word names, be it a location or a host.

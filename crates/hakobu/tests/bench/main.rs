@@ -145,6 +145,43 @@ fn this_machine_alone_is_measured_without_a_host() {
 }
 
 #[test]
+fn limits_of_settings_files_are_named_and_not_measured() {
+    let place = place();
+    let settings = place.path().join("settings");
+    std::fs::write(&settings, "Host *\n  bwlimit 00:00,pause\n  lanes 2\n  data-port 5000\n").unwrap();
+    let mut command = bench(None, &["--time-budget", "8s", "--json", "--scratch"]);
+    let output = command.arg(place.path()).arg("--settings").arg(&settings).output().unwrap();
+    let (out, err) = words(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    let all: Value = serde_json::from_str(&out).unwrap();
+    // One that obeyed would stand still until it is killed.
+    let rows = all["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["case"]["way"] == "hakobu").unwrap();
+    assert!(row["failed"].is_null() && row["bytes_per_second"].as_f64().unwrap() > 0.0, "{row:#}");
+    let place_of = |line: u32| format!("{}:{line}", settings.display());
+    let left = all["settings"]["not_obeyed"].as_array().unwrap();
+    let named = |said: &Value| (said["keyword"].as_str().unwrap().to_owned(), said["place"].clone());
+    let left: Vec<_> = left.iter().map(named).collect();
+    assert_eq!(left, [("lanes".into(), place_of(3).into()), ("bwlimit".into(), place_of(2).into())]);
+    assert_eq!(all["settings"]["obeyed"][0]["keyword"], "data-port");
+    assert!(err.contains(&format!("bwlimit 00:00,pause ({})", place_of(2))), "{err}");
+}
+
+#[test]
+fn a_mistake_in_a_settings_file_ends_it_before_anything_runs() {
+    let place = place();
+    let settings = place.path().join("settings");
+    std::fs::write(&settings, "cipher auto\nbwlimit fast\n").unwrap();
+    for host in [None, Some("nowhere.invalid")] {
+        let mut command = bench(None, &["--settings"]);
+        let output = command.arg(&settings).args(host).output().unwrap();
+        let (out, err) = words(&output);
+        assert_eq!((output.status.code(), out.as_str()), (Some(2), ""), "{err}");
+        assert!(err.contains(&format!("{}:2:9", settings.display())) && !err.contains("looking at"), "{err}");
+    }
+}
+
+#[test]
 fn an_interruption_ends_it_and_leaves_nothing_here_or_there() {
     if no_root() {
         return;
