@@ -548,7 +548,7 @@ impl Course<'_> {
         let arrived = match (case.direction, &mut self.site.far) {
             (Direction::ToHost, Some(far)) => {
                 let lines = far.ask(&format!(
-                    "ls -ln {} 2>/dev/null | awk '{{ print \"size \" $5 }}'",
+                    "set -- $(ls -ln {} 2>/dev/null); echo \"size ${{5-}}\"",
                     names.far_target.path
                 ))?;
                 lines.iter().find_map(|line| line.strip_prefix("size ")?.parse::<u64>().ok())

@@ -35,12 +35,12 @@ const MARK: &str = "\0hakobu-bench:";
 /// of a link to it, when the shell is gone or silent; the watcher is nobody's child, and what still writes there has lost its other end.
 const PROLOGUE: &str = r#"
 LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH; unset HISTFILE
-base=$(sed 's/.*) //' /proc/$$/stat 2>/dev/null | cut -d' ' -f20); : "${base:=0}"
-root=; at=$$
+base=; root=; at=$$
 while [ "${at:-0}" -gt 1 ]; do
-  name=$(sed 's/^[0-9]* (//; s/).*//' "/proc/$at/stat" 2>/dev/null)
+  stat=; { read -r stat <"/proc/$at/stat"; } 2>/dev/null
+  name=${stat#*\(}; set -- ${stat##*\) }; : "${base:=${20:-0}}"
   case $name in sshd*|dropbear*) root=$at;; *) if [ -n "$root" ]; then break; fi;; esac
-  at=$(sed 's/.*) //' "/proc/$at/stat" 2>/dev/null | cut -d' ' -f2)
+  at=${2:-0}
 done
 # A session that systemd has started has no server above it.
 if [ -n "$root" ]; then
@@ -55,7 +55,7 @@ watch() {
   new=$( (
     left=$silence; trap 'left=$silence' USR1; trap '' HUP INT TERM PIPE; cd / || :
     exec </dev/null >/dev/null 2>&1
-    while [ "$left" -gt 0 ] && [ -d "$1" ] && kill -0 $$; do sleep "$step"; left=$((left - step)); done
+    while [ "$left" -gt 0 ] && [ -d "$1" ] && kill -0 $$; do sleep "$step" || exit 0; left=$((left - step)); done
     [ -d "$1" ] || exit 0
     real=$(cd "$1" && pwd -P)
     [ -z "$real" ] || ls -l /proc/[0-9]*/fd | while read -r line; do
@@ -242,7 +242,8 @@ impl FarShell {
     /// Whether somebody listens on this port over there.
     pub fn listens(&mut self, port: u16) -> Result<bool> {
         let script = format!(
-            "awk '$4 == \"0A\" && $2 ~ /:{port:04X}$/ {{ print \"listens\" }}' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
+            "for table in /proc/net/tcp /proc/net/tcp6; do while read -r _ at _ state _; do \
+             case $at.$state in *:{port:04X}.0A) echo listens;; esac; done <$table; done 2>/dev/null"
         );
         Ok(self.ask(&script)?.iter().any(|line| line == "listens"))
     }
@@ -275,9 +276,12 @@ impl FarShell {
     pub fn scratch(&mut self, below: &str) -> Result<std::result::Result<(String, u64), String>> {
         let lines = self.ask(&scratch_script(below))?;
         let value = |key: &str| lines.iter().find_map(|line| line.strip_prefix(key)).map(str::to_owned);
-        let free = value("free ").and_then(|free| free.trim().parse::<u64>().ok()).unwrap_or(0);
-        Ok(match value("at ") {
-            Some(path) if super::shell::is_plain(&path) => Ok((path, free.saturating_mul(1024))),
+        let free = value("free ").and_then(|free| free.trim().parse::<u64>().ok());
+        Ok(match (value("at "), free) {
+            (Some(path), Some(free)) if super::shell::is_plain(&path) => {
+                Ok((path, free.saturating_mul(1024)))
+            }
+            (Some(_), None) => Err(format!("df does not tell how much is free below {below}")),
             _ => Err(value("no ").unwrap_or_else(|| format!("nothing can be written to {below}"))),
         })
     }
@@ -306,20 +310,30 @@ fn scratch_script(below: &str) -> String {
     format!(
         r#"below={below}
 case $below in "~/"*) below=$HOME/${{below#??}};; esac
-if dir=$(mktemp -d "$below/hakobu-bench.XXXXXXXX" 2>&1); then
-  made="$made '$(printf %s "$dir" | sed "s/'/'\\\\''/g")'"; at=$dir
+number=$((${{number:-0}} + 2))
+fresh() {{
+  if command -v mktemp >/dev/null; then mktemp -d "$1/hakobu-bench.XXXXXXXX"; return; fi
+  (umask 077; mkdir "$1/hakobu-bench.$$.$2") && echo "$1/hakobu-bench.$$.$2"
+}}
+if dir=$(fresh "$below" "$number" 2>&1); then
+  at=$dir; rest=$dir; word=
+  while :; do
+    case $rest in *"'"*) word="$word${{rest%%"'"*}}'\''"; rest=${{rest#*"'"}};; *) word="$word$rest"; break;; esac
+  done
+  made="$made '$word'"
   case $dir in *[!A-Za-z0-9/._+,:@%-]*)
-    at=$(mktemp -d /tmp/hakobu-bench.XXXXXXXX) && made="$made '$at'" && ln -s "$dir" "$at/d" && at=$at/d;; esac
+    at=$(fresh /tmp $((number + 1))) && made="$made '$at'" && ln -s "$dir" "$at/d" && at=$at/d;; esac
   case $at in */d) watch "$dir" "${{at%/d}}";; *) watch "$dir";; esac
   mkdir "$at/source" "$at/target"
-  printf 'at %s\n' "$at"; free=$(df -Pk "$dir" 2>/dev/null | awk 'NR > 1 {{ print $4; exit }}')
-  case $(stat -f -c %T "$dir" 2>/dev/null) in
-    tmpfs|ramfs)
-      have=$(awk '/^MemAvailable:/ {{ print $2 }}' /proc/meminfo 2>/dev/null)
+  printf 'at %s\n' "$at"
+  free=$(df -Pk "$dir" 2>/dev/null | {{ read -r _; read -r _ _ _ free _; echo "$free"; }})
+  case $below/$(stat -f -c %T "$dir" 2>/dev/null) in
+    */tmpfs|*/ramfs|/dev/shm/*)
+      have=; while read -r key value _; do case $key in MemAvailable:) have=$value;; esac; done </proc/meminfo
       if [ -n "$have" ] && [ "$have" -lt "${{free:-0}}" ]; then free=$have; fi;;
   esac
   printf 'free %s\n' "$free"
-else printf 'no %s\n' "$dir" | head -n 1; fi"#,
+else printf 'no %s\n' "$dir"; fi"#,
         below = quoted(below)
     )
 }

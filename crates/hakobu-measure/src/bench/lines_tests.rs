@@ -31,7 +31,8 @@ fn typed() -> Typed {
 }
 
 fn tools(there: Netcat) -> Tools {
-    let machine = |netcat| Machine { programs: WANTED.map(str::to_owned).to_vec(), netcat: Some(netcat) };
+    let programs = || WANTED.map(str::to_owned).to_vec();
+    let machine = |netcat| Machine { programs: programs(), netcat: Some(netcat), ..Machine::default() };
     let ssh_ciphers = vec!["aes128-gcm@openssh.com".to_owned()];
     Tools { here: machine(Netcat::OpenBsd), there: Some(machine(there)), ssh_ciphers }
 }

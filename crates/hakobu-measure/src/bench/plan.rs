@@ -1,5 +1,7 @@
 //! Which rows there are.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::case::{BLOCK_BYTES, Case, Compressor, Content, Direction, Ends, Starter, Way};
@@ -14,6 +16,9 @@ const FEW_BLOCKS: [u64; 2] = [512, 4 << 20];
 /// Of the ciphers of ssh, what a short bench tries.
 const FEW_CIPHERS: [&str; 4] =
     ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr", "chacha20-poly1305@openssh.com"];
+
+/// Of the rows that want a missing program, so many are named.
+const LABELS_MAX: usize = 6;
 
 /// What the plan depends on.
 #[derive(Debug, Clone, Default)]
@@ -47,42 +52,80 @@ pub struct LeftOut {
 #[must_use]
 pub fn plan(ground: &Ground) -> (Vec<Case>, Vec<LeftOut>) {
     let wanted = if ground.has_host { between(ground) } else { on_one(ground) };
-    let (mut cases, mut left_out): (Vec<Case>, Vec<LeftOut>) = (Vec::new(), Vec::new());
+    let (mut cases, mut others): (Vec<Case>, Vec<LeftOut>) = (Vec::new(), Vec::new());
+    let (mut missing, mut seen): (Vec<Missing>, BTreeSet<Case>) = (Vec::new(), BTreeSet::new());
     for case in wanted {
-        if cases.contains(&case) {
+        if !seen.insert(case.clone()) {
             continue;
         }
+        let lacks = lacks(&case, &ground.tools);
+        for (program, place) in &lacks {
+            match missing.iter_mut().find(|found| (found.program, found.place) == (*program, *place)) {
+                Some(found) => found.rows.push(case.label()),
+                None => missing.push(Missing { program, place, rows: vec![case.label()] }),
+            }
+        }
         match obstacle(&case, ground) {
+            _ if !lacks.is_empty() => {}
             None => cases.push(case),
-            Some(out) if left_out.contains(&out) => {}
-            Some(out) => left_out.push(out),
+            Some(out) if others.contains(&out) => {}
+            Some(out) => others.push(out),
         }
     }
-    (cases, left_out)
+    (cases, missing.into_iter().map(Missing::left_out).chain(others).collect())
+}
+
+/// A program that is not there, and the rows that want it.
+struct Missing {
+    program: &'static str,
+    place: &'static str,
+    rows: Vec<String>,
+}
+
+impl Missing {
+    fn left_out(mut self) -> LeftOut {
+        let count = self.rows.len();
+        self.rows.sort();
+        self.rows.dedup();
+        let more = if self.rows.len() > LABELS_MAX { " and others" } else { "" };
+        self.rows.truncate(LABELS_MAX);
+        let rows = self.rows.join("; ");
+        let ending = if count == 1 { "" } else { "s" };
+        let why = format!("it is not installed {}, for {count} row{ending} ({rows}{more})", self.place);
+        LeftOut { what: self.program.to_owned(), why }
+    }
+}
+
+/// The programs that a row wants and that are not there, and where not.
+fn lacks(case: &Case, tools: &Tools) -> Vec<(&'static str, &'static str)> {
+    let mut programs = case.way.programs().to_vec();
+    if case.way != Way::Hakobu && Compressor::PROGRAMS.contains(&case.compressor) {
+        programs.push(case.compressor.name());
+    }
+    if case.ends == Ends::DiskToDisk && !matches!(case.way, Way::Hakobu | Way::Dd | Way::Nc) {
+        programs.push("sync");
+    }
+    let of = |program: &'static str| {
+        let missing_here = !tools.here.has(program);
+        let missing_there = program != "scp" && tools.there.as_ref().is_some_and(|there| !there.has(program));
+        Some(match (missing_here, missing_there) {
+            (false, false) => return None,
+            (true, true) => (program, "at both ends"),
+            (true, false) => (program, "here"),
+            (false, true) => (program, "on the host"),
+        })
+    };
+    let mut lacks: Vec<_> = programs.into_iter().filter_map(of).collect();
+    let has_gzip = tools.here.has("gzip") || lacks.iter().any(|(program, _)| *program == "gzip");
+    if case.content == Content::Gzipped && !has_gzip {
+        lacks.push(("gzip", "here"));
+    }
+    lacks
 }
 
 /// What stands in the way of a row.
 fn obstacle(case: &Case, ground: &Ground) -> Option<LeftOut> {
     let out = |what: &str, why: String| Some(LeftOut { what: what.to_owned(), why });
-    let mut programs = case.way.programs().to_vec();
-    if case.way != Way::Hakobu && Compressor::PROGRAMS.contains(&case.compressor) {
-        programs.push(case.compressor.name());
-    }
-    for program in programs {
-        let missing_here = !ground.tools.here.has(program);
-        let missing_there =
-            program != "scp" && ground.tools.there.as_ref().is_some_and(|there| !there.has(program));
-        let place = match (missing_here, missing_there) {
-            (false, false) => continue,
-            (true, true) => "at both ends",
-            (true, false) => "here",
-            (false, true) => "on the host",
-        };
-        return out(program, format!("it is not installed {place}"));
-    }
-    if case.content == Content::Gzipped && !ground.tools.here.has("gzip") {
-        return out(case.content.name(), "gzip is not installed here".to_owned());
-    }
     if let Some((ends, why)) = ground.no_ends.iter().find(|(ends, _)| *ends == case.ends) {
         return out(ends.name(), why.clone());
     }
@@ -92,10 +135,15 @@ fn obstacle(case: &Case, ground: &Ground) -> Option<LeftOut> {
             (Starter::There, _, Some(why)) => return out("nc, mbuffer, started there", why.clone()),
             _ => {}
         }
-        let unknown = |machine: &super::tools::Machine| machine.netcat.is_none();
-        let any = unknown(&ground.tools.here) || ground.tools.there.as_ref().is_some_and(unknown);
-        if case.way == Way::Nc && any {
-            return out("nc", "it is of a kind whose way of ending is not known (busybox?)".to_owned());
+        let ends = [(Some(&ground.tools.here), "here"), (ground.tools.there.as_ref(), "on the host")];
+        let unknown =
+            ends.into_iter().find_map(|(end, at)| Some((end.filter(|end| end.netcat.is_none())?, at)));
+        if let (Way::Nc, Some((end, at))) = (case.way, unknown) {
+            let says = match end.netcat_says.as_str() {
+                "" => "it says nothing about itself".to_owned(),
+                words => format!("it says: {words}"),
+            };
+            return out("nc", format!("the one {at} is of a kind whose way of ending is not known; {says}"));
         }
     } else if let (Starter::There, Some(why)) = (case.starter, &ground.no_way_back) {
         return out("started there", why.clone());
@@ -235,7 +283,8 @@ mod tests {
     use super::*;
 
     fn ground(full: bool) -> Ground {
-        let all = Machine { programs: WANTED.map(str::to_owned).to_vec(), netcat: Some(Netcat::OpenBsd) };
+        let (programs, netcat) = (WANTED.map(str::to_owned).to_vec(), Some(Netcat::OpenBsd));
+        let all = Machine { programs, netcat, ..Machine::default() };
         let tools = Tools {
             here: all.clone(),
             there: Some(all),
@@ -288,15 +337,24 @@ mod tests {
         let (cases, left_out) = plan(&ground);
         let said: Vec<String> = left_out.iter().map(|out| format!("{}: {}", out.what, out.why)).collect();
         for words in [
-            "pigz: it is not installed here",
-            "zstd: it is not installed here",
-            "mbuffer: it is not installed at both ends",
-            "rsync: it is not installed on the host",
+            "pigz: it is not installed here, for ",
+            "zstd: it is not installed here, for ",
+            "mbuffer: it is not installed at both ends, for ",
+            "rsync: it is not installed on the host, for ",
             "started there: it cannot log in here",
             "disk to disk: no room",
-            "nc: it is of a kind whose way of ending is not known (busybox?)",
+            "nc: the one on the host is of a kind whose way of ending is not known; it says nothing about itself",
         ] {
-            assert_eq!(said.iter().filter(|line| *line == words).count(), 1, "{words}: {said:?}");
+            assert_eq!(said.iter().filter(|line| line.starts_with(words)).count(), 1, "{words}: {said:?}");
+        }
+        // Of several that a row wants, each is named.
+        let mut bare = self::ground(true);
+        bare.tools.there.as_mut().unwrap().programs.clear();
+        let bare = plan(&bare).1;
+        for program in ["dd", "nc", "mbuffer", "rsync", "tar", "gzip", "lzop", "pigz", "zstd", "sync"] {
+            let out = bare.iter().find(|out| out.what == program);
+            let why = &out.unwrap_or_else(|| panic!("{program}: {bare:?}")).why;
+            assert!(why.contains(" row") && why.contains("on the host"), "{why}");
         }
         let fits = |case: &Case| {
             !matches!(case.way, Way::Mbuffer | Way::Rsync | Way::Nc)

@@ -235,8 +235,8 @@ pub struct MachineFacts {
     pub whose: String,
     /// Its processor, by the maker's name.
     pub processor: String,
-    /// How many of them the system has.
-    pub processors: u32,
+    /// How many of them the system has; `None` where it does not tell.
+    pub processors: Option<u32>,
     /// Its kernel.
     pub kernel: String,
 }

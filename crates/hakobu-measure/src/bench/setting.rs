@@ -268,17 +268,28 @@ fn look_at_host(
     site.machines.push(MachineFacts {
         whose: login.typed.clone(),
         processor: value("cpu ").unwrap_or_default(),
-        processors: value("processors ").and_then(|count| count.parse().ok()).unwrap_or(0),
+        processors: value("processors ").and_then(|count| count.parse().ok()).filter(|count| *count > 0),
         kernel: value("kernel ").unwrap_or_default(),
     });
-    if !there.has("awk") {
-        site.left_out.push(out(
-            "processors over there",
-            "awk is not installed on the host, which would tell them".to_owned(),
-        ));
+    let missing = |names: &[&'static str]| -> Vec<&'static str> {
+        names.iter().copied().filter(|name| !there.has(name)).collect()
+    };
+    let needed = missing(&tools::NEEDED_THERE);
+    if !needed.is_empty() {
+        return Err(Error::Nothing(format!(
+            "{} has no {} on the login's PATH ({}), and nothing can be measured without",
+            login.typed,
+            needed.join(", "),
+            value("path ").unwrap_or_default()
+        )));
+    }
+    let eyes = missing(&["awk", "cat"]);
+    if !eyes.is_empty() {
+        let why = format!("it would be told by {}, which the host has not", eyes.join(" and "));
+        site.left_out.push(out("CPU there, of all rows", why));
     } else if far.server().is_none() {
         site.left_out
-            .push(out("processors over there", "the processes of its sshd cannot be seen".to_owned()));
+            .push(out("CPU there, of all rows", "the processes of its sshd cannot be seen".to_owned()));
     }
     let far_memory = match far.scratch(IN_MEMORY)? {
         Ok(found) => found,
@@ -322,10 +333,16 @@ fn look_at_host(
 /// What tells a machine from others.
 const FACTS: &str = "\
 printf 'network %s\\n' \"$(readlink /proc/self/ns/net 2>/dev/null)\"
-printf 'boot %s\\n' \"$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)\"
-printf 'cpu %s\\n' \"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)\"
-printf 'processors %s\\n' \"$(grep -c '^processor' /proc/cpuinfo 2>/dev/null)\"
-printf 'kernel %s\\n' \"$(uname -sr)\"
+one() { line=; { IFS= read -r line <\"$1\"; } 2>/dev/null; printf %s \"$line\"; }
+printf 'boot %s\\n' \"$(one /proc/sys/kernel/random/boot_id)\"
+count=0; model=
+while IFS= read -r line; do case $line in
+  processor*) count=$((count + 1));;
+  'model name'*) model=${model:-${line#*: }};;
+esac; done 2>/dev/null </proc/cpuinfo
+printf 'cpu %s\\nprocessors %s\\n' \"$model\" \"$count\"
+printf 'kernel %s %s\\n' \"$(one /proc/sys/kernel/ostype)\" \"$(one /proc/sys/kernel/osrelease)\"
+printf 'path %s\\n' \"$PATH\"
 printf 'connection %s\\n' \"$SSH_CONNECTION\"
 printf 'hakobu %s\\n' \"$(command -v hakobu 2>/dev/null)\"";
 
@@ -338,7 +355,7 @@ fn facts_here() -> MachineFacts {
     MachineFacts {
         whose: "here".to_owned(),
         processor: value("cpu "),
-        processors: value("processors ").parse().unwrap_or(0),
+        processors: value("processors ").parse().ok().filter(|count| *count > 0),
         kernel: value("kernel "),
     }
 }
@@ -513,6 +530,6 @@ mod tests {
         write_wrapper(&path, &["printf".to_owned(), "%s.".to_owned(), "it's a $word".to_owned()]).unwrap();
         let output = Command::new("sh").arg("-c").arg(format!("{} more", path.display())).output().unwrap();
         assert_eq!(output.stdout, b"it's a $word.more.");
-        assert!(facts_here().processors > 0);
+        assert!(facts_here().processors.is_some());
     }
 }

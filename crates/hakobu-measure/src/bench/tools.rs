@@ -37,6 +37,8 @@ pub struct Machine {
     pub programs: Vec<String>,
     /// The kind of its `nc`.
     pub netcat: Option<Netcat>,
+    /// What its `nc` says of itself, the first line.
+    pub netcat_says: String,
 }
 
 /// The tools of both.
@@ -51,10 +53,12 @@ pub struct Tools {
 }
 
 /// Programs that are looked for.
-pub const WANTED: [&str; 17] = [
+pub const WANTED: [&str; 22] = [
     "dd", "scp", "nc", "mbuffer", "rsync", "tar", "cp", "ssh", "gzip", "lzop", "pigz", "zstd", "openssl",
-    "sync", "awk", "mktemp", "df",
+    "sync", "awk", "mktemp", "df", "cat", "ls", "ln", "mkdir", "rm",
 ];
+/// Without these nothing can be measured over there: its directories are made, looked at and removed by them.
+pub const NEEDED_THERE: [&str; 5] = ["df", "ln", "ls", "mkdir", "rm"];
 
 impl Machine {
     /// Whether a program is there.
@@ -69,7 +73,8 @@ impl Machine {
 pub fn question() -> String {
     format!(
         "for tool in {}; do command -v $tool >/dev/null 2>&1 && printf 'tool %s\\n' $tool; done\n\
-         command -v nc >/dev/null 2>&1 && nc -h 2>&1 </dev/null | head -n 4 | sed 's/^/nc /'\n:\n",
+         command -v nc >/dev/null 2>&1 && nc -h 2>&1 </dev/null | (count=0; while [ $count -lt 4 ] && \
+         IFS= read -r line; do printf 'nc %s\\n' \"$line\"; count=$((count + 1)); done)\n:\n",
         WANTED.join(" ")
     )
 }
@@ -89,7 +94,8 @@ pub fn answer<'a>(lines: impl IntoIterator<Item = &'a str>) -> Machine {
         }
     }
     let netcat = programs.iter().any(|name| name == "nc").then(|| Netcat::of(&help)).flatten();
-    Machine { programs, netcat }
+    let netcat_says = help.lines().next().unwrap_or_default().chars().take(80).collect();
+    Machine { programs, netcat, netcat_says }
 }
 
 /// The ciphers of `ssh -Q cipher` that are sound: those with counters or authenticated. The rest is broken or slow, and today's
@@ -144,10 +150,10 @@ mod tests {
 
     #[test]
     fn a_machine_tells_its_tools() {
-        let found = answer(["Welcome to x", "tool dd", "tool nc", "tool rm", "nc [v1.10-47]", "tool", ""]);
+        let found = answer(["Welcome to x", "tool dd", "tool nc", "tool vi", "nc [v1.10-47]", "tool", ""]);
         assert_eq!(found.programs, ["dd", "nc"]);
         assert_eq!(
-            (found.netcat, found.has("dd"), found.has("rm")),
+            (found.netcat, found.has("dd"), found.has("vi")),
             (Some(Netcat::Traditional), true, false)
         );
         assert_eq!(answer(["nc [v1.10-47]"]).netcat, None, "there is no nc");

@@ -115,7 +115,13 @@ fn heading(group: &Group<'_>, host: &str) -> String {
 fn machines(bench: &Bench) -> Vec<Block> {
     let fact = |machine: &hakobu_measure::bench::result::MachineFacts| {
         let whose = if machine.whose == "here" { "this machine".to_owned() } else { safe(&machine.whose) };
-        let facts = format!("{}, {} processors, {}", machine.processor, machine.processors, machine.kernel);
+        let processors = match machine.processors {
+            None => "number of processors not known".to_owned(),
+            Some(1) => "1 processor".to_owned(),
+            Some(count) => format!("{count} processors"),
+        };
+        let processor = if machine.processor.is_empty() { "processor not known" } else { &machine.processor };
+        let facts = format!("{processor}, {processors}, {}", machine.kernel);
         (whose, vec![said(&facts)])
     };
     let mut blocks = vec![Block::Facts(bench.machines.iter().map(fact).collect())];

@@ -83,7 +83,8 @@ fn the_text_is_sorted_names_the_winner_and_the_cause() {
 #[test]
 fn rates_are_without_the_start_in_every_form() {
     let bench = measured();
-    let value: serde_json::Value = serde_json::from_str(&json::json(&bench, &Held::default()).unwrap()).unwrap();
+    let value: serde_json::Value =
+        serde_json::from_str(&json::json(&bench, &Held::default()).unwrap()).unwrap();
     assert_eq!(value["schema"], "hakobu.bench/1");
     assert_eq!(value["rows"][0]["bytes_per_second"], 800_000_000.0);
     assert_eq!(
@@ -121,7 +122,8 @@ fn hakobu_without_its_agent_is_never_called_hakobu_alone() {
     bench.rows.truncate(2);
     let text = text::write(&page::short(&bench, &Held::default()));
     assert!(text.contains("hakobu, over SFTP without an agent with 800 MB/s"), "{text}");
-    let value: serde_json::Value = serde_json::from_str(&json::json(&bench, &Held::default()).unwrap()).unwrap();
+    let value: serde_json::Value =
+        serde_json::from_str(&json::json(&bench, &Held::default()).unwrap()).unwrap();
     assert_eq!(
         (&value["rows"][0]["transport"], &value["rows"][0]["label"]),
         (&"sftp".into(), &"hakobu, over SFTP without an agent".into())

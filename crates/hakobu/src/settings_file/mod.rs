@@ -175,8 +175,8 @@ fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
             [target] => vec![(HERE.to_owned(), host_of(target))],
             _ => Vec::new(),
         }),
-        "disks" | "doctor" => of_hosts(words("host").into_iter().filter_map(host_name)),
-        "bench" => of_bench(words("host").into_iter().find_map(host_name).as_deref()),
+        "disks" | "doctor" => of_hosts(words("host").iter().filter_map(host_name)),
+        "bench" => of_bench(words("host").iter().find_map(host_name).as_deref()),
         _ => {
             let (sources, targets) = (locations("sources"), locations("target"));
             let file = typed.try_get_one::<PathBuf>("pairs").ok().flatten();
@@ -190,7 +190,7 @@ fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
 }
 
 /// The host that was typed by itself.
-fn host_name(word: OsString) -> Option<String> {
+fn host_name(word: &OsString) -> Option<String> {
     settings::host(word.as_bytes()).ok().map(|host: SshHost| host.host)
 }
 
