@@ -60,6 +60,7 @@ fn outcome_words(report: &Report) -> &'static str {
     match report.outcome {
         Outcome::Done if report.dry_run => "plan",
         Outcome::Partial if report.dry_run => "plan, of which not all can be done",
+        Outcome::Failed if report.dry_run => "nothing was written, and without --dry-run it would fail",
         outcome => words_of(outcome),
     }
 }
@@ -81,9 +82,12 @@ pub fn words_of(outcome: Outcome) -> &'static str {
 fn entries(report: &Report) -> String {
     let entries = &report.entries;
     let compares = report.only_compared;
+    // Of a plan that holds, its first word says what it is.
+    let would_fail = report.dry_run && report.outcome == Outcome::Failed;
+    let (created, updated) = if would_fail { ("to create", "to update") } else { ("created", "updated") };
     [
-        (entries.created, "created", !compares),
-        (entries.updated, "updated", !compares),
+        (entries.created, created, !compares),
+        (entries.updated, updated, !compares),
         (entries.unchanged, if compares { "equal" } else { "unchanged" }, true),
         (entries.attributes_only, "with new attributes only", false),
         (entries.different, "different", false),
@@ -333,6 +337,19 @@ mod tests {
         (report.seconds.total, report.seconds.transfer) = (2.9, 2.8);
         report.conclude(&[], None, false);
         report
+    }
+
+    #[test]
+    fn a_plan_that_would_fail_says_what_would_have_been_done() {
+        let mut report = Report { dry_run: true, ..report() };
+        let full = Error::new(ErrorKind::NoSpace, "planning", "too little room");
+        report.conclude(&[], Some(&full), false);
+        assert_eq!(
+            lines(&report, false)[0],
+            "nothing was written, and without --dry-run it would fail: 3 to create, 2 to update, 1 000 unchanged"
+        );
+        report.dry_run = false;
+        assert!(lines(&report, false)[0].starts_with("failed: 3 created, 2 updated"));
     }
 
     #[test]
