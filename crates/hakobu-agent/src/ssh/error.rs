@@ -59,13 +59,19 @@ pub enum SshError {
     /// It ended before it spoke.
     #[error(
         "the hakobu agent on {host} ended before it spoke ({ending}); its own words, if any, are above; \
-         see what `ssh {host} hakobu --version` says"
+         {}",
+        match .agent {
+            Some(path) => format!("--agent names {path:?}, and it has to be hakobu: see what `ssh {host} {path} --version` says"),
+            None => format!("see what `ssh {host} hakobu --version` says"),
+        }
     )]
     Ended {
         /// The far side.
         host: String,
         /// "exit code 3", "signal 9".
         ending: String,
+        /// What `--agent` named, made printable.
+        agent: Option<String>,
     },
     /// Nothing moved for the time limit.
     #[error("no answer from {host} within {limit:?}; see whether `ssh {host}` works")]

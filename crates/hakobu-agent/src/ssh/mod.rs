@@ -341,7 +341,7 @@ impl Starter<'_> {
         } else if self.settings.sudo {
             SshError::Sudo { host }
         } else if self.answers.first_line().is_empty() {
-            SshError::Ended { host, ending: child::ending(status) }
+            SshError::Ended { host, ending: child::ending(status), agent: self.agent() }
         } else {
             self.no_agent()
         }

@@ -209,6 +209,13 @@ fn other_programs_are_told_from_agents() {
         panic!("{error}");
     };
     assert_eq!(ending, "exit code 3");
+    assert!(error.to_string().contains("hakobu --version`"), "{error}");
+    let named = SshError::Ended {
+        host: "h".to_owned(),
+        ending: "exit code 0".to_owned(),
+        agent: Some("/bin/true".to_owned()),
+    };
+    assert!(named.to_string().contains("see what `ssh h /bin/true --version` says"), "{named}");
 
     // A far side that asks for a password although no sudo was wanted gets none.
     install(&far.path("bin/hakobu"), "#!/bin/sh\nprintf \"\\000hakobu:password\\n\"\nexec cat\n");
