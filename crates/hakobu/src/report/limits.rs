@@ -39,10 +39,43 @@ fn held(limits: &[ReportLimits], language: Language) -> Option<Block> {
             }
             false => language.say("Held to", "上限").to_owned(),
         };
-        (since, vec![said(&held.words)])
+        let words = match language {
+            Language::En => held.words.clone(),
+            Language::Ja => in_japanese(held),
+        };
+        (since, vec![said(&words)])
     };
     let facts: Vec<_> = limits.iter().take(LIMITS_MAX).map(one).collect();
     (!facts.is_empty()).then_some(Block::Facts(facts))
+}
+
+/// All limits of one moment; the words of a report are English.
+fn in_japanese(held: &ReportLimits) -> String {
+    let rate = held.rate.as_deref().map(|rate| {
+        let steps: Vec<_> = rate.split(", ").take(LIMITS_MAX).map(step_in_japanese).collect();
+        format!("{} (--bwlimit)", steps.join("、"))
+    });
+    let operations = held
+        .operations_per_second
+        .map(|operations| format!("両端でそれぞれ毎秒 {operations} 操作まで (--iops-limit)"));
+    let latency =
+        held.source_p99_ms.map(|ms| format!("コピー元の読み取りの 99 % を {ms} ms 以内に (--source-p99)"));
+    let all: Vec<_> = [rate, operations, latency].into_iter().flatten().collect();
+    if all.is_empty() { "制限なし".to_owned() } else { all.join("、") }
+}
+
+/// A rate, or one of a timetable: `at most 20.0 MB/s = 160 Mbit/s from 08:00`.
+fn step_in_japanese(step: &str) -> String {
+    let (rate, from) = match step.split_once(" from ") {
+        Some((rate, from)) => (rate, format!("{from} から")),
+        None => (step, String::new()),
+    };
+    match (rate, rate.strip_prefix("at most ")) {
+        ("no limit", _) => format!("{from}制限なし"),
+        ("a pause", _) => format!("{from}一時停止"),
+        (_, Some(most)) => format!("{from}最大 {most}"),
+        _ => step.to_owned(),
+    }
 }
 
 fn limit(bottleneck: &Bottleneck, compares: bool, language: Language) -> Vec<Block> {
@@ -157,6 +190,23 @@ fn shares(samples: &[TimelineSample], compares: bool, language: Language) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_are_told_in_the_language_of_the_page() {
+        let timetable = "at most 20.0 MB/s = 160 Mbit/s from 08:00, a pause from 12:30, no limit from 19:00";
+        let held = ReportLimits {
+            rate: Some(timetable.to_owned()),
+            operations_per_second: Some(500),
+            source_p99_ms: Some(2.5),
+            ..ReportLimits::default()
+        };
+        assert_eq!(
+            in_japanese(&held),
+            "08:00 から最大 20.0 MB/s = 160 Mbit/s、12:30 から一時停止、19:00 から制限なし (--bwlimit)、\
+             両端でそれぞれ毎秒 500 操作まで (--iops-limit)、コピー元の読み取りの 99 % を 2.5 ms 以内に (--source-p99)"
+        );
+        assert_eq!(in_japanese(&ReportLimits::default()), "制限なし");
+    }
 
     fn sample(bytes: u64, share: f64) -> TimelineSample {
         let stages = [("hash".to_owned(), share), ("\x07".to_owned(), 1.0)].into();
