@@ -29,6 +29,8 @@ pub struct TcpInfo {
     pub path_mtu_bytes: u32,
     /// Bytes that the peer has acknowledged.
     pub acknowledged_bytes: u64,
+    /// Segments that arrived behind a gap, and so are not among those.
+    pub ahead_segments: u32,
     /// Rate at which data reached the peer lately, in bytes per second.
     pub delivery_bytes_per_second: u64,
     /// Time during which there was something to send, in microseconds.
@@ -78,6 +80,7 @@ fn parse(bytes: &[u8; WANTED_BYTES]) -> TcpInfo {
         segment_bytes: word(bytes, 16),
         path_mtu_bytes: word(bytes, 60),
         acknowledged_bytes: long(bytes, 120),
+        ahead_segments: word(bytes, 28),
         rtt_us: word(bytes, 68),
         min_rtt_us: word(bytes, 148),
         congestion_window_segments: word(bytes, 80),

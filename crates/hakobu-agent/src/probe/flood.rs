@@ -184,7 +184,9 @@ impl Shared {
         let (mut counted, mut bytes, mut retransmits) = (0, 0_u64, 0);
         for info in self.infos() {
             counted += 1;
-            bytes += info.acknowledged_bytes;
+            // What came behind a gap would else count only once that is closed, all at once.
+            let ahead_bytes = u64::from(info.ahead_segments) * u64::from(info.segment_bytes);
+            bytes = bytes.saturating_add(info.acknowledged_bytes).saturating_add(ahead_bytes);
             retransmits += u64::from(info.retransmits);
         }
         if counted == 0 {

@@ -10,7 +10,7 @@ const OF_PROCESSORS: f64 = 0.6;
 const EFFICIENCY_MIN: f64 = 0.25;
 /// What they do of it with bytes in memory where no connections have shown it: they wait for memory, which was measured with
 /// one thing at a time.
-const EFFICIENCY: f64 = 0.7;
+const EFFICIENCY: f64 = 0.6;
 
 /// What a byte costs, and what there is.
 pub(super) struct Costs {
