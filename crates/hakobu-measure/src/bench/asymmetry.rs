@@ -53,13 +53,23 @@ pub fn asymmetries(rows: &[Row], host: &str) -> Vec<Asymmetry> {
                 true => (one, other, other_rate / one_rate),
                 false => (other, one, one_rate / other_rate),
             };
-            if times > TIMES_MIN {
+            if times > TIMES_MIN && are_apart(slow, fast) {
                 found.push(explain(slow, fast, times, host, rows));
             }
         }
     }
     found.sort_by(|one, other| other.times.total_cmp(&one.times));
     found
+}
+
+/// Whether every run of the one took longer than each of the other: else it may be by chance. Of a single run nobody knows.
+fn are_apart(slow: &Row, fast: &Row) -> bool {
+    let times = |row: &Row| row.runs.iter().map(|run| run.wall_seconds).collect::<Vec<_>>();
+    // The size of what is sent may differ from row to row.
+    let per_byte = |row: &Row, seconds: f64| (seconds - row.start_seconds()) / row.size_bytes.max(1) as f64;
+    let least = times(slow).into_iter().map(|time| per_byte(slow, time)).fold(f64::INFINITY, f64::min);
+    let most = times(fast).into_iter().map(|time| per_byte(fast, time)).fold(0.0, f64::max);
+    least > most
 }
 
 /// Whether they differ in the direction alone, or in who starts alone.

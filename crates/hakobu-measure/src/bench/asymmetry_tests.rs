@@ -54,6 +54,15 @@ fn halved() -> Vec<Row> {
 }
 
 #[test]
+fn what_may_be_chance_is_not_explained() {
+    let [to, from] = [Direction::ToHost, Direction::FromHost].map(|to| case(Way::Dd, to, Starter::Here));
+    for (slow, found) in [([4.0, 4.1, 4.2], 1), ([1.9, 4.1, 4.2], 0)] {
+        let rows = [row(to.clone(), &slow), row(from.clone(), &[2.0, 1.0, 1.1])];
+        assert_eq!(asymmetries(&rows, "vis").len(), found, "{slow:?}");
+    }
+}
+
+#[test]
 fn a_slow_sshd_is_named_in_both_directions() {
     let found = asymmetries(&halved(), "vis");
     assert_eq!(found.len(), 2, "{found:#?}");

@@ -279,6 +279,13 @@ fn method(bench: &Bench) -> Vec<Block> {
                 .to_owned(),
         );
     }
+    if bench.rounds == 1 {
+        lines.push(
+            "Each row ran once, so how much runs differ is not known: rows that are within a fifth of each other may change places. \
+             A longer --time-budget gives more rounds."
+                .to_owned(),
+        );
+    }
     if bench.rows.iter().any(|row| row.case.starter == Starter::There) {
         lines.push("Started there: the host logs in here, and the sshd of this machine serves.".to_owned());
     }
