@@ -342,7 +342,11 @@ mod tests {
 
     #[test]
     fn every_line_is_a_row_that_a_full_bench_has_under_that_name() {
-        let all = Machine { programs: WANTED.map(str::to_owned).to_vec(), netcat: Some(Netcat::OpenBsd) };
+        let all = Machine {
+            programs: WANTED.map(str::to_owned).to_vec(),
+            netcat: Some(Netcat::OpenBsd),
+            netcat_says: String::new(),
+        };
         let offered = "aes128-ctr\naes192-ctr\naes256-ctr\naes128-gcm@openssh.com\naes256-gcm@openssh.com\n\
                        chacha20-poly1305@openssh.com\n3des-cbc\naes128-cbc\n";
         let tools = Tools { here: all.clone(), there: Some(all), ssh_ciphers: offered_ciphers(offered) };
