@@ -25,12 +25,15 @@ const SAMPLE_PART_BYTES: usize = 4096;
 const SAMPLE_BYTES: usize = SAMPLE_PARTS * SAMPLE_PART_BYTES;
 /// The level that samples are tried with: it takes 3 µs to see that nothing shrinks.
 const SAMPLE_LEVEL: i8 = -5;
+/// The lowest level that packs by how often each byte comes, and not only what comes again: where nothing does, as in text of
+/// many words, those below it gain nothing.
+const ENTROPY_LEVEL: i8 = 1;
 /// At most so much content passes unseen after a sample that did not shrink.
 const UNSEEN_MAX: u32 = 7;
 
 /// Packs what one lane sends; its contexts and buffers are used again.
 pub(crate) struct Packer {
-    pilot: Pilot,
+    pub(super) pilot: Pilot,
     compressor: Option<Compressor<'static>>,
     /// The level that it is set to.
     level: i8,
@@ -39,6 +42,8 @@ pub(crate) struct Packer {
     out: Vec<u8>,
     /// Whether what was packed last shrank.
     shrinks: bool,
+    /// Whether only [`ENTROPY_LEVEL`] and those above it make it smaller.
+    by_entropy: bool,
     /// So much content passes unseen yet, and did after the last sample.
     unseen: (u32, u32),
     compressed: Compressed,
@@ -82,6 +87,7 @@ impl Packer {
             sample: Vec::new(),
             out: Vec::new(),
             shrinks: false,
+            by_entropy: false,
             unseen: (0, 0),
             compressed,
             made: Instant::now(),
@@ -105,11 +111,11 @@ impl Packer {
         }
         let began = Instant::now();
         let mut packed = (self.shrinks || self.sample_shrinks(content))
-            .then(|| self.compress(content, level, digest))
+            .then(|| self.compress(content, self.fitting(level), digest))
             .flatten();
         if let (Some(now_bytes), Some(candidate)) = (packed, self.pilot.candidate()) {
             // Its payload takes the place of the other: both are right.
-            packed = self.compress(content, candidate, digest);
+            packed = self.compress(content, self.fitting(candidate), digest);
             let choice = self.pilot.compare(now_bytes, packed.unwrap_or(content.len()));
             self.compressed.choice = choice.or(self.compressed.choice);
         }
@@ -165,18 +171,35 @@ impl Packer {
             self.sample.extend_from_slice(&content[at..at + SAMPLE_PART_BYTES]);
         }
         self.out.resize(self.out.len().max(shrunk(SAMPLE_BYTES)), 0);
-        let sampler = match &mut self.sampler {
-            Some(sampler) => sampler,
-            none => match Compressor::new(SAMPLE_LEVEL.into()) {
-                Ok(sampler) => none.insert(sampler),
-                Err(_) => return false,
-            },
-        };
-        let shrinks = sampler.compress_to_buffer(&self.sample, &mut self.out[..shrunk(SAMPLE_BYTES)]).is_ok();
+        let shrinks = self.sample_shrinks_at(SAMPLE_LEVEL);
+        self.by_entropy = !shrinks && self.fitting_may_differ() && self.sample_shrinks_at(ENTROPY_LEVEL);
+        let shrinks = shrinks || self.by_entropy;
         let (_, unseen) = self.unseen;
         let next = if shrinks { 0 } else { (2 * unseen + 1).min(UNSEEN_MAX) };
         self.unseen = (next, next);
         shrinks
+    }
+
+    fn sample_shrinks_at(&mut self, level: i8) -> bool {
+        let sampler = match &mut self.sampler {
+            Some(sampler) => sampler,
+            none => match Compressor::new(level.into()) {
+                Ok(sampler) => none.insert(sampler),
+                Err(_) => return false,
+            },
+        };
+        sampler.set_compression_level(level.into()).is_ok()
+            && sampler.compress_to_buffer(&self.sample, &mut self.out[..shrunk(SAMPLE_BYTES)]).is_ok()
+    }
+
+    /// Whether the level may be another than that at work. What was asked for stays.
+    fn fitting_may_differ(&self) -> bool {
+        self.pilot.adapts() || self.pilot.level().is_some_and(|level| level >= ENTROPY_LEVEL)
+    }
+
+    /// The level for content like this, where `level` is at work.
+    fn fitting(&self, level: i8) -> i8 {
+        if self.by_entropy { level.max(ENTROPY_LEVEL) } else { level }
     }
 
     /// How long the payload in `out` is, if it is smaller by enough to be worth it.

@@ -62,6 +62,39 @@ fn what_does_not_shrink_goes_as_it_is_and_is_seldom_looked_at() {
     assert!(compressed.sent_bytes < compressed.content_bytes * 2 / 3 && compressed.time_ns > 0);
 }
 
+/// Bytes in which nothing comes again, of which only some are used.
+fn words(length: usize) -> Vec<u8> {
+    let mut bytes = random(length);
+    bytes.iter_mut().for_each(|byte| *byte = b'a' + *byte % 16);
+    bytes
+}
+
+#[test]
+fn what_shrinks_by_its_bytes_alone_is_packed_at_a_level_that_does_so() {
+    let content = words(PIECE);
+    for (compression, level) in [(Compression::Adapted, 1), (Compression::Level(3), 3)] {
+        let mut packer = packer(compression);
+        let packed = packer.pack(&content, None).expect("it shrinks").len();
+        assert!(packed < PIECE * 5 / 8, "{compression:?}: {packed}");
+        // A lane whose processor limits goes down with its level.
+        let busy =
+            Window { blocked: 0.0, compressing: 0.9, processor: 1.0, shrank_to: Some(0.5), ..waiting() };
+        for _ in 0..40 {
+            if packer.pilot.adapts() {
+                packer.pilot.judge(&busy);
+            }
+            assert!(packer.pack(&content, None).is_some(), "{compression:?}: {:?}", packer.pilot.level());
+        }
+        let mut levels = Levels::default();
+        levels.insert(level);
+        assert_eq!(packer.compressed().levels, levels);
+    }
+    // What was asked for stays, and gains nothing.
+    let mut packer = packer(Compression::Level(-5));
+    (0..20).for_each(|_| assert!(packer.pack(&content, None).is_none()));
+    assert!(packer.pack(&halves(PIECE), None).is_none(), "passes unseen");
+}
+
 #[test]
 fn nothing_is_packed_where_nothing_was_asked_for() {
     assert!(Packer::new(Compression::None, true).is_none());
