@@ -1,6 +1,6 @@
 //! How long a tree takes: what each of its files costs, and what all its bytes do.
 
-use hakobu_core::probe::{ReadFigures, ReadHow, TreeFigures, Work};
+use hakobu_core::probe::{ReadFigures, TreeFigures, Work};
 
 use super::costs::Costs;
 use super::{
@@ -24,8 +24,6 @@ const ROUND_TRIPS: f64 = 16.0;
 /// What a file takes of a medium besides its bytes: the rest of its last block, its inode, its name, and these once more in a
 /// journal.
 const BESIDES_BYTES: f64 = 3072.0;
-/// What is read of a medium besides a small file's bytes: the rest of its last page, on average.
-const PAGE_REST_BYTES: f64 = 2048.0;
 
 pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) -> Option<TreePrediction> {
     let source = measured.source?;
@@ -50,9 +48,7 @@ pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) ->
         small.target_processor + small_bytes * costs.receive + large_bytes * costs.target.unwrap_or(0.0);
     let before = certain(made).filter(|stage| stage.stage != Stage::TargetWrite).min_by(slower);
     let bytes = before.map_or(0.0, |before| {
-        let is_of_medium = before.stage == Stage::SourceRead && source.how != ReadHow::Memory;
-        let rests = if is_of_medium { tree.small_files as f64 * PAGE_REST_BYTES } else { 0.0 };
-        (tree.bytes as f64 + rests) / before.bytes_per_second + tuned_seconds(measured, before, tree.bytes)
+        tree.bytes as f64 / before.bytes_per_second + tuned_seconds(measured, before, tree.bytes)
     });
     // Where both ends are in one process, a lane does one after the other.
     let (read, made_small) = match measured.apart {
