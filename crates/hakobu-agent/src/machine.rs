@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hakobu_core::counters::ThreadTime;
 use hakobu_core::host::HostFacts;
 use hakobu_endpoints::local::StateDirectory;
 use hakobu_measure::doctor::{self, SshLogin};
@@ -125,16 +124,6 @@ pub fn peak_memory_bytes() -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// The time of the thread that asks. Zeros on a kernel that does not count it (`CONFIG_SCHED_INFO`).
-pub fn thread_time() -> ThreadTime {
-    let counted = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let mut numbers = counted.split_ascii_whitespace().map(|number| number.parse().unwrap_or(0));
-    ThreadTime {
-        processor_ns: numbers.next().unwrap_or_default(),
-        queued_ns: numbers.next().unwrap_or_default(),
-    }
-}
-
 /// The BLAKE3 of the running program.
 pub fn program_digest() -> Option<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
@@ -161,16 +150,6 @@ pub fn state_directory() -> Option<StateDirectory> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_thread_that_works_has_a_processor() {
-        let before = thread_time();
-        let mut sum = 0_u64;
-        while thread_time().processor_ns <= before.processor_ns {
-            sum = std::hint::black_box(sum.wrapping_add(1));
-        }
-        assert!(thread_time().queued_ns >= before.queued_ns);
-    }
 
     #[test]
     fn addresses_of_a_login() {

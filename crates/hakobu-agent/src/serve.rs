@@ -18,13 +18,13 @@ use hakobu_core::job::LANES_MAX;
 use hakobu_core::moved::COPIES_MAX;
 use hakobu_core::pack::PACK_BYTES_MAX;
 use hakobu_endpoints::local::{DraftWriter, LocalTarget, LocalTargetLane};
+use hakobu_measure::process::thread_time;
 use hakobu_proto::compressed;
 use hakobu_proto::data::{self, kind};
 use hakobu_proto::listings;
 
 use crate::compression::{self, Unpacker};
 use crate::connection::{Connection, ConnectionError, Incoming, Wait as ConnectionWait};
-use crate::machine;
 use crate::near::{corrupt, lost, read_checked, send_checked};
 
 /// How often the engine is told what a thread did with its time.
@@ -76,7 +76,7 @@ struct Times {
 impl Times {
     fn begin() -> Self {
         let began = Instant::now();
-        Self { began, told: began, work: Duration::ZERO, before: machine::thread_time() }
+        Self { began, told: began, work: Duration::ZERO, before: thread_time() }
     }
 
     /// It has worked on the target since then.
@@ -91,7 +91,7 @@ impl Times {
             return None;
         }
         self.told = Instant::now();
-        let now = machine::thread_time();
+        let now = thread_time();
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Some(FarTime {
             all_ns: ns(self.told.saturating_duration_since(self.began)),

@@ -18,6 +18,7 @@ use hakobu_core::event::Observer;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode};
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, StreamSource, TargetOptions};
+use hakobu_measure::process::thread_time;
 use hakobu_proto::control::{
     CONNECTIONS_MAX, Cipher, ConnectRequest, Machine, PathBytes, Ran, RunHereRequest, RunRequest,
     ServeRequest, Served, Way,
@@ -612,7 +613,7 @@ impl Clock for SystemClock {
     }
 
     fn thread_time(&self) -> ThreadTime {
-        machine::thread_time()
+        thread_time()
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Work {
     pub elapsed_ns: u64,
     /// The time that its threads had a processor, all together.
     pub processor_ns: u64,
+    /// The time that they wanted one and had none: others had it, or a control group held them back.
+    pub queued_ns: u64,
     /// How many threads did it.
     pub threads: u16,
 }
@@ -94,6 +96,14 @@ impl Work {
     pub fn processor_seconds_each(&self) -> Option<f64> {
         let seconds = self.processor_seconds()?;
         (self.count > 0).then(|| seconds / self.count as f64)
+    }
+
+    /// Seconds of its threads for each of them in which they wanted no processor: they waited for a disk or a server.
+    /// Nothing where that makes no sense.
+    pub fn waiting_seconds_each(&self) -> Option<f64> {
+        let all = self.elapsed()?.as_secs_f64() * f64::from(self.threads.max(1));
+        let wanted = self.processor_seconds()? + Duration::from_nanos(self.queued_ns).as_secs_f64();
+        (self.count > 0).then(|| (all - wanted).max(0.0) / self.count as f64)
     }
 
     fn elapsed(&self) -> Option<Duration> {
@@ -342,10 +352,6 @@ pub struct WayStep {
     pub sent: Work,
     /// The time of the receiving processors.
     pub receiver_processor_ns: u64,
-    /// How long the sender's threads waited for a processor.
-    pub sender_queued_ns: u64,
-    /// How long the receiver's did.
-    pub receiver_queued_ns: u64,
     /// Segments that were sent again.
     pub retransmits: u64,
 }
@@ -383,14 +389,24 @@ mod tests {
         for case in 0..8 {
             let [bytes, elapsed_ns, processor_ns] =
                 [case & 1, case >> 1 & 1, case >> 2].map(|which| odd[which]);
-            let work = Work { count: bytes, bytes, elapsed_ns, processor_ns, threads: u16::MAX };
+            let work =
+                Work { count: bytes, bytes, elapsed_ns, processor_ns, queued_ns: 7, threads: u16::MAX };
             assert_eq!((work.bytes_per_second(), work.per_second()), (None, None), "{work:?}");
             assert_eq!(work.processor_seconds_per_byte(), None, "{work:?}");
         }
-        let work =
-            Work { count: 2, bytes: 1000, elapsed_ns: 1_000_000_000, processor_ns: 500_000_000, threads: 1 };
+        let work = Work {
+            count: 2,
+            bytes: 1000,
+            elapsed_ns: 1_000_000_000,
+            processor_ns: 500_000_000,
+            queued_ns: 300_000_000,
+            threads: 1,
+        };
         assert_eq!((work.bytes_per_second(), work.per_second()), (Some(1000.0), Some(2.0)));
         assert_eq!(work.processor_seconds_each(), Some(0.25));
+        assert!((work.waiting_seconds_each().unwrap() - 0.1).abs() < 1e-9);
+        let held = Work { queued_ns: u64::MAX, ..work };
+        assert_eq!(held.waiting_seconds_each(), Some(0.0));
         assert_eq!(sound_latency(Some(u64::MAX)), None);
         assert_eq!(sound_latency(Some(7)), Some(Duration::from_nanos(7)));
     }

@@ -3,7 +3,7 @@
 //!
 //! Data is generated and trees are compared with code of their own, and not with
 //! the copier's, so that a fault in the one is not hidden by the other. Only
-//! [`doctor`] and [`probe`] speak the words of `hakobu-core`, since their facts and figures cross the wire.
+//! [`doctor`], [`probe`] and the time of a thread speak the words of `hakobu-core`, since these facts and figures cross the wire.
 
 pub mod bench;
 pub mod compare;

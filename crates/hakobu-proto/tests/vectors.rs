@@ -357,7 +357,8 @@ fn control_messages() {
 }
 
 fn measured_way() -> WayFigures {
-    let sent = Work { count: 0, bytes: 1 << 20, elapsed_ns: 1_000_000, processor_ns: 300, threads: 2 };
+    let sent =
+        Work { count: 0, bytes: 1 << 20, elapsed_ns: 1_000_000, processor_ns: 300, queued_ns: 9, threads: 2 };
     let step = WayStep { connections: 2, sent, retransmits: 7, ..WayStep::default() };
     WayFigures { steps: vec![step], round_trip_us: Some(100), mtu_bytes: Some(1500), at_least: false }
 }

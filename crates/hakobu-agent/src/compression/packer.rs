@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use hakobu_core::compression::{Compressed, Compression, LEVEL_MAX, LEVEL_MIN};
 use hakobu_core::counters::{FarTime, ThreadTime};
 use hakobu_core::digest::Digest;
+use hakobu_measure::process::thread_time;
 use hakobu_proto::compressed::Head;
 use zstd::bulk::Compressor;
 
 use super::pilot::{FarShares, Pilot, Window};
-use crate::machine;
 
 /// How often the level is thought about.
 const WINDOW: Duration = Duration::from_millis(200);
@@ -72,7 +72,7 @@ impl Packer {
         };
         let began = Marks {
             at: Instant::now(),
-            thread: machine::thread_time(),
+            thread: thread_time(),
             output_waited: Duration::ZERO,
             far: FarTime::default(),
             compressed: Compressed::default(),
@@ -140,7 +140,7 @@ impl Packer {
     pub fn think(&mut self, output_waited: Duration, far: FarTime) {
         let now = Marks {
             at: Instant::now(),
-            thread: machine::thread_time(),
+            thread: thread_time(),
             output_waited,
             far,
             compressed: self.compressed,

@@ -19,7 +19,7 @@ use crate::lanes;
 /// So many connections are tried at most.
 pub(crate) const CONNECTIONS: u16 = lanes::TUNED_MAX;
 /// What is looked at in one piece, and at least so many round trips.
-const SLICE: Duration = Duration::from_millis(120);
+const SLICE: Duration = Duration::from_millis(200);
 const SLICE_ROUND_TRIPS: u32 = 2;
 /// A step ends when a slice is no faster than the one before by this factor; it has so many slices at most.
 const GROWN: f64 = 1.08;
@@ -167,7 +167,6 @@ struct Sample {
     processor_ns: u64,
     queued_ns: u64,
     far_processor_ns: u64,
-    far_queued_ns: u64,
 }
 
 impl Shared {
@@ -203,7 +202,6 @@ impl Shared {
             processor_ns: sum(|account| &account.processor_ns),
             queued_ns: sum(|account| &account.queued_ns),
             far_processor_ns: sum(|account| &account.far_processor_ns),
-            far_queued_ns: sum(|account| &account.far_queued_ns),
         }
     }
 
@@ -285,14 +283,13 @@ impl Shared {
             bytes: now.bytes.saturating_sub(before.bytes),
             elapsed_ns: now.at.duration_since(before.at).as_nanos() as u64,
             processor_ns: now.processor_ns.saturating_sub(before.processor_ns),
+            queued_ns: now.queued_ns.saturating_sub(before.queued_ns),
             threads: connections,
         };
         WayStep {
             connections,
             sent,
             receiver_processor_ns: now.far_processor_ns.saturating_sub(before.far_processor_ns),
-            sender_queued_ns: now.queued_ns.saturating_sub(before.queued_ns),
-            receiver_queued_ns: now.far_queued_ns.saturating_sub(before.far_queued_ns),
             retransmits: now.retransmits.saturating_sub(before.retransmits),
         }
     }

@@ -11,11 +11,11 @@ use hakobu_core::endpoint::{Begin, DraftKind};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::path::EntryPath;
+use hakobu_measure::process::thread_time;
 use hakobu_proto::data::{self, kind};
 
 use super::flood::{CONNECTIONS, Shared};
 use crate::connection::{Connection, Wait};
-use crate::machine;
 use crate::near::lost;
 
 /// What is sent goes to here: a device of the target's that swallows all.
@@ -41,9 +41,8 @@ pub(super) struct Account {
     pub sent_bytes: AtomicU64,
     pub processor_ns: AtomicU64,
     pub queued_ns: AtomicU64,
-    /// What the thread at the far end says of its time.
+    /// What the thread at the far end says of its processor's time.
     pub far_processor_ns: AtomicU64,
-    pub far_queued_ns: AtomicU64,
     /// Its thread has ended.
     pub ended: AtomicBool,
 }
@@ -86,9 +85,9 @@ impl Stream {
             self.begin(shared, account)?;
             shared.begun.store(true, Relaxed);
         }
-        let before = machine::thread_time();
+        let before = thread_time();
         let tell = || {
-            let now = machine::thread_time();
+            let now = thread_time();
             account.processor_ns.store(now.processor_ns.saturating_sub(before.processor_ns), Relaxed);
             account.queued_ns.store(now.queued_ns.saturating_sub(before.queued_ns), Relaxed);
         };
@@ -162,7 +161,6 @@ impl Stream {
                 kind::TIMES if frame.payload_bytes == 0 => {
                     let far: FarTime = data::decode(self.connection.meta())?;
                     account.far_processor_ns.store(far.processor_ns, Relaxed);
-                    account.far_queued_ns.store(far.queued_ns, Relaxed);
                 }
                 kind::FAILED => return Err(data::bounded(data::decode(self.connection.meta())?)),
                 kind::DONE | kind::BEGUN => {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use hakobu_core::probe::Work;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::process::thread_time;
 use crate::statistics::median;
 
 /// The time that the calling thread has had a processor.
@@ -35,13 +36,14 @@ impl<'a> Until<'a> {
 /// Runs work on several threads at a time, each of which says how many and how many bytes it has done.
 pub(super) fn on_threads(threads: usize, work: impl Fn(usize) -> (u64, u64) + Sync) -> Work {
     let began = Instant::now();
-    let done: Vec<(u64, u64, Duration)> = std::thread::scope(|scope| {
+    let done: Vec<(u64, u64, Duration, u64)> = std::thread::scope(|scope| {
         let work = &work;
         let run = |index| {
             scope.spawn(move || {
-                let before = processor_time();
+                let (before, queued_ns) = (processor_time(), thread_time().queued_ns);
                 let (count, bytes) = work(index);
-                (count, bytes, processor_time().saturating_sub(before))
+                let processor = processor_time().saturating_sub(before);
+                (count, bytes, processor, thread_time().queued_ns.saturating_sub(queued_ns))
             })
         };
         let running: Vec<_> = (0..threads).map(run).collect();
@@ -49,10 +51,11 @@ pub(super) fn on_threads(threads: usize, work: impl Fn(usize) -> (u64, u64) + Sy
     });
     let elapsed_ns = began.elapsed().as_nanos() as u64;
     let mut all = Work { elapsed_ns, threads: threads as u16, ..Work::default() };
-    for (count, bytes, processor) in done {
+    for (count, bytes, processor, queued_ns) in done {
         all.count += count;
         all.bytes += bytes;
         all.processor_ns += processor.as_nanos() as u64;
+        all.queued_ns += queued_ns;
     }
     all
 }

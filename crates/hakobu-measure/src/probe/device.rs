@@ -107,6 +107,7 @@ fn sum(one: Work, other: Work) -> Work {
         bytes: one.bytes + other.bytes,
         elapsed_ns: one.elapsed_ns + other.elapsed_ns,
         processor_ns: one.processor_ns + other.processor_ns,
+        queued_ns: one.queued_ns + other.queued_ns,
         ..one
     }
 }

@@ -9,7 +9,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// So many bytes in a second, by one thread with its processor for so long.
 fn work(bytes: u64, processor_ns: u64) -> Work {
-    Work { count: 1, bytes, elapsed_ns: SECOND, processor_ns, threads: 1 }
+    Work { count: 1, bytes, elapsed_ns: SECOND, processor_ns, queued_ns: 0, threads: 1 }
 }
 
 fn machine(name: &str) -> MachineFigures {
@@ -154,6 +154,7 @@ fn tree(files: u64) -> TreeFigures {
             count: files + files / 100,
             elapsed_ns: SECOND,
             processor_ns: SECOND,
+            queued_ns: 0,
             threads: 1,
             bytes: 0,
         },
@@ -173,8 +174,7 @@ fn files_cost_more_than_their_bytes() {
     assert!(made.first.seconds > 1.0 + 100_000.0 * 100e-6 / 4.0, "{made:?}");
     assert!((2.0..3.0).contains(&made.unchanged.seconds) && !made.at_least, "{made:?}");
     // A server that lets each file wait.
-    case.target.small =
-        Some(Work { count: 100, elapsed_ns: SECOND, processor_ns: 1_000_000, threads: 1, bytes: 1 });
+    case.target.small = Some(Work { count: 100, ..work(1, 1_000_000) });
     let waits = case.predict().tree.unwrap();
     assert_eq!(waits.first.limited_by, "making small files");
     // Each of four lanes makes one at a time.
@@ -306,13 +306,26 @@ fn a_tree_on_a_medium_is_written_when_all_of_it_is_in_memory() {
 fn a_server_that_is_asked_for_each_name_is_listed_as_fast() {
     let mut case = Case::new(1_000_000_000, 1_000_000_000, 1_000_000_000);
     (case.source.size_bytes, case.source.tree) = (0, Some(tree(100_000)));
-    let asked =
-        |elapsed_ns| Some(Work { count: 1000, elapsed_ns, processor_ns: 1_000_000, threads: 1, bytes: 0 });
+    let asked = |elapsed_ns| Some(Work { count: 1000, elapsed_ns, processor_ns: 1_000_000, ..work(0, 0) });
     case.target.lookups = asked(1_000_000);
     let near = case.predict().tree.unwrap().unchanged.seconds;
     case.target.lookups = asked(SECOND);
     let far = case.predict().tree.unwrap().unchanged.seconds;
     assert!(near < 4.0 && (far - 101.9).abs() < 1.0, "{near} {far}");
+}
+
+#[test]
+fn a_thread_that_is_held_back_from_the_processor_does_not_wait_for_a_disk() {
+    let mut case = Case::new(1_000_000_000, 1_000_000_000, 1_000_000_000);
+    (case.source.size_bytes, case.source.tree) = (0, Some(tree(100_000)));
+    let mut made = |queued_ns| {
+        case.target.small = Some(Work { count: 600, queued_ns, ..work(0, SECOND / 100) });
+        case.predict().tree.unwrap().first
+    };
+    let (waits, is_held) = (made(0), made(SECOND / 100 * 98));
+    assert_eq!(waits.limited_by, "making small files");
+    assert_ne!(is_held.limited_by, "making small files");
+    assert!(waits.seconds > is_held.seconds * 2.0, "{waits:?} {is_held:?}");
 }
 
 /// Whatever a peer says, what follows is a time and a rate that can be said, or nothing.
@@ -330,6 +343,7 @@ fn nonsense_leads_to_nothing_absurd() {
             bytes: any(),
             elapsed_ns: any(),
             processor_ns: any(),
+            queued_ns: any(),
             threads: any() as u16,
         };
         let trees = [work(), work()].map(|scan| TreeFigures {

@@ -24,6 +24,8 @@ const ROUND_TRIPS: f64 = 16.0;
 /// What a file takes of a medium besides its bytes: the rest of its last block, its inode, its name, and these once more in a
 /// journal.
 const BESIDES_BYTES: f64 = 3072.0;
+/// What listing an entry reads of a medium, once the system has forgotten it: its inode.
+const INODE_BYTES: f64 = 256.0;
 
 pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) -> Option<TreePrediction> {
     let source = measured.source?;
@@ -32,10 +34,15 @@ pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) ->
     let begin = measured.start.as_secs_f64() + measured.round_trip.as_secs_f64() * ROUND_TRIPS;
     let small = Small::of(measured, source, tree);
 
-    // A run that finds nothing: both sides list at a time, and each entry is compared.
+    // A run that finds nothing: both sides list at a time, and each entry is compared. It may well be another day, when the
+    // target's memory holds other things.
     let compared = tree.entries() as f64 * LISTED_WORK_SECONDS;
     let work = costs.seconds(listing.source_processor + compared, listing.target_processor);
-    let unchanged = listing.source.max(listing.target).max(work);
+    let write = certain(made).find(|stage| stage.stage == Stage::TargetWrite);
+    let read_again = write
+        .filter(|_| !listing.is_of_target)
+        .map_or(0.0, |write| tree.entries() as f64 * INODE_BYTES / write.bytes_per_second);
+    let unchanged = listing.source.max(listing.target).max(work) + read_again;
 
     // The first copy. What was measured of small files has reading and writing their bytes in it.
     let small_bytes = tree.small_bytes as f64;
@@ -66,7 +73,7 @@ pub(super) fn tree(made: &Prediction, measured: &Measured<'_>, costs: &Costs) ->
         (before.map_or("bytes", |before| before.stage.name()), bytes),
     ];
     let (limited_by, longest) = parts.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
-    let first = match certain(made).find(|stage| stage.stage == Stage::TargetWrite) {
+    let first = match write {
         Some(write) => Written { measured, tree, write }.span(longest, limited_by),
         None => (longest, limited_by),
     };
@@ -85,6 +92,8 @@ struct Listing {
     source_waiting: f64,
     target: f64,
     target_processor: f64,
+    /// The target's was measured there.
+    is_of_target: bool,
 }
 
 impl Listing {
@@ -97,10 +106,8 @@ impl Listing {
         let source_waiting = (source - source_processor).max(0.0);
         let there = measured.target.and_then(|target| target.tree.as_ref());
         let there = there.filter(|there| there.entries() >= LISTED_MIN && there.is_sound());
-        let waiting = |work: &Work| {
-            let of_processor = work.processor_seconds_each().unwrap_or(0.0) / f64::from(work.threads.max(1));
-            Some(entries * (1.0 / work.per_second()? - of_processor).max(0.0))
-        };
+        let waiting =
+            |work: &Work| Some(entries * work.waiting_seconds_each()? / f64::from(work.threads.max(1)));
         let lookups = measured.target.and_then(|target| target.lookups.as_ref());
         Some(match there {
             Some(there) => Self {
@@ -109,6 +116,7 @@ impl Listing {
                 source_waiting,
                 target: wall(&there.scan)?,
                 target_processor: processor(&there.scan).unwrap_or(source_processor),
+                is_of_target: true,
             },
             // Whatever is there will have been written a moment ago, so the processors' time is what it takes; unless a
             // server is asked for each.
@@ -118,6 +126,7 @@ impl Listing {
                 source_waiting,
                 target: lookups.and_then(waiting).unwrap_or(0.0),
                 target_processor: source_processor,
+                is_of_target: false,
             },
         })
     }
@@ -135,14 +144,8 @@ impl Small {
     fn of(measured: &Measured<'_>, source: &ReadFigures, tree: &TreeFigures) -> Self {
         let (files, lanes) = (tree.small_files as f64, f64::from(measured.lanes()));
         let each = |work: Option<&Work>| work.and_then(Work::processor_seconds_each).unwrap_or(0.0) * files;
-        // Time of a thread that is not the processor's: waiting for a disk or a server.
-        let waiting = |work: Option<&Work>| {
-            let Some(work) = work else { return 0.0 };
-            let (Some(rate), Some(each)) = (work.per_second(), work.processor_seconds_each()) else {
-                return 0.0;
-            };
-            (f64::from(work.threads.max(1)) / rate - each).max(0.0) * files / lanes
-        };
+        let waiting =
+            |work: Option<&Work>| work.and_then(Work::waiting_seconds_each).unwrap_or(0.0) * files / lanes;
         let made = measured.target.and_then(|target| target.small.as_ref());
         let read = source.small.as_ref();
         let travel = if measured.apart { TRAVEL_WORK_SECONDS } else { 0.0 };

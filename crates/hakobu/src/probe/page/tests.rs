@@ -20,6 +20,7 @@ fn probed(number: u64) -> Probed {
         bytes: number,
         elapsed_ns: number,
         processor_ns: number,
+        queued_ns: 0,
         threads: number as u16,
     };
     let tree = TreeFigures {

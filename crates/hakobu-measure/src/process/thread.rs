@@ -1,0 +1,28 @@
+//! The time of one thread.
+
+use hakobu_core::counters::ThreadTime;
+
+/// The time of the thread that asks. Zeros on a kernel that does not count it (`CONFIG_SCHED_INFO`).
+pub fn thread_time() -> ThreadTime {
+    let counted = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let mut numbers = counted.split_ascii_whitespace().map(|number| number.parse().unwrap_or(0));
+    ThreadTime {
+        processor_ns: numbers.next().unwrap_or_default(),
+        queued_ns: numbers.next().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_works_has_a_processor() {
+        let before = thread_time();
+        let mut sum = 0_u64;
+        while thread_time().processor_ns <= before.processor_ns {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert!(thread_time().queued_ns >= before.queued_ns);
+    }
+}
