@@ -186,7 +186,7 @@ fn stages(measured: &Measured<'_>, costs: &Costs) -> Prediction {
     if let Some(source) = measured.source.filter(|source| source.size_bytes > 0 || source.content.is_some()) {
         let is_held =
             source.content.as_ref().is_some_and(|work| costs.is_work(work, measured.source_machine));
-        add(Stage::SourceRead, read_rate(source), false, is_held);
+        add(Stage::SourceRead, read_rate(source, measured.source_machine), false, is_held);
     }
     let (before, behind): (Vec<_>, Vec<_>) =
         costs.rates().into_iter().partition(|(stage, _)| *stage != Stage::TargetProcessor);
@@ -242,11 +242,16 @@ fn in_turn(one: f64, other: f64, lanes: f64) -> f64 {
     rate
 }
 
-/// Reading, with what is in memory already at no time.
-fn read_rate(source: &ReadFigures) -> Option<f64> {
+/// Reading, of which what is in memory already costs the medium nothing; nobody reads that faster than it is copied there.
+fn read_rate(source: &ReadFigures, machine: Option<&MachineFigures>) -> Option<f64> {
     let rate = source.content.as_ref()?.bytes_per_second()?;
-    let from_medium = if source.how == ReadHow::Dropped { 1.0 - source.cached_share() } else { 1.0 };
-    sound_rate(rate / from_medium.max(0.01))
+    if source.how != ReadHow::Dropped || source.cached_share() == 0.0 {
+        return sound_rate(rate);
+    }
+    let from_medium = rate / (1.0 - source.cached_share()).max(0.01);
+    let copied = machine
+        .and_then(|machine| sound_rate(machine.copied_bytes_per_second as f64 * machine.usable_processors()));
+    sound_rate(from_medium.min(copied.unwrap_or(f64::INFINITY)).max(rate))
 }
 
 /// How long one file takes.

@@ -315,6 +315,19 @@ fn a_server_that_is_asked_for_each_name_is_listed_as_fast() {
 }
 
 #[test]
+fn what_is_in_memory_is_read_no_faster_than_memory_is_copied() {
+    let mut case = Case::new(1_000_000_000, 1_000_000_000, 1_000_000_000);
+    let mut read = |permille| {
+        case.source.cached_permille = Some(permille);
+        let stages = case.predict().stages;
+        stages.iter().find(|stage| stage.stage == Stage::SourceRead).unwrap().bytes_per_second
+    };
+    let [none, half, all] = [0, 500, 1000].map(&mut read);
+    assert!(none <= 1e9 && half > none && half <= 2e9, "{none} {half}");
+    assert_eq!(all, 4.0 * 10e9);
+}
+
+#[test]
 fn a_thread_that_is_held_back_from_the_processor_does_not_wait_for_a_disk() {
     let mut case = Case::new(1_000_000_000, 1_000_000_000, 1_000_000_000);
     (case.source.size_bytes, case.source.tree) = (0, Some(tree(100_000)));
