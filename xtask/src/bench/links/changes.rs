@@ -97,13 +97,16 @@ impl Changes {
         let megabytes = |rate: f64| format!("{:.1}", rate / 1e6);
         let mut text = String::from("\n## Where the best count is another\n\n");
         let commit = self.commit.as_deref().unwrap_or("unknown");
-        let steps = self.crowded.steps().map_or("more than one".to_owned(), |steps| steps.to_string());
+        let steps = self.crowded.steps().map_or("more than one step".to_owned(), |steps| match steps {
+            1 => "1 step".to_owned(),
+            steps => format!("{steps} steps"),
+        });
         let (best, ended_with) = (self.crowded.best(), self.crowded.ended_with);
         let _ = writeln!(
             text,
             "A line of 100 Mbit/s, 20 ms, that loses a tenth of its rate with each connection over four. Best of the \
              fixed counts, {CROWDED_FIXED_S} s each: {best}. The default had {ended_with} after {CROWDED_S} s, {steps} \
-             steps from it (at most 1). Commit {commit}.\n",
+             from it (at most 1). Commit {commit}.\n",
         );
         let mut table = MarkdownTable::new(["lanes", "MB/s"]);
         for (count, rate) in &self.crowded.fixed {
