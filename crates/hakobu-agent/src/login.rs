@@ -9,7 +9,7 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::location::SshHost;
 
 use crate::far::FarSide;
-use crate::request::CopyRequest;
+use crate::request::{CopyRequest, HostLogin};
 use crate::ssh::{Prompts, SshSettings, Way, find_uploads};
 
 /// How long making a connection again may take, which has worked before. Whoever does without asks for it less and less
@@ -36,12 +36,16 @@ pub struct Login<'a> {
 impl<'a> Login<'a> {
     /// The way that a copy's options name.
     pub fn of(request: &'a CopyRequest, host: &'a SshHost) -> Self {
-        let own = request.logins.iter().find(|login| login.host == host.host);
-        let (ssh, agent, sudo) = match own {
-            Some(own) => (&own.ssh, &own.agent, own.sudo),
-            None => (&request.ssh, &request.agent, request.sudo),
-        };
-        Self { host, ssh, agent: agent.as_deref(), sudo, nice: request.nice, time_limit: None }
+        let (ssh, agent, sudo) = (&request.ssh, request.agent.as_deref(), request.sudo);
+        Self { host, ssh, agent, sudo, nice: request.nice, time_limit: None }.or_own(&request.logins)
+    }
+
+    /// The one of these that is for its machine, if any is.
+    pub fn or_own(self, logins: &'a [HostLogin]) -> Self {
+        match logins.iter().find(|login| login.host == self.host.host) {
+            Some(own) => Self { ssh: &own.ssh, agent: own.agent.as_deref(), sudo: own.sudo, ..self },
+            None => self,
+        }
     }
 
     /// Logs in and starts an agent; says how it was found.

@@ -111,6 +111,7 @@ impl Verb {
             Self::Disks(typed) => Some(&mut typed.login),
             Self::Doctor(typed) => Some(&mut typed.login),
             Self::Digest(typed) => Some(&mut typed.login),
+            Self::Probe(typed) => Some(&mut typed.login),
             _ => None,
         }
     }

@@ -266,6 +266,7 @@ pub fn probe_request(
         ssh: found.keep(ssh(typed.login.ssh.as_ref(), environment_ssh)).unwrap_or_default(),
         agent: found.keep(agent(typed.login.agent.as_ref())).unwrap_or_default(),
         sudo: typed.login.sudo,
+        logins: found.logins(&typed.login),
     };
     let is_here = |place: &Location| place.ssh_host().is_none();
     if request.sudo
@@ -343,15 +344,18 @@ impl Findings {
         request.ssh = self.keep(ssh(typed.ssh.as_ref(), environment_ssh)).unwrap_or_default();
         request.agent = self.keep(agent(typed.agent.as_ref())).unwrap_or_default();
         request.sudo = typed.sudo;
-        for login in &typed.logins {
-            let login = HostLogin {
-                host: login.host.clone(),
-                ssh: self.keep(ssh(login.ssh.as_ref(), None)).unwrap_or_default(),
-                agent: self.keep(agent(login.agent.as_ref())).unwrap_or_default(),
-                sudo: login.sudo,
-            };
-            request.logins.push(login);
-        }
+        request.logins = self.logins(typed);
+    }
+
+    /// Those of single machines.
+    fn logins(&mut self, typed: &LoginArguments) -> Vec<HostLogin> {
+        let own = typed.logins.iter().map(|login| HostLogin {
+            host: login.host.clone(),
+            ssh: self.keep(ssh(login.ssh.as_ref(), None)).unwrap_or_default(),
+            agent: self.keep(agent(login.agent.as_ref())).unwrap_or_default(),
+            sudo: login.sudo,
+        });
+        own.collect()
     }
 
     fn usage(&mut self, option: &str, detail: impl Into<String>) {

@@ -23,7 +23,7 @@ use hakobu_proto::control::{Cipher, CipherSpeed, ProbeAnswer, ProbeAsk, SourceAs
 use crate::lanes::Ends;
 use crate::login::Login;
 use crate::party::Party;
-use crate::request::Lanes;
+use crate::request::{HostLogin, Lanes};
 use crate::side::{Side, Stop};
 use crate::ssh::Prompts;
 use crate::{cipher, devices};
@@ -66,6 +66,8 @@ pub struct ProbeRequest {
     pub agent: Option<PathBuf>,
     /// Whether the far agents run under sudo.
     pub sudo: bool,
+    /// The logins on the other machines, where they are not all by the three above.
+    pub logins: Vec<HostLogin>,
 }
 
 /// What was measured of one end.
@@ -229,7 +231,7 @@ impl Parties {
             let agent = request.agent.as_deref();
             let login =
                 Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
-            Ok(Party::There(Box::new(login.start(prompts, observer)?)))
+            Ok(Party::There(Box::new(login.or_own(&request.logins).start(prompts, observer)?)))
         };
         let first = party(source)?;
         Ok(Self { source: first, target: if source == target { None } else { Some(party(target)?) } })

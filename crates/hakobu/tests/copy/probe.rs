@@ -296,3 +296,18 @@ fn what_settings_files_say_of_a_copy_holds_for_its_prediction() {
     assert_eq!(found["prediction"]["limit_bytes_per_second"], Value::Null, "{found:#}");
     host.wait_for_no_agent();
 }
+
+#[test]
+fn each_machine_has_the_login_that_settings_files_give_it() {
+    let (place, host) = (place(), Host::up());
+    let source = file(&place.path().join("source"), 3_000_000);
+    let settings = place.path().join("settings");
+    let ssh = host.sshd.ssh_command();
+    let lines = format!("Host throwaway\n    ssh {ssh} -4\nHost another\n    ssh {ssh}\n");
+    std::fs::write(&settings, lines).unwrap();
+    let mut command = probe(None);
+    command.env("HAKOBU_SETTINGS", &settings).arg(host.at(&source)).arg(host.at_another(place.path()));
+    let (found, _) = json(&mut command, 0);
+    assert!(positive(&found["prediction"]["bytes_per_second"]), "{found:#}");
+    host.wait_for_no_agent();
+}
