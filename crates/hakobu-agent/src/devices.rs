@@ -93,7 +93,7 @@ pub fn check(
     }
     refuse_stray(&request.target, target)?;
     let (TargetFound::BlockDevice, Some(facts)) = (target.found, &target.device) else { return Ok(None) };
-    let mut verdict = target_verdict(facts, &wanted(request, sources, target, agreed));
+    let mut verdict = target_verdict(facts, &wanted(&request.confirmed, sources, target, agreed));
     if target.unfinished.is_some() && is_copy_of(facts, sources) {
         // What an interrupted copy of this very source has left there: the same command goes on.
         verdict.consent = None;
@@ -105,6 +105,23 @@ pub fn check(
     agree((&request.target, facts), verdict, request.dry_run, prompts, observer)?;
     agreed.0.push(facts.identity.place_id.clone());
     Ok(Some(facts.identity.place_id.clone()))
+}
+
+/// What speaks against a copy from or onto a device, but for what a consent or an option is for.
+pub fn obstacle(
+    source: Option<(&Location, &SourceLook)>,
+    (typed, target): (&Location, &TargetLook),
+) -> Option<Error> {
+    if let Some((typed, facts)) = source.and_then(|(typed, look)| Some((typed, look.device.as_ref()?)))
+        && let Some(error) = source_verdict(facts, false).error("reading the device")
+    {
+        return Some(error.at(typed.as_typed()));
+    }
+    let (TargetFound::BlockDevice, Some(facts)) = (target.found, &target.device) else { return None };
+    let sources = source.map_or(&[][..], |(_, look)| std::slice::from_ref(look));
+    let mut verdict = target_verdict(facts, &wanted(&[], sources, target, &Agreed::default()));
+    verdict.consent = None;
+    verdict.error(WRITING).map(|error| error.at(typed.as_typed()))
 }
 
 /// Opens a block device of this machine for nobody else, to overwrite it with so many bytes, all of it
@@ -197,7 +214,7 @@ fn agree(
     }
 }
 
-fn wanted(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook, agreed: &Agreed) -> Wanted {
+fn wanted(confirmed: &[String], sources: &[SourceLook], target: &TargetLook, agreed: &Agreed) -> Wanted {
     let source = sources.first().and_then(|source| source.device.as_deref());
     let content = sources.first().and_then(content_of);
     let identity = target.device.as_ref().map(|facts| &facts.identity);
@@ -207,7 +224,7 @@ fn wanted(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook, ag
         source_logical_sector_bytes: content.and_then(table_sector_bytes),
         source_has_partition_table: content.is_some_and(|content| content.table.is_some()),
         source_identity: source.map(|source| &source.identity).or(file_behind).cloned(),
-        confirmed: confirmed_of(&request.confirmed, target, agreed),
+        confirmed: confirmed_of(confirmed, target, agreed),
     }
 }
 

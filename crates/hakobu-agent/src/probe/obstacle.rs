@@ -8,7 +8,7 @@ use hakobu_core::probe::{ReadFigures, WriteFigures, WriteHow};
 use hakobu_core::units::{format_bytes, format_count};
 use hakobu_proto::control::{SourceLook, TargetLook};
 
-use crate::devices::refuse_stray;
+use crate::devices::{self, refuse_stray};
 use crate::party::Party;
 use crate::plan::root_and_places;
 
@@ -57,6 +57,9 @@ impl Place {
             Ok(landing) => landing,
             Err(error) => return Ok(refused(error)),
         };
+        if let Some(error) = devices::obstacle(source, (typed, target)) {
+            return Ok(refused(error));
+        }
         let Some((location, look)) = source else { return Ok(Self::default()) };
         let (root, places) = root_and_places(&landing, target)?;
         let there = match party.look_at_places(&root, &places) {

@@ -73,6 +73,45 @@ fn a_disk_that_is_named_keeps_what_it_holds() {
 }
 
 #[test]
+fn what_speaks_against_a_disk_is_said_and_the_rest_is_measured() {
+    if no_root() {
+        return;
+    }
+    let (place, host) = (place(), Host::up());
+    let mounted = Mounted::of_size(place.path(), "ext4", 32 * MIB);
+    let device = mounted.disk.as_ref().unwrap();
+    let disk = Disk::full_of(place.path(), "disk", 0xaa, 6 * MIB, 512);
+    let image = place.path().join("image");
+    fs::write(&image, vec![0x55; 7 * MIB as usize]).unwrap();
+    let seen = |places: &[&OsStr], words: Option<&str>| {
+        let (found, err) = run(probe(Some(&host)).arg("--gentle").args(places), 0);
+        let obstacle = &found["obstacle"];
+        match words {
+            Some(words) => {
+                assert_eq!(
+                    (&obstacle["kind"], &obstacle["certain"]),
+                    (&"refused".into(), &true.into()),
+                    "{err}"
+                );
+                assert!(obstacle["error"].as_str().unwrap().contains(words), "{obstacle:#}");
+            }
+            None => assert!(obstacle.is_null(), "{obstacle:#}"),
+        }
+        assert_eq!(found["target_figures"]["how"], "device", "{found:#}");
+    };
+    for far in [false, true] {
+        let at = |path: &Path| if far { host.at(path) } else { path.as_os_str().to_owned() };
+        seen(&[&at(&device.path)], Some("is mounted"));
+        // What is on it is no obstacle: its owner will be asked.
+        seen(&[&at(&disk.path)], None);
+        seen(&[image.as_os_str(), &at(&disk.path)], Some("take a larger one"));
+        seen(&[&at(&device.path), &at(&disk.path)], Some("is mounted for writing"));
+        seen(&[&at(&disk.path), &at(&disk.path)], Some("is the source itself"));
+    }
+    host.wait_for_no_agent();
+}
+
+#[test]
 fn a_disk_in_use_or_another_one_is_refused_before_anything_is_measured() {
     if no_root() {
         return;
