@@ -21,7 +21,7 @@ const PREFETCHED_MAX: u64 = 2 * 1024;
 pub(super) struct Portions {
     /// Files and links in a pack.
     pub pack_records: u32,
-    /// Directories in one request.
+    /// Directories in one request, all of which one lane lists.
     pub directories: usize,
     /// Entries of directories below, that a target behind a network sends along.
     pub prefetched: u32,
@@ -33,8 +33,9 @@ impl Portions {
     /// Those between two ends.
     pub fn new(source: &Capabilities, target: &Capabilities) -> Self {
         let requests = |answer_ns: u64| PORTION_NS / answer_ns.max(1);
-        // Only the target is asked for directories and what is below them.
+        // Only the target is asked for what is below directories.
         let of_target = target.answer_ns.map_or(u64::MAX, requests);
+        let of_slower = source.answer_ns.map_or(u64::MAX, requests).min(of_target);
         // Entries that are made in one directory of a file server wait for each other, so that lanes had better be in several.
         let slow_source = source.answer_ns.filter(|_| target.answer_ns.is_none());
         let of_source = slow_source.map_or(u64::MAX, requests);
@@ -43,7 +44,7 @@ impl Portions {
         let prefetched = if target.remote { of_target.min(PREFETCHED_MAX) } else { 0 };
         Self {
             pack_records: pack_records as u32,
-            directories: (of_target / REQUESTS_PER_DIRECTORY).clamp(1, DIRECTORIES_MAX) as usize,
+            directories: (of_slower / REQUESTS_PER_DIRECTORY).clamp(1, DIRECTORIES_MAX) as usize,
             prefetched: prefetched as u32,
             answer_ns: slow_source.filter(|_| pack_records < u64::from(PACK_RECORDS_MAX)),
         }
@@ -76,7 +77,8 @@ mod tests {
         assert_eq!(portions(None, Some(1_000_000)), (1024, 12, 100));
         assert_eq!(portions(None, Some(100_000_000)), (1024, 1, 1));
         assert_eq!(portions(Some(1_000_000), Some(1_000_000)), (1024, 12, 100));
-        assert_eq!(portions(Some(20_000_000), None), (4, 32, 2048));
+        assert_eq!(portions(Some(20_000_000), None), (4, 1, 2048));
+        assert_eq!(portions(Some(5_000_000), None), (4, 2, 2048));
         assert_eq!(portions(Some(1), Some(0)), (1024, 32, 2048));
         let told = Portions::new(&of(Some(1_000_000), false), &of(None, false)).told().unwrap();
         assert_eq!(told.0, "packs: at most 10 files");
