@@ -26,7 +26,8 @@ struct Sample {
 /// The figures of one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
-    /// Bytes that are at the target, those that were there before among them.
+    /// Bytes that are at the target, those that were there before among them, and those on their way; all there are
+    /// only when all are at the target.
     pub bytes_done: u64,
     /// Bytes found at the source so far.
     pub bytes_seen: u64,
@@ -52,7 +53,8 @@ impl Progress {
         while self.seen.len() > 1 && self.seen.get(1).is_some_and(|next| next.at + WINDOW <= at) {
             self.seen.pop_front();
         }
-        let written_bytes = snapshot.target_written_bytes.saturating_add(snapshot.bytes_kept);
+        let arrived_bytes = snapshot.target_written_bytes.saturating_add(snapshot.bytes_kept);
+        let written_bytes = arrived_bytes.saturating_add(under_way(snapshot, arrived_bytes));
         let now = Sample { at, written_bytes, snapshot: snapshot.clone() };
         let first = Sample::default();
         let before = self.seen.front().unwrap_or(&first);
@@ -61,8 +63,10 @@ impl Progress {
         let bytes_per_second = if seconds > 0.0 { moved / seconds } else { 0.0 };
         let bottleneck = Bottleneck::of(&snapshot.since(&before.snapshot));
         self.seen.push_back(now);
-        let bytes_done =
-            written_bytes.saturating_add(snapshot.bytes_unchanged).saturating_add(snapshot.bytes_resumed);
+        let there_bytes = snapshot.bytes_unchanged.saturating_add(snapshot.bytes_resumed);
+        let least = arrived_bytes.saturating_add(there_bytes);
+        let most = least.max(snapshot.bytes_scanned.saturating_sub(1));
+        let bytes_done = written_bytes.saturating_add(there_bytes).min(most);
         let bytes_left = snapshot.bytes_scanned.saturating_sub(bytes_done) as f64;
         let known = snapshot.scan_done && bytes_per_second > 0.0;
         let left = known.then(|| Duration::try_from_secs_f64(bytes_left / bytes_per_second).ok());
@@ -114,11 +118,40 @@ impl Figures {
     }
 }
 
+/// What has been read and is not confirmed yet: lanes have whole chunks of 4 MiB confirmed, which on a slow way takes them
+/// seconds. What is read twice must not count for more than that.
+fn under_way(snapshot: &Snapshot, arrived_bytes: u64) -> u64 {
+    const MOST_BYTES: u64 = 128 << 20;
+    snapshot.source_read_bytes.saturating_sub(arrived_bytes).min(MOST_BYTES)
+}
+
 #[cfg(test)]
 mod tests {
     use hakobu_core::counters::Stage;
 
     use super::*;
+
+    #[test]
+    fn what_is_on_its_way_is_seen_but_is_not_all_there_is() {
+        let mut snapshot = Snapshot {
+            scan_done: true,
+            bytes_scanned: 10 << 20,
+            source_read_bytes: 1 << 20,
+            ..Snapshot::default()
+        };
+        let mut progress = Progress::default();
+        let figures = progress.update(Duration::from_secs(1), &snapshot);
+        assert_eq!((figures.bytes_done, figures.bytes_per_second), (1 << 20, f64::from(1 << 20)));
+        snapshot.source_read_bytes = 10 << 20;
+        assert_eq!(progress.update(Duration::from_secs(2), &snapshot).bytes_done, (10 << 20) - 1);
+        snapshot.target_written_bytes = 10 << 20;
+        let figures = progress.update(Duration::from_secs(3), &snapshot);
+        assert_eq!((figures.bytes_done, figures.bytes_seen), (10 << 20, 10 << 20));
+        // A file that grew, and parts that were read twice.
+        snapshot.source_read_bytes = u64::MAX;
+        snapshot.target_written_bytes = 11 << 20;
+        assert_eq!(progress.update(Duration::from_secs(4), &snapshot).bytes_done, 11 << 20);
+    }
 
     fn at(seconds: u64, written: u64, scan_done: bool) -> (Duration, Snapshot) {
         let mut snapshot = Snapshot { scan_done, remote: true, ..Snapshot::default() };
