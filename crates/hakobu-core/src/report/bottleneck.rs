@@ -242,7 +242,13 @@ impl Shares {
         let outward = self.stage(Stage::Send) + self.stage(Stage::Wait);
         let busiest = self.busiest(&[Stage::Read, Stage::Hash, Stage::Compress, Stage::Sync, Stage::Held]);
         match (&self.far, busiest) {
-            (_, (Stage::Compress, share)) if share > outward => (Limit::SourceProcessor, share),
+            // What has gone through the compressor may still be more than the line takes.
+            (_, (Stage::Compress, share)) if share > outward && share > network => {
+                (Limit::SourceProcessor, share)
+            }
+            (Some(far), (Stage::Compress, share)) if share > outward && remote => {
+                self.judge_beyond(far, outward)
+            }
             (_, (stage, share)) if share > outward => (Limit::Stage(stage), share),
             (Some(far), _) if remote => self.judge_beyond(far, outward),
             _ => {

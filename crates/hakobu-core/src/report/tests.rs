@@ -228,6 +228,18 @@ fn what_limits_is_found_beyond_the_lanes() {
     assert_eq!(said(|figures| figures.way_window_us = 15), "target's receive window 79 %");
     assert_eq!(said(|figures| figures.way_buffer_us = 18), "source's send buffer 95 %");
     assert_eq!(said(|figures| figures.way_busy_us = 3), "round trips 90 %");
+    // A compressor that takes the lanes' time limits only where the line has nothing to do meanwhile.
+    fn packs(figures: &mut Snapshot) {
+        figures.stage_ns[Stage::Compress as usize] = 9_500;
+        figures.stage_ns[Stage::Send as usize] = 7_500;
+        figures.near_processor_ns = 9_500;
+    }
+    assert_eq!(said(packs), "network 95 %");
+    let packs_alone = |figures: &mut Snapshot| {
+        packs(figures);
+        figures.way_busy_us = 5;
+    };
+    assert_eq!(said(packs_alone), "source processor 48 %");
     let writes = |figures: &mut Snapshot| (figures.far_input_ns, figures.far_work_ns) = (1_000, 18_800);
     assert_eq!(said(writes), "target write 94 %");
     // Who waits for a processor is held up by it as much as who has it.
