@@ -55,6 +55,10 @@ impl RateLimit {
             RateLimitError { column, words }
         };
         if !text.contains(',') {
+            if text.contains(':') {
+                let words = "a time of day and its rate have a comma between them: 08:00,20M 19:00,off";
+                return Err(wrong(0, words.to_owned()));
+            }
             let rate = parse_rate(text.trim()).map_err(|words| wrong(0, words))?;
             if rate == Rate::Paused {
                 return Err(wrong(0, "a pause needs an end: 08:00,pause 19:00,off".to_owned()));
@@ -69,11 +73,18 @@ impl RateLimit {
             };
             let from_s = parse_time(time)
                 .ok_or_else(|| wrong(at, format!("{time:?} is no time of day from 00:00 to 23:59")))?;
+            if let Some((_, next)) = rate.split_once(',') {
+                let words = format!("{next:?} is behind a comma: between two times stands a blank");
+                return Err(wrong(at + word.len() - next.len(), words));
+            }
             let rate = parse_rate(rate).map_err(|words| wrong(at + time.len() + 1, words))?;
-            if steps.last().is_some_and(|(before_s, _)| *before_s >= from_s) || steps.len() == STEPS_MAX {
+            if steps.last().is_some_and(|(before_s, _)| *before_s >= from_s) {
                 let words =
-                    format!("{time} does not come after the time before it, or there are over {STEPS_MAX}");
+                    format!("{time} does not come after the time before it: the times of a day in order");
                 return Err(wrong(at, words));
+            }
+            if steps.len() == STEPS_MAX {
+                return Err(wrong(at, format!("there are over {STEPS_MAX} times")));
             }
             steps.push((from_s, rate));
         }
@@ -183,7 +194,12 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
             "{text} needs a unit: {text}KiB is what rsync takes it for, or 20M for 20 MB/s; or off, and in a timetable pause"
         ));
     }
-    let bytes = parse_bytes(number).map_err(|error| error.to_string())?;
+    let bytes = parse_bytes(number).map_err(|error| match text.to_ascii_lowercase() {
+        bits if bits.contains("bit") || bits.ends_with("bps") => {
+            format!("{text} is of bits, and a rate is of bytes a second: an eighth of it, 2.5M for 20 Mbit/s")
+        }
+        _ => error.to_string(),
+    })?;
     match bytes {
         LEAST_BYTES_PER_SECOND.. => Ok(Rate::BytesPerSecond(bytes)),
         _ => Err(format!("{text} is too slow to be kept: the least is 10 kB/s")),
@@ -233,6 +249,11 @@ mod tests {
             ("08:00,20M 12:60,off", 11, "no time of day"),
             ("08:00,20M 19:00,soon", 17, "number"),
             ("08:00,20M 07:00,off", 11, "does not come after"),
+            ("08:00 20M 19:00 off", 1, "a comma between them"),
+            ("08:00,20M,19:00,off", 11, "stands a blank"),
+            ("20Mbit", 1, "an eighth"),
+            ("08:00,160mbps 19:00,off", 7, "an eighth"),
+            ("20Q", 1, "k, M, G, T"),
             ("+8:00,20M", 1, "no time of day"),
         ] {
             let error = RateLimit::parse(text, 0).unwrap_err();

@@ -13,7 +13,7 @@ pub enum UnitError {
     #[error("{0:?} does not start with a number")]
     NoNumber(String),
     /// The unit of a size is none of the known ones.
-    #[error("unknown unit {0:?} (use B, kB, MB, GB, TB or KiB, MiB, GiB, TiB)")]
+    #[error("unknown unit {0:?} (use k, M, G, T or Ki, Mi, Gi, Ti, with or without a B)")]
     UnknownSize(String),
     /// The unit of a duration is missing or none of the known ones.
     #[error("a duration needs a unit: ms, s, m, h or d, as in 30s or 1h30m; not {0:?}")]
