@@ -12,6 +12,10 @@ const FOLLOWING_DRIVERS: [&str; 2] = ["intel_pstate", "amd-pstate-epp"];
 const CLOCK_SHARE: f64 = 0.8;
 /// So many open files hakobu needs at most: connections, and a few files of each.
 const OPEN_FILES_MIN: u64 = 256;
+/// What is advised where they are fewer.
+const RAISED_FILES: u64 = 4096;
+/// Where a limit is set.
+const KEPT: &str = "in the login's shell; /etc/security/limits.conf keeps it";
 /// Less memory that may be asked for is too little for many threads.
 const ADDRESS_SPACE_MIN_BYTES: u64 = 4 << 30;
 /// Requests to a file server below this are small: 1 MiB is usual.
@@ -74,14 +78,18 @@ fn limits(facts: &HostFacts, add: &mut Add<'_>) {
     if let (Capped::At(files), most) = limits.open_files
         && files < OPEN_FILES_MIN
     {
-        let raised = match most {
-            Capped::At(most) if most < 4096 => most,
-            _ => 4096,
+        let raise = match most {
+            Capped::At(hard) if hard < OPEN_FILES_MIN => format!(
+                "ulimit -n {RAISED_FILES}  # beyond the hard limit of {hard} only as root; for others: USER - nofile \
+                 {RAISED_FILES} in /etc/security/limits.conf, and a new login"
+            ),
+            Capped::At(hard) => format!("ulimit -n {}  # {KEPT}", hard.min(RAISED_FILES)),
+            Capped::Unlimited | Capped::Unknown => format!("ulimit -n {RAISED_FILES}  # {KEPT}"),
         };
         let words = [
             format!("a process of this login may have {files} files open"),
             format!("connections, files and directories of a run take up to {OPEN_FILES_MIN}"),
-            format!("ulimit -n {raised}  # in the login's shell; /etc/security/limits.conf keeps it"),
+            raise,
         ];
         add("limit-open-files", Severity::Fails, words, None);
     }
@@ -89,7 +97,7 @@ fn limits(facts: &HostFacts, add: &mut Add<'_>) {
         let words = [
             format!("a process of this login may write files of {} at most", format_bytes(bytes)),
             "a larger one fails there".to_owned(),
-            "ulimit -f unlimited  # in the login's shell; /etc/security/limits.conf keeps it".to_owned(),
+            format!("ulimit -f unlimited  # {KEPT}"),
         ];
         add("limit-file-size", Severity::Fails, words, None);
     }
@@ -97,7 +105,7 @@ fn limits(facts: &HostFacts, add: &mut Add<'_>) {
         let words = [
             format!("a process of this login is ended after {seconds} s of processor time"),
             "a transfer takes about one for each gigabyte".to_owned(),
-            "ulimit -t unlimited  # in the login's shell; /etc/security/limits.conf keeps it".to_owned(),
+            format!("ulimit -t unlimited  # {KEPT}"),
         ];
         add("limit-processor-time", Severity::Fails, words, None);
     }
@@ -107,7 +115,7 @@ fn limits(facts: &HostFacts, add: &mut Add<'_>) {
         let words = [
             format!("a process of this login may ask for {} of memory", format_bytes(bytes)),
             "each thread and each connection asks for more than it uses".to_owned(),
-            "ulimit -v unlimited  # in the login's shell; /etc/security/limits.conf keeps it".to_owned(),
+            format!("ulimit -v unlimited  # {KEPT}"),
         ];
         add("limit-memory", Severity::Fails, words, None);
     }

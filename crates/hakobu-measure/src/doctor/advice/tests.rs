@@ -410,7 +410,15 @@ fn processors_limits_and_mounts() {
         &way(0, 4),
         &["limit-open-files", "limit-file-size", "limit-processor-time", "limit-memory"],
     );
-    assert!(found[0].command.starts_with("ulimit -n 128 "), "{}", found[0].command);
+    assert!(found[0].command.contains("beyond the hard limit of 128 only as root"), "{}", found[0].command);
+    for (hard, raised) in
+        [(Capped::At(2000), "2000 "), (Capped::At(1 << 20), "4096 "), (Capped::Unlimited, "4096 ")]
+    {
+        let mut host = good();
+        host.limits.open_files = (Capped::At(64), hard);
+        let found = advised(&host, &way(0, 4), &["limit-open-files"]);
+        assert!(found[0].command.starts_with(&format!("ulimit -n {raised}")), "{}", found[0].command);
+    }
 
     let mut host = good();
     host.mounts = vec![
