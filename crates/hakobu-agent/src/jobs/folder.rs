@@ -256,17 +256,20 @@ impl JobFolder {
         Ok(log)
     }
 
-    /// Removes everything there is of the job.
-    pub(super) fn remove(&self, jobs: impl AsFd) -> Result<()> {
+    /// Removes everything there is of the job; gives the state in which it was.
+    pub(super) fn remove(&self, jobs: impl AsFd) -> Result<JobState> {
         let failed = |errno: Errno| self.error("forgetting the job", "", &errno.into());
         let _lock = self.lock()?;
+        // Before that it may have run, and have ended since.
+        let state = JobState::of(false, self.is_paused(), self.ended().as_ref());
         for entry in Dir::read_from(&self.directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
                 unlinkat(&self.directory, entry.file_name(), AtFlags::empty()).map_err(failed)?;
             }
         }
-        unlinkat(jobs, self.id.as_str(), AtFlags::REMOVEDIR).map_err(failed)
+        unlinkat(jobs, self.id.as_str(), AtFlags::REMOVEDIR).map_err(failed)?;
+        Ok(state)
     }
 
     fn open_file(&self, name: &str) -> io::Result<File> {

@@ -9,7 +9,7 @@ use rustix::fs::Dir;
 use rustix::io::Errno;
 
 use super::folder::{make_own, open_own};
-use super::{JobFolder, JobId};
+use super::{JobFolder, JobId, JobState};
 use crate::machine;
 
 /// The directory of jobs in the state directory.
@@ -112,11 +112,11 @@ impl Jobs {
         }
     }
 
-    /// Forgets a job: its record, log and report. Data is not touched.
+    /// Forgets a job: its record, log and report. Data is not touched. Gives the state in which it was.
     ///
     /// # Errors
     /// `Locked` while it runs.
-    pub fn forget(&self, folder: &JobFolder) -> Result<()> {
+    pub fn forget(&self, folder: &JobFolder) -> Result<JobState> {
         folder.remove(&self.directory)
     }
 }

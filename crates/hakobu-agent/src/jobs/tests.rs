@@ -189,7 +189,7 @@ fn jobs_are_found_by_how_their_ids_begin() {
     let lock = one.lock().unwrap();
     assert_eq!(jobs.forget(&one).unwrap_err().kind, ErrorKind::Locked);
     drop(lock);
-    jobs.forget(&one).unwrap();
+    assert_eq!(jobs.forget(&one).unwrap(), JobState::Interrupted);
     assert_eq!(jobs.ids().unwrap(), [two.id()]);
 }
 

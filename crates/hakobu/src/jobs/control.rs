@@ -109,8 +109,8 @@ pub fn forget(prefixes: &[String], all_done: bool) -> Result<u8> {
     folders.sort_by_key(JobFolder::id);
     folders.dedup_by_key(|folder| folder.id());
     for folder in &folders {
-        let (state, target) = (folder.state().0, folder.record().map(|record| record.target));
-        jobs.forget(folder)?;
+        let target = folder.record().map(|record| record.target);
+        let state = jobs.forget(folder)?;
         crate::tell(&format!("job {} is forgotten", folder.id()));
         if state != JobState::Done
             && let Ok(target) = target
