@@ -47,6 +47,8 @@ const LOOKUP_LIMIT: Duration = Duration::from_millis(300);
 /// NFS, SMB.
 const SHARING: [u32; 8] =
     [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f, 0x2fc1_2fc1, 0x794c_7630, 0x0000_6969, 0xfe53_4d42];
+/// The magic number of ext4.
+const EXT4: u32 = 0xef53;
 /// So many small files, of this size.
 const SMALL_FILES: u64 = 600;
 const SMALL_FILE_BYTES: usize = 8 << 10;
@@ -171,9 +173,11 @@ fn written(
     threads: usize,
     cancel: &AtomicBool,
 ) -> io::Result<(Work, Work)> {
-    // As a copy does where it pays; the others say no.
-    let _ = fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, begin, length);
     let began = Instant::now();
+    // As a copy does, and only where it does.
+    if fstatfs(file.as_fd()).is_ok_and(|system| system.f_type as u32 == EXT4) {
+        let _ = fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, begin, length);
+    }
     let next = AtomicU64::new(0);
     let failed = std::sync::Mutex::new(None);
     let in_memory = on_threads(threads, |index| {
