@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use hakobu_core::error::{Error, Result};
+use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::location::SshHost;
 use hakobu_core::path::lossy;
@@ -45,7 +45,11 @@ pub(crate) fn look_partly(
         Ok((text, error)) => (output::print(text.as_bytes()), error),
         Err(error) => (0, Some(error)),
     };
-    let Some(error) = error else { return printed };
+    let Some(mut error) = error else { return printed };
+    // The terminal's Ctrl-C goes to ssh as well, whose end says nothing of a login.
+    if cancel.load(Relaxed) && error.kind != ErrorKind::Cancelled {
+        error = Error { kind: ErrorKind::Cancelled, detail: "it was interrupted".to_owned(), ..error };
+    }
     crate::tell(&words::report_error(&(&error).into(), &machines));
     exit::code_of(error.kind)
 }
@@ -61,6 +65,7 @@ pub(crate) fn end_when_interrupted(cancel: Arc<AtomicBool>, farewell: Duration) 
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(farewell);
+        crate::tell("hakobu: interrupted");
         std::process::exit(i32::from(exit::INTERRUPTED));
     });
 }

@@ -1,5 +1,6 @@
 //! `hakobu probe`: between two places, over a real ssh server, and where something is in the way.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -310,4 +311,26 @@ fn each_machine_has_the_login_that_settings_files_give_it() {
     let (found, _) = json(&mut command, 0);
     assert!(positive(&found["prediction"]["bytes_per_second"]), "{found:#}");
     host.wait_for_no_agent();
+}
+
+/// Ctrl-C on a terminal ends ssh as well, which then says nothing of why it could not log in.
+#[test]
+fn an_interrupt_while_it_logs_in_is_no_failed_login() {
+    let place = place();
+    for verb in ["probe", "doctor"] {
+        let said = place.path().join(verb);
+        let mut command = Command::new(HAKOBU);
+        command.arg(verb).arg(if verb == "probe" { "nowhere:/tmp" } else { "nowhere" });
+        command.env("HAKOBU_SSH", "ssh -F none -o 'ProxyCommand=exec sleep 60'").stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::null()).stderr(File::create(&said).unwrap()).spawn().unwrap();
+        let children = format!("/proc/{0}/task/{0}/children", child.id());
+        let ssh = || std::fs::read_to_string(&children).unwrap_or_default().trim().parse::<i32>().ok();
+        wait_until("it logs in", Duration::from_secs(60), || ssh().is_some());
+        let ssh = Pid::from_raw(ssh().unwrap()).unwrap();
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        kill_process(ssh, Signal::INT).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{verb}");
+        let said = std::fs::read_to_string(&said).unwrap();
+        assert!(said.contains("interrupted") && !said.contains("could not log in"), "{verb}: {said}");
+    }
 }
