@@ -68,6 +68,8 @@ enum Limit {
     TargetWrite,
     /// The line: its rate, or others on it.
     Network,
+    /// The same where TCP's figures are not known: what carries the data, and the line.
+    Between,
     /// The target's receive window against the round trip.
     Window,
     /// The source's send buffer against the round trip.
@@ -90,7 +92,7 @@ impl Limit {
             Self::SourceProcessor => "source processor",
             Self::TargetProcessor => "target processor",
             Self::TargetWrite => "target write",
-            Self::Network => NETWORK,
+            Self::Network | Self::Between => NETWORK,
             Self::Window => "target's receive window",
             Self::Buffer => "source's send buffer",
             Self::RoundTrips => "round trips",
@@ -130,6 +132,10 @@ impl Limit {
                 "the target's disk or file server takes no more: see what else writes to it, or write to faster disks"
             }
             Self::Network => "the line carries no more, or others use it; a faster one would help",
+            Self::Between => {
+                "what lies between takes no more: where ssh carries the data see if that is busy (top), as connections of \
+                 hakobu's own spare its work; else a faster line would help"
+            }
             Self::Window => {
                 "the target's system grants too small a window for this round trip: raise net.ipv4.tcp_rmem there, or \
                  --lanes"
@@ -270,7 +276,7 @@ impl Shares {
             }
             Some(way) if way.buffer >= WINDOW_SHARE => (Limit::Buffer, way.buffer),
             Some(way) => (Limit::Network, way.network),
-            None => (Limit::Network, outward),
+            None => (Limit::Between, outward),
         }
     }
 

@@ -225,6 +225,8 @@ fn what_limits_is_found_beyond_the_lanes() {
         Bottleneck::of(&figures).unwrap().words()
     };
     assert_eq!(said(|_| {}), "network 95 %");
+    let between = Bottleneck::of(&Snapshot { way_busy_us: 0, ..waiting() }).unwrap();
+    assert!(between.words().starts_with("network") && between.advice.contains("ssh"), "{between:?}");
     assert_eq!(said(|figures| figures.way_window_us = 15), "target's receive window 79 %");
     assert_eq!(said(|figures| figures.way_buffer_us = 18), "source's send buffer 95 %");
     assert_eq!(said(|figures| figures.way_busy_us = 3), "round trips 90 %");

@@ -110,8 +110,8 @@ const LIMITS: [Known; 21] = [
     ),
     (
         "network",
-        "The line carried no more, or others used it.",
-        "回線の帯域を使い切っていたか、ほかの通信と共有していました。",
+        "The line carried no more, or others used it; where ssh carried the data it may have been ssh itself.",
+        "回線の帯域を使い切っていたか、ほかの通信と共有していました。ssh 経由の場合は、ssh 自体が限界だった可能性もあります。",
     ),
     (
         "target's receive window",
