@@ -8,9 +8,6 @@ use super::{Measured, Stage};
 const OF_PROCESSORS: f64 = 0.6;
 /// What processors do at least of what their figures promise, where several things want them.
 const EFFICIENCY_MIN: f64 = 0.25;
-/// What they do of it with bytes in memory where no connections have shown it: they wait for memory, which was measured with
-/// one thing at a time.
-const EFFICIENCY: f64 = 0.6;
 
 /// What a byte costs, and what there is.
 pub(super) struct Costs {
@@ -26,8 +23,6 @@ pub(super) struct Costs {
     shared: Option<f64>,
     /// What part of their time the processors can be put to use, as connections have shown.
     efficiency: f64,
-    /// The same of bytes alone, whether or not there were any.
-    of_bytes: f64,
     /// The processors held the connections while these were measured.
     pub hold: bool,
 }
@@ -68,7 +63,6 @@ impl Costs {
             own,
             shared,
             efficiency: 1.0,
-            of_bytes: EFFICIENCY,
             hold: false,
         };
         let carried = best.and_then(|best| best.sent.bytes_per_second());
@@ -76,7 +70,6 @@ impl Costs {
         costs.hold = share.is_some_and(|share| share >= OF_PROCESSORS);
         if let Some(share) = share.filter(|_| costs.hold) {
             costs.efficiency = share.clamp(EFFICIENCY_MIN, 1.0);
-            costs.of_bytes = costs.efficiency;
         }
         costs
     }
@@ -90,7 +83,7 @@ impl Costs {
 
     /// What the processors get, as far as there are such and what they do is known.
     pub fn rates(&self) -> Vec<(Stage, Option<f64>)> {
-        let rate = |processors: f64, cost: Option<f64>| sound_rate(self.of_bytes * processors / cost?);
+        let rate = |processors: f64, cost: Option<f64>| sound_rate(self.efficiency * processors / cost?);
         let both = self.source.map(|source| source + self.target.unwrap_or(0.0));
         let of = |stage, processors: Option<f64>, cost| Some((stage, rate(processors?, cost)));
         let rates = [
