@@ -65,7 +65,7 @@ pub struct Transfer {
     pub summary: Summary,
     /// The job's identity in hexadecimal, once it is known.
     pub job: Option<String>,
-    /// `local`, `agent` or `ssh`, each of the last two also with `, relayed`, `sftp` or `rsync`.
+    /// `local`, `agent` or `ssh`, each of the last two also with `, relayed`, `sftp` or `rsync`; `none` where it did not come to that.
     pub transport: &'static str,
     /// The cipher's name; none where no connection was made.
     pub cipher: Option<&'static str>,
@@ -163,7 +163,7 @@ fn attempts(request: &CopyRequest, surroundings: &mut Surroundings<'_>, held: &m
     // Why the connection was lost, for when nothing better is known in the end.
     let mut lost_by: Option<Error> = None;
     loop {
-        let mut transfer = Transfer { transport: "local", ..Transfer::default() };
+        let mut transfer = Transfer { transport: "none", ..Transfer::default() };
         let login_limit = lost_at.map(|lost: Instant| {
             request.retry_for.saturating_sub(lost.elapsed()).clamp(LOGIN_AGAIN_MIN, LOGIN_AGAIN_MAX)
         });
@@ -362,6 +362,7 @@ impl Attempt<'_, '_> {
                 sftp::run(ends, job, &observer, self.surroundings.cancel.clone())?
             }
             None => {
+                transfer.transport = "local";
                 self.is_connected(transfer);
                 let told = Told::new(&observer, job.lanes);
                 let request = RunHereRequest { job, identity, roots, root, grant };
@@ -381,8 +382,14 @@ impl Attempt<'_, '_> {
         if let Some(fatal) = &mut ran.summary.fatal {
             places::name_fatal(fatal, &parties.source, &named_root);
         }
-        if matches!(transfer.transport, "local" | "sftp") {
-            transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes);
+        let ran_here = |party: &Party| ran.peak_memory_bytes.filter(|_| matches!(party, Party::Here(_)));
+        match transfer.transport {
+            "local" => transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes),
+            // Where there is no agent nothing of ours has any.
+            "sftp" => {
+                transfer.peak_memory_bytes = (ran_here(&parties.source), ran_here(parties.target()));
+            }
+            _ => {}
         }
         transfer.rights_withheld =
             !allows_rights && ran.summary.losses.iter().any(|loss| loss.what == LossKind::SetId);

@@ -140,7 +140,8 @@ const LIMITS: [Known; 21] = [
     ),
 ];
 
-const WAYS: [Known; 7] = [
+const WAYS: [Known; 8] = [
+    ("none", "it did not come to that", "データの転送に至らず"),
     ("local", "on one machine", "同一マシン内"),
     ("agent", "data connections of its own", "専用のデータ接続"),
     (
