@@ -40,7 +40,7 @@ Examples:
   hakobu report run.json
   hakobu report --format html --output run.html run.json
   hakobu report --format markdown --lang ja run.json
-  hakobu report ~/.local/state/hakobu/jobs/ID/report.json
+  hakobu report /var/lib/hakobu/jobs/ID/report.json   of a job of root; of others see hakobu jobs
 
 Exit codes: 0 done, whatever the report says, 1 the file cannot be read or is no report, 2 wrong
 usage, 6 refused (--output would overwrite the report, or a disk).";
