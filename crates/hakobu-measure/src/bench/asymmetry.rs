@@ -33,7 +33,7 @@ pub struct Asymmetry {
     pub times: f64,
     /// The process that binds the slow one: at which end (`here`, `there`), and its name. `None` where none is busy all the time.
     pub process: Option<(String, String)>,
-    /// How busy that is, from 0 to 1, time that it waited for a processor included.
+    /// How busy that is, from 0 to 1, time that it waited for a processor included; of several threads their sum, and 1 at most.
     pub busy: Option<f64>,
     /// All of it in words.
     pub words: String,
@@ -79,17 +79,25 @@ fn differ_in_one(one: &Case, other: &Case) -> bool {
     one != other && (turned == *other || by_the_other == *other)
 }
 
-/// The process that is busiest: at which end, its name, its share of a processor and the share that it waited for one.
+/// The process that is busiest: at which end, its name, its share of a processor and the share that it waited for one, both added up
+/// over its threads, how many these are, and how long the run took.
 struct Busiest {
     there: bool,
     name: String,
     cpu: f64,
     waited: f64,
+    threads: u32,
+    seconds: f64,
 }
 
 impl Busiest {
     fn busy(&self) -> f64 {
         self.cpu + self.waited
+    }
+
+    /// Whether all it does is done by one processor at a time.
+    fn is_one_thread(&self) -> bool {
+        self.threads <= 1 && self.cpu <= ONE_PROCESSOR_MAX
     }
 }
 
@@ -110,6 +118,8 @@ fn busiest(row: &Row) -> Option<Busiest> {
         name: cost.name,
         cpu: cost.cpu_seconds / seconds,
         waited: cost.waited_seconds / seconds,
+        threads: cost.threads,
+        seconds,
     });
     all.max_by(|one, other| one.busy().total_cmp(&other.busy()))
 }
@@ -182,29 +192,15 @@ fn end_of(there: bool, host: &str) -> &str {
 fn cause(found: &Busiest, slow: &Row, fast: &Row, host: &str, rows: &[Row]) -> String {
     let (name, end) = (&found.name, end_of(found.there, host));
     let own = seconds_per_byte(slow, found.there, |other| other == name);
-    let mut words = format!("What holds the slow one up is {name} on {end}: ");
-    if found.waited >= STARVED_MIN {
-        words.push_str(&format!(
-            "it wanted to run for {} of the time, and was given a processor for {} of it. Other programs on {end} take the \
-             processors, or a limit withholds them (the quota of a control group, a container, a virtual machine).",
-            percent(found.busy().min(1.0)),
-            percent(found.cpu)
-        ));
-    } else if found.cpu <= ONE_PROCESSOR_MAX {
-        words.push_str(&format!(
-            "it ran for {} of the time, and does its work in one thread. A thread runs on one processor at a time, so that more \
-             of them do not help.",
-            percent(found.cpu.min(1.0))
-        ));
-    } else {
-        words.push_str(&format!("its threads used {:.1} processors.", found.cpu));
-    }
-    if let Some(own) = own.filter(|_| found.cpu <= ONE_PROCESSOR_MAX) {
-        words.push_str(&format!(
-            " Each GB takes {:.2} s of its processor time, which makes at most {} with a whole processor",
-            own * 1e9,
-            format_rate(1.0 / own)
-        ));
+    let mut words = format!("What holds the slow one up is {name} on {end}: {}", share(found, end));
+    if let Some(own) = own {
+        words.push_str(&format!(" Each GB takes {:.2} s of its processor time", own * 1e9));
+        if found.is_one_thread() {
+            words.push_str(&format!(
+                ", which makes at most {} with a whole processor",
+                format_rate(1.0 / own)
+            ));
+        }
         words.push_str(&counterpart(found, fast, end));
         words.push('.');
     }
@@ -214,6 +210,40 @@ fn cause(found: &Busiest, slow: &Row, fast: &Row, host: &str, rows: &[Row]) -> S
         ));
     }
     words
+}
+
+/// How much of the processors it had, and wanted.
+fn share(found: &Busiest, end: &str) -> String {
+    if found.waited >= STARVED_MIN && !found.is_one_thread() {
+        format!(
+            "its threads waited for a processor for {:.1} s and ran for {:.1} s, added up over all of them, in the {:.1} s that it \
+             took. Other programs on {end} take the processors, a limit withholds them (the quota of a control group, a \
+             container, a virtual machine), or there are fewer of them than threads that want to run.",
+            found.waited * found.seconds,
+            found.cpu * found.seconds,
+            found.seconds
+        )
+    } else if found.waited >= STARVED_MIN {
+        format!(
+            "it wanted to run for {} of the time, and was given a processor for {} of it. Other programs on {end} take the \
+             processors, or a limit withholds them (the quota of a control group, a container, a virtual machine).",
+            percent(found.busy().min(1.0)),
+            percent(found.cpu)
+        )
+    } else if found.is_one_thread() {
+        format!(
+            "it ran for {} of the time, and does its work in one thread. A thread runs on one processor at a time, so that more \
+             of them do not help.",
+            percent(found.cpu.min(1.0))
+        )
+    } else if found.cpu <= ONE_PROCESSOR_MAX {
+        format!(
+            "its threads ran for {} of the time, added up. Where one of them does most of the work, more processors do not help.",
+            percent(found.cpu)
+        )
+    } else {
+        format!("its threads used {:.1} processors.", found.cpu)
+    }
 }
 
 /// What the same work takes in the fast row, where it may be done by ssh at that end, and by sshd at the other.

@@ -3,7 +3,7 @@ use super::super::result::tests::row;
 use super::*;
 
 fn cost(name: &str, cpu_seconds: f64, waited_seconds: f64) -> Cost {
-    Cost { name: name.to_owned(), cpu_seconds, waited_seconds }
+    Cost { name: name.to_owned(), cpu_seconds, waited_seconds, threads: 1 }
 }
 
 /// 1 GB in this time, after a start of a tenth of a second.
@@ -126,6 +126,41 @@ fn one_that_is_kept_from_a_processor_is_told_from_one_that_has_all_of_it() {
         assert!(words.contains(part), "{part}: {words}");
     }
     assert!(!words.contains("hakobu is not") && !words.contains("the other direction"), "{words}");
+}
+
+#[test]
+fn threads_that_are_kept_from_processors_are_the_cause_too() {
+    let rows = |ran, waited| {
+        let threads = |ran, waited| Cost { threads: 9, ..cost("mbuffer", ran, waited) };
+        [(Starter::Here, 4.0, threads(ran, waited)), (Starter::There, 1.0, threads(0.7, 0.1))].map(
+            |(starter, seconds, cost)| {
+                measured(case(Way::Mbuffer, Direction::ToHost, starter), seconds, vec![cost], vec![])
+            },
+        )
+    };
+    // More than the run took, since it is a sum.
+    let found = asymmetries(&rows(0.9, 6.2), "vis");
+    assert_eq!(found[0].process, Some(("here".to_owned(), "mbuffer".to_owned())));
+    assert_eq!(found[0].busy, Some(1.0));
+    let words = &found[0].words;
+    for part in [
+        "mbuffer on this machine: its threads waited for a processor for 6.2 s and ran for 0.9 s, added up over all of them, \
+         in the 4.0 s that it took. Other programs on this machine take the processors",
+        "or there are fewer of them than threads that want to run.",
+        "Each GB takes 0.90 s of its processor time; in the fast one mbuffer on this machine takes 0.70 s.",
+    ] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+    for (ran, words) in
+        [(3.6, "its threads ran for 90 % of the time, added up."), (6.0, "used 1.5 processors.")]
+    {
+        let found = asymmetries(&rows(ran, 0.0), "vis");
+        assert!(
+            found[0].words.contains(words) && !found[0].words.contains("one thread"),
+            "{}",
+            found[0].words
+        );
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use super::error::{Error, Result};
-use super::processes::{Moment, Root, parse_moment};
+use super::processes::{Moment, Root, THREADS_MAX, parse_moment};
 use super::shell::quoted;
 
 /// How long the login may take.
@@ -31,7 +31,8 @@ const SIGNS: Signs = Signs { every: Duration::from_secs(5), silence_s: 120 };
 /// No banner has a NUL.
 const MARK: &str = "\0hakobu-bench:";
 
-/// Functions of the host's shell. `look` prints one moment, see [`parse_moment`]. `watch` starts what removes a directory, and the one
+/// Functions of the host's shell. `look` prints one moment, see [`parse_moment`]; awk has the shell find the threads of many processes
+/// at once, and reads what each has waited, if it is still there. `watch` starts what removes a directory, and the one
 /// of a link to it, when the shell is gone or silent; the watcher is nobody's child, and what still writes there has lost its other end.
 const PROLOGUE: &str = r#"
 LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH; unset HISTFILE
@@ -70,12 +71,21 @@ watch() {
 }
 sign() { if [ -n "$watchers" ]; then kill -USR1 $watchers; fi; } 2>/dev/null
 look() {
-  cat /proc/[0-9]*/stat 2>/dev/null | awk -v base="$base" -v root="${root:-0}" '
+  cat /proc/[0-9]*/stat 2>/dev/null | awk -v base="$base" -v root="${root:-0}" -v threads="$threads" '
+    function add_up(  list, file, part, line, number) {
+      if (files == "") return
+      list = "printf \"%s\\n\"" files; files = ""
+      while ((list | getline file) > 0) {
+        split(file, part, "/")
+        if ((getline line < file) > 0) { split(line, number, " "); waited[part[3]] += number[2] }
+        close(file) }
+      close(list) }
     { match($0, /\)[^)]*$/); split(substr($0, RSTART + 2), field, " "); pid = $1 + 0
       if (field[20] + 0 >= base + 0 || pid == root + 0) {
-        print "P " $0; file = "/proc/" pid "/schedstat"
-        if ((getline waited < file) > 0) print "W " pid " " waited
-        close(file) } }'
+        print "P " $0
+        if (field[18] + 0 <= threads + 0) files = files " /proc/" pid "/task/[0-9]*/schedstat"
+        if (length(files) > 30000) add_up() } }
+    END { add_up(); for (pid in waited) printf "W %d %.0f\n", pid, waited[pid] }'
   awk '/^Tcp:/ { if (!n) n = split($0, name, " ")
                  else { split($0, value, " "); for (i = 2; i <= n; i++) if (name[i] == "RetransSegs") print "R " value[i] } }' \
     /proc/net/snmp 2>/dev/null
@@ -289,7 +299,7 @@ impl FarShell {
 
 fn prologue(signs: Signs) -> String {
     let step_s = (signs.silence_s / 24).max(1);
-    format!("silence={}; step={step_s}\n{PROLOGUE}", signs.silence_s)
+    format!("silence={}; step={step_s}; threads={THREADS_MAX}\n{PROLOGUE}", signs.silence_s)
 }
 
 /// Tells the watcher that this end is there, until the input is closed.

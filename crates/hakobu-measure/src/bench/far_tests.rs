@@ -1,3 +1,4 @@
+use super::super::spinner::Spinner;
 use super::*;
 
 /// A shell here, in the place of one over there: `sh -c` runs the `sh` that is added.
@@ -60,6 +61,17 @@ fn a_shell_answers_looks_and_clears_away() {
     assert!(
         !real.exists() && !std::path::Path::new(&path).exists() && !std::path::Path::new(&plain).exists()
     );
+}
+
+#[test]
+fn every_thread_over_there_waits() {
+    let mut shell = shell();
+    let spinner = Spinner::start();
+    spinner.wait_until_all_threads_count(|| {
+        let processes = shell.moment().unwrap().processes;
+        let found = processes.into_iter().find(|seen| seen.pid == spinner.pid()).unwrap();
+        (found.threads, found.waited_ns.unwrap())
+    });
 }
 
 #[test]

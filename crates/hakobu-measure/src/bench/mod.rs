@@ -24,6 +24,8 @@ mod scratch;
 mod setting;
 pub mod shell;
 pub mod shown;
+#[cfg(test)]
+mod spinner;
 pub mod tools;
 
 pub use error::{Error, Result};

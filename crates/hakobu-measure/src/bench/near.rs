@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::processes::{Moment, Root, Seen, is_server, parse_retransmitted, parse_stat, parse_waited};
+use super::processes::{
+    Moment, Root, Seen, THREADS_MAX, is_server, parse_retransmitted, parse_stat, parse_waited,
+};
 
 /// The processes here that began after this one, and the servers.
 pub(super) fn moment() -> Moment {
@@ -16,12 +18,19 @@ pub(super) fn moment() -> Moment {
         let stat = read(&format!("/proc/{name}/stat"));
         let Some(mut seen) = stat.as_deref().and_then(parse_stat) else { continue };
         if seen.began_ticks >= own || is_server(&seen.name) {
-            seen.waited_ns = read(&format!("/proc/{name}/schedstat")).as_deref().and_then(parse_waited);
+            seen.waited_ns = if seen.threads <= THREADS_MAX { waited_ns(name) } else { None };
             processes.push(seen);
         }
     }
     let retransmitted = read("/proc/thread-self/net/snmp").as_deref().and_then(parse_retransmitted);
     Moment { processes, retransmitted }
+}
+
+/// How long the threads of a process have waited for a processor, added up. One that ends meanwhile is passed over.
+fn waited_ns(process: &str) -> Option<u64> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
+    let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
+    texts.filter_map(|text| parse_waited(&text)).reduce(u64::saturating_add)
 }
 
 /// Whether somebody listens on this port here.
@@ -74,7 +83,18 @@ fn read(path: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::spinner::Spinner;
     use super::*;
+
+    #[test]
+    fn every_thread_of_a_process_waits() {
+        let spinner = Spinner::start();
+        let found = || moment().processes.into_iter().find(|seen| seen.pid == spinner.pid()).unwrap();
+        spinner.wait_until_all_threads_count(|| {
+            let found = found();
+            (found.threads, found.waited_ns.unwrap())
+        });
+    }
 
     #[test]
     fn a_child_of_ours_is_seen() {
@@ -110,6 +130,7 @@ mod tests {
             ticks: 0,
             child_ticks: 0,
             began_ticks: 0,
+            threads: 1,
             waited_ns: None,
         };
         let processes =

@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+/// Each thread of a process is looked at, where it has no more of them: what is measured here has fewer.
+pub const THREADS_MAX: u32 = 256;
+
 /// A process at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
@@ -23,8 +26,19 @@ pub struct Seen {
     pub child_ticks: u64,
     /// When it began, in ticks since the machine did.
     pub began_ticks: u64,
-    /// How long its first thread has waited for a processor, in nanoseconds.
+    /// How many threads it has.
+    pub threads: u32,
+    /// How long the threads that it has have waited for a processor, added up, in nanoseconds.
     pub waited_ns: Option<u64>,
+}
+
+impl Seen {
+    /// Takes note of the same process at a later moment. What threads that have ended had waited is in no sum any more, and stays.
+    fn update(&mut self, later: &Self) {
+        let waited_ns = self.waited_ns.max(later.waited_ns);
+        let threads = self.threads.max(later.threads);
+        *self = Self { waited_ns, threads, ..later.clone() };
+    }
 }
 
 /// The processes of one moment.
@@ -52,8 +66,11 @@ pub struct Cost {
     pub name: String,
     /// User and system time, in seconds.
     pub cpu_seconds: f64,
-    /// How long they wanted a processor and had none, in seconds, of their first threads.
+    /// How long they wanted a processor and had none, in seconds, added up over their threads: it may be more than the run took.
     pub waited_seconds: f64,
+    /// How many threads one of them had, at most.
+    #[serde(default = "one")]
+    pub threads: u32,
 }
 
 /// The account of one run at one end.
@@ -64,6 +81,10 @@ pub struct Account {
     child_ticks_before: u64,
     child_ticks: u64,
     ours: BTreeMap<(u32, u64), Seen>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// A line of `/proc/PID/stat`.
@@ -80,6 +101,7 @@ pub fn parse_stat(line: &str) -> Option<Seen> {
         ticks: number(14)?.checked_add(number(15)?)?,
         child_ticks: number(16)?.checked_add(number(17)?)?,
         began_ticks: number(22)?,
+        threads: u32::try_from(number(20)?).ok()?,
         waited_ns: None,
     })
 }
@@ -90,24 +112,27 @@ pub fn parse_waited(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// What the host's shell prints for one moment: `P` and a line of `stat`, `W`, a number and a line of `schedstat`, `R` and the
-/// segments that were sent again. All else is passed over.
+/// What the host's shell prints for one moment: `P` and a line of `stat`, `W`, the number of a process and how long its threads have
+/// waited, `R` and the segments that were sent again. All else is passed over.
 #[must_use]
 pub fn parse_moment<'a>(lines: impl IntoIterator<Item = &'a str>) -> Moment {
     let mut moment = Moment::default();
+    let mut waited: BTreeMap<u32, u64> = BTreeMap::new();
     for line in lines {
         match line.split_once(' ') {
             Some(("P", stat)) => moment.processes.extend(parse_stat(stat)),
             Some(("W", rest)) => {
-                let Some((pid, text)) = rest.split_once(' ') else { continue };
-                let Some(last) = moment.processes.last_mut() else { continue };
-                if pid.parse() == Ok(last.pid) {
-                    last.waited_ns = parse_waited(text);
+                let Some((pid, waited_ns)) = rest.split_once(' ') else { continue };
+                if let (Ok(pid), Ok(waited_ns)) = (pid.parse(), waited_ns.trim().parse()) {
+                    waited.insert(pid, waited_ns);
                 }
             }
             Some(("R", count)) => moment.retransmitted = count.trim().parse().ok(),
             _ => {}
         }
+    }
+    for seen in &mut moment.processes {
+        seen.waited_ns = waited.get(&seen.pid).copied();
     }
     moment
 }
@@ -148,8 +173,9 @@ impl Account {
         let by_pid: BTreeMap<u32, &Seen> = moment.processes.iter().map(|seen| (seen.pid, seen)).collect();
         for seen in &moment.processes {
             let key = (seen.pid, seen.began_ticks);
-            let known = self.ours.contains_key(&key);
-            if known || (!self.before.contains(&key) && self.descends(seen, &by_pid)) {
+            if let Some(known) = self.ours.get_mut(&key) {
+                known.update(seen);
+            } else if !self.before.contains(&key) && self.descends(seen, &by_pid) {
                 self.ours.insert(key, seen.clone());
             }
         }
@@ -185,29 +211,32 @@ impl Account {
     /// all; of a server it follows from what the server has waited for.
     #[must_use]
     pub fn costs(&self, known_seconds: Option<f64>, ticks_per_second: f64) -> Vec<Cost> {
-        let mut costs: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        let mut costs: BTreeMap<&str, (f64, f64, u32)> = BTreeMap::new();
         for seen in self.ours.values() {
             let cost = costs.entry(&seen.name).or_default();
             cost.0 += seen.ticks as f64 / ticks_per_second;
             cost.1 += seen.waited_ns.unwrap_or(0) as f64 / 1e9;
+            cost.2 = cost.2.max(seen.threads);
         }
-        let sum: f64 = costs.values().map(|(cpu, _)| cpu).sum();
+        let sum: f64 = costs.values().map(|(cpu, ..)| cpu).sum();
         let waited_for = self.child_ticks.saturating_sub(self.child_ticks_before) as f64 / ticks_per_second;
         let whole = known_seconds.unwrap_or(waited_for);
         // A look that saw almost nothing says nothing about the rest.
         let stretch = if sum > 0.0 && whole > sum { (whole / sum).min(4.0) } else { 1.0 };
         let mut costs: Vec<Cost> = costs
             .into_iter()
-            .map(|(name, (cpu, waited))| Cost {
+            .map(|(name, (cpu, waited, threads))| Cost {
                 name: name.to_owned(),
                 cpu_seconds: cpu * stretch,
                 waited_seconds: waited * stretch,
+                threads,
             })
             .collect();
         let seen: f64 = costs.iter().map(|cost| cost.cpu_seconds).sum();
         if whole - seen > 1.5 / ticks_per_second {
             let cpu_seconds = whole - seen;
-            costs.push(Cost { name: "(not seen alone)".to_owned(), cpu_seconds, waited_seconds: 0.0 });
+            let name = "(not seen alone)".to_owned();
+            costs.push(Cost { name, cpu_seconds, waited_seconds: 0.0, threads: 1 });
         }
         costs.sort_by(|one, other| other.cpu_seconds.total_cmp(&one.cpu_seconds));
         costs
@@ -226,7 +255,7 @@ mod tests {
 
     fn seen(pid: u32, parent: u32, name: &str, ticks: u64) -> Seen {
         let (began_ticks, waited_ns) = (u64::from(pid), Some(500_000_000));
-        Seen { pid, parent, name: name.to_owned(), ticks, child_ticks: 0, began_ticks, waited_ns }
+        Seen { pid, parent, name: name.to_owned(), ticks, child_ticks: 0, began_ticks, threads: 1, waited_ns }
     }
 
     fn moment(processes: &[Seen]) -> Moment {
@@ -239,6 +268,7 @@ mod tests {
         let found = parse_stat(line).unwrap();
         assert_eq!((found.pid, found.parent, found.name.as_str()), (711, 7, "a) b (c"));
         assert_eq!((found.ticks, found.child_ticks, found.began_ticks), (300, 10, 123_456));
+        assert_eq!(found.threads, 1);
         for bad in ["", "1 (x", "1 (x) S", "x (y) S 1 2 3", "1 (x) S -1 1 1 0 0 0 0 0 0 0 1 1 1 1 0 0 0 0 9"]
         {
             assert_eq!(parse_stat(bad), None, "{bad}");
@@ -250,7 +280,7 @@ mod tests {
     #[test]
     fn a_moment_is_told_in_lines_and_nonsense_is_passed_over() {
         let stat = "P 7 (sshd) S 1 7 7 0 -1 0 0 0 0 0 5 6 0 0 20 0 1 0 99 0 0 0";
-        let found = parse_moment([stat, "W 7 1 2000 3", "W 8 1 1 1", "R 12", "P x", "hello", "W"]);
+        let found = parse_moment([stat, "W 7 2000", "W 8 1", "W 7 -1", "R 12", "P x", "hello", "W"]);
         assert_eq!(found.processes.len(), 1);
         assert_eq!((found.processes[0].waited_ns, found.retransmitted), (Some(2000), Some(12)));
     }
@@ -273,6 +303,18 @@ mod tests {
         let found: Vec<_> = costs.iter().map(|cost| (cost.name.as_str(), cost.cpu_seconds)).collect();
         assert_eq!(found, [("sshd", 1.0), ("dd", 0.6)]);
         assert_eq!(costs[0].waited_seconds, 0.5);
+    }
+
+    #[test]
+    fn threads_that_end_take_back_nothing() {
+        let of = |threads, waited| Seen { threads, waited_ns: Some(waited), ..seen(2, 1, "mbuffer", 80) };
+        let mut account = Account::new(vec![Root::Process(1)], &Moment::default());
+        for found in [of(3, 700_000_000), of(2, 900_000_000), of(1, 1000)] {
+            account.look(&moment(&[found]));
+        }
+        account.look(&moment(&[Seen { waited_ns: None, ticks: 90, ..of(1, 0) }]));
+        let costs = account.costs(None, 100.0);
+        assert_eq!((costs[0].waited_seconds, costs[0].threads, costs[0].cpu_seconds), (0.9, 3, 0.9));
     }
 
     #[test]

@@ -162,6 +162,7 @@ fn less(costs: &[Cost], start: &[Cost]) -> Vec<Cost> {
             name: cost.name.clone(),
             cpu_seconds: (cost.cpu_seconds - cpu).max(0.0),
             waited_seconds: (cost.waited_seconds - waited).max(0.0),
+            threads: cost.threads,
         }
     };
     costs.iter().map(one).collect()
@@ -284,7 +285,8 @@ pub(super) mod tests {
 
     /// A row whose runs took so long, with a start of a tenth of a second.
     pub fn row(case: Case, walls: &[f64]) -> Row {
-        let cost = |cpu_seconds| Cost { name: "ssh".to_owned(), cpu_seconds, waited_seconds: 0.0 };
+        let cost =
+            |cpu_seconds| Cost { name: "ssh".to_owned(), cpu_seconds, waited_seconds: 0.0, threads: 1 };
         let run = |wall: &f64| Timing {
             wall_seconds: *wall,
             here: vec![cost(*wall)],

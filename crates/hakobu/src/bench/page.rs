@@ -201,8 +201,11 @@ fn processes(bench: &Bench) -> Vec<Block> {
         let shown = costs.iter().filter(|cost| cost.cpu_seconds >= sum * SHARE_MIN);
         let one = |cost: &Cost| match cost.waited_seconds > 0.1 * cost.cpu_seconds.max(0.5) {
             true => format!(
-                "{} {:.2} s (and {:.2} s without a processor)",
-                cost.name, cost.cpu_seconds, cost.waited_seconds
+                "{} {:.2} s (and {:.2} s without a processor{})",
+                cost.name,
+                cost.cpu_seconds,
+                cost.waited_seconds,
+                if cost.threads > 1 { ", added up over its threads" } else { "" }
             ),
             false => format!("{} {:.2} s", cost.name, cost.cpu_seconds),
         };

@@ -10,7 +10,7 @@ use super::*;
 const HOSTILE: &str = "<script>\"'&\u{1b}[2J\u{202e}|`";
 
 fn row(case: Case, seconds: f64, process: &str) -> Row {
-    let cost = |cpu_seconds| Cost { name: process.to_owned(), cpu_seconds, waited_seconds: 0.7 };
+    let cost = |cpu_seconds| Cost { name: process.to_owned(), cpu_seconds, waited_seconds: 0.7, threads: 3 };
     let run = |seconds| Timing {
         wall_seconds: seconds,
         here: vec![cost(0.4)],

@@ -1,0 +1,65 @@
+//! A process of more threads than there are processors, the first of which does nothing. For tests.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Set where this test is to be such a process.
+const VARIABLE: &str = "HAKOBU_TEST_SPIN";
+/// So much in all can have been waited by threads that want to run alone.
+const ENOUGH_NS: u64 = 200_000_000;
+/// It ends by itself where nobody is left to end it.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The process; it ends with this.
+pub(super) struct Spinner(Child);
+
+impl Spinner {
+    pub fn start() -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "bench::spinner::this_process_spins_where_it_is_told_to"]);
+        command.env(VARIABLE, "1").stdin(Stdio::null()).stdout(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Until what `look` tells, the number of threads and how long they have waited, can be no account of the first thread alone.
+    pub fn wait_until_all_threads_count(&self, mut look: impl FnMut() -> (u32, u64)) {
+        let deadline = Instant::now() + LIMIT / 2;
+        loop {
+            let (threads, waited_ns) = look();
+            let first = std::fs::read_to_string(format!("/proc/{}/schedstat", self.pid())).unwrap();
+            let first = super::processes::parse_waited(&first).unwrap();
+            if threads > 2 && waited_ns > first + ENOUGH_NS {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{threads} threads, {waited_ns} ns, the first {first} ns");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "is for other tests, which start it as a process of its own"]
+fn this_process_spins_where_it_is_told_to() {
+    if std::env::var_os(VARIABLE).is_none() {
+        return;
+    }
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let deadline = Instant::now() + LIMIT;
+    let spin = || while Instant::now() < deadline {};
+    std::thread::scope(|scope| {
+        for _ in 0..=processors {
+            scope.spawn(spin);
+        }
+    });
+}
