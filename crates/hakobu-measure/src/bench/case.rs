@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The size of a block where nothing else is asked for, in bytes.
 pub const BLOCK_BYTES: u64 = 64 * 1024;
 
+/// What others are compared with, whatever the direction, the data and the endings.
+pub const BASELINE: [Way; 2] = [Way::Hakobu, Way::Dd];
+
 /// What moves the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -130,6 +133,13 @@ impl Case {
             content: Content::Random,
             ends: Ends::MemoryToNothing,
         }
+    }
+
+    /// Whether it is one that others are compared with: hakobu and `dd | ssh`, on one machine `dd`, with nothing chosen.
+    #[must_use]
+    pub fn is_baseline(&self) -> bool {
+        let plain = Self::plain(self.way, self.direction);
+        BASELINE.contains(&self.way) && *self == Self { content: self.content, ends: self.ends, ..plain }
     }
 
     /// Whether anybody on the way could read the data. `None` where there is no way.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::case::{BLOCK_BYTES, Case, Compressor, Content, Direction, Ends, Starter, Way};
+use super::case::{BASELINE, BLOCK_BYTES, Case, Compressor, Content, Direction, Ends, Starter, Way};
+use super::result::GroupKey;
 use super::tools::Tools;
 
 /// Ciphers of hakobu's own, by the names of `--cipher`.
@@ -72,7 +73,27 @@ pub fn plan(ground: &Ground) -> (Vec<Case>, Vec<LeftOut>) {
             Some(out) => others.push(out),
         }
     }
-    (cases, missing.into_iter().map(Missing::left_out).chain(others).collect())
+    (baselines_first(&cases), missing.into_iter().map(Missing::left_out).chain(others).collect())
+}
+
+/// Wherever the time ends, rows that can be compared are there together with what they are compared with.
+fn baselines_first(cases: &[Case]) -> Vec<Case> {
+    let mut begun: BTreeSet<GroupKey> = BTreeSet::new();
+    let mut ordered: Vec<Case> = Vec::with_capacity(cases.len());
+    for case in cases {
+        let key = GroupKey::of(case);
+        if begun.insert(key) {
+            for way in BASELINE {
+                let is_it =
+                    |other: &&Case| other.way == way && other.is_baseline() && GroupKey::of(other) == key;
+                ordered.extend(cases.iter().find(is_it).cloned());
+            }
+        }
+        if !case.is_baseline() {
+            ordered.push(case.clone());
+        }
+    }
+    ordered
 }
 
 /// A program that is not there, and the rows that want it.
@@ -322,6 +343,21 @@ mod tests {
         for compressor in [Compressor::None, Compressor::Off, Compressor::Zstd] {
             let wanted = |case: &Case| case.way == Way::Hakobu && case.compressor == compressor;
             assert!(few.iter().any(|case| wanted(case) && case.content == Content::Text), "{compressor:?}");
+        }
+    }
+
+    #[test]
+    fn every_group_begins_with_what_it_is_compared_with() {
+        for ground in [ground(false), ground(true), Ground { has_host: false, ..ground(true) }] {
+            let cases = plan(&ground).0;
+            let keys: BTreeSet<GroupKey> = cases.iter().map(GroupKey::of).collect();
+            for key in keys {
+                let group: Vec<&Case> = cases.iter().filter(|case| GroupKey::of(case) == key).collect();
+                let first: Vec<Way> =
+                    group.iter().take_while(|case| case.is_baseline()).map(|case| case.way).collect();
+                assert_eq!(first, [Way::Hakobu, Way::Dd], "{key:?}");
+                assert!(group[2..].iter().all(|case| !case.is_baseline()), "{key:?}");
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::case::{Case, Content, Direction, Ends};
+use super::case::{BASELINE, Case, Content, Direction, Ends, Way};
 use super::plan::LeftOut;
 use super::processes::Cost;
 use crate::statistics::median;
@@ -179,6 +179,14 @@ pub struct GroupKey {
     pub content: Content,
 }
 
+impl GroupKey {
+    /// Where a case belongs.
+    #[must_use]
+    pub fn of(case: &Case) -> Self {
+        Self { direction: case.direction, ends: case.ends, content: case.content }
+    }
+}
+
 /// Rows that can be compared, the fastest first; those without a figure last.
 #[derive(Debug, Clone)]
 pub struct Group<'a> {
@@ -247,8 +255,7 @@ pub struct MachineFacts {
 pub fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for row in rows {
-        let case = &row.case;
-        let key = GroupKey { direction: case.direction, ends: case.ends, content: case.content };
+        let key = GroupKey::of(&row.case);
         match groups.iter_mut().find(|group| group.key == key) {
             Some(group) => group.rows.push(row),
             None => groups.push(Group { key, rows: vec![row] }),
@@ -262,9 +269,22 @@ pub fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     groups
 }
 
-/// The fastest of a group, and the fastest that encrypts, which may be the same.
+/// What of the rows that others are compared with has no figure, so that the group is not complete.
+#[must_use]
+pub fn not_measured(group: &Group<'_>) -> Vec<Way> {
+    let is_measured = |way: Way| {
+        group.rows.iter().any(|row| row.case.way == way && row.case.is_baseline() && row.rate().is_some())
+    };
+    BASELINE.into_iter().filter(|way| !is_measured(*way)).collect()
+}
+
+/// The fastest of a group, and the fastest that encrypts, which may be the same. `None` where it is not complete: then the fastest
+/// that was measured says little.
 #[must_use]
 pub fn winners<'a>(group: &Group<'a>) -> Option<(&'a Row, Option<&'a Row>)> {
+    if !not_measured(group).is_empty() {
+        return None;
+    }
     let mut measured = group.rows.iter().copied().filter(|row| row.rate().is_some());
     let first = measured.next()?;
     let encrypts = |row: &&Row| row.case.encrypted() != Some(false);
@@ -280,7 +300,6 @@ pub fn main_group<'a>(groups: &'a [Group<'a>]) -> Option<&'a Group<'a>> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::case::Way;
     use super::*;
 
     /// A row whose runs took so long, with a start of a tenth of a second.
@@ -351,6 +370,14 @@ pub(super) mod tests {
         let (first, sound) = winners(main_group(&groups).unwrap()).unwrap();
         assert_eq!((first.case.way, sound.unwrap().case.way), (Way::Nc, Way::Hakobu));
         assert!(main_group(&super::groups(&rows[1..2])).is_none());
+        // Without what all are compared with, the first of the others is no winner.
+        assert!(winners(&groups[1]).is_none());
+        assert_eq!(not_measured(&groups[1]), [Way::Hakobu]);
+        let mut rows = rows;
+        rows[2].case.cipher = Some("aes128-ctr".to_owned());
+        let groups = super::groups(&rows);
+        assert!(winners(main_group(&groups).unwrap()).is_none());
+        assert_eq!(not_measured(&groups[0]), [Way::Dd]);
     }
 
     #[test]

@@ -5,7 +5,9 @@ use hakobu_core::units::{format_bytes, format_rate};
 use hakobu_measure::bench::asymmetry::asymmetries;
 use hakobu_measure::bench::case::{Direction, Starter};
 use hakobu_measure::bench::processes::Cost;
-use hakobu_measure::bench::result::{Bench, Group, PartSpeed, Row, groups, main_group, winners};
+use hakobu_measure::bench::result::{
+    Bench, Group, PartSpeed, Row, groups, main_group, not_measured, winners,
+};
 
 use super::held::Held;
 use crate::report::Language;
@@ -67,9 +69,11 @@ fn page(bench: &Bench, held: &Held, whole: bool) -> Page {
 
 /// The fastest of all in one line.
 fn outcome(bench: &Bench, groups: &[Group<'_>], host: &str) -> (String, Tone) {
-    let measured = main_group(groups).and_then(|group| Some((group, winners(group)?)));
-    let Some((group, (first, sound))) = measured else {
+    let Some(group) = main_group(groups) else {
         return ("nothing could be measured".to_owned(), Tone::Bad);
+    };
+    let Some((first, sound)) = winners(group) else {
+        return (format!("no winner, {}: {}", heading(group, host), incomplete(group)), Tone::Mixed);
     };
     let tone = match bench.ended_early.is_some() || bench.rows.iter().any(|row| row.failed.is_some()) {
         true => Tone::Mixed,
@@ -79,14 +83,20 @@ fn outcome(bench: &Bench, groups: &[Group<'_>], host: &str) -> (String, Tone) {
 }
 
 fn winner_of_each(groups: &[Group<'_>], host: &str) -> Vec<String> {
-    let of_many = groups.iter().filter(|group| group.rows.len() > 1);
     let first = main_group(groups).map(|group| group.key);
-    let others = of_many.filter(|group| Some(group.key) != first);
-    others
-        .filter_map(|group| {
-            winners(group).map(|(first, sound)| format!("{}: {}", heading(group, host), winner(first, sound)))
-        })
-        .collect()
+    let others = groups.iter().filter(|group| Some(group.key) != first);
+    let one = |group: &Group<'_>| {
+        let words = winners(group).map_or_else(|| incomplete(group), |(first, sound)| winner(first, sound));
+        format!("{}: {words}", heading(group, host))
+    };
+    others.map(one).collect()
+}
+
+/// Why a group has no winner.
+fn incomplete(group: &Group<'_>) -> String {
+    let names: Vec<&str> = not_measured(group).into_iter().map(|way| way.name(group.key.direction)).collect();
+    let were = if names.len() == 1 { "was" } else { "were" };
+    format!("not complete, as {} {were} not measured", names.join(" and "))
 }
 
 fn winner(first: &Row, sound: Option<&Row>) -> String {

@@ -132,6 +132,22 @@ fn hakobu_without_its_agent_is_never_called_hakobu_alone() {
 }
 
 #[test]
+fn without_what_all_are_compared_with_there_is_no_winner() {
+    let mut bench = measured();
+    let text = text::write(&page::short(&bench, &Held::default()));
+    assert!(
+        text.contains("random data, memory to nothing: not complete, as hakobu was not measured"),
+        "{text}"
+    );
+    bench.rows.remove(0);
+    let text = text::write(&page::short(&bench, &Held::default()));
+    assert!(text.contains("no winner, to h") && !text.contains("the winner"), "{text}");
+    let value: serde_json::Value =
+        serde_json::from_str(&json::json(&bench, &Held::default()).unwrap()).unwrap();
+    assert_eq!((&value["winner"], &value["winners"]), (&serde_json::Value::Null, &serde_json::json!([])));
+}
+
+#[test]
 fn exit_codes_say_how_much_was_measured() {
     let mut bench = measured();
     assert_eq!(code(&bench), PARTLY);
