@@ -18,6 +18,8 @@ const FEW_BLOCKS: [u64; 2] = [512, 4 << 20];
 const FEW_CIPHERS: [&str; 4] =
     ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr", "chacha20-poly1305@openssh.com"];
 
+/// Rows that want a login from the host to here. What has a connection of its own is started there without one.
+const BY_SSH_THERE: &str = "started there, by ssh (hakobu, dd | ssh, scp)";
 /// Of the rows that want a missing program, so many are named.
 const LABELS_MAX: usize = 6;
 
@@ -167,7 +169,7 @@ fn obstacle(case: &Case, ground: &Ground) -> Option<LeftOut> {
             return out("nc", format!("the one {at} is of a kind whose way of ending is not known; {says}"));
         }
     } else if let (Starter::There, Some(why)) = (case.starter, &ground.no_way_back) {
-        return out("started there", why.clone());
+        return out(BY_SSH_THERE, why.clone());
     }
     None
 }
@@ -377,7 +379,7 @@ mod tests {
             "zstd: it is not installed here, for ",
             "mbuffer: it is not installed at both ends, for ",
             "rsync: it is not installed on the host, for ",
-            "started there: it cannot log in here",
+            "started there, by ssh (hakobu, dd | ssh, scp): it cannot log in here",
             "disk to disk: no room",
             "nc: the one on the host is of a kind whose way of ending is not known; it says nothing about itself",
         ] {

@@ -54,8 +54,8 @@ is made in /dev/shm and /var/tmp, here and there, and removed in the end.
 Of settings files (see hakobu settings) hakobu's rows obey what leads to HOST: ssh, agent,
 transport, data-address and data-port. Limits and fixed choices are not obeyed, and are named.
 
-Each run logs in anew and nobody is asked: HOST needs a key that works without a question. Started
-there is measured only where HOST can log in here as well.
+Each run logs in anew and nobody is asked: HOST needs a key that works without a question. What HOST
+starts by ssh is measured only where it can log in here as well.
 
 Examples:
   hakobu bench host                            a sensible part, in 2.5 minutes

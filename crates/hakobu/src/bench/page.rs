@@ -299,8 +299,16 @@ fn method(bench: &Bench) -> Vec<Block> {
                 .to_owned(),
         );
     }
-    if bench.rows.iter().any(|row| row.case.starter == Starter::There) {
+    let mut started_there =
+        bench.rows.iter().map(|row| &row.case).filter(|case| case.starter == Starter::There);
+    if started_there.clone().any(|case| !case.way.has_own_connection()) {
         lines.push("Started there: the host logs in here, and the sshd of this machine serves.".to_owned());
+    }
+    if started_there.any(|case| case.way.has_own_connection()) {
+        lines.push(
+            "Started there, of nc and mbuffer: the host connects to what listens here, and does not log in."
+                .to_owned(),
+        );
     }
     lines.into_iter().map(|line| Block::Words(vec![words(line)])).collect()
 }

@@ -132,6 +132,20 @@ fn hakobu_without_its_agent_is_never_called_hakobu_alone() {
 }
 
 #[test]
+fn started_there_is_a_login_of_those_alone_that_log_in() {
+    let mut bench = measured();
+    let mbuffer = Case { starter: Starter::There, ..Case::plain(Way::Mbuffer, Direction::FromHost) };
+    bench.rows.push(row(mbuffer, 1.0, "mbuffer"));
+    let (login, connection) =
+        ("Started there: the host logs in here", "the host connects to what listens here");
+    let text = text::write(&page::short(&bench, &Held::default()));
+    assert!(text.contains(login) && text.contains(connection), "{text}");
+    bench.rows.retain(|row| row.case.way != Way::Dd);
+    let text = text::write(&page::short(&bench, &Held::default()));
+    assert!(!text.contains(login) && text.contains(connection), "{text}");
+}
+
+#[test]
 fn without_what_all_are_compared_with_there_is_no_winner() {
     let mut bench = measured();
     let text = text::write(&page::short(&bench, &Held::default()));
