@@ -40,6 +40,17 @@ const BUDGET_FOR_PARTS: Duration = Duration::from_secs(60);
 /// The share of the budget in which sizes have to be found.
 const SHARE_FOR_SIZES: f64 = 0.6;
 
+/// What logins, looking and two short rows take, where logins are fast, on one machine and with a host: with less nothing can be compared.
+const LEAST_BUDGET: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
+/// What is advised is a multiple of this, in seconds.
+const ADVICE_STEP_S: f64 = 5.0;
+
+/// With less time a bench is not begun.
+#[must_use]
+pub fn least_budget(has_host: bool) -> Duration {
+    if has_host { LEAST_BUDGET.1 } else { LEAST_BUDGET.0 }
+}
+
 /// How a bench tells how far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
@@ -52,7 +63,7 @@ pub enum Progress {
 /// Measures everything that is wanted.
 ///
 /// # Errors
-/// When there is no login or nothing to be measured, or `stop` says so. A host that is lost on the way ends the bench early, with what
+/// When there is no login, nothing to be measured or no time for one row, or `stop` says so. A host that is lost on the way ends the bench early, with what
 /// it has; what goes wrong in one row is in that row.
 pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn() -> bool) -> Result<Bench> {
     let began = Instant::now();
@@ -69,8 +80,12 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
         return Err(Error::Nothing("there is no way that both ends have the tools for".to_owned()));
     }
     let parts_time = if settings.budget >= BUDGET_FOR_PARTS { 10.0 } else { 0.0 };
-    let left = settings.budget.saturating_sub(began.elapsed()).as_secs_f64() - parts_time;
-    let (keep, rounds, run_seconds) = share_out(left, cases.len(), site.login_seconds);
+    let beside = began.elapsed().as_secs_f64() + parts_time;
+    let left = settings.budget.as_secs_f64() - beside;
+    let Some((keep, rounds, run_seconds)) = share_out(left, cases.len(), site.login_seconds) else {
+        let two_rows = 2.0 * row_seconds(1, RUN_S.0, site.login_seconds);
+        return Err(Error::Budget(out_of_budget(settings.budget, beside, two_rows)));
+    };
     let dropped = cases.split_off(keep.min(cases.len()));
     left_out.extend(out_of_time(&dropped));
     bench.rounds = rounds;
@@ -87,7 +102,8 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
         sizes: Vec::new(),
         stop,
     };
-    tell(Progress::Says(course.announcement(cases.len())));
+    let seconds = beside + cases.len() as f64 * row_seconds(rounds, run_seconds, course.site.login_seconds);
+    tell(Progress::Says(course.announcement(cases.len(), seconds.min(settings.budget.as_secs_f64()))));
     course.install(&mut left_out)?;
     if settings.budget >= BUDGET_FOR_PARTS {
         tell(Progress::Run(0, course.total, "ciphers and compressors".to_owned()));
@@ -108,20 +124,35 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
     Ok(bench)
 }
 
-/// How many rows there is time for, how many rounds, and how long a run is to take, where the start alone takes `start`.
-fn share_out(seconds: f64, cases: usize, start: f64) -> (usize, usize, f64) {
-    let beside = start + BESIDE_S;
-    // The first round finds the size, by more than one run; each later one begins with the start alone.
-    let first = |run: f64| 2.5 * beside + 1.5 * run;
+/// How long all rounds of a row take, where the start alone takes `start`. The first round finds the size, by more than one run; each
+/// later one begins with the start alone.
+fn row_seconds(rounds: usize, run: f64, start: f64) -> f64 {
+    let (beside, later) = (start + BESIDE_S, rounds.saturating_sub(1) as f64);
+    (2.5 + 2.0 * later) * beside + (1.5 + later) * run
+}
+
+/// How many rows there is time for, how many rounds, and how long a run is to take, where the start alone takes `start`. `None` where
+/// there is no time for a row.
+fn share_out(seconds: f64, cases: usize, start: f64) -> Option<(usize, usize, f64)> {
     let each = seconds / cases.max(1) as f64;
     for rounds in (1..=ROUNDS).rev() {
-        let later = (rounds - 1) as f64;
-        let run = (each - first(0.0) - 2.0 * beside * later) / (1.5 + later);
+        let run = (each - row_seconds(rounds, 0.0, start)) / (1.5 + (rounds - 1) as f64);
         if run >= RUN_S.0 {
-            return (cases, rounds, run.min(RUN_S.1));
+            return Some((cases, rounds, run.min(RUN_S.1)));
         }
     }
-    (((seconds / first(RUN_S.0)) as usize).clamp(1, cases.max(1)), 1, RUN_S.0)
+    let keep = (seconds / row_seconds(1, RUN_S.0, start)) as usize;
+    (keep > 0).then(|| (keep.min(cases), 1, RUN_S.0))
+}
+
+/// Why nothing is measured, and with how much time something would be.
+fn out_of_budget(budget: Duration, beside: f64, two_rows: f64) -> String {
+    let least = ((beside + two_rows) / ADVICE_STEP_S).ceil() * ADVICE_STEP_S;
+    format!(
+        "the time budget of {} s has no room for a row: all that comes before takes {beside:.0} s here, and hakobu and another one to \
+         compare it with about {two_rows:.0} s. It takes --time-budget {least:.0}s at least",
+        budget.as_secs()
+    )
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -169,13 +200,12 @@ struct Course<'a> {
 
 impl Course<'_> {
     /// What will be done, before it is.
-    fn announcement(&self, cases: usize) -> String {
+    fn announcement(&self, cases: usize, seconds: f64) -> String {
         let most = self.site.disk.as_ref().map_or(0, |disk| disk.most_bytes).max(self.site.memory.most_bytes);
         let mut words = format!(
-            "{}, {}, about {} s; a run sends {} MB at most and takes about {:.1} s; scratch files are in {}",
+            "{}, {}, about {seconds:.0} s in all; a run sends {} MB at most and takes about {:.1} s beside its start; scratch files are in {}",
             counted(cases, "row"),
             counted(self.rounds, "round"),
-            self.settings.budget.as_secs(),
             most / 1_000_000,
             self.run_seconds,
             self.site.memory.near.path(),
@@ -581,15 +611,31 @@ mod tests {
 
     #[test]
     fn time_is_shared_out() {
-        let (keep, rounds, run) = share_out(150.0, 20, 0.3);
+        let (keep, rounds, run) = share_out(150.0, 20, 0.3).unwrap();
         assert_eq!((keep, rounds), (20, 3));
         assert!((0.7..2.0).contains(&run), "{run}");
-        assert_eq!(share_out(6000.0, 20, 0.3), (20, 3, 3.0));
-        assert_eq!(share_out(90.0, 30, 0.3).1, 1, "a slow login leaves time for fewer rounds");
-        let (keep, rounds, run) = share_out(9.0, 40, 0.3);
+        let all = 20.0 * row_seconds(rounds, run, 0.3);
+        assert!((all - 150.0).abs() < 1e-6, "{all}");
+        assert_eq!(share_out(6000.0, 20, 0.3), Some((20, 3, 3.0)));
+        assert_eq!(share_out(90.0, 30, 0.3).unwrap().1, 1, "a slow login leaves time for fewer rounds");
+        let (keep, rounds, run) = share_out(9.0, 40, 0.3).unwrap();
         assert!(keep < 6 && keep > 1 && rounds == 1 && run == 0.7, "{keep}");
-        assert_eq!(share_out(-3.0, 40, 0.3).0, 1);
-        assert_eq!(share_out(1.0, 0, 0.3).0, 1);
+        for too_short in [-3.0, 0.5, row_seconds(1, RUN_S.0, 0.3) - 0.01] {
+            assert_eq!(share_out(too_short, 40, 0.3), None, "{too_short}");
+        }
+    }
+
+    #[test]
+    fn what_is_advised_is_enough() {
+        let words = out_of_budget(Duration::from_secs(15), 13.2, 9.1);
+        assert!(
+            words.contains("of 15 s has no room") && words.ends_with("--time-budget 25s at least"),
+            "{words}"
+        );
+        for (has_host, login_seconds) in [(false, 0.0), (true, 0.3)] {
+            let least = least_budget(has_host).as_secs_f64();
+            assert!(share_out(least * 0.8, 40, login_seconds).unwrap().0 >= 2);
+        }
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub enum Error {
     /// There is nothing that could be measured.
     #[error("{0}")]
     Nothing(String),
+    /// There is no time for a single row.
+    #[error("{0}")]
+    Budget(String),
     /// The system refused something.
     #[error("{during}: {cause}")]
     Io {

@@ -194,7 +194,8 @@ fn finish(typed: &BenchArguments, bench: &Bench, held: &Held) -> u8 {
 
 fn code(bench: &Bench) -> u8 {
     let failed = bench.rows.iter().filter(|row| row.failed.is_some()).count();
-    match (bench.rows.len() - failed, failed, &bench.ended_early) {
+    let measured = bench.rows.iter().filter(|row| row.rate().is_some()).count();
+    match (measured, failed, &bench.ended_early) {
         (0, _, _) => exit::FAILED,
         (_, 0, None) => 0,
         _ => PARTLY,
@@ -237,6 +238,12 @@ fn settings_of(typed: &BenchArguments) -> Result<(Settings, Option<SshHost>)> {
         }
     };
     let budget = typed.time_budget.unwrap_or(if typed.full { FULL_BUDGET } else { BUDGET });
+    let least = course::least_budget(host.is_some());
+    if budget < least {
+        let with = if host.is_some() { "with another machine" } else { "on one machine" };
+        let words = format!("too short to compare anything: {with} it takes {} s at least", least.as_secs());
+        return Err(usage("--time-budget", &words));
+    }
     let (scratch, far_scratch) = (typed.scratch.clone(), typed.far_scratch.clone());
     let (full, port, of_hakobu) = (typed.full, typed.port, String::new());
     let settings =
@@ -279,6 +286,7 @@ fn of_bench(error: &bench::Error, host: Option<&SshHost>) -> Error {
         bench::Error::Lost(_) => {
             Error::new(ErrorKind::Io, MEASURING, format!("{words}; nothing was measured until then")).at(at)
         }
+        bench::Error::Budget(_) => Error::new(ErrorKind::Usage, MEASURING, words),
         bench::Error::NoShell(_) => Error::new(ErrorKind::Unsupported, "starting a shell on", words).at(at),
         _ => Error::new(ErrorKind::Io, MEASURING, words),
     }

@@ -70,7 +70,13 @@ fn page(bench: &Bench, held: &Held, whole: bool) -> Page {
 /// The fastest of all in one line.
 fn outcome(bench: &Bench, groups: &[Group<'_>], host: &str) -> (String, Tone) {
     let Some(group) = main_group(groups) else {
-        return ("nothing could be measured".to_owned(), Tone::Bad);
+        let too_short = bench.rows.iter().any(|row| row.failed.is_none());
+        let why = if too_short {
+            ": runs were too short to be told from their start; --time-budget gives longer ones"
+        } else {
+            ""
+        };
+        return (format!("nothing could be measured{why}"), Tone::Bad);
     };
     let Some((first, sound)) = winners(group) else {
         return (format!("no winner, {}: {}", heading(group, host), incomplete(group)), Tone::Mixed);

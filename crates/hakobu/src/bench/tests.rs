@@ -169,9 +169,20 @@ fn exit_codes_say_how_much_was_measured() {
     assert_eq!(code(&bench), 0);
     bench.ended_early = Some("lost".to_owned());
     assert_eq!(code(&bench), PARTLY);
+    // Of what took no longer than its start nothing is known.
+    bench.ended_early = None;
+    for run in bench.rows.iter_mut().flat_map(|row| &mut row.runs) {
+        run.wall_seconds = 0.25;
+    }
+    assert_eq!(code(&bench), exit::FAILED);
+    let text = text::write(&page::short(&bench, &Held::default()));
+    assert!(
+        text.contains("nothing could be measured: runs were too short to be told from their start"),
+        "{text}"
+    );
     bench.rows.clear();
     assert_eq!(code(&bench), exit::FAILED);
-    assert!(text::write(&page::short(&bench, &Held::default())).contains("nothing could be measured"));
+    assert!(text::write(&page::short(&bench, &Held::default())).contains("nothing could be measured\n"));
 }
 
 #[test]
@@ -185,6 +196,11 @@ fn what_is_typed_wrong_is_said_before_anything_runs() {
     let wrong = |line: &str| typed(line).unwrap_err().detail;
     assert!(wrong("hakobu bench --port 5000").contains("none is named"));
     assert!(wrong("hakobu bench h:/path").contains("it is no host"));
+    assert!(
+        wrong("hakobu bench h --time-budget 14s").contains("with another machine it takes 15 s at least")
+    );
+    assert!(wrong("hakobu bench --time-budget 0").contains("on one machine it takes 5 s at least"));
+    assert!(typed("hakobu bench --time-budget 5s").is_ok());
     assert!(wrong("hakobu bench h --back a;b").contains("letters, digits"));
     assert!(wrong("hakobu bench h --agent a\nb").contains("control characters"));
     let (settings, host) = typed("hakobu bench me@h --full --back ssh://u@ws:2222 -e ssh").unwrap();

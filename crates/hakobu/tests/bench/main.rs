@@ -272,6 +272,23 @@ fn a_host_that_goes_away_ends_it_with_words() {
 }
 
 #[test]
+fn too_short_a_time_is_refused_before_anything_is_made() {
+    let place = place();
+    for arguments in [
+        ["nowhere.invalid", "--time-budget", "1s", "--scratch"].as_slice(),
+        &["--time-budget", "1s", "--scratch"],
+    ] {
+        let output = bench(None, arguments).arg(place.path()).output().unwrap();
+        let (out, err) = words(&output);
+        assert_eq!((output.status.code(), out.as_str()), (Some(2), ""), "{err}");
+        assert!(
+            err.contains("--time-budget") && err.contains(" s at least") && !err.contains("looking at"),
+            "{err}"
+        );
+    }
+}
+
+#[test]
 fn what_cannot_be_is_an_error_in_words() {
     let fails = |arguments: &[&str], ssh: &str, part: &str| {
         let output = bench(None, arguments).args(["-e", ssh]).output().unwrap();
