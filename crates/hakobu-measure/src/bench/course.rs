@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::case::{Case, Direction, Ends, Starter, Way};
-use super::error::{Error, Result};
+use super::error::{Error, Result, words_of};
 use super::lines::{Lines, Listener, Names, Spot, lines};
 use super::parts;
 use super::plan::{LeftOut, plan};
@@ -255,11 +255,11 @@ impl Course<'_> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let failed = |error: String| Failure::Row(format!("bringing data to the host: {error}"));
-        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let mut child = command.spawn().map_err(|error| failed(words_of(&error)))?;
         let _kept = self.site.keeper.group(child.id());
         let deadline = Instant::now() + BRING_LIMIT;
         let status = loop {
-            match child.try_wait().map_err(|error| failed(error.to_string()))? {
+            match child.try_wait().map_err(|error| failed(words_of(&error)))? {
                 Some(status) => break status,
                 None if (self.stop)() || Instant::now() > deadline => {
                     let _ = child.kill();
@@ -538,11 +538,13 @@ impl Course<'_> {
     fn prepare(&mut self, case: &Case, bytes: u64) -> std::result::Result<(), Failure> {
         let row = |error: Error| Failure::Row(error.to_string());
         let place = self.place(case)?;
-        place.near.clear_target().map_err(|error| Failure::Row(format!("emptying the target: {error}")))?;
+        let not_emptied = |error| Failure::Row(format!("emptying the target: {}", words_of(&error)));
+        place.near.clear_target().map_err(not_emptied)?;
         let name = file_name(case.content, bytes);
         let near = near_source(place, case.content, bytes).map_err(row)?;
         if is_on_disk(case) && source_is_here(case) {
-            forget(&near).map_err(|error| Failure::Row(format!("{}: {error}", near.display())))?;
+            let failed = |error| Failure::Row(format!("{}: {}", near.display(), words_of(&error)));
+            forget(&near).map_err(failed)?;
         }
         let Some(far) = place.far.clone() else { return Ok(()) };
         let source = format!("{far}/source/{name}");

@@ -25,7 +25,7 @@ pub enum Error {
     #[error("{0}")]
     Budget(String),
     /// The system refused something.
-    #[error("{during}: {cause}")]
+    #[error("{during}: {}", words_of(cause))]
     Io {
         /// What was being done, and to what.
         during: String,
@@ -37,6 +37,11 @@ pub enum Error {
 
 /// A result with this module's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// The system's words without its number.
+pub(super) fn words_of(error: &io::Error) -> String {
+    hakobu_core::error::Error::io("", error).detail
+}
 
 impl Error {
     /// Wraps an error of the system; for `map_err`.

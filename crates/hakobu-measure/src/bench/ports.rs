@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::error::Result;
+use super::error::{Result, words_of};
 use super::far::FarShell;
 use super::near;
 use super::setting::Site;
@@ -63,7 +63,7 @@ pub(super) fn no_near_port(site: &Site, ssh: &Path, host: &str) -> Option<String
         Ok(listener)
     }) {
         Ok(listener) => listener,
-        Err(error) => return Some(format!("port {port} here: {error}; --port names another")),
+        Err(error) => return Some(format!("port {port} here: {}; --port names another", words_of(&error))),
     };
     let mut command = Command::new(ssh);
     command.arg("--").arg(host).arg(format!("sh -c 'echo | {connects} >/dev/null 2>&1'"));

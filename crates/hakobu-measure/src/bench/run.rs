@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::error::Error;
+use super::error::{Error, words_of};
 use super::far::{FarShell, moment_of};
 use super::keeper::{Keeper, Kept};
 use super::near;
@@ -83,7 +83,7 @@ struct Group<'a> {
 
 impl<'a> Group<'a> {
     fn start(mut command: Command, log: &Path, keeper: &'a Keeper) -> Result<Self, Failure> {
-        let words = |error: std::io::Error| Failure::Row(format!("{}: {error}", log.display()));
+        let words = |error: std::io::Error| Failure::Row(format!("{}: {}", log.display(), words_of(&error)));
         let file =
             File::options().create(true).truncate(true).read(true).write(true).open(log).map_err(words)?;
         let write = || file.try_clone().map_err(words);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::case::Ends;
-use super::error::{Error, Result};
+use super::error::{Error, Result, words_of};
 use super::far::FarShell;
 use super::keeper::Keeper;
 use super::lines::Back;
@@ -158,8 +158,7 @@ pub(super) fn explore(
     let disk_below = settings.scratch.clone().unwrap_or_else(|| PathBuf::from(ON_DISK));
     let disk_here = NearDirectory::make(&disk_below, &keeper);
     if let (Some(typed), Err(error)) = (&settings.scratch, &disk_here) {
-        let during = format!("making a scratch directory in {}", typed.display());
-        return Err(Error::Io { during, cause: std::io::Error::new(error.kind(), error.to_string()) });
+        return Err(no_scratch(typed, error));
     }
     let memory_here = NearDirectory::make(Path::new(IN_MEMORY), &keeper).or_else(|_| {
         let why =
@@ -167,8 +166,7 @@ pub(super) fn explore(
         left_out.push(out("memory here", why));
         NearDirectory::make(&disk_below, &keeper)
     });
-    let memory_here =
-        memory_here.map_err(Error::io(format!("making a scratch directory in {}", disk_below.display())))?;
+    let memory_here = memory_here.map_err(|error| no_scratch(&disk_below, &error))?;
     let near_program = near_program(&settings.program, &memory_here)?;
     let settings_of_hakobu = settings_of_hakobu(&settings.of_hakobu, &memory_here)?;
     let mut ground = Ground { has_host: settings.login.is_some(), full: settings.full, ..Ground::default() };
@@ -208,7 +206,12 @@ pub(super) fn explore(
             None
         }
         (Err(error), _) => {
-            site.ground.no_ends.push((Ends::DiskToDisk, format!("{}: {error}", disk_below.display())));
+            let why = format!(
+                "nothing can be written to {} ({}); --scratch names another place",
+                disk_below.display(),
+                words_of(&error)
+            );
+            site.ground.no_ends.push((Ends::DiskToDisk, why));
             None
         }
         (_, Err(why)) => {
@@ -218,6 +221,14 @@ pub(super) fn explore(
     };
     enough_room(&mut site)?;
     Ok(site)
+}
+
+fn no_scratch(below: &Path, error: &std::io::Error) -> Error {
+    let below = below.display();
+    Error::Nothing(format!(
+        "no scratch directory can be made in {below}: {}; name another place with --scratch",
+        words_of(error)
+    ))
 }
 
 /// Leaves out what there is no room for.
@@ -420,8 +431,10 @@ fn far_disk(far: &mut FarShell, settings: &Settings) -> Result<FarDisk> {
     }
     match far.scratch(below)? {
         Ok(found) => Ok(Ok(Some(found))),
-        Err(why) if settings.far_scratch.is_some() => Err(Error::Nothing(format!("on the host: {why}"))),
-        Err(why) => Ok(Err(format!("on the host: {why}"))),
+        Err(why) if settings.far_scratch.is_some() => Err(Error::Nothing(format!(
+            "no scratch directory can be made in {below} on the host ({why}); name another place with --far-scratch"
+        ))),
+        Err(why) => Ok(Err(format!("on the host: {why}; --far-scratch names another place"))),
     }
 }
 
