@@ -3,6 +3,7 @@
 use hakobu_core::error::{Error, Result};
 use hakobu_measure::bench::asymmetry::asymmetries;
 use hakobu_measure::bench::result::{Bench, Row, groups, main_group, winners};
+use jiff::Timestamp;
 use serde_json::{Value, json as object};
 
 use super::held::Held;
@@ -15,7 +16,7 @@ pub const BENCH_SCHEMA: &str = "hakobu.bench/1";
 ///
 /// # Errors
 /// None that is known; serialising could fail.
-pub fn json(bench: &Bench, held: &Held) -> Result<String> {
+pub fn json(bench: &Bench, held: &Held, ended_at: Timestamp) -> Result<String> {
     let groups = groups(&bench.rows);
     let index = |row: &Row| bench.rows.iter().position(|other| std::ptr::eq(other, row));
     let of_group = |group: &hakobu_measure::bench::result::Group<'_>| {
@@ -31,7 +32,7 @@ pub fn json(bench: &Bench, held: &Held) -> Result<String> {
     let all = object!({
         "schema": BENCH_SCHEMA,
         "version": env!("CARGO_PKG_VERSION"),
-        "ended_at": jiff::Timestamp::now().to_string(),
+        "ended_at": ended_at.to_string(),
         "host": bench.host,
         "same_machine": bench.same_machine,
         "machines": bench.machines,

@@ -166,19 +166,21 @@ pub fn bench(typed: &BenchArguments) -> u8 {
 
 /// Shows and writes what was measured.
 fn finish(typed: &BenchArguments, bench: &Bench, held: &Held) -> u8 {
+    let ended_at = jiff::Timestamp::now();
+    let whole = || page::whole(bench, held, ended_at);
     if let Some(path) = &typed.html
-        && let Err(error) = write::write(path, None, html::write(&page::whole(bench, held)).as_bytes())
+        && let Err(error) = write::write(path, None, html::write(&whole()).as_bytes())
     {
         return exit::errors(&[error]);
     }
     if let Some(path) = &typed.markdown
-        && let Err(error) = write::write(path, None, markdown::write(&page::whole(bench, held)).as_bytes())
+        && let Err(error) = write::write(path, None, markdown::write(&whole()).as_bytes())
     {
         return exit::errors(&[error]);
     }
     let printed = match typed.json {
         false => output::print(text::write(&page::short(bench, held)).as_bytes()),
-        true => match json::json(bench, held) {
+        true => match json::json(bench, held, ended_at) {
             Ok(text) => output::print(text.as_bytes()),
             Err(error) => return exit::errors(&[error]),
         },

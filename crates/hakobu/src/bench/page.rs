@@ -8,6 +8,7 @@ use hakobu_measure::bench::processes::Cost;
 use hakobu_measure::bench::result::{
     Bench, Group, PartSpeed, Row, groups, main_group, not_measured, winners,
 };
+use jiff::Timestamp;
 
 use super::held::Held;
 use crate::report::Language;
@@ -21,9 +22,11 @@ pub fn short(bench: &Bench, held: &Held) -> Page {
     page(bench, held, false)
 }
 
-/// All of it: with processes and command lines.
-pub fn whole(bench: &Bench, held: &Held) -> Page {
-    page(bench, held, true)
+/// All of it: with processes and command lines, and since it is kept, when it was measured and by which version.
+pub fn whole(bench: &Bench, held: &Held, ended_at: Timestamp) -> Page {
+    let mut page = page(bench, held, true);
+    page.sections.insert(0, Section::measured(ended_at));
+    page
 }
 
 fn page(bench: &Bench, held: &Held, whole: bool) -> Page {

@@ -29,6 +29,10 @@ fn row(case: Case, seconds: f64, process: &str) -> Row {
     }
 }
 
+fn ended_at() -> jiff::Timestamp {
+    "2026-11-24T03:12:26.5Z".parse().unwrap()
+}
+
 fn measured() -> Bench {
     let case = |way, direction| Case::plain(way, direction);
     let mut odd = row(case(Way::Scp, Direction::ToHost), 3.0, HOSTILE);
@@ -84,7 +88,7 @@ fn the_text_is_sorted_names_the_winner_and_the_cause() {
 fn rates_are_without_the_start_in_every_form() {
     let bench = measured();
     let value: serde_json::Value =
-        serde_json::from_str(&json::json(&bench, &Held::default()).unwrap()).unwrap();
+        serde_json::from_str(&json::json(&bench, &Held::default(), ended_at()).unwrap()).unwrap();
     assert_eq!(value["schema"], "hakobu.bench/1");
     assert_eq!(value["rows"][0]["bytes_per_second"], 800_000_000.0);
     assert_eq!(
@@ -104,14 +108,21 @@ fn rates_are_without_the_start_in_every_form() {
 
 #[test]
 fn the_page_has_everything_and_no_name_is_a_tag() {
-    let html = html::write(&page::whole(&measured(), &Held::default()));
+    let html = html::write(&page::whole(&measured(), &Held::default(), ended_at()));
     assert!(!html.contains("<script") && !html.contains(['\u{1b}', '\u{202e}']));
     for words in
         ["Command lines", "Processor time of every process", "class=\"bar\"", "800 MB/s", "&lt;script&gt;"]
     {
         assert!(html.contains(words), "{words}");
     }
-    let markdown = markdown::write(&page::whole(&measured(), &Held::default()));
+    let markdown = markdown::write(&page::whole(&measured(), &Held::default(), ended_at()));
+    for shown in [&html, &markdown] {
+        assert!(
+            shown.contains(concat!("hakobu ", env!("CARGO_PKG_VERSION")))
+                && shown.contains("2026-11-24 03:12:26 UTC"),
+            "{shown}"
+        );
+    }
     assert!(markdown.contains("| hakobu") && !markdown.contains('\u{1b}'), "{markdown}");
 }
 
@@ -123,7 +134,7 @@ fn hakobu_without_its_agent_is_never_called_hakobu_alone() {
     let text = text::write(&page::short(&bench, &Held::default()));
     assert!(text.contains("hakobu, over SFTP without an agent with 800 MB/s"), "{text}");
     let value: serde_json::Value =
-        serde_json::from_str(&json::json(&bench, &Held::default()).unwrap()).unwrap();
+        serde_json::from_str(&json::json(&bench, &Held::default(), ended_at()).unwrap()).unwrap();
     assert_eq!(
         (&value["rows"][0]["transport"], &value["rows"][0]["label"]),
         (&"sftp".into(), &"hakobu, over SFTP without an agent".into())
@@ -157,7 +168,7 @@ fn without_what_all_are_compared_with_there_is_no_winner() {
     let text = text::write(&page::short(&bench, &Held::default()));
     assert!(text.contains("no winner, to h") && !text.contains("the winner"), "{text}");
     let value: serde_json::Value =
-        serde_json::from_str(&json::json(&bench, &Held::default()).unwrap()).unwrap();
+        serde_json::from_str(&json::json(&bench, &Held::default(), ended_at()).unwrap()).unwrap();
     assert_eq!((&value["winner"], &value["winners"]), (&serde_json::Value::Null, &serde_json::json!([])));
 }
 

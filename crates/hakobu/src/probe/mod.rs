@@ -20,6 +20,7 @@ mod obstacle;
 mod page;
 
 use crate::login::LoginArguments;
+use crate::report::page::Section;
 use crate::report::{html, text, write};
 use crate::words::Machines;
 use crate::{exit, looking, settings, settings_file};
@@ -118,7 +119,9 @@ pub fn probe(typed: &ProbeArguments) -> u8 {
 fn shown(typed: &ProbeArguments, probed: &Probed, machines: &Machines) -> Result<String> {
     let page = page::page(probed, machines);
     if let Some(path) = &typed.html {
-        write::write(path, None, html::write(&page).as_bytes())?;
+        let mut kept = page.clone();
+        kept.sections.insert(0, Section::measured(jiff::Timestamp::now()));
+        write::write(path, None, html::write(&kept).as_bytes())?;
     }
     match typed.json {
         true => json::json(probed),

@@ -5,6 +5,7 @@
 
 use hakobu_core::path::lossy;
 use hakobu_core::report::from_base64;
+use jiff::Timestamp;
 
 use super::language::Language;
 
@@ -128,6 +129,15 @@ impl Section {
     /// A section; `None` if there is nothing in it.
     pub fn of(title: &str, blocks: Vec<Block>) -> Option<Self> {
         (!blocks.is_empty()).then(|| Self { title: title.to_owned(), blocks })
+    }
+
+    /// By which hakobu something was measured, and until when. For what is kept as a file, in English.
+    pub fn measured(ended_at: Timestamp) -> Self {
+        let text = ended_at.to_string();
+        let ended = Language::En.moment(&text).unwrap_or(text);
+        let by = format!("hakobu {}", env!("CARGO_PKG_VERSION"));
+        let facts = vec![("Ended".to_owned(), vec![words(ended)]), ("By".to_owned(), vec![words(by)])];
+        Self { title: "Measured".to_owned(), blocks: vec![Block::Facts(facts)] }
     }
 }
 

@@ -27,6 +27,9 @@ fn names_stay_names() {
         assert!(!shown.chars().any(|letter| letter.is_control() && letter != '\n'), "{shown}");
     }
     assert!(text.contains("Stage") && written.contains("<svg class=\"bar\""), "{text}");
+    // What is kept says when it was measured and by what.
+    let version = concat!("hakobu ", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(version) && text.contains(" UTC"), "{text}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_hakobu"));
     let refused = command.args(["probe", "--html", "/dev/hakobu-typo.html"]).arg(&target).output().unwrap();
     assert_eq!(refused.status.code(), Some(6));
