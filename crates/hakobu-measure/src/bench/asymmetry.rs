@@ -258,6 +258,18 @@ fn counterpart(found: &Busiest, fast: &Row, end: &str) -> String {
 
 /// Where no process was busy all the time.
 fn no_cause(busiest: Option<&Busiest>, host: &str) -> String {
+    if let Some(found) = busiest.filter(|found| found.waited >= STARVED_MIN) {
+        let (name, end) = (&found.name, end_of(found.there, host));
+        let them = if found.is_one_thread() { "it" } else { "its threads, added up," };
+        return format!(
+            "In the slow one no process was busy all the time, but {name} on {end} was kept waiting: {them} had no processor for \
+             {:.1} s in the {:.1} s that it took. So other programs on {end} that take the processors, or a limit, are a part of \
+             the cause. What may be the rest: the network in that direction, a disk, or a window of TCP that is too small for the \
+             round trip. hakobu doctor looks at these.",
+            found.waited * found.seconds,
+            found.seconds
+        );
+    }
     let busiest = busiest.map(|found| {
         let (name, end) = (&found.name, end_of(found.there, host));
         format!(" (the busiest, {name} on {end}, for {} of it)", percent(found.busy()))

@@ -178,6 +178,19 @@ fn where_nobody_is_busy_it_is_not_the_processors() {
 }
 
 #[test]
+fn who_waited_for_a_part_of_the_time_is_not_said_to_have_had_all() {
+    let idle = |direction, seconds, waited| {
+        let threads = Cost { threads: 6, ..cost("hakobu", 0.9, waited) };
+        measured(case(Way::Hakobu, direction, Starter::Here), seconds, vec![threads], vec![])
+    };
+    let found = asymmetries(&[idle(Direction::ToHost, 9.0, 4.5), idle(Direction::FromHost, 2.0, 0.0)], "vis");
+    assert_eq!((found.len(), &found[0].process), (1, &None));
+    let words = &found[0].words;
+    let part = "but hakobu on this machine was kept waiting: its threads, added up, had no processor for 4.5 s in the 9.0 s";
+    assert!(words.contains(part) && !words.contains("no processor limits it"), "{words}");
+}
+
+#[test]
 fn what_is_alike_or_differs_in_more_is_no_asymmetry() {
     let mut rows = halved();
     for row in &mut rows {
