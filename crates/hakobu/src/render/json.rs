@@ -56,6 +56,7 @@ pub enum JsonEvent<'a> {
     Progress {
         /// Bytes that are at the target.
         bytes_done: u64,
+        bytes_under_way: u64,
         /// Bytes found at the source; the total once `scan_done`.
         bytes_scanned: u64,
         /// Whether the totals are known.
@@ -112,6 +113,7 @@ impl<'a> JsonEvent<'a> {
     pub fn progress(figures: &'a Figures) -> Self {
         Self::Progress {
             bytes_done: figures.bytes_done,
+            bytes_under_way: figures.bytes_under_way,
             bytes_scanned: figures.bytes_seen,
             scan_done: figures.scan_done,
             bytes_per_second: figures.bytes_per_second as u64,

@@ -26,9 +26,10 @@ struct Sample {
 /// The figures of one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
-    /// Bytes that are at the target, those that were there before among them, and those on their way; all there are
-    /// only when all are at the target.
+    /// Bytes that are at the target, those that were there before among them.
     pub bytes_done: u64,
+    /// Bytes on their way there. With those that are there they are all there are only when all have arrived.
+    pub bytes_under_way: u64,
     /// Bytes found at the source so far.
     pub bytes_seen: u64,
     /// Whether all are found.
@@ -63,11 +64,11 @@ impl Progress {
         let bytes_per_second = if seconds > 0.0 { moved / seconds } else { 0.0 };
         let bottleneck = Bottleneck::of(&snapshot.since(&before.snapshot));
         self.seen.push_back(now);
-        let there_bytes = snapshot.bytes_unchanged.saturating_add(snapshot.bytes_resumed);
-        let least = arrived_bytes.saturating_add(there_bytes);
-        let most = least.max(snapshot.bytes_scanned.saturating_sub(1));
-        let bytes_done = written_bytes.saturating_add(there_bytes).min(most);
-        let bytes_left = snapshot.bytes_scanned.saturating_sub(bytes_done) as f64;
+        let bytes_done =
+            arrived_bytes.saturating_add(snapshot.bytes_unchanged).saturating_add(snapshot.bytes_resumed);
+        let bytes_missing = snapshot.bytes_scanned.saturating_sub(bytes_done);
+        let bytes_under_way = (written_bytes - arrived_bytes).min(bytes_missing.saturating_sub(1));
+        let bytes_left = (bytes_missing - bytes_under_way) as f64;
         let known = snapshot.scan_done && bytes_per_second > 0.0;
         let left = known.then(|| Duration::try_from_secs_f64(bytes_left / bytes_per_second).ok());
         let done = [
@@ -80,6 +81,7 @@ impl Progress {
         ];
         Figures {
             bytes_done,
+            bytes_under_way,
             bytes_seen: snapshot.bytes_scanned,
             scan_done: snapshot.scan_done,
             bytes_per_second,
@@ -96,14 +98,15 @@ impl Figures {
     /// One line for a terminal, the most important first, since a narrow one cuts it off.
     pub fn line(&self) -> String {
         let mut parts = Vec::new();
+        let bytes_moved = self.bytes_done.saturating_add(self.bytes_under_way);
         let seen = format_bytes(self.bytes_seen);
         if self.scan_done && self.bytes_seen > 0 {
-            let share = self.bytes_done.min(self.bytes_seen) as f64 / self.bytes_seen as f64;
+            let share = bytes_moved.min(self.bytes_seen) as f64 / self.bytes_seen as f64;
             // Rounded down: 100 % is for what is done.
             parts.push(format!("{:3.0} %", (share * 100.0).floor()));
         }
         let at_least = if self.scan_done { "" } else { "at least " };
-        parts.push(format!("{} of {at_least}{seen}", format_bytes(self.bytes_done)));
+        parts.push(format!("{} of {at_least}{seen}", format_bytes(bytes_moved)));
         parts.push(format_rate(self.bytes_per_second));
         parts.extend(self.left.map(|left| format!("{} left", format_duration(left))));
         parts.extend(self.bottleneck.as_ref().map(|limit| format!("limit: {}", limit.words())));
@@ -141,16 +144,21 @@ mod tests {
         };
         let mut progress = Progress::default();
         let figures = progress.update(Duration::from_secs(1), &snapshot);
-        assert_eq!((figures.bytes_done, figures.bytes_per_second), (1 << 20, f64::from(1 << 20)));
+        assert_eq!((figures.bytes_done, figures.bytes_under_way), (0, 1 << 20));
+        assert_eq!(figures.bytes_per_second, f64::from(1 << 20));
+        assert!(figures.line().starts_with(" 10 %  1.05 MB of 10.5 MB"), "{}", figures.line());
         snapshot.source_read_bytes = 10 << 20;
-        assert_eq!(progress.update(Duration::from_secs(2), &snapshot).bytes_done, (10 << 20) - 1);
+        let figures = progress.update(Duration::from_secs(2), &snapshot);
+        assert_eq!((figures.bytes_done, figures.bytes_under_way), (0, (10 << 20) - 1));
+        assert!(figures.line().starts_with(" 99 %"), "{}", figures.line());
         snapshot.target_written_bytes = 10 << 20;
         let figures = progress.update(Duration::from_secs(3), &snapshot);
-        assert_eq!((figures.bytes_done, figures.bytes_seen), (10 << 20, 10 << 20));
+        assert_eq!((figures.bytes_done, figures.bytes_under_way), (10 << 20, 0));
         // A file that grew, and parts that were read twice.
         snapshot.source_read_bytes = u64::MAX;
         snapshot.target_written_bytes = 11 << 20;
-        assert_eq!(progress.update(Duration::from_secs(4), &snapshot).bytes_done, 11 << 20);
+        let figures = progress.update(Duration::from_secs(4), &snapshot);
+        assert_eq!((figures.bytes_done, figures.bytes_under_way), (11 << 20, 0));
     }
 
     fn at(seconds: u64, written: u64, scan_done: bool) -> (Duration, Snapshot) {
