@@ -105,11 +105,11 @@ impl Desk {
 
     #[track_caller]
     fn wait_for_progress(&self, id: &str) {
-        // The share that is done comes first.
+        // The share comes first; what is under way is a part of it, but is less than a fifth.
         let moves = |shown: &Value| {
-            shown["progress"]
-                .as_str()
-                .is_some_and(|line| line.contains(" MB of ") && !line.starts_with("  0"))
+            let line = shown["progress"].as_str().unwrap_or_default();
+            let share = line.split_once(" %").and_then(|(share, _)| share.trim().parse::<u32>().ok());
+            line.contains(" MB of ") && share >= Some(20)
         };
         wait_until("the job makes progress", LIMIT, || moves(&self.shown(id)));
         assert_eq!(self.state_of(id), "running");
