@@ -56,6 +56,7 @@ pub enum JsonEvent<'a> {
     Progress {
         /// Bytes that are at the target.
         bytes_done: u64,
+        /// Bytes on their way there.
         bytes_under_way: u64,
         /// Bytes found at the source; the total once `scan_done`.
         bytes_scanned: u64,
