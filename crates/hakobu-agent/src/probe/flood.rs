@@ -18,7 +18,8 @@ use crate::lanes;
 
 /// So many connections are tried at most.
 pub(crate) const CONNECTIONS: u16 = lanes::TUNED_MAX;
-/// What is looked at in one piece, and at least so many round trips.
+/// What is looked at in one piece, and at least so many round trips: two of the periods in which a control group usually gives
+/// out the processors' time.
 const SLICE: Duration = Duration::from_millis(200);
 const SLICE_ROUND_TRIPS: u32 = 2;
 /// A step ends when a slice is no faster than the one before by this factor; it has so many slices at most.

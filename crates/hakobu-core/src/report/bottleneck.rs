@@ -249,12 +249,10 @@ impl Shares {
         let busiest = self.busiest(&[Stage::Read, Stage::Hash, Stage::Compress, Stage::Sync, Stage::Held]);
         match (&self.far, busiest) {
             // What has gone through the compressor may still be more than the line takes.
-            (_, (Stage::Compress, share)) if share > outward && share > network => {
-                (Limit::SourceProcessor, share)
-            }
-            (Some(far), (Stage::Compress, share)) if share > outward && remote => {
+            (Some(far), (Stage::Compress, share)) if remote && network >= share => {
                 self.judge_beyond(far, outward)
             }
+            (_, (Stage::Compress, share)) if share > outward => (Limit::SourceProcessor, share),
             (_, (stage, share)) if share > outward => (Limit::Stage(stage), share),
             (Some(far), _) if remote => self.judge_beyond(far, outward),
             _ => {

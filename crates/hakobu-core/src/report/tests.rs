@@ -237,6 +237,12 @@ fn what_limits_is_found_beyond_the_lanes() {
         figures.near_processor_ns = 9_500;
     }
     assert_eq!(said(packs), "network 95 %");
+    // Of a run in which the other end has said nothing it is not known.
+    let alone = |figures: &mut Snapshot| {
+        packs(figures);
+        figures.far_ns = 0;
+    };
+    assert_eq!(said(alone), "source processor 48 %");
     let packs_alone = |figures: &mut Snapshot| {
         packs(figures);
         figures.way_busy_us = 5;
