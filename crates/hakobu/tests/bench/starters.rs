@@ -189,6 +189,7 @@ fn a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     let all: Value = serde_json::from_str(&out).unwrap();
     let asymmetries = all["asymmetries"].as_array().unwrap();
+    let mut explained = 0;
     for direction in ["to_host", "from_host"] {
         // What is served by the throttled one is slow, whichever way the data goes.
         let is_it = |found: &&Value| {
@@ -198,9 +199,16 @@ fn a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
                 && (&fast["direction"], &fast["starter"]) == (&direction.into(), &"there".into())
         };
         let found = asymmetries.iter().find(is_it).unwrap_or_else(|| panic!("{direction}: {all:#}"));
-        let process = found["process"].as_array().unwrap_or_else(|| panic!("{found:#} {:#}", all["rows"]));
-        assert!(process[0] == "there" && process[1].as_str().unwrap().starts_with("sshd"), "{found:#}");
         let words = found["words"].as_str().unwrap();
+        let says = |part: &str| assert!(words.contains(part), "{part}: {words}\n{:#}", all["rows"]);
+        let Some(process) = found["process"].as_array() else {
+            // Beside other work a run may last little longer than what begins it, in which sshd waits for nothing.
+            says("but sshd");
+            says("on throwaway was kept waiting: it had no processor for");
+            continue;
+        };
+        explained += 1;
+        assert!(process[0] == "there" && process[1].as_str().unwrap().starts_with("sshd"), "{found:#}");
         for part in [
             "What holds the slow one up is sshd",
             "on throwaway: it wanted to run for",
@@ -208,8 +216,9 @@ fn a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
             "with a whole processor",
             "In the other direction it is the same: when the sshd of throwaway serves",
         ] {
-            assert!(words.contains(part), "{part}: {words}\n{:#}", all["rows"]);
+            says(part);
         }
     }
+    assert!(explained > 0, "{all:#}");
     drop(host);
 }
