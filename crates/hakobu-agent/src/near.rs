@@ -269,10 +269,10 @@ impl RemoteLane {
                     names.into_iter().map(|(of, name)| (of, data::ByteBuf(name))).collect();
                 self.with_payload(kind::NUMBERS, request, &(), &names)
             }
-            Operation::Digest { directory, names } => {
+            Operation::Digest { directory, names, key } => {
                 self.expect(ticket, None);
                 let names = names.into_iter().map(data::ByteBuf).collect();
-                self.with_payload(kind::DIGEST, request, &(), &data::Digests { directory, names })
+                self.with_payload(kind::DIGEST, request, &(), &data::Digests { directory, names, key })
             }
             Operation::Apply { changes } => {
                 self.expect(ticket, None);

@@ -233,11 +233,11 @@ impl Session {
                 Operation::Apply { changes }
             }
             kind::DIGEST => {
-                let data::Digests { directory, names } = data::decode(self.read_payload(frame)?)?;
+                let data::Digests { directory, names, key } = data::decode(self.read_payload(frame)?)?;
                 if names.len() > data::CHANGES_MAX {
                     return Err(breach("too many digests at once"));
                 }
-                Operation::Digest { directory, names: names.into_iter().map(|name| name.0).collect() }
+                Operation::Digest { directory, names: names.into_iter().map(|name| name.0).collect(), key }
             }
             kind::NUMBERS => {
                 let names: data::Numbers = data::decode(self.read_payload(frame)?)?;

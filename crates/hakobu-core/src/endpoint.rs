@@ -20,6 +20,7 @@ use crate::extent::{Extent, PIECE_BYTES};
 use crate::listing::{DirectoryListing, Listing};
 use crate::moved::Copied;
 use crate::path::{EntryPath, serde_bytes_vec};
+use crate::tag::TagKey;
 
 /// A number that the submitter chose, to recognise the completion.
 pub type Ticket = u64;
@@ -457,8 +458,8 @@ pub enum Operation {
         /// The pack, as [`crate::pack::PackBuilder`] made it.
         pack: Vec<u8>,
     },
-    /// Take the digests of small files, and of the texts of links, in one directory: answered with
-    /// [`Outcome::Digests`]. Those of the source have to be the versions that were listed. Source.
+    /// Take the digests of small files, and of the texts of links, in one directory, or with a key their tags: answered
+    /// with [`Outcome::Digests`]. Those of the source have to be the versions that were listed. Source.
     DigestPicks {
         /// Which root.
         root: u16,
@@ -466,6 +467,8 @@ pub enum Operation {
         directory: EntryPath,
         /// Which entries.
         picks: Arc<Picks>,
+        /// The key of the tags that are taken in the place of digests.
+        key: Option<TagKey>,
     },
     /// The same. Target.
     Digest {
@@ -473,6 +476,8 @@ pub enum Operation {
         directory: EntryPath,
         /// The names in it.
         names: Vec<Vec<u8>>,
+        /// The key of the tags that are taken in the place of digests.
+        key: Option<TagKey>,
     },
     /// Tell the names of users and groups: answered with [`Outcome::Names`]. Source.
     Names {

@@ -12,6 +12,7 @@ use hakobu_core::extended::Classes;
 use hakobu_core::extent::Extent;
 use hakobu_core::moved::Copied;
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX, serde_bytes_vec};
+use hakobu_core::tag::TagKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +48,7 @@ pub mod kind {
     pub const COMPLETE: u8 = 13;
     /// A stream has ended, and this is its [`Length`](super::Length).
     pub const LENGTH: u8 = 14;
-    /// Take digests of small files: [`Digests`](super::Digests); payload: directory and names.
+    /// Take digests or tags of small files: [`Digests`](super::Digests); payload: directory, names, key.
     pub const DIGEST: u8 = 15;
     /// Tell [`Numbers`](super::Numbers) of users and groups; payload: their names.
     pub const NUMBERS: u8 = 16;
@@ -74,7 +75,7 @@ pub mod kind {
     pub const BEGUN: u8 = 69;
     /// The values of the pieces of a range; payload: 32 bytes each.
     pub const SIGNED: u8 = 70;
-    /// Digests; payload: for each name 32 bytes or an error.
+    /// Digests or tags; payload: for each name 32 bytes or an error.
     pub const DIGESTED: u8 = 71;
     /// Numbers; payload: an optional one for each name.
     pub const NUMBERED: u8 = 72;
@@ -288,13 +289,15 @@ impl Stored {
     }
 }
 
-/// Asks for the digests of small files.
+/// Asks for the digests of small files, or with a key for their tags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digests {
     /// The directory.
     pub directory: EntryPath,
     /// Names in it: at most [`CHANGES_MAX`].
     pub names: Vec<ByteBuf>,
+    /// The key of the tags that are taken in the place of digests.
+    pub key: Option<TagKey>,
 }
 
 /// Bytes that travel as such.

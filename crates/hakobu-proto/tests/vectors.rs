@@ -26,6 +26,7 @@ use hakobu_core::pace::{Limits, RateLimit};
 use hakobu_core::pack::{Content, Head, PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_core::probe::{REMARKS_MAX, STEPS_MAX, WayFigures, WayStep, Work, WriteAsk, WriteFigures};
+use hakobu_core::tag::TagKey;
 use hakobu_proto::compressed;
 use hakobu_proto::control::{
     Answer, Cipher, CipherSpeed, ConnectRequest, Listening, ProbeAnswer, ProbeAsk, Request, ServeRequest, Way,
@@ -210,7 +211,9 @@ fn messages_on_data_connections() {
     vectors.message("finish", &finish);
     vectors.message("finish with digest", &Finish { digest: Some([0xab; 32]), ..finish });
     let names = vec![ByteBuf(b"f".to_vec())];
-    vectors.message("digest", &Digests { directory: path("a/b"), names });
+    let digests = Digests { directory: path("a/b"), names, key: None };
+    vectors.message("digest", &digests);
+    vectors.message("digest with a key", &Digests { key: Some(TagKey([0x11; 16])), ..digests });
     let digested: data::Digested = vec![Ok([0xab; 32]), Err(no_space())];
     vectors.message("digested", &digested);
     let names: data::Numbers = vec![(Account::Group(7), ByteBuf(b"staff".to_vec()))];

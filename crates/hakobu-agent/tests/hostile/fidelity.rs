@@ -149,7 +149,7 @@ fn digests_of_what_is_not_granted() {
     let mut ask = |directory: &str, name: &str| {
         let names = vec![data::ByteBuf(name.as_bytes().to_vec())];
         let mut payload = Vec::new();
-        data::encode(&data::Digests { directory: path(directory), names }, &mut payload).unwrap();
+        data::encode(&data::Digests { directory: path(directory), names, key: None }, &mut payload).unwrap();
         peer.send(kind::DIGEST, 0, &(), &payload);
         let got = peer.answer();
         match got.kind {

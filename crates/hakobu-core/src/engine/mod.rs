@@ -45,6 +45,7 @@ use crate::filter::Filter;
 use crate::job::{Job, LANES_MAX, Mode, Removal};
 use crate::pacer::{Keeper, LimitChanges, Pacer};
 use crate::path::EntryPath;
+use crate::tag::TagKey;
 
 /// How often the observer is told the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -74,6 +75,8 @@ pub struct Setup<'a> {
     pub observer: &'a dyn Observer,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// Under which content of both ends is compared: drawn at random for this run, and told to nobody but them.
+    pub tag_key: TagKey,
     /// Tells what the run is held to from then on.
     pub changes: &'a dyn LimitChanges,
     /// Set from outside to stop the run: drafts are abandoned, nothing partial stays visible.

@@ -1,9 +1,10 @@
-//! Digests of small files and of the texts of links, taken where they lie.
+//! Digests of small files and of the texts of links, or their tags, taken where they lie.
 
 use hakobu_core::digest::Digest;
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::pack::PACKED_FILE_BYTES_MAX;
 use hakobu_core::path::PATH_BYTES_MAX;
+use hakobu_core::tag::{TagKey, Tagger, content_value};
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, openat, readlinkat_raw};
@@ -13,14 +14,23 @@ use super::fault::changed;
 use super::list::Fault;
 use super::metadata;
 
-/// Takes digests, with room that is reused.
+/// Takes digests and tags, with room that is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Digester {
     content: Vec<u8>,
+    tagger: Option<Tagger>,
 }
 
 impl Digester {
-    /// The digest of what has a name in an open directory. `listed`, if it is known, is what it has to be still. `open`
+    /// From now on tags under this key are taken, or without one digests.
+    pub(crate) fn takes(&mut self, key: Option<TagKey>) -> Result<()> {
+        if self.tagger.as_ref().map(Tagger::key) != key {
+            self.tagger = key.map(Tagger::new).transpose()?;
+        }
+        Ok(())
+    }
+
+    /// The digest or tag of what has a name in an open directory. `listed`, if it is known, is what it has to be still. `open`
     /// opens it with the flags that it is given.
     pub(crate) fn digest(
         &mut self,
@@ -31,7 +41,7 @@ impl Digester {
     ) -> Result<Digest> {
         let file = match open() {
             Ok(file) => file,
-            Err(Errno::LOOP) => return link(directory, name, fault),
+            Err(Errno::LOOP) => return self.link(directory, name, fault),
             Err(errno) => return Err(fault("opening", errno)),
         };
         let found = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
@@ -49,7 +59,16 @@ impl Digester {
                 return Err(changed("reading"));
             }
         }
-        Ok(*blake3::hash(&self.content[..length]).as_bytes())
+        content_value(&self.content[..length], self.tagger.as_ref())
+    }
+
+    fn link(&self, directory: &OwnedFd, name: &[u8], fault: Fault) -> Result<Digest> {
+        let mut room = [0; PATH_BYTES_MAX + 1];
+        match readlinkat_raw(directory, name, &mut room[..]) {
+            Ok(length) => content_value(&room[..length], self.tagger.as_ref()),
+            Err(Errno::INVAL) => Err(changed("reading the link")),
+            Err(errno) => Err(fault("reading the link", errno)),
+        }
     }
 }
 
@@ -60,15 +79,6 @@ pub(crate) const READ: OFlags =
 /// Opens an entry to read it.
 pub(crate) fn open(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     openat(directory, name, READ, Mode::empty())
-}
-
-fn link(directory: &OwnedFd, name: &[u8], fault: Fault) -> Result<Digest> {
-    let mut room = [0; PATH_BYTES_MAX + 1];
-    match readlinkat_raw(directory, name, &mut room[..]) {
-        Ok(length) => Ok(*blake3::hash(&room[..length]).as_bytes()),
-        Err(Errno::INVAL) => Err(changed("reading the link")),
-        Err(errno) => Err(fault("reading the link", errno)),
-    }
 }
 
 /// Reads until the room is full or the file ends.

@@ -274,7 +274,8 @@ impl SourceWork {
             Operation::Names { accounts } => {
                 Ok(Outcome::Names(accounts.into_iter().map(accounts::name_of).collect()))
             }
-            Operation::DigestPicks { root, directory, picks } => {
+            Operation::DigestPicks { root, directory, picks, key } => {
+                self.digester.takes(key)?;
                 self.digests(root, &directory, &picks).map(Outcome::Digests)
             }
             Operation::Extended { root, path, ask } => {

@@ -8,6 +8,7 @@ use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extent::Extent;
 use hakobu_core::pack::PACKED_FILE_BYTES_MAX;
 use hakobu_core::path::EntryPath;
+use hakobu_core::tag::{TagKey, Tagger, content_value};
 use hakobu_core::{Error, Result};
 
 use super::connection::Connection;
@@ -81,29 +82,34 @@ pub(crate) async fn at_once<T>(all: impl Iterator<Item = impl Future<Output = T>
     stream::iter(all).buffered(FILES_AT_ONCE).collect().await
 }
 
-/// The digests of small files, and of the texts of links, in one directory. `may` says which names may be read.
+/// The digests of small files, and of the texts of links, in one directory, or with a key their tags. `may` says which names may be read.
 pub(crate) async fn digests(
-    site: &Site,
-    directory: &EntryPath,
+    (site, directory): (&Site, &EntryPath),
     names: &[&[u8]],
+    key: Option<TagKey>,
     may: impl Fn(&[u8]) -> Result<()>,
 ) -> Result<Vec<Result<Digest>>> {
     site.check_way(directory).await?;
-    let may = &may;
+    let tagger = key.map(Tagger::new).transpose()?;
+    let (may, tagger) = (&may, tagger.as_ref());
     let digest = |name: &&[u8]| {
         let whole = site.in_directory(directory, name);
         let at = place(directory, name);
         let name = name.to_vec();
         async move {
             may(&name)?;
-            digest(site, &whole, None).await.map_err(|error| error.at(&at))
+            digest((site, &whole), None, tagger).await.map_err(|error| error.at(&at))
         }
     };
     Ok(at_once(names.iter().map(digest)).await)
 }
 
-/// The digest of a small file or of the text of a link. `listed`, if it is known, is what it has to be still.
-pub(crate) async fn digest(site: &Site, whole: &[u8], listed: Option<&Metadata>) -> Result<Digest> {
+/// The digest of a small file or of the text of a link, or its tag. `listed`, if it is known, is what it has to be still.
+pub(crate) async fn digest(
+    (site, whole): (&Site, &[u8]),
+    listed: Option<&Metadata>,
+    tagger: Option<&Tagger>,
+) -> Result<Digest> {
     let connection = &site.server.connection;
     let is = match listed {
         Some(listed) => *listed,
@@ -116,13 +122,13 @@ pub(crate) async fn digest(site: &Site, whole: &[u8], listed: Option<&Metadata>)
     if is.kind == Kind::Symlink {
         let text =
             connection.read_link(whole).await.map_err(|refusal| site.error("reading the link", refusal))?;
-        return Ok(*blake3::hash(&text).as_bytes());
+        return content_value(&text, tagger);
     }
     if is.kind != Kind::File || is.size_bytes > PACKED_FILE_BYTES_MAX {
         return Err(changed("reading"));
     }
     match read_small(site, whole, is.size_bytes).await? {
-        Some(small) if small.is.same_version(&is) => Ok(*blake3::hash(&small.bytes).as_bytes()),
+        Some(small) if small.is.same_version(&is) => content_value(&small.bytes, tagger),
         _ => Err(changed("reading")),
     }
 }

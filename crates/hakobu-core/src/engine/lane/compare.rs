@@ -4,7 +4,7 @@ use super::*;
 use crate::event::{Difference, Different};
 
 impl Worker<'_> {
-    /// Has the target take digests of small files, and takes those of the source meanwhile.
+    /// Has the target take tags of small files, and takes those of the source meanwhile.
     pub(super) fn compare_pack(&mut self, task: PackTask) -> Result<()> {
         if self.shared.setup.job.mode.is_digest() {
             return self.hash_pack(&task);
@@ -16,11 +16,13 @@ impl Worker<'_> {
             None => picks.listing.name(pick.index as usize).to_vec(),
         };
         let names = picks.entries.iter().map(name).collect();
-        let digest = Operation::Digest { directory: node.target.clone(), names };
+        let key = Some(self.shared.setup.tag_key);
+        let digest = Operation::Digest { directory: node.target.clone(), names, key };
         let ours = Operation::DigestPicks {
             root: origin.root,
             directory: origin.path.clone(),
             picks: picks.clone(),
+            key,
         };
         let count = picks.entries.len();
         let ticket = self.submit(digest, Pending::Digested { task })?;

@@ -10,7 +10,8 @@ impl Worker<'_> {
         let from = node.origins.get(*origin).ok_or_else(unexpected)?;
         let (root, directory) = (from.root, from.path.clone());
         self.enter(Stage::Read);
-        let digests = self.ask_source(Operation::DigestPicks { root, directory, picks: picks.clone() });
+        let ask = Operation::DigestPicks { root, directory, picks: picks.clone(), key: None };
+        let digests = self.ask_source(ask);
         self.leave(Stage::Read);
         let count = picks.entries.len();
         let digests = match digests {

@@ -142,7 +142,9 @@ impl Work for TargetWork {
                 .refuse_writing(DraftKind::File)
                 .and_then(|()| apply(&self.shared, &mut self.directories, &changes)),
             Operation::Barrier => self.barrier(),
-            Operation::Digest { directory, names } => self.digests(&directory, &names).map(Outcome::Digests),
+            Operation::Digest { directory, names, key } => {
+                self.digester.takes(key).and_then(|()| self.digests(&directory, &names)).map(Outcome::Digests)
+            }
             Operation::Numbers { names } => {
                 let number = |(of, name): (Account, Vec<u8>)| accounts::number_of(of, &name);
                 Ok(Outcome::Numbers(names.into_iter().map(number).collect()))
@@ -224,7 +226,7 @@ impl TargetWork {
         Ok(self.lister.list_all(&shared.root, directories, ask, enter, fault))
     }
 
-    /// Digests of what is there, which tell what is in it: only of what is granted.
+    /// Digests or tags of what is there, which tell what is in it: only of what is granted.
     fn digests(&mut self, directory: &EntryPath, names: &[Vec<u8>]) -> Result<Vec<Result<Digest>>> {
         let Self { shared, digester, .. } = self;
         shared.grant.check_enter(directory)?;

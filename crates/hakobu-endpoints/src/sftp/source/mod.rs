@@ -11,6 +11,7 @@ use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Endpoint, Lane, Operation, Outcome, Picks, SourceFile};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::path::EntryPath;
+use hakobu_core::tag::{TagKey, Tagger};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::list::list_all;
@@ -117,8 +118,8 @@ impl SourceWork {
             Operation::Confirm { file, ask: _ } => {
                 self.confirm(&file).await.map_err(|error| error.at(&file.path))
             }
-            Operation::DigestPicks { root, directory, picks } => {
-                self.digests(self.site(root)?, &directory, &picks).await.map(Outcome::Digests)
+            Operation::DigestPicks { root, directory, picks, key } => {
+                self.digests(self.site(root)?, &directory, &picks, key).await.map(Outcome::Digests)
             }
             // Version 3 has no extended attributes, and no names of accounts.
             Operation::Extended { .. } => Ok(Outcome::Extended { extended: None, losses: Vec::new() }),
@@ -147,8 +148,11 @@ impl SourceWork {
         site: &Site,
         directory: &EntryPath,
         picks: &Picks,
+        key: Option<TagKey>,
     ) -> Result<Vec<Result<Digest>>> {
         site.check_way(directory).await?;
+        let tagger = key.map(Tagger::new).transpose()?;
+        let tagger = tagger.as_ref();
         let listing = &picks.listing;
         let name = |index: u32| (index as usize) < listing.len();
         if !picks.entries.iter().all(|pick| name(pick.index)) {
@@ -161,7 +165,7 @@ impl SourceWork {
                 // A link's time of access changes when it is read, and nothing else.
                 let listed =
                     Some(&metadata).filter(|metadata| matches!(metadata.kind, Kind::File | Kind::Symlink));
-                reading::digest(site, &whole, listed).await.map_err(|error| error.at(&at))
+                reading::digest((site, &whole), listed, tagger).await.map_err(|error| error.at(&at))
             }
         };
         Ok(reading::at_once(picks.entries.iter().map(|pick| digest(pick.index as usize))).await)

@@ -83,11 +83,11 @@ impl TargetWork {
                 ground.apply(&changes).await
             }
             Operation::Barrier => ground.sync_directory(&EntryPath::root()).await.map(|()| Outcome::Done),
-            Operation::Digest { directory, names } => {
+            Operation::Digest { directory, names, key } => {
                 grant.check_enter(&directory)?;
                 let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
                 let may = |name: &[u8]| grant.check_write(&directory.join(name)?);
-                reading::digests(site, &directory, &names, may).await.map(Outcome::Digests)
+                reading::digests((site, &directory), &names, key, may).await.map(Outcome::Digests)
             }
             // A server tells no numbers: they stay as they are.
             Operation::Numbers { names } => Ok(Outcome::Numbers(vec![None; names.len()])),
