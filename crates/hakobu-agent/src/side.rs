@@ -17,7 +17,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode};
-use hakobu_core::tag::{TAG_KEY_BYTES, TagKey};
+use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, StreamSource, TargetOptions};
 use hakobu_measure::process::thread_time;
 use hakobu_proto::control::{
@@ -359,8 +359,8 @@ impl Side {
             Ok(source) => source,
             Err(error) => return failed(error),
         };
-        let tag_key = match draw_tag_key() {
-            Ok(key) => key,
+        let tagger = match new_tagger() {
+            Ok(tagger) => tagger,
             Err(error) => return failed(error),
         };
         let target =
@@ -383,7 +383,7 @@ impl Side {
                 job: &request.job,
                 observer,
                 clock: &SystemClock::new(),
-                tag_key,
+                tagger,
                 changes: &*self.limits,
                 cancel: &self.stop.cancel,
             });
@@ -461,12 +461,12 @@ impl Side {
         job: &Job,
         observer: &dyn Observer,
     ) -> Ran {
-        let tag_key = match draw_tag_key() {
-            Ok(key) => key,
+        let tagger = match new_tagger() {
+            Ok(tagger) => tagger,
             Err(error) => return failed(error),
         };
         let (clock, changes, cancel) = (&SystemClock::new(), &*self.limits, &*self.stop.cancel);
-        let setup = Setup { source, target, job, observer, clock, tag_key, changes, cancel };
+        let setup = Setup { source, target, job, observer, clock, tagger, changes, cancel };
         let summary = engine::run(&setup);
         Ran { summary, peak_memory_bytes: machine::peak_memory_bytes(), ..Ran::default() }
     }
@@ -593,13 +593,13 @@ fn target_options(job: &[u8; 16]) -> TargetOptions {
     TargetOptions { job: key, durable: true, state: machine::state_directory() }
 }
 
-/// A key for the tags of one run.
-fn draw_tag_key() -> Result<TagKey> {
+/// What takes the tags of one run, under a key of its own.
+fn new_tagger() -> Result<Tagger> {
     let mut key = [0; TAG_KEY_BYTES];
     aws_lc_rs::rand::fill(&mut key).map_err(|_| {
         Error::new(ErrorKind::Unsupported, "beginning the run", "the system gives no random numbers")
     })?;
-    Ok(TagKey(key))
+    Tagger::new(TagKey(key))
 }
 
 fn failed(error: Error) -> Ran {

@@ -264,6 +264,8 @@ pub struct Begin {
     pub sparse: bool,
     /// Read everything back from the medium, and check it, before it counts as written.
     pub verify_medium: bool,
+    /// The values of what is there, and of what it is made into, are tags under this key; without one they are of BLAKE3.
+    pub tag_key: Option<TagKey>,
 }
 
 impl Begin {

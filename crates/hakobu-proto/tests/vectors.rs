@@ -194,6 +194,9 @@ fn messages_on_data_connections() {
     vectors.message("list, payload", &vec![EntryPath::root(), path("a/b")]);
     let begin = Begin { draft: 1 << 48, begin: endpoint::Begin::file(path("a/b"), 5_000_000_000) };
     vectors.message("begin", &begin);
+    let tag_key = Some(TagKey([0x11; 16]));
+    vectors
+        .message("begin with a key", &Begin { begin: endpoint::Begin { tag_key, ..begin.begin }, ..begin });
     vectors.message("zero", &Zero { draft: 1 << 48, extent: Extent { offset: 262_144, length: 4 << 20 } });
     let extent = Extent { offset: 4 << 20, length: 262_144 };
     vectors.message("sign", &Sign { draft: 1 << 48, extent, blocks: false });

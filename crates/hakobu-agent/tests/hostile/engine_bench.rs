@@ -20,7 +20,7 @@ use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::NoObserver;
 use hakobu_core::job::{Item, Job};
 use hakobu_core::path::EntryPath;
-use hakobu_core::tag::{TAG_KEY_BYTES, TagKey};
+use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_endpoints::local::{LocalSource, SourceRoot};
 use hakobu_proto::data::{self, Stored, kind};
 use hakobu_proto::listings;
@@ -158,7 +158,7 @@ pub fn run(
             job: &job,
             observer: &NoObserver,
             clock: &SystemClock::new(),
-            tag_key: TagKey([3; TAG_KEY_BYTES]),
+            tagger: Tagger::new(TagKey([3; TAG_KEY_BYTES])).unwrap(),
             changes: &(),
             cancel: &AtomicBool::new(false),
         });

@@ -7,8 +7,9 @@ use hakobu_core::extent::{BLOCK_BYTES, Extent, PIECE_BYTES};
 use hakobu_core::grant::Grant;
 use hakobu_core::moved::Copied;
 use hakobu_core::path::EntryPath;
+use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_proto::control::Cipher;
-use hakobu_proto::data::{self, Assemble, Patch, Sum, kind};
+use hakobu_proto::data::{self, Assemble, Patch, Sign, Sum, kind};
 
 use crate::bench::{Peer, Session, attributes, grant};
 
@@ -58,6 +59,49 @@ fn what_cannot_be_fails_the_draft_and_nothing_else() {
     peer.send(kind::PATCH, 0, &Patch { draft: 50, value, ..right }, &[1; SIZE_BYTES as usize]);
     peer.abandon(50);
     session.end(&[]);
+}
+
+/// What was signed with tags is patched by them, without being read again, and no other value is taken.
+#[test]
+fn a_patch_has_to_have_the_tag_that_it_claims() {
+    let key = TagKey([9; TAG_KEY_BYTES]);
+    let tagger = Tagger::new(key).unwrap();
+    let old = vec![5; SIZE_BYTES as usize];
+    let session = Session::with(grant(), Cipher::Aes128Gcm, |root, _| {
+        std::fs::write(root.join("tree/old"), vec![5; SIZE_BYTES as usize]).unwrap();
+    });
+    let before = tagger.blocks_of(&old).unwrap();
+    let new_block = [6; BLOCK_BYTES as usize];
+    let mut after = before;
+    after.set(1, tagger.block(&new_block).unwrap());
+    let right = tagger.piece(&after).unwrap();
+    let cases = [
+        (
+            "that of BLAKE3",
+            piece_value(SIZE_BYTES, 0, &[&old[..4096], &new_block, &old[8192..]].concat()),
+            false,
+        ),
+        ("that of before", tagger.piece(&before).unwrap(), false),
+        ("the right one", right, true),
+    ];
+    for (draft, (what, value, is_right)) in (1..).zip(cases) {
+        let mut peer = session.peer();
+        let path = EntryPath::new("tree/old").unwrap();
+        let begin = Begin { kind: DraftKind::Update, tag_key: Some(key), ..Begin::file(path, SIZE_BYTES) };
+        peer.send(kind::BEGIN, 0, &data::Begin { draft, begin }, &[]);
+        assert_eq!(peer.answer().kind, kind::BEGUN, "{what}");
+        peer.send(kind::SIGN, 0, &Sign { draft, extent: whole(), blocks: false }, &[]);
+        assert_eq!(peer.answer().payload, tagger.piece(&before).unwrap(), "{what}");
+        peer.send(kind::SIGN, 0, &Sign { draft, extent: whole(), blocks: true }, &[]);
+        assert_eq!(peer.answer().payload, before.blocks().as_flattened(), "{what}");
+        let patch = Patch { draft, extent: whole(), changed: 0b010, value };
+        peer.send(kind::PATCH, 0, &patch, &new_block);
+        let complete = data::Complete { draft, extent: whole(), value: None, kept: true };
+        peer.send(kind::COMPLETE, 0, &complete, &[]);
+        assert_eq!(peer.answer().kind == kind::DONE, is_right, "{what}");
+        assert_eq!(session.peer().finish(draft, &attributes(0o600)).is_ok(), is_right, "{what}");
+    }
+    session.end(&["root/tree/old"]);
 }
 
 #[test]

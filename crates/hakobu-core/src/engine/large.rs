@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::moves::Moves;
 use super::node::Node;
+use super::whole::Whole;
 use crate::digest::{Digest, Forest};
 use crate::endpoint::{Begun, DraftId, DraftKind, SourceFile};
 use crate::error::{Error, ErrorKind, Result};
@@ -58,6 +59,8 @@ pub(super) struct LargeFile {
     blocks: [AtomicU64; 2],
     /// Of all pieces that were compared: how many, and how many were equal.
     pieces: [AtomicU64; 2],
+    /// Whether all of it is sent.
+    pub whole: Whole,
     /// Where content of the old file may lie.
     pub moves: Moves,
     /// Whole chunks that lie in holes, as far as they were met.
@@ -98,6 +101,7 @@ impl LargeFile {
         How { kind, replaces, named, digest }: How,
     ) -> Self {
         let size_bytes = source.metadata.size_bytes;
+        let digest = digest && !is_compared_by_tags(kind, named);
         let forest = digest.then(|| Forest::new(size_bytes));
         Self {
             node,
@@ -119,10 +123,16 @@ impl LargeFile {
             changed: AtomicBool::new(false),
             blocks: Default::default(),
             pieces: Default::default(),
+            whole: Whole::default(),
             moves: Moves::default(),
             hole_bytes: AtomicU64::new(0),
             forest: Mutex::new(forest),
         }
+    }
+
+    /// Whether what is there is compared by tags: nobody is shown the digest of a file that lies in a tree.
+    pub fn is_compared_by_tags(&self) -> bool {
+        is_compared_by_tags(self.kind, self.named)
     }
 
     /// Whether only its digest is taken, and the target is not asked at all.
@@ -274,6 +284,11 @@ impl LargeFile {
         self.pieces[1].fetch_add(equal, Ordering::Relaxed);
     }
 
+    /// So much was compared.
+    pub fn compared_bytes(&self) -> u64 {
+        self.pieces[0].load(Ordering::Relaxed) * PIECE_BYTES
+    }
+
     /// So many blocks of a piece that differs were compared, and so many of them differ.
     pub fn compared_blocks(&self, blocks: u64, differ: u64) {
         self.blocks[0].fetch_add(blocks, Ordering::Relaxed);
@@ -287,11 +302,13 @@ impl LargeFile {
         (compared >= BLOCKS_TRIED).then_some(differ * 4 <= compared * 3)
     }
 
-    /// Whether it pays to compare: not where next to nothing was found to be equal, be it in pieces or in blocks. Only
+    /// Whether it pays to compare: not where next to nothing was found to be equal, be it in pieces or in blocks, or where
+    /// sending is faster. Only
     /// a new file leaves the choice: what is changed where it lies is compared to its end, so that little is written.
     pub fn comparing_pays(&self) -> bool {
         let compared = self.pieces[0].load(Ordering::Relaxed);
-        compared < PIECES_TRIED || self.finds_equal() || self.blocks_pay() != Some(false)
+        let finds = compared < PIECES_TRIED || self.finds_equal() || self.blocks_pay() != Some(false);
+        finds && !self.whole.pays()
     }
 
     /// Whether more than next to nothing was found to be equal. What is there and written where it lies counts as such.
@@ -361,6 +378,11 @@ impl LargeFile {
     pub fn digest(&self) -> Option<Digest> {
         self.forest.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Forest::digest)
     }
+}
+
+/// Where files are compared in place, or brought up to date there, a journal has to tell of digests.
+fn is_compared_by_tags(kind: DraftKind, named: bool) -> bool {
+    !named && matches!(kind, DraftKind::Compare | DraftKind::Update)
 }
 
 #[cfg(test)]

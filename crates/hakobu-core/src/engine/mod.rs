@@ -19,6 +19,7 @@ mod queue;
 mod record;
 mod tuner;
 mod tuning;
+mod whole;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
@@ -45,7 +46,7 @@ use crate::filter::Filter;
 use crate::job::{Job, LANES_MAX, Mode, Removal};
 use crate::pacer::{Keeper, LimitChanges, Pacer};
 use crate::path::EntryPath;
-use crate::tag::TagKey;
+use crate::tag::Tagger;
 
 /// How often the observer is told the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -75,8 +76,8 @@ pub struct Setup<'a> {
     pub observer: &'a dyn Observer,
     /// The time.
     pub clock: &'a dyn Clock,
-    /// Under which content of both ends is compared: drawn at random for this run, and told to nobody but them.
-    pub tag_key: TagKey,
+    /// By which content of both ends is compared: its key is drawn at random for this run, and told to nobody but them.
+    pub tagger: Tagger,
     /// Tells what the run is held to from then on.
     pub changes: &'a dyn LimitChanges,
     /// Set from outside to stop the run: drafts are abandoned, nothing partial stays visible.

@@ -100,6 +100,11 @@ impl Moves {
         self.are_allowed() && self.worth.get() != Some(&false)
     }
 
+    /// It is not looked for what moved, unless that is being done already.
+    pub fn forgo(&self) {
+        let _once = self.worth.set(false);
+    }
+
     /// Puts off a chunk behind the end of the old file, with which there is nothing to compare at its place. It has been
     /// appended, unless something else has moved. `false`: it is another one, or there are too many already.
     pub fn put_off_appended(&self, extent: Extent) -> bool {

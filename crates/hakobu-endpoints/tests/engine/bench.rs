@@ -13,7 +13,7 @@ use hakobu_core::grant::Grant;
 use hakobu_core::job::{Item, Job, Removal};
 use hakobu_core::names::NameRules;
 use hakobu_core::path::EntryPath;
-use hakobu_core::tag::{TAG_KEY_BYTES, TagKey};
+use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
 use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, TargetOptions};
 use hakobu_testkit::faults::{Faulty, Logged, OperationKind, Plan};
 use tempfile::TempDir;
@@ -134,7 +134,7 @@ fn run_between(sources: &[&Path; 3], target: &Path, order: &Order) -> Made {
         job: &order.job,
         observer: &events,
         clock: &Counter::default(),
-        tag_key: TagKey([3; TAG_KEY_BYTES]),
+        tagger: Tagger::new(TagKey([3; TAG_KEY_BYTES])).unwrap(),
         changes: &(),
         cancel: &order.cancel,
     };

@@ -6,8 +6,10 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hakobu_testkit::devices::{self, LoopDevice};
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::no_root;
+use hakobu_testkit::throttle::{Access, Throttle};
 use rustix::process::Signal;
 
 use crate::program::*;
@@ -107,6 +109,41 @@ fn all_of_it_travels_where_that_is_asked_for() {
     let ran = Copy::new().options("--in-place").args(pair.typed("here")).run();
     assert_eq!(ran.code, Some(2), "{}", ran.err);
     ran.says(&["--in-place", "hakobu sync"]);
+}
+
+/// The old file lies on a disk that reads slowly, while the way carries a hundred times as much.
+#[test]
+fn a_file_whose_comparison_is_waited_for_is_sent_as_it_is() {
+    if no_root() {
+        return;
+    }
+    let (place, host) = (place(), Host::up());
+    let (source, mounted) = (place.path().join("source"), place.path().join("mounted"));
+    fs::create_dir(&source).unwrap();
+    fs::create_dir(&mounted).unwrap();
+    let size_bytes = 300 * MIB + 5;
+    file(&source.join("large"), size_bytes);
+    let disk = LoopDevice::new(900 * MIB).unwrap();
+    devices::run("mkfs.ext4", &["-q"], disk.path()).unwrap();
+    let target = mounted.join("target");
+    {
+        let _mounted = devices::mount(disk.path(), &mounted, &[]).unwrap();
+        fs::create_dir(&target).unwrap();
+        fs::copy(source.join("large"), target.join("large")).unwrap();
+        let old = fs::File::options().write(true).open(target.join("large")).unwrap();
+        old.write_all_at(b"another page", 4096).unwrap();
+        old.set_modified(std::time::UNIX_EPOCH).unwrap();
+    }
+    // Nothing of it is in memory.
+    let _mounted = devices::mount(disk.path(), &mounted, &[]).unwrap();
+    let throttle = Throttle::disk(disk.path(), Access::Read, 20 << 20).unwrap();
+    let copy = Copy::verb(throttle.command(HAKOBU), "sync").to(&host).options("--why");
+    let ran = copy.arg(contents(host.at(&source))).arg(&target).run_to(0);
+    drop(throttle);
+    ran.says(&["why: large: all of the rest: comparing goes at", "sending at"]);
+    let read = ran.report["bytes"]["target_read"].as_u64().unwrap();
+    assert!((32 * MIB..200 * MIB).contains(&read), "{:#}", ran.report);
+    assert_same(&source, &target);
 }
 
 #[test]

@@ -275,8 +275,32 @@ impl Worker<'_> {
     /// Whether somebody wants the digests of this file's pieces: the target, to check them; whoever named the file; or a
     /// journal. Else nobody would ever look at them.
     fn takes_digest(&self, file: &LargeFile) -> bool {
+        if file.is_compared_by_tags() {
+            return self.wants.1;
+        }
         let is_looked_at = file.named || file.completes() || file.kind != DraftKind::File || self.wants.0;
         self.wants.1 || self.shared.setup.job.digest && is_looked_at
+    }
+
+    /// What takes the tags of a file's content, where it is compared by them.
+    pub(super) fn tagger_of(&self, file: &LargeFile) -> Option<&'_ Tagger> {
+        file.is_compared_by_tags().then_some(&self.shared.setup.tagger)
+    }
+
+    /// What a piece is compared by; where that is a tag, with those of its blocks.
+    pub(super) fn value(
+        &self,
+        file: &LargeFile,
+        piece: Extent,
+        content: &Piece,
+    ) -> Result<(Digest, Option<PieceTags>)> {
+        match self.tagger_of(file) {
+            Some(tagger) => {
+                let tags = tagger.blocks_of(content.bytes())?;
+                Ok((tagger.piece(&tags)?, Some(tags)))
+            }
+            None => Ok((piece_value(file.size_bytes(), piece.offset, content.bytes()), None)),
+        }
     }
 
     /// Takes what the target checks a piece by.
@@ -355,7 +379,8 @@ impl Worker<'_> {
     /// Says that a chunk is complete. One with ranges that could not be read is not: a later run
     /// tries them again.
     pub(super) fn complete(&mut self, chunk: &Chunk<'_>, values: &Values, unreadable: bool) -> Result<()> {
-        let value = chunk_value(values.all());
+        // Tags do not merge.
+        let value = chunk_value(values.all()).filter(|_| !chunk.file.is_compared_by_tags());
         let kept = !unreadable;
         let complete = Operation::Complete { draft: chunk.file.draft, extent: chunk.extent, value, kept };
         self.submit(complete, chunk.pending(values)).map(drop)

@@ -16,7 +16,7 @@ impl Worker<'_> {
             None => picks.listing.name(pick.index as usize).to_vec(),
         };
         let names = picks.entries.iter().map(name).collect();
-        let key = Some(self.shared.setup.tag_key);
+        let key = Some(self.shared.setup.tagger.key());
         let digest = Operation::Digest { directory: node.target.clone(), names, key };
         let ours = Operation::DigestPicks {
             root: origin.root,

@@ -17,7 +17,7 @@ use crate::zeros::is_zero;
 /// So many chunks are asked for ahead, so that the target hashes while this side does: enough for
 /// a long way, and no more than the target's lane can hold as answers.
 const SIGNS_AHEAD: usize = 16;
-/// So many are, as long as next to nothing is equal: then comparing may end soon.
+/// So many are, as long as comparing may end soon: next to nothing is equal, or it is yet to be tried whether sending is faster.
 const SIGNS_AHEAD_AT_FIRST: usize = 4;
 /// So many pieces of a lane are held until it is known which of their blocks differ. That is looked at after each
 /// chunk, so with those of one more it is 12 MiB at most.
@@ -52,15 +52,30 @@ struct HeldPiece {
     extent: Extent,
     buffer: PieceBuffer,
     value: Digest,
+    /// Of its blocks, where the file is compared by tags.
+    tags: Option<PieceTags>,
 }
 
 impl Worker<'_> {
     /// Compares chunks until none is left for this lane.
     pub(super) fn delta(&mut self, file: &Arc<LargeFile>) -> Result<Compared> {
         let (mut ahead, mut held) = (VecDeque::new(), VecDeque::new());
-        let mut result = Compared::All;
+        let (mut result, mut trying) = (Compared::All, None);
+        file.whole.begin(self.shared.setup.clock.now_ns());
         loop {
-            let ahead_max = if file.finds_equal() { SIGNS_AHEAD } else { SIGNS_AHEAD_AT_FIRST };
+            if trying.is_none() {
+                trying = self.is_to_try_whole(file);
+            }
+            // What is compared meanwhile would count as what sending takes.
+            if let Some(comparing) = trying
+                && ahead.is_empty()
+            {
+                trying = None;
+                if !self.settle_all(file, &mut held)? || !self.try_whole(file, comparing)? {
+                    return Ok(Compared::Stopped);
+                }
+            }
+            let ahead_max = if trying.is_some() { 0 } else { signs_ahead(file) };
             while ahead.len() < ahead_max {
                 if !file.comparing_pays() {
                     result = Compared::Some;
@@ -95,12 +110,20 @@ impl Worker<'_> {
                 return Ok(Compared::Stopped);
             }
         }
+        match self.settle_all(file, &mut held)? {
+            true => Ok(result),
+            false => Ok(Compared::Stopped),
+        }
+    }
+
+    /// Sends what differs of all chunks that are held. `false`: the run was stopped.
+    fn settle_all(&mut self, file: &Arc<LargeFile>, held: &mut VecDeque<Held>) -> Result<bool> {
         while !held.is_empty() {
-            if !self.settle_first(file, &mut held)? {
-                return Ok(Compared::Stopped);
+            if !self.settle_first(file, held)? {
+                return Ok(false);
             }
         }
-        Ok(result)
+        Ok(true)
     }
 
     /// A chunk that cannot be moved fails its file, and nothing else.
@@ -153,7 +176,7 @@ impl Worker<'_> {
         for (index, (piece, theirs)) in extent.pieces().zip(theirs).enumerate() {
             let (content, end) = self.read_piece(file, piece)?;
             unreadable |= end == UNREADABLE;
-            let value = piece_value(file.size_bytes(), piece.offset, content.bytes());
+            let (value, tags) = self.value(file, piece, &content)?;
             self.leave(Stage::Hash);
             values.push(value);
             if value == *theirs {
@@ -172,7 +195,7 @@ impl Worker<'_> {
                     if self.shared.setup.job.blocks && file.blocks_pay() != Some(false) {
                         let sign = Operation::Sign { draft: file.draft, extent: piece, blocks: true };
                         let ticket = self.submit(sign, Pending::Told)?;
-                        pieces.push(HeldPiece { ticket, index, extent: piece, buffer, value });
+                        pieces.push(HeldPiece { ticket, index, extent: piece, buffer, value, tags });
                     } else if file.moves.may_put_off() {
                         self.target.recycle(buffer);
                         left |= 1 << index;
@@ -228,8 +251,13 @@ impl Worker<'_> {
         value: Digest,
     ) -> Result<()> {
         let crc = if self.wants.0 { crc64(buffer.filled()) } else { 0 };
+        let value = match chunk.file.is_compared_by_tags() {
+            true if self.wants.1 => Some(piece_value(chunk.file.size_bytes(), piece.offset, buffer.filled())),
+            true => None,
+            false => Some(value),
+        };
         chunk.written_bytes += piece.length;
-        self.write(chunk, piece, buffer, Check { crc, value: Some(value) }, false)
+        self.write(chunk, piece, buffer, Check { crc, value }, false)
     }
 
     /// Sends what differs of the first chunk that is held. `false`: the run was stopped.
@@ -268,14 +296,18 @@ impl Worker<'_> {
     /// Sends the blocks of a piece that differ; all of it where that is most of them, unless it is put off: then its
     /// bit is given back.
     fn send_blocks(&mut self, chunk: &mut Chunk<'_>, piece: HeldPiece, theirs: &[BlockValue]) -> Result<u16> {
-        let HeldPiece { index, extent, mut buffer, value, .. } = piece;
+        let HeldPiece { index, extent, mut buffer, value, tags, .. } = piece;
         let blocks = extent.length.div_ceil(BLOCK_BYTES);
         if theirs.len() as u64 != blocks {
             return Err(unexpected());
         }
         let mut changed = 0u64;
         for (index, (block, theirs)) in buffer.filled().chunks(BLOCK_BYTES as usize).zip(theirs).enumerate() {
-            if block_value(block) != *theirs {
+            let ours = match &tags {
+                Some(tags) => tags.blocks().get(index).copied(),
+                None => Some(block_value(block)),
+            };
+            if ours != Some(*theirs) {
                 changed |= 1 << index;
             }
         }
@@ -300,6 +332,12 @@ impl Worker<'_> {
         let path = file.target.as_bytes().to_vec();
         self.shared.difference(Difference { path, what: Different::Range(piece) });
     }
+}
+
+/// How many chunks are asked for ahead.
+fn signs_ahead(file: &LargeFile) -> usize {
+    let may_end = !file.finds_equal() || file.whole.may_be_tried(file.size_bytes());
+    if may_end { SIGNS_AHEAD_AT_FIRST } else { SIGNS_AHEAD }
 }
 
 pub(super) fn given_up() -> Error {

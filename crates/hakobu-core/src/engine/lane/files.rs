@@ -48,6 +48,7 @@ impl Worker<'_> {
             earlier,
             sparse: metadata.sparse || file.is_open_ended() || metadata.kind == Kind::BlockDevice,
             verify_medium: job.verify_medium,
+            tag_key: self.tagger_of(&file).map(Tagger::key),
         };
         let begin = Operation::Begin { draft: file.draft, begin };
         if clone {

@@ -13,6 +13,7 @@ mod hashes;
 mod limits;
 mod moved;
 mod packs;
+mod whole;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -41,6 +42,7 @@ use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_
 use crate::job::{Item, Mode};
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
+use crate::tag::{PieceTags, Tagger};
 
 /// So many operations may be under way before the lane waits for answers.
 const UNDER_WAY_MAX: usize = 192;

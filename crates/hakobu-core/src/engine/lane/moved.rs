@@ -184,7 +184,7 @@ impl Worker<'_> {
                 false => self.read_piece(file, piece)?,
             };
             unreadable |= hole_end == UNREADABLE;
-            values.push(piece_value(file.size_bytes(), piece.offset, content.bytes()));
+            values.push(self.value(file, piece, &content)?.0);
             self.leave(Stage::Hash);
             if matches!(content, Piece::Hole(_)) || is_zero(content.bytes()) {
                 search.zeros |= 1 << index;

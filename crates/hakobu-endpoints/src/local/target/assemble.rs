@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hakobu_core::Result;
-use hakobu_core::digest::{Digest, piece_value};
+use hakobu_core::digest::Digest;
 use hakobu_core::extent::{CHUNK_BYTES, Extent};
 use hakobu_core::moved::{COPIES_MAX, Copied, is_block_length, sums};
 use rustix::fd::OwnedFd;
@@ -93,7 +93,7 @@ impl DraftWriter {
             }
             let whole = self.take_room();
             let content = &whole[..piece.length as usize];
-            values.update(&piece_value(draft.size_bytes(), piece.offset, content));
+            values.update(&draft.piece_value(piece.offset, content)?);
             let written = self.write(piece.offset, content);
             self.return_room(whole);
             written?;

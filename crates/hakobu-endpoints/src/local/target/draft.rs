@@ -9,6 +9,7 @@ use hakobu_core::disk::DeviceIdentity;
 use hakobu_core::endpoint::{Begun, DraftKind};
 use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
+use hakobu_core::tag::Tagger;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, fstat, ioctl_ficlone, unlinkat};
@@ -58,6 +59,8 @@ pub struct Draft {
     /// How far a stream has come.
     pub(super) streamed_bytes: Mutex<u64>,
     pub(super) verify_medium: bool,
+    /// What takes the values of its pieces and blocks, where these are tags.
+    pub(super) tagger: Option<Tagger>,
     /// Whether something is there that is not part of the content: zeros have to be made.
     pub(super) stale: AtomicBool,
     /// Whether its present content was asked for, so that some of it may be kept.
@@ -109,6 +112,7 @@ impl Draft {
             written_bytes: AtomicU64::new(0),
             streamed_bytes: Mutex::new(0),
             verify_medium: false,
+            tagger: None,
             stale: AtomicBool::new(false),
             signed: AtomicBool::new(false),
             holes: AtomicBool::new(false),

@@ -5,11 +5,12 @@ use std::io::IoSliceMut;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use hakobu_core::Result;
-use hakobu_core::digest::Digest;
+use hakobu_core::digest::{BlockValue, Digest};
 use hakobu_core::endpoint::{Begun, DraftKind};
 use hakobu_core::extent::{CHUNK_BYTES, Extent};
+use hakobu_core::tag::Tagger;
 use hakobu_core::zeros::{ZEROS, is_zero};
+use hakobu_core::{Result, tag};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
 use rustix::io::{Errno, preadv, pwrite, retry_on_intr};
@@ -159,6 +160,26 @@ impl Draft {
         }
         self.signed.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// What takes the values of its pieces and blocks, where these are tags.
+    pub(super) fn tagger(&self) -> Option<&Tagger> {
+        self.tagger.as_ref()
+    }
+
+    /// Whether it is a new file that takes over what is equal in the old one.
+    pub(super) fn is_update(&self) -> bool {
+        self.kind == DraftKind::Update
+    }
+
+    /// The value of a piece of it, by which it is compared.
+    pub(crate) fn piece_value(&self, offset: u64, bytes: &[u8]) -> Result<Digest> {
+        tag::piece_value(self.tagger.as_ref(), self.size_bytes(), offset, bytes)
+    }
+
+    /// The value of a block.
+    pub(crate) fn block_value(&self, bytes: &[u8]) -> Result<BlockValue> {
+        tag::block_value(self.tagger.as_ref(), bytes)
     }
 
     /// The file that this draft is made of.

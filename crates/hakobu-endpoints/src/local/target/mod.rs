@@ -19,6 +19,7 @@ mod link;
 mod new_file;
 mod open;
 mod remove;
+mod signed;
 mod state;
 mod store;
 mod stream;

@@ -9,6 +9,7 @@ use hakobu_core::endpoint::{Begin, DraftKind, Earlier};
 use hakobu_core::entry::Kind;
 use hakobu_core::extent::{CHUNK_BYTES, Extent, UNKNOWN_BYTES};
 use hakobu_core::path::lossy;
+use hakobu_core::tag::Tagger;
 use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -61,6 +62,7 @@ impl Draft {
             DraftKind::Compare => Self::compare(shared, directory, name, begin)?,
             DraftKind::Stream => Self::stream(shared, directory, name, begin)?,
         };
+        draft.tagger = begin.tag_key.map(Tagger::new).transpose()?;
         draft.verify_medium =
             begin.verify_medium && !matches!(draft.kind, DraftKind::Sink | DraftKind::Stream);
         if draft.verify_medium && draft.direct.is_none() {

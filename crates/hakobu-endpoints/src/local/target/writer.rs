@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use hakobu_core::checksum::Crc64;
-use hakobu_core::digest::{BlockValue, Digest, block_value, piece_value};
+use hakobu_core::digest::{BlockValue, Digest};
 use hakobu_core::extent::{BLOCK_BYTES, CHUNK_BYTES, Extent, PIECE_BYTES};
 use hakobu_core::zeros::is_zero;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 
 use super::draft::Draft;
+use super::signed::Signed;
 use crate::local::aligned::{AlignedBuffer, STEP_BYTES};
 
 /// What one lane has in hand of a draft.
@@ -22,6 +23,8 @@ pub struct DraftWriter {
     written: Vec<Written>,
     /// Room for what is put together before it is written.
     whole: Vec<u8>,
+    /// What was signed last.
+    signed: Signed,
     /// Whether something that was put together of the chunk in hand is not what it should be.
     wrong: bool,
 }
@@ -44,7 +47,14 @@ struct Written {
 
 impl DraftWriter {
     pub(crate) fn new(draft: Arc<Draft>) -> Self {
-        Self { draft, step: Step::default(), written: Vec::new(), whole: Vec::new(), wrong: false }
+        Self {
+            draft,
+            step: Step::default(),
+            written: Vec::new(),
+            whole: Vec::new(),
+            signed: Signed::default(),
+            wrong: false,
+        }
     }
 
     /// The draft.
@@ -133,18 +143,28 @@ impl DraftWriter {
         self.check_range(extent, CHUNK_BYTES)?;
         self.draft.begin_signing()?;
         self.flush()?;
-        let size_bytes = self.draft.size_bytes();
         let mut values = Vec::with_capacity(extent.length.div_ceil(PIECE_BYTES) as usize);
         let draft = Arc::clone(&self.draft);
         let old = draft.old_to_take_over();
+        let mut signed = std::mem::take(&mut self.signed);
+        signed.begin(extent);
         self.read(old, extent, PIECE_BYTES, |piece, bytes| {
-            let whole = bytes.len() as u64 == piece.length;
-            values.push(if whole { piece_value(size_bytes, piece.offset, bytes) } else { [0; 32] });
+            let value = match draft.tagger() {
+                _ if bytes.len() as u64 != piece.length => [0; 32],
+                Some(tagger) => {
+                    let tags = tagger.blocks_of(bytes)?;
+                    signed.push(tags);
+                    tagger.piece(&tags)?
+                }
+                None => draft.piece_value(piece.offset, bytes)?,
+            };
+            values.push(value);
             match old {
                 Some(_) => draft.take_over(piece.offset, bytes),
                 None => Ok(()),
             }
         })?;
+        self.signed = signed;
         Ok(values)
     }
 
@@ -156,11 +176,15 @@ impl DraftWriter {
     pub fn sign_blocks(&mut self, extent: Extent) -> Result<Vec<BlockValue>> {
         self.check_range(extent, PIECE_BYTES)?;
         self.draft.begin_signing()?;
+        if let Some(tags) = self.signed.find(extent) {
+            return Ok(tags.blocks().to_vec());
+        }
         self.flush()?;
         let mut values = Vec::with_capacity(extent.length.div_ceil(BLOCK_BYTES) as usize);
+        let draft = Arc::clone(&self.draft);
         self.read(None, extent, BLOCK_BYTES, |block, bytes| {
             let whole = bytes.len() as u64 == block.length;
-            values.push(if whole { block_value(bytes) } else { [0; 16] });
+            values.push(if whole { draft.block_value(bytes)? } else { [0; 16] });
             Ok(())
         })?;
         Ok(values)
@@ -187,6 +211,28 @@ impl DraftWriter {
             let error = Error::new(ErrorKind::Protocol, "writing", "blocks that cannot be");
             return Err(error.at(self.draft.path()));
         }
+        // What a draft took over is what was signed, and nobody else writes to it: its tags tell what will be there.
+        if self.draft.is_update()
+            && let Some(tagger) = self.draft.tagger()
+            && let Some(tags) = self.signed.find(extent)
+        {
+            let (mut tags, mut rest) = (*tags, bytes);
+            for (index, block) in blocks() {
+                let (now, more) = rest.split_at(block.length as usize);
+                tags.set(index, tagger.block(now)?);
+                rest = more;
+            }
+            if tagger.piece(&tags)? != value {
+                return Err(self.has_changed());
+            }
+            let mut rest = bytes;
+            for (_, block) in blocks() {
+                let (now, more) = rest.split_at(block.length as usize);
+                self.write(block.offset, now)?;
+                rest = more;
+            }
+            return Ok(());
+        }
         self.flush()?;
         // Kept from one patch to the next.
         let mut whole = std::mem::take(&mut self.whole);
@@ -202,9 +248,8 @@ impl DraftWriter {
             whole[begin..begin + length].copy_from_slice(&rest[..length]);
             rest = &rest[length..];
         }
-        if piece_value(self.draft.size_bytes(), extent.offset, &whole) != value {
-            let words = "it has changed since it was compared";
-            return Err(Error::new(ErrorKind::Corrupt, "writing", words).at(self.draft.path()));
+        if self.draft.piece_value(extent.offset, &whole)? != value {
+            return Err(self.has_changed());
         }
         for (_, block) in blocks() {
             let begin = (block.offset - extent.offset) as usize;
@@ -212,6 +257,11 @@ impl DraftWriter {
         }
         self.whole = whole;
         Ok(())
+    }
+
+    fn has_changed(&self) -> Error {
+        let words = "it has changed since it was compared";
+        Error::new(ErrorKind::Corrupt, "writing", words).at(self.draft.path())
     }
 
     /// Room for so many bytes, with anything in it.

@@ -10,6 +10,7 @@ use futures_util::future::Shared as SharedFuture;
 use hakobu_core::endpoint::{Begin, DraftKind};
 use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
+use hakobu_core::tag::Tagger;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use crate::local::target::cover::Cover;
@@ -24,6 +25,8 @@ pub(crate) struct Draft {
     pub(crate) kind: DraftKind,
     /// It will have holes, so its size does not say how much room it takes.
     pub(crate) sparse: bool,
+    /// What takes the values of its pieces, where these are tags.
+    pub(crate) tagger: Option<Tagger>,
     progress: Mutex<Progress>,
 }
 
@@ -37,11 +40,12 @@ struct Progress {
 }
 
 impl Draft {
-    pub(crate) fn new(begin: &Begin, whole: Vec<u8>, size_bytes: u64) -> Self {
+    pub(crate) fn new(begin: &Begin, whole: Vec<u8>, size_bytes: u64) -> Result<Self> {
         let progress =
             Progress { size_bytes, taken: Cover::default(), taken_bytes: 0, open: true, failed: None };
         let (path, kind, sparse) = (begin.path.clone(), begin.kind, begin.sparse);
-        Self { path, whole, kind, sparse, progress: Mutex::new(progress) }
+        let tagger = begin.tag_key.map(Tagger::new).transpose()?;
+        Ok(Self { path, whole, kind, sparse, tagger, progress: Mutex::new(progress) })
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {

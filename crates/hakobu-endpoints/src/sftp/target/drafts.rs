@@ -3,11 +3,12 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
-use hakobu_core::digest::{Digest, piece_value};
+use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Begin, DraftId, DraftKind, Loss, Outcome, PieceBuffer};
 use hakobu_core::entry::{Attributes, Kind};
 use hakobu_core::extent::{Extent, UNKNOWN_BYTES};
 use hakobu_core::path::EntryPath;
+use hakobu_core::tag::piece_value;
 use hakobu_core::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
@@ -153,12 +154,13 @@ impl TargetWork {
         let size_bytes = draft.size_bytes();
         let bytes =
             read_range(&self.ground.site, &handle, extent).await.map_err(|error| error.at(&draft.path))?;
-        let value = |piece: Extent| -> Digest {
+        let value = |piece: Extent| -> Result<Digest> {
             let begin = (piece.offset - extent.offset) as usize;
             let end = (begin + piece.length as usize).min(bytes.len());
-            piece_value(size_bytes, piece.offset, bytes.get(begin..end).unwrap_or_default())
+            let bytes = bytes.get(begin..end).unwrap_or_default();
+            piece_value(draft.tagger.as_ref(), size_bytes, piece.offset, bytes)
         };
-        Ok(Outcome::Signed(extent.pieces().map(value).collect()))
+        extent.pieces().map(value).collect::<Result<_>>().map(Outcome::Signed)
     }
 
     pub(super) async fn finish(&self, id: DraftId, attributes: &Attributes) -> Result<Outcome> {
@@ -233,7 +235,7 @@ impl Ground {
                 return refuse(ErrorKind::Unsupported, words);
             }
         };
-        Ok((Draft::new(begin, whole, size_bytes), parent))
+        Ok((Draft::new(begin, whole, size_bytes)?, parent))
     }
 
     async fn open_draft(&self, draft: &Draft, parent: &EntryPath) -> Result<Handle> {

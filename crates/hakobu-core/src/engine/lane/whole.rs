@@ -1,0 +1,61 @@
+//! Trying whether a file that changed is sooner there as a whole: some chunks are sent as they are.
+
+use super::*;
+use crate::engine::whole::{Facts, Whole};
+
+impl Worker<'_> {
+    /// Whether this lane is to try it: the rate of comparing so far, in bytes a second.
+    pub(super) fn is_to_try_whole(&mut self, file: &LargeFile) -> Option<f64> {
+        // What is equal makes comparing worth its while, and holes are not sent.
+        if file.kind != DraftKind::Update || !file.finds_equal() || file.source.metadata.sparse {
+            return None;
+        }
+        let facts = Facts {
+            size_bytes: file.size_bytes(),
+            compared_bytes: file.compared_bytes(),
+            now_ns: self.shared.setup.clock.now_ns(),
+        };
+        let target = self.shared.setup.target;
+        file.whole.is_to_be_tried(facts, || target.passed().map(|passed| passed.round_trip))
+    }
+
+    /// Tries it, while nothing else of this lane is under way. `false`: the run was stopped.
+    pub(super) fn try_whole(&mut self, file: &Arc<LargeFile>, comparing: f64) -> Result<bool> {
+        if !self.wait_for_all()? {
+            return Ok(false);
+        }
+        let clock = self.shared.setup.clock;
+        let (began_ns, mut bytes) = (clock.now_ns(), 0);
+        for _ in 0..Whole::chunks_to_try(file.chunks()) {
+            let Some(extent) = file.take_chunk() else { break };
+            let done = self.chunk(file, extent, None);
+            self.unless_fatal(file, done.map_err(at_source))?;
+            bytes += extent.length;
+        }
+        if !self.wait_for_all()? {
+            return Ok(false);
+        }
+        if bytes > 0 && !file.has_failed() {
+            let ns = clock.now_ns().saturating_sub(began_ns).max(1);
+            let (choice, reason) = file.whole.found(comparing, bytes as f64 / (ns as f64 / 1e9));
+            if file.whole.pays() {
+                file.moves.forgo();
+            }
+            let choice = format!("{}: {choice}", file.target);
+            self.shared.setup.observer.event(Event::Decision { choice, reason });
+        }
+        Ok(true)
+    }
+
+    /// Waits until all that this lane has asked for is answered. `false`: the run was stopped.
+    fn wait_for_all(&mut self) -> Result<bool> {
+        self.target.flush();
+        while !self.under_way.is_empty() {
+            if self.shared.queue.is_stopped() {
+                return Ok(false);
+            }
+            self.wait_for_answer(FULL_WAIT)?;
+        }
+        Ok(true)
+    }
+}
