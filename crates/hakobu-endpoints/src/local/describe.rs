@@ -1,18 +1,19 @@
-//! What is told of the entries of a directory: asked for one after another, or, where a file server lets wait for each, many at a
-//! time.
+//! What is told of the entries of a directory: asked for one after another; where a file server lets wait for each, many at a time;
+//! and where there are very many, by several processors.
 
 use std::ffi::{CStr, CString};
 use std::time::{Duration, Instant};
 
-use hakobu_core::Result;
 use hakobu_core::endpoint::Detail;
 use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::extended::{ExtendedReader, Place};
 use super::file_system::is_network;
+use super::helpers::{BATCH, Found, Helpers, Names};
 use super::many::many;
 use super::metadata;
 
@@ -20,6 +21,8 @@ use super::metadata;
 const WATCHED: u32 = 8;
 /// What takes longer than this is waited for.
 const WAITED_FOR: Duration = Duration::from_micros(100);
+/// Of a directory with more entries than this processors share the work.
+const LARGE: usize = 16_384;
 /// So many names are kept until they are asked for together.
 const KEPT_MAX: usize = 4096;
 
@@ -37,6 +40,9 @@ pub(super) struct Describer<'a> {
     watched: (Instant, u32),
     /// Entries have to be waited for.
     waits: bool,
+    /// How many were asked for one after another.
+    asked: usize,
+    helpers: Option<Helpers>,
     kept: Vec<(CString, FileType)>,
     kept_max: usize,
 }
@@ -50,7 +56,16 @@ impl<'a> Describer<'a> {
     ) -> Self {
         let asker = Asker { directory, on: None, detail };
         let kept_max = entries_max.saturating_add(1).min(KEPT_MAX);
-        Self { asker, extended, watched: (Instant::now(), 0), waits: false, kept: Vec::new(), kept_max }
+        Self {
+            asker,
+            extended,
+            watched: (Instant::now(), 0),
+            waits: false,
+            asked: 0,
+            helpers: None,
+            kept: Vec::new(),
+            kept_max,
+        }
     }
 
     /// The next entry of the directory, which is handed to `keep`, perhaps only later. Whether further ones are wanted.
@@ -62,6 +77,10 @@ impl<'a> Describer<'a> {
             self.kept.push((name.to_owned(), file_type));
             return if self.kept.len() < self.kept_max { Ok(true) } else { self.rest(keep) };
         }
+        if self.helpers.is_some() {
+            self.kept.push((name.to_owned(), file_type));
+            return if self.kept.len() < BATCH { Ok(true) } else { self.share(keep) };
+        }
         if self.watched.1 == 0 {
             self.watched.0 = Instant::now();
         }
@@ -72,7 +91,23 @@ impl<'a> Describer<'a> {
             self.waits =
                 self.watched.0.elapsed() > WAITED_FOR * WATCHED && is_network(self.asker.directory.as_fd());
         }
+        self.asked += 1;
+        // Where only kinds are wanted nothing is asked for.
+        if self.asked == LARGE && !self.waits && !self.asker.detail.kinds_only {
+            self.helpers = self.asker.helpers();
+        }
         keep(name.to_bytes(), described)
+    }
+
+    /// Hands what is kept over to the helpers, or does it where they have enough.
+    fn share(&mut self, keep: &mut Keep<'_>) -> Result<bool> {
+        let Some(helpers) = &self.helpers else { return Ok(true) };
+        let mut found = Vec::new();
+        if let Some(names) = helpers.hand_over(std::mem::take(&mut self.kept)) {
+            found.push(self.asker.ask_all(names, self.extended));
+        }
+        found.append(&mut helpers.found());
+        keep_all(found, keep)
     }
 
     /// Those that were kept for later.
@@ -80,6 +115,22 @@ impl<'a> Describer<'a> {
     /// # Errors
     /// As with [`Self::entry`].
     pub fn rest(&mut self, keep: &mut Keep<'_>) -> Result<bool> {
+        if let Some(helpers) = self.helpers.take() {
+            let mut found = vec![self.asker.ask_all(std::mem::take(&mut self.kept), self.extended)];
+            while let Some(names) = helpers.take_back() {
+                found.push(self.asker.ask_all(names, self.extended));
+            }
+            let (mut theirs, whole) = helpers.end();
+            found.append(&mut theirs);
+            if !whole {
+                return Err(Error::new(
+                    ErrorKind::Io,
+                    "listing the directory",
+                    "a defect in hakobu ended a thread",
+                ));
+            }
+            return keep_all(found, keep);
+        }
         let kept = std::mem::take(&mut self.kept);
         let begin = || (self.asker, ExtendedReader::default());
         let described = many(kept.len(), begin, |(asker, extended), index| {
@@ -95,6 +146,16 @@ impl<'a> Describer<'a> {
     }
 }
 
+/// Hands over what was found out. Whether further entries are wanted.
+fn keep_all(found: Vec<Found>, keep: &mut Keep<'_>) -> Result<bool> {
+    for (name, described) in found.into_iter().flatten() {
+        if !keep(name.to_bytes(), described)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// What all entries of a directory are asked with.
 #[derive(Clone, Copy, Debug)]
 struct Asker<'a> {
@@ -105,6 +166,24 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
+    /// Those who describe entries of the same directory.
+    fn helpers(&self) -> Option<Helpers> {
+        let (on, detail) = (self.on, self.detail);
+        Helpers::start(|| {
+            let directory = self.directory.try_clone().ok()?;
+            let mut extended = ExtendedReader::default();
+            Some(move |names| Asker { directory: &directory, on, detail }.ask_all(names, &mut extended))
+        })
+    }
+
+    fn ask_all(&mut self, names: Names, extended: &mut ExtendedReader) -> Found {
+        let ask = |(name, file_type): (CString, FileType)| {
+            let described = self.ask(&name, file_type, extended);
+            (name, described)
+        };
+        names.into_iter().map(ask).collect()
+    }
+
     fn ask(&mut self, name: &CStr, file_type: FileType, extended: &mut ExtendedReader) -> Described {
         if self.detail.kinds_only
             && let Ok(kind) = metadata::kind(file_type)

@@ -17,6 +17,7 @@ mod extended;
 pub(crate) mod fault;
 mod fetch;
 mod file_system;
+mod helpers;
 mod holes;
 mod list;
 mod losses;

@@ -1,0 +1,169 @@
+//! Processors that have nothing else to do help with a directory of very many entries, of which nothing else is done before all of
+//! it is described: one thread reads the names and describes what the others do not get to.
+
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle, available_parallelism};
+
+use rustix::fs::FileType;
+
+use super::describe::Described;
+
+/// So many names are described together.
+pub(super) const BATCH: usize = 2048;
+/// So many threads help at most.
+const HELPERS_MAX: usize = 3;
+/// So many batches wait for a helper.
+const WAITING_MAX: usize = 4;
+
+/// Names as they were read.
+pub(super) type Names = Vec<(CString, FileType)>;
+/// What was found out about them.
+pub(super) type Found = Vec<(CString, Described)>;
+
+/// Threads that describe names. Dropping it ends them.
+pub(super) struct Helpers {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Names>,
+    found: Vec<Found>,
+    ended: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Describes whatever comes, until nothing more does.
+    fn help(&self, mut describe: impl FnMut(Names) -> Found) {
+        let mut state = self.lock();
+        loop {
+            if let Some(names) = state.waiting.pop_front() {
+                drop(state);
+                let found = describe(names);
+                state = self.lock();
+                state.found.push(found);
+            } else if state.ended {
+                return;
+            } else {
+                state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+impl Helpers {
+    /// As many as there are other processors; `helper` makes what each of them describes with. `None` where there are none.
+    pub(super) fn start<D: FnMut(Names) -> Found + Send + 'static>(
+        helper: impl Fn() -> Option<D>,
+    ) -> Option<Self> {
+        let count = available_parallelism().map_or(1, usize::from).saturating_sub(1).min(HELPERS_MAX);
+        let shared = Arc::<Shared>::default();
+        let start = |_| {
+            let (shared, describe) = (Arc::clone(&shared), helper()?);
+            Builder::new().name("describe".to_owned()).spawn(move || shared.help(describe)).ok()
+        };
+        let threads: Vec<_> = (0..count).map_while(start).collect();
+        (!threads.is_empty()).then_some(Self { shared, threads })
+    }
+
+    /// Hands names over, unless enough are waiting: then they come back.
+    pub(super) fn hand_over(&self, names: Names) -> Option<Names> {
+        let mut state = self.shared.lock();
+        if state.waiting.len() >= WAITING_MAX {
+            return Some(names);
+        }
+        state.waiting.push_back(names);
+        drop(state);
+        self.shared.more.notify_one();
+        None
+    }
+
+    /// Names that nobody has begun with.
+    pub(super) fn take_back(&self) -> Option<Names> {
+        self.shared.lock().waiting.pop_back()
+    }
+
+    /// What has been found out so far.
+    pub(super) fn found(&self) -> Vec<Found> {
+        std::mem::take(&mut self.shared.lock().found)
+    }
+
+    /// Waits for what is still being described, and gives what was found out. Whether all helpers came to their end.
+    pub(super) fn end(mut self) -> (Vec<Found>, bool) {
+        let whole = self.stop();
+        (self.found(), whole)
+    }
+
+    fn stop(&mut self) -> bool {
+        self.shared.lock().ended = true;
+        self.shared.more.notify_all();
+        let ends: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        ends.iter().all(std::thread::Result::is_ok)
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        self.shared.lock().waiting.clear();
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    fn names(first: usize) -> Names {
+        (first..first + 3).map(|name| (CString::new(name.to_string()).unwrap(), FileType::Unknown)).collect()
+    }
+
+    fn refuse(names: Names) -> Found {
+        names.into_iter().map(|(name, _)| (name, Err(Errno::IO))).collect()
+    }
+
+    #[test]
+    fn all_that_was_handed_over_is_found_once() {
+        let Some(helpers) = Helpers::start(|| Some(refuse)) else { return };
+        let mut found = Vec::new();
+        for batch in 0..200 {
+            if let Some(names) = helpers.hand_over(names(3 * batch)) {
+                found.push(refuse(names));
+            }
+            found.append(&mut helpers.found());
+        }
+        while let Some(names) = helpers.take_back() {
+            found.push(refuse(names));
+        }
+        let (mut rest, whole) = helpers.end();
+        found.append(&mut rest);
+        let mut names: Vec<usize> =
+            found.iter().flatten().map(|(name, _)| name.to_str().unwrap().parse().unwrap()).collect();
+        names.sort_unstable();
+        assert!(whole && names == (0..600).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn one_that_panics_is_noticed() {
+        let Some(helpers) = Helpers::start(|| Some(|_| unreachable!("a defect"))) else { return };
+        assert!(helpers.hand_over(names(0)).is_none());
+        while !helpers.shared.lock().waiting.is_empty() {
+            std::thread::yield_now();
+        }
+        assert!(!helpers.end().1);
+    }
+}
