@@ -142,7 +142,11 @@ fn values(goal: Goal, ours: &WayResult, theirs: Option<&WayResult>) -> Option<Ve
     let values = match (goal, theirs) {
         (Goal::Times { .. } | Goal::Beside { .. }, Some(theirs)) => {
             // What takes too long is measured with a part of the work.
-            let times = ours.kind.bytes() as f64 / theirs.kind.bytes() as f64;
+            let times = match (ours.kind.bytes(), theirs.kind.bytes()) {
+                // Empty files have no bytes, and nobody has fewer.
+                (ours, theirs) if ours == theirs => 1.0,
+                (ours, theirs) => ours as f64 / theirs as f64,
+            };
             let whole: Vec<f64> = theirs.net_seconds.iter().map(|seconds| seconds * times).collect();
             paired_ratios(&whole, &ours.net_seconds)
         }
@@ -333,6 +337,13 @@ mod tests {
         let result = row(group, spec, spec.goals, &ways);
         let ratios: Vec<_> = result.goals.iter().map(|goal| goal.value).collect();
         assert_eq!(ratios, [Some(40.0), Some(1.0)]);
+    }
+
+    #[test]
+    fn empty_files_are_compared_by_time_as_all_others() {
+        let (group, spec, ways) = measured("changed", &[1.0; 3], &[3.0; 3]);
+        assert!(ways.iter().all(|way| way.kind.bytes() == 0));
+        assert_eq!(row(group, spec, spec.goals, &ways).goals[0].value, Some(3.0));
     }
 
     #[test]

@@ -132,19 +132,28 @@ const VERIFY: Group = Group {
     source: Source::MIDDLE_FILES,
     target: Target::Same,
     ways: &[
-        Way::ours("hakobu", "hakobu verify $SOURCE/ $HOST:$TARGET/"),
+        Way::ours("hakobu", "hakobu verify --preserve no-acl,no-xattr,no-hardlinks $SOURCE/ $HOST:$TARGET/"),
+        Way::ours("hakobu, all compared", "hakobu verify $SOURCE/ $HOST:$TARGET/"),
         Way::new(
             "rsync -anc",
             "rsync",
             "rsync -anc -e 'ssh -c aes128-gcm@openssh.com' $SOURCE/ $HOST:$TARGET/",
         ),
     ],
-    rows: &[Row {
-        key: "verify",
-        title: "verify with content over ssh, 2 GB in 20 000 files",
-        way: "hakobu",
-        goals: &[times("rsync -anc", 2.5, 4.0)],
-    }],
+    rows: &[
+        Row {
+            key: "verify",
+            title: "verify with content over ssh, 2 GB in 20 000 files",
+            way: "hakobu",
+            goals: &[times("rsync -anc", 2.5, 4.0)],
+        },
+        Row {
+            key: "verify-all",
+            title: "the same, attributes and hard links compared as well",
+            way: "hakobu, all compared",
+            goals: &[beside("rsync -anc")],
+        },
+    ],
     ..AGAIN
 };
 
