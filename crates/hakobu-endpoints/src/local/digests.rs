@@ -49,7 +49,8 @@ impl Digester {
             return Err(changed("reading"));
         }
         self.content.resize(PACKED_FILE_BYTES_MAX as usize + 1, 0);
-        let length = fill(&file, &mut self.content).map_err(|errno| fault("reading", errno))?;
+        let length =
+            fill(&file, &mut self.content, found.size_bytes).map_err(|errno| fault("reading", errno))?;
         if length as u64 > PACKED_FILE_BYTES_MAX {
             return Err(changed("reading"));
         }
@@ -81,13 +82,16 @@ pub(crate) fn open(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     openat(directory, name, READ, Mode::empty())
 }
 
-/// Reads until the room is full or the file ends.
-fn fill(file: &OwnedFd, room: &mut [u8]) -> Result<usize, Errno> {
+/// Reads until the room is full or the file ends; where it has as many bytes as it had a moment ago, that is its end.
+fn fill(file: &OwnedFd, room: &mut [u8], size_bytes: u64) -> Result<usize, Errno> {
     let mut filled = 0;
     while filled < room.len() {
         match retry_on_intr(|| read(file, &mut room[filled..]))? {
             0 => break,
             more => filled += more,
+        }
+        if filled as u64 == size_bytes {
+            break;
         }
     }
     Ok(filled)

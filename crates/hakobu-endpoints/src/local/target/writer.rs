@@ -204,35 +204,37 @@ impl DraftWriter {
     }
 
     fn patch_piece(&mut self, extent: Extent, changed: u64, bytes: &[u8], value: Digest) -> Result<()> {
-        let blocks = || extent.blocks().enumerate().filter(|(index, _)| changed & 1 << index != 0);
-        let length: u64 = blocks().map(|(_, block)| block.length).sum();
+        let length: u64 = blocks(extent, changed).map(|(_, block)| block.length).sum();
         let last = extent.length.div_ceil(BLOCK_BYTES) as u32;
         if length != bytes.len() as u64 || changed == 0 || u64::BITS - changed.leading_zeros() > last {
             let error = Error::new(ErrorKind::Protocol, "writing", "blocks that cannot be");
             return Err(error.at(self.draft.path()));
         }
-        // What a draft took over is what was signed, and nobody else writes to it: its tags tell what will be there.
-        if self.draft.is_update()
-            && let Some(tagger) = self.draft.tagger()
-            && let Some(tags) = self.signed.find(extent)
-        {
-            let (mut tags, mut rest) = (*tags, bytes);
-            for (index, block) in blocks() {
-                let (now, more) = rest.split_at(block.length as usize);
-                tags.set(index, tagger.block(now)?);
-                rest = more;
-            }
-            if tagger.piece(&tags)? != value {
-                return Err(self.has_changed());
-            }
-            let mut rest = bytes;
-            for (_, block) in blocks() {
-                let (now, more) = rest.split_at(block.length as usize);
-                self.write(block.offset, now)?;
-                rest = more;
-            }
-            return Ok(());
+        let found = match self.patched_tags(extent, changed, bytes)? {
+            Some(found) => found,
+            None => self.patched_value(extent, changed, bytes)?,
+        };
+        if found != value {
+            let words = "it has changed since it was compared";
+            return Err(Error::new(ErrorKind::Corrupt, "writing", words).at(self.draft.path()));
         }
+        parts(extent, changed, bytes).try_for_each(|(_, block, bytes)| self.write(block.offset, bytes))
+    }
+
+    /// The value that a piece will have, by the tags of what was signed: that is what a new file took over, and nobody else
+    /// writes to it. `None` where they are not known.
+    fn patched_tags(&self, extent: Extent, changed: u64, bytes: &[u8]) -> Result<Option<Digest>> {
+        let known = self.draft.tagger().zip(self.signed.find(extent)).filter(|_| self.draft.is_update());
+        let Some((tagger, tags)) = known else { return Ok(None) };
+        let mut tags = *tags;
+        for (index, _, bytes) in parts(extent, changed, bytes) {
+            tags.set(index, tagger.block(bytes)?);
+        }
+        tagger.piece(&tags).map(Some)
+    }
+
+    /// The same by reading it.
+    fn patched_value(&mut self, extent: Extent, changed: u64, bytes: &[u8]) -> Result<Digest> {
         self.flush()?;
         // Kept from one patch to the next.
         let mut whole = std::mem::take(&mut self.whole);
@@ -242,26 +244,13 @@ impl DraftWriter {
             Ok(())
         })?;
         whole.resize(extent.length as usize, 0);
-        let mut rest = bytes;
-        for (_, block) in blocks() {
-            let (begin, length) = ((block.offset - extent.offset) as usize, block.length as usize);
-            whole[begin..begin + length].copy_from_slice(&rest[..length]);
-            rest = &rest[length..];
-        }
-        if self.draft.piece_value(extent.offset, &whole)? != value {
-            return Err(self.has_changed());
-        }
-        for (_, block) in blocks() {
+        for (_, block, bytes) in parts(extent, changed, bytes) {
             let begin = (block.offset - extent.offset) as usize;
-            self.write(block.offset, &whole[begin..begin + block.length as usize])?;
+            whole[begin..begin + bytes.len()].copy_from_slice(bytes);
         }
+        let value = self.draft.piece_value(extent.offset, &whole);
         self.whole = whole;
-        Ok(())
-    }
-
-    fn has_changed(&self) -> Error {
-        let words = "it has changed since it was compared";
-        Error::new(ErrorKind::Corrupt, "writing", words).at(self.draft.path())
+        value
     }
 
     /// Room for so many bytes, with anything in it.
@@ -382,4 +371,18 @@ impl DraftWriter {
         }
         Ok(())
     }
+}
+
+/// The blocks of a piece that `changed` has bits for, with their numbers.
+fn blocks(extent: Extent, changed: u64) -> impl Iterator<Item = (usize, Extent)> {
+    extent.blocks().enumerate().filter(move |(index, _)| changed & 1 << index != 0)
+}
+
+/// The same with what is in them: `bytes` has one behind the other.
+fn parts(extent: Extent, changed: u64, bytes: &[u8]) -> impl Iterator<Item = (usize, Extent, &[u8])> {
+    blocks(extent, changed).scan(bytes, |rest, (index, block)| {
+        let (part, more) = rest.split_at_checked(block.length as usize)?;
+        *rest = more;
+        Some((index, block, part))
+    })
 }
