@@ -284,6 +284,12 @@ impl LargeFile {
         self.pieces[1].fetch_add(equal, Ordering::Relaxed);
     }
 
+    /// Whether it may turn out that all of it is sent: only of a new file, and holes are not sent.
+    pub fn may_go_whole(&self) -> bool {
+        let may = self.kind == DraftKind::Update && !self.source.metadata.sparse;
+        may && self.whole.may_be_tried(self.size_bytes())
+    }
+
     /// So much was compared.
     pub fn compared_bytes(&self) -> u64 {
         self.pieces[0].load(Ordering::Relaxed) * PIECE_BYTES

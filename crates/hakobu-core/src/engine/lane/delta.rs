@@ -336,8 +336,7 @@ impl Worker<'_> {
 
 /// How many chunks are asked for ahead.
 fn signs_ahead(file: &LargeFile) -> usize {
-    let may_end = !file.finds_equal() || file.whole.may_be_tried(file.size_bytes());
-    if may_end { SIGNS_AHEAD_AT_FIRST } else { SIGNS_AHEAD }
+    if !file.finds_equal() || file.may_go_whole() { SIGNS_AHEAD_AT_FIRST } else { SIGNS_AHEAD }
 }
 
 pub(super) fn given_up() -> Error {

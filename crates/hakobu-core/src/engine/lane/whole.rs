@@ -6,8 +6,8 @@ use crate::engine::whole::{Facts, Whole};
 impl Worker<'_> {
     /// Whether this lane is to try it: the rate of comparing so far, in bytes a second.
     pub(super) fn is_to_try_whole(&mut self, file: &LargeFile) -> Option<f64> {
-        // What is equal makes comparing worth its while, and holes are not sent.
-        if file.kind != DraftKind::Update || !file.finds_equal() || file.source.metadata.sparse {
+        // Where nothing is equal comparing ends by itself.
+        if !file.may_go_whole() || !file.finds_equal() {
             return None;
         }
         let facts = Facts {
@@ -31,6 +31,8 @@ impl Worker<'_> {
             let done = self.chunk(file, extent, None);
             self.unless_fatal(file, done.map_err(at_source))?;
             bytes += extent.length;
+            // Nobody looked whether it is, and it was written.
+            file.changes();
         }
         if !self.wait_for_all()? {
             return Ok(false);
