@@ -1,9 +1,13 @@
 //! Tags: whether two places have the same content, at a third of the price of a digest or less.
 //!
-//! A tag is a GMAC (NIST SP 800-38D: AES-GCM over no message, with the content as what is authenticated) under a key that is
-//! drawn for one run and known to its two ends alone. That makes it a universal hash: of two contents that were there before the
-//! key was drawn, whoever made them, the tags are equal with a probability of at most (length / 16 + 2) / 2^128, which is below
-//! 2^-113 for the small files that are compared so. A checksum that anybody can compute has no such bound.
+//! A *sum* is a GMAC (NIST SP 800-38D: AES-GCM over no message, with the content as what is authenticated) under a key that is
+//! drawn for one run and known to its two ends alone. That makes it a universal hash: of two contents, whoever made them without
+//! knowing the key, the sums are equal with a probability of at most (length / 16 + 2) / 2^128, which is below 2^-113 for what is
+//! compared so. A checksum that anybody can compute has no such bound.
+//!
+//! A sum gives away 128 bits of the content to whoever knows the key, and in a pull that is the source, who asks for them and
+//! may not read the target. So none leaves its machine: what does is a *tag*, the first 16 bytes of the BLAKE3 of key and sum. That tells
+//! no more than a digest would: whether a guess is right.
 //!
 //! A tag says nothing outside of its run, so nobody is ever shown one, and none is kept. Where the data travels without encryption
 //! so does the key: whoever both listens there and writes the files that are compared could make them have equal tags.
@@ -18,8 +22,9 @@ use crate::extent::{BLOCK_BYTES, BLOCKS_PER_PIECE};
 pub const TAG_KEY_BYTES: usize = 16;
 /// How many blocks a piece has at most.
 const BLOCKS_MAX: usize = BLOCKS_PER_PIECE as usize;
-const BLOCK_VALUE_BYTES: usize = size_of::<BlockValue>();
-/// One nonce for all: what a nonce hides from strangers is a tag, which no stranger sees, and equal content has to have equal tags.
+/// How long a tag is.
+const TAG_BYTES: usize = size_of::<BlockValue>();
+/// One nonce for all: what a nonce hides is a sum, which nobody sees, and equal content has to have equal ones.
 const NONCE: [u8; NONCE_LEN] = [0; NONCE_LEN];
 
 /// The key of a run's tags.
@@ -59,14 +64,32 @@ impl Tagger {
     /// # Errors
     /// Where the library refuses to.
     pub fn tag(&self, bytes: &[u8]) -> Result<Digest> {
+        let (mut value, tag) = (Digest::default(), self.tag_of(&self.sum(bytes)?));
+        value[..TAG_BYTES].copy_from_slice(&tag);
+        Ok(value)
+    }
+
+    /// The sum of `bytes`, which must not leave this machine.
+    fn sum(&self, bytes: &[u8]) -> Result<Sum> {
         let nonce = Nonce::assume_unique_for_key(NONCE);
         let tag = self.cipher.seal_in_place_separate_tag(nonce, Aad::from(bytes), &mut []);
         let tag = tag.map_err(|_| refused())?;
-        let mut value = Digest::default();
-        value[..tag.as_ref().len()].copy_from_slice(tag.as_ref());
-        Ok(value)
+        Sum::try_from(tag.as_ref()).map_err(|_| refused())
+    }
+
+    /// What may be told of a sum.
+    fn tag_of(&self, sum: &Sum) -> BlockValue {
+        let mut both = [0; TAG_KEY_BYTES + TAG_BYTES];
+        both[..TAG_KEY_BYTES].copy_from_slice(&self.key.0);
+        both[TAG_KEY_BYTES..].copy_from_slice(sum);
+        let mut tag = BlockValue::default();
+        tag.copy_from_slice(&blake3::hash(&both).as_bytes()[..TAG_BYTES]);
+        tag
     }
 }
+
+/// A sum, before it is a tag.
+type Sum = [u8; TAG_BYTES];
 
 /// What stands for the content of a small file: its tag, or without a tagger its digest.
 ///
@@ -79,59 +102,69 @@ pub fn content_value(bytes: &[u8], tagger: Option<&Tagger>) -> Result<Digest> {
     }
 }
 
-/// The tags of a piece's blocks, of which its own is taken: where it differs it is known already in which blocks.
-#[derive(Clone, Copy, Debug)]
+/// The sums of a piece's blocks, of which its tag is taken: where it differs it is known already in which blocks.
+#[derive(Clone, Copy)]
 pub struct PieceTags {
-    blocks: [BlockValue; BLOCKS_MAX],
+    sums: [Sum; BLOCKS_MAX],
     count: usize,
 }
 
 impl PieceTags {
-    /// One for each block, in order.
-    pub fn blocks(&self) -> &[BlockValue] {
-        &self.blocks[..self.count]
+    /// How many blocks there are.
+    pub fn len(&self) -> usize {
+        self.count
     }
 
-    /// Replaces one.
-    pub fn set(&mut self, index: usize, block: BlockValue) {
-        self.blocks[..self.count][index] = block;
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl std::fmt::Debug for PieceTags {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PieceTags({})", self.count)
     }
 }
 
 impl Tagger {
-    /// The tag of a block.
-    ///
-    /// # Errors
-    /// Those of [`Tagger::tag`].
-    pub fn block(&self, bytes: &[u8]) -> Result<BlockValue> {
-        let (mut value, tag) = (BlockValue::default(), self.tag(bytes)?);
-        value.copy_from_slice(&tag[..BLOCK_VALUE_BYTES]);
-        Ok(value)
-    }
-
-    /// The tags of the blocks of a piece, which is no longer than [`PIECE_BYTES`](crate::extent::PIECE_BYTES).
+    /// Of the blocks of a piece, which is no longer than [`PIECE_BYTES`](crate::extent::PIECE_BYTES).
     ///
     /// # Errors
     /// Those of [`Tagger::tag`].
     pub fn blocks_of(&self, piece: &[u8]) -> Result<PieceTags> {
-        let mut tags = PieceTags { blocks: [BlockValue::default(); BLOCKS_MAX], count: 0 };
-        for (tag, block) in tags.blocks.iter_mut().zip(piece.chunks(BLOCK_BYTES as usize)) {
-            *tag = self.block(block)?;
+        let mut tags = PieceTags { sums: [Sum::default(); BLOCKS_MAX], count: 0 };
+        for (sum, block) in tags.sums.iter_mut().zip(piece.chunks(BLOCK_BYTES as usize)) {
+            *sum = self.sum(block)?;
             tags.count += 1;
         }
         Ok(tags)
     }
 
-    /// The value of a piece with these blocks.
+    /// Puts another block in the place of one.
+    ///
+    /// # Errors
+    /// Those of [`Tagger::tag`].
+    pub fn replace(&self, tags: &mut PieceTags, index: usize, block: &[u8]) -> Result<()> {
+        tags.sums[..tags.count][index] = self.sum(block)?;
+        Ok(())
+    }
+
+    /// The tags of the blocks, in order.
+    pub fn blocks(&self, tags: &PieceTags) -> impl Iterator<Item = BlockValue> {
+        tags.sums[..tags.count].iter().map(|sum| self.tag_of(sum))
+    }
+
+    /// The value of a piece with these blocks: the tag of their sums.
     ///
     /// # Errors
     /// Those of [`Tagger::tag`].
     pub fn piece(&self, tags: &PieceTags) -> Result<Digest> {
-        self.tag(tags.blocks().as_flattened())
+        self.tag(tags.sums[..tags.count].as_flattened())
     }
 }
 
-/// The value of a piece, as [`digest::piece_value`], or with a tagger the tag of its blocks' tags.
+/// The value of a piece, as [`digest::piece_value`], or with a tagger the tag of its blocks' sums.
 ///
 /// # Errors
 /// Those of [`Tagger::tag`].
@@ -148,7 +181,7 @@ pub fn piece_value(tagger: Option<&Tagger>, size_bytes: u64, offset: u64, bytes:
 /// Those of [`Tagger::tag`].
 pub fn block_value(tagger: Option<&Tagger>, bytes: &[u8]) -> Result<BlockValue> {
     match tagger {
-        Some(tagger) => tagger.block(bytes),
+        Some(tagger) => Ok(tagger.tag_of(&tagger.sum(bytes)?)),
         None => Ok(digest::block_value(bytes)),
     }
 }
@@ -166,12 +199,32 @@ mod tests {
         Tagger::new(TagKey([key; TAG_KEY_BYTES])).unwrap().tag(bytes).unwrap()
     }
 
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// Test case 1 of the specification of GCM (McGrew and Viega): key, nonce and content of zeros, and none of the last.
     #[test]
-    fn the_tag_of_nothing_is_that_of_the_specification() {
-        let expected = "58e2fccefa7e3061367f1d57a4e7455a";
-        let found: String = tag(0, b"")[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(found, expected);
+    fn the_sum_of_nothing_is_that_of_the_specification() {
+        let tagger = Tagger::new(TagKey([0; TAG_KEY_BYTES])).unwrap();
+        assert_eq!(hex(&tagger.sum(b"").unwrap()), "58e2fccefa7e3061367f1d57a4e7455a");
+    }
+
+    /// It gives away the content to whoever has the key: nothing that is told may have it.
+    #[test]
+    fn no_sum_is_told() {
+        let tagger = Tagger::new(TagKey([1; TAG_KEY_BYTES])).unwrap();
+        let piece = [7; 5000];
+        let tags = tagger.blocks_of(&piece).unwrap();
+        let sums = [tagger.sum(&piece).unwrap(), tags.sums[0], tags.sums[1]];
+        let mut told = vec![tagger.tag(&piece).unwrap(), tagger.piece(&tags).unwrap()];
+        told.extend(tagger.blocks(&tags).map(|tag| {
+            let mut value = Digest::default();
+            value[..16].copy_from_slice(&tag);
+            value
+        }));
+        assert!(told.iter().all(|told| sums.iter().all(|sum| !told.starts_with(sum))));
+        assert!(!format!("{tags:?}").contains(&format!("{}", tags.sums[0][0])));
     }
 
     #[test]
@@ -195,15 +248,17 @@ mod tests {
     #[test]
     fn a_piece_is_known_by_its_blocks() {
         let tagger = Tagger::new(TagKey([1; TAG_KEY_BYTES])).unwrap();
+        let blocks = |tags: &PieceTags| tagger.blocks(tags).collect::<Vec<_>>();
         let mut piece: Vec<u8> = (0..PIECE_BYTES - 100).map(|at| (at % 253) as u8).collect();
         let mut tags = tagger.blocks_of(&piece).unwrap();
         let before = tagger.piece(&tags).unwrap();
-        assert_eq!(tags.blocks().len(), BLOCKS_MAX);
+        assert_eq!((tags.len(), tags.is_empty()), (BLOCKS_MAX, false));
         piece[5000] ^= 1;
         let after = tagger.blocks_of(&piece).unwrap();
-        let differ: Vec<_> = (0..BLOCKS_MAX).filter(|at| tags.blocks()[*at] != after.blocks()[*at]).collect();
+        let differ: Vec<_> = (0..BLOCKS_MAX).filter(|at| blocks(&tags)[*at] != blocks(&after)[*at]).collect();
         assert_eq!(differ, [1]);
-        tags.set(1, tagger.block(&piece[4096..8192]).unwrap());
+        assert_eq!(blocks(&after)[1], block_value(Some(&tagger), &piece[4096..8192]).unwrap());
+        tagger.replace(&mut tags, 1, &piece[4096..8192]).unwrap();
         assert_eq!(tagger.piece(&tags).unwrap(), tagger.piece(&after).unwrap());
         assert_ne!(tagger.piece(&tags).unwrap(), before);
     }
@@ -220,7 +275,8 @@ mod tests {
         let expected = tag(1, b"abc");
         assert_eq!(content_value(b"abc", Some(&tagger)).unwrap(), expected);
         assert_eq!(piece_value(None, 3, 0, b"abc").unwrap(), digest::piece_value(3, 0, b"abc"));
-        assert_eq!(piece_value(Some(&tagger), 3, 0, b"abc").unwrap(), tag(1, &expected[..16]));
+        let sum = tagger.sum(b"abc").unwrap();
+        assert_eq!(piece_value(Some(&tagger), 3, 0, b"abc").unwrap(), tag(1, &sum));
         assert_eq!(block_value(None, b"abc").unwrap(), digest::block_value(b"abc"));
         assert_eq!(block_value(Some(&tagger), b"abc").unwrap(), expected[..16]);
     }

@@ -26,7 +26,7 @@ use hakobu_core::pace::{Limits, RateLimit};
 use hakobu_core::pack::{Content, Head, PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_core::probe::{REMARKS_MAX, STEPS_MAX, WayFigures, WayStep, Work, WriteAsk, WriteFigures};
-use hakobu_core::tag::TagKey;
+use hakobu_core::tag::{TagKey, Tagger};
 use hakobu_proto::compressed;
 use hakobu_proto::control::{
     Answer, Cipher, CipherSpeed, ConnectRequest, Listening, ProbeAnswer, ProbeAsk, Request, ServeRequest, Way,
@@ -165,6 +165,15 @@ fn frames() {
     let bytes: [u8; HEADER_BYTES] = vectors.0["header"].as_slice().try_into().unwrap();
     assert_eq!(Header::decode(&bytes).unwrap(), header);
     vectors.check("crc-64/nvme of 123456789", &crc64(b"123456789").to_le_bytes());
+}
+
+#[test]
+fn tags() {
+    let vectors = Vectors::read();
+    let tagger = Tagger::new(TagKey([0x11; 16])).unwrap();
+    vectors.check("tag of abc under a key of 16 bytes 11", &tagger.tag(b"abc").unwrap()[..16]);
+    let piece = tagger.piece(&tagger.blocks_of(&[0x5a; 5000]).unwrap()).unwrap();
+    vectors.check("tag of a piece of 5000 bytes 5a under it", &piece[..16]);
 }
 
 #[test]

@@ -302,13 +302,16 @@ impl Worker<'_> {
             return Err(unexpected());
         }
         let mut changed = 0u64;
-        for (index, (block, theirs)) in buffer.filled().chunks(BLOCK_BYTES as usize).zip(theirs).enumerate() {
-            let ours = match &tags {
-                Some(tags) => tags.blocks().get(index).copied(),
-                None => Some(block_value(block)),
-            };
-            if ours != Some(*theirs) {
-                changed |= 1 << index;
+        let mut compare = |index: usize, ours: BlockValue| {
+            changed |= u64::from(theirs.get(index) != Some(&ours)) << index;
+        };
+        match (&tags, self.tagger_of(chunk.file)) {
+            (Some(tags), Some(tagger)) => {
+                tagger.blocks(tags).enumerate().for_each(|(index, ours)| compare(index, ours));
+            }
+            _ => {
+                let blocks = buffer.filled().chunks(BLOCK_BYTES as usize);
+                blocks.enumerate().for_each(|(index, block)| compare(index, block_value(block)));
             }
         }
         self.leave(Stage::Hash);

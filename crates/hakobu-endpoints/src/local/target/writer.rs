@@ -176,8 +176,8 @@ impl DraftWriter {
     pub fn sign_blocks(&mut self, extent: Extent) -> Result<Vec<BlockValue>> {
         self.check_range(extent, PIECE_BYTES)?;
         self.draft.begin_signing()?;
-        if let Some(tags) = self.signed.find(extent) {
-            return Ok(tags.blocks().to_vec());
+        if let Some((tagger, tags)) = self.draft.tagger().zip(self.signed.find(extent)) {
+            return Ok(tagger.blocks(tags).collect());
         }
         self.flush()?;
         let mut values = Vec::with_capacity(extent.length.div_ceil(BLOCK_BYTES) as usize);
@@ -228,7 +228,7 @@ impl DraftWriter {
         let Some((tagger, tags)) = known else { return Ok(None) };
         let mut tags = *tags;
         for (index, _, bytes) in parts(extent, changed, bytes) {
-            tags.set(index, tagger.block(bytes)?);
+            tagger.replace(&mut tags, index, bytes)?;
         }
         tagger.piece(&tags).map(Some)
     }
