@@ -127,7 +127,7 @@ mod tests {
     fn where_it_could_cost_more_than_it_saves_it_is_not_tried() {
         let small = Facts { size_bytes: SIZE_MIN_BYTES - 1, ..facts(2) };
         assert_eq!(whole().is_to_be_tried(small, near), None);
-        let fast = Facts { now_ns: 5 * SECOND + SECOND / 20, ..facts(0) };
+        let fast = Facts { now_ns: 5 * SECOND + SECOND / 50, ..facts(0) };
         assert_eq!(whole().is_to_be_tried(fast, || unreachable!("nobody asks")), None);
         assert_eq!(whole().is_to_be_tried(facts(2), || Some(ROUND_TRIP_MAX)), None);
         assert_eq!(whole().is_to_be_tried(facts(2), || None), None);
