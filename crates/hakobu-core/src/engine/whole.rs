@@ -16,7 +16,8 @@ const SIZE_MIN_BYTES: u64 = 256 << 20;
 const COMPARED_MIN_BYTES: u64 = 32 << 20;
 /// Nobody waits for what is compared at this rate, in bytes a second.
 const FAST: f64 = 1e9;
-/// A way with a longer round trip is not faster than disks, as a rule.
+/// A way whose shortest round trip is longer is not faster than disks, as a rule. What is on its way now says less: it waits
+/// for processors as well.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(5);
 /// One in so many chunks is sent to try, and at most so many.
 const SHARE: u64 = 128;
@@ -51,7 +52,7 @@ impl Whole {
     }
 
     /// Whether this lane is to try it now, only ever once: the rate at which all lanes have compared so far, in bytes a
-    /// second. `round_trip` is asked for only where all else speaks for it; without an answer it is not tried.
+    /// second. `round_trip`, the shortest seen, is asked for only where all else speaks for it; without an answer it is not tried.
     pub fn is_to_be_tried(&self, facts: Facts, round_trip: impl FnOnce() -> Option<Duration>) -> Option<f64> {
         if facts.size_bytes < SIZE_MIN_BYTES || facts.compared_bytes < COMPARED_MIN_BYTES {
             return None;

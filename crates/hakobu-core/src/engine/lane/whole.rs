@@ -16,7 +16,7 @@ impl Worker<'_> {
             now_ns: self.shared.setup.clock.now_ns(),
         };
         let target = self.shared.setup.target;
-        file.whole.is_to_be_tried(facts, || target.passed().map(|passed| passed.round_trip))
+        file.whole.is_to_be_tried(facts, || target.passed().map(|passed| passed.round_trip_least))
     }
 
     /// Tries it, while nothing else of this lane is under way. `false`: the run was stopped.
