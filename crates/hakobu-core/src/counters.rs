@@ -34,6 +34,8 @@ macro_rules! counters {
             pub source_answer_ns: Option<u64>,
             /// The same of the target's.
             pub target_answer_ns: Option<u64>,
+            /// Until which second of the day nothing may go, in the pause of a timetable.
+            pub paused_until_s: Option<u32>,
         }
 
         impl Snapshot {

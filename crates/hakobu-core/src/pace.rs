@@ -13,6 +13,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 const LEAST_BYTES_PER_SECOND: u64 = 10_000;
 /// The most lines of a timetable.
 const STEPS_MAX: usize = 64;
+/// Why a pause alone is no limit.
+const ENDLESS: &str = "a pause needs an end: 08:00,pause 19:00,off";
 
 /// How fast content may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +63,7 @@ impl RateLimit {
             }
             let rate = parse_rate(text.trim()).map_err(|words| wrong(0, words))?;
             if rate == Rate::Paused {
-                return Err(wrong(0, "a pause needs an end: 08:00,pause 19:00,off".to_owned()));
+                return Err(wrong(0, ENDLESS.to_owned()));
             }
             return Ok(Self { steps: vec![(0, rate)], began_s: now_s });
         }
@@ -87,6 +89,9 @@ impl RateLimit {
                 return Err(wrong(at, format!("there are over {STEPS_MAX} times")));
             }
             steps.push((from_s, rate));
+        }
+        if steps.iter().all(|(_, rate)| *rate == Rate::Paused) {
+            return Err(wrong(0, ENDLESS.to_owned()));
         }
         Ok(Self { steps, began_s: now_s })
     }
@@ -119,26 +124,38 @@ impl RateLimit {
 
     /// The rate so long after the beginning.
     pub(crate) fn at(&self, elapsed: Duration) -> Rate {
+        self.index_at(elapsed).map_or(Rate::Unlimited, |index| self.steps[index].1)
+    }
+
+    /// Which step holds so long after the beginning.
+    fn index_at(&self, elapsed: Duration) -> Option<usize> {
         let into_ns = (u128::from(self.began_s) * u128::from(SECOND_NS) + elapsed.as_nanos())
             % u128::from(DAY_S * SECOND_NS);
         let into = Duration::from_nanos(into_ns as u64);
-        let begun = self.steps.iter().rev().find(|step| Duration::from_secs(step.0.into()) <= into);
+        let begun = self.steps.iter().rposition(|step| Duration::from_secs(step.0.into()) <= into);
         // Before the first one of the day that of the evening before holds.
-        begun.or(self.steps.last()).map_or(Rate::Unlimited, |step| step.1)
+        begun.or(self.steps.len().checked_sub(1))
+    }
+
+    /// The time of day, in seconds, from which another rate holds than so long after the beginning; `None`: it always does.
+    pub(crate) fn until_s(&self, elapsed: Duration) -> Option<u32> {
+        let now = self.index_at(elapsed)?;
+        let later = self.steps[now + 1..].iter().chain(&self.steps[..now]);
+        later.into_iter().find(|step| step.1 != self.steps[now].1).map(|step| step.0)
+    }
+
+    /// `a pause until 13:00`, for people: what holds so long after the beginning.
+    pub(crate) fn words_at(&self, elapsed: Duration) -> String {
+        let until = self.until_s(elapsed).map(|until_s| format!(" until {}", time_words(until_s)));
+        format!("{}{}", rate_words(&self.at(elapsed)), until.unwrap_or_default())
     }
 
     /// `at most 20.0 MB/s = 160 Mbit/s`, for people.
     pub fn words(&self) -> String {
-        let rate = |rate: &Rate| match rate {
-            Rate::Unlimited => "no limit".to_owned(),
-            Rate::BytesPerSecond(bytes) => format!("at most {}", format_rate_and_bits(*bytes)),
-            Rate::Paused => "a pause".to_owned(),
-        };
-        let step = |(from_s, held): &(u32, Rate)| {
-            format!("{} from {:02}:{:02}", rate(held), from_s / 3600, from_s / 60 % 60)
-        };
+        let step =
+            |(from_s, held): &(u32, Rate)| format!("{} from {}", rate_words(held), time_words(*from_s));
         match &self.steps[..] {
-            [(_, held)] => rate(held),
+            [(_, held)] => rate_words(held),
             steps => steps.iter().map(step).collect::<Vec<_>>().join(", "),
         }
     }
@@ -167,6 +184,11 @@ impl Limits {
         Self { rate: self.rate.later(elapsed), ..self.clone() }
     }
 
+    /// What holds of a timetable at the beginning, for people, if there is one: `a pause until 13:00`.
+    pub fn first_words(&self) -> Option<String> {
+        self.rate.constant().is_none().then(|| self.rate.words_at(Duration::ZERO))
+    }
+
     /// All of them, for people, with their options.
     pub fn words(&self) -> String {
         let rate = self.rate.is_some().then(|| format!("{} (--bwlimit)", self.rate.words()));
@@ -179,6 +201,19 @@ impl Limits {
         let all: Vec<_> = [rate, operations, latency].into_iter().flatten().collect();
         if all.is_empty() { "no limits".to_owned() } else { all.join(", ") }
     }
+}
+
+fn rate_words(rate: &Rate) -> String {
+    match rate {
+        Rate::Unlimited => "no limit".to_owned(),
+        Rate::BytesPerSecond(bytes) => format!("at most {}", format_rate_and_bits(*bytes)),
+        Rate::Paused => "a pause".to_owned(),
+    }
+}
+
+/// `08:00` of the second of the day.
+pub fn time_words(second: u32) -> String {
+    format!("{:02}:{:02}", second / 3600, second / 60 % 60)
 }
 
 /// A rate with its unit. rsync takes a bare number for KiB, and we would for bytes, so nobody gets either unasked.
@@ -244,6 +279,8 @@ mod tests {
             ("fast", 1, "number"),
             ("9k", 1, "too slow"),
             ("pause", 1, "needs an end"),
+            ("00:00,pause", 1, "needs an end"),
+            ("00:00,pause 12:00,pause", 1, "needs an end"),
             ("08:00,20M 12:00", 11, "no time with a rate"),
             ("08:00,20M 25:00,off", 11, "no time of day"),
             ("08:00,20M 12:60,off", 11, "no time of day"),
@@ -276,6 +313,16 @@ mod tests {
             assert_eq!(later.at(Duration::ZERO), rate, "{hours}");
         }
         assert_eq!(after(24 * 365 + 2), limited);
+        let words = |hours: u64| limit.words_at(Duration::from_secs(hours * 3600));
+        assert_eq!(words(0), "no limit until 08:00");
+        assert_eq!(words(1), "at most 20.0 MB/s = 160 Mbit/s until 19:00");
+        assert_eq!(words(13), "no limit until 08:00");
+        let limits = Limits { rate: limit.clone(), ..Limits::default() };
+        assert_eq!(limits.first_words().unwrap(), "no limit until 08:00");
+        // What changes nothing is no end, and what never changes has none.
+        let same = RateLimit::parse("08:00,pause 09:00,pause 10:00,20M", 8 * 3600).unwrap();
+        assert_eq!(same.until_s(Duration::ZERO), Some(10 * 3600));
+        assert_eq!((parsed("20M").until_s(Duration::ZERO), Limits::default().first_words()), (None, None));
         assert_eq!(RateLimit::default().at(Duration::ZERO), Rate::Unlimited);
     }
 

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::pace::{Limits, Rate};
+use crate::pace::{Limits, Rate, time_words};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// What was not used of a limit for so long may still be used.
@@ -148,6 +148,11 @@ impl Pacer {
         self.changes.load(Relaxed)
     }
 
+    /// Whether nothing may go at all now.
+    pub fn is_paused(&self) -> bool {
+        self.gates[Paced::Content as usize].per_second.load(Relaxed) == 0
+    }
+
     /// So many operations at most may belong together.
     pub fn operations_at_once(&self) -> u64 {
         let most = |what: Paced| match self.gates[what as usize].per_second.load(Relaxed) {
@@ -196,6 +201,8 @@ pub(crate) struct Keeper {
     by_latency: Option<Held>,
     judged_ns: u64,
     told_ns: Option<u64>,
+    /// The pause that was told last, if it is not over: until which second of the day.
+    paused_until_s: Option<u32>,
 }
 
 /// The source is held back by the latency of its reads.
@@ -208,8 +215,14 @@ struct Held {
 
 impl Keeper {
     pub fn new(limits: Limits, pacer: &Pacer, now_ns: u64) -> Self {
-        let mut keeper =
-            Self { limits, since_ns: now_ns, by_latency: None, judged_ns: now_ns, told_ns: None };
+        let mut keeper = Self {
+            limits,
+            since_ns: now_ns,
+            by_latency: None,
+            judged_ns: now_ns,
+            told_ns: None,
+            paused_until_s: None,
+        };
         keeper.begin(pacer, now_ns);
         keeper
     }
@@ -244,10 +257,35 @@ impl Keeper {
         self.judge(pacer, now_ns)
     }
 
+    /// Words for a pause that has begun or ended since it was asked last.
+    pub fn pause_words(&mut self, now_ns: u64) -> Option<String> {
+        let elapsed = self.elapsed(now_ns);
+        let is_paused = self.limits.rate.at(elapsed) == Rate::Paused;
+        let until_s = if is_paused { self.limits.rate.until_s(elapsed) } else { None };
+        let before = std::mem::replace(&mut self.paused_until_s, until_s);
+        match (before, until_s) {
+            (before, Some(until_s)) if before != Some(until_s) => {
+                Some(format!("paused until {}, by the timetable of --bwlimit", time_words(until_s)))
+            }
+            (Some(_), None) => {
+                Some(format!("the pause is over: {} (--bwlimit)", self.limits.rate.words_at(elapsed)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Until which second of the day nothing may go, where a timetable says so.
+    pub fn paused_until_s(&self) -> Option<u32> {
+        self.paused_until_s
+    }
+
+    fn elapsed(&self, now_ns: u64) -> Duration {
+        Duration::from_nanos(now_ns.saturating_sub(self.since_ns))
+    }
+
     /// How many bytes a second may go now.
     fn content(&self, now_ns: u64) -> u64 {
-        let elapsed = Duration::from_nanos(now_ns.saturating_sub(self.since_ns));
-        match self.limits.rate.at(elapsed) {
+        match self.limits.rate.at(self.elapsed(now_ns)) {
             Rate::Unlimited => NO_LIMIT,
             Rate::Paused => 0,
             Rate::BytesPerSecond(rate) => rate.max(1),

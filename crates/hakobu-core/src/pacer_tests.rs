@@ -43,13 +43,20 @@ fn all_together_get_the_rate_and_no_more() {
 fn a_pause_ends() {
     let (pacer, mut keeper) = paced(rate("00:00,pause 00:01,off"), 0);
     assert_eq!(pacer.turn(Paced::Content, 1000 * MS, 1), Turn::AskAt(1050 * MS));
+    assert!(pacer.is_paused());
+    let words = keeper.pause_words(0).unwrap();
+    assert_eq!(words, "paused until 00:01, by the timetable of --bwlimit");
+    assert_eq!((keeper.pause_words(0), keeper.paused_until_s()), (None, Some(60)));
     let changes = pacer.changes();
     keeper.look(&pacer, 59_900 * MS);
     assert_eq!(pacer.changes(), changes);
     keeper.look(&pacer, 60_000 * MS);
     assert_ne!(pacer.changes(), changes);
     assert_eq!(pacer.turn(Paced::Content, 60_000 * MS, 1), Turn::Now);
-    assert!(!pacer.holds(Paced::Content));
+    assert!(!pacer.holds(Paced::Content) && !pacer.is_paused());
+    let words = keeper.pause_words(60_000 * MS).unwrap();
+    assert_eq!(words, "the pause is over: no limit until 00:00 (--bwlimit)");
+    assert_eq!((keeper.pause_words(60_000 * MS), keeper.paused_until_s()), (None, None));
 }
 
 #[test]

@@ -271,7 +271,8 @@ fn watch(
         }
         // Of a stream nobody knows how much is to come.
         let scan_done = shared.queue.scan_done() && !shared.setup.source.capabilities().stream;
-        let figures = shared.record.snapshot(scan_done);
+        let mut figures = shared.record.snapshot(scan_done);
+        figures.paused_until_s = keeper.paused_until_s();
         if let Some(lanes) = tuning.as_mut().and_then(|tuning| tuning.look(shared, &figures)) {
             shared.gate.set(lanes);
             started = start(lanes);
@@ -320,6 +321,9 @@ impl Shared<'_> {
         if let Some(limits) = self.setup.changes.changed() {
             let words = format!("from now on: {}", limits.words());
             keeper.change(limits, &self.pacer, now_ns);
+            self.setup.observer.event(Event::Notice { words });
+        }
+        if let Some(words) = keeper.pause_words(now_ns) {
             self.setup.observer.event(Event::Notice { words });
         }
         if let Some((choice, reason)) = keeper.look(&self.pacer, now_ns) {

@@ -33,8 +33,8 @@ impl Tuning {
         if self.figures.len() == JUDGED_LOOKS {
             self.figures.pop_front();
         }
-        let is_bound =
-            self.figures.front().is_some_and(|earlier| Bottleneck::binds_all(&figures.since(earlier)));
+        let is_bound = shared.pacer.is_paused()
+            || self.figures.front().is_some_and(|earlier| Bottleneck::binds_all(&figures.since(earlier)));
         self.figures.push_back(figures.clone());
         let seen = Seen {
             now_ns: shared.setup.clock.now_ns(),

@@ -65,7 +65,8 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
         true => "from now on",
         false => "from its next run on",
     };
-    crate::tell(&format!("job {id}, {from}: {}", request.limits.words()));
+    let now = request.limits.first_words().map(|words| format!("; at this time of day {words}"));
+    crate::tell(&format!("job {id}, {from}: {}{}", request.limits.words(), now.unwrap_or_default()));
     Ok(0)
 }
 

@@ -168,7 +168,8 @@ pub fn show(id: &str, as_json: bool) -> Result<u8> {
         let typed = command.map(|command| command.typed.limits).unwrap_or_default();
         let limits = super::limits::with(&typed, &set);
         let words = limits.read().map(|limits| limits.words()).unwrap_or_default();
-        lines.push(format!("limits     {words}, set at {}", lossy(set.set_at.as_bytes())));
+        let instead = if typed.is_empty() { "" } else { ", in the place of those in the command" };
+        lines.push(format!("limits     {words}{instead}, set at {}", lossy(set.set_at.as_bytes())));
     }
     if let Some(ended) = &seen.ended {
         lines.push(format!("ended      {}, exit code {}", lossy(ended.ended_at.as_bytes()), ended.exit_code));

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use hakobu_core::event::Event;
+use hakobu_core::pace::time_words;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{Bottleneck, Report, ReportDifference, ReportFailure, text_and_base64};
 use serde::Serialize;
@@ -74,6 +75,9 @@ pub enum JsonEvent<'a> {
         entries_failed: u64,
         /// What limits, lately.
         bottleneck: Option<&'a Bottleneck>,
+        /// The time of day at which the pause of a timetable ends that holds now.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        paused_until: Option<String>,
     },
     /// The end, always the last event.
     Finished {
@@ -123,6 +127,7 @@ impl<'a> JsonEvent<'a> {
             entries_scanned: figures.entries_seen,
             entries_failed: figures.entries_failed,
             bottleneck: figures.bottleneck.as_ref(),
+            paused_until: figures.paused_until_s.map(time_words),
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hakobu_core::counters::Snapshot;
+use hakobu_core::pace::time_words;
 use hakobu_core::report::Bottleneck;
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
 
@@ -46,6 +47,8 @@ pub struct Figures {
     pub entries_failed: u64,
     /// What limits, lately.
     pub bottleneck: Option<Bottleneck>,
+    /// Until which second of the day nothing may go, in the pause of a timetable.
+    pub paused_until_s: Option<u32>,
 }
 
 impl Progress {
@@ -69,7 +72,7 @@ impl Progress {
         let bytes_missing = snapshot.bytes_scanned.saturating_sub(bytes_done);
         let bytes_under_way = (written_bytes - arrived_bytes).min(bytes_missing.saturating_sub(1));
         let bytes_left = (bytes_missing - bytes_under_way) as f64;
-        let known = snapshot.scan_done && bytes_per_second > 0.0;
+        let known = snapshot.scan_done && bytes_per_second > 0.0 && snapshot.paused_until_s.is_none();
         let left = known.then(|| Duration::try_from_secs_f64(bytes_left / bytes_per_second).ok());
         let done = [
             snapshot.entries_created,
@@ -90,6 +93,7 @@ impl Progress {
             entries_seen: snapshot.entries_scanned,
             entries_failed: snapshot.entries_failed,
             bottleneck,
+            paused_until_s: snapshot.paused_until_s,
         }
     }
 }
@@ -109,7 +113,10 @@ impl Figures {
         parts.push(format!("{} of {at_least}{seen}", format_bytes(bytes_moved)));
         parts.push(format_rate(self.bytes_per_second));
         parts.extend(self.left.map(|left| format!("{} left", format_duration(left))));
-        parts.extend(self.bottleneck.as_ref().map(|limit| format!("limit: {}", limit.words())));
+        parts.extend(match self.paused_until_s {
+            Some(until_s) => Some(format!("paused until {}", time_words(until_s))),
+            None => self.bottleneck.as_ref().map(|limit| format!("limit: {}", limit.words())),
+        });
         if self.entries_seen > 1 {
             let done = format_count(self.entries_done);
             parts.push(format!("{done}/{} entries", format_count(self.entries_seen)));
@@ -188,6 +195,16 @@ mod tests {
         );
         let line = figures(&mut progress, at(3, 1_500_000_000, false)).line();
         assert!(line.starts_with("2.50 GB of at least 10.0 GB  500 MB/s  limit: send 75 %  300/1"), "{line}");
+    }
+
+    #[test]
+    fn a_pause_is_said_and_has_no_time_left() {
+        let mut progress = Progress::default();
+        figures(&mut progress, at(0, 0, true));
+        let (when, mut snapshot) = at(2, 1_000_000_000, true);
+        snapshot.paused_until_s = Some(13 * 3600 + 5 * 60);
+        let line = progress.update(when, &snapshot).line();
+        assert_eq!(line, " 20 %  2.00 GB of 10.0 GB  500 MB/s  paused until 13:05  300/1 200 entries");
     }
 
     #[test]

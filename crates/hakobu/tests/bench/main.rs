@@ -148,7 +148,8 @@ fn this_machine_alone_is_measured_without_a_host() {
 fn limits_of_settings_files_are_named_and_not_measured() {
     let place = place();
     let settings = place.path().join("settings");
-    std::fs::write(&settings, "Host *\n  bwlimit 00:00,pause\n  lanes 2\n  data-port 5000\n").unwrap();
+    std::fs::write(&settings, "Host *\n  bwlimit \"01:00,pause 13:00,10k\"\n  lanes 2\n  data-port 5000\n")
+        .unwrap();
     let mut command = bench(None, &["--time-budget", "8s", "--json", "--scratch"]);
     let output = command.arg(place.path()).arg("--settings").arg(&settings).output().unwrap();
     let (out, err) = words(&output);
@@ -164,7 +165,7 @@ fn limits_of_settings_files_are_named_and_not_measured() {
     let left: Vec<_> = left.iter().map(named).collect();
     assert_eq!(left, [("lanes".into(), place_of(3).into()), ("bwlimit".into(), place_of(2).into())]);
     assert_eq!(all["settings"]["obeyed"][0]["keyword"], "data-port");
-    assert!(err.contains(&format!("bwlimit 00:00,pause ({})", place_of(2))), "{err}");
+    assert!(err.contains(&format!("bwlimit \"01:00,pause 13:00,10k\" ({})", place_of(2))), "{err}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use hakobu_testkit::sshd::no_root;
 use hakobu_testkit::throttle::Throttle;
 use rustix::process::Signal;
 
-use crate::program::{Copy, HAKOBU, Host, Ran, assert_same, contents, file, place, wait_until};
+use crate::program::{Copy, HAKOBU, Host, Ran, assert_same, contents, file, in_a_pause, place, wait_until};
 
 /// The verdict is the expected one. Where this machine has no processors to spare, those are the limit, and rightly so.
 fn assert_limit(ran: &Ran, expected: &str) {
@@ -112,16 +112,20 @@ fn a_limit_of_the_rate_holds() {
 #[test]
 fn a_run_in_a_pause_waits_and_can_be_stopped() {
     let (place, host) = (place(), Host::up());
-    let source = file(&place.path().join("source"), 5_000_000);
+    let source = file(&place.path().join("source"), 60_000_000);
     let target = place.path().join("target");
-    let copy = Copy::new()
-        .to(&host)
-        .args(["--bwlimit", "00:00,pause 23:59,pause"])
-        .arg(&source)
-        .arg(host.at(&target));
+    let copy =
+        Copy::new().to(&host).args(["--why", "--bwlimit", in_a_pause()]).arg(&source).arg(host.at(&target));
     let running = copy.start();
-    let begun = || running.events().iter().any(|event| event["event"] == "progress");
+    // Long enough for other counts of lanes to be tried.
+    let begun = || running.events().iter().filter(|event| !event["paused_until"].is_null()).count() >= 6;
     wait_until("it has begun", Duration::from_secs(60), begun);
+    let events = running.events();
+    let progress = events.iter().rfind(|event| event["event"] == "progress").unwrap();
+    assert_eq!(progress["bottleneck"]["stage"], "rate limit", "{progress:#}");
+    let said = |word: &str| events.iter().filter(|event| event.to_string().contains(word)).count();
+    let tried = said(" instead of ") + said(", as before");
+    assert_eq!((said("by the timetable of --bwlimit"), tried), (1, 0), "{events:#?}");
     running.signal(Signal::INT);
     let ran = running.end();
     assert_eq!(ran.code, Some(130), "{}", ran.err);

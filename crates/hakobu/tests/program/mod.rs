@@ -34,6 +34,14 @@ pub fn place() -> TempDir {
     place
 }
 
+/// A timetable in whose pause it is, hours from the beginning and from the end.
+pub fn in_a_pause() -> &'static str {
+    match jiff::Zoned::now().hour() {
+        3..16 => "01:00,pause 20:00,off",
+        _ => "09:00,off 12:00,pause",
+    }
+}
+
 /// A small file system, mounted for the time of a test.
 pub struct Small(pub PathBuf);
 

@@ -197,6 +197,8 @@ impl Worker<'_> {
                 turn = pacer.turn(what, now_ns, amount);
             } else if now_ns < at_ns {
                 std::thread::sleep(Duration::from_nanos(at_ns - now_ns).min(HELD_AT_ONCE));
+                // A pause may last for hours, and who looks is to see what the lane does.
+                self.leave(Stage::Held);
             } else if let Turn::At(_) = turn {
                 break Ok(());
             } else {
