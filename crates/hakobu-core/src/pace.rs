@@ -115,6 +115,17 @@ impl RateLimit {
         self.at(Duration::ZERO)
     }
 
+    /// Until which second of the day there is a pause at the beginning, and the rate that holds then.
+    pub fn first_pause(&self) -> Option<(u32, Rate)> {
+        let until_s = self.until_s(Duration::ZERO).filter(|_| self.first() == Rate::Paused)?;
+        self.steps.iter().find(|step| step.0 == until_s).copied()
+    }
+
+    /// The rate that holds as soon as anything may go.
+    pub fn first_moving(&self) -> Rate {
+        self.first_pause().map_or(self.first(), |(_, rate)| rate)
+    }
+
     /// The same limit for whoever begins so much later.
     #[must_use]
     pub fn later(&self, elapsed: Duration) -> Self {
@@ -322,6 +333,8 @@ mod tests {
         // What changes nothing is no end, and what never changes has none.
         let same = RateLimit::parse("08:00,pause 09:00,pause 10:00,20M", 8 * 3600).unwrap();
         assert_eq!(same.until_s(Duration::ZERO), Some(10 * 3600));
+        assert_eq!((same.first_pause(), same.first_moving()), (Some((10 * 3600, limited)), limited));
+        assert_eq!((limit.first_pause(), limit.first_moving()), (None, Rate::Unlimited));
         assert_eq!((parsed("20M").until_s(Duration::ZERO), Limits::default().first_words()), (None, None));
         assert_eq!(RateLimit::default().at(Duration::ZERO), Rate::Unlimited);
     }

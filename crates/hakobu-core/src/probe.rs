@@ -204,6 +204,8 @@ pub struct ReadFigures {
     pub tree: Option<TreeFigures>,
     /// Small files, each opened, read and closed.
     pub small: Option<Work>,
+    /// Files and directories that the user may not read, among those that were opened.
+    pub denied: u64,
     /// What else there is to say.
     #[serde(deserialize_with = "bounded_texts::<_, REMARKS_MAX>")]
     pub remarks: Vec<String>,

@@ -151,7 +151,8 @@ pub fn probe(
     let failure = course.run(&mut parties, source, target, observer).err();
     probed.failure = failure;
     let (source, target) = (probed.source.as_ref(), probed.target.as_ref());
-    probed.obstacle = place.judge(&probed.target_end.name, source, target, !probed.apart);
+    let names = (&probed.source_end.name[..], &probed.target_end.name[..]);
+    probed.obstacle = place.judge(names, source, target, !probed.apart);
     let directory = target.map(|target| &target.directory).filter(|directory| !directory.is_empty());
     probed.measured_in =
         directory.map(|path| parties.target().name_of(path)).filter(|name| *name != probed.target_end.name);
@@ -165,7 +166,7 @@ pub fn probe(
         start: probed.start,
         round_trip: probed.round_trip,
         lanes: probed.lanes,
-        limit_bytes_per_second: match probed.limit.first() {
+        limit_bytes_per_second: match probed.limit.first_moving() {
             Rate::BytesPerSecond(bytes) => Some(bytes),
             Rate::Unlimited | Rate::Paused => None,
         },

@@ -76,25 +76,27 @@ impl Place {
         Ok(Self { obstacle, exists: there.exists })
     }
 
-    /// What stands in the way, with what was measured. `name` is the target for people; `together` says that both ends are on one
-    /// machine.
+    /// What stands in the way, with what was measured. The names are those of source and target for people; `together` says that
+    /// both ends are on one machine.
     pub fn judge(
         &self,
-        name: &[u8],
+        (source_name, name): (&[u8], &[u8]),
         source: Option<&ReadFigures>,
         target: Option<&WriteFigures>,
         together: bool,
     ) -> Option<Obstacle> {
         let refused = |kind, words: String| Error::new(kind, "looking at the target", words).at(name);
+        let denied = || source.and_then(|source| denied(source_name, source));
         let target = match target {
             _ if self.obstacle.is_some() => return self.obstacle.clone(),
-            target => target?,
+            None => return denied(),
+            Some(target) => target,
         };
         let what = match target.how {
             WriteHow::ReadOnly => (ErrorKind::ReadOnly, "the file system is mounted for reading only"),
             WriteHow::Denied => (ErrorKind::PermissionDenied, "this user may not write there"),
-            WriteHow::Nowhere | WriteHow::Device | WriteHow::WrittenBack => return None,
-            _ => return self.room(source, target, together, &refused),
+            WriteHow::Nowhere | WriteHow::Device | WriteHow::WrittenBack => return denied(),
+            _ => return self.room(source, target, together, &refused).or_else(denied),
         };
         Some(Obstacle::certain(refused(what.0, what.1.to_owned())))
     }
@@ -147,6 +149,20 @@ impl Place {
     }
 }
 
+/// What the user may not read, of a tree among what was opened.
+fn denied(name: &[u8], source: &ReadFigures) -> Option<Obstacle> {
+    let words = match source.denied {
+        0 => return None,
+        _ if source.tree.is_none() => "this user may not read it".to_owned(),
+        count => format!(
+            "this user may not read {} of what was opened there, which would be left out",
+            format_count(count)
+        ),
+    };
+    let error = Error::new(ErrorKind::PermissionDenied, "looking at the source", words).at(name);
+    Some(Obstacle::certain(error))
+}
+
 /// What a copy wants at the target at least.
 struct Needed {
     bytes: u64,
@@ -188,7 +204,7 @@ mod tests {
         source: &ReadFigures,
         target: &WriteFigures,
     ) -> Option<(ErrorKind, bool, String)> {
-        let found = place.judge(b"/t", Some(source), Some(target), true)?;
+        let found = place.judge((b"/s", b"/t"), Some(source), Some(target), true)?;
         Some((found.error.kind, found.certain, found.error.detail.to_string()))
     }
 
@@ -218,6 +234,22 @@ mod tests {
     }
 
     #[test]
+    fn what_may_not_be_read_is_in_the_way() {
+        let target = WriteFigures { free_bytes: Some(1 << 40), ..WriteFigures::default() };
+        let source = ReadFigures { denied: 1, ..ReadFigures::default() };
+        let (kind, certain, words) = judged(&Place::default(), &source, &target).unwrap();
+        assert_eq!(
+            (kind, certain, &*words),
+            (ErrorKind::PermissionDenied, true, "this user may not read it")
+        );
+        let source = ReadFigures { denied: 3, tree: Some(tree(1000, 10)), ..source };
+        let (.., words) = judged(&Place::default(), &source, &target).unwrap();
+        assert!(words.contains("3 of what was opened there"), "{words}");
+        let nowhere = WriteFigures { how: WriteHow::Nowhere, ..target };
+        assert!(judged(&Place::default(), &source, &nowhere).is_some());
+    }
+
+    #[test]
     fn what_a_peer_says_makes_no_sum_overflow() {
         let odd = tree(u64::MAX, u64::MAX);
         let source = ReadFigures { tree: Some(odd), size_bytes: u64::MAX, ..ReadFigures::default() };
@@ -228,8 +260,8 @@ mod tests {
             ..WriteFigures::default()
         };
         let place = Place { exists: true, ..Place::default() };
-        assert!(place.judge(b"", Some(&source), Some(&target), true).is_some());
-        assert!(place.judge(b"", None, Some(&WriteFigures::default()), false).is_none());
-        assert!(place.judge(b"", None, None, false).is_none());
+        assert!(place.judge((b"", b""), Some(&source), Some(&target), true).is_some());
+        assert!(place.judge((b"", b""), None, Some(&WriteFigures::default()), false).is_none());
+        assert!(place.judge((b"", b""), None, None, false).is_none());
     }
 }

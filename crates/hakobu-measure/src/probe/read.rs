@@ -6,6 +6,7 @@ use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -64,8 +65,12 @@ fn directory(path: &Path, load: Load, figures: &mut ReadFigures, cancel: &Atomic
     if found.unread > 0 {
         figures.remark(&format!("{} directories could not be read", found.unread));
     }
+    if let (denied @ 1.., Some(path)) = found.denied {
+        figures.denied = denied;
+        figures.remark(&denied_words(&path));
+    }
     if !found.small.is_empty() {
-        figures.small = small(&found.small, load, cancel);
+        small(&found.small, load, figures, cancel);
     }
     if !found.large.is_empty() {
         content(&found.large, load, figures, cancel);
@@ -73,15 +78,24 @@ fn directory(path: &Path, load: Load, figures: &mut ReadFigures, cancel: &Atomic
 }
 
 /// Small files as they are now, in memory or not: that is what a run finds as well.
-fn small(paths: &[PathBuf], load: Load, cancel: &AtomicBool) -> Option<Work> {
+fn small(paths: &[PathBuf], load: Load, figures: &mut ReadFigures, cancel: &AtomicBool) {
     let until = Until::after(load.limit(SMALL_LIMIT), cancel);
-    let next = AtomicU64::new(0);
+    let (next, denied, one_denied) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
     let work = on_threads(load.threads(), |_| {
         let (mut count, mut bytes) = (0, 0);
         let mut buffer = vec![0; PIECE_BYTES];
         while !until.is_over() {
             let Some(path) = paths.get(next.fetch_add(1, Relaxed) as usize) else { break };
-            let Ok(file) = open(path, OFlags::empty()) else { continue };
+            let file = match open(path, OFlags::empty()) {
+                Ok(file) => file,
+                Err(error) => {
+                    if error.kind() == io::ErrorKind::PermissionDenied {
+                        denied.fetch_add(1, Relaxed);
+                        let _first = one_denied.set(path);
+                    }
+                    continue;
+                }
+            };
             let _looked = file.metadata();
             let mut offset = 0;
             while let Ok(read @ 1..) = file.read_at(&mut buffer, offset) {
@@ -92,7 +106,15 @@ fn small(paths: &[PathBuf], load: Load, cancel: &AtomicBool) -> Option<Work> {
         }
         (count, bytes)
     });
-    (work.count > 0).then_some(work)
+    figures.small = (work.count > 0).then_some(work);
+    figures.denied += denied.into_inner();
+    if let Some(path) = one_denied.into_inner() {
+        figures.remark(&denied_words(path));
+    }
+}
+
+fn denied_words(path: &Path) -> String {
+    format!("{}: this user may not read it", path.display())
 }
 
 /// Neither a link nor a pipe is waited for.
@@ -111,6 +133,11 @@ fn content(files: &[(u64, PathBuf)], load: Load, figures: &mut ReadFigures, canc
         let file = match open(path, OFlags::empty()) {
             Ok(file) if left > 0 => file,
             Ok(_) => break,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                figures.denied += 1;
+                figures.remark(&denied_words(path));
+                continue;
+            }
             Err(error) => {
                 figures.remark(&format!("{}: {error}", path.display()));
                 continue;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use hakobu_core::path::is_draft_name;
 use hakobu_core::probe::TreeFigures;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
 
 use super::clock::{Until, on_threads};
 use super::{BLOCK_BYTES, SMALL_BYTES};
@@ -32,6 +33,8 @@ pub(super) struct Found {
     pub small: Vec<PathBuf>,
     /// Directories that could not be read.
     pub unread: u64,
+    /// Those of them that the user may not read, and one of these.
+    pub denied: (u64, Option<PathBuf>),
 }
 
 struct Shared<'a> {
@@ -40,6 +43,11 @@ struct Shared<'a> {
     pending: AtomicUsize,
     found: Mutex<Found>,
     until: Until<'a>,
+}
+
+/// Whether it is the user who may not do it.
+pub(super) fn is_denied(error: Errno) -> bool {
+    matches!(error, Errno::ACCESS | Errno::PERM)
 }
 
 /// Lists what is below a directory, for as long as `limit` says.
@@ -67,8 +75,8 @@ impl Shared<'_> {
                 continue;
             };
             match self.read(&directory) {
-                Some(entries) => count += entries,
-                None => lock(&self.found).unread += 1,
+                Ok(entries) => count += entries,
+                Err(error) => lock(&self.found).lacks(directory, error),
             }
             if !self.until.is_over() {
                 self.pending.fetch_sub(1, SeqCst);
@@ -77,11 +85,11 @@ impl Shared<'_> {
         (count, 0)
     }
 
-    fn read(&self, path: &Path) -> Option<u64> {
+    fn read(&self, path: &Path) -> Result<u64, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = openat(CWD, path, flags, Mode::empty()).ok()?;
+        let directory = openat(CWD, path, flags, Mode::empty())?;
         let (mut own, mut below) = (Found::default(), Vec::new());
-        for entry in Dir::read_from(&directory).ok()? {
+        for entry in Dir::read_from(&directory)? {
             let Ok(entry) = entry else { break };
             if matches!(entry.file_name().to_bytes(), b"." | b"..")
                 || is_draft_name(entry.file_name().to_bytes())
@@ -109,11 +117,19 @@ impl Shared<'_> {
         lock(&self.found).add(own);
         self.pending.fetch_add(below.len(), SeqCst);
         lock(&self.open).append(&mut below);
-        Some(entries)
+        Ok(entries)
     }
 }
 
 impl Found {
+    fn lacks(&mut self, directory: PathBuf, error: Errno) {
+        self.unread += 1;
+        if is_denied(error) {
+            self.denied.0 += 1;
+            self.denied.1.get_or_insert(directory);
+        }
+    }
+
     fn count(&mut self, directory: &Path, name: &CStr, size_bytes: u64) {
         self.tree.files += 1;
         self.tree.bytes = self.tree.bytes.saturating_add(size_bytes);

@@ -2,7 +2,7 @@
 
 use hakobu_agent::probe::Probed;
 use hakobu_core::compression::Compression;
-use hakobu_core::pace::{Rate, RateLimit};
+use hakobu_core::pace::{Rate, RateLimit, time_words};
 use hakobu_measure::probe::Stage;
 
 /// What there is to say of a limit of the rate.
@@ -14,9 +14,10 @@ pub fn limit(limit: &RateLimit) -> Option<String> {
         (None, Rate::BytesPerSecond(_)) => Some(format!(
             "The rate limit is a timetable, and what holds now is taken for all of the time: {words}."
         )),
-        (None, Rate::Paused) => Some(format!(
-            "A copy waits now, in a pause of its timetable; predicted is one without a limit: {words}."
-        )),
+        (None, Rate::Paused) => limit.first_pause().map(|(until_s, _)| {
+            let until = time_words(until_s);
+            format!("A copy waits until {until}, in a pause of its timetable, and predicted is what it gets then: {words}.")
+        }),
         (None, Rate::Unlimited) => {
             Some(format!("The timetable sets no limit now, but will, which is not predicted: {words}."))
         }
@@ -60,7 +61,7 @@ mod tests {
         let at = |text: &str| limit(&RateLimit::parse(text, 9 * 3600).unwrap());
         assert_eq!((limit(&RateLimit::default()), at("20M"), at("off")), (None, None, None));
         assert!(at("08:00,20M 19:00,off").unwrap().contains("what holds now"));
-        assert!(at("08:00,pause 19:00,off").unwrap().contains("waits now"));
+        assert!(at("08:00,pause 19:00,off").unwrap().contains("waits until 19:00"));
         assert!(at("08:00,off 19:00,20M").unwrap().contains("no limit now"));
         let none = Probed { apart: true, compression: Compression::Adapted, ..Probed::default() };
         assert_eq!(compression(&none), None);

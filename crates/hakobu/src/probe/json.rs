@@ -3,7 +3,7 @@
 use hakobu_agent::probe::{End, Probed};
 use hakobu_core::compression::Compression;
 use hakobu_core::error::{Error, Result};
-use hakobu_core::pace::Rate;
+use hakobu_core::pace::{Rate, time_words};
 use hakobu_core::probe::{
     ReadFigures, TreeFigures, WayFigures, WayStep, Work, WriteFigures, sound_latency, sound_rate,
 };
@@ -183,10 +183,12 @@ fn prediction(probed: &Probed) -> Value {
         "at_least": made.slowest.map(|slowest| slowest.at_least),
         "lanes": probed.lanes.0,
         "lanes_max": probed.lanes.1,
-        "limit_bytes_per_second": match probed.limit.first() {
+        "limit_bytes_per_second": match probed.limit.first_moving() {
             Rate::BytesPerSecond(bytes) => Some(bytes),
             Rate::Unlimited | Rate::Paused => None,
         },
+        "limit": probed.limit.is_some().then(|| probed.limit.words()),
+        "paused_until": probed.limit.first_pause().map(|(until_s, _)| time_words(until_s)),
         "without_compression": probed.apart && probed.compression != Compression::None,
         "stages": made.stages.iter().map(stage).collect::<Vec<_>>(),
         "file": made.file.map(|(bytes, taken)| object!({ "bytes": bytes, "span": span(taken) })),

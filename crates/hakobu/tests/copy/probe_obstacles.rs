@@ -167,6 +167,43 @@ fn too_little_room_a_mount_for_reading_and_missing_rights_are_said_first() {
 }
 
 #[test]
+fn what_may_not_be_read_is_said_first() {
+    use std::os::unix::fs::PermissionsExt;
+    if no_root() {
+        return;
+    }
+    let place = place();
+    open_to_all(place.path());
+    let below = |name: &str| place.path().join(name);
+    let (source, large, program) =
+        (tree(&below("source")), file(&below("large"), 3_000_000), below("hakobu"));
+    let close = |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o0)).unwrap();
+    install(HAKOBU, &program);
+    let target = below("target");
+    std::fs::create_dir(&target).unwrap();
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let opened = Command::new("chmod").args(["-R", "a+rX"]).arg(&source).status().unwrap();
+    assert!(opened.success());
+    close(&large);
+    let places = [path(&large), path(&target)];
+    let words = ["large: this user may not read it", "what to do: "];
+    fails(Some(&program), &places, "permission_denied", &words);
+    for (name, count) in [("small", 1), ("closed", 2)] {
+        let entry = source.join(name);
+        match name {
+            "closed" => std::fs::create_dir(&entry).unwrap(),
+            _ => std::fs::write(&entry, "content").unwrap(),
+        }
+        close(&entry);
+        let places = [path(&source), path(&target)];
+        let words = format!("this user may not read {count} of what was opened there");
+        fails(Some(&program), &places, "permission_denied", &[&words]);
+    }
+    let (_, out, _) = hakobu(Some(&program), None, &["probe", "--gentle"], &[path(&source), path(&target)]);
+    assert!(out.contains("source/small: this user may not read it"), "{out}");
+}
+
+#[test]
 fn a_directory_that_may_be_written_to_but_not_listed_is_no_obstacle() {
     use std::os::unix::fs::PermissionsExt;
     if no_root() {

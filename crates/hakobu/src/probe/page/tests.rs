@@ -52,6 +52,7 @@ fn probed(number: u64) -> Probed {
         latency_ns: Some(number),
         tree: Some(tree),
         small: Some(work),
+        denied: number,
         remarks: vec!["</body>\x1b[2J".to_owned()],
     };
     let target = WriteFigures {
