@@ -134,6 +134,7 @@ fn render_settings(typed: &CopyArguments, mode: Mode) -> RenderSettings {
         why: typed.why,
         dry_run: typed.dry_run,
         mode,
+        compares_content: typed.compare == "digest",
         progress: !typed.quiet && shows_progress(),
     }
 }

@@ -29,6 +29,8 @@ use progress::Progress;
 
 /// The most failures that are shown; the report has them all.
 pub const FAILURES_SHOWN_MAX: u64 = 20;
+/// So many decisions are remembered, so that a run of several parts says each once.
+const DECISIONS_KEPT_MAX: usize = 64;
 /// Seconds between two progress events of `--json`.
 const JSON_PROGRESS_SECONDS: f64 = 1.0;
 
@@ -47,6 +49,8 @@ pub struct RenderSettings {
     pub dry_run: bool,
     /// What is done with content: the words follow it.
     pub mode: Mode,
+    /// Files that seem to be unchanged have their content compared.
+    pub compares_content: bool,
     /// A line of progress on standard error, which must be a terminal.
     pub progress: bool,
 }
@@ -71,6 +75,8 @@ struct State {
     remarks: Box<dyn Write + Send>,
     located: bool,
     failures_seen: u64,
+    /// Choices that were said, with their reasons: the first ones.
+    decisions: Vec<(String, String)>,
     progress: Progress,
     json_progress_at: f64,
     /// Why a result could not be printed.
@@ -95,6 +101,7 @@ impl Renderer {
             remarks,
             located: false,
             failures_seen: 0,
+            decisions: Vec::new(),
             progress,
             json_progress_at: 0.0,
             unwritten: None,
@@ -182,19 +189,26 @@ impl Renderer {
 
     /// The rule behind what was not copied, once for all entries: one line for each would be too many.
     fn left_alone(&self, entries: &ReportEntries) {
+        // What equal means where all is only compared is said in the help, for it is what that is for.
+        if self.settings.mode == Mode::Compare {
+            return;
+        }
         let count = |count, what| format!("{} {what}", format_count(count));
-        let rules = [
-            (
-                count(entries.unchanged, "unchanged"),
-                entries.unchanged,
+        let (unchanged, attributes) = match self.settings.compares_content {
+            true => (
+                "unchanged means equal content, compared by digests, equal modification time, and the same permissions \
+                 and owner where they can be set; a directory is unchanged when it is there",
+                "the content is equal, compared by digests; times, permissions or owner were not",
+            ),
+            false => (
                 "unchanged means equal size and modification time, and the same permissions and owner where they \
                  can be set; a directory is unchanged when it is there",
-            ),
-            (
-                count(entries.attributes_only, "with new attributes only"),
-                entries.attributes_only,
                 "size and modification time are equal, permissions or owner were not",
             ),
+        };
+        let rules = [
+            (count(entries.unchanged, "unchanged"), entries.unchanged, unchanged),
+            (count(entries.attributes_only, "with new attributes only"), entries.attributes_only, attributes),
         ];
         for (choice, count, reason) in rules {
             if count == 0 {
@@ -210,6 +224,17 @@ impl Renderer {
                 self.json(&event);
             }
         }
+    }
+
+    /// Whether this decision was said before; from now on it was. A run that removes things as well consists of two.
+    fn was_said(&self, choice: &str, reason: &str) -> bool {
+        let decisions = &mut self.state().decisions;
+        let is_same = |said: &(String, String)| said.0 == choice && said.1 == reason;
+        let was_said = decisions.iter().any(is_same);
+        if !was_said && decisions.len() < DECISIONS_KEPT_MAX {
+            decisions.push((choice.to_owned(), reason.to_owned()));
+        }
+        was_said
     }
 
     /// A line for the user that is not a result: to standard error.
@@ -309,6 +334,11 @@ impl Renderer {
 
 impl Observer for Renderer {
     fn event(&self, event: Event) {
+        if let Event::Decision { choice, reason } = &event
+            && self.was_said(choice, reason)
+        {
+            return;
+        }
         if self.settings.json
             && let Some(event) = JsonEvent::of(&event)
         {

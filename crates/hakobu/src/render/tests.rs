@@ -157,6 +157,33 @@ fn why_says_the_rule_for_what_was_left_alone_once() {
     }
 }
 
+#[test]
+fn why_says_how_equality_was_found_out() {
+    for (mode, compares_content, words) in [
+        (Mode::Delta, false, "unchanged means equal size and modification time"),
+        (Mode::Delta, true, "unchanged means equal content, compared by digests"),
+        (Mode::Compare, true, ""),
+    ] {
+        let settings = RenderSettings { why: true, mode, compares_content, ..RenderSettings::default() };
+        let (renderer, _, remarks) = renderer(settings);
+        let mut report = Report::default();
+        report.entries.unchanged = 3;
+        report.conclude(&[], None, false);
+        renderer.finish(&report);
+        assert_eq!(remarks.text().contains("unchanged means"), !words.is_empty(), "{}", remarks.text());
+        assert!(remarks.text().contains(words), "{}", remarks.text());
+    }
+}
+
+#[test]
+fn a_decision_of_both_parts_of_a_run_is_said_once() {
+    let (renderer, _, remarks) = renderer(RenderSettings { why: true, ..RenderSettings::default() });
+    for reason in ["two", "two", "three"] {
+        renderer.event(Event::Decision { choice: "lanes".into(), reason: reason.into() });
+    }
+    assert_eq!(remarks.text(), "why: lanes: two\nwhy: lanes: three\n");
+}
+
 /// A reader that has gone away.
 struct Gone;
 

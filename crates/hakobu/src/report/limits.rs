@@ -11,6 +11,12 @@ use super::words as vocabulary;
 const STAGES_MAX: usize = 12;
 /// As many limits are shown, which is all that a run remembers.
 const LIMITS_MAX: usize = 257;
+/// What is told of the intervals in words is of so long ones at least, in seconds, which moved so much in the middle: lanes have
+/// whole chunks confirmed, so a shorter one says more of these than of the rate.
+const TOLD_SECONDS_MIN: f64 = 1.0;
+const TOLD_BYTES_MIN: f64 = 64.0 * 1024.0 * 1024.0;
+/// Fewer of them are no course.
+const TOLD_MIN: usize = 4;
 /// The last interval is of the run's rest; what is shorter than this part of the others is no rate of anything.
 const LAST_PART_MIN: f64 = 0.25;
 
@@ -124,7 +130,8 @@ fn course(timeline: &Timeline, report: &Report, language: Language) -> Vec<Block
     let rates: Vec<_> = samples.iter().enumerate().map(rate).collect();
     let mut blocks = Vec::new();
     if rates.iter().any(|(all, _)| *all > 0.0) {
-        blocks.push(Block::Words(vec![words(rates_in_words(&rates, interval_seconds, language))]));
+        let told = rates_in_words(&rates, interval_seconds, language);
+        blocks.extend(told.map(|told| Block::Words(vec![words(told)])));
         let labels = match report.only_compared {
             true => [("written", "書き込み"), ("compared", "比較")],
             false => [("written", "書き込み"), ("zeros or found equal", "ゼロまたは一致")],
@@ -148,13 +155,25 @@ fn course(timeline: &Timeline, report: &Report, language: Language) -> Vec<Block
     blocks
 }
 
-/// The least, the middle and the most, of the intervals in which anything was moved.
-fn rates_in_words(rates: &[(f64, f64)], interval_seconds: f64, language: Language) -> String {
-    let mut sorted: Vec<f64> = rates.iter().map(|(all, _)| *all).filter(|all| *all > 0.0).collect();
+/// The least, the middle and the most. Nothing of runs that were too short to have a course.
+fn rates_in_words(rates: &[(f64, f64)], interval_seconds: f64, language: Language) -> Option<String> {
+    let sum: f64 = rates.iter().map(|(all, _)| all).sum();
+    let of_seconds = TOLD_SECONDS_MIN / interval_seconds;
+    let of_bytes = TOLD_BYTES_MIN / (sum / rates.len() as f64 * interval_seconds);
+    // What is no number is 0.
+    let together = (of_seconds.max(of_bytes).ceil() as usize).clamp(1, rates.len().max(1));
+    // What is left at the end is shorter.
+    let windows = rates.chunks_exact(together);
+    let mut sorted: Vec<f64> =
+        windows.map(|window| window.iter().map(|(all, _)| all).sum::<f64>() / together as f64).collect();
+    if sorted.len() < TOLD_MIN {
+        return None;
+    }
     sorted.sort_by(f64::total_cmp);
+    let idle = sorted.iter().filter(|rate| **rate <= 0.0).count();
     let at = |index: usize| format_rate(sorted.get(index).copied().unwrap_or(0.0));
     let (least, median, most) = (at(0), at(sorted.len() / 2), at(sorted.len().saturating_sub(1)));
-    let (interval, idle) = (language.seconds(interval_seconds), rates.len() - sorted.len());
+    let interval = language.seconds(interval_seconds * together as f64);
     let mut words = match language {
         Language::En => {
             format!("In intervals of {interval}: {least} at least, {median} in the middle, {most} at most.")
@@ -168,7 +187,7 @@ fn rates_in_words(rates: &[(f64, f64)], interval_seconds: f64, language: Languag
             Language::Ja => format!("うち {idle} 区間ではデータの移動がありませんでした。"),
         });
     }
-    words
+    Some(words)
 }
 
 /// The stages that are known and took any time; what another version calls otherwise is left out.
@@ -239,11 +258,21 @@ mod tests {
 
     #[test]
     fn the_rates_are_told_in_words() {
-        let rates = [(4e6, 0.0), (0.0, 0.0), (1e6, 0.0), (2e6, 0.0)];
+        let rates: Vec<_> =
+            [400e6, 0.0, 100e6, 0.0, 0.0, 0.0, 200e6, 100e6, 50e6].map(|all| (all, 0.0)).into();
         assert_eq!(
-            rates_in_words(&rates, 0.5, Language::En),
-            "In intervals of 500 ms: 1.00 MB/s at least, 2.00 MB/s in the middle, 4.00 MB/s at most. \
+            rates_in_words(&rates, 0.5, Language::En).unwrap(),
+            "In intervals of 1.00 s: 0 B/s at least, 150 MB/s in the middle, 200 MB/s at most. \
              Nothing was moved in 1 of them."
         );
+        assert_eq!(rates_in_words(&rates[..6], 0.5, Language::En), None);
+        // Few chunks in an interval say little.
+        let slow: Vec<_> = (0..64).map(|index| (if index % 2 == 0 { 40e6 } else { 0.0 }, 0.0)).collect();
+        let told = rates_in_words(&slow, 0.25, Language::En).unwrap();
+        assert!(told.starts_with("In intervals of 3.50 s: 20.0 MB/s at least"), "{told}");
+        for odd in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
+            let _no_panic = rates_in_words(&[(odd, odd); 9], odd, Language::Ja);
+        }
+        assert_eq!(rates_in_words(&[], 1.0, Language::En), None);
     }
 }

@@ -40,7 +40,12 @@ pub fn bytes(report: &Report, language: Language) -> Option<Section> {
     let rows = [
         (
             report.bytes_done,
-            ("dealt with: written, zeros or found equal", "処理した量(書き込み・ゼロ・一致の合計)"),
+            match report.only_compared {
+                true => ("compared", "比較した量"),
+                false => {
+                    ("dealt with: written, zeros or found equal", "処理した量(書き込み・ゼロ・一致の合計)")
+                }
+            },
         ),
         (bytes.target_written, ("written to the target", "コピー先へ書き込み")),
         (bytes.source_read, ("read from the source", "コピー元から読み取り")),
