@@ -87,7 +87,8 @@ impl HostSettings {
                 PAIR => {
                     let value = value()?;
                     let [source, target] = value.split_ascii_whitespace().collect::<Vec<_>>()[..] else {
-                        let words = "two patterns are expected, for the source's host and for the target's";
+                        let words =
+                            "Pair: two patterns are expected, for the source's host and for the target's";
                         return Err(wrong((read.value_at, words.to_owned())));
                     };
                     let scope = Scope::Pair(Patterns::of(source), Patterns::of(target));
@@ -104,6 +105,11 @@ impl HostSettings {
             }
         }
         Ok(Self { blocks })
+    }
+
+    /// Whether there are lines for pairs of hosts.
+    pub fn has_pairs(&self) -> bool {
+        self.blocks.iter().any(|block| matches!(block.scope, Scope::Pair(..)) && !block.settings.is_empty())
     }
 
     /// All lines with a value, in order.
@@ -218,7 +224,7 @@ fn unknown(typed: &str, known: &[&'static str]) -> String {
     let near = ["Host", "Pair"].iter().chain(known).map(|word| (distance(&meant, &plain(word)), *word)).min();
     match near.filter(|(distance, _)| *distance <= 1 + typed.len() / 4) {
         Some((_, near)) => format!("there is no keyword {typed}; did you mean {near}?"),
-        None => format!("there is no keyword {typed}; hakobu settings lists those there are"),
+        None => format!("there is no keyword {typed}; hakobu settings --settings none lists those there are"),
     }
 }
 

@@ -235,6 +235,9 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
         _ => {}
     }
     let number = text.strip_suffix("/s").unwrap_or(text);
+    if number.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()) == "0" {
+        return Err(format!("{text} would let nothing through; off is no limit, as 0 is rsync's"));
+    }
     if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!(
             "{text} needs a unit: {text}KiB is what rsync takes it for, or 20M for 20 MB/s; or off, and in a timetable pause"
@@ -289,6 +292,8 @@ mod tests {
             ("5000", 1, "needs a unit: 5000KiB is what rsync"),
             ("fast", 1, "number"),
             ("9k", 1, "too slow"),
+            ("0", 1, "off is no limit"),
+            ("0M/s", 1, "off is no limit"),
             ("pause", 1, "needs an end"),
             ("00:00,pause", 1, "needs an end"),
             ("00:00,pause 12:00,pause", 1, "needs an end"),

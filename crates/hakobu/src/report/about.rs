@@ -74,7 +74,7 @@ fn run(report: &Report, language: Language) -> Option<Section> {
     for (label, text) in [
         (say("Command", "コマンド"), Some(&report.command)),
         (say("Version", "バージョン"), Some(&report.version)),
-        (say("Job", "ジョブ ID"), report.job.as_ref()),
+        (say("Identity", "コピーの識別子"), report.job.as_ref()),
     ] {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             facts.push((label, vec![name(text)]));

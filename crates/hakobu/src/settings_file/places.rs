@@ -125,6 +125,11 @@ fn parse(file: &Path, bytes: &[u8]) -> Result<HostSettings, Vec<Error>> {
         let Some(keyword) = KEYWORDS.iter().find(|keyword| keyword.name == setting.keyword) else { continue };
         let checked = checker.get_or_insert_with(Checker::new).check(keyword, &setting.value);
         if let Err((at, words)) = checked {
+            // A timetable's faults are quoted already.
+            let words = match words.contains('"') {
+                true => words,
+                false => format!("{words}; this is {:?}", setting.value),
+            };
             errors.push(wrong(setting.line, setting.column + at, format!("{}: {words}", keyword.name)));
         }
     }

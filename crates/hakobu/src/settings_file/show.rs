@@ -77,6 +77,8 @@ struct ShownJson {
     settings: Vec<Shown>,
     /// Keywords of which nothing holds, as no other machine is named.
     of_other_machines: Vec<&'static str>,
+    /// Lines for pairs of hosts are left out, as not both ends are named.
+    without_pairs: bool,
 }
 
 /// Prints what holds for a run; returns the exit code.
@@ -119,6 +121,7 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
         [one] if typed.get_raw("target").is_none() => super::run_of_one(one),
         _ => run_hosts("copy", typed),
     };
+    let without_pairs = run.pairs.is_empty() && files.read.iter().any(|(_, settings)| settings.has_pairs());
     let is_far = run.hosts.iter().any(|host| host != HERE);
     let (mut settings, mut of_other_machines) = (Vec::new(), Vec::new());
     for keyword in &KEYWORDS {
@@ -165,6 +168,7 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
         missing: names(&mut files.missing.iter()),
         settings,
         of_other_machines,
+        without_pairs,
     })
 }
 
@@ -200,6 +204,9 @@ fn text(seen: &ShownJson) -> String {
     if !seen.of_other_machines.is_empty() {
         let keywords = seen.of_other_machines.join(", ");
         text.push_str(&format!("of other machines, shown with one: {keywords}\n"));
+    }
+    if seen.without_pairs {
+        text.push_str("left out: lines of Pair, shown with both ends: hakobu settings SOURCE TARGET\n");
     }
     for (words, files) in [("read", &seen.files), ("not there", &seen.missing)] {
         if !files.is_empty() {

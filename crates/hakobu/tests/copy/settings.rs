@@ -147,7 +147,7 @@ fn a_mistake_is_told_with_its_line_and_column() {
         ("lanes 2\nlains 3\n", "config:2:1: there is no keyword lains; did you mean lanes?"),
         ("Host x\n  cipher rot13\n", "config:2:10: cipher: it is one of auto, aes-128-gcm"),
         ("bwlimit \"08:00,20M 25:00,off\"\n", "config:1:19: bwlimit: \"25:00\" is no time of day"),
-        ("sudo maybe\n", "config:1:6: sudo: it is yes or no"),
+        ("sudo maybe\n", "config:1:6: sudo: it is yes or no; this is \"maybe\""),
         ("Include more\n", "config:1:1: there is no Include"),
     ] {
         home.write(settings);
