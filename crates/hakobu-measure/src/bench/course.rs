@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::bring::bring;
 use super::case::{Case, Direction, Ends, Starter, Way};
 use super::error::{Error, Result, words_of};
-use super::lines::{Lines, Listener, Names, Spot, lines};
+use super::lines::{Lines, Listener, NOT_PLACED, Names, Spot, lines};
 use super::parts;
 use super::plan::{LeftOut, plan};
 use super::report;
@@ -33,8 +34,6 @@ const GROWTH_MAX: f64 = 16.0;
 const TRIES_MAX: usize = 4;
 /// What takes longer has failed.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// Bringing a source to the host may take so long.
-const BRING_LIMIT: Duration = Duration::from_secs(120);
 /// Parts are measured by themselves where there is so much time.
 const BUDGET_FOR_PARTS: Duration = Duration::from_secs(60);
 /// The share of the budget in which sizes have to be found.
@@ -86,8 +85,7 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
         let two_rows = 2.0 * row_seconds(1, RUN_S.0, site.login_seconds);
         return Err(Error::Budget(out_of_budget(settings.budget, beside, two_rows)));
     };
-    let dropped = cases.split_off(keep.min(cases.len()));
-    left_out.extend(out_of_time(&dropped));
+    let mut dropped = cases.split_off(keep.min(cases.len()));
     bench.rounds = rounds;
     let mut course = Course {
         site,
@@ -115,7 +113,8 @@ pub fn bench(settings: &Settings, tell: &mut dyn FnMut(Progress), stop: &dyn Fn(
         left_out
             .push(LeftOut { what: "openssl's ciphers and the compressors by themselves".to_owned(), why });
     }
-    let (rows, ended_early) = course.all(&cases, tell, &mut left_out)?;
+    let (rows, ended_early) = course.all(&cases, tell, &mut dropped)?;
+    left_out.extend(out_of_time(&dropped));
     bench.script_of_ssh = course.typed().script_of_ssh();
     left_out.extend(std::mem::take(&mut course.site.left_out));
     bench.rows = rows;
@@ -168,8 +167,8 @@ fn out_of_time(cases: &[Case]) -> Option<LeftOut> {
     let shown: Vec<&str> = labels.iter().take(8).map(String::as_str).collect();
     let more = if labels.len() > shown.len() { " and others" } else { "" };
     (!cases.is_empty()).then(|| LeftOut {
-        what: format!("{} ({}{more})", counted(cases.len(), "row"), shown.join("; ")),
-        why: "the time budget; --time-budget gives more".to_owned(),
+        what: counted(cases.len(), "row"),
+        why: format!("the time budget; --time-budget gives more: {}{more}", shown.join("; ")),
     })
 }
 
@@ -230,56 +229,30 @@ impl Course<'_> {
         }
         let place = self.site.disk.as_ref().unwrap_or(&self.site.memory);
         let target = format!("{}/hakobu", place.far.as_deref().unwrap_or_default());
-        match self.bring(&self.settings.program.clone(), &target) {
-            Ok(()) => self.site.far_program = target,
-            Err(Failure::Ends(error)) => return Err(error),
-            Err(Failure::Row(why)) => {
-                // Each run then says by itself why there is no agent.
-                self.site.far_program = "hakobu".to_owned();
-                left_out.push(LeftOut { what: "this program on the host".to_owned(), why });
-            }
-        }
+        let brought = self.bring(&self.settings.program.clone(), &target);
+        let why = match (brought, &mut self.site.far) {
+            (Ok(()), Some(far)) => match far.tried_out(&target)? {
+                None => {
+                    self.site.far_program = target;
+                    return Ok(());
+                }
+                Some(words) => format!("what was built here does not run there ({words})"),
+            },
+            (Ok(()), None) => return Ok(()),
+            (Err(Failure::Ends(error)), _) => return Err(error),
+            (Err(Failure::Row(why)), _) => why,
+        };
+        // Its rows then go as a copy would, and say what came of it.
+        left_out.push(LeftOut { what: "this program on the host".to_owned(), why });
         Ok(())
     }
 
-    /// Copies a file to the host, by hakobu itself.
+    /// Copies a file to the host.
     fn bring(&self, file: &Path, target: &str) -> std::result::Result<(), Failure> {
-        let Some(login) = &self.settings.login else { return Ok(()) };
-        let mut command = Command::new(&self.settings.program);
-        command.args(["copy", "-q", "--retry-for", "1s"]).env("HAKOBU_SSH", ssh_of_hakobu(login));
-        command.env("HAKOBU_SETTINGS", &self.site.settings_of_hakobu);
-        if self.site.far_program.starts_with('/') {
-            command.args(["--agent", &self.site.far_program]);
+        match &self.settings.login {
+            Some(login) => bring(login, (file, target), &self.site.keeper, self.stop),
+            None => Ok(()),
         }
-        command.arg("--").arg(file).arg(format!("{}{target}", hakobu_host(login)));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let failed = |error: String| Failure::Row(format!("bringing data to the host: {error}"));
-        let mut child = command.spawn().map_err(|error| failed(words_of(&error)))?;
-        let _kept = self.site.keeper.group(child.id());
-        let deadline = Instant::now() + BRING_LIMIT;
-        let status = loop {
-            match child.try_wait().map_err(|error| failed(words_of(&error)))? {
-                Some(status) => break status,
-                None if (self.stop)() || Instant::now() > deadline => {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    if (self.stop)() {
-                        return Err(Error::Stopped.into());
-                    }
-                    return Err(failed("it took too long".to_owned()));
-                }
-                None => std::thread::sleep(Duration::from_millis(10)),
-            }
-        };
-        if status.success() {
-            return Ok(());
-        }
-        let mut words = String::new();
-        if let Some(mut errors) = child.stderr.take() {
-            let _ = std::io::Read::read_to_string(&mut std::io::Read::take(&mut errors, 4096), &mut words);
-        }
-        Err(failed(words.lines().map(str::trim).collect::<Vec<_>>().join(" / ")))
     }
 
     /// All rows: sizes first, which is a round as well, then the other rounds, another row first in each.
@@ -287,14 +260,14 @@ impl Course<'_> {
         &mut self,
         cases: &[Case],
         tell: &mut dyn FnMut(Progress),
-        left_out: &mut Vec<LeftOut>,
+        dropped: &mut Vec<Case>,
     ) -> Result<(Vec<Row>, Option<String>)> {
         let for_sizes = self.settings.budget.mul_f64(if self.rounds > 1 { SHARE_FOR_SIZES } else { 1.0 });
         let sizes_end = (self.deadline - self.settings.budget) + for_sizes;
         let mut rows: Vec<Row> = Vec::new();
         for (index, case) in cases.iter().enumerate() {
             if Instant::now() > sizes_end && index > 0 {
-                left_out.extend(out_of_time(&cases[index..]));
+                dropped.splice(..0, cases[index..].iter().cloned());
                 self.total = index * self.rounds;
                 break;
             }
@@ -500,7 +473,7 @@ impl Course<'_> {
             near_port: self.site.near_port.clone(),
             back: self.site.back.clone(),
             far_hakobu: match self.site.far_program.as_str() {
-                "" => "hakobu".to_owned(),
+                "" => NOT_PLACED.to_owned(),
                 path => path.to_owned(),
             },
             near_hakobu: self.site.near_program.clone(),
@@ -655,8 +628,9 @@ mod tests {
     fn what_there_is_no_time_for_is_named() {
         assert_eq!(out_of_time(&[]), None);
         let cases = [Case::plain(Way::Nc, Direction::ToHost), Case::plain(Way::Scp, Direction::ToHost)];
-        assert_eq!(out_of_time(&cases).unwrap().what, "2 rows (nc; scp)");
+        let out = out_of_time(&cases).unwrap();
+        assert_eq!((&*out.what, &*out.why), ("2 rows", "the time budget; --time-budget gives more: nc; scp"));
         let random = Case { content: Content::Zeros, ..cases[0].clone() };
-        assert_eq!(out_of_time(&[random]).unwrap().what, "1 row (nc)");
+        assert_eq!(out_of_time(&[random]).unwrap().what, "1 row");
     }
 }

@@ -271,6 +271,14 @@ impl FarShell {
         Ok(lines.iter().find_map(|line| line.strip_prefix("at ")).map(str::to_owned))
     }
 
+    /// Makes a file over there a program and has it say what it is; what it or the shell says instead.
+    pub fn tried_out(&mut self, path: &str) -> Result<Option<String>> {
+        let path = quoted(path);
+        let lines = self.ask(&format!("chmod 755 {path} && {path} --version 2>&1 | head -n 3"))?;
+        let runs = lines.iter().any(|line| line.starts_with("hakobu "));
+        Ok((!runs).then(|| lines.join(" ").trim().to_owned()))
+    }
+
     /// One moment over there.
     pub fn moment(&mut self) -> Result<Moment> {
         self.ask("look").map(|lines| moment_of(&lines))

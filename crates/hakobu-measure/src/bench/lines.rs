@@ -42,6 +42,9 @@ impl Spot {
     }
 }
 
+/// The program over there where it could not be placed: whatever is on the PATH.
+pub const NOT_PLACED: &str = "hakobu";
+
 /// What scripts on the host may name. All of it is plain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
@@ -140,7 +143,11 @@ impl Words {
             host: word("\"$HOST\""),
             copy_host: word("$COPY_HOST"),
             hakobu: word("\"$HAKOBU\" copy -q --report \"$REPORT\""),
-            agent: format!(" --agent {}", names.far_hakobu),
+            // Where it could not be placed there, that is for hakobu itself to find out.
+            agent: match names.far_hakobu.as_str() {
+                NOT_PLACED => String::new(),
+                path => format!(" --agent {path}"),
+            },
             hakobu_host: word("\"$HAKOBU_HOST\""),
             address: word("\"$ADDRESS\""),
             port: word("\"$PORT\""),

@@ -5,6 +5,7 @@
 //! [`asymmetry`] says why two rows that should be alike are not.
 
 pub mod asymmetry;
+mod bring;
 pub mod case;
 pub mod content;
 pub mod course;

@@ -15,9 +15,10 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::location::SshHost;
 use hakobu_core::path::lossy;
 use hakobu_core::units::parse_duration;
+use hakobu_measure::bench::case::Way;
 use hakobu_measure::bench::course::{self, Progress, Settings};
 use hakobu_measure::bench::lines::Back;
-use hakobu_measure::bench::result::{Bench, PartSpeed};
+use hakobu_measure::bench::result::{Bench, PartSpeed, Row};
 use hakobu_measure::bench::{self, shell::is_plain};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -63,8 +64,8 @@ Examples:
   hakobu bench host --time-budget 5m --json >bench.json
   hakobu bench --scratch /mnt/disk             this machine alone, and this disk
 
-Exit codes: 0 measured, 1 failed, 2 wrong usage, 3 some rows failed (each is named), 6 refused,
-130 interrupted.";
+Exit codes: 0 measured, 1 failed, 2 wrong usage, 3 some rows failed (each is named) or
+there was nothing to compare with, 6 refused, 130 interrupted.";
 
 /// The arguments of `bench`.
 #[derive(Debug, Args)]
@@ -196,9 +197,13 @@ fn finish(typed: &BenchArguments, bench: &Bench, held: &Held) -> u8 {
 
 fn code(bench: &Bench) -> u8 {
     let failed = bench.rows.iter().filter(|row| row.failed.is_some()).count();
-    let measured = bench.rows.iter().filter(|row| row.rate().is_some()).count();
-    match (measured, failed, &bench.ended_early) {
+    let measured = |row: &&Row| row.rate().is_some();
+    let ours = bench.rows.iter().filter(measured).filter(|row| row.case.way == Way::Hakobu).count();
+    let others = bench.rows.iter().filter(measured).count() - ours;
+    match (ours + others, failed, &bench.ended_early) {
         (0, _, _) => exit::FAILED,
+        // There was nothing to compare with.
+        _ if others == 0 => PARTLY,
         (_, 0, None) => 0,
         _ => PARTLY,
     }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::held::Held;
 use crate::report::Language;
-use crate::report::page::{Block, Page, Rate, Section, Tone, name, said, words};
+use crate::report::page::{Block, Line, Page, Rate, Section, Tone, name, said, words};
 
 /// Processes that used less than this share of their end's time are not listed.
 const SHARE_MIN: f64 = 0.01;
@@ -192,7 +192,14 @@ fn causes(bench: &Bench, host: &str) -> Vec<Block> {
 
 fn failed(bench: &Bench) -> Vec<Block> {
     let failed = bench.rows.iter().filter_map(|row| Some((row, row.failed.as_ref()?)));
-    let rows: Vec<_> = failed.map(|(row, why)| vec![vec![name(&full_label(row))], vec![said(why)]]).collect();
+    let mut rows: Vec<Vec<Line>> = Vec::new();
+    let mut told: Option<&String> = None;
+    for (row, why) in failed {
+        // What is in the way of one row is in the way of its neighbours as well, as a rule.
+        let why_line = if told == Some(why) { vec![words("as above")] } else { vec![said(why)] };
+        told = Some(why);
+        rows.push(vec![vec![name(&full_label(row))], why_line]);
+    }
     let head = ["Row", "Why"].map(str::to_owned).to_vec();
     if rows.is_empty() { Vec::new() } else { vec![Block::Records(head, rows)] }
 }
