@@ -12,9 +12,68 @@ pub fn is_zero(bytes: &[u8]) -> bool {
         && rest.iter().all(|byte| *byte == 0)
 }
 
+/// Holes are made of blocks of this size: that of most file systems.
+pub const HOLE_BYTES: usize = 4096;
+
+/// A part of some content: blocks of zeros, or blocks with something in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch<'a> {
+    /// Where it lies in the file.
+    pub offset: u64,
+    /// What it holds.
+    pub bytes: &'a [u8],
+    /// Whether all of that is zeros.
+    pub is_zero: bool,
+}
+
+/// Content that lies at `offset` of a file, in as few stretches as possible. Blocks are those of the file: the first and the last
+/// may be parts of one.
+pub fn stretches(offset: u64, bytes: &[u8]) -> impl Iterator<Item = Stretch<'_>> {
+    let (mut offset, mut rest) = (offset, bytes);
+    std::iter::from_fn(move || {
+        let mut length = block(offset, rest).len();
+        let is_zero = !rest.is_empty() && self::is_zero(&rest[..length]);
+        while length < rest.len() {
+            let next = block(offset + length as u64, &rest[length..]);
+            if self::is_zero(next) != is_zero {
+                break;
+            }
+            length += next.len();
+        }
+        let (bytes, more) = rest.split_at(length);
+        let stretch = Stretch { offset, bytes, is_zero };
+        (offset, rest) = (offset + length as u64, more);
+        (!bytes.is_empty()).then_some(stretch)
+    })
+}
+
+/// What of the content is in the block that it begins in.
+fn block(offset: u64, bytes: &[u8]) -> &[u8] {
+    let left = HOLE_BYTES - (offset % HOLE_BYTES as u64) as usize;
+    &bytes[..left.min(bytes.len())]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn content_is_split_between_the_blocks_of_the_file() {
+        let found = |offset: u64, bytes: &[u8]| -> Vec<(u64, usize, bool)> {
+            stretches(offset, bytes).map(|one| (one.offset, one.bytes.len(), one.is_zero)).collect()
+        };
+        assert_eq!(found(9, &[]), []);
+        assert_eq!(found(100, &[0; 10]), [(100, 10, true)]);
+        assert_eq!(found(0, &[1; 9000]), [(0, 9000, false)]);
+        let mut bytes = vec![0; 5 * HOLE_BYTES];
+        bytes[HOLE_BYTES] = 1;
+        bytes[3 * HOLE_BYTES - 1] = 1;
+        assert_eq!(found(0, &bytes), [(0, 4096, true), (4096, 8192, false), (12_288, 8192, true)]);
+        // One byte further on it lies in other blocks.
+        assert_eq!(found(1, &bytes), [(1, 4095, true), (4096, 12_288, false), (16_384, 4097, true)]);
+        let all: Vec<u8> = stretches(1, &bytes).flat_map(|one| one.bytes.to_vec()).collect();
+        assert_eq!(all, bytes);
+    }
 
     #[test]
     fn one_bit_anywhere_is_found() {

@@ -131,6 +131,63 @@ fn links_that_the_user_typed_are_followed_but_one_to_a_file_is_replaced() {
     assert!(!real.join("none").exists());
 }
 
+/// One block in each piece has something in it.
+#[test]
+fn holes_are_kept_as_fine_as_they_are() {
+    let (place, host) = (place(), Host::up());
+    let holey = |path: &Path, begin: u64| {
+        let file = File::create(path).unwrap();
+        file.set_len(20_000_001).unwrap();
+        (0..60).for_each(|piece| file.write_all_at(b"something", begin + (piece << 18)).unwrap());
+    };
+    fs::create_dir(place.path().join("source")).unwrap();
+    holey(&place.path().join("source/file"), 100_000);
+    let source = place.path().join("source");
+    let allocated = fs::metadata(source.join("file")).unwrap().blocks();
+    let typed = |way: &str, target: &Path| match way {
+        "push" => [contents(&source), host.at(target)],
+        "pull" => [contents(host.at(&source)), target.into()],
+        _ => [contents(&source), target.into()],
+    };
+    for way in ["here", "push", "pull"] {
+        // Read back from the medium, which is for single files.
+        let (from, to) = (source.join("file"), place.path().join(format!("{way}.file")));
+        let [from, to] = match way {
+            "push" => [from.into(), host.at(&to)],
+            "pull" => [host.at(&from), to.into()],
+            _ => [from.into_os_string(), to.into()],
+        };
+        Copy::new().to(&host).options("--verify medium").args([from, to]).run_to(0);
+        let copied = place.path().join(format!("{way}.file"));
+        assert_eq!(fs::metadata(&copied).unwrap().blocks(), allocated, "{way}");
+        assert!(fs::read(&copied).unwrap() == fs::read(source.join("file")).unwrap());
+        for options in ["", "--whole-file"] {
+            let target = place.path().join(format!("{way}.{options}"));
+            let copy = |verb| {
+                Copy::verb(Command::new(HAKOBU), verb).to(&host).options(options).args(typed(way, &target))
+            };
+            if options != "--whole-file" {
+                copy("copy").run_to(0);
+            } else {
+                // Of the old file there is more.
+                fs::create_dir(&target).unwrap();
+                fs::write(target.join("file"), vec![7; 20_000_000]).unwrap();
+                copy("sync").run_to(0);
+            }
+            assert_same(&source, &target);
+            assert_eq!(fs::metadata(target.join("file")).unwrap().blocks(), allocated, "{way} {options}");
+            if options.is_empty() {
+                // What is equal is taken over, and what was something is zeros now.
+                holey(&source.join("file"), 60_000);
+                copy("sync").run_to(0);
+                assert_same(&source, &target);
+                assert_eq!(fs::metadata(target.join("file")).unwrap().blocks(), allocated, "{way} again");
+                holey(&source.join("file"), 100_000);
+            }
+        }
+    }
+}
+
 /// Larger than 4 GiB, with something to read beyond. What is sent is swallowed at the other end, and
 /// zeros are not sent.
 #[test]

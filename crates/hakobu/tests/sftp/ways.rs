@@ -118,10 +118,13 @@ fn holes_stay_holes() {
     let at = |name: &str| place.path().join(name);
     let holes = fs::File::create(at("holes")).unwrap();
     holes.set_len(50_000_000).unwrap();
-    std::os::unix::fs::FileExt::write_at(&holes, b"x", 30_000_000).unwrap();
+    // One block in each piece, and the rest of it a hole.
+    for piece in 0..20 {
+        std::os::unix::fs::FileExt::write_at(&holes, b"x", 1_000_000 + (piece << 18)).unwrap();
+    }
     copy(&host).arg(at("holes")).arg(host.at(at("there"))).run_to(0);
     let there = fs::metadata(at("there")).unwrap();
-    assert!(there.size() == 50_000_000 && there.blocks() * 512 < 1_000_000, "{} blocks", there.blocks());
+    assert!(there.size() == 50_000_000 && there.blocks() * 512 < 200_000, "{} blocks", there.blocks());
     assert!(fs::read(at("holes")).unwrap() == fs::read(at("there")).unwrap());
 }
 

@@ -35,6 +35,8 @@ pub struct Draft {
     pub(super) directory: Arc<OwnedFd>,
     /// The name it has until it is finished; none for what is written where it lies.
     pub(super) draft_name: Option<DraftName>,
+    /// Whether blocks of zeros are left out of what is written.
+    pub(super) sparse: bool,
     /// Whether the room for all of it has been taken.
     pub(super) allocated: bool,
     /// Whether there still is a file of that name to remove.
@@ -98,6 +100,7 @@ impl Draft {
             kind,
             directory: Arc::clone(directory),
             draft_name: None,
+            sparse: false,
             allocated: false,
             pending: AtomicBool::new(false),
             file,
@@ -174,7 +177,16 @@ impl Draft {
             return Ok(());
         }
         self.take(offset, length)?;
-        self.wrote(length, self.write(offset, slices))
+        let mut at = offset;
+        let done = match self.sparse {
+            false => self.write(offset, slices),
+            true => slices.iter().try_for_each(|slice| {
+                let begin = at;
+                at += slice.len() as u64;
+                self.write_content(begin, slice)
+            }),
+        };
+        self.wrote(length, done)
     }
 
     /// Counts what was written, or remembers why it could not be.

@@ -135,7 +135,7 @@ impl Draft {
     /// A hole where reading zeros from it is guaranteed, else zeros written by the device, else by
     /// us. On a block device the kernel itself sees to that, see fallocate(2) and
     /// `BLKZEROOUT`: discarding alone, which guarantees nothing, is never used.
-    fn punch(&self, extent: Extent) -> Result<(), Errno> {
+    pub(super) fn punch(&self, extent: Extent) -> Result<(), Errno> {
         let Extent { offset, length } = extent;
         for flags in [FallocateFlags::PUNCH_HOLE, FallocateFlags::ZERO_RANGE] {
             match fallocate(&self.file, flags | FallocateFlags::KEEP_SIZE, offset, length) {
@@ -209,7 +209,7 @@ impl Draft {
             _ => {
                 // The kernel lets one write to a file at a time, and others spin meanwhile: they had better sleep.
                 let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-                self.write(offset, &[bytes])
+                self.write_content(offset, bytes)
             }
         };
         done.map_err(|errno| {

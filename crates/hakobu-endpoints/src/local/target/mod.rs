@@ -20,6 +20,7 @@ mod new_file;
 mod open;
 mod remove;
 mod signed;
+mod sparse;
 mod state;
 mod store;
 mod stream;

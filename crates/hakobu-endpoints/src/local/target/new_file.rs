@@ -2,7 +2,7 @@
 
 use hakobu_core::entry::Kind;
 use hakobu_core::pack::Head;
-use hakobu_core::zeros::is_zero;
+use hakobu_core::zeros::stretches;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
@@ -17,9 +17,6 @@ use super::directories::Directory;
 use crate::local::draft_name::DraftName;
 use crate::local::fault::{creation_fault, fault};
 use crate::local::metadata;
-
-/// Holes of small files are made of blocks of this size: that of most file systems.
-const HOLE_BYTES: usize = 4096;
 
 /// How an open file without a name is given one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,13 +317,9 @@ fn node_fault(errno: Errno, directory: &Directory) -> Error {
 
 /// Writes what is between blocks of zeros, which become holes where the file system has such.
 fn write_around_zeros(file: &OwnedFd, content: &[u8]) -> Result<(), Errno> {
-    let mut at = 0;
-    for block in content.chunks(HOLE_BYTES) {
-        if !is_zero(block) {
-            seek(file, SeekFrom::Start(at))?;
-            write_all(file, block)?;
-        }
-        at += block.len() as u64;
+    for stretch in stretches(0, content).filter(|stretch| !stretch.is_zero) {
+        seek(file, SeekFrom::Start(stretch.offset))?;
+        write_all(file, stretch.bytes)?;
     }
     ftruncate(file, content.len() as u64)
 }

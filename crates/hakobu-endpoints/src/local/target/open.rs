@@ -104,7 +104,7 @@ impl Draft {
                     .map_err(|errno| fault("opening the draft", errno))?;
                 let mut draft =
                     Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
-                draft.draft_name = Some(draft_name);
+                (draft.draft_name, draft.sparse) = (Some(draft_name), begin.sparse);
                 // It stays where going on is refused. What is of no use is made anew, by removing
                 // the file first.
                 if draft.go_on(&directory.fd, journal_name, &subject, begin)? {
@@ -126,7 +126,7 @@ impl Draft {
         // From here on the draft removes its file when it is dropped.
         let mut draft =
             Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
-        draft.draft_name = Some(draft_name);
+        (draft.draft_name, draft.sparse) = (Some(draft_name), begin.sparse);
         draft.pending.store(true, Ordering::Release);
         if let Some(old) = old {
             draft.shares_old = draft.shares(&old)?;

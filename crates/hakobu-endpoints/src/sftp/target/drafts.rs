@@ -9,6 +9,7 @@ use hakobu_core::entry::{Attributes, Kind};
 use hakobu_core::extent::{Extent, UNKNOWN_BYTES};
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::piece_value;
+use hakobu_core::zeros::stretches;
 use hakobu_core::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
@@ -97,7 +98,7 @@ impl TargetWork {
         draft.take(offset, buffer.filled().len() as u64)?;
         let opened = self.opened(id, &draft);
         let number = opened.begin();
-        let written = self.write_to(&opened, offset, buffer).await;
+        let written = self.write_to(&opened, (offset, draft.sparse), buffer).await;
         opened.end(number);
         if let Err(error) = written {
             let error = error.at(&draft.path);
@@ -110,16 +111,28 @@ impl TargetWork {
         draft.failure().filter(|_| waits).map_or(Ok(Outcome::Done), Err)
     }
 
-    async fn write_to(&self, opened: &OpenDraft, offset: u64, buffer: PieceBuffer) -> Result<()> {
+    /// Of a file with holes blocks of zeros are left as they are in a new file.
+    async fn write_to(
+        &self,
+        opened: &OpenDraft,
+        (offset, sparse): (u64, bool),
+        buffer: PieceBuffer,
+    ) -> Result<()> {
         let handle = opened.handle.clone().await?;
         let server = &self.ground.site.server;
         let bytes = buffer.filled();
-        let length = even_part(bytes.len(), server.write_bytes);
-        let writes: Vec<_> = (offset..)
-            .step_by(length)
-            .zip(bytes.chunks(length))
-            .map(|(offset, part)| server.connection.write(&handle, offset, part))
-            .collect();
+        let begin_writes = |offset: u64, bytes: &[u8]| -> Vec<_> {
+            let length = even_part(bytes.len(), server.write_bytes);
+            let parts = (offset..).step_by(length).zip(bytes.chunks(length));
+            parts.map(|(offset, part)| server.connection.write(&handle, offset, part)).collect()
+        };
+        let writes = match sparse {
+            false => begin_writes(offset, bytes),
+            true => {
+                let stretches = stretches(offset, bytes).filter(|stretch| !stretch.is_zero);
+                stretches.flat_map(|stretch| begin_writes(stretch.offset, stretch.bytes)).collect()
+            }
+        };
         let length_bytes = bytes.len() as u64;
         self.store.buffers().return_piece(buffer);
         for write in writes {

@@ -5,6 +5,7 @@ use hakobu_core::endpoint::Outcome;
 use hakobu_core::losses::Losses;
 use hakobu_core::pack::{Content, Head, PACK_BYTES_MAX, PackReader, Record};
 use hakobu_core::path::EntryPath;
+use hakobu_core::zeros::{Stretch, stretches};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::ground::{Ground, Lost, OwnerAnswer, now_s};
@@ -14,8 +15,6 @@ use crate::sftp::wire::Attrs;
 
 /// How many entries of a pack are under way at a time.
 const ENTRIES_AT_ONCE: usize = 256;
-/// Files with holes are written in blocks of this size, where there is something in them.
-const BLOCK_BYTES: usize = 4096;
 
 /// An entry with the directory it belongs to.
 struct Item<'a> {
@@ -197,7 +196,10 @@ fn read(pack: &[u8]) -> Result<(Vec<EntryPath>, Vec<Item<'_>>)> {
 
 /// What of a file is written, in parts that the server takes: of one with holes only blocks with something in them.
 fn parts(bytes: &[u8], sparse: bool, max: usize) -> impl Iterator<Item = (usize, &[u8])> {
-    let length = if sparse { BLOCK_BYTES } else { max };
-    let parts = bytes.chunks(length).enumerate().map(move |(index, part)| (index * length, part));
-    parts.filter(move |(_, part)| !sparse || !hakobu_core::zeros::is_zero(part))
+    let all = (!sparse).then_some(Stretch { offset: 0, bytes, is_zero: false });
+    let some = sparse.then(|| stretches(0, bytes)).into_iter().flatten();
+    all.into_iter().chain(some).filter(|stretch| !stretch.is_zero).flat_map(move |stretch| {
+        let parts = stretch.bytes.chunks(max).enumerate();
+        parts.map(move |(index, part)| (stretch.offset as usize + index * max, part))
+    })
 }
