@@ -64,7 +64,16 @@ impl Others<'_> {
     }
 }
 
-/// Checks all devices of a copy. Gives what the target's disk is known by, if it is to be written.
+/// A disk that may be written.
+#[derive(Clone, Debug)]
+pub struct Agreement {
+    /// What it is known by.
+    pub place_id: String,
+    /// Nobody was asked, as an interrupted copy is to be gone on with: see `GrantedPlace::only_goes_on`.
+    pub only_goes_on: bool,
+}
+
+/// Checks all devices of a copy. Gives the target's disk, if it is to be written.
 ///
 /// # Errors
 /// `Refused`, with every reason, when one of them must not be read or written.
@@ -74,7 +83,7 @@ pub fn check(
     agreed: &mut Agreed,
     prompts: &mut dyn Prompts,
     observer: &dyn Observer,
-) -> Result<Option<String>> {
+) -> Result<Option<Agreement>> {
     for (source, typed) in sources.iter().zip(&request.sources) {
         if let Some(facts) = &source.device {
             let verdict = source_verdict(facts, request.live);
@@ -94,9 +103,14 @@ pub fn check(
     refuse_stray(&request.target, target)?;
     let (TargetFound::BlockDevice, Some(facts)) = (target.found, &target.device) else { return Ok(None) };
     let mut verdict = target_verdict(facts, &wanted(&request.confirmed, sources, target, agreed));
-    if target.unfinished.is_some() && is_copy_of(facts, sources) {
-        // What an interrupted copy of this very source has left there: the same command goes on.
-        verdict.consent = None;
+    // It may be what an interrupted copy of this very source has left there: the same command goes on. Whether it is that is
+    // looked at when it is opened.
+    let may_go_on = target.unfinished.is_some() && is_copy_of(facts, sources);
+    let only_goes_on = may_go_on && verdict.consent.take().is_some();
+    if only_goes_on {
+        let words = "an interrupted copy has written to the disk; if this is not that copy, or something else is there now, it \
+                     is refused until --confirm";
+        observer.event(Event::Notice { words: words.to_owned() });
     }
     if agreed.0.contains(&facts.identity.place_id) && is_held_open(&verdict) {
         let words = "the process that wrote to it when the connection was lost still has it open";
@@ -104,7 +118,7 @@ pub fn check(
     }
     agree((&request.target, facts), verdict, request.dry_run, prompts, observer)?;
     agreed.0.push(facts.identity.place_id.clone());
-    Ok(Some(facts.identity.place_id.clone()))
+    Ok(Some(Agreement { place_id: facts.identity.place_id.clone(), only_goes_on }))
 }
 
 /// What speaks against a copy from or onto a device, but for what a consent or an option is for.
@@ -232,8 +246,7 @@ fn wanted(confirmed: &[String], sources: &[SourceLook], target: &TargetLook, agr
 fn confirmed_of(confirmed: &[String], target: &TargetLook, agreed: &Agreed) -> Option<String> {
     let identity = target.device.as_ref().map(|facts| &facts.identity);
     let is_agreed = |id: &String| {
-        identity.is_some_and(|identity| *id == identity.id || *id == identity.place_id)
-            || target.unfinished.as_ref() == Some(id)
+        identity.is_some_and(|identity| *id == identity.id) || target.unfinished.as_ref() == Some(id)
     };
     let earlier = agreed.0.iter().find(|id| identity.is_some_and(|identity| **id == identity.place_id));
     match confirmed.iter().find(|id| is_agreed(id)).or(earlier) {

@@ -207,7 +207,11 @@ impl Planner<'_> {
         grant.only_reads = request.mode == Mode::Compare;
         grant.may_write_in_place = request.in_place && request.mode == Mode::Delta;
         grant.may_remove = request.removal != Removal::Leave;
-        grant.places.iter_mut().for_each(|place| place.device.clone_from(&disk));
+        if let Some(disk) = &disk {
+            for place in &mut grant.places {
+                (place.device, place.only_goes_on) = (Some(disk.place_id.clone()), disk.only_goes_on);
+            }
+        }
         let landed = match landing.root {
             LandingRoot::Stream => stream::OUTPUT_NAME.to_vec(),
             _ => party.name_of(&landed(&root, &places, &landing)),
@@ -227,7 +231,7 @@ impl Planner<'_> {
         Ok(Plan {
             sources: Vec::new(),
             pairs: vec![(Vec::new(), landed.clone())],
-            target: disk.map_or_else(|| resolved.clone(), |id| party.name_of(id.as_bytes())),
+            target: disk.map_or_else(|| resolved.clone(), |disk| party.name_of(disk.place_id.as_bytes())),
             landed,
             identity: [0; 16],
             roots: sources.iter().map(|source| PathBytes(source.root.clone())).collect(),

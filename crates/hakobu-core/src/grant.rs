@@ -37,12 +37,15 @@ pub struct GrantedPlace {
     pub tree: bool,
     /// The identity of the block device that it is and that may be written to.
     pub device: Option<String>,
+    /// Nobody was asked about what is on that device, as it is what an interrupted run of the same job has left: it is written
+    /// to only where that is found to be so.
+    pub only_goes_on: bool,
 }
 
 impl GrantedPlace {
     /// A name, or with `tree` all below it as well.
     pub fn new(path: EntryPath, tree: bool) -> Self {
-        Self { path, tree, device: None }
+        Self { path, tree, device: None, only_goes_on: false }
     }
 }
 
@@ -90,14 +93,15 @@ impl Grant {
         self.places.iter().any(|place| place.tree && path.is_within(&place.path))
     }
 
-    /// The identity of the block device at `path` that may be written to.
+    /// The identity of the block device at `path` that may be written to, and whether only to go on with what an
+    /// interrupted run has left.
     ///
     /// # Errors
     /// `BeyondGrant`, naming the path, if none may be.
-    pub fn device(&self, path: &EntryPath) -> Result<&str> {
+    pub fn device(&self, path: &EntryPath) -> Result<(&str, bool)> {
         let granted = self.places.iter().find(|place| place.path == *path);
         granted
-            .and_then(|place| place.device.as_deref())
+            .and_then(|place| Some((place.device.as_deref()?, place.only_goes_on)))
             .ok_or_else(|| beyond("writing to a device").at(path))
     }
 

@@ -180,12 +180,10 @@ fn a_disk_in_use_changed(sync: bool) {
         let ran = verb("copy").arg("--live").run_to(0);
         assert_eq!(ran.report["resumed"], true, "{:#}", ran.report);
     }
-    // What a copy has completed is data like any other.
-    let confirmed = |copy: Copy| match sync {
-        true => copy,
-        false => copy.args(["--confirm", &interrupted.disks[1].id()]),
-    };
-    let ran = confirmed(verb("sync")).run_to(0);
+    // What a copy has completed is data like any other, and what it has begun is nothing that a sync goes on with.
+    let ran = verb("sync").run_to(6);
+    ran.says(&["--confirm"]);
+    let ran = verb("sync").args(["--confirm", &interrupted.disks[1].id()]).run_to(0);
     assert_eq!(ran.report["digest_blake3"], b3sum(&content), "{:#}", ran.report);
     assert_bytes(&interrupted.disks[1].bytes(), &content);
     assert_eq!(interrupted.left(), Vec::<PathBuf>::new());
@@ -213,8 +211,16 @@ fn the_draft_was_overwritten() {
 
 fn the_disk_was_overwritten() {
     let interrupted = Interrupted::new(false, true);
-    interrupted.disks[0].write_at(3 * CHUNK_BYTES + 5, b"by hand");
-    interrupted.ends_well(interrupted.copy(), false, &interrupted.content);
+    let disk = &interrupted.disks[0];
+    // Something that nobody would know by a mark.
+    disk.write_at(3 * CHUNK_BYTES + 5, b"by hand");
+    let bytes = disk.bytes();
+    for options in ["", "--restart"] {
+        let ran = interrupted.copy().options(options).run_to(6);
+        ran.says(&["is not known to be what this copy has left there", &format!("--confirm {}", disk.id())]);
+        assert_bytes(&disk.bytes(), &bytes);
+    }
+    interrupted.ends_well(interrupted.copy().args(["--confirm", &disk.id()]), false, &interrupted.content);
 }
 
 /// In place as well: what an interrupted run has compared is not compared again.
@@ -330,7 +336,14 @@ fn another_job_to_the_same_disk() {
         let content = content(SIZE_BYTES / 2, 4);
         fs::write(&other, &content).unwrap();
         let disk = &interrupted.disks[0];
-        Copy::new().arg(&other).arg(&disk.path).run_to(0);
+        let bytes = disk.bytes();
+        Copy::new()
+            .arg(&other)
+            .arg(&disk.path)
+            .run_to(6)
+            .says(&["is not known to be what this copy has left"]);
+        assert_bytes(&disk.bytes(), &bytes);
+        Copy::new().arg(&other).arg(&disk.path).args(["--confirm", &disk.id()]).run_to(0);
         assert_eq!(disk.remembered(), Vec::<PathBuf>::new());
         let ran = interrupted.copy().options(options).args(["--confirm", &disk.id()]).run_to(0);
         assert_eq!(ran.report["resumed"], false);

@@ -191,6 +191,21 @@ pub(crate) fn remove_others(directory: &OwnedFd, own: DraftName, place: &Digest)
     }
 }
 
+/// The chunks that an earlier run of the same job has recorded of this place, whatever version of the source it read.
+pub(crate) fn left(directory: &OwnedFd, name: DraftName, place: &Digest) -> Option<Chunks> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::from(openat(directory, name.as_bytes(), flags, Mode::empty()).ok().filter(is_ours)?);
+    let mut head = [0; HEADER_BYTES];
+    (&file).read_exact(&mut head).ok()?;
+    let subject = Subject {
+        version: head[16..48].try_into().ok()?,
+        size_bytes: u64::from_le_bytes(head[48..56].try_into().ok()?),
+        place: *place,
+    };
+    std::io::Seek::rewind(&mut file).ok()?;
+    Some(read(&mut file, &subject).ok()??.chunks)
+}
+
 /// What a journal is about.
 fn place_of(directory: &OwnedFd, name: &CStr) -> Option<Digest> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -22,7 +22,9 @@ use rustix::io::Errno;
 use super::attributes::Owner;
 use super::directories::Directory;
 use super::draft::Draft;
-use super::journal::{Journal, Subject, TARGET_SAMPLES_MAX, is_ours, remove, remove_others, samples, told};
+use super::journal::{
+    Journal, Subject, TARGET_SAMPLES_MAX, is_ours, left, remove, remove_others, samples, told,
+};
 use super::new_file::create_draft;
 use super::state::StateDirectory;
 use super::store::keep_device;
@@ -191,7 +193,7 @@ impl Draft {
     /// Opens the block device that the grant names.
     fn device(shared: &Shared, directory: &Directory, name: &[u8], begin: &Begin) -> Result<Self> {
         metadata::check_kind(shared.files_only, Kind::BlockDevice, OPENING_DEVICE)?;
-        let granted = shared.grant.device(&begin.path)?;
+        let (granted, only_goes_on) = shared.grant.device(&begin.path)?;
         // Whether a stream fits will be seen.
         let least_bytes = if begin.size_bytes == UNKNOWN_BYTES { 0 } else { begin.size_bytes };
         let (file, identity) = open_exclusively(directory.fd.as_fd(), name, granted, least_bytes)?;
@@ -205,17 +207,28 @@ impl Draft {
         draft.disk = Some(identity.clone());
         let journal_name = DraftName::new(&shared.options.job, JOURNAL, b"device", id.as_bytes());
         let place = *blake3::hash(id.as_bytes()).as_bytes();
-        if let Some(Ok(journals)) = shared.options.state.as_ref().map(StateDirectory::open) {
-            // What other jobs have brought over is overwritten now.
-            remove_others(&journals, journal_name, &place);
+        let journals = shared.options.state.as_ref().map(StateDirectory::open).transpose();
+        // Where nothing is to be gone on with, it does without.
+        let journals = if begin.version.is_some() { journals? } else { journals.unwrap_or_default() };
+        let subject = begin.version.map(|version| Subject { version, size_bytes: begin.size_bytes, place });
+        let went_on = match (&subject, &journals) {
+            (Some(subject), Some(journals)) => draft.go_on(journals, journal_name, subject, begin)?,
+            _ => false,
+        };
+        if only_goes_on && !went_on {
+            let chunks = journals.as_ref().and_then(|journals| left(journals, journal_name, &place));
+            let samples = chunks.map(|chunks| samples(&chunks, TARGET_SAMPLES_MAX)).unwrap_or_default();
+            if samples.is_empty() || !draft.still_has(&samples)? {
+                return Err(not_what_was_left(&identity));
+            }
         }
-        let Some(state) = &shared.options.state else { return Ok(draft) };
+        let (Some(journals), Some(state)) = (journals, &shared.options.state) else { return Ok(draft) };
+        // What other jobs have brought over is overwritten now.
+        remove_others(&journals, journal_name, &place);
         let known = state.begin(&identity);
-        if let Some(version) = begin.version {
+        if let Some(subject) = subject {
             known?;
-            let journals = state.open()?;
-            let subject = Subject { version, size_bytes: begin.size_bytes, place };
-            if !draft.go_on(&journals, journal_name, &subject, begin)? {
+            if !went_on {
                 draft.journal = Some(Mutex::new(Journal::begin(&journals, journal_name, &subject)?));
             }
         }
@@ -340,6 +353,16 @@ impl Draft {
         }
         Ok(true)
     }
+}
+
+/// Nobody was asked about what is on the disk, and it is not what an interrupted run of this job has left.
+fn not_what_was_left(identity: &DeviceIdentity) -> Error {
+    let words = format!(
+        "an interrupted copy has written to it, but what is there now is not known to be what this copy has left there: \
+         consent with --confirm {} to overwrite it",
+        identity.id
+    );
+    Error::new(ErrorKind::Refused, OPENING_DEVICE, words)
 }
 
 /// Opens a block device for nobody else, to write so many bytes, and checks on the descriptor that it
