@@ -267,12 +267,17 @@ fn content_of(source: &SourceLook) -> Option<&DeviceFacts> {
     source.device.as_deref().or(source.image.as_deref())
 }
 
-/// In which sectors the source's partition table counts, as far as that is known: an image does not say it of a table
-/// of the PC.
+/// In which sectors the source's partition table counts, as far as that is known. An image does not say it of a table of the
+/// PC; but one whose partitions would not fit into it in large sectors counts in small ones, in which it was read.
 fn table_sector_bytes(content: &DeviceFacts) -> Option<u32> {
+    const LARGE: u64 = 4096;
     let is_device = content.identity != DeviceIdentity::default();
     let is_gpt = content.table.as_ref().is_some_and(|table| table.kind == TableKind::Gpt);
-    (is_device || is_gpt).then_some(content.logical_sector_bytes)
+    let sector_bytes = u64::from(content.logical_sector_bytes).max(1);
+    let ends = content.partitions.iter().map(|part| part.start_bytes.saturating_add(part.size_bytes));
+    let is_small =
+        ends.max().is_some_and(|end| (end / sector_bytes).saturating_mul(LARGE) > content.size_bytes);
+    (is_device || is_gpt || is_small).then_some(content.logical_sector_bytes)
 }
 
 /// Whether all that is known to be on a disk is also on the source, with the same identities. What has no mark may be

@@ -15,7 +15,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_endpoints::block::inspect::{Places, all_disks, inspect_device, inspect_image, is_stray};
 use hakobu_endpoints::local::is_on_network;
 use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, major, minor};
 
 use crate::machine::state_directory;
 
@@ -59,10 +59,19 @@ pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
         image: if kind == Kind::File { image(&resolved, metadata.len()) } else { None },
         ancestry: ancestry(&resolved).map_err(fail)?,
         network: is_on_network(&root),
+        written_sectors: if kind == Kind::BlockDevice { written_sectors(metadata.rdev()) } else { None },
         root: root.into_os_string().into_vec(),
         entry,
         resolved: resolved.into_os_string().into_vec(),
     })
+}
+
+/// What was written to a block device and discarded on it, as the kernel counts it (`Documentation/block/stat.rst`).
+fn written_sectors(number: u64) -> Option<u64> {
+    let path = format!("/sys/dev/block/{}:{}/stat", major(number), minor(number));
+    let text = fs::read_to_string(path).ok()?;
+    let figures: Vec<u64> = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
+    Some(figures.get(6)?.saturating_add(figures.get(13).copied().unwrap_or(0)))
 }
 
 /// What is in a file that may be the image of a disk. One that cannot be read fails later, with better words.

@@ -3,7 +3,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -18,6 +18,14 @@ use crate::transfer::{Held, Surroundings, Transfer, run_once};
 pub const PASSES_MAX: u32 = 100;
 /// So many passes may be no shorter than the one before until it is given up.
 const NO_GAIN_MAX: u32 = 3;
+
+/// Whether this process has a source held still, or is about to.
+static HOLDS_STILL: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process has a source held still, or is about to: it would stay so if the process ended now.
+pub fn holds_still() -> bool {
+    HOLDS_STILL.load(SeqCst)
+}
 
 /// How many passes, and what holds the source still for the last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,6 +142,18 @@ fn last(
     request: &CopyRequest,
     passes: &Passes,
     surroundings: &mut Surroundings<'_>,
+    (done, held): (Vec<Pass>, Held),
+) -> Transfer {
+    HOLDS_STILL.store(passes.after_last.is_some(), SeqCst);
+    let transfer = last_held(request, passes, surroundings, (done, held));
+    HOLDS_STILL.store(false, SeqCst);
+    transfer
+}
+
+fn last_held(
+    request: &CopyRequest,
+    passes: &Passes,
+    surroundings: &mut Surroundings<'_>,
     (mut done, mut held): (Vec<Pass>, Held),
 ) -> Transfer {
     let mut transfer = match shell(passes.before_last.as_deref(), "--before-last-pass") {
@@ -142,6 +162,7 @@ fn last(
             failed(Error::new(ErrorKind::Cancelled, "making passes", "stopped before the last one"))
         }
         Ok(()) => {
+            held.is_still = passes.before_last.is_some();
             let (transfer, pass) = one(request, surroundings, &mut held);
             done.push(pass);
             transfer

@@ -59,6 +59,8 @@ pub(crate) struct Plan {
     pub disks: (Vec<Option<ReportDisk>>, Option<ReportDisk>),
     /// Whether an end is on a file system that is mounted over a network.
     pub over_network: bool,
+    /// What was written to the disks among the sources since they are there, as their systems count it.
+    pub written_sectors: u64,
 }
 
 /// The hosts of the sources and of the targets; none for this machine.
@@ -120,6 +122,7 @@ impl Planner<'_> {
             let party = target.unwrap_or(source);
             let mut plan = self.one(self.request, party, &looks, &mut Others::default(), trusted)?;
             plan.finish(self.request, names);
+            plan.written_sectors = written_sectors(&looks);
             return Ok(plan);
         }
         let sources: Vec<_> = self.request.pairs.iter().map(|pair| pair.0.clone()).collect();
@@ -155,6 +158,7 @@ impl Planner<'_> {
             return Err(Error::new(ErrorKind::Refused, "looking at the pairs", words).at(both));
         }
         plan.finish(self.request, names);
+        plan.written_sectors = written_sectors(&looks);
         Ok(plan)
     }
 
@@ -239,6 +243,7 @@ impl Planner<'_> {
             make_directory: landing.create_target_directory.clone().filter(|path| !replaced(path)),
             root,
             grant,
+            written_sectors: 0,
             over_network: target.network || sources.iter().any(|source| source.network),
             has_disks: target.device.is_some() || sources.iter().any(|source| source.device.is_some()),
             disks: (
@@ -329,6 +334,20 @@ fn names(party: &Party, looks: &[SourceLook]) -> Vec<(Vec<u8>, Vec<u8>)> {
         (name.clone(), disk.unwrap_or(name))
     };
     looks.iter().map(name).collect()
+}
+
+fn written_sectors(looks: &[SourceLook]) -> u64 {
+    looks.iter().filter_map(|look| look.written_sectors).fold(0, u64::saturating_add)
+}
+
+/// What has been written to the disks among the sources by now, see [`Plan::written_sectors`].
+///
+/// # Errors
+/// When one of them cannot be looked at any more.
+pub(crate) fn written_by_now(request: &CopyRequest, source: &mut Party) -> Result<u64> {
+    let of_pairs = request.pairs.iter().map(|pair| pair.0.clone());
+    let sources: Vec<_> = request.sources.iter().cloned().chain(of_pairs).collect();
+    look_at_sources(source, &sources, request.mode).map(|looks| written_sectors(&looks))
 }
 
 fn look_at_sources(party: &mut Party, sources: &[Location], mode: Mode) -> Result<Vec<SourceLook>> {

@@ -44,6 +44,7 @@ pub(crate) fn look_at_input() -> Result<SourceLook> {
         device: None,
         image: None,
         network: false,
+        written_sectors: None,
         // It may come from a file, but what is read of that is not looked up again.
         ancestry: Ancestry { exists: false, upwards: Vec::new() },
         root: DIRECTORY.to_vec(),

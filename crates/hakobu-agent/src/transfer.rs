@@ -14,6 +14,7 @@ use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, LANES_MAX, Mode, Update};
 use hakobu_core::location::SshHost;
 use hakobu_core::report::ReportDisk;
+use hakobu_core::units::format_bytes;
 use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
 
 use crate::cipher;
@@ -126,6 +127,8 @@ pub(crate) struct Held {
     /// Where there will be another run, the machines, so that nobody has to log in again.
     parties: Option<Parties>,
     keeps_parties: bool,
+    /// Somebody holds the source still: nothing may have been written to it meanwhile.
+    pub is_still: bool,
     /// Whether it was said what the way costs.
     told: bool,
     /// The data went through ssh, as no port could be reached.
@@ -138,6 +141,16 @@ impl Held {
     pub fn for_more() -> Self {
         Self { keeps_parties: true, ..Self::default() }
     }
+}
+
+/// What was to hold a source still did not.
+fn was_written_to(now: u64, before: u64) -> Error {
+    let words = format!(
+        "{} were written to the source during the last pass, so the target may mix old and new: see what \
+         --before-last-pass has to stop, or unmount the source (or fsfreeze), and run it again",
+        format_bytes(now.saturating_sub(before).saturating_mul(512))
+    );
+    Error::new(ErrorKind::SourceChanged, "making the last pass", words)
 }
 
 /// Copies once.
@@ -342,7 +355,7 @@ impl Attempt<'_, '_> {
         transfer.pairs.clone_from(&plan.pairs);
         transfer.job = Some(plan.identity.iter().map(|byte| format!("{byte:02x}")).collect());
         let job = self.job(&mut parties, &plan);
-        let Plan { identity, roots, root, grant, over_network, .. } = plan;
+        let Plan { identity, roots, root, grant, over_network, written_sectors, .. } = plan;
         let is_root = parties.source.machine().uid == 0 || parties.target().machine().uid == 0;
         let allows_rights = grant.may_set_id;
         transfer.verified = job.digest && !job.dry_run;
@@ -395,6 +408,10 @@ impl Attempt<'_, '_> {
             !allows_rights && ran.summary.losses.iter().any(|loss| loss.what == LossKind::SetId);
         transfer.summary = ran.summary;
         self.check_required(&mut transfer.summary);
+        if self.held.is_still && transfer.summary.fatal.is_none() {
+            let now = plan::written_by_now(self.request, &mut parties.source)?;
+            transfer.summary.fatal = (now != written_sectors).then(|| was_written_to(now, written_sectors));
+        }
         if over_network && is_root {
             self.explain_refusals(&transfer.summary);
         }

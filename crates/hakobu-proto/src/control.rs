@@ -203,6 +203,9 @@ pub struct SourceLook {
     pub image: Option<Box<DeviceFacts>>,
     /// Whether it is on a file system that is mounted over a network.
     pub network: bool,
+    /// How many sectors were written to the block device or discarded on it since it is there, if it is one and the system
+    /// counts that.
+    pub written_sectors: Option<u64>,
 }
 
 /// What a target is.

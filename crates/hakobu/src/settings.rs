@@ -87,8 +87,8 @@ pub fn request(
     });
     request.passes = passes(typed, mode, &mut found);
     request.deletion = deletion(typed, mode, &mut found);
-    // That is what passes are for.
-    request.live |= request.passes.is_some();
+    // What is held still for the last pass may be in use until then.
+    request.live |= request.passes.as_ref().is_some_and(|passes| passes.before_last.is_some());
     request.confirmed.clone_from(&typed.confirm);
     request.skip_unreadable = typed.on_read_error == "skip";
     request.lanes = found.keep(lanes(&typed.lanes)).unwrap_or_default();

@@ -1,15 +1,22 @@
-//! Ctrl-C and its relatives: the first asks the run to stop, the second ends it at once.
+//! Ctrl-C and its relatives: the first asks the run to stop, the second ends it at once, unless something is held still that
+//! only this run lets go.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+use hakobu_agent::passes;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::exit::INTERRUPTED;
 
-/// A flag that is set by the first SIGINT, SIGTERM or SIGHUP; the second ends the program with
-/// code 130. A signal that is ignored when the program starts (nohup, a shell's background job)
+/// What is said where a further signal ends nothing.
+const HELD: &str = "hakobu: stopping; the command of --after-last-pass is run first, as what --before-last-pass holds still would \
+                    stay so (to end at once: kill -9, and let it go yourself)";
+
+/// A flag that is set by the first SIGINT, SIGTERM or SIGHUP; the second ends the program with code 130, but for a source that
+/// is held still ([`passes::holds_still`]). A signal that is ignored when the program starts (nohup, a shell's background job)
 /// stays ignored.
 ///
 /// # Errors
@@ -17,18 +24,18 @@ use crate::exit::INTERRUPTED;
 pub fn cancel_flag() -> io::Result<Arc<AtomicBool>> {
     let cancel = Arc::new(AtomicBool::new(false));
     let ignored = ignored_signals(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        if ignored & (1 << (signal - 1)) != 0 {
-            continue;
+    let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
+    let mut signals = Signals::new(heeded)?;
+    let flag = Arc::clone(&cancel);
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for _ in signals.forever() {
+            match flag.swap(true, SeqCst) {
+                false => {}
+                true if passes::holds_still() => crate::tell(HELD),
+                true => signal_hook::low_level::exit(i32::from(INTERRUPTED)),
+            }
         }
-        // Order matters: at the first signal the flag is not set yet when this one looks.
-        signal_hook::flag::register_conditional_shutdown(
-            signal,
-            i32::from(INTERRUPTED),
-            Arc::clone(&cancel),
-        )?;
-        signal_hook::flag::register(signal, Arc::clone(&cancel))?;
-    }
+    })?;
     Ok(cancel)
 }
 
@@ -55,7 +62,6 @@ mod tests {
     #[test]
     #[ignore = "ends its process"]
     fn child_that_signals_itself() {
-        use std::sync::atomic::Ordering::SeqCst;
         let raise = || {
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT).unwrap();
         };

@@ -47,6 +47,7 @@ impl SftpSide {
             device: None,
             image: None,
             network: false,
+            written_sectors: None,
         })
     }
 

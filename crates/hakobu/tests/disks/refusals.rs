@@ -172,6 +172,46 @@ fn a_dry_run_runs_no_commands() {
     assert!(!mark.exists());
 }
 
+/// A source in use takes --live, or something that holds it still, and that has to do so.
+#[test]
+fn a_source_that_is_written_to_in_the_last_pass() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let mounted = Mounted::of_size(case.place.path(), "ext4", 64 * MIB);
+    let source = &mounted.disk.as_ref().unwrap().path;
+    fs::write(mounted.at.join("file"), content(20 * MIB, 2)).unwrap();
+    let image = case.place.path().join("new.img");
+    let passes = |options: &[&str]| Copy::sync().args(options).arg(source).arg(&image);
+    passes(&["--passes", "2"]).run_to(6).says(&["is mounted for writing", "--live"]);
+    passes(&["--passes", "2", "--live"]).run_to(0).says(&["the copy may mix old and new"]);
+    let at = mounted.at.display();
+    let (freeze, thaw) = (format!("fsfreeze -f '{at}'"), format!("fsfreeze -u '{at}'"));
+    let still = ["--before-last-pass", &freeze, "--after-last-pass", &thaw];
+    for count in ["1", "2"] {
+        passes(&[&["--passes", count][..], &still].concat()).run_to(0);
+        // As the file system is while it is frozen: nothing has to be repaired.
+        tool("e2fsck", [OsStr::new("-fn"), image.as_os_str()]);
+    }
+    // It holds nothing still, and something is written all the time.
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let file = fs::File::create(mounted.at.join("more")).unwrap();
+                std::os::unix::fs::FileExt::write_all_at(&file, b"more", 0).unwrap();
+                file.sync_all().unwrap();
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let ran = passes(&["--passes", "2", "--bwlimit", "20M", "--before-last-pass", "true"]).run();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(ran.code, Some(5), "{}", ran.err);
+        ran.says(&["were written to the source during the last pass"]);
+    });
+}
+
 /// What holds the source still is not cut off half way, and what lets it go is run.
 #[test]
 fn what_is_held_for_the_last_pass_is_let_go() {
@@ -186,10 +226,15 @@ fn what_is_held_for_the_last_pass_is_let_go() {
     let options = ["--passes", "1", "--before-last-pass", &hold, "--after-last-pass", &release];
     let running = Copy::sync().args(options).arg(&case.image).arg(&disk.path).start();
     wait_until("it is held", std::time::Duration::from_secs(30), || held.exists());
-    running.signal(rustix::process::Signal::INT);
+    // However impatient somebody is.
+    for _ in 0..3 {
+        running.signal(rustix::process::Signal::INT);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
     let ran = running.end();
     assert_eq!(ran.code, Some(130), "{}", ran.err);
     assert!(!held.exists(), "{}", ran.err);
+    ran.says(&["the command of --after-last-pass is run first"]);
     assert_bytes(&disk.bytes(), &vec![0xaa; 6 * MIB as usize]);
 }
 
@@ -348,8 +393,10 @@ fn sectors_of_another_size() {
     let words = ["has sectors of 4096 bytes, the source has 512", "its partition table counts in them"];
     let id = target.id();
     case.refused(&source.path, &target.path, &["--confirm", &id], &words);
-    // An image does not count.
-    Copy::new().arg(&source.path).arg(case.place.path().join("new.img")).run_to(0);
+    // An image does not count, but in large sectors the partition would not fit into it.
+    let image = case.place.path().join("new.img");
+    Copy::new().arg(&source.path).arg(&image).run_to(0);
+    case.refused(&image, &target.path, &["--confirm", &id], &words);
 }
 
 #[test]
