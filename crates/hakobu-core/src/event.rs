@@ -37,7 +37,7 @@ pub enum Event {
     },
     /// One line of the plan of a dry run.
     Planned {
-        /// The action: `create`, `update`, `attributes`, `directory`, `link`.
+        /// The action: `create`, `update`, `attributes`, `directory`, `replace` (by a directory), `link`, `delete`.
         action: String,
         /// The target path below the target's root.
         #[serde(with = "serde_bytes_vec")]

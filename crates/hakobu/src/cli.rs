@@ -555,10 +555,6 @@ pub struct CopyArguments {
     #[command(flatten)]
     pub filter: FilterArguments,
 
-    /// Make directories on which other file systems are mounted, but do not look into them
-    #[arg(short = 'x', long, help_heading = "What takes part")]
-    pub one_file_system: bool,
-
     /// Remove what the source lacks without a question (sync)
     #[arg(long, help_heading = "Deletion")]
     pub delete: bool,
@@ -716,6 +712,10 @@ pub struct FilterArguments {
     /// Only files of this size or less
     #[arg(long, value_name = "SIZE", help_heading = "What takes part")]
     pub max_size: Option<String>,
+
+    /// Make directories on which other file systems are mounted, but do not look into them
+    #[arg(short = 'x', long, help_heading = "What takes part")]
+    pub one_file_system: bool,
 }
 
 /// The arguments of `explain`.

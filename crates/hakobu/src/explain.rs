@@ -1,6 +1,7 @@
 //! The verb `explain`: which filter rule decides about one entry.
 
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 
 use hakobu_core::entry::{Kind, Time};
@@ -36,14 +37,20 @@ fn verdict(typed: &ExplainArguments) -> std::result::Result<(String, bool), Vec<
 fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, bool)> {
     let path = below(Path::new(&typed.path), &typed.source)?;
     let shown = lossy(path);
-    let Some(filter) = filter else {
-        return Ok((format!("{shown} takes part: there are no rules\n"), false));
-    };
+    let one_system = typed.filter.one_file_system;
+    let begin = device_of(&typed.source)?;
     let ends = (0..path.len()).filter(|at| path[*at] == b'/').chain([path.len()]);
     let mut taken_in = None;
     for end in ends {
         let part = &path[..end];
-        let metadata = describe_entry(&typed.source.join(std::ffi::OsStr::from_bytes(part)))?;
+        let place = typed.source.join(std::ffi::OsStr::from_bytes(part));
+        let metadata = describe_entry(&place)?;
+        if one_system && end < path.len() && device_of(&place)? != begin {
+            let words =
+                format!("it lies in {}, which is on another file system (--one-file-system)", lossy(part));
+            return Ok((format!("{shown} is left out: {words}\n"), true));
+        }
+        let Some(filter) = filter else { continue };
         if filter.is_not_listed(part) {
             return Ok((format!("{shown} is left out: --files-from does not list it\n"), true));
         }
@@ -62,16 +69,24 @@ fn decide(filter: Option<&Filter>, typed: &ExplainArguments) -> Result<(String, 
         if let Some(limit) = filter.limit(&metadata) {
             let Time { seconds, .. } = metadata.mtime;
             let size_bytes = metadata.size_bytes;
-            let words =
-                format!("{shown} is left out: {limit}, as it has {size_bytes} bytes of {}\n", date(seconds));
-            return Ok((words, true));
+            let facts = format!("it has {size_bytes} bytes, and was changed at {}", date(seconds));
+            return Ok((format!("{shown} is left out: {limit}; {facts}\n"), true));
         }
     }
     let why = match taken_in {
         Some(rule) => format!("it matches `{}` ({})", rule.line, rule.from),
+        None if filter.is_none() && !one_system => "there are no rules".to_owned(),
         None => "no rule leaves it out".to_owned(),
     };
     Ok((format!("{shown} takes part: {why}\n"), false))
+}
+
+/// On which file system something is.
+fn device_of(path: &Path) -> Result<u64> {
+    let found = std::fs::symlink_metadata(path);
+    found
+        .map(|found| found.dev())
+        .map_err(|error| Error::io("looking at", &error).at(path.as_os_str().as_bytes()))
 }
 
 fn date(seconds: i64) -> String {

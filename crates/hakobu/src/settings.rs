@@ -76,7 +76,7 @@ pub fn request(
     request.allow = Allow { set_id: allows("setuid"), devices: allows("devices") };
     request.preserve = preserve(&typed.preserve, &mut found);
     request.preserve.by_name = typed.by_name;
-    request.one_file_system = typed.one_file_system;
+    request.one_file_system = typed.filter.one_file_system;
     request.compare_content = typed.compare == "digest";
     request.nice = typed.nice;
     (request.in_place, request.whole_file) = (typed.in_place, typed.whole_file);

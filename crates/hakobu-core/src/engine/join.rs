@@ -244,6 +244,11 @@ impl<'a> Join<'a> {
                 if let Some((listing, index)) = beside {
                     self.extra(listing, index);
                 }
+                // What goes first is planned above, and what comes in its place here.
+                if self.shared.setup.job.dry_run {
+                    self.plan_room(metadata, None);
+                    self.content(source, index, None);
+                }
             }
             // Refusals were dealt with above.
             Action::Conflict => {}
@@ -277,7 +282,8 @@ impl<'a> Join<'a> {
         };
         let writes = !self.verifies() && !self.hashes();
         if is_new && writes {
-            self.planned("directory", &target_path, 0);
+            let verb = if action == Action::Replace { "replace" } else { "directory" };
+            self.planned(verb, &target_path, 0);
             self.shared.record.plan_inode();
             self.node.touch();
         }

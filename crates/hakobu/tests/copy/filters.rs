@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
+use hakobu_testkit::sshd::no_root;
+
 use crate::program::*;
 
 /// A small tree, and a place to bring it to.
@@ -156,7 +158,18 @@ fn explain_names_the_rule() {
         assert!(said.contains(words), "{said}");
     }
     let (code, said) = explain("notes", "--min-size 1GB");
-    assert!(code == 3 && said.contains("--min-size, as it has 5 bytes"), "{said}");
+    assert!(code == 3 && said.contains("--min-size; it has 5 bytes"), "{said}");
+    let (code, said) = explain("missing", "");
+    assert!(code == 1 && said.contains("missing"), "{said}");
+    let (code, said) = explain("notes", "-x");
+    assert!(code == 0 && said.contains("no rule leaves it out"), "{said}");
+    if !no_root() {
+        let small = Small::mount(&pair.source.join("mounted"), "size=1m");
+        fs::write(small.0.join("inner"), "content").unwrap();
+        let (code, said) = explain("mounted/inner", "--one-file-system");
+        assert!(code == 3 && said.contains("it lies in mounted, which is on another file system"), "{said}");
+        assert_eq!((explain("mounted", "-x").0, explain("mounted/inner", "").0), (0, 0));
+    }
     let whole = pair.source.join("notes");
     let (code, said) = explain(whole.to_str().unwrap(), "");
     assert!(code == 0 && said.contains("there are no rules"), "{said}");

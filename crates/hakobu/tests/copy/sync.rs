@@ -109,6 +109,34 @@ fn a_plan_says_what_would_go() {
     ran.says(&["--max-delete allows 4"]);
 }
 
+/// What comes in the place of what goes is a part of the plan.
+#[test]
+fn a_plan_says_what_comes_in_the_place_of_what_goes() {
+    let place = place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    for directory in [source.join("down"), target.join("up")] {
+        fs::create_dir_all(directory).unwrap();
+    }
+    fs::write(source.join("up"), "a file").unwrap();
+    fs::write(target.join("up/inner"), "goes").unwrap();
+    fs::write(target.join("down"), "is replaced").unwrap();
+    let typed = [contents(&source), target.clone().into()];
+    let ran = Copy::sync().options("-n --max-delete 100%").args(&typed).run_to(0);
+    let planned = ran.events.iter().filter(|event| event["event"] == "planned");
+    let mut planned: Vec<_> = planned
+        .map(|event| format!("{} {} {}", event["action"], event["path"], event["size_bytes"]))
+        .collect();
+    planned.sort();
+    assert_eq!(
+        planned,
+        [r#""create" "up" 6"#, r#""delete" "up" 0"#, r#""delete" "up/inner" 0"#, r#""replace" "down" 0"#]
+    );
+    assert_eq!((ran.entries("created"), ran.entries("updated")), (1, 1), "{:#}", ran.report);
+    let ran = Copy::sync().options("--delete --max-delete 100%").args(&typed).run_to(0);
+    assert_eq!((ran.entries("created"), ran.entries("updated")), (1, 1), "{:#}", ran.report);
+    assert_same(&source, &target);
+}
+
 #[test]
 fn more_than_was_allowed_is_refused_as_a_whole() {
     let pair = Pair::new();
