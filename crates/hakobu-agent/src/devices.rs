@@ -37,6 +37,8 @@ pub struct Others<'a> {
     pub sources: [&'a [SourceLook]; 2],
     /// The disks that pairs before this one write.
     targets: Vec<DeviceIdentity>,
+    /// Whether there are several pairs, each of which may have an ID among those that were confirmed.
+    pub several: bool,
 }
 
 impl Others<'_> {
@@ -80,7 +82,7 @@ pub struct Agreement {
 pub fn check(
     request: &CopyRequest,
     (sources, target): (&[SourceLook], &TargetLook),
-    agreed: &mut Agreed,
+    (agreed, several): (&mut Agreed, bool),
     prompts: &mut dyn Prompts,
     observer: &dyn Observer,
 ) -> Result<Option<Agreement>> {
@@ -102,7 +104,12 @@ pub fn check(
     }
     refuse_stray(&request.target, target)?;
     let (TargetFound::BlockDevice, Some(facts)) = (target.found, &target.device) else { return Ok(None) };
-    let mut verdict = target_verdict(facts, &wanted(&request.confirmed, sources, target, agreed));
+    let mut wanted = wanted(&request.confirmed, sources, target, agreed);
+    if several && wanted.confirmed.as_ref() != Some(&facts.identity.id) {
+        // That of another pair's disk says nothing of this one.
+        wanted.confirmed = None;
+    }
+    let mut verdict = target_verdict(facts, &wanted);
     // It may be what an interrupted copy of this very source has left there: the same command goes on. Whether it is that is
     // looked at when it is opened.
     let may_go_on = target.unfinished.is_some() && is_copy_of(facts, sources);
@@ -237,6 +244,9 @@ fn wanted(confirmed: &[String], sources: &[SourceLook], target: &TargetLook, agr
         source_bytes: sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add),
         source_logical_sector_bytes: content.and_then(table_sector_bytes),
         source_has_partition_table: content.is_some_and(|content| content.table.is_some()),
+        source_has_gpt: content
+            .and_then(|content| content.table.as_ref())
+            .is_some_and(|table| table.kind == TableKind::Gpt),
         source_identity: source.map(|source| &source.identity).or(file_behind).cloned(),
         confirmed: confirmed_of(confirmed, target, agreed),
     }

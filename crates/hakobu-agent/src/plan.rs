@@ -132,6 +132,7 @@ impl Planner<'_> {
         let party = target.unwrap_or(source);
         let mut whole: Option<Plan> = None;
         let mut others = Others::default();
+        others.several = self.request.pairs.len() > 1;
         for (index, (from, to)) in self.request.pairs.iter().enumerate() {
             let (before, rest) = looks.split_at(index);
             let Some((look, behind)) = rest.split_first() else { break };
@@ -198,7 +199,8 @@ impl Planner<'_> {
             others.refuse_shared(&request.target, &target)?;
         }
         let looks = (sources, &target);
-        let disk = devices::check(request, looks, self.agreed, self.prompts, self.observer)?;
+        let agreed = (&mut *self.agreed, others.several);
+        let disk = devices::check(request, looks, agreed, self.prompts, self.observer)?;
         let (root, places) = root_and_places(&landing, &target)?;
         // Nothing is written where only digests are taken.
         if !request.mode.is_digest() {

@@ -96,7 +96,7 @@ counters! {
     entries_deleted,
     /// Entries that wait for a directory in their place to be removed.
     entries_in_the_way,
-    /// Entries left out on purpose: sockets, and those of a name that an earlier source has as well.
+    /// Entries left out on purpose: by rules, sockets, and those of a name that an earlier source has as well.
     entries_skipped,
     /// Entries that could not be copied.
     entries_failed,

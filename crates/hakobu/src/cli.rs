@@ -517,7 +517,7 @@ pub struct CopyArguments {
         value_parser = PossibleValuesParser::new(["none", "wire", "medium"]))]
     pub verify: Option<String>,
 
-    /// The disk to overwrite, by its ID (see hakobu disks): nothing is asked
+    /// The disk to overwrite, by its ID (see hakobu disks): nothing is asked; once for each
     #[arg(long, value_name = "ID", help_heading = "Disks")]
     pub confirm: Vec<String>,
 

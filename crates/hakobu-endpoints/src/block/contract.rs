@@ -23,6 +23,8 @@ pub struct Wanted {
     pub source_logical_sector_bytes: Option<u32>,
     /// Whether the source has a partition table, which counts in such sectors.
     pub source_has_partition_table: bool,
+    /// Whether that is a GPT, which has a second copy at its end.
+    pub source_has_gpt: bool,
     /// Which device the source is, if it is one.
     pub source_identity: Option<DeviceIdentity>,
     /// The ID that the user typed to confirm that this device may be overwritten.
@@ -154,10 +156,10 @@ pub fn target_verdict(facts: &DeviceFacts, wanted: &Wanted) -> Verdict {
         None => verdict.consent = consent(facts),
     }
     let spare_bytes = facts.size_bytes.saturating_sub(wanted.source_bytes);
-    if spare_bytes > 0 && wanted.source_has_partition_table {
+    if spare_bytes > 0 && wanted.source_has_gpt {
         verdict.notices.push(format!(
-            "{} is {} larger than the source: if the source has a GPT, its second copy will not be at the \
-             end of the disk; `sgdisk -e {}` moves it there",
+            "{} is {} larger than the source: the second copy of the source's GPT will not be at the end of the disk; \
+             `sgdisk -e {}` moves it there",
             words::device(facts),
             format_bytes(spare_bytes),
             words::path(facts)

@@ -133,7 +133,7 @@ impl Worker<'_> {
         if metadata.size_bytes != UNKNOWN_BYTES {
             self.counters.bytes_scanned.add(metadata.size_bytes);
         }
-        if self.is_stream() && metadata.size_bytes == 0 {
+        if self.is_stream() && metadata.size_bytes == 0 && !job.dry_run {
             let words = format!("{}: the stream that is copied to it is empty", item.target);
             self.shared.setup.observer.event(Event::Notice { words });
         }

@@ -149,7 +149,7 @@ fn sectors_count_where_the_source_has_a_partition_table() {
 #[test]
 fn a_larger_target_is_told_how_to_mend_its_table() {
     let of = |source_bytes, has_table| {
-        let wanted = Wanted { source_bytes, source_has_partition_table: has_table, ..Wanted::default() };
+        let wanted = Wanted { source_bytes, source_has_gpt: has_table, ..Wanted::default() };
         target_verdict(&blank(), &wanted)
     };
     let notices = of(GIB, true).notices;
