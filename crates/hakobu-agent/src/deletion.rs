@@ -124,7 +124,11 @@ fn is_wanted(done: &Transfer, surroundings: &Surroundings<'_>) -> bool {
     if summary.counters.entries_failed == 0 {
         return true;
     }
-    let mut words = format!("nothing is deleted after failures; {} are only at the target", entries(extras));
+    let mut words = format!(
+        "nothing is deleted after failures; {} {} only at the target",
+        entries(extras),
+        verb(extras, "is", "are")
+    );
     let in_the_way = summary.counters.entries_in_the_way;
     if in_the_way > 0 {
         words.push_str(&format!(", in the way of {}", entries(in_the_way)));
@@ -151,7 +155,8 @@ pub(crate) fn agree(
         return Ok(());
     }
     let place = String::from_utf8_lossy(&target);
-    let mut words = format!("{} of {} are not in the source:", entries(extras), place);
+    let mut words =
+        format!("{} of {} {} not in the source:", entries(extras), place, verb(extras, "is", "are"));
     for path in &done.summary.only_in_target {
         words.push_str(&format!("\n  {path}"));
     }
@@ -161,13 +166,17 @@ pub(crate) fn agree(
     }
     match surroundings.prompts.may_delete(&words) {
         Some(true) => Ok(()),
-        Some(false) => Err(refused(format!("{} stay, as you said", entries(extras)))),
+        Some(false) => {
+            Err(refused(format!("{} {}, as you said", entries(extras), verb(extras, "stays", "stay"))))
+        }
         None if surroundings.cancel.load(Relaxed) => {
-            let words = format!("stopped as asked; {} stay", entries(extras));
+            let words = format!("stopped as asked; {} {}", entries(extras), verb(extras, "stays", "stay"));
             Err(Error::new(ErrorKind::Cancelled, DELETING, words).at(target.clone()))
         }
         None => {
-            let words = format!("{} stay, as nobody could be asked; --delete removes them", entries(extras));
+            let (stay, them) = (verb(extras, "stays", "stay"), verb(extras, "it", "them"));
+            let words =
+                format!("{} {stay}, as nobody could be asked; --delete removes {them}", entries(extras));
             Err(refused(words))
         }
     }
@@ -189,6 +198,11 @@ fn beyond_limit(max: Option<DeletionMax>, extras: u64, total: u64) -> Option<Str
         )),
         _ => None,
     }
+}
+
+/// The word that goes with so many.
+fn verb(count: u64, one: &'static str, more: &'static str) -> &'static str {
+    if count == 1 { one } else { more }
 }
 
 fn entries(count: u64) -> String {

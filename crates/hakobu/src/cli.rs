@@ -397,7 +397,7 @@ pub struct MakeTreeArguments {
     /// Where: nothing may be there, or an empty directory
     pub path: PathBuf,
 
-    /// How many files
+    /// How many files, of the size that --size says
     #[arg(long, value_name = "N", required_unless_present = "preset")]
     pub files: Option<u64>,
 

@@ -149,7 +149,7 @@ fn network(probed: &Probed) -> Vec<Block> {
     let tcp = ways.into_iter().flatten().filter_map(|way| way.round_trip_us).filter(|time| *time > 0).min();
     let round_trip = tcp.map_or(probed.round_trip.as_nanos() as u64, |time| u64::from(time) * 1000);
     if let Some(round_trip) = latency(Some(round_trip)) {
-        fact("Round trip", round_trip);
+        fact("Round trip", format!("{round_trip}{}", if tcp.is_some() { " of TCP, at least" } else { "" }));
     }
     if let Some(mtu) =
         ways.into_iter().flatten().filter_map(|way| way.mtu_bytes).find(|mtu| (576..=65_536).contains(mtu))
