@@ -69,16 +69,18 @@ impl Seen {
     /// Progress, or what came of it, in one line.
     fn standing(&self) -> String {
         let progress = self.progress.as_deref().map(|line| lossy(line.trim().as_bytes()));
+        // Of one that does not run it is of no interest how fast it went last, and no time is left for it.
+        let done = progress.as_deref().map(|line| amount(line).to_owned());
         match (self.state, &self.ended) {
             (JobState::Running, _) if self.folder.is_paused() => "stopping".to_owned(),
             (JobState::Running, _) => progress.unwrap_or_else(|| "no progress yet".to_owned()),
             (_, None) => {
-                format!("ended without a report, {}", progress.as_deref().unwrap_or("before any progress"))
+                format!("ended without a report, {}", done.as_deref().unwrap_or("before any progress"))
             }
             (JobState::Done, Some(ended)) => {
                 format!("{} at {}", format_bytes(ended.bytes_done), lossy(ended.ended_at.as_bytes()))
             }
-            (JobState::Paused, Some(_)) => progress.unwrap_or_else(|| "before any progress".to_owned()),
+            (JobState::Paused, Some(_)) => done.unwrap_or_else(|| "before any progress".to_owned()),
             (_, Some(ended)) => outcome(ended),
         }
     }
@@ -102,6 +104,12 @@ impl Seen {
         lines.drain(..lines.len().saturating_sub(LOG_LINES_MAX));
         lines
     }
+}
+
+/// Of a line of progress how much is done: `20 %  2.00 GB of 10.0 GB`.
+fn amount(line: &str) -> &str {
+    let of = line.find(" of ").unwrap_or(0);
+    line[of..].find("  ").map_or(line, |end| &line[..of + end])
 }
 
 /// How a run ended that was not done.
@@ -185,4 +193,16 @@ pub fn show(id: &str, as_json: bool) -> Result<u8> {
 
 fn pretty<T: Serialize>(value: &T) -> Result<String> {
     json::pretty(value).map_err(|error: io::Error| Error::io("writing JSON", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::amount;
+
+    #[test]
+    fn how_much_is_done_is_told_without_a_rate() {
+        let line = "20 %  2.00 GB of 10.0 GB  500 MB/s  16.0 s left  limit: send 75 %";
+        assert_eq!(amount(line), "20 %  2.00 GB of 10.0 GB");
+        assert_eq!((amount("2.00 GB of at least 10.0 GB"), amount("")), ("2.00 GB of at least 10.0 GB", ""));
+    }
 }

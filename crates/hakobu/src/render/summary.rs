@@ -118,7 +118,7 @@ fn speed(report: &Report) -> String {
         line.push_str(&format!(": {}", format_rate(report.throughput_bytes_per_second as f64)));
     }
     if let Some(limit) = report.bottleneck.as_ref().filter(|_| report.bytes_done > 0) {
-        line.push_str(&format!(", limited by: {}", limit_words(limit)));
+        line.push_str(&format!(", limited by: {}", limit_words(limit, is_little_sent(report))));
     }
     if report.resumed {
         line.push_str("; the rest was there from a run that was interrupted");
@@ -137,8 +137,17 @@ fn ratio(report: &Report) -> Option<f64> {
     (bytes.compressed > 0 && ratio >= 1.05).then_some(ratio)
 }
 
-/// What limited the run and how busy it was; and how much of the network was used, where that was not it.
-fn limit_words(limit: &Bottleneck) -> String {
+/// Whether hardly anything travelled, as where digests were compared: connections then always have something on its way, and that
+/// says nothing of the line.
+fn is_little_sent(report: &Report) -> bool {
+    const PART: u64 = 16;
+    let bytes = &report.bytes;
+    let sent = bytes.wire_sent.zip(bytes.wire_received).map(|(sent, received)| sent.max(received));
+    sent.is_some_and(|sent| sent < report.bytes_done / PART)
+}
+
+/// What limited the run and how busy it was; and how much of the network was used, where that was not it and anything travelled.
+fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
     let busy = |share: f64| format!("{:.0} %", share * 100.0);
     let asked = [
         (Stage::Held.name(), "--bwlimit"),
@@ -148,7 +157,7 @@ fn limit_words(limit: &Bottleneck) -> String {
     if let Some((name, option)) = asked.into_iter().find(|(name, _)| *name == limit.stage) {
         return format!("{name} ({option}, as asked: held back for {} of the time)", busy(limit.share));
     }
-    let network = limit.resources.get(NETWORK).filter(|_| limit.stage != NETWORK);
+    let network = limit.resources.get(NETWORK).filter(|_| limit.stage != NETWORK && !little_sent);
     let network = network.map(|share| format!(", network {} used", busy(*share))).unwrap_or_default();
     let each = limit.file_server.map(|server| format_milliseconds(server.operation_ms));
     let each = each.map(|each| format!("{each} for each operation, ")).unwrap_or_default();
@@ -367,6 +376,13 @@ mod tests {
         let mut long = report();
         long.seconds.transfer = 600.0;
         assert!(advice(&long, false));
+        let network = |sent: u64| {
+            let mut report = report();
+            (report.bytes.wire_sent, report.bytes.wire_received) = (Some(sent), Some(9));
+            report.bottleneck.as_mut().unwrap().resources.insert(NETWORK.to_owned(), 1.0);
+            lines(&report, false)[1].contains("network 100 % used")
+        };
+        assert!(network(1 << 30) && !network(1 << 20));
         let mut afar = report();
         let limit = afar.bottleneck.as_mut().unwrap();
         limit.stage = "latency of the source's file server".into();
