@@ -28,7 +28,18 @@ const WRITING: &str = "writing to the device";
 /// The disk that the user agreed to overwrite. It stays agreed while a lost connection is tried
 /// again, although what is on the disk is another thing by then.
 #[derive(Debug, Default)]
-pub struct Agreed(Vec<String>);
+pub struct Agreed(Vec<Agreement>);
+
+impl Agreed {
+    /// A run onto the disks has ended well: what is there now is what it wrote.
+    pub fn is_written(&mut self) {
+        self.0.iter_mut().for_each(|disk| disk.only_goes_on = false);
+    }
+
+    fn find(&self, identity: &DeviceIdentity) -> Option<&Agreement> {
+        self.0.iter().find(|disk| disk.place_id == identity.place_id)
+    }
+}
 
 /// What the other pairs of a run read and write.
 #[derive(Debug, Default)]
@@ -114,18 +125,22 @@ pub fn check(
     // looked at when it is opened.
     let may_go_on = target.unfinished.is_some() && is_copy_of(facts, sources);
     let only_goes_on = may_go_on && verdict.consent.take().is_some();
-    if only_goes_on {
+    let known = agreed.find(&facts.identity).is_some();
+    if only_goes_on && !known {
         let words = "an interrupted copy has written to the disk; if this is not that copy, or something else is there now, it \
                      is refused until --confirm";
         observer.event(Event::Notice { words: words.to_owned() });
     }
-    if agreed.0.contains(&facts.identity.place_id) && is_held_open(&verdict) {
+    if known && is_held_open(&verdict) {
         let words = "the process that wrote to it when the connection was lost still has it open";
         return Err(Error::new(ErrorKind::Locked, WRITING, words).at(request.target.as_typed()));
     }
     agree((&request.target, facts), verdict, request.dry_run, prompts, observer)?;
-    agreed.0.push(facts.identity.place_id.clone());
-    Ok(Some(Agreement { place_id: facts.identity.place_id.clone(), only_goes_on }))
+    let agreement = Agreement { place_id: facts.identity.place_id.clone(), only_goes_on };
+    if !known {
+        agreed.0.push(agreement.clone());
+    }
+    Ok(Some(agreement))
 }
 
 /// What speaks against a copy from or onto a device, but for what a consent or an option is for.
@@ -258,10 +273,11 @@ fn confirmed_of(confirmed: &[String], target: &TargetLook, agreed: &Agreed) -> O
     let is_agreed = |id: &String| {
         identity.is_some_and(|identity| *id == identity.id) || target.unfinished.as_ref() == Some(id)
     };
-    let earlier = agreed.0.iter().find(|id| identity.is_some_and(|identity| **id == identity.place_id));
-    match confirmed.iter().find(|id| is_agreed(id)).or(earlier) {
-        Some(_) => identity.map(|identity| identity.id.clone()),
-        None => confirmed.first().cloned(),
+    let earlier =
+        || identity.and_then(|identity| agreed.find(identity)).is_some_and(|disk| !disk.only_goes_on);
+    match confirmed.iter().any(is_agreed) || earlier() {
+        true => identity.map(|identity| identity.id.clone()),
+        false => confirmed.first().cloned(),
     }
 }
 

@@ -415,6 +415,9 @@ impl Attempt<'_, '_> {
         if over_network && is_root {
             self.explain_refusals(&transfer.summary);
         }
+        if transfer.summary.fatal.is_none() && transfer.summary.failures.is_empty() {
+            self.held.agreed.is_written();
+        }
         if self.held.keeps_parties && transfer.summary.fatal.is_none() {
             self.held.parties = Some(parties);
         }
