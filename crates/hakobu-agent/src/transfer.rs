@@ -143,6 +143,10 @@ impl Held {
     }
 }
 
+/// Why content is not compressed where it does not travel.
+pub(crate) const COMPRESSION_IN_VAIN: &str =
+    "--compress zstd: nothing travels, for both ends are on one machine; leave it out";
+
 /// What was to hold a source still did not.
 fn was_written_to(now: u64, before: u64) -> Error {
     let words = format!(
@@ -327,8 +331,7 @@ impl Attempt<'_, '_> {
             None => self.parties()?,
         };
         if parties.target.is_none() && self.request.wants_compression() {
-            let words = "--compress zstd: nothing travels, for both ends are on one machine; leave it out";
-            return Err(Error::new(ErrorKind::Usage, "looking at the request", words));
+            return Err(Error::new(ErrorKind::Usage, "looking at the request", COMPRESSION_IN_VAIN));
         }
         let plan = {
             let Parties { source, target } = &mut parties;

@@ -153,6 +153,10 @@ pub fn probe(
     let (source, target) = (probed.source.as_ref(), probed.target.as_ref());
     let names = (&probed.source_end.name[..], &probed.target_end.name[..]);
     probed.obstacle = place.judge(names, source, target, !probed.apart);
+    let packs = matches!(request.compression, Compression::Adapted | Compression::Level(_));
+    if probed.obstacle.is_none() && !probed.apart && packs {
+        probed.obstacle = Some(Obstacle::of_compression());
+    }
     let directory = target.map(|target| &target.directory).filter(|directory| !directory.is_empty());
     probed.measured_in =
         directory.map(|path| parties.target().name_of(path)).filter(|name| *name != probed.target_end.name);
@@ -166,6 +170,7 @@ pub fn probe(
         start: probed.start,
         round_trip: probed.round_trip,
         lanes: probed.lanes,
+        gentle: request.gentle,
         limit_bytes_per_second: match probed.limit.first_moving() {
             Rate::BytesPerSecond(bytes) => Some(bytes),
             Rate::Unlimited | Rate::Paused => None,

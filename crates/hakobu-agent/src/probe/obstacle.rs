@@ -11,6 +11,7 @@ use hakobu_proto::control::{SourceLook, TargetLook};
 use crate::devices::{self, refuse_stray};
 use crate::party::Party;
 use crate::plan::root_and_places;
+use crate::transfer::COMPRESSION_IN_VAIN;
 
 /// Why a copy would fail.
 #[derive(Clone, Debug)]
@@ -22,6 +23,13 @@ pub struct Obstacle {
 }
 
 impl Obstacle {
+    /// Content was to be compressed, and there is no way on which it could be.
+    pub(super) fn of_compression() -> Self {
+        Self::certain(
+            Error::new(ErrorKind::Usage, "looking at the request", COMPRESSION_IN_VAIN).at("--compress"),
+        )
+    }
+
     fn certain(error: Error) -> Self {
         Self { error, certain: true }
     }

@@ -49,6 +49,8 @@ pub struct Measured<'a> {
     pub lanes: (u16, u16),
     /// Bytes a second that a copy is held to, if it is.
     pub limit_bytes_per_second: Option<u64>,
+    /// Both places were measured with little load, so they may well do more.
+    pub gentle: bool,
 }
 
 impl Measured<'_> {
@@ -186,7 +188,7 @@ fn stages(measured: &Measured<'_>, costs: &Costs) -> Prediction {
     if let Some(source) = measured.source.filter(|source| source.size_bytes > 0 || source.content.is_some()) {
         let is_held =
             source.content.as_ref().is_some_and(|work| costs.is_work(work, measured.source_machine));
-        add(Stage::SourceRead, read_rate(source, measured.source_machine), false, is_held);
+        add(Stage::SourceRead, read_rate(source, measured.source_machine), measured.gentle, is_held);
     }
     let (before, behind): (Vec<_>, Vec<_>) =
         costs.rates().into_iter().partition(|(stage, _)| *stage != Stage::TargetProcessor);
@@ -209,7 +211,7 @@ fn stages(measured: &Measured<'_>, costs: &Costs) -> Prediction {
             let rate = target.content.as_ref().and_then(Work::bytes_per_second);
             let is_held =
                 target.content.as_ref().is_some_and(|work| costs.is_work(work, measured.target_machine));
-            add(Stage::TargetWrite, rate, false, is_held);
+            add(Stage::TargetWrite, rate, measured.gentle, is_held);
         }
         _ => add(Stage::TargetWrite, None, false, false),
     }

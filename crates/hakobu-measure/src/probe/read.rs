@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use hakobu_core::probe::{ReadAsk, ReadFigures, ReadHow, Work};
-use rustix::fs::{Advice, OFlags, SeekFrom, fadvise, seek};
+use rustix::fs::{Advice, OFlags, SeekFrom, fadvise, fstatfs, seek};
 use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::clock::{Until, median_ns, on_threads};
@@ -168,6 +168,10 @@ fn content(files: &[(u64, PathBuf)], load: Load, figures: &mut ReadFigures, canc
         left_over += in_memory;
     }
     figures.how = if left_over * 2 > asked { ReadHow::Memory } else { ReadHow::Dropped };
+    if opened.iter().all(|(file, ..)| lies_in_memory(file)) {
+        // Such a file system does not say it of its pages: all of them are.
+        (figures.how, figures.cached_permille) = (ReadHow::Memory, Some(1000));
+    }
     figures.content = in_order(&opened, load, PIECE_BYTES, cancel);
     if figures.cached_permille.is_some_and(|permille| permille < MOSTLY_PERMILLE) {
         for (file, begin, length) in &opened {
@@ -252,6 +256,12 @@ fn pages_in_memory(file: &File, begin: u64, length: u64) -> (u64, u64) {
     (pages, cached)
 }
 
+/// Whether a file is in a file system that is nothing but memory: tmpfs, or ramfs (`linux/magic.h`).
+fn lies_in_memory(file: &File) -> bool {
+    const KINDS: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+    fstatfs(file).is_ok_and(|found| KINDS.contains(&(found.f_type as u64)))
+}
+
 /// What one page costs, anywhere.
 fn latency(file: &File, begin: u64, length: u64, load: Load, cancel: &AtomicBool) -> Option<u64> {
     let until = Until::after(load.limit(LATENCY_LIMIT), cancel);
@@ -295,6 +305,14 @@ mod tests {
         assert_eq!((held.files, held.small_files, held.complete), (2, 1, true));
         assert_eq!((tree.small.unwrap().count, tree.small.unwrap().bytes), (1, 7));
         assert!(tree.content.unwrap().bytes > 0);
+    }
+
+    #[test]
+    fn what_lies_in_memory_is_not_dropped_from_it() {
+        let place = tempfile::tempdir_in("/dev/shm").unwrap();
+        std::fs::write(place.path().join("large"), vec![7; 9 << 20]).unwrap();
+        let file = measured(&place.path().join("large"));
+        assert_eq!((file.how, file.cached_permille), (ReadHow::Memory, Some(1000)));
     }
 
     #[test]

@@ -66,6 +66,10 @@ impl Progress {
         let moved = written_bytes.saturating_sub(before.written_bytes) as f64;
         let bytes_per_second = if seconds > 0.0 { moved / seconds } else { 0.0 };
         let bottleneck = Bottleneck::of(&snapshot.since(&before.snapshot));
+        if snapshot.paused_until_s.is_some() {
+            // The rate and the limit behind a pause are not those of the pause.
+            self.seen.clear();
+        }
         self.seen.push_back(now);
         let bytes_done =
             arrived_bytes.saturating_add(snapshot.bytes_unchanged).saturating_add(snapshot.bytes_resumed);
@@ -111,7 +115,9 @@ impl Figures {
         }
         let at_least = if self.scan_done { "" } else { "at least " };
         parts.push(format!("{} of {at_least}{seen}", format_bytes(bytes_moved)));
-        parts.push(format_rate(self.bytes_per_second));
+        if self.paused_until_s.is_none() {
+            parts.push(format_rate(self.bytes_per_second));
+        }
         parts.extend(self.left.map(|left| format!("{} left", format_duration(left))));
         parts.extend(match self.paused_until_s {
             Some(until_s) => Some(format!("paused until {}", time_words(until_s))),
@@ -204,7 +210,11 @@ mod tests {
         let (when, mut snapshot) = at(2, 1_000_000_000, true);
         snapshot.paused_until_s = Some(13 * 3600 + 5 * 60);
         let line = progress.update(when, &snapshot).line();
-        assert_eq!(line, " 20 %  2.00 GB of 10.0 GB  500 MB/s  paused until 13:05  300/1 200 entries");
+        assert_eq!(line, " 20 %  2.00 GB of 10.0 GB  paused until 13:05  300/1 200 entries");
+        // Then it goes on as if it had begun there.
+        let (when, snapshot) = at(3, 1_500_000_000, true);
+        let line = progress.update(when, &snapshot).line();
+        assert!(line.starts_with(" 25 %  2.50 GB of 10.0 GB  500 MB/s"), "{line}");
     }
 
     #[test]

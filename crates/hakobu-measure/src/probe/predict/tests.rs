@@ -79,6 +79,7 @@ impl Case {
             start: Duration::from_secs(1),
             round_trip: Duration::from_millis(1),
             lanes: (4, 32),
+            gentle: false,
             limit_bytes_per_second: None,
         })
     }
@@ -193,6 +194,8 @@ fn what_was_not_measured_is_named() {
     assert_eq!(made.unknown, [Stage::TargetWrite]);
     assert_eq!(made.slowest.unwrap().stage, Stage::SourceRead);
     // A way that broke before it was measured is one all the same.
+    let gentle = predict(&Measured { source: Some(&case.source), gentle: true, ..Measured::default() });
+    assert!(gentle.stages.iter().any(|stage| stage.stage == Stage::SourceRead && stage.at_least));
     let broken = predict(&Measured { source: Some(&case.source), apart: true, ..Measured::default() });
     assert!(broken.unknown.contains(&Stage::Network), "{broken:?}");
     let nothing = predict(&Measured::default());

@@ -105,6 +105,7 @@ fn probed(number: u64) -> Probed {
         start: probed.start,
         round_trip: probed.round_trip,
         lanes: (number as u16, number as u16),
+        gentle: false,
         limit_bytes_per_second: Some(number),
     });
     probed
