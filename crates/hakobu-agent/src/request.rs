@@ -107,7 +107,7 @@ pub struct CopyRequest {
 impl CopyRequest {
     /// Whether content is to be compressed in any case, which takes an agent at both ends.
     pub(crate) fn wants_compression(&self) -> bool {
-        matches!(self.compression, Compression::Adapted | Compression::Level(_))
+        self.compression.is_asked_for()
     }
 }
 

@@ -28,6 +28,11 @@ pub enum Compression {
 }
 
 impl Compression {
+    /// Whether content is to be compressed whatever limits, so that a way on which it cannot be is a mistake.
+    pub fn is_asked_for(self) -> bool {
+        matches!(self, Self::Adapted | Self::Level(_))
+    }
+
     /// Reads `auto`, `none`, `zstd` or `zstd:LEVEL`.
     ///
     /// # Errors
