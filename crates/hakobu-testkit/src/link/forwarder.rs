@@ -19,7 +19,9 @@ use super::{Counters, Error, LinkSettings, Traffic};
 
 /// Packets taken at a time, before looking at those that are due.
 const BATCH_PACKETS: usize = 256;
-/// The longest nap for the sake of larger batches.
+/// The shortest nap for the sake of larger batches, and the longest. A network card lets its interrupts wait for about
+/// as long as the shortest.
+const NAP_LEAST: Duration = Duration::from_micros(200);
 const NAP_MOST: Duration = Duration::from_micros(500);
 /// Pause after a device failed, as it does while somebody has set it down.
 const DEVICE_FAILED_PAUSE: Duration = Duration::from_millis(10);
@@ -328,9 +330,7 @@ impl Carrier {
         let timeout = match self.next_ns() {
             None => None,
             Some(due_ns) => {
-                if !self.nap.is_zero() {
-                    sleep(self.nap);
-                }
+                sleep(self.nap);
                 let left = Duration::from_nanos(due_ns.saturating_sub(self.shared.now_ns()));
                 Some(left)
             }
@@ -346,13 +346,7 @@ impl Carrier {
     }
 }
 
-/// How late packets may be for the sake of larger batches: not noticeable
-/// beside the delay.
+/// How late packets may be for the sake of larger batches: hardly noticeable beside the delay.
 fn nap_for(settings: &LinkSettings) -> Duration {
-    let nap = (settings.one_way_delay / 64).min(NAP_MOST);
-    if nap < Duration::from_micros(100) {
-        Duration::ZERO // the kernel's timers are hardly finer
-    } else {
-        nap
-    }
+    (settings.one_way_delay / 40).clamp(NAP_LEAST, NAP_MOST)
 }
