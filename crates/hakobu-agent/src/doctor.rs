@@ -17,6 +17,7 @@ use crate::login::Login;
 use crate::machine;
 use crate::party::Party;
 use crate::probe::way;
+use crate::request::Lanes;
 use crate::ssh::Prompts;
 
 /// So much goes to nowhere over there at most.
@@ -35,6 +36,8 @@ pub struct DoctorRequest {
     pub agent: Option<PathBuf>,
     /// Whether the far agent runs under sudo.
     pub sudo: bool,
+    /// How many lanes the copies between them have.
+    pub lanes: Lanes,
 }
 
 /// What was found.
@@ -74,7 +77,10 @@ pub fn doctor(
     let toward: Option<IpAddr> = far.reached_at.as_deref().and_then(|address| address.parse().ok());
     let here = machine::settings(toward);
     let processors = (machine::facts().processors, far.processors);
-    let (lanes, _) = Ends { round_trip, processors, apart: true, ..Ends::default() }.lanes();
+    let lanes = match request.lanes {
+        Lanes::Count(count) => count,
+        Lanes::Auto => Ends { round_trip, processors, apart: true, ..Ends::default() }.lanes().0,
+    };
     let way = Way { round_trip, measured: true, capacity_bytes_per_second: None, lanes };
     let found = diagnosis(&here, Some(&there), way);
     // What a queue here lets through would be measured, and not the way.

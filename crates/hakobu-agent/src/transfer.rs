@@ -145,7 +145,7 @@ impl Held {
 
 /// Why content is not compressed where it does not travel.
 pub(crate) const COMPRESSION_IN_VAIN: &str =
-    "--compress zstd: nothing travels, for both ends are on one machine; leave it out";
+    "nothing travels, for both ends are on one machine; leave it out";
 
 /// What was to hold a source still did not.
 fn was_written_to(now: u64, before: u64) -> Error {
@@ -331,7 +331,7 @@ impl Attempt<'_, '_> {
             None => self.parties()?,
         };
         if parties.target.is_none() && self.request.wants_compression() {
-            return Err(Error::new(ErrorKind::Usage, "looking at the request", COMPRESSION_IN_VAIN));
+            return Err(Error::new(ErrorKind::Usage, "option", COMPRESSION_IN_VAIN).at("--compress"));
         }
         let plan = {
             let Parties { source, target } = &mut parties;

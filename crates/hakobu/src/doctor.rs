@@ -40,6 +40,10 @@ pub struct DoctorArguments {
     #[arg(value_name = "HOST")]
     pub host: Option<OsString>,
 
+    /// So many lanes, as hakobu copy --lanes has them: a number, or auto
+    #[arg(long, value_name = "N", default_value = "auto")]
+    pub lanes: String,
+
     /// One JSON object on standard output
     #[arg(long)]
     pub json: bool,

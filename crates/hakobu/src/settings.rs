@@ -29,7 +29,6 @@ use hakobu_core::units::{parse_bytes, parse_duration};
 use crate::cli::{CopyArguments, DigestArguments, FilterArguments};
 use crate::disks::DisksArguments;
 use crate::doctor::DoctorArguments;
-use crate::limits::LimitArguments;
 use crate::login::LoginArguments;
 use crate::probe::ProbeArguments;
 use crate::{files_from, pairs, settings_file, shell};
@@ -87,6 +86,9 @@ pub fn request(
     });
     request.passes = passes(typed, mode, &mut found);
     request.deletion = deletion(typed, mode, &mut found);
+    // What is listed and gone is to go at the target as well, for whoever agrees to that.
+    let goes = request.deletion.as_ref().is_some_and(|deletion| deletion.agreed);
+    request.filter.only_those_there = request.filter.only.is_some() && !goes;
     // What is held still for the last pass may be in use until then.
     request.live |= request.passes.as_ref().is_some_and(|passes| passes.before_last.is_some());
     request.confirmed.clone_from(&typed.confirm);
@@ -224,7 +226,9 @@ pub fn doctor_request(
         ssh: found.keep(ssh(typed.login.ssh.as_ref(), environment_ssh)).unwrap_or_default(),
         agent: found.keep(agent(typed.login.agent.as_ref())).unwrap_or_default(),
         sudo: typed.login.sudo,
+        lanes: found.keep(lanes(&typed.lanes)).unwrap_or_default(),
     };
+    settings_file::name_places(&mut found.errors, &typed.login.from_files);
     if typed.host.is_none() && typed.login.sudo {
         found.usage("--sudo", "it is for another machine; here: sudo hakobu doctor");
     }
@@ -247,8 +251,7 @@ pub fn probe_request(
         1 => (None, first),
         _ => (first, second),
     };
-    let limits = LimitArguments { bwlimit: typed.bwlimit.clone(), ..LimitArguments::default() };
-    let limits = limits.read().unwrap_or_else(|errors| {
+    let limits = typed.limits.read().unwrap_or_else(|errors| {
         found.errors.extend(errors);
         Limits::default()
     });
@@ -258,7 +261,7 @@ pub fn probe_request(
         gentle: typed.gentle,
         write: !typed.no_write,
         lanes: found.keep(lanes(&typed.lanes)).unwrap_or_default(),
-        limit: limits.rate,
+        limits,
         compression: found
             .keep(Compression::parse(&typed.compress).map_err(|error| usage("--compress", error.detail)))
             .unwrap_or_default(),
@@ -417,6 +420,7 @@ pub fn filter(typed: &FilterArguments) -> Result<FilterRules, Vec<Error>> {
         bytes_min: size(&mut found, "--min-size", typed.min_size.as_deref()),
         bytes_max: size(&mut found, "--max-size", typed.max_size.as_deref()),
         only: typed.files_from.as_deref().and_then(|file| found.keep(files_from::read(file))),
+        only_those_there: false,
     };
     found.keep(Filter::new(&rules).map(drop));
     found.or(rules)

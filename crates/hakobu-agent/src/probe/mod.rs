@@ -15,7 +15,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::landing::TargetFound;
 use hakobu_core::location::{Location, SshHost};
-use hakobu_core::pace::{Rate, RateLimit};
+use hakobu_core::pace::{Limits, Rate};
 use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, WriteAsk, WriteFigures};
 use hakobu_measure::probe::{Measured, Prediction, predict};
 use hakobu_proto::control::{Cipher, CipherSpeed, ProbeAnswer, ProbeAsk, SourceAsk};
@@ -54,8 +54,8 @@ pub struct ProbeRequest {
     pub write: bool,
     /// How many lanes the copy would have.
     pub lanes: Lanes,
-    /// How fast its content might go.
-    pub limit: RateLimit,
+    /// What it would be held to.
+    pub limits: Limits,
     /// Whether it would compress.
     pub compression: Compression,
     /// The IDs of disks that what they hold may be written to.
@@ -108,8 +108,8 @@ pub struct Probed {
     pub start: Duration,
     /// How many lanes a copy begins with, and how many it may have in the end.
     pub lanes: (u16, u16),
-    /// How fast its content may go.
-    pub limit: RateLimit,
+    /// What it is held to. Of these, only the rate is predicted.
+    pub limits: Limits,
     /// Whether it compresses, which is not predicted.
     pub compression: Compression,
     /// What could not be measured, and why.
@@ -142,7 +142,7 @@ pub fn probe(
     let mut probed = Probed {
         start: began.elapsed(),
         apart: parties.target.is_some(),
-        limit: request.limit.clone(),
+        limits: request.limits.clone(),
         compression: request.compression,
         ..Probed::default()
     };
@@ -170,7 +170,7 @@ pub fn probe(
         round_trip: probed.round_trip,
         lanes: probed.lanes,
         gentle: request.gentle,
-        limit_bytes_per_second: match probed.limit.first_moving() {
+        limit_bytes_per_second: match probed.limits.rate.first_moving() {
             Rate::BytesPerSecond(bytes) => Some(bytes),
             Rate::Unlimited | Rate::Paused => None,
         },

@@ -25,9 +25,7 @@ pub struct Obstacle {
 impl Obstacle {
     /// Content was to be compressed, and there is no way on which it could be.
     pub(super) fn of_compression() -> Self {
-        Self::certain(
-            Error::new(ErrorKind::Usage, "looking at the request", COMPRESSION_IN_VAIN).at("--compress"),
-        )
+        Self::certain(Error::new(ErrorKind::Usage, "option", COMPRESSION_IN_VAIN).at("--compress"))
     }
 
     fn certain(error: Error) -> Self {

@@ -16,6 +16,7 @@ pub fn core_rate(bytes_per_second: u64) -> String {
 /// Seconds as people say them.
 pub fn seconds(seconds: f64) -> String {
     match seconds {
+        none if (0.0..0.05).contains(&none) => "less than 0.1 s".to_owned(),
         short if short < 9.95 => format!("{short:.1} s"),
         long => format_duration(std::time::Duration::from_secs_f64(long.min(1e15).round())),
     }

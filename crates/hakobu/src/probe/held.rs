@@ -2,11 +2,19 @@
 
 use hakobu_agent::probe::Probed;
 use hakobu_core::compression::Compression;
-use hakobu_core::pace::{Rate, RateLimit, time_words};
+use hakobu_core::pace::{Limits, Rate, RateLimit, time_words};
 use hakobu_measure::probe::Stage;
 
-/// What there is to say of a limit of the rate.
-pub fn limit(limit: &RateLimit) -> Option<String> {
+/// What there is to say of limits.
+pub fn limits(limits: &Limits) -> Vec<String> {
+    let others = Limits { rate: RateLimit::default(), ..limits.clone() };
+    let others = others.is_some().then(|| {
+        format!("A copy that is held to less is slower, which is not predicted: {}.", others.words())
+    });
+    rate(&limits.rate).into_iter().chain(others).collect()
+}
+
+fn rate(limit: &RateLimit) -> Option<String> {
     let words = limit.words();
     match (limit.constant(), limit.first()) {
         _ if !limit.is_some() => None,
@@ -58,11 +66,14 @@ mod tests {
 
     #[test]
     fn only_what_a_prediction_leaves_out_is_said() {
-        let at = |text: &str| limit(&RateLimit::parse(text, 9 * 3600).unwrap());
-        assert_eq!((limit(&RateLimit::default()), at("20M"), at("off")), (None, None, None));
+        let at = |text: &str| rate(&RateLimit::parse(text, 9 * 3600).unwrap());
+        assert_eq!((rate(&RateLimit::default()), at("20M"), at("off")), (None, None, None));
         assert!(at("08:00,20M 19:00,off").unwrap().contains("what holds now"));
         assert!(at("08:00,pause 19:00,off").unwrap().contains("waits until 19:00"));
         assert!(at("08:00,off 19:00,20M").unwrap().contains("no limit now"));
+        let both = Limits { operations_per_second: Some(500), source_p99_us: Some(500), ..Limits::default() };
+        assert_eq!((limits(&Limits::default()).len(), limits(&both).len()), (0, 1));
+        assert!(limits(&both)[0].contains("500 operations") && limits(&both)[0].contains("0.5 ms"));
         let none = Probed { apart: true, compression: Compression::Adapted, ..Probed::default() };
         assert_eq!(compression(&none), None);
     }

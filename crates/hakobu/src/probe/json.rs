@@ -124,7 +124,8 @@ fn seconds(latency_ns: Option<u64>) -> Option<f64> {
 fn source(figures: &ReadFigures) -> Value {
     object!({
         "how": read_how_name(figures.how),
-        "size_bytes": figures.size_bytes,
+        // Of a tree it is not the size that counts, but what it holds.
+        "size_bytes": figures.tree.is_none().then_some(figures.size_bytes),
         "bytes_per_second": work(figures.content.as_ref()),
         "latency_seconds": seconds(figures.latency_ns),
         "cached_share": figures.cached_permille.map(|_| figures.cached_share()),
@@ -183,12 +184,14 @@ fn prediction(probed: &Probed) -> Value {
         "at_least": made.slowest.map(|slowest| slowest.at_least),
         "lanes": probed.lanes.0,
         "lanes_max": probed.lanes.1,
-        "limit_bytes_per_second": match probed.limit.first_moving() {
+        "limit_bytes_per_second": match probed.limits.rate.first_moving() {
             Rate::BytesPerSecond(bytes) => Some(bytes),
             Rate::Unlimited | Rate::Paused => None,
         },
-        "limit": probed.limit.is_some().then(|| probed.limit.words()),
-        "paused_until": probed.limit.first_pause().map(|(until_s, _)| time_words(until_s)),
+        "limit": probed.limits.rate.is_some().then(|| probed.limits.rate.words()),
+        "operations_per_second_limit": probed.limits.operations_per_second,
+        "source_p99_limit_seconds": probed.limits.source_p99_us.map(|us| us as f64 / 1e6),
+        "paused_until": probed.limits.rate.first_pause().map(|(until_s, _)| time_words(until_s)),
         "without_compression": probed.apart && probed.compression != Compression::None,
         "stages": made.stages.iter().map(stage).collect::<Vec<_>>(),
         "file": made.file.map(|(bytes, taken)| object!({ "bytes": bytes, "span": span(taken) })),

@@ -19,6 +19,7 @@ mod json;
 mod obstacle;
 mod page;
 
+use crate::limits::LimitArguments;
 use crate::login::LoginArguments;
 use crate::report::page::Section;
 use crate::report::{html, text, write};
@@ -75,9 +76,9 @@ pub struct ProbeArguments {
     #[arg(long, value_name = "N", default_value = "auto")]
     pub lanes: String,
 
-    /// Predict a copy that is held to this: 20M, or "08:00,20M 19:00,off", of which counts what holds now
-    #[arg(long, value_name = "RATE")]
-    pub bwlimit: Option<String>,
+    /// What the copy would be held to: a rate is predicted, by what a timetable has now; the others are said.
+    #[command(flatten)]
+    pub limits: LimitArguments,
 
     /// How the copy would compress, as hakobu copy --compress; it is said, and not predicted
     #[arg(long, value_name = "HOW", default_value = "auto")]
@@ -133,7 +134,9 @@ fn shown(typed: &ProbeArguments, probed: &Probed, machines: &Machines) -> Result
 fn written(target: &Location, most: &str) -> String {
     let name = lossy(target.as_typed());
     if target.ssh_host().is_some() {
-        return format!("write up to {most} to {name} (a disk is only read), which leaves nothing behind");
+        return format!(
+            "write up to {most}, a quarter of what is free at most, to {name} (a disk is only read), which leaves nothing behind"
+        );
     }
     let found = std::fs::metadata(OsStr::from_bytes(target.path())).map(|found| found.file_type());
     match found {
@@ -141,7 +144,9 @@ fn written(target: &Location, most: &str) -> String {
             format!("read up to {most} of {name}, a disk, which is not written to without --confirm")
         }
         Ok(kind) if kind.is_char_device() => format!("write nothing to {name}, where nothing is kept"),
-        _ => format!("write up to {most} to {name}, which leaves nothing behind"),
+        _ => format!(
+            "write up to {most}, a quarter of what is free at most, to {name}, which leaves nothing behind"
+        ),
     }
 }
 

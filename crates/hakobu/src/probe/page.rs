@@ -4,6 +4,7 @@ use hakobu_agent::probe::{End, Probed};
 use hakobu_core::path::lossy;
 use hakobu_core::probe::{ReadFigures, TreeFigures, WayFigures, Work, WriteFigures, WriteHow};
 use hakobu_core::units::{format_bytes, format_count, format_rate};
+use hakobu_measure::probe::{Prediction, StageRate};
 
 use super::figures::{core_rate, counts, latency, rate, read_how, seconds, step, write_how};
 use super::{held, obstacle};
@@ -86,11 +87,19 @@ fn outcome(probed: &Probed) -> (String, Vec<String>) {
             meaning.push("There was no time to list all of the tree, so there is more of it.".to_owned());
         }
     }
+    if let (Some(slowest), Some(held)) = (made.slowest, lower_bound(made)) {
+        meaning.push(format!(
+            "{} may be slower than {}: it is only known to be at least {}.",
+            capitalised(held.stage.name()),
+            format_rate(slowest.bytes_per_second),
+            format_rate(held.bytes_per_second)
+        ));
+    }
     if !made.unknown.is_empty() {
         let stages: Vec<_> = made.unknown.iter().map(|stage| stage.name()).collect();
         meaning.push(format!("Not known, so it may be slower: {}.", stages.join(", ")));
     }
-    meaning.extend(held::limit(&probed.limit));
+    meaning.extend(held::limits(&probed.limits));
     meaning.extend(held::compression(probed));
     if let Some(place) = probed.measured_in.as_ref().filter(|_| probed.obstacle.is_some()) {
         meaning.push(format!("The target was measured in {}.", lossy(place)));
@@ -101,7 +110,12 @@ fn outcome(probed: &Probed) -> (String, Vec<String>) {
     let line = match made.slowest {
         Some(slowest) => {
             let least = if slowest.at_least { "at least " } else { "" };
-            let begin = if probed.obstacle.is_some() { "Without that, a copy gets" } else { "A copy gets" };
+            let begin = match (probed.obstacle.is_some(), made.unknown.is_empty()) {
+                (true, true) => "Without that, a copy gets",
+                (true, false) => "Without that, and as far as is known, a copy gets",
+                (false, true) => "A copy gets",
+                (false, false) => "As far as is known, a copy gets",
+            };
             format!(
                 "{begin} {least}{}; limited by: {}",
                 format_rate(slowest.bytes_per_second),
@@ -111,6 +125,18 @@ fn outcome(probed: &Probed) -> (String, Vec<String>) {
         None => "What a copy gets cannot be told".to_owned(),
     };
     (line, meaning)
+}
+
+/// The stage that may be what limits, as nothing more is known of it than that it gets so much.
+fn lower_bound(made: &Prediction) -> Option<StageRate> {
+    let slowest = made.slowest.filter(|slowest| !slowest.at_least)?;
+    let below = |stage: &&StageRate| stage.at_least && stage.bytes_per_second < slowest.bytes_per_second;
+    made.stages.iter().filter(below).min_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)).copied()
+}
+
+fn capitalised(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn prediction(probed: &Probed) -> Vec<Block> {
@@ -229,8 +255,12 @@ fn tree_facts(tree: &TreeFigures, fact: &mut impl FnMut(&str, String)) {
         return fact("Tree", "the figures make no sense".to_owned());
     }
     let least = if tree.complete { "" } else { "at least " };
-    let (files, directories) = (format_count(tree.files), format_count(tree.directories));
-    fact("Tree", format!("{least}{files} files in {directories} directories, {}", format_bytes(tree.bytes)));
+    let of = |count: u64, one: &str, several: &str| {
+        format!("{} {}", format_count(count), if count == 1 { one } else { several })
+    };
+    let (files, directories) =
+        (of(tree.files, "file", "files"), of(tree.directories, "directory", "directories"));
+    fact("Tree", format!("{least}{files} in {directories}, {}", format_bytes(tree.bytes)));
     if let Some(rate) = tree.scan.per_second() {
         fact("Listing", format!("{} entries a second", format_count(rate as u64)));
     }

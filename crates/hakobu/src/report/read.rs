@@ -83,6 +83,11 @@ fn parse(bytes: &[u8]) -> Result<Report> {
                  that wrote it, or a newer one"
             )));
         }
+        Some(other) if ["hakobu.probe/", "hakobu.bench/"].iter().any(|own| other.starts_with(own)) => {
+            return Err(wrong(format!(
+                "it is of a probe or a bench ({other}), and no report of a run; these write pages themselves (--html FILE)"
+            )));
+        }
         Some(other) => return Err(wrong(format!("it is no report: its schema is {other}"))),
         None => return Err(wrong("it is no report: it does not say its schema")),
     }
@@ -117,6 +122,7 @@ mod tests {
             ("[1]", "it is no report: invalid type: integer"),
             ("{}", "does not say its schema"),
             ("{\"schema\":\"hakobu.disks/1\"}", "its schema is hakobu.disks/1"),
+            ("{\"schema\":\"hakobu.probe/1\"}", "write pages themselves (--html FILE)"),
             ("{\"schema\":\"hakobu.report/2\",\"outcome\":[]}", "knows hakobu.report/1 only"),
             ("{\"schema\":\"hakobu.event/1\"}\n{}", "it holds events"),
             ("{\"schema\":\"hakobu.report/1\"}", "missing field `outcome` at line 1 column 28"),

@@ -139,10 +139,11 @@ fn a_queue_that_holds_what_leaves_is_found_and_foretells_what_a_copy_gets() {
     at_near(&link, &format!("tc qdisc replace dev {DEVICE} root tbf rate 80mbit burst 64k limit 500k"));
     let mut command = link.near().command(HAKOBU);
     command.env("HAKOBU_SSH", host.sshd.ssh_command());
-    let output = doctor(command, &["--json", "throwaway"]);
+    let output = doctor(command, &["--json", "--lanes", "5", "throwaway"]);
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{err}");
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(all["way"]["lanes"], 5, "{all:#}");
     let findings = all["findings"].as_array().unwrap();
     let found = findings.iter().find(|finding| finding["id"] == "queue-shapes").expect("a queue that holds");
     assert_eq!((&found["host"], &found["severity"]), (&Value::Null, &"limits".into()));

@@ -254,7 +254,7 @@ fn what_settings_files_say_of_a_copy_holds_for_its_prediction() {
     let source = file(&place.path().join("source"), 3_000_000);
     let target = place.path().join("target");
     let settings = place.path().join("settings");
-    let lines = "Pair localhost other*\n    bwlimit 1M\nPair localhost throwaway\n    bwlimit 2M\n    lanes 3\n    compress zstd:3\n";
+    let lines = "Pair localhost other*\n    bwlimit 1M\nPair localhost throwaway\n    bwlimit 2M\n    iops-limit 500\n    lanes 3\n    compress zstd:3\n";
     std::fs::write(&settings, lines).unwrap();
     let settled = |more: &[&str]| {
         let mut command = probe(Some(&host));
@@ -274,8 +274,10 @@ fn what_settings_files_say_of_a_copy_holds_for_its_prediction() {
         (&2_000_000.into(), &true.into())
     );
     assert!(made["file"]["span"]["seconds"].as_f64() >= Some(1.5), "{found:#}");
+    assert_eq!(made["operations_per_second_limit"], 500, "{found:#}");
     let (out, _) = run(&mut settled(&[]), 0);
     assert!(out.contains("A copy gets 2.00 MB/s; limited by: rate limit"), "{out}");
+    assert!(out.contains("which is not predicted: at most 500 operations a second"), "{out}");
     assert!(out.contains("without compression. --compress zstd:3 takes less of the line"), "{out}");
     // What is typed counts more.
     let (found, _) = json(&mut settled(&["--bwlimit", "off", "--lanes", "auto", "--compress", "none"]), 0);
