@@ -126,6 +126,10 @@ pub fn check(
     let may_go_on = target.unfinished.is_some() && is_copy_of(facts, sources);
     let only_goes_on = may_go_on && verdict.consent.take().is_some();
     let known = agreed.find(&facts.identity).is_some();
+    if known {
+        // An earlier pass, or the connection before, has told it.
+        verdict.notices.clear();
+    }
     if only_goes_on && !known {
         let words = "an interrupted copy has written to the disk; if this is not that copy, or something else is there now, it \
                      is refused until --confirm";

@@ -36,6 +36,10 @@ macro_rules! counters {
             pub target_answer_ns: Option<u64>,
             /// Until which second of the day nothing may go, in the pause of a timetable.
             pub paused_until_s: Option<u32>,
+            /// Nanoseconds in such pauses, by the clock.
+            pub paused_ns: u64,
+            /// Bytes of the files that a plan would bring over: at most so many travel.
+            pub planned_bytes: u64,
         }
 
         impl Snapshot {
@@ -52,6 +56,8 @@ macro_rules! counters {
             pub fn since(&self, earlier: &Snapshot) -> Snapshot {
                 let mut lately = self.clone();
                 $( lately.$name = self.$name.saturating_sub(earlier.$name); )*
+                lately.paused_ns = self.paused_ns.saturating_sub(earlier.paused_ns);
+                lately.planned_bytes = self.planned_bytes.saturating_sub(earlier.planned_bytes);
                 for (now, before) in lately.stage_ns.iter_mut().zip(&earlier.stage_ns) {
                     *now = now.saturating_sub(*before);
                 }
@@ -61,6 +67,8 @@ macro_rules! counters {
             /// Adds the figures of another run of the same job.
             pub fn merge(&mut self, other: &Snapshot) {
                 $( self.$name = self.$name.saturating_add(other.$name); )*
+                self.paused_ns = self.paused_ns.saturating_add(other.paused_ns);
+                self.planned_bytes = self.planned_bytes.saturating_add(other.planned_bytes);
                 for (sum, more) in self.stage_ns.iter_mut().zip(&other.stage_ns) {
                     *sum = sum.saturating_add(*more);
                 }

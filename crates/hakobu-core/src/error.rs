@@ -153,10 +153,19 @@ fn kind_of(error: &std::io::Error) -> ErrorKind {
 const STALE: &str = "the file server no longer knows it (stale file handle): it was removed or replaced there; \
                      if that happens to everything, mount it again";
 
+/// The number of `EPERM`, on every Unix.
+const EPERM: i32 = 1;
+/// What it mostly means.
+const NOT_PERMITTED: &str =
+    "operation not permitted: that takes root, or it is immutable or append-only (see lsattr)";
+
 /// The system's words without Rust's "(os error N)", or better ones.
 fn words_of(error: &std::io::Error) -> String {
     if error.kind() == std::io::ErrorKind::StaleNetworkFileHandle {
         return STALE.to_owned();
+    }
+    if error.raw_os_error() == Some(EPERM) {
+        return NOT_PERMITTED.to_owned();
     }
     let words = error.to_string();
     match words.find(" (os error") {
@@ -176,6 +185,9 @@ mod tests {
         assert_eq!(error.kind, ErrorKind::NoSpace);
         assert!(error.is_fatal());
         assert_eq!(error.to_string(), "writing a/b\\n: no space left on device");
+        let held = Error::io("renaming", &std::io::Error::from_raw_os_error(EPERM));
+        assert_eq!(held.kind, ErrorKind::PermissionDenied);
+        assert!(held.detail.contains("lsattr"), "{held}");
     }
 
     #[test]

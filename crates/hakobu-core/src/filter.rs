@@ -7,10 +7,12 @@
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::entry::{Kind, Metadata, Time};
 use crate::error::{Error, ErrorKind, Result};
@@ -69,6 +71,8 @@ pub struct FilterRules {
     /// Only these paths take part, all that is below them, and the directories that lead to them.
     #[serde(with = "paths")]
     pub only: Option<Vec<Vec<u8>>>,
+    /// Whether one of these that the source lacks is a failure.
+    pub only_those_there: bool,
 }
 
 /// Rules, ready to be asked.
@@ -82,20 +86,24 @@ pub struct Filter {
 /// The paths that take part.
 #[derive(Clone, Debug, Default)]
 struct Only {
-    /// With all that is below them.
-    whole: HashSet<Vec<u8>>,
+    /// With all that is below them; each has its number.
+    whole: HashMap<Vec<u8>, usize>,
+    /// Which of them the source has, as far as is known; none where nobody asks.
+    seen: Option<Arc<[AtomicBool]>>,
     /// The directories that lead to them.
     leading: HashSet<Vec<u8>>,
 }
 
 impl Only {
-    fn new(paths: &[Vec<u8>]) -> Self {
+    fn new(paths: &[Vec<u8>], are_looked_for: bool) -> Self {
         let mut only = Self::default();
         for path in paths {
             let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
             only.leading.extend(slashes.map(|(at, _)| path[..at].to_vec()));
-            only.whole.insert(path.clone());
+            let number = only.whole.len();
+            only.whole.entry(path.clone()).or_insert(number);
         }
+        only.seen = are_looked_for.then(|| only.whole.iter().map(|_| AtomicBool::new(false)).collect());
         only
     }
 
@@ -103,7 +111,7 @@ impl Only {
     fn leaves_out(&self, path: &[u8]) -> bool {
         let mut at = path;
         loop {
-            if self.whole.contains(at) {
+            if self.whole.contains_key(at) {
                 return false;
             }
             match at.iter().rposition(|byte| *byte == b'/') {
@@ -145,7 +153,7 @@ impl Filter {
         if asked.only.iter().flatten().any(Vec::is_empty) {
             return Err(wrong("an empty path".to_owned()));
         }
-        let only = asked.only.as_deref().map(Only::new);
+        let only = asked.only.as_deref().map(|paths| Only::new(paths, asked.only_those_there));
         let limits = FilterRules { rules: Vec::new(), only: None, ..asked.clone() };
         Ok(Some(Self { rules: (!rules.is_empty()).then_some(rules), limits, only }))
     }
@@ -164,6 +172,28 @@ impl Filter {
     /// Whether only listed paths take part, and this is none of them.
     pub fn is_not_listed(&self, path: &[u8]) -> bool {
         self.only.as_ref().is_some_and(|only| only.leaves_out(path))
+    }
+
+    /// The source has this entry.
+    pub fn saw(&self, path: &[u8]) {
+        let Some((only, seen)) = self.only.as_ref().and_then(|only| Some((only, only.seen.as_ref()?))) else {
+            return;
+        };
+        if let Some(seen) = only.whole.get(path).and_then(|number| seen.get(*number)) {
+            seen.store(true, Relaxed);
+        }
+    }
+
+    /// The listed paths that were to be there and have not been seen, in order.
+    pub fn missing(&self) -> Vec<&[u8]> {
+        let Some((only, seen)) = self.only.as_ref().and_then(|only| Some((only, only.seen.as_ref()?))) else {
+            return Vec::new();
+        };
+        let is_missing = |number: usize| seen.get(number).is_some_and(|seen| !seen.load(Relaxed));
+        let missing = only.whole.iter().filter(|(_, number)| is_missing(**number));
+        let mut missing: Vec<_> = missing.map(|(path, _)| path.as_slice()).collect();
+        missing.sort_unstable();
+        missing
     }
 
     /// The rule that decides about an entry, of which the directories that it lies in take part.
@@ -200,6 +230,12 @@ impl Filter {
             () => "--older-than",
         })
     }
+}
+
+/// What is said of a path that is listed and not there.
+pub fn error_of_missing() -> Error {
+    let words = "--files-from lists it, and the source has no such entry, or leaves out what it lies in";
+    Error::new(ErrorKind::NotFound, "looking for what is listed", words)
 }
 
 /// Paths as bytes, not as sequences of numbers.
@@ -263,6 +299,12 @@ mod tests {
         ] {
             assert_eq!(filter.rules_leave_out(path, true), left_out, "{path:?}");
         }
+        assert_eq!(filter.missing(), Vec::<&[u8]>::new(), "nobody asks");
+        let only = Some(vec![b"a/b".to_vec(), b"c".to_vec(), b"c".to_vec(), b"d/e".to_vec()]);
+        let asked = FilterRules { only, only_those_there: true, ..FilterRules::default() };
+        let filter = Filter::new(&asked).unwrap().unwrap();
+        [&b"a"[..], b"a/b", b"d"].iter().for_each(|path| filter.saw(path));
+        assert_eq!(filter.missing(), [&b"c"[..], b"d/e"]);
         let empty = FilterRules { only: Some(vec![Vec::new()]), ..FilterRules::default() };
         assert_eq!(Filter::new(&empty).unwrap_err().kind, ErrorKind::Usage);
     }

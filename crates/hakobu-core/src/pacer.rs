@@ -203,6 +203,8 @@ pub(crate) struct Keeper {
     told_ns: Option<u64>,
     /// The pause that was told last, if it is not over: until which second of the day.
     paused_until_s: Option<u32>,
+    /// Pauses are counted until then.
+    counted_ns: u64,
 }
 
 /// The source is held back by the latency of its reads.
@@ -222,6 +224,7 @@ impl Keeper {
             judged_ns: now_ns,
             told_ns: None,
             paused_until_s: None,
+            counted_ns: now_ns,
         };
         keeper.begin(pacer, now_ns);
         keeper
@@ -272,6 +275,12 @@ impl Keeper {
             }
             _ => None,
         }
+    }
+
+    /// How much of the time since it was asked last was a pause. To be asked before limits are changed or looked at.
+    pub fn paused_ns(&mut self, pacer: &Pacer, now_ns: u64) -> u64 {
+        let passed_ns = now_ns.saturating_sub(std::mem::replace(&mut self.counted_ns, now_ns));
+        if pacer.is_paused() { passed_ns } else { 0 }
     }
 
     /// Until which second of the day nothing may go, where a timetable says so.

@@ -47,6 +47,7 @@ fn a_pause_ends() {
     let words = keeper.pause_words(0).unwrap();
     assert_eq!(words, "paused until 00:01, by the timetable of --bwlimit");
     assert_eq!((keeper.pause_words(0), keeper.paused_until_s()), (None, Some(60)));
+    assert_eq!(keeper.paused_ns(&pacer, 59_000 * MS), 59_000 * MS);
     let changes = pacer.changes();
     keeper.look(&pacer, 59_900 * MS);
     assert_eq!(pacer.changes(), changes);
@@ -54,6 +55,8 @@ fn a_pause_ends() {
     assert_ne!(pacer.changes(), changes);
     assert_eq!(pacer.turn(Paced::Content, 60_000 * MS, 1), Turn::Now);
     assert!(!pacer.holds(Paced::Content) && !pacer.is_paused());
+    // As it was counted last, it was a pause no more.
+    assert_eq!(keeper.paused_ns(&pacer, 61_000 * MS), 0);
     let words = keeper.pause_words(60_000 * MS).unwrap();
     assert_eq!(words, "the pause is over: no limit until 00:00 (--bwlimit)");
     assert_eq!((keeper.pause_words(60_000 * MS), keeper.paused_until_s()), (None, None));

@@ -242,6 +242,8 @@ pub struct ReportBytes {
     pub compressed: u64,
     /// What that was compressed to.
     pub compressed_to: u64,
+    /// The files that a plan would bring over: at most so much travels.
+    pub planned: u64,
 }
 
 /// Seconds.
@@ -258,6 +260,8 @@ pub struct ReportSeconds {
     pub transfer: f64,
     /// Reading again to compare.
     pub verify: f64,
+    /// Of the transfer, what was a pause of a timetable.
+    pub paused: f64,
 }
 
 /// What was lost of the connection.
@@ -500,7 +504,9 @@ impl Report {
             skipped: sum.entries_skipped,
             failed: sum.entries_failed,
         };
+        self.seconds.paused = Duration::from_nanos(sum.paused_ns).as_secs_f64();
         self.bytes.source_read = sum.source_read_bytes;
+        self.bytes.planned = sum.planned_bytes;
         self.bytes.target_written = sum.target_written_bytes;
         self.bytes.target_read = sum.target_read_bytes;
         self.bytes.zeros_skipped = sum.zeros_skipped_bytes;

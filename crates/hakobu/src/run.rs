@@ -10,6 +10,7 @@ use hakobu_agent::request::{CopyRequest, Verify};
 use hakobu_agent::transfer::{self, Surroundings, Transfer};
 use hakobu_core::digest::{Digest, hex};
 use hakobu_core::endpoint::{Loss, LossKind};
+use hakobu_core::engine::Summary;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;
@@ -126,7 +127,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.differing_bytes = summary.differing_bytes;
     report.sampled = request.sample.is_some();
     report.only_compared = request.mode == Mode::Compare;
-    report.pairs = pairs(&transfer.pairs, &summary.digests);
+    report.pairs = pairs(&transfer.pairs, &summary);
     let pass = |pass: &Pass| ReportPass { seconds: pass.seconds, written_bytes: pass.written_bytes };
     report.passes = transfer.passes.iter().map(pass).collect();
     report.digest_blake3 = summary.digest.as_ref().map(hex);
@@ -146,15 +147,13 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
 }
 
 /// What became of pairs; their roots are numbered in their order.
-fn pairs(pairs: &[(Vec<u8>, Vec<u8>)], digests: &[(u16, Digest)]) -> Vec<ReportPair> {
+fn pairs(pairs: &[(Vec<u8>, Vec<u8>)], summary: &Summary) -> Vec<ReportPair> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let pair = |(index, (source, target)): (usize, &(Vec<u8>, Vec<u8>))| {
-        let digest = digests.iter().find(|(root, _)| usize::from(*root) == index);
-        ReportPair {
-            source: text(source),
-            target: text(target),
-            digest_blake3: digest.map(|(_, digest)| hex(digest)),
-        }
+        let of_several = summary.digests.iter().find(|(root, _)| usize::from(*root) == index);
+        let digest =
+            of_several.map(|(_, digest)| digest).or(summary.digest.as_ref().filter(|_| pairs.len() == 1));
+        ReportPair { source: text(source), target: text(target), digest_blake3: digest.map(hex) }
     };
     pairs.iter().enumerate().map(pair).collect()
 }

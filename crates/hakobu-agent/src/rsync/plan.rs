@@ -42,6 +42,9 @@ impl Course<'_> {
                 Change::Updated => "update",
                 Change::Attributes => "attributes",
             };
+            if *change != Change::Attributes {
+                self.record.count(|counters| counters.planned_bytes += *size_bytes);
+            }
             let (action, path, size_bytes) = (action.to_owned(), path.as_bytes().to_vec(), *size_bytes);
             surroundings.observer.event(Event::Planned { action, path, size_bytes });
         }

@@ -11,7 +11,7 @@ use hakobu_core::endpoint::{Detail, Lane, LossKind, Operation, Outcome, Wait};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Classes;
-use hakobu_core::filter::Filter;
+use hakobu_core::filter::{Filter, error_of_missing};
 use hakobu_core::listing::DirectoryListing;
 use hakobu_core::path::{EntryPath, lossy};
 use hakobu_endpoints::local::{LocalSource, SourceRoot};
@@ -157,6 +157,7 @@ impl Scan<'_> {
                 let metadata = entries.metadata(index);
                 let path = directory.join(entries.name(index))?;
                 let below = without(&path, tree)?;
+                self.saw(&below);
                 if is_of_a_draft(entries.name(index), metadata.kind)
                     || self.filter.is_some_and(|filter| filter.leaves_out(below.as_bytes(), metadata))
                 {
@@ -174,7 +175,21 @@ impl Scan<'_> {
             }
             self.lose_extended(&mut lane, &lost, &directory, tree)?;
         }
+        self.miss_listed();
         Ok(())
+    }
+
+    fn saw(&self, below: &EntryPath) {
+        if let Some(filter) = self.filter {
+            filter.saw(below.as_bytes());
+        }
+    }
+
+    /// Says which of the paths that a list named the source lacks, once all of it has been seen.
+    fn miss_listed(&self) {
+        for path in self.filter.iter().flat_map(|filter| filter.missing()) {
+            self.record.failure_of_scan(path.to_vec(), error_of_missing());
+        }
     }
 
     /// Counts what an entry loses because of options that were refused.
@@ -226,6 +241,7 @@ impl Scan<'_> {
             if item.path.is_root() || !seen.insert(item.path.clone()) {
                 return Ok(());
             }
+            self.saw(&item.path);
             let metadata = metadata_of(&item);
             let (parent, name) = item.path.split_last().unwrap_or_default();
             let is_out = left_out.contains(&parent)
@@ -251,6 +267,7 @@ impl Scan<'_> {
         for (path, error) in failures {
             self.record.failure_of_scan(path, error);
         }
+        self.miss_listed();
         wrong.map_or(Ok(()), Err)
     }
 }

@@ -40,9 +40,9 @@ use crate::capabilities::Capabilities;
 use crate::counters::ThreadTime;
 use crate::endpoint::{DraftKind, Endpoint, LossKind};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Difference, Different, Event, Observer};
+use crate::event::{Difference, Different, Event, Failure, Observer};
 use crate::extended::{Classes, ExtendedAsk};
-use crate::filter::Filter;
+use crate::filter::{self, Filter};
 use crate::job::{Job, LANES_MAX, Mode, Removal};
 use crate::pacer::{Keeper, LimitChanges, Pacer};
 use crate::path::EntryPath;
@@ -191,6 +191,7 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         };
         watch(&shared, (lanes, start), keeper, &end);
     });
+    shared.miss_listed();
     shared.record.into_summary(setup.clock.now_ns())
 }
 
@@ -318,6 +319,7 @@ impl Shared<'_> {
     /// Takes over limits that were set anew, and those that follow from the time of day and from how the source does.
     fn keep_limits(&self, keeper: &mut Keeper) {
         let now_ns = self.setup.clock.now_ns();
+        self.record.paused(keeper.paused_ns(&self.pacer, now_ns));
         if let Some(limits) = self.setup.changes.changed() {
             let words = format!("from now on: {}", limits.words());
             keeper.change(limits, &self.pacer, now_ns);
@@ -331,9 +333,20 @@ impl Shared<'_> {
         }
     }
 
+    /// Says which of the paths that a list named the source lacks, once all of it has been seen.
+    fn miss_listed(&self) {
+        let looks = self.setup.job.removal == Removal::Leave || self.setup.job.dry_run;
+        let Some(filter) = self.filter.as_ref().filter(|_| looks && !self.queue.is_stopped()) else { return };
+        for path in filter.missing() {
+            let failure = Failure { path: path.to_vec(), error: filter::error_of_missing() };
+            join::fail(self, &self.record.lanes[0], failure);
+        }
+    }
+
     /// One line of a plan.
     fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
-        self.record.plan_change();
+        // What is removed has a size as well, and does not travel.
+        self.record.plan_change(if action == "delete" { 0 } else { size_bytes });
         let path = path.as_bytes().to_vec();
         self.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
     }

@@ -80,6 +80,8 @@ pub(super) struct Record {
     compression: Mutex<(Levels, Told)>,
     started_ns: OnceLock<u64>,
     scan_ended_ns: OnceLock<u64>,
+    paused_ns: AtomicU64,
+    plan_bytes: AtomicU64,
 }
 
 impl Record {
@@ -108,6 +110,8 @@ impl Record {
             compression: Mutex::default(),
             started_ns: OnceLock::new(),
             scan_ended_ns: OnceLock::new(),
+            paused_ns: AtomicU64::new(0),
+            plan_bytes: AtomicU64::new(0),
         }
     }
 
@@ -143,8 +147,9 @@ impl Record {
         (needed.load(Relaxed), shared.load(Relaxed))
     }
 
-    /// A dry run found something to be done.
-    pub fn plan_change(&self) {
+    /// A dry run found something to be done, with so many bytes to be brought over.
+    pub fn plan_change(&self, bytes: u64) {
+        self.plan_bytes.fetch_add(bytes, Relaxed);
         self.plans_changes.store(true, Relaxed);
     }
 
@@ -227,8 +232,18 @@ impl Record {
         }
     }
 
+    /// Nothing might go for so much longer, by a timetable.
+    pub fn paused(&self, paused_ns: u64) {
+        self.paused_ns.fetch_add(paused_ns, Relaxed);
+    }
+
     pub fn snapshot(&self, scan_done: bool) -> Snapshot {
-        let mut sum = Snapshot { scan_done, ..self.ends.clone() };
+        let mut sum = Snapshot {
+            scan_done,
+            paused_ns: self.paused_ns.load(Relaxed),
+            planned_bytes: self.plan_bytes.load(Relaxed),
+            ..self.ends.clone()
+        };
         self.lanes.iter().for_each(|lane| sum.add(lane));
         sum
     }

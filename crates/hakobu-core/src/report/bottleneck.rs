@@ -320,7 +320,7 @@ impl Bottleneck {
             stage: limit.name(figures.remote).to_owned(),
             share: rounded(share),
             advice: limit.advice().to_owned(),
-            stages: self::shares(&figures.stage_ns, figures.remote),
+            stages: self::shares(&figures.stage_ns, figures.remote, held_name(figures)),
             resources: shares.resources(figures.remote),
             file_server,
         })
@@ -349,6 +349,11 @@ fn asked_for(figures: &Snapshot) -> Limit {
     }
 }
 
+/// What the time is called in which lanes were held back.
+pub(super) fn held_name(figures: &Snapshot) -> &'static str {
+    asked_for(figures).name(figures.remote)
+}
+
 /// The latency of a file server in the place of what waits for it, if that is what takes the time.
 fn by_latency(limit: Limit, figures: &Snapshot) -> (Limit, Option<FileServer>) {
     let work = match limit {
@@ -365,12 +370,17 @@ fn by_latency(limit: Limit, figures: &Snapshot) -> (Limit, Option<FileServer>) {
     }
 }
 
-/// The share of each stage that took any time.
-pub(super) fn shares(stage_ns: &[u64; Stage::COUNT], remote: bool) -> BTreeMap<String, f64> {
+/// The share of each stage that took any time, of which `held` is [`held_name`].
+pub(super) fn shares(
+    stage_ns: &[u64; Stage::COUNT],
+    remote: bool,
+    held: &'static str,
+) -> BTreeMap<String, f64> {
     let total: f64 = stage_ns.iter().map(|&ns| ns as f64).sum();
     let share = |stage: Stage| stage_ns[stage as usize] as f64 / total;
     let taken = Stage::ALL.into_iter().filter(|stage| stage_ns[*stage as usize] > 0);
-    taken.map(|stage| (name(stage, remote).to_owned(), rounded(share(stage)))).collect()
+    let name = |stage| if stage == Stage::Held { held } else { name(stage, remote) };
+    taken.map(|stage| (name(stage).to_owned(), rounded(share(stage)))).collect()
 }
 
 /// Without a way between the ends, what is sent is written at once.

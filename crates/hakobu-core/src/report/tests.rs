@@ -62,9 +62,9 @@ fn the_promised_fields_are_there_even_when_nothing_is_known() {
         ),
         (
             "bytes",
-            "source_read target_read target_written wire_sent wire_received zeros_skipped compressed compressed_to",
+            "source_read target_read target_written wire_sent wire_received zeros_skipped compressed compressed_to planned",
         ),
-        ("seconds", "total connect scan transfer verify"),
+        ("seconds", "total connect scan transfer verify paused"),
         ("peak_memory_bytes", "source target"),
     ] {
         assert_eq!(keys(&value[field]), promised(names), "{field}");
@@ -202,6 +202,8 @@ fn of_several_limits_that_were_asked_for_the_one_that_held_most_is_named() {
         (figures.held_by_operations_ns, figures.held_by_latency_ns) = (operations, latency);
         let found = Bottleneck::of(&figures).unwrap();
         assert_eq!(found.words(), expected);
+        // The lanes' time has the same name.
+        assert_eq!(found.stages.get(&found.stage), Some(&0.8), "{:?}", found.stages);
         assert!(found.advice.contains(option), "{}", found.advice);
     }
 }

@@ -195,10 +195,11 @@ impl TimelineRecorder {
         if self.total == Sums::default() {
             return None;
         }
+        let held = bottleneck::held_name(figures);
         let sample = |sums: &Sums| TimelineSample {
             bytes: sums.bytes,
             bytes_done: sums.bytes_done,
-            stages: bottleneck::shares(&sums.stage_ns, self.remote),
+            stages: bottleneck::shares(&sums.stage_ns, self.remote, held),
         };
         Some(Timeline { interval_ms: self.interval_ms, samples: self.samples.iter().map(sample).collect() })
     }

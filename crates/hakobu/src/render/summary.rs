@@ -27,6 +27,10 @@ pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
     let mut lines = vec![format!("{}: {}", outcome_words(report), entries(report))];
     lines.push(speed(report));
     lines.extend(outages(report));
+    lines.extend(paused(report));
+    if report.verified == Verified::Medium && !verbose {
+        lines.push(format!("verified: {}", check(report)));
+    }
     lines.extend(advice(report, verbose));
     if let Some(digest) = &report.digest_blake3 {
         lines.push(format!("blake3 {}", lossy(digest.as_bytes())));
@@ -107,6 +111,10 @@ fn speed(report: &Report) -> String {
     let words = |seconds: f64| format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     // The time that the rate is of: logging in is no part of it.
     let moving = if report.seconds.transfer > 0.0 { report.seconds.transfer } else { report.seconds.total };
+    if report.dry_run {
+        let (bytes, total) = (format_bytes(report.bytes.planned), words(report.seconds.total));
+        return format!("{bytes} to bring over, or less; found out in {total}");
+    }
     let mut line = format!("{} in {}", format_bytes(report.bytes_done), words(moving));
     if report.bytes_done > report.bytes.target_written && !report.only_compared {
         line.push_str(&format!(" ({} written)", format_bytes(report.bytes.target_written)));
@@ -302,6 +310,12 @@ fn outages(report: &Report) -> Option<String> {
         1 => Some(format!("connection lost once: {time} without it")),
         count => Some(format!("connection lost {} times: {time} without it", format_count(count))),
     }
+}
+
+/// A pause is asked for as well, but says nothing of the rate.
+fn paused(report: &Report) -> Option<String> {
+    let time = format_duration(Duration::try_from_secs_f64(report.seconds.paused).unwrap_or_default());
+    (report.seconds.paused > 0.0).then(|| format!("paused for {time} by the timetable of --bwlimit"))
 }
 
 fn details(report: &Report) -> Vec<String> {

@@ -56,6 +56,7 @@ pub fn bytes(report: &Report, language: Language) -> Option<Section> {
         (bytes.compressed, ("compressed on the way", "圧縮して送信した内容")),
         (bytes.compressed_to, ("what that was compressed to", "その圧縮後の量")),
         (bytes.wire_received.unwrap_or(0), ("received over the network", "ネットワーク受信")),
+        (bytes.planned, ("to bring over, or less", "コピー予定 (最大)")),
     ];
     let shown = rows.into_iter().enumerate().filter(|(index, (count, _))| *index == 0 || *count > 0);
     let rows = shown.map(|(_, (count, (english, japanese)))| {
@@ -73,6 +74,7 @@ pub fn bytes(report: &Report, language: Language) -> Option<Section> {
         (seconds.connect, ("connect", "接続")),
         (seconds.scan, ("until the scan had ended", "スキャン完了まで")),
         (seconds.transfer, ("transfer", "転送")),
+        (seconds.paused, ("of which paused by the timetable", "うち時間割による休止")),
         (seconds.verify, ("verify", "検証")),
         (seconds.total, ("in all", "合計")),
     ];

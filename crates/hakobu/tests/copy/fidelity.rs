@@ -363,13 +363,35 @@ fn only_listed_paths_come_over() {
     let list = place.path().join("list");
     fs::write(&list, "a/b\n./c/three\nmissing\n").unwrap();
     let options = format!("--files-from {}", list.display());
-    let ran = Copy::new().options(&options).args([contents(&source), target.clone().into()]).run_to(0);
-    assert_eq!(ran.entries("failed"), 0);
+    let ran = Copy::new().options(&options).args([contents(&source), target.clone().into()]).run_to(3);
+    assert_eq!(ran.entries("failed"), 1);
+    ran.says(&["missing: ", "--files-from lists it, and the source has no such entry"]);
     for (name, there) in
         [("a/b/one", true), ("a/b/two", true), ("c/three", true), ("a/other", false), ("d", false)]
     {
         assert_eq!(target.join(name).exists(), there, "{name}");
     }
+    // What is gone goes at the target, if that is asked for; otherwise it is missed, in a plan and in a comparison as well.
+    file(&target.join("missing"), 3);
+    let ends = [contents(&source), target.clone().into()];
+    for verb in ["sync", "sync --dry-run", "verify"] {
+        let mut words = verb.split(' ');
+        let mut command = Command::new(HAKOBU);
+        command.arg(words.next().unwrap()).args(words).args(options.split(' ')).args(&ends);
+        let output = command.env("HAKOBU_SETTINGS", "none").output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            matches!(output.status.code(), Some(3 | 4)) && err.contains("--files-from lists it"),
+            "{err}"
+        );
+        assert_eq!(err.matches("--files-from lists it").count(), 1, "{err}");
+        assert!(target.join("missing").exists(), "{err}");
+    }
+    let mut command = Command::new(HAKOBU);
+    command.args(["sync", "--delete"]).args(options.split(' ')).args(&ends).env("HAKOBU_SETTINGS", "none");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!target.join("missing").exists() && target.join("c/three").exists());
 }
 
 #[test]

@@ -130,6 +130,10 @@ fn a_run_in_a_pause_waits_and_can_be_stopped() {
     let ran = running.end();
     assert_eq!(ran.code, Some(130), "{}", ran.err);
     assert!(!target.exists() && ran.report["bytes"]["target_written"] == 0, "{:#}", ran.report);
+    // What went by is said to have been a pause.
+    let seconds = |name: &str| ran.report["seconds"][name].as_f64().unwrap();
+    assert!(seconds("paused") > 0.5 && seconds("paused") <= seconds("total"), "{:#}", ran.report["seconds"]);
+    ran.says(&["paused for ", " by the timetable of --bwlimit"]);
 }
 
 /// A lane that is held back in the middle of a chunk does not hand over the rest of it when it is told to stop.

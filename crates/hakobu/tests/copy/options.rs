@@ -77,6 +77,9 @@ fn a_dry_run_lists_and_changes_nothing() {
         assert_eq!(planned.len() as u64, ran.entries("created") - 1, "{:?}", planned.last());
         let large = planned.iter().find(|event| event["path"] == "target/large").unwrap();
         assert_eq!(large["size_bytes"], 5_000_001);
+        let sum: u64 = planned.iter().filter_map(|event| event["size_bytes"].as_u64()).sum();
+        assert_eq!(ran.report["bytes"]["planned"], sum, "{:#}", ran.report["bytes"]);
+        ran.says(&[" to bring over, or less; found out in "]);
     }
 
     Copy::new().arg(contents(&source)).arg(&target).run_to(0);

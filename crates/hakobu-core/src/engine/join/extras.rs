@@ -19,6 +19,7 @@ impl Join<'_> {
         };
         let top_bytes = self.below_top.len();
         self.below_top.extend_from_slice(name);
+        filter.saw(&self.below_top);
         let left_out = filter.leaves_out(&self.below_top, metadata);
         self.below_top.truncate(top_bytes);
         left_out
