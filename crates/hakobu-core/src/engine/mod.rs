@@ -335,8 +335,9 @@ impl Shared<'_> {
 
     /// Says which of the paths that a list named the source lacks, once all of it has been seen.
     fn miss_listed(&self) {
-        let looks = self.setup.job.removal == Removal::Leave || self.setup.job.dry_run;
-        let Some(filter) = self.filter.as_ref().filter(|_| looks && !self.queue.is_stopped()) else { return };
+        // The run that removes has another before it.
+        let looks = self.setup.job.removal != Removal::Remove && !self.queue.is_stopped();
+        let Some(filter) = self.filter.as_ref().filter(|_| looks) else { return };
         for path in filter.missing() {
             let failure = Failure { path: path.to_vec(), error: filter::error_of_missing() };
             join::fail(self, &self.record.lanes[0], failure);
