@@ -1,7 +1,9 @@
 //! The verbs `copy`, `sync` and `verify`, from the arguments to the exit code.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,6 +54,14 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         Ok(file) => file,
         Err(error) => return not_begun(&[error], job),
     };
+    if let Some(file) = report_file.as_ref()
+        && let Some(place) = taken_by_report(&request, file)
+    {
+        let words = "it is where --report goes as well; name another file for that";
+        let error = Error::new(ErrorKind::Refused, "looking at the locations", words).at(place.as_typed());
+        report_file.into_iter().for_each(ReportFile::forget);
+        return not_begun(&[error], job);
+    }
     let cancel = match signals::cancel_flag() {
         Ok(cancel) => cancel,
         Err(error) => return not_begun(&[Error::io("installing signal handlers", &error)], job),
@@ -103,6 +113,14 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         },
         Ok(()) => report.exit_code,
     }
+}
+
+/// The place on this machine that a report would overwrite, or be overwritten by.
+fn taken_by_report<'a>(request: &'a CopyRequest, file: &ReportFile) -> Option<&'a Location> {
+    let is_here =
+        |place: &&Location| place.ssh_host().is_none() && place.rsync_host().is_none() && !place.is_stream();
+    let mut places = request.sources.iter().chain([&request.target]).filter(is_here);
+    places.find(|place| file.is(Path::new(OsStr::from_bytes(place.path()))))
 }
 
 /// Says which options were not typed, where the run was refused because of some option.

@@ -1,9 +1,10 @@
 //! Where `--report` goes: opened before the run, so that a wrong name is not found out hours
 //! later, and filled when the run has ended.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hakobu_core::error::{Error, ErrorKind};
@@ -11,6 +12,11 @@ use hakobu_core::report::Report;
 use hakobu_endpoints::block::inspect::{Places, is_stray};
 
 use crate::render::json;
+
+/// What each report has in its first bytes.
+const MARK: &[u8] = b"hakobu.report/";
+/// So many bytes of a file are looked at to tell what it is.
+const HEAD_BYTES: u64 = 1024;
 
 /// An opened report file.
 #[derive(Debug)]
@@ -35,9 +41,27 @@ impl ReportFile {
             return Ok(Self { path: path.to_owned(), file, replaces: false });
         }
         Self::check(path)?;
+        let is_report = |head: &[u8]| head.windows(MARK.len()).any(|bytes| bytes == MARK);
+        refuse_other(path, "a report", is_report)?;
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| Self::error("opening the report", path, &error))?;
         Ok(Self { path: path.to_owned(), file, replaces: true })
+    }
+
+    /// Whether it is this very file, as where a report was to be written to what is copied to.
+    pub fn is(&self, path: &Path) -> bool {
+        let is_file = |found: &Metadata| self.replaces && found.is_file();
+        let own = self.file.metadata().ok().filter(is_file);
+        let other = std::fs::metadata(path).ok();
+        own.zip(other).is_some_and(|(own, other)| (own.dev(), own.ino()) == (other.dev(), other.ino()))
+    }
+
+    /// Removes what was just made for it; a report of an earlier run stays.
+    pub fn forget(self) {
+        if self.is(&self.path) && self.file.metadata().is_ok_and(|found| found.len() == 0) {
+            // It is empty: somebody else's removal is as good.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 
     /// A report never goes onto a disk, nor among the devices under a mistyped name.
@@ -70,6 +94,9 @@ impl ReportFile {
     fn fill(&mut self, report: &Report) -> io::Result<()> {
         let text = json::pretty(report)?;
         let is_file = self.replaces && self.file.metadata()?.is_file();
+        if is_file && !self.is(&self.path) {
+            return Err(io::Error::other("the run has put something else in its place, or removed it"));
+        }
         if is_file {
             self.file.set_len(0)?;
         }
@@ -83,17 +110,43 @@ impl ReportFile {
     }
 }
 
+/// Refuses a file that holds something else than what it is to be replaced by: a name that was mistyped may be that of
+/// what is copied. `is_own` looks at its beginning.
+///
+/// # Errors
+/// `Refused`; as the system says where it cannot be read.
+pub fn refuse_other(path: &Path, own: &str, is_own: impl Fn(&[u8]) -> bool) -> Result<(), Error> {
+    use std::os::unix::ffi::OsStrExt;
+    const DURING: &str = "opening the report";
+    // A device or a pipe loses nothing, and what is not there neither.
+    if !std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) {
+        return Ok(());
+    }
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+    read.map_err(|error| ReportFile::error(DURING, path, &error))?;
+    if is_own(&head) {
+        return Ok(());
+    }
+    let words =
+        format!("it holds something else than {own}, which would be lost; remove it, or name another file");
+    Err(Error::new(ErrorKind::Refused, DURING, words).at(path.as_os_str().as_bytes()))
+}
+
 #[cfg(test)]
 mod tests {
+    use hakobu_core::report::REPORT_SCHEMA;
+
     use super::*;
 
     #[test]
     fn an_earlier_report_stays_until_the_next_one_is_there() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("report.json");
-        std::fs::write(&path, "x".repeat(100_000)).unwrap();
+        let earlier = format!("{{\n  \"schema\": \"{REPORT_SCHEMA}\",{}", " ".repeat(100_000));
+        std::fs::write(&path, &earlier).unwrap();
         let file = ReportFile::open(&path).unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), 100_000);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), earlier);
         let report = Report { user: "a\u{9b}b".into(), ..Report::default() };
         file.write(&report).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
@@ -104,5 +157,21 @@ mod tests {
         assert_eq!(among_devices.kind, ErrorKind::Refused);
         assert!(!Path::new("/dev/hakobu-typo.json").exists());
         assert!(ReportFile::open(Path::new("/dev/null")).is_ok());
+        // What it is not made of is not overwritten.
+        let other = directory.path().join("disk.img");
+        std::fs::write(&other, "x".repeat(100_000)).unwrap();
+        assert_eq!(ReportFile::open(&other).unwrap_err().kind, ErrorKind::Refused);
+        assert_eq!(std::fs::metadata(&other).unwrap().len(), 100_000);
+        // Nor is it written where nobody finds it.
+        let taken = directory.path().join("taken.json");
+        let file = ReportFile::open(&taken).unwrap();
+        assert!(file.is(&taken) && !file.is(&other));
+        std::fs::rename(&other, &taken).unwrap();
+        assert!(!file.is(&taken));
+        assert!(file.write(&Report::default()).unwrap_err().detail.contains("in its place"));
+        assert_eq!(std::fs::metadata(&taken).unwrap().len(), 100_000);
+        let unused = directory.path().join("unused.json");
+        ReportFile::open(&unused).unwrap().forget();
+        assert!(!unused.exists());
     }
 }

@@ -24,7 +24,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use self::held::Held;
 use crate::copy::shows_progress;
-use crate::report::{html, markdown, text, write};
+use crate::report::write::{self, Form};
+use crate::report::{html, markdown, text};
 use crate::words::{self, Machines};
 use crate::{exit, looking, output, settings, settings_file, signals};
 
@@ -134,9 +135,9 @@ pub fn bench(typed: &BenchArguments) -> u8 {
         Err(errors) => return exit::errors(&errors),
     };
     settings.of_hakobu = held.of_rows();
-    for path in [&typed.html, &typed.markdown].into_iter().flatten() {
+    for (path, form) in [(&typed.html, Form::Html), (&typed.markdown, Form::Other)] {
         // Found out now, and not when all is measured.
-        if let Err(error) = write::try_out(path) {
+        if let Some(Err(error)) = path.as_ref().map(|path| write::try_out(path, form)) {
             return exit::errors(&[error]);
         }
     }
@@ -170,12 +171,12 @@ fn finish(typed: &BenchArguments, bench: &Bench, held: &Held) -> u8 {
     let ended_at = jiff::Timestamp::now();
     let whole = || page::whole(bench, held, ended_at);
     if let Some(path) = &typed.html
-        && let Err(error) = write::write(path, None, html::write(&whole()).as_bytes())
+        && let Err(error) = write::write(path, None, (Form::Html, html::write(&whole()).as_bytes()))
     {
         return exit::errors(&[error]);
     }
     if let Some(path) = &typed.markdown
-        && let Err(error) = write::write(path, None, markdown::write(&whole()).as_bytes())
+        && let Err(error) = write::write(path, None, (Form::Other, markdown::write(&whole()).as_bytes()))
     {
         return exit::errors(&[error]);
     }

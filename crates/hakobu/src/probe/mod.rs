@@ -22,7 +22,8 @@ mod page;
 use crate::limits::LimitArguments;
 use crate::login::LoginArguments;
 use crate::report::page::Section;
-use crate::report::{html, text, write};
+use crate::report::write::{self, Form};
+use crate::report::{html, text};
 use crate::words::Machines;
 use crate::{exit, looking, settings, settings_file};
 
@@ -51,7 +52,7 @@ Examples:
 
 Exit codes: 0 measured, even if a copy would fail; 1 failed, or a machine was lost (what was
 measured is printed), 2 wrong usage, 6 refused: a disk in use, another one than --confirm names, a
-page that would overwrite one; 130 interrupted.";
+page that would overwrite a disk or something else than a page; 130 interrupted.";
 
 /// The arguments of `probe`.
 #[derive(Debug, Args)]
@@ -104,7 +105,7 @@ pub fn probe(typed: &ProbeArguments) -> u8 {
         Err(errors) => return exit::errors(&errors),
     };
     // Found out before anything is measured.
-    if let Some(Err(error)) = typed.html.as_deref().map(write::try_out) {
+    if let Some(Err(error)) = typed.html.as_deref().map(|path| write::try_out(path, Form::Html)) {
         return exit::errors(&[error]);
     }
     let hosts: Vec<&SshHost> =
@@ -122,7 +123,7 @@ fn shown(typed: &ProbeArguments, probed: &Probed, machines: &Machines) -> Result
     if let Some(path) = &typed.html {
         let mut kept = page.clone();
         kept.sections.insert(0, Section::measured(jiff::Timestamp::now()));
-        write::write(path, None, html::write(&kept).as_bytes())?;
+        write::write(path, None, (Form::Html, html::write(&kept).as_bytes()))?;
     }
     match typed.json {
         true => json::json(probed),

@@ -9,7 +9,7 @@ use super::language::Language;
 use super::page::{Block, Line, Page, Rate, Span, Tone};
 
 /// A reader that obeys it would not even load what had got into the page.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const STYLE: &str = include_str!("style.css");
 
 /// The page as HTML.

@@ -1,6 +1,9 @@
 //! What limited a run, and how it went over time.
 
-use hakobu_core::report::{Bottleneck, FileServer, Report, ReportLimits, Timeline, TimelineSample};
+use hakobu_core::counters::Stage;
+use hakobu_core::report::{
+    Bottleneck, FileServer, LATENCY_LIMIT, OPERATION_LIMIT, Report, ReportLimits, Timeline, TimelineSample,
+};
 use hakobu_core::units::format_rate;
 
 use super::language::{Language, clamped};
@@ -86,11 +89,14 @@ fn step_in_japanese(step: &str) -> String {
 
 fn limit(bottleneck: &Bottleneck, compares: bool, language: Language) -> Vec<Block> {
     let share = language.share(bottleneck.share);
+    let is_asked_for = [Stage::Held.name(), OPERATION_LIMIT, LATENCY_LIMIT].contains(&&*bottleneck.stage);
     let mut line: Line = vec![words(language.say("It was held up by ", "速度を決めたのは「"))];
     line.extend(vocabulary::stage(&bottleneck.stage, compares, language));
-    line.push(words(match language {
-        Language::En => format!(", {share} busy."),
-        Language::Ja => format!("」で、稼働率は{share}です。"),
+    line.push(words(match (language, is_asked_for) {
+        (Language::En, true) => format!(", as asked: {share} of the time."),
+        (Language::En, false) => format!(", {share} busy."),
+        (Language::Ja, true) => format!("」(指定どおり) で、抑えられた時間は{share}です。"),
+        (Language::Ja, false) => format!("」で、稼働率は{share}です。"),
     }));
     if let Some(FileServer { operation_ms, answer_ms }) = bottleneck.file_server {
         let (each, answer) = (language.milliseconds(operation_ms), language.milliseconds(answer_ms));
@@ -166,10 +172,12 @@ fn rates_in_words(rates: &[(f64, f64)], interval_seconds: f64, language: Languag
     let windows = rates.chunks_exact(together);
     let mut sorted: Vec<f64> =
         windows.map(|window| window.iter().map(|(all, _)| all).sum::<f64>() / together as f64).collect();
-    if sorted.len() < TOLD_MIN {
+    sorted.sort_by(f64::total_cmp);
+    // Where most came in what is left at the end, the others are no course.
+    let is_course = sorted.last().is_some_and(|most| *most >= sum / rates.len() as f64);
+    if sorted.len() < TOLD_MIN || !is_course {
         return None;
     }
-    sorted.sort_by(f64::total_cmp);
     let idle = sorted.iter().filter(|rate| **rate <= 0.0).count();
     let at = |index: usize| format_rate(sorted.get(index).copied().unwrap_or(0.0));
     let (least, median, most) = (at(0), at(sorted.len() / 2), at(sorted.len().saturating_sub(1)));

@@ -74,10 +74,13 @@ pub fn report(typed: &ReportArguments) -> u8 {
     };
     match typed.output.as_deref().filter(|path| *path != Path::new("-")) {
         None => output::print(shown.as_bytes()),
-        Some(path) => match write::write(path, Some(&typed.file), shown.as_bytes()) {
-            Ok(()) => 0,
-            Err(error) => exit::errors(&[error]),
-        },
+        Some(path) => {
+            let form = if typed.format == "html" { write::Form::Html } else { write::Form::Other };
+            match write::write(path, Some(&typed.file), (form, shown.as_bytes())) {
+                Ok(()) => 0,
+                Err(error) => exit::errors(&[error]),
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Options, what is said, and the report.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use hakobu_measure::generate::{TreeSpec, tree as plain_tree};
@@ -127,13 +128,46 @@ fn a_dry_run_foresees_a_lack_of_room() {
         }
         fs::remove_dir_all(&target).unwrap();
     }
-    // Whether a large file's blocks can be shared is not known before.
+    // Nothing shares blocks in memory, so a large file makes no difference.
     fs::remove_dir_all(&source).unwrap();
     fs::create_dir(&source).unwrap();
     file(&source.join("large"), 12_000_000);
     let plan = |target| Copy::new().to(&host).arg("-n").arg(contents(&source)).arg(target);
-    plan(small.0.join("target").into()).run_to(0).says(&["12000000 bytes are needed", "only if large files"]);
+    plan(small.0.join("target").into()).run_to(1).says(&["12000000 bytes are needed", "are free"]);
     plan(host.at(small.0.join("target"))).run_to(1);
+}
+
+/// A name that was mistyped may be that of what is copied.
+#[test]
+fn a_report_overwrites_neither_the_source_nor_the_target() {
+    let place = place();
+    let at = |name: &str| place.path().join(name);
+    let source = file(&at("source"), 3_000_000);
+    let copy = |report: &Path, target: &Path| {
+        let mut command = Command::new(HAKOBU);
+        command
+            .args(["copy", "--report"])
+            .arg(report)
+            .arg(&source)
+            .arg(target)
+            .env("HAKOBU_SETTINGS", "none");
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, err) = copy(&source, &at("target"));
+    assert_eq!(code, Some(6), "{err}");
+    assert!(err.contains("something else than a report") && !at("target").exists(), "{err}");
+    assert_eq!(fs::metadata(&source).unwrap().len(), 3_000_000);
+    let (code, err) = copy(&at("target"), &at("target"));
+    assert!(code == Some(6) && err.contains("it is where --report goes as well"), "{err}");
+    assert!(!at("target").exists(), "what was made for the report goes");
+    // Where the copy lands below the target is seen in the end.
+    fs::create_dir(at("directory")).unwrap();
+    let (code, err) = copy(&at("directory/source"), &at("directory"));
+    assert!(code == Some(1) && err.contains("has put something else in its place"), "{err}");
+    assert_eq!(fs::metadata(at("directory/source")).unwrap().len(), 3_000_000);
+    assert_eq!(copy(&at("report"), &at("target")).0, Some(0));
+    assert_eq!(copy(&at("report"), &at("target")).0, Some(0));
 }
 
 #[test]
