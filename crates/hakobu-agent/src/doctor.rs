@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
@@ -51,6 +52,14 @@ pub struct Diagnosis {
     pub unread: Vec<(Whose, String)>,
 }
 
+/// How many lanes a copy begins with.
+fn first_lanes(request: &DoctorRequest, round_trip: Duration, processors: (u16, u16)) -> u16 {
+    match request.lanes {
+        Lanes::Count(count) => count,
+        Lanes::Auto => Ends { round_trip, processors, apart: true, ..Ends::default() }.lanes().0,
+    }
+}
+
 /// Looks at this machine, and at another one if one is named.
 ///
 /// Where advice depends on what the way carries, that is measured: up to 256 MiB go to nowhere over there, for 6 s at most.
@@ -65,7 +74,10 @@ pub fn doctor(
 ) -> Result<Diagnosis> {
     let Some(host) = &request.host else {
         let here = machine::settings(None);
-        return Ok(diagnosis(&here, None, Way::assumed(lanes::ON_A_LONG_WAY)));
+        let mut way = Way::assumed(0);
+        let processors = machine::facts().processors;
+        way.lanes = first_lanes(request, way.round_trip, (processors, processors));
+        return Ok(diagnosis(&here, None, way));
     };
     let agent = request.agent.as_deref();
     let login = Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
@@ -77,10 +89,7 @@ pub fn doctor(
     let toward: Option<IpAddr> = far.reached_at.as_deref().and_then(|address| address.parse().ok());
     let here = machine::settings(toward);
     let processors = (machine::facts().processors, far.processors);
-    let lanes = match request.lanes {
-        Lanes::Count(count) => count,
-        Lanes::Auto => Ends { round_trip, processors, apart: true, ..Ends::default() }.lanes().0,
-    };
+    let lanes = first_lanes(request, round_trip, processors);
     let way = Way { round_trip, measured: true, capacity_bytes_per_second: None, lanes };
     let found = diagnosis(&here, Some(&there), way);
     // What a queue here lets through would be measured, and not the way.

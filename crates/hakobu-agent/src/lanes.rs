@@ -10,7 +10,7 @@ use crate::machine;
 pub(crate) const LONG_ROUND_TRIP: Duration = Duration::from_millis(10);
 /// How many lanes a long way gets: through ssh five connections with two sessions each, which fill 1 Gbit/s at 100 ms
 /// where four carry 0.8 of it (`ssh/logins.rs`).
-pub(crate) const ON_A_LONG_WAY: u16 = 10;
+const ON_A_LONG_WAY: u16 = 10;
 /// From this round trip on there are more: the longer the way, the longer a connection needs to find its rate, and to find it
 /// again after a loss.
 const VERY_LONG_ROUND_TRIP: Duration = Duration::from_millis(50);

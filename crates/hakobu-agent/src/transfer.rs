@@ -223,7 +223,9 @@ fn attempts(request: &CopyRequest, surroundings: &mut Surroundings<'_>, held: &m
         }
         let what = match error.kind {
             ErrorKind::Locked => "the far side has not noticed yet that the connection was lost".to_owned(),
-            _ if error.during == STARTING && lost_by.is_none() => format!("no login yet ({error})"),
+            _ if error.during == STARTING && (lost_by.is_none() || !error.may_retry()) => {
+                format!("no login yet ({error})")
+            }
             _ => format!("connection lost ({error})"),
         };
         let words = format!("{what}; trying again in {:.1} s", pause.as_secs_f64());

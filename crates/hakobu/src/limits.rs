@@ -78,7 +78,7 @@ fn operations(text: &str) -> Result<Option<u32>, String> {
     match text.parse() {
         _ if text == OFF => Ok(None),
         Ok(count @ 1..) => Ok(Some(count)),
-        _ => Err("it is a number of operations a second, from 1 on, or off".to_owned()),
+        _ => Err("it is a number of operations a second, from 1 to 4294967295, or off".to_owned()),
     }
 }
 

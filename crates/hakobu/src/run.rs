@@ -117,7 +117,9 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.seconds.transfer = Duration::from_nanos(summary.transfer_ns).as_secs_f64();
     // Shared blocks were not read, so nothing was checked.
     let all_cloned = summary.counters.cloned_bytes > 0 && summary.counters.source_read_bytes == 0;
-    report.verified = match transfer.verified && !all_cloned {
+    // Of what was ended before anything arrived there is nothing to say.
+    let is_nothing = summary.fatal.is_some() && summary.counters.target_written_bytes == 0;
+    report.verified = match transfer.verified && !all_cloned && !is_nothing {
         true if request.verify == Verify::Medium => Verified::Medium,
         true => Verified::Wire,
         false => Verified::None,

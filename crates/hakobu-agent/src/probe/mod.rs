@@ -17,7 +17,7 @@ use hakobu_core::landing::TargetFound;
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::pace::{Limits, Rate};
 use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, WriteAsk, WriteFigures};
-use hakobu_measure::probe::{Measured, Prediction, predict};
+use hakobu_measure::probe::{Measured, Prediction, Stage, predict};
 use hakobu_proto::control::{Cipher, CipherSpeed, ProbeAnswer, ProbeAsk, SourceAsk};
 
 use crate::lanes::Ends;
@@ -177,8 +177,11 @@ pub fn probe(
     });
     if probed.failure.is_some() {
         // Of a copy whose way or place was not measured any more nothing can be said.
-        let Prediction { slowest, file, tree, .. } = &mut probed.prediction;
+        let Prediction { slowest, file, tree, unknown, .. } = &mut probed.prediction;
         (*slowest, *file, *tree) = (None, None, None);
+        if request.source.is_some() && probed.source.is_none() && !unknown.contains(&Stage::SourceRead) {
+            unknown.insert(0, Stage::SourceRead);
+        }
     }
     Ok(probed)
 }

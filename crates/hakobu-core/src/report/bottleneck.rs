@@ -312,15 +312,21 @@ impl Bottleneck {
     pub fn of(figures: &Snapshot) -> Option<Self> {
         let shares = Shares::of(figures)?;
         let (limit, share) = shares.judge(figures.remote);
-        let (limit, file_server) = match limit {
-            Limit::Stage(Stage::Held) => (asked_for(figures), None),
-            limit => by_latency(limit, figures),
+        let (limit, share, file_server) = match limit {
+            Limit::Stage(Stage::Held) => {
+                let (limit, part) = asked_for(figures);
+                (limit, share * part, None)
+            }
+            limit => {
+                let (limit, file_server) = by_latency(limit, figures);
+                (limit, share, file_server)
+            }
         };
         Some(Self {
             stage: limit.name(figures.remote).to_owned(),
             share: rounded(share),
             advice: limit.advice().to_owned(),
-            stages: self::shares(&figures.stage_ns, figures.remote, held_name(figures)),
+            stages: self::shares(&figures.stage_ns, held_ns(figures), figures.remote),
             resources: shares.resources(figures.remote),
             file_server,
         })
@@ -338,20 +344,29 @@ impl Bottleneck {
     }
 }
 
-/// By which of the limits that were asked for a run was held back most.
-fn asked_for(figures: &Snapshot) -> Limit {
-    let (operations, latency) = (figures.held_by_operations_ns, figures.held_by_latency_ns);
-    let held = figures.stage_ns[Stage::Held as usize];
-    match held.saturating_sub(operations).saturating_sub(latency) {
-        rate if operations > rate && operations >= latency => Limit::Operations,
-        rate if latency > rate => Limit::SourceLatency,
-        _ => Limit::Stage(Stage::Held),
-    }
+/// By which of the limits that were asked for a run was held back most, and its part of all the time of that.
+fn asked_for(figures: &Snapshot) -> (Limit, f64) {
+    let held = by_limit(figures.stage_ns[Stage::Held as usize], held_ns(figures));
+    let [rate, operations, latency] = held;
+    let (limit, most) = match () {
+        () if operations > rate && operations >= latency => (Limit::Operations, operations),
+        () if latency > rate => (Limit::SourceLatency, latency),
+        () => (Limit::Stage(Stage::Held), rate),
+    };
+    (limit, most as f64 / held.iter().map(|&ns| ns as f64).sum::<f64>().max(1.0))
 }
 
-/// What the time is called in which lanes were held back.
-pub(super) fn held_name(figures: &Snapshot) -> &'static str {
-    asked_for(figures).name(figures.remote)
+/// For how long lanes were held back by the limit of operations, and by that of the source's latency.
+pub(super) fn held_ns(figures: &Snapshot) -> [u64; 2] {
+    [figures.held_by_operations_ns, figures.held_by_latency_ns]
+}
+
+/// The time in which lanes were held back, by the rate, by operations and by latency. Figures of another machine may not
+/// fit each other.
+fn by_limit(held_ns: u64, [operations_ns, latency_ns]: [u64; 2]) -> [u64; 3] {
+    let operations_ns = operations_ns.min(held_ns);
+    let latency_ns = latency_ns.min(held_ns - operations_ns);
+    [held_ns - operations_ns - latency_ns, operations_ns, latency_ns]
 }
 
 /// The latency of a file server in the place of what waits for it, if that is what takes the time.
@@ -370,17 +385,19 @@ fn by_latency(limit: Limit, figures: &Snapshot) -> (Limit, Option<FileServer>) {
     }
 }
 
-/// The share of each stage that took any time, of which `held` is [`held_name`].
+/// The share of each stage that took any time; where lanes were held back, of each limit.
 pub(super) fn shares(
     stage_ns: &[u64; Stage::COUNT],
+    held_ns: [u64; 2],
     remote: bool,
-    held: &'static str,
 ) -> BTreeMap<String, f64> {
     let total: f64 = stage_ns.iter().map(|&ns| ns as f64).sum();
-    let share = |stage: Stage| stage_ns[stage as usize] as f64 / total;
-    let taken = Stage::ALL.into_iter().filter(|stage| stage_ns[*stage as usize] > 0);
-    let name = |stage| if stage == Stage::Held { held } else { name(stage, remote) };
-    taken.map(|stage| (name(stage).to_owned(), rounded(share(stage)))).collect()
+    let stages = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Held);
+    let stages = stages.map(|stage| (name(stage, remote), stage_ns[stage as usize]));
+    let limits = [Stage::Held.name(), OPERATION_LIMIT, LATENCY_LIMIT];
+    let limits = limits.into_iter().zip(by_limit(stage_ns[Stage::Held as usize], held_ns));
+    let taken = stages.chain(limits).filter(|(_, ns)| *ns > 0);
+    taken.map(|(name, ns)| (name.to_owned(), rounded(ns as f64 / total))).collect()
 }
 
 /// Without a way between the ends, what is sent is written at once.

@@ -192,9 +192,9 @@ fn the_scan_is_the_limit_only_when_it_dominates_and_idleness_when_there_is_nothi
 fn of_several_limits_that_were_asked_for_the_one_that_held_most_is_named() {
     for (operations, latency, expected, option) in [
         (0, 0, "rate limit 80 %", "--bwlimit"),
-        (30, 10, "rate limit 80 %", "--bwlimit"),
-        (50, 0, "operation limit 80 %", "--iops-limit"),
-        (10, 60, "source latency limit 80 %", "--source-p99"),
+        (30, 10, "rate limit 40 %", "--bwlimit"),
+        (50, 0, "operation limit 50 %", "--iops-limit"),
+        (10, 60, "source latency limit 60 %", "--source-p99"),
         // Figures of another machine may not fit each other.
         (u64::MAX, u64::MAX, "operation limit 80 %", "--iops-limit"),
     ] {
@@ -202,8 +202,11 @@ fn of_several_limits_that_were_asked_for_the_one_that_held_most_is_named() {
         (figures.held_by_operations_ns, figures.held_by_latency_ns) = (operations, latency);
         let found = Bottleneck::of(&figures).unwrap();
         assert_eq!(found.words(), expected);
-        // The lanes' time has the same name.
-        assert_eq!(found.stages.get(&found.stage), Some(&0.8), "{:?}", found.stages);
+        // The lanes' time has the same name, and that of the others theirs.
+        assert_eq!(found.stages.get(&found.stage), Some(&found.share), "{:?}", found.stages);
+        let held = ["rate limit", "operation limit", "source latency limit"];
+        let held: f64 = held.iter().filter_map(|name| found.stages.get(*name)).sum();
+        assert!((held - 0.8).abs() < 1e-9, "{:?}", found.stages);
         assert!(found.advice.contains(option), "{}", found.advice);
     }
 }

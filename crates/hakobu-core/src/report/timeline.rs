@@ -88,6 +88,8 @@ struct Sums {
     bytes: u64,
     bytes_done: u64,
     stage_ns: [u64; Stage::COUNT],
+    /// Of the time in which lanes were held back, that of two limits.
+    held_ns: [u64; 2],
 }
 
 impl Sums {
@@ -96,6 +98,7 @@ impl Sums {
             bytes: figures.target_written_bytes,
             bytes_done: figures.target_written_bytes.saturating_add(figures.bytes_kept),
             stage_ns: figures.stage_ns,
+            held_ns: bottleneck::held_ns(figures),
         }
     }
 
@@ -103,10 +106,13 @@ impl Sums {
     fn with(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
         let mut stage_ns = self.stage_ns;
         stage_ns.iter_mut().zip(other.stage_ns).for_each(|(one, other)| *one = with(*one, other));
+        let mut held_ns = self.held_ns;
+        held_ns.iter_mut().zip(other.held_ns).for_each(|(one, other)| *one = with(*one, other));
         Self {
             bytes: with(self.bytes, other.bytes),
             bytes_done: with(self.bytes_done, other.bytes_done),
             stage_ns,
+            held_ns,
         }
     }
 
@@ -195,11 +201,10 @@ impl TimelineRecorder {
         if self.total == Sums::default() {
             return None;
         }
-        let held = bottleneck::held_name(figures);
         let sample = |sums: &Sums| TimelineSample {
             bytes: sums.bytes,
             bytes_done: sums.bytes_done,
-            stages: bottleneck::shares(&sums.stage_ns, self.remote, held),
+            stages: bottleneck::shares(&sums.stage_ns, sums.held_ns, self.remote),
         };
         Some(Timeline { interval_ms: self.interval_ms, samples: self.samples.iter().map(sample).collect() })
     }
@@ -211,7 +216,7 @@ impl TimelineRecorder {
 
     /// Adds what was done until now: bytes since the last figures, time since some was told of.
     fn add(&mut self, more: Sums, until_ms: u64) {
-        let bytes = Sums { stage_ns: [0; Stage::COUNT], ..more };
+        let bytes = Sums { stage_ns: [0; Stage::COUNT], held_ns: [0; 2], ..more };
         self.spread(bytes, self.seen_at_ms, until_ms);
         if more.total_ns() > 0 {
             self.spread(more.minus(bytes), self.spent_at_ms, until_ms);

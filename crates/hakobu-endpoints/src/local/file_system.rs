@@ -20,6 +20,8 @@ const CIFS: u64 = 0xff53_4d42;
 const SMB2: u64 = 0xfe53_4d42;
 const FUSE: u64 = 0x6573_5546;
 const NFS: u64 = 0x6969;
+const TMPFS: u64 = 0x0102_1994;
+const EXT4: u64 = 0xef53;
 /// File systems of a network, and FUSE, of which that cannot be told.
 const NETWORK: [u64; 14] = [
     CIFS,
@@ -81,6 +83,12 @@ pub fn is_on_network(path: &Path) -> bool {
 /// The same for an open directory.
 pub(crate) fn is_network(directory: BorrowedFd<'_>) -> bool {
     NETWORK.contains(&kind_of(directory))
+}
+
+/// Whether files of this file system may share blocks with others of it. Of one that is not known here, they may.
+pub fn may_share(directory: BorrowedFd<'_>) -> bool {
+    const NEVER: [u64; 5] = [TMPFS, EXT4, MSDOS, EXFAT, HFS_PLUS];
+    !fstatfs(directory).is_ok_and(|found| NEVER.contains(&number(&found)))
 }
 
 /// How long it takes to get an answer from what is behind the file system that a directory is on, in nanoseconds, if

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::bring::bring;
-use super::case::{Case, Direction, Ends, Starter, Way};
+use super::case::{Case, Content, Direction, Ends, Starter, Way};
 use super::error::{Error, Result, words_of};
 use super::lines::{Lines, Listener, NOT_PLACED, Names, Spot, lines};
 use super::parts;
@@ -159,9 +159,13 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 fn out_of_time(cases: &[Case]) -> Option<LeftOut> {
-    let label = |case: &Case| match case.ends {
-        Ends::MemoryToNothing => case.label(),
-        ends => format!("{}, {}", case.label(), ends.name()),
+    // What is as in most rows goes without saying.
+    let label = |case: &Case| {
+        let from = (case.direction == Direction::FromHost).then_some("from the host");
+        let content = Some(case.content).filter(|content| *content != Content::Random).map(Content::name);
+        let ends = Some(case.ends).filter(|ends| *ends != Ends::MemoryToNothing).map(Ends::name);
+        let more = [from, content, ends].into_iter().flatten().map(|more| format!(", {more}"));
+        case.label() + &more.collect::<String>()
     };
     let labels: BTreeSet<String> = cases.iter().map(label).collect();
     let shown: Vec<&str> = labels.iter().take(8).map(String::as_str).collect();
@@ -631,6 +635,9 @@ mod tests {
         let out = out_of_time(&cases).unwrap();
         assert_eq!((&*out.what, &*out.why), ("2 rows", "the time budget; --time-budget gives more: nc; scp"));
         let random = Case { content: Content::Zeros, ..cases[0].clone() };
-        assert_eq!(out_of_time(&[random]).unwrap().what, "1 row");
+        let out = out_of_time(&[random]).unwrap();
+        assert_eq!((&*out.what, out.why.rsplit(": ").next()), ("1 row", Some("nc, zeros")));
+        let back = Case::plain(Way::Nc, Direction::FromHost);
+        assert!(out_of_time(&[back]).unwrap().why.ends_with(": nc, from the host"));
     }
 }

@@ -95,7 +95,8 @@ fn outcome(probed: &Probed) -> (String, Vec<String>) {
             format_rate(held.bytes_per_second)
         ));
     }
-    if !made.unknown.is_empty() {
+    // Of a copy that nothing is predicted of, nothing may be slower.
+    if !made.unknown.is_empty() && made.slowest.is_some() {
         let stages: Vec<_> = made.unknown.iter().map(|stage| stage.name()).collect();
         meaning.push(format!("Not known, so it may be slower: {}.", stages.join(", ")));
     }

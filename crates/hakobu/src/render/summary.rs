@@ -17,6 +17,9 @@ use super::FAILURES_SHOWN_MAX;
 /// After a run of so many seconds it is said what would help.
 const ADVICE_FROM_SECONDS: f64 = 10.0;
 
+/// A shorter one has no limit that anybody could do something about.
+const VERDICT_FROM_SECONDS: f64 = 0.1;
+
 /// The summary, line by line.
 pub fn lines(report: &Report, verbose: bool) -> Vec<String> {
     let began = report.something_done() || report.entries.scanned > 0;
@@ -125,7 +128,7 @@ fn speed(report: &Report) -> String {
     if report.throughput_bytes_per_second > 0 {
         line.push_str(&format!(": {}", format_rate(report.throughput_bytes_per_second as f64)));
     }
-    if let Some(limit) = report.bottleneck.as_ref().filter(|_| report.bytes_done > 0) {
+    if let Some(limit) = report.bottleneck.as_ref().filter(|_| has_verdict(report)) {
         line.push_str(&format!(", limited by: {}", limit_words(limit, is_little_sent(report))));
     }
     if report.resumed {
@@ -135,6 +138,12 @@ fn speed(report: &Report) -> String {
         line.push_str(&format!("; {} in all", words(report.seconds.total)));
     }
     line
+}
+
+/// Whether the run was long enough for anything to have limited it: else it is the beginning and the end that take the time.
+fn has_verdict(report: &Report) -> bool {
+    report.bytes_done > 0
+        && (report.seconds.transfer >= VERDICT_FROM_SECONDS || report.seconds.transfer <= 0.0)
 }
 
 /// How much more content there was than bytes of it on the way, where that is worth a word.
@@ -175,7 +184,7 @@ fn limit_words(limit: &Bottleneck, little_sent: bool) -> String {
 /// What would help, after a run that was long enough for anybody to care.
 fn advice(report: &Report, verbose: bool) -> Option<String> {
     let limit = report.bottleneck.as_ref()?;
-    let matters = report.bytes_done > 0 && (verbose || report.seconds.transfer >= ADVICE_FROM_SECONDS);
+    let matters = has_verdict(report) && (verbose || report.seconds.transfer >= ADVICE_FROM_SECONDS);
     (matters && !limit.advice.is_empty())
         .then(|| format!("what would help: {}", lossy(limit.advice.as_bytes())))
 }

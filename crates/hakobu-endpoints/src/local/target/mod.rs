@@ -111,7 +111,8 @@ impl LocalTarget {
         let (root_path, root) = (whole_path(root), Root::open(root)?);
         let policy = Policy::new(&grant, settable(root.fd(), &grant));
         let mut capabilities = Capabilities::posix(policy.may_chown);
-        (capabilities.clones, capabilities.set_id) = (true, policy.may_set_id);
+        (capabilities.clones, capabilities.set_id) =
+            (file_system::may_share(root.fd().as_fd()), policy.may_set_id);
         capabilities.extended = policy.extended;
         capabilities.time_step_ns = file_system::time_step_ns(root.fd().as_fd());
         capabilities.names = file_system::rules(root.fd().as_fd(), !grant.only_reads);
