@@ -101,18 +101,22 @@ fn a_lane_that_cannot_be_opened_is_done_without_if_others_can() {
             (1, ErrorKind::Io, None),
             (2, ErrorKind::BeyondGrant, Some(ErrorKind::BeyondGrant)),
         ] {
-            let place = Place::new();
-            small(&place.source(), 73);
-            let plan = Plan::new(1).refuse_lane(index, kind);
-            let made = run_until(&place, &order(source_side, 3, plan));
-            if expected.is_some() {
+            let attempt = || {
+                let place = Place::new();
+                small(&place.source(), 73);
+                let plan = Plan::new(1).refuse_lane(index, kind);
+                let made = run_until(&place, &order(source_side, 3, plan));
                 assert_eq!(fatal_kind(&made), expected, "lane {index} of the source: {source_side}");
-            } else {
-                assert_eq!(fatal_kind(&made), None);
-                // On a busy machine the first may have done all of it before the last is there.
-                assert!((1..=2).contains(&made.summary.lanes), "{} lanes", made.summary.lanes);
-                assert_same(&place.source_view().copied(), &place.target_view());
-            }
+                if expected.is_none() {
+                    assert!(made.summary.lanes <= 2, "{} lanes", made.summary.lanes);
+                    assert_same(&place.source_view().copied(), &place.target_view());
+                }
+                made.summary.lanes
+            };
+            // On a busy machine the first may have done all of it before the last is there, but not each time.
+            let attempts = if expected.is_some() { 1 } else { 20 };
+            let both = std::iter::repeat_with(attempt).take(attempts).any(|lanes| lanes == 2);
+            assert!(expected.is_some() || both, "the other lane was never opened");
         }
     }
 }
