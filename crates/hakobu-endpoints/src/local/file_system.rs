@@ -21,7 +21,7 @@ const SMB2: u64 = 0xfe53_4d42;
 const FUSE: u64 = 0x6573_5546;
 const NFS: u64 = 0x6969;
 const TMPFS: u64 = 0x0102_1994;
-const EXT4: u64 = 0xef53;
+pub(crate) const EXT4: u64 = 0xef53;
 /// File systems of a network, and FUSE, of which that cannot be told.
 const NETWORK: [u64; 14] = [
     CIFS,
@@ -86,9 +86,9 @@ pub(crate) fn is_network(directory: BorrowedFd<'_>) -> bool {
 }
 
 /// Whether files of this file system may share blocks with others of it. Of one that is not known here, they may.
-pub fn may_share(directory: BorrowedFd<'_>) -> bool {
+pub(crate) fn may_share(directory: BorrowedFd<'_>) -> bool {
     const NEVER: [u64; 5] = [TMPFS, EXT4, MSDOS, EXFAT, HFS_PLUS];
-    !fstatfs(directory).is_ok_and(|found| NEVER.contains(&number(&found)))
+    !NEVER.contains(&kind_of(directory))
 }
 
 /// How long it takes to get an answer from what is behind the file system that a directory is on, in nanoseconds, if
@@ -120,7 +120,7 @@ pub(crate) fn is_deleted_on_nfs(directory: BorrowedFd<'_>, name: &[u8]) -> bool 
         && kind_of(directory) == NFS
 }
 
-fn kind_of(directory: BorrowedFd<'_>) -> u64 {
+pub(crate) fn kind_of(directory: BorrowedFd<'_>) -> u64 {
     fstatfs(directory).map_or(0, |found| number(&found))
 }
 
