@@ -693,7 +693,7 @@ pub struct FilterArguments {
     #[command(flatten)]
     pub rules: RuleArguments,
 
-    /// Only the paths in this file, one a line (or NUL), relative to SOURCE; one that is not there has failed
+    /// Only the paths in this file, relative to SOURCE, a line or a NUL behind each; what is not there fails
     #[arg(long, value_name = "FILE", help_heading = "What takes part")]
     pub files_from: Option<PathBuf>,
 

@@ -59,7 +59,7 @@ impl ReportFile {
     /// Removes what was just made for it; a report of an earlier run stays.
     pub fn forget(self) {
         if self.is(&self.path) && self.file.metadata().is_ok_and(|found| found.len() == 0) {
-            // It is empty: somebody else's removal is as good.
+            // Nothing is lost with it, so it does not matter if that fails.
             let _ = std::fs::remove_file(&self.path);
         }
     }
