@@ -1,13 +1,14 @@
 //! How data connections come about: one side opens a port, the other dials it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_proto::control::ATTEMPT_LIMIT;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::join;
@@ -25,11 +26,19 @@ pub struct Listener {
     port: TcpListener,
     /// For those whose connections are brought by processes of this account, which cannot come by the port.
     joined: Option<UnixListener>,
+    /// Hung up by the [`Alarm`].
+    alarm: Option<OwnedFd>,
+}
+
+/// Whoever drops this ends the wait for a connection, now and from now on.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    _hold: OwnedFd,
 }
 
 impl From<TcpListener> for Listener {
     fn from(port: TcpListener) -> Self {
-        Self { port, joined: None }
+        Self { port, joined: None, alarm: None }
     }
 }
 
@@ -52,19 +61,34 @@ impl Listener {
         Ok(())
     }
 
-    /// Waits for a connection, at most `limit`.
+    /// What wakes the one who waits for a connection, so that its end is not waited for.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn alarm(&mut self) -> Result<Alarm> {
+        let pipe = pipe_with(PipeFlags::CLOEXEC);
+        let (alarm, hold) = pipe.map_err(|error| Error::io("opening a port for data", &error.into()))?;
+        self.alarm = Some(alarm);
+        Ok(Alarm { _hold: hold })
+    }
+
+    /// Waits for a connection, at most `limit` and until the alarm.
     ///
     /// # Errors
     /// An error of the system.
     pub fn accept(&self, limit: Duration) -> Result<Option<Socket>> {
-        let Some(joined) = &self.joined else { return accept(&self.port, limit) };
-        let mut both = [joined.as_fd(), self.port.as_fd()].map(coming);
-        if !waits(&mut both, limit)? {
+        let mut ready = vec![coming(self.port.as_fd())];
+        ready.extend(self.joined.iter().map(|joined| coming(joined.as_fd())));
+        ready.extend(self.alarm.iter().map(|alarm| coming(alarm.as_fd())));
+        if !waits(&mut ready, limit)? {
             return Ok(None);
         }
-        match both[0].revents().is_empty() {
-            true => accept(&self.port, Duration::ZERO),
-            false => Ok(join::accept(joined)?.map(Socket::from)),
+        if !ready[0].revents().is_empty() {
+            return accept(&self.port);
+        }
+        match &self.joined {
+            Some(joined) if !ready[1].revents().is_empty() => Ok(join::accept(joined)?.map(Socket::from)),
+            _ => Ok(None),
         }
     }
 }
@@ -160,10 +184,7 @@ pub fn dial_again(address: SocketAddr) -> Result<TcpStream> {
         .map_err(|error| Error::io("dialling", &error).at(address.to_string()))
 }
 
-fn accept(listener: &TcpListener, limit: Duration) -> Result<Option<Socket>> {
-    if !waits(&mut [coming(listener.as_fd())], limit)? {
-        return Ok(None);
-    }
+fn accept(listener: &TcpListener) -> Result<Option<Socket>> {
     match listener.accept() {
         Ok((stream, _)) => Ok(Some(stream.into())),
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => Ok(None),
@@ -175,7 +196,7 @@ fn coming(listener: BorrowedFd<'_>) -> PollFd<'_> {
     PollFd::from_borrowed_fd(listener, PollFlags::IN)
 }
 
-/// Whether a connection waits at one of these within `limit`.
+/// Whether something comes at one of these within `limit`.
 fn waits(listeners: &mut [PollFd<'_>], limit: Duration) -> Result<bool> {
     let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
     match poll(listeners, Some(&timeout)) {
@@ -191,13 +212,29 @@ mod tests {
 
     #[test]
     fn the_address_that_answers_is_found_behind_one_that_does_not() {
-        let listener = listen(Some("127.0.0.1"), None).unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let listener = Listener::from(listen(Some("127.0.0.1"), None).unwrap());
+        let port = listener.port().unwrap();
         // Nothing listens on 127.0.0.2.
         let (found, _stream) = dial(&["127.0.0.2".into(), "127.0.0.1".into()], port).unwrap();
         assert_eq!(found.ip(), IpAddr::from(Ipv4Addr::LOCALHOST));
-        assert!(accept(&listener, ATTEMPT_LIMIT).unwrap().is_some());
-        assert!(accept(&listener, Duration::from_millis(1)).unwrap().is_none());
+        assert!(listener.accept(ATTEMPT_LIMIT).unwrap().is_some());
+        assert!(listener.accept(Duration::from_millis(1)).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_alarm_ends_a_wait_that_has_begun_and_one_that_begins() {
+        let mut listener = Listener::from(listen(Some("127.0.0.1"), None).unwrap());
+        let alarm = listener.alarm().unwrap();
+        let (sender, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for _ in 0..2 {
+                let came = listener.accept(Duration::from_secs(600)).unwrap();
+                sender.send(came.is_some()).unwrap();
+            }
+        });
+        assert!(ended.recv_timeout(Duration::from_millis(20)).is_err(), "nothing has come yet");
+        drop(alarm);
+        assert_eq!([ended.recv(), ended.recv()], [Ok(false), Ok(false)]);
     }
 
     #[test]

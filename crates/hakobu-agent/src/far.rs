@@ -4,7 +4,8 @@
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{ChildStdin, ChildStdout};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -224,8 +225,8 @@ impl FarSide {
         self.hear_speed()?;
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !ended.load(Relaxed) {
+            let watch = scope.spawn(|| {
+                while !ended.load(Acquire) {
                     if cancel.load(Relaxed) {
                         let _ = self_send(&self.stdin, &Request::Cancel);
                         return;
@@ -233,11 +234,12 @@ impl FarSide {
                     if let Some(limits) = changes.changed() {
                         let _ = self_send(&self.stdin, &Request::Limits(limits));
                     }
-                    std::thread::sleep(Duration::from_millis(50));
+                    std::thread::park_timeout(Duration::from_millis(50));
                 }
             });
             let ran = receive_run(&mut self.stdout, observer, cancel, &self.host);
-            ended.store(true, Relaxed);
+            ended.store(true, Release);
+            watch.thread().unpark();
             ran
         })
     }

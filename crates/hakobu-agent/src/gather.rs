@@ -10,7 +10,7 @@ use hakobu_proto::control::ATTEMPT_LIMIT;
 use socket2::Socket;
 
 use crate::connection::{self, Cipher, Connection, Fingerprint, Identity};
-use crate::data_path::{ACCEPTING, Listener};
+use crate::data_path::{ACCEPTING, Alarm, Listener};
 use crate::near::lost;
 use crate::pool::{Pool, Promise};
 use crate::side::Stop;
@@ -51,6 +51,8 @@ impl Peer {
 pub(crate) struct Arriving {
     pub pool: Arc<Pool>,
     gathering: Option<JoinHandle<()>>,
+    /// Wakes whoever gathers at a port.
+    alarm: Option<Alarm>,
 }
 
 impl Arriving {
@@ -58,7 +60,7 @@ impl Arriving {
     pub(crate) fn all(connections: Vec<Connection>, stop: Stop) -> Result<Self> {
         let pool = Pool::new(stop);
         connections.into_iter().try_for_each(|connection| pool.add(connection))?;
-        Ok(Self { pool, gathering: None })
+        Ok(Self { pool, gathering: None, alarm: None })
     }
 
     /// With up to `further` more, each made once one is wanted. What cannot be made is done without.
@@ -73,7 +75,7 @@ impl Arriving {
                 let (pool, mut left) = (promise.pool(), further);
                 while left > 0 && !pool.is_ended() {
                     if !pool.was_wanted() {
-                        std::thread::sleep(WANTED_WAIT);
+                        std::thread::park_timeout(WANTED_WAIT);
                         continue;
                     }
                     if make().and_then(|connection| pool.add(connection)).is_err() {
@@ -90,7 +92,9 @@ impl Arriving {
 impl Drop for Arriving {
     fn drop(&mut self) {
         self.pool.end();
+        self.alarm = None;
         if let Some(gathering) = self.gathering.take() {
+            gathering.thread().unpark();
             let _ = gathering.join();
         }
     }
@@ -106,6 +110,7 @@ pub(crate) fn gather(listener: Listener, peer: Arc<Peer>, wanted: usize, stop: S
     let mut arriving = Arriving::all(vec![first], stop)?;
     if wanted > 1 {
         let promise = arriving.pool.promise();
+        arriving.alarm = Some(gathering.listener.alarm()?);
         arriving.gathering = Some(std::thread::spawn(move || gathering.others(wanted - 1, &promise)));
     }
     Ok(arriving)

@@ -26,7 +26,7 @@ use hakobu_proto::control::{
 };
 
 use crate::connection::{self, Connection, Fingerprint, Identity, Interrupter};
-use crate::data_path::{self, Listener};
+use crate::data_path::{self, Alarm, Listener};
 use crate::far::is_gone;
 use crate::gather::{Arriving, Peer, gather};
 use crate::live_limits::LiveLimits;
@@ -129,8 +129,10 @@ impl Stop {
 /// A target held for an engine elsewhere.
 struct Serving {
     session: Arc<Session>,
-    /// Accepts connections, if it was this side that opened the port, and sees that they live.
-    acceptor: Option<JoinHandle<()>>,
+    /// Takes or makes connections, and sees that they live.
+    acceptor: JoinHandle<()>,
+    /// Wakes it where it waits at a port.
+    alarm: Option<Alarm>,
 }
 
 /// What the threads of a serving side share.
@@ -247,20 +249,21 @@ impl Side {
     /// about.
     pub fn serve(&mut self, request: &ServeRequest) -> Result<Capabilities> {
         let (session, capabilities) = self.hold(request)?;
+        let shared = session.clone();
+        let mut alarm = None;
         let acceptor = match &request.way {
             Way::Accept => {
-                let listener = self.listener.take().ok_or_else(no_port)?;
-                let session = session.clone();
-                Some(std::thread::spawn(move || session.accept(&listener)))
+                let mut listener = self.listener.take().ok_or_else(no_port)?;
+                alarm = Some(listener.alarm()?);
+                std::thread::spawn(move || shared.accept(&listener))
             }
             Way::Dial { addresses, port } => {
                 let address = session.dial(addresses, *port, request.lanes)?;
                 let further = request.lanes_max.min(CONNECTIONS_MAX).saturating_sub(request.lanes);
-                let session = session.clone();
-                Some(std::thread::spawn(move || session.dial_further(address, further)))
+                std::thread::spawn(move || shared.dial_further(address, further))
             }
         };
-        self.serving = Some(Serving { session, acceptor });
+        self.serving = Some(Serving { session, acceptor, alarm });
         Ok(capabilities)
     }
 
@@ -288,7 +291,9 @@ impl Side {
 
     /// Ends a session as the target's side; the engine's connections should have ended.
     pub fn end_serving(&mut self) -> Served {
-        let Some(Serving { session, acceptor }) = self.serving.take() else { return Served::default() };
+        let Some(Serving { session, acceptor, alarm }) = self.serving.take() else {
+            return Served::default();
+        };
         let deadline = Instant::now() + FAREWELL_LIMIT;
         let connected = || session.connected.load(Ordering::Acquire) > 0;
         while connected() && Instant::now() < deadline && !self.stop.is_asked() {
@@ -297,9 +302,9 @@ impl Side {
         session.ended.store(true, Ordering::Release);
         self.stop.interrupt();
         session.strangers.dismiss();
-        if let Some(acceptor) = acceptor {
-            let _ = acceptor.join();
-        }
+        drop(alarm);
+        acceptor.thread().unpark();
+        let _ = acceptor.join();
         session.strangers.dismiss();
         let deadline = Instant::now() + FAREWELL_LIMIT;
         while session.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
@@ -498,7 +503,7 @@ impl Session {
                 return true;
             }
             self.stop.end_unanswered();
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::park_timeout(LOOK_EVERY);
         }
         false
     }

@@ -26,10 +26,10 @@ impl Side {
         let (session, capabilities) = self.hold(request)?;
         session.clone().start(first);
         let (watched, brought) = (session.clone(), session.clone());
-        let acceptor = Some(std::thread::spawn(move || {
+        let acceptor = std::thread::spawn(move || {
             watched.watch(None);
-        }));
-        self.serving = Some(Serving { session, acceptor });
+        });
+        self.serving = Some(Serving { session, acceptor, alarm: None });
         Ok((capabilities, move |socket| brought.clone().start(socket)))
     }
 
