@@ -43,6 +43,14 @@ impl Extent {
         self.parts(PIECE_BYTES)
     }
 
+    /// The same with what is in each: `bytes` begin where the extent does, and may end before it.
+    pub fn filled(self, bytes: &[u8]) -> impl Iterator<Item = (Extent, &[u8])> {
+        self.pieces().map(move |piece| {
+            let at = |offset: u64| bytes.len().min((offset - self.offset) as usize);
+            (piece, &bytes[at(piece.offset)..at(piece.end())])
+        })
+    }
+
     /// The blocks of this extent, in order; the last may be short.
     pub fn blocks(self) -> impl Iterator<Item = Extent> {
         self.parts(BLOCK_BYTES)

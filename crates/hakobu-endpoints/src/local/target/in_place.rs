@@ -2,8 +2,8 @@
 //! kept, and what the journal remembers.
 
 use std::io::IoSliceMut;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 
 use hakobu_core::digest::{BlockValue, Digest};
 use hakobu_core::endpoint::{Begun, DraftKind};
@@ -192,26 +192,31 @@ impl Draft {
         self.old.as_ref().filter(|_| !self.shares_old)
     }
 
-    /// Puts what the old file has there into the draft, where it can be kept or overwritten.
-    pub(crate) fn take_over(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+    /// Waits until it is this lane's turn to write to what is taken over piece by piece. The kernel lets one write to a file
+    /// at a time, and others spin meanwhile: they had better sleep. `None` where there is nothing to wait for.
+    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        self.old_to_take_over()?;
+        Some(self.turn.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts what the old file has in a range, or in its beginning, into the draft, where it can be kept or overwritten.
+    pub(crate) fn take_over(&self, extent: Extent, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
-        let end = offset + bytes.len() as u64;
+        let end = extent.offset + bytes.len() as u64;
         let mut progress = self.progress();
-        if !progress.taken.take(offset, end) || !progress.taken.give_back(offset, end) {
+        if !progress.taken.take(extent.offset, end) || !progress.taken.give_back(extent.offset, end) {
             return Err(refusal("a range that was written before").at(&self.path));
         }
         drop(progress);
-        let done = match is_zero(bytes) {
+        // One turn for all: whoever waits for it is woken each time.
+        let _turn = self.turn();
+        let done = extent.filled(bytes).try_for_each(|(piece, bytes)| match is_zero(bytes) {
             // Nothing was there before, unless an earlier run has left it.
             true if !self.goes_on => Ok(()),
-            _ => {
-                // The kernel lets one write to a file at a time, and others spin meanwhile: they had better sleep.
-                let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-                self.write_content(offset, bytes)
-            }
-        };
+            _ => self.write_content(piece.offset, bytes),
+        });
         done.map_err(|errno| {
             let error = fault("writing", errno).at(&self.path);
             self.fail(error.clone());

@@ -148,19 +148,20 @@ impl DraftWriter {
         let old = draft.old_to_take_over();
         let mut signed = std::mem::take(&mut self.signed);
         signed.begin(extent);
-        self.read(old, extent, PIECE_BYTES, |piece, bytes| {
-            let value = match draft.tagger() {
-                _ if bytes.len() as u64 != piece.length => [0; 32],
-                Some(tagger) => {
-                    let tags = tagger.blocks_of(bytes)?;
-                    signed.push(tags);
-                    tagger.piece(&tags)?
-                }
-                None => draft.piece_value(piece.offset, bytes)?,
-            };
-            values.push(value);
+        self.read(old, extent, STEP_BYTES as u64, |step, bytes| {
+            for (piece, bytes) in step.filled(bytes) {
+                values.push(match draft.tagger() {
+                    _ if bytes.len() as u64 != piece.length => [0; 32],
+                    Some(tagger) => {
+                        let tags = tagger.blocks_of(bytes)?;
+                        signed.push(tags);
+                        tagger.piece(&tags)?
+                    }
+                    None => draft.piece_value(piece.offset, bytes)?,
+                });
+            }
             match old {
-                Some(_) => draft.take_over(piece.offset, bytes),
+                Some(_) => draft.take_over(step, bytes),
                 None => Ok(()),
             }
         })?;
@@ -218,6 +219,8 @@ impl DraftWriter {
             let words = "it has changed since it was compared";
             return Err(Error::new(ErrorKind::Corrupt, "writing", words).at(self.draft.path()));
         }
+        let draft = Arc::clone(&self.draft);
+        let _turn = draft.turn();
         parts(extent, changed, bytes).try_for_each(|(_, block, bytes)| self.write(block.offset, bytes))
     }
 
