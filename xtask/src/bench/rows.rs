@@ -80,6 +80,11 @@ impl Target {
     pub fn is_disk(self) -> bool {
         matches!(self, Self::Disk | Self::Changed)
     }
+
+    /// Whether a run takes as much memory for what it writes as the source has.
+    pub fn takes_memory(self) -> bool {
+        matches!(self, Self::Fresh | Self::Pages | Self::Shifted)
+    }
 }
 
 /// How a way is run.

@@ -201,14 +201,10 @@ impl Session<'_> {
         self.shop.clear_targets()?;
         let ground = self.ground(group, runners, "copy")?;
         let least = Ground::new(self.shop, group, &[group.source.least()], "least")?;
-        let warm_bytes = runners.iter().map(|runner| runner.source.memory_bytes()).max().unwrap_or(0);
         for round in 0..self.rounds {
             self.shop.go_on()?;
             for _ in 0..baselines_in(round, self.rounds) {
                 self.baselines(world, group, runners, &least)?;
-            }
-            if group.target == Target::Fresh {
-                self.shop.warm(warm_bytes + WARM_SURPLUS_BYTES)?;
             }
             if round > 0 {
                 // Whoever comes first finds the machine, and a disk above all, as the pause before has left it.
@@ -248,6 +244,10 @@ impl Session<'_> {
     ) -> Result<Timing, Failure> {
         let Task { way, lines, course, source, check } = task;
         ground.ready(source, check)?;
+        if group.target.takes_memory() {
+            // Not once a round: what the run before has freed goes back to the host within moments.
+            self.shop.warm(source.memory_bytes() + WARM_SURPLUS_BYTES)?;
+        }
         let paths = ground.paths(source)?;
         let outcome = match course {
             Course::Whole => once(self.shop, world, lines, paths),

@@ -16,7 +16,7 @@ Both ends are on this machine. A time is the wall clock of the whole command, fr
 ended, less the median of three runs of the same command on one byte (login and start; for `iperf3` `-n 1`). The ways
 of a group take turns within a round, another one first in each, and a ratio is taken within each round; the figure of a row is the median of
 these ratios, with the least and the most in brackets, and above 1 hakobu is the faster. Memory is warmed before each
-round, targets are removed off the clock, and hakobu is installed at both ends. Before the rounds, hakobu's result is
+run, targets are removed off the clock, and hakobu is installed at both ends. Before the rounds, hakobu's result is
 compared with the source, or its digest where the target is `/dev/null`; after the first round, the others' content;
 that all bytes crossed the network is checked in every round by the interface's counters. A second run is first
 shown to repair a target that was damaged. Memory is the kernel's `VmHWM` at the end of each process.
