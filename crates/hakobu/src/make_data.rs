@@ -57,6 +57,8 @@ pub fn tree(typed: &MakeTreeArguments) -> u8 {
         compressibility: compressibility(typed.ratio),
         nasty_names: typed.nasty,
         links: typed.links,
+        hard_links: typed.hard_links,
+        extended_attributes: typed.xattrs,
         seed: typed.seed,
         threads: available_threads(),
     };
@@ -66,8 +68,12 @@ pub fn tree(typed: &MakeTreeArguments) -> u8 {
     };
     let elapsed = began.elapsed();
     let rate = made.files as f64 / elapsed.as_secs_f64().max(1e-9);
+    let names = match made.hard_links {
+        0 => String::new(),
+        count => format!(", {} second names", format_count(count)),
+    };
     let words = format!(
-        "{}: {} files, {} directories, {} links, {} in {}: {} files/s\n",
+        "{}: {} files, {} directories, {} links{names}, {} in {}: {} files/s\n",
         shown(&typed.path),
         format_count(made.files),
         format_count(made.directories),

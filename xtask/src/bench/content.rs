@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use hakobu_measure::generate::{self, FileSpec, Pattern, SizeDistribution, TreeSpec, available_threads};
 
-use rustix::fs::XattrFlags;
+use rustix::fs::{FallocateFlags, XattrFlags};
 
 use super::sources::{CHANGED_ONE_IN, CHANGED_PIECE_BYTES, RUN_BYTES, SMALL_OF_MIXED_BYTES, Source};
 
@@ -44,14 +44,11 @@ pub fn make(source: Source, path: &Path) -> anyhow::Result<()> {
             let spec = TreeSpec {
                 files,
                 directories,
-                empty_directories: 0,
                 fanout: directories.max(1),
                 size: SizeDistribution::Fixed(file_bytes),
-                compressibility: 0.0,
-                nasty_names: false,
-                links: false,
                 seed: SEED,
                 threads,
+                ..TreeSpec::default()
             };
             Ok(generate::tree(path, &spec).map(|_| ())?)
         }
@@ -115,6 +112,24 @@ pub fn fill(path: &Path, bytes: u64) -> io::Result<()> {
         offset += now;
     }
     file.sync_all()
+}
+
+/// Makes a file of that length that takes no room.
+///
+/// # Errors
+/// From the system.
+pub fn hollow(path: &Path, bytes: u64) -> io::Result<()> {
+    File::create(path)?.set_len(bytes)
+}
+
+/// Takes from a device, or from a file, what it has.
+///
+/// # Errors
+/// From the system.
+pub fn empty(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(file, how, 0, bytes)?)
 }
 
 /// Files of a tree, in an order that does not change.

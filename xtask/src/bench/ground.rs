@@ -122,9 +122,11 @@ impl<'a> Ground<'a> {
         if let (Some((_, first)), true) = (sources.first(), begins_equal) {
             duplicate(first.content(), &content)?;
         }
-        if kind == Target::Disk {
-            let bytes = wanted.iter().map(|source| source.bytes()).max().unwrap_or(0);
-            content::fill(&content, bytes).context("making the target")?;
+        let bytes = wanted.iter().map(|source| source.bytes()).max().unwrap_or(0);
+        match kind {
+            Target::Disk => content::fill(&content, bytes).context("making the target")?,
+            Target::Blank => content::hollow(&content, bytes).context("making the target")?,
+            _ => {}
         }
         let mut target = if kind.is_disk() { Side::disk(content, medium)? } else { Side::plain(content) };
         let mut slow = None;
@@ -193,6 +195,10 @@ impl<'a> Ground<'a> {
             (Target::Disk, Source::Disk { medium: Medium::OwnDisk, .. }) if !check => Ok(()),
             (Target::Disk, _) => {
                 content::fill(self.target.content(), kind.bytes()).context("filling the target")
+            }
+            (Target::Blank, _) => {
+                // By the device, so that nothing of what was there is remembered.
+                content::empty(self.target.path(), kind.bytes()).context("emptying the target")
             }
             (Target::Changed, _) => {
                 if self.spoiled.replace(false) {

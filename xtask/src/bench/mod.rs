@@ -10,6 +10,7 @@ mod groups;
 mod judge;
 mod judged;
 mod killed;
+mod large;
 mod links;
 mod loops;
 mod machine;
@@ -74,6 +75,8 @@ enum What {
     Disks(TableArgs),
     /// hakobu and trees: second runs, changes, removal, attributes, verification (takes root; 15 minutes)
     Trees(TableArgs),
+    /// What an entry costs in trees of up to five million (takes root, 20 GiB of memory; 8 minutes)
+    Large(large::LargeArgs),
     /// Where only ssh gets through, or no agent can run: data through ssh, SFTP (takes root; 25 minutes)
     Ways(TableArgs),
     /// To an rsync daemon, over a link that caps each connection (takes root, 10 GiB of memory; 20 minutes)
@@ -125,6 +128,11 @@ pub fn run(args: BenchArgs) -> Result<()> {
         What::Copy(args) => table(&groups::copy::TABLE, &args),
         What::Disks(args) => table(&groups::disks::TABLE, &args),
         What::Trees(args) => table(&groups::trees::TABLE, &args),
+        What::Large(args) => {
+            let (workspace, target_dir) = directories()?;
+            let built = program(args.program.as_deref(), &workspace, &target_dir)?;
+            large::run(&args, &workspace, &target_dir, &built)
+        }
         What::Ways(args) => table(&groups::ways::TABLE, &args),
         What::Rsync(args) => table(&groups::rsync::TABLE, &args),
         What::Links(args) => links::run(&args),
@@ -341,6 +349,7 @@ mod tests {
             "delta",
             "delta-read",
             "zeros",
+            "zeros-over-data",
             "zeros-image",
             "sparse",
             "own-disk",

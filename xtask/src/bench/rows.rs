@@ -71,6 +71,8 @@ pub enum Target {
     Surplus,
     /// A disk like the source, which is full of something else before each run.
     Disk,
+    /// A disk like the source, of which nothing is taken before each run.
+    Blank,
     /// A disk that is equal to the source but for one piece in a hundred, before each run.
     Changed,
 }
@@ -78,12 +80,12 @@ pub enum Target {
 impl Target {
     /// Whether it is a block device.
     pub fn is_disk(self) -> bool {
-        matches!(self, Self::Disk | Self::Changed)
+        matches!(self, Self::Disk | Self::Blank | Self::Changed)
     }
 
     /// Whether a run takes as much memory for what it writes as the source has.
     pub fn takes_memory(self) -> bool {
-        matches!(self, Self::Fresh | Self::Pages | Self::Shifted)
+        matches!(self, Self::Fresh | Self::Blank | Self::Pages | Self::Shifted)
     }
 }
 

@@ -49,7 +49,13 @@ pub struct TreeSpec {
     /// Adds one symbolic link per directory and one more for every 20 files in
     /// it: to files, to directories, to nothing, to themselves.
     pub links: bool,
-    /// What names, sizes, content, modes and times follow from.
+    /// How many files have a second name; in another directory where several hold files. At most as many as there
+    /// are files.
+    pub hard_links: u64,
+    /// Gives every third file and every third directory one to three attributes of users, of up to 199 bytes each. The
+    /// file system must be able to hold them.
+    pub extended_attributes: bool,
+    /// What names, sizes, content, modes, times and attributes follow from.
     pub seed: u64,
     /// How many threads create; 0 is taken as 1. Does not change the tree.
     pub threads: usize,
@@ -67,6 +73,8 @@ impl Default for TreeSpec {
             compressibility: 0.0,
             nasty_names: false,
             links: false,
+            hard_links: 0,
+            extended_attributes: false,
             seed: 1,
             threads: super::available_threads(),
         }
@@ -87,6 +95,8 @@ enum Purpose {
     DirectoryTime,
     LinkTime,
     LinkTarget,
+    FileAttributes,
+    DirectoryAttributes,
 }
 
 // Every file is writable or readable by its owner: a tree that its maker cannot
@@ -117,6 +127,9 @@ impl<'a> Plan<'a> {
         // Numbers beyond any file system, so that sums below cannot overflow.
         if [spec.files, spec.directories, spec.empty_directories].iter().any(|count| *count > 1 << 40) {
             return wrong("more than 2^40 files or directories");
+        }
+        if spec.hard_links > spec.files {
+            return wrong("more files with a second name than files");
         }
         if let SizeDistribution::LogNormal { sigma, .. } = spec.size
             && !(0.0..=4.0).contains(&sigma)
@@ -151,6 +164,27 @@ impl<'a> Plan<'a> {
         let first = |place: u64| place * each + place.min(more);
         let place = directory - holders.start;
         first(place)..first(place + 1)
+    }
+
+    /// The directory that holds a file.
+    pub(super) fn holder(&self, file: u64) -> u64 {
+        let holders = self.holders();
+        let count = holders.end - holders.start;
+        let (each, more) = (self.spec.files / count, self.spec.files % count);
+        let larger = more * (each + 1);
+        let place = match file.checked_sub(larger) {
+            None => file / (each + 1),
+            Some(rest) => more + rest / each,
+        };
+        holders.start + place
+    }
+
+    /// A file with a second name: its directory and number, and where the second name is and what.
+    pub(super) fn hard_link(&self, link: u64) -> (u64, u64, u64, OsString) {
+        let file = (u128::from(link) * u128::from(self.spec.files) / u128::from(self.spec.hard_links)) as u64;
+        let (holders, holder) = (self.holders(), self.holder(file));
+        let other = if holder + 1 == holders.end { holders.start } else { holder + 1 };
+        (holder, file, other, names::plain('h', link))
     }
 
     fn parent(&self, directory: u64) -> u64 {
@@ -222,6 +256,32 @@ impl<'a> Plan<'a> {
 
     pub(super) fn file_times(&self, file: u64) -> Timestamps {
         times(self.number(Purpose::FileTime, file))
+    }
+
+    /// Names and values of a file's attributes.
+    pub(super) fn file_attributes(&self, file: u64) -> impl Iterator<Item = (String, Vec<u8>)> {
+        self.attributes(Purpose::FileAttributes, file)
+    }
+
+    /// Names and values of a directory's attributes.
+    pub(super) fn directory_attributes(&self, directory: u64) -> impl Iterator<Item = (String, Vec<u8>)> {
+        self.attributes(Purpose::DirectoryAttributes, directory)
+    }
+
+    fn attributes(&self, purpose: Purpose, index: u64) -> impl Iterator<Item = (String, Vec<u8>)> {
+        let number = self.number(purpose, index);
+        let count = match self.spec.extended_attributes && number.is_multiple_of(3) {
+            true => 1 + (number >> 8) % 3,
+            false => 0,
+        };
+        (0..count).map(move |attribute| {
+            let bytes = derive(number, purpose as u64, attribute);
+            let words =
+                (0..(bytes % 200).div_ceil(8)).map(move |word| derive(bytes, attribute, word).to_le_bytes());
+            let mut value: Vec<u8> = words.flatten().collect();
+            value.truncate((bytes % 200) as usize);
+            (format!("user.hakobu{attribute}"), value)
+        })
     }
 
     pub(super) fn directory_mode(&self, directory: u64) -> u32 {

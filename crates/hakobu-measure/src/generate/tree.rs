@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, XattrFlags, fsetxattr};
 
 use super::Pattern;
 use super::file::WRITE_BYTES;
@@ -26,6 +26,8 @@ pub struct TreeSummary {
     pub directories: u64,
     /// Symbolic links.
     pub links: u64,
+    /// Second names of files.
+    pub hard_links: u64,
     /// Bytes in all regular files.
     pub bytes: u64,
 }
@@ -59,12 +61,14 @@ pub fn tree(path: &Path, spec: &TreeSpec) -> Result<TreeSummary> {
         let (holder, slice) = slices.at(unit);
         maker.fill_directory(holders.start + holder, slice, buffer)
     })?;
+    in_parallel(spec.threads, spec.hard_links, |link, _| maker.link_again(link))?;
     // Only now does nothing change a directory's time any more.
     in_parallel(spec.threads, plan.directories(), |directory, _| maker.finish_directory(directory))?;
     Ok(TreeSummary {
         files: spec.files,
         directories: plan.directories() - 1,
         links: maker.links.into_inner(),
+        hard_links: spec.hard_links,
         bytes: maker.bytes.into_inner(),
     })
 }
@@ -140,7 +144,9 @@ impl Maker<'_> {
     fn make_file(&self, directory: BorrowedFd<'_>, file: u64, buffer: &mut [u8]) -> rustix::io::Result<u64> {
         let mode = Mode::from_raw_mode(self.plan.file_mode(file));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(directory, self.plan.file_name(file), flags, mode)?;
+        // Attributes can be given to what one may write to.
+        let opened =
+            rustix::fs::openat(directory, self.plan.file_name(file), flags, Mode::RUSR | Mode::WUSR)?;
         let size = self.plan.file_size(file);
         let pattern = Pattern::new(self.plan.file_seed(file), self.compressibility);
         let mut at = 0;
@@ -151,7 +157,9 @@ impl Maker<'_> {
             write_all(&opened, part)?;
             at += length as u64;
         }
-        // The umask took its part of the mode.
+        for (name, value) in self.plan.file_attributes(file) {
+            fsetxattr(&opened, name, &value, XattrFlags::empty())?;
+        }
         rustix::fs::fchmod(&opened, mode)?;
         rustix::fs::futimens(&opened, &self.plan.file_times(file))?;
         Ok(size)
@@ -168,8 +176,19 @@ impl Maker<'_> {
         Ok(())
     }
 
+    fn link_again(&self, link: u64) -> Result<()> {
+        let (holder, file, other, name) = self.plan.hard_link(link);
+        let [first, second] = [holder, other].map(|directory| self.plan.directory_path(self.root, directory));
+        let (first, second) = (first.join(self.plan.file_name(file)), second.join(name));
+        fs::hard_link(first, &second).map_err(Error::io("create", &second))
+    }
+
     fn finish_directory(&self, directory: u64) -> Result<()> {
         let path = self.plan.directory_path(self.root, directory);
+        for (name, value) in self.plan.directory_attributes(directory) {
+            rustix::fs::setxattr(&path, name, &value, XattrFlags::empty())
+                .map_err(Error::io("set an attribute of", &path))?;
+        }
         let mode = Mode::from_raw_mode(self.plan.directory_mode(directory));
         let times = self.plan.directory_times(directory);
         rustix::fs::chmod(&path, mode)

@@ -13,6 +13,8 @@ fn spec() -> TreeSpec {
         compressibility: 0.5,
         nasty_names: true,
         links: true,
+        hard_links: 7,
+        extended_attributes: true,
         seed: 99,
         threads: 4,
     }
@@ -28,6 +30,9 @@ fn count(path: &Path, into: &mut TreeSummary) {
             count(&entry.path(), into);
         } else if kind.is_symlink() {
             into.links += 1;
+        } else if entry.file_name().as_encoded_bytes().starts_with(b"h0") {
+            assert_eq!(entry.metadata().unwrap().nlink(), 2);
+            into.hard_links += 1;
         } else {
             into.files += 1;
             into.bytes += entry.metadata().unwrap().len();
@@ -67,6 +72,46 @@ fn the_summary_is_what_is_there() {
     assert_eq!((found.files, found.directories), (300, 25));
     // 15 files a directory: one link each.
     assert_eq!(found.links, 20);
+}
+
+#[test]
+fn second_names_are_in_other_directories_and_attributes_are_what_the_plan_says() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("tree");
+    let plain = TreeSpec { nasty_names: false, ..spec() };
+    tree(&root, &plain).unwrap();
+    let plan = Plan::new(&plain).unwrap();
+    for link in 0..7 {
+        let (holder, file, other, name) = plan.hard_link(link);
+        assert!(plan.files_in(holder).contains(&file) && holder != other, "{link}");
+        let first = plan.directory_path(&root, holder).join(plan.file_name(file));
+        let second = plan.directory_path(&root, other).join(name);
+        assert_eq!(fs::metadata(first).unwrap().ino(), fs::metadata(second).unwrap().ino());
+    }
+    let mut files = 0;
+    for file in 0..300 {
+        let path = plan.directory_path(&root, plan.holder(file)).join(plan.file_name(file));
+        let mut list = vec![0; 4096];
+        let length = rustix::fs::listxattr(&path, &mut list).unwrap();
+        let expected: Vec<_> = plan.file_attributes(file).collect();
+        assert_eq!(list[..length].iter().filter(|byte| **byte == 0).count(), expected.len(), "{path:?}");
+        for (name, value) in &expected {
+            let mut found = vec![0; 4096];
+            let length = rustix::fs::getxattr(&path, name, &mut found).unwrap();
+            assert_eq!(&found[..length], value, "{path:?}");
+        }
+        files += usize::from(!expected.is_empty());
+    }
+    assert!((60..140).contains(&files), "{files} of 300");
+}
+
+#[test]
+fn more_second_names_than_files_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let spec = TreeSpec { files: 3, hard_links: 4, ..TreeSpec::default() };
+    assert!(matches!(tree(&place.path().join("tree"), &spec), Err(Error::Specification(_))));
+    let all = TreeSpec { files: 3, hard_links: 3, ..TreeSpec::default() };
+    assert_eq!(tree(&place.path().join("all"), &all).unwrap().hard_links, 3);
 }
 
 #[test]

@@ -18,8 +18,8 @@ command on a disk of one chunk, 4 MiB. Everybody flushes what was written. The w
 round, another one first in each, and a ratio is taken within each round; the figure of a row is the median of these ratios, with the least and
 the most in brackets. Pipelines of `dd` have the block size that was fastest in a round before, on an eighth of the
 data, page cache passed by or not at each end. Before each run a target is full of other bytes, all of its memory
-taken, or, where only changes travel, equal to the source but for one piece of 256 KiB in a hundred. hakobu is
-installed at both ends. Before the rounds, hakobu's result is compared with the source and so is the digest in its
+taken, or, where a row says so, blank, or, where only changes travel, equal to the source but for one piece of 256 KiB in
+a hundred; where a run takes memory as it writes, as much is warmed before it. hakobu is installed at both ends. Before the rounds, hakobu's result is compared with the source and so is the digest in its
 report; after the first round, the others' result; that all data crossed the network is checked in every round by the
 interface's counters. Bytes read are those of the block devices' own counters. A run that is killed gets SIGKILL when
 half of the source has been read, and what the same command then leaves is compared each time. Memory is the kernel's
@@ -132,20 +132,34 @@ const DELTA: Group = Group {
     extra: false,
 };
 
+const ZEROS_WAYS: &[Way] = &[PUSH, Way::ours("hakobu, zeros", PUSH.near).of(Source::ZEROS_DISK)];
+
 const ZEROS: Group = Group {
     name: "disk with zeros",
     place: Place::Loopback,
     source: Source::DISK,
-    target: Target::Disk,
+    target: Target::Blank,
     travels: true,
-    ways: &[PUSH, Way::ours("hakobu, zeros", PUSH.near).of(Source::ZEROS_DISK)],
+    ways: ZEROS_WAYS,
     rows: &[Row {
         key: "zeros",
-        title: "4 GiB disk of which 90 % are zeros, against a full one",
+        title: "4 GiB disk of which 90 % are zeros, against a full one, onto a blank disk",
         way: "hakobu, zeros",
         goals: &[times("hakobu", 2.0, 2.0)],
     }],
     extra: false,
+};
+
+const ZEROS_OVER_DATA: Group = Group {
+    name: "disk with zeros, onto a disk that is full",
+    target: Target::Disk,
+    rows: &[Row {
+        key: "zeros-over-data",
+        title: "the same onto a disk that is full of something else",
+        way: "hakobu, zeros",
+        goals: &[beside("hakobu")],
+    }],
+    ..ZEROS
 };
 
 const HOLES: Group = Group {
@@ -241,4 +255,4 @@ const MAKE_DATA: Group = Group {
 
 /// All of it. Groups with the same source stand together, since sources are made when first needed and removed
 /// after their last group.
-pub const GROUPS: &[Group] = &[DISKS, DELTA, ZEROS, HOLES, SPARSE, OWN_DISK, MAKE_DATA];
+pub const GROUPS: &[Group] = &[DISKS, DELTA, ZEROS, ZEROS_OVER_DATA, HOLES, SPARSE, OWN_DISK, MAKE_DATA];

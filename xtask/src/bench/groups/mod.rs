@@ -94,7 +94,7 @@ mod tests {
             let disks = sources.iter().filter(|source| matches!(source, Source::Disk { .. })).count();
             let expected = if group.target.is_disk() { sources.len() } else { 0 };
             assert_eq!(disks, expected, "{}", group.name);
-            if !matches!(group.target, Target::Discard | Target::Fresh | Target::Disk) {
+            if !matches!(group.target, Target::Discard | Target::Fresh | Target::Disk | Target::Blank) {
                 assert_eq!(sources.len(), 1, "{}", group.name);
             }
             assert!(sources.iter().all(|source| source.least() == sources[0].least()), "{}", group.name);

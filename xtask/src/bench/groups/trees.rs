@@ -20,7 +20,7 @@ Where a row says that everything is kept, both look at access lists, extended at
 neither does, as `rsync -a` does not. Before the rounds hakobu's result is compared with the source, and in the first
 round the others': content, modes and times, and by getfattr and find attributes and hard links where there are some.
 A second run is first shown to repair a target that was damaged. What is to be removed, or to be brought up to date,
-is put there before each run, off the clock. On the network file system 2 000 files stand for 10 000, as the others take
+is put there before each run, off the clock, and memory that a run will take is warmed. On the network file system 2 000 files stand for 10 000, as the others take
 their time there; `fpsync` has 32 jobs of 20 files, of 16, 32 and 64 jobs the fastest. Blocks that changed are spread evenly. Bytes on the wire are those of the
 loopback interface, ssh and all. Memory is the kernel's `VmHWM` at the end of each process.
 ";

@@ -1,0 +1,345 @@
+//! `cargo xtask bench large`: what an entry costs in trees of ten thousand to five million, on ext4: processor time,
+//! memory, and how long the first takes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use hakobu_measure::generate::{self, SizeDistribution, TreeSpec};
+use hakobu_measure::process::{Running, peak_rss_bytes};
+use hakobu_measure::statistics::median;
+use hakobu_measure::table::MarkdownTable;
+use hakobu_testkit::devices::{self, LoopDevice};
+use serde::Serialize;
+
+use super::machine::Machine;
+use super::session::say;
+use super::workshop::Workshop;
+
+/// Entries of the file system, and its size, of which little is taken.
+const INODES: u64 = 12_500_000;
+const IMAGE_BYTES: u64 = 14 << 30;
+/// What is asked for.
+const MEMORY_MAX_MIB: f64 = 300.0;
+const MEMORY_GROWTH_MAX: f64 = 1.1;
+const FIRST_MAX_SECONDS: f64 = 1.0;
+const PROCESSOR_GROWTH_MAX: f64 = 1.2;
+/// `--quick` divides the trees by this.
+const QUICK_DIVISOR: u64 = 50;
+
+/// A tree of empty files.
+struct Tree {
+    key: &'static str,
+    files: u64,
+    directories: u64,
+    second_names: u64,
+    rounds: usize,
+}
+
+const TREES: [Tree; 4] = [
+    Tree { key: "small", files: 10_000, directories: 100, second_names: 200, rounds: 11 },
+    Tree { key: "million", files: 1_000_000, directories: 10_000, second_names: 20_000, rounds: 3 },
+    Tree { key: "flat", files: 1_000_000, directories: 0, second_names: 0, rounds: 3 },
+    // Once: removing it between two rounds would take longer than both.
+    Tree { key: "large", files: 5_000_000, directories: 50_000, second_names: 100_000, rounds: 1 },
+];
+
+/// What `bench large` takes.
+#[derive(Debug, Args)]
+pub struct LargeArgs {
+    /// Exit with 1 when something is not as it must be
+    #[arg(long, conflicts_with = "quick")]
+    check: bool,
+    /// Trees a fiftieth as large: to try the bench, not to judge by
+    #[arg(long)]
+    quick: bool,
+    /// Where the results go, as large.json and large.md [default: docs/benchmarks; with --quick target/bench]
+    #[arg(long, value_name = "DIRECTORY")]
+    output: Option<PathBuf>,
+    /// The program to measure [default: built from here, release]
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<PathBuf>,
+}
+
+/// All that was measured.
+#[derive(Debug, Serialize)]
+struct Results {
+    schema: &'static str,
+    quick: bool,
+    machine: Machine,
+    trees: Vec<Measured>,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    key: &'static str,
+    files: u64,
+    directories: u64,
+    second_names: u64,
+    copies: Vec<Run>,
+    /// The same command again, as `sync`: nothing changed.
+    again: Vec<Run>,
+}
+
+/// One run, by the kernel's figures.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Run {
+    seconds: f64,
+    /// Of all threads, for each entry.
+    processor_us: f64,
+    memory_mib: f64,
+    /// Until a file was at the target, where none was before.
+    first_seconds: Option<f64>,
+}
+
+/// A demand, and what was found.
+struct Demand {
+    what: &'static str,
+    found: f64,
+    at_most: f64,
+    unit: &'static str,
+}
+
+/// Measures.
+///
+/// # Errors
+/// Without root, room in memory or the tools of ext4; when a run fails; or when the user interrupts.
+pub fn run(args: &LargeArgs, workspace: &Path, target_dir: &Path, program: &Path) -> Result<()> {
+    let shop = Workshop::open(target_dir)?;
+    let machine = Machine::look(workspace);
+    let image = shop.memory().join("large.img");
+    fs::File::create(&image)?.set_len(IMAGE_BYTES).context("making the image")?;
+    let device = LoopDevice::over(&image, &[]).context("making a device of it")?;
+    let inodes = INODES.to_string();
+    devices::run("mkfs.ext4", &["-q", "-m", "0", "-N", &inodes], device.path()).context("making ext4")?;
+    let at = shop.memory().join("large");
+    fs::create_dir(&at)?;
+    let mounted = devices::mount(device.path(), &at, &["-o", "noatime"]).context("mounting it")?;
+    let mut trees = Vec::new();
+    for tree in &TREES {
+        let divisor = if args.quick { QUICK_DIVISOR } else { 1 };
+        trees.push(measure(&shop, &at, program, tree, divisor)?);
+    }
+    drop((mounted, device));
+    let results = Results { schema: "hakobu.bench.large/1", quick: args.quick, machine, trees };
+    let usual = if args.quick { target_dir.join("bench") } else { workspace.join("docs/benchmarks") };
+    let output = args.output.clone().unwrap_or(usual);
+    fs::create_dir_all(&output)?;
+    let demands = results.demands();
+    fs::write(output.join("large.json"), serde_json::to_string_pretty(&results)? + "\n")?;
+    fs::write(output.join("large.md"), results.page(&demands))?;
+    println!("{}", table(&demands));
+    ensure!(!args.check || demands.iter().all(Demand::is_met), "not all is as it must be");
+    Ok(())
+}
+
+fn measure(shop: &Workshop, at: &Path, program: &Path, tree: &Tree, divisor: u64) -> Result<Measured> {
+    let [files, directories, second_names] =
+        [tree.files, tree.directories, tree.second_names].map(|count| count / divisor);
+    say(&format!("{}: {files} files", tree.key));
+    let [source, target] = ["source", "target"].map(|name| at.join(name));
+    let size = SizeDistribution::Fixed(0);
+    let spec = TreeSpec { files, directories, size, hard_links: second_names, ..TreeSpec::default() };
+    generate::tree(&source, &spec).context("making the tree")?;
+    let entries = files + directories + second_names;
+    let (mut copies, mut again) = (Vec::new(), Vec::new());
+    for round in 0..tree.rounds {
+        shop.go_on()?;
+        remove(&target)?;
+        // What the kernel has still to write is not to be written during a run.
+        rustix::fs::sync();
+        copies.push(once(program, "copy", &source, &target, entries)?);
+        rustix::fs::sync();
+        again.push(once(program, "sync", &source, &target, entries)?);
+        let (copy, again) = (copies[round], again[round]);
+        say(&format!("  {:.2} s, {:.2} us; again {:.2} s", copy.seconds, copy.processor_us, again.seconds));
+    }
+    let same =
+        Command::new(program).args(["verify", "-q"]).args([slashed(&source), slashed(&target)]).status()?;
+    ensure!(same.success(), "the target is not as the source, {same}");
+    remove(&source)?;
+    remove(&target)?;
+    Ok(Measured { key: tree.key, files, directories, second_names, copies, again })
+}
+
+fn once(program: &Path, verb: &str, source: &Path, target: &Path, entries: u64) -> Result<Run> {
+    let mut command = Command::new(program);
+    command.args([verb, "-q"]).args([slashed(source), slashed(target)]).stdin(Stdio::null());
+    let copies = verb == "copy";
+    let (started, mut first_seconds, mut memory_bytes) = (Instant::now(), None, 0);
+    let running = Running::start(&mut command)?;
+    loop {
+        let looks = copies && first_seconds.is_none();
+        let pause = Duration::from_millis(if looks { 2 } else { 20 });
+        if running.ended_within(pause)? {
+            break;
+        }
+        // Not what the kernel hands out at the end, which counts what this process took when it began the other.
+        memory_bytes = memory_bytes.max(peak_rss_bytes(running.pid()).unwrap_or(0));
+        if looks && has_file(target) {
+            first_seconds = Some(started.elapsed().as_secs_f64());
+        }
+    }
+    let measured = running.finish()?;
+    ensure!(measured.status.success(), "hakobu {verb} failed, {}", measured.status);
+    Ok(Run {
+        seconds: measured.wall.as_secs_f64(),
+        processor_us: measured.cpu().as_secs_f64() * 1e6 / entries as f64,
+        memory_mib: memory_bytes as f64 / f64::from(1 << 20),
+        first_seconds,
+    })
+}
+
+/// Whether there is a file anywhere below a directory; drafts do not count.
+fn has_file(directory: &Path) -> bool {
+    let mut below = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => below.push(entry.path()),
+            Ok(kind) if kind.is_file() => {
+                if !entry.file_name().as_encoded_bytes().starts_with(b".hakobu.") {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    below.iter().any(|path| has_file(path))
+}
+
+fn slashed(path: &Path) -> PathBuf {
+    path.join("")
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context("removing a tree"),
+        _ => Ok(()),
+    }
+}
+
+impl Demand {
+    fn is_met(&self) -> bool {
+        self.found <= self.at_most
+    }
+}
+
+impl Measured {
+    fn medians(&self, of: impl Fn(&Run) -> f64) -> [f64; 2] {
+        [&self.copies, &self.again]
+            .map(|runs| median(&runs.iter().map(&of).collect::<Vec<_>>()).unwrap_or(f64::NAN))
+    }
+
+    fn most(&self, of: impl Fn(&Run) -> f64) -> f64 {
+        self.copies.iter().chain(&self.again).map(of).fold(0.0, f64::max)
+    }
+
+    fn first_seconds(&self) -> f64 {
+        let all: Vec<f64> = self.copies.iter().filter_map(|run| run.first_seconds).collect();
+        // So fast that nobody saw it.
+        median(&all).unwrap_or(0.0)
+    }
+}
+
+impl Results {
+    fn demands(&self) -> Vec<Demand> {
+        let tree = |key| self.trees.iter().find(|tree| tree.key == key);
+        let (Some(small), Some(million), Some(large)) = (tree("small"), tree("million"), tree("large"))
+        else {
+            return Vec::new();
+        };
+        let most = |measure: &dyn Fn(&Measured) -> f64| self.trees.iter().map(measure).fold(0.0, f64::max);
+        let memory = |run: &Run| run.memory_mib;
+        let [small, larger] = [small, large].map(|tree| tree.medians(|run| run.processor_us));
+        let (growth, at_most) = (|index: usize| larger[index] / small[index], PROCESSOR_GROWTH_MAX);
+        vec![
+            Demand {
+                what: "the most memory",
+                found: most(&|tree| tree.most(memory)),
+                at_most: MEMORY_MAX_MIB,
+                unit: "MiB",
+            },
+            Demand {
+                what: "memory of the large tree, against the one of a million",
+                found: large.most(memory) / million.most(memory),
+                at_most: MEMORY_GROWTH_MAX,
+                unit: "times",
+            },
+            Demand {
+                what: "until the first file is at the target, the longest",
+                found: most(&Measured::first_seconds),
+                at_most: FIRST_MAX_SECONDS,
+                unit: "s",
+            },
+            Demand {
+                what: "processor time for each entry of the large tree, against the small one: first copy",
+                found: growth(0),
+                at_most,
+                unit: "times",
+            },
+            Demand { what: "the same, nothing changed", found: growth(1), at_most, unit: "times" },
+        ]
+    }
+
+    fn page(&self, demands: &[Demand]) -> String {
+        let mut trees = MarkdownTable::new([
+            "files",
+            "directories",
+            "second names",
+            "rounds",
+            "first copy",
+            "for each entry",
+            "first file after",
+            "again",
+            "for each entry",
+            "memory",
+        ]);
+        for tree in &self.trees {
+            let ([copy, again], [copy_us, again_us]) =
+                (tree.medians(|run| run.seconds), tree.medians(|run| run.processor_us));
+            let counts = [tree.files, tree.directories, tree.second_names, tree.copies.len() as u64];
+            let figures = [
+                format!("{copy:.2} s"),
+                format!("{copy_us:.1} us"),
+                format!("{:.3} s", tree.first_seconds()),
+                format!("{again:.2} s"),
+                format!("{again_us:.1} us"),
+                format!("{:.1} MiB", tree.most(|run| run.memory_mib)),
+            ];
+            trees.push(counts.map(|count| count.to_string()).into_iter().chain(figures));
+        }
+        let Machine { cpu, cores, kernel, measured_at, commit, load_at_start, .. } = &self.machine;
+        let commit = commit.as_deref().unwrap_or("unknown");
+        format!(
+            "# Trees of many entries\n\nMade by `cargo xtask bench large`; all rounds are in `large.json`.\n\n\
+             {cpu}, {cores} cores, Linux {kernel}. {measured_at}, commit {commit}. Load when it began: \
+             {load_at_start:.2}.\n\n{}\n## How it is measured\n\n{METHOD}\n{trees}",
+            table(demands)
+        )
+    }
+}
+
+const METHOD: &str = "\
+Empty files, from and to one ext4 in memory. A tree is copied to where nothing is, and brought up to date when nothing has
+changed; what the kernel has to write is written before each run. Processor time is of all threads, the kernel's included,
+and divided by all entries; a figure is the median of the rounds, memory the most of any (`VmHWM`). At the end all of it is
+compared.
+";
+
+fn table(demands: &[Demand]) -> MarkdownTable {
+    let mut table = MarkdownTable::new(["what", "found", "at most", "verdict"]);
+    for demand in demands {
+        let Demand { what, found, at_most, unit } = demand;
+        let verdict = if demand.is_met() { "met" } else { "**missed**" };
+        table.push([
+            (*what).to_owned(),
+            format!("{found:.2} {unit}"),
+            format!("{at_most} {unit}"),
+            verdict.to_owned(),
+        ]);
+    }
+    table
+}
