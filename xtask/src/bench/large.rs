@@ -200,7 +200,8 @@ fn has_file(directory: &Path) -> bool {
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => below.push(entry.path()),
             Ok(kind) if kind.is_file() => {
-                if !entry.file_name().as_encoded_bytes().starts_with(b".hakobu.") {
+                let is_draft = entry.file_name().as_encoded_bytes().starts_with(b".hakobu.");
+                if !is_draft {
                     return true;
                 }
             }
