@@ -35,7 +35,7 @@ equal.
 Examples:
   hakobu make-data tree small --files 100000 --dirs 500 --size 10KiB
   hakobu make-data tree server --preset file-server --scale 1
-  hakobu make-data tree mixed --files 5000 --dirs 200 --size 16KiB --sigma 2 --nasty --links --xattrs";
+  hakobu make-data tree mixed --files 5000 --dirs 200 --size 16KiB --nasty --links --xattrs";
 
 /// The arguments of `make-data disk`.
 #[derive(Debug, Args)]
