@@ -320,9 +320,12 @@ fn other_processes_go_first_if_asked_for() {
     let (place, host) = (place(), Host::up());
     let source = file(&place.path().join("source"), 300 << 20);
     for (options, niceness) in [("--nice", "19"), ("", "0")] {
+        // Each has a place of its own: what the one before had in its journal when it was killed stays.
+        let at = place.path().join(niceness);
+        fs::create_dir(&at).unwrap();
         let copy = Copy::by(stopped()).to(&host).options(options);
-        let mut running = copy.arg(&source).arg(host.at(place.path().join("target"))).start();
-        running.crawl_until(|_| !drafts(place.path()).is_empty());
+        let mut running = copy.arg(&source).arg(host.at(at.join("target"))).start();
+        running.crawl_until(|_| !drafts(&at).is_empty());
         let agents = host.agents();
         assert_eq!(agents.len(), 1);
         for pid in [running.id(), agents[0]] {
@@ -334,6 +337,5 @@ fn other_processes_go_first_if_asked_for() {
         running.signal(Signal::KILL);
         running.end();
         host.wait_for_no_agent();
-        let _ = fs::remove_file(place.path().join("target"));
     }
 }
