@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use hakobu_measure::generate::{self, SizeDistribution, TreeSpec};
 use hakobu_measure::process::{Running, peak_rss_bytes};
@@ -128,7 +128,7 @@ pub fn run(args: &LargeArgs, workspace: &Path, target_dir: &Path, program: &Path
     let usual = if args.quick { target_dir.join("bench") } else { workspace.join("docs/benchmarks") };
     let output = args.output.clone().unwrap_or(usual);
     fs::create_dir_all(&output)?;
-    let demands = results.demands();
+    let demands = results.demands()?;
     fs::write(output.join("large.json"), serde_json::to_string_pretty(&results)? + "\n")?;
     fs::write(output.join("large.md"), results.page(&demands))?;
     println!("{}", table(&demands));
@@ -239,24 +239,24 @@ impl Measured {
     }
 
     fn first_seconds(&self) -> f64 {
-        let all: Vec<f64> = self.copies.iter().filter_map(|run| run.first_seconds).collect();
-        // So fast that nobody saw it.
-        median(&all).unwrap_or(0.0)
+        // Where nobody saw it, the run was over first.
+        let all: Vec<f64> = self.copies.iter().map(|run| run.first_seconds.unwrap_or(run.seconds)).collect();
+        median(&all).unwrap_or(f64::NAN)
     }
 }
 
 impl Results {
-    fn demands(&self) -> Vec<Demand> {
+    fn demands(&self) -> Result<Vec<Demand>> {
         let tree = |key| self.trees.iter().find(|tree| tree.key == key);
         let (Some(small), Some(million), Some(large)) = (tree("small"), tree("million"), tree("large"))
         else {
-            return Vec::new();
+            bail!("a tree was not measured");
         };
         let most = |measure: &dyn Fn(&Measured) -> f64| self.trees.iter().map(measure).fold(0.0, f64::max);
         let memory = |run: &Run| run.memory_mib;
         let [small, larger] = [small, large].map(|tree| tree.medians(|run| run.processor_us));
         let (growth, at_most) = (|index: usize| larger[index] / small[index], PROCESSOR_GROWTH_MAX);
-        vec![
+        Ok(vec![
             Demand {
                 what: "the most memory",
                 found: most(&|tree| tree.most(memory)),
@@ -282,7 +282,7 @@ impl Results {
                 unit: "times",
             },
             Demand { what: "the same, nothing changed", found: growth(1), at_most, unit: "times" },
-        ]
+        ])
     }
 
     fn page(&self, demands: &[Demand]) -> String {

@@ -52,7 +52,7 @@ pub struct TreeSpec {
     /// How many files have a second name; in another directory where several hold files. At most as many as there
     /// are files.
     pub hard_links: u64,
-    /// Gives every third file and every third directory one to three attributes of users, of up to 199 bytes each. The
+    /// Gives about a third of the files and directories one to three attributes of users, of up to 199 bytes each. The
     /// file system must be able to hold them.
     pub extended_attributes: bool,
     /// What names, sizes, content, modes, times and attributes follow from.

@@ -127,7 +127,7 @@ pub struct MakeTreeArguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub hard_links: u64,
 
-    /// Extended attributes (user.*) on every third file and every third directory
+    /// Extended attributes (user.*) on about a third of the files and directories
     #[arg(long)]
     pub xattrs: bool,
 
