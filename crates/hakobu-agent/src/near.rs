@@ -283,6 +283,7 @@ impl RemoteLane {
                 self.message(kind::BARRIER, request, &())
             }
             Operation::Fetch { .. }
+            | Operation::Portion { .. }
             | Operation::DigestPicks { .. }
             | Operation::Names { .. }
             | Operation::Read { .. }

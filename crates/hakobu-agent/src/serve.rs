@@ -447,6 +447,7 @@ impl Session {
                 send_checked(connection, kind::DIGESTED, 0, request, &[], &self.payload)?;
             }
             Outcome::Fetched(_)
+            | Outcome::Portion(..)
             | Outcome::Read(_)
             | Outcome::Hole { .. }
             | Outcome::ReadPartly { .. }

@@ -399,6 +399,20 @@ pub enum Operation {
         /// What is told of each entry.
         detail: Detail,
     },
+    /// List a directory in portions, for which nothing of it has to be known as a whole: answered with
+    /// [`Outcome::Portion`]. Source.
+    Portion {
+        /// Which root.
+        root: u16,
+        /// Which directory.
+        directory: EntryPath,
+        /// What the last portion left; none: from the beginning.
+        from: Option<OwnedFd>,
+        /// About how many entries a portion has: it may be some more, where the system gives many at once.
+        entries: usize,
+        /// What is told of each entry.
+        detail: Detail,
+    },
     /// Read small files and links of one directory into a pack. A file that has changed since it was listed goes along as
     /// it is, if it still has the same names and fits. Source.
     Fetch {
@@ -633,6 +647,8 @@ pub enum Outcome {
     Inspected(Option<Metadata>),
     /// The listings, first those asked for, in order, then descendants.
     Listed(Vec<DirectoryListing>),
+    /// Entries of a directory, and what is left of it, if anything may be.
+    Portion(Listing, Option<OwnedFd>),
     /// A pack, and what is missing from it.
     Fetched(Fetched),
     /// The piece. It is shorter than the extent only if the file has been cut short: an error.

@@ -52,7 +52,7 @@ impl OperationKind {
     pub fn of(operation: &Operation) -> Self {
         match operation {
             Operation::Inspect { .. } => Self::Inspect,
-            Operation::List { .. } => Self::List,
+            Operation::List { .. } | Operation::Portion { .. } => Self::List,
             Operation::Fetch { .. } => Self::Fetch,
             Operation::Read { .. } => Self::Read,
             Operation::DigestPicks { .. } | Operation::Digest { .. } => Self::Digest,
@@ -352,7 +352,8 @@ impl State {
             Operation::List { directories, .. } => {
                 directories.iter().map(|path| path.as_bytes().to_vec()).collect()
             }
-            Operation::Fetch { directory, .. }
+            Operation::Portion { directory, .. }
+            | Operation::Fetch { directory, .. }
             | Operation::DigestPicks { directory, .. }
             | Operation::Digest { directory, .. } => vec![directory.as_bytes().to_vec()],
             Operation::Read { file, .. }

@@ -1,6 +1,7 @@
 //! Directories that still have something to be done below them.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -308,6 +309,10 @@ impl Node {
 pub(super) enum TargetState {
     /// It is not there.
     Absent,
+    /// It is there, and there is nothing in it. The source has much in it, and is read in portions.
+    Empty,
+    /// The same of a directory of which one portion or more has been read, and this is how to go on.
+    Rest(OwnedFd),
     /// It is there and has to be listed.
     Unknown,
     /// It is there, and this is in it. What came along may be about directories further down.
@@ -338,6 +343,15 @@ pub(super) struct Part {
     pub origin: usize,
     /// Its entries.
     pub listing: Arc<Listing>,
+    /// Whether these are all. They may be the first of many, as long as it is not known what the target has.
+    pub complete: bool,
+}
+
+impl Part {
+    /// All entries of an origin.
+    pub fn whole(origin: usize, listing: Listing) -> Self {
+        Self { origin, listing: Arc::new(listing), complete: true }
+    }
 }
 
 /// A directory to scan and compare.

@@ -15,6 +15,8 @@ use crate::endpoint::Picks;
 
 /// Scanning pauses while so many packs wait.
 const PACKS_MAX: usize = 256;
+/// While fewer wait, the next portion of a directory is read. They keep a lane busy for about as long as that takes.
+const PACKS_FEW: usize = 4;
 /// Scanning pauses while so many big files wait.
 const FILES_MAX: usize = 1024;
 /// So many drafts may be open at a time: each costs the target a descriptor, of which a process
@@ -151,6 +153,12 @@ impl Queue {
         self.wake.notify_all();
     }
 
+    /// A directory that was taken is not done: it comes next, whoever takes it.
+    pub fn put_back(&self, task: DirectoryTask) {
+        self.lock().directories.push(task);
+        self.wake.notify_one();
+    }
+
     /// A big file has been begun: lanes may take its chunks.
     pub fn activate(&self, file: Arc<LargeFile>) {
         self.lock().active.push_back(file);
@@ -275,6 +283,12 @@ impl State {
 
     fn take_small(&mut self) -> Option<Task> {
         let scan = self.packs.len() < PACKS_MAX && self.files.len() < FILES_MAX;
+        // What is left of a directory is read before the others have nothing to do.
+        let rest =
+            matches!(self.directories.last(), Some(task) if matches!(task.target, TargetState::Rest(_)));
+        if scan && rest && self.packs.len() < PACKS_FEW {
+            return self.take_directories();
+        }
         let pack = self.packs.pop_front().map(Task::Pack);
         pack.or_else(|| if scan { self.take_directories() } else { None })
     }
@@ -345,6 +359,34 @@ mod tests {
         assert_eq!(tasks[0].node.target.to_string(), "d0");
         queue.complete(40);
         assert!(matches!(queue.take(1), Taken::Ended));
+    }
+
+    fn pack(node: &Arc<Node>) -> PackTask {
+        let picks = Picks { listing: Arc::default(), entries: Vec::new(), target_name: None };
+        PackTask { node: node.clone(), origin: 0, picks: Arc::new(picks), compare: false }
+    }
+
+    #[test]
+    fn the_rest_of_a_directory_comes_before_the_last_packs_and_no_sooner() {
+        let (queue, node) = (Queue::new(false, 24), node("d", None));
+        let task = || DirectoryTask { node: node.clone(), target: TargetState::Absent };
+        queue.add(vec![task()], Vec::new(), Vec::new());
+        queue.start();
+        assert!(matches!(queue.take(0), Taken::Task(Task::Directory(_))));
+        // A directory and packs were found in its first portion.
+        let packs = (0..=PACKS_FEW).map(|_| pack(&node)).collect();
+        queue.add(vec![task()], packs, Vec::new());
+        let rest = TargetState::Rest(std::fs::File::open("/").unwrap().into());
+        queue.put_back(DirectoryTask { node: node.clone(), target: rest });
+        for lane in [0, 1] {
+            assert!(matches!(queue.take(lane), Taken::Task(Task::Pack(_))));
+        }
+        let Taken::Task(Task::Directory(DirectoryTask { target, .. })) = queue.take(1) else {
+            panic!("no rest")
+        };
+        assert!(matches!(target, TargetState::Rest(_)));
+        assert!(matches!(queue.take(0), Taken::Task(Task::Pack(_))));
+        assert!(!queue.scan_done());
     }
 
     #[test]

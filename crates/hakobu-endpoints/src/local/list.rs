@@ -7,7 +7,7 @@ use hakobu_core::endpoint::{Detail, Outcome};
 use hakobu_core::entry::Kind;
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::{EntryPath, is_draft_name};
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{OFlags, RawDir};
 use rustix::io::Errno;
 
@@ -18,6 +18,7 @@ use super::file_system::is_deleted_on_nfs;
 
 /// The bytes that one `getdents` may fill: about 1 000 entries.
 const NAMES_BYTES: usize = 32 * 1024;
+const DURING: &str = "listing the directory";
 
 /// Turns an error number into an error, as it means something else at the source and the target.
 pub(crate) type Fault = fn(&'static str, Errno) -> hakobu_core::Error;
@@ -90,19 +91,52 @@ impl Lister {
         (entries_max, detail): (usize, Detail),
         fault: Fault,
     ) -> Result<Option<Listing>> {
-        let during = "listing the directory";
-        let failed = |errno| fault(during, errno).at(path);
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let directory = root.open_beneath(path, flags).map_err(failed)?;
+        let directory = open(root, path, fault)?;
+        let amount = Amount { entries_max, portion: usize::MAX };
+        let read = self.read((&directory, path), amount, detail, fault)?;
+        Ok(read.map(|(listing, _)| listing))
+    }
+
+    /// Lists about so many entries of a directory, those behind what an earlier portion left. In no order but within
+    /// the portion; of a directory that is changed meanwhile an entry may come twice, as the system says.
+    pub(crate) fn portion(
+        &mut self,
+        root: &Root,
+        path: &EntryPath,
+        from: Option<OwnedFd>,
+        (portion, detail): (usize, Detail),
+        fault: Fault,
+    ) -> Result<(Listing, Option<OwnedFd>)> {
+        let directory = match from {
+            Some(directory) => directory,
+            None => open(root, path, fault)?,
+        };
+        let amount = Amount { entries_max: usize::MAX, portion };
+        let read = self.read((&directory, path), amount, detail, fault)?;
+        let (listing, more) = read.unwrap_or_default();
+        Ok((listing, more.then_some(directory)))
+    }
+
+    /// Reads a directory on from where it is. `None`: it has more than `entries_max` entries. With the entries, whether
+    /// there may be more.
+    fn read(
+        &mut self,
+        (directory, path): (&OwnedFd, &EntryPath),
+        Amount { entries_max, portion }: Amount,
+        detail: Detail,
+        fault: Fault,
+    ) -> Result<Option<(Listing, bool)>> {
+        let failed = |errno| fault(DURING, errno).at(path);
+        let (mut taken, mut more) = (0, false);
         let mut listing = Listing::with_capacity(self.expected.min(entries_max));
         self.names.reserve_exact(NAMES_BYTES);
-        let mut names = RawDir::new(&directory, self.names.spare_capacity_mut());
-        let mut describer = Describer::new(&directory, (entries_max, detail), &mut self.extended);
+        let mut names = RawDir::new(directory, self.names.spare_capacity_mut());
+        let mut describer = Describer::new(directory, (entries_max, detail), &mut self.extended);
         let mut keep = |name: &[u8], described: Described| {
             let metadata = match described {
                 Ok(metadata) => metadata,
                 Err(Errno::NOENT) => return Ok(true),
-                Err(errno) => return Err(fault(during, errno).at(super::fault::place(path, name))),
+                Err(errno) => return Err(fault(DURING, errno).at(super::fault::place(path, name))),
             };
             let has_room = listing.len() < entries_max || entries_max >= ENTRIES_MAX;
             if has_room {
@@ -110,8 +144,15 @@ impl Lister {
             }
             Ok(has_room)
         };
-        while let Some(entry) = names.next() {
+        loop {
+            // What is in the buffer the system would not tell again.
+            if taken >= portion && names.is_buffer_empty() {
+                more = true;
+                break;
+            }
+            let Some(entry) = names.next() else { break };
             let entry = entry.map_err(failed)?;
+            taken += 1;
             let bytes = entry.file_name().to_bytes();
             if bytes == b"."
                 || bytes == b".."
@@ -129,8 +170,22 @@ impl Lister {
         }
         listing.sort();
         self.expected = listing.len().min(4096);
-        Ok(Some(listing))
+        Ok(Some((listing, more)))
     }
+}
+
+/// How much of a directory is read.
+#[derive(Clone, Copy, Debug)]
+struct Amount {
+    /// With more entries than this nothing is wanted.
+    entries_max: usize,
+    /// After about so many entries the rest stays for later.
+    portion: usize,
+}
+
+fn open(root: &Root, path: &EntryPath, fault: Fault) -> Result<OwnedFd> {
+    let opened = root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY);
+    opened.map_err(|errno| fault(DURING, errno).at(path))
 }
 
 /// Queues the directories of a listing, if there is a budget for going down at all.

@@ -256,6 +256,12 @@ impl SourceWork {
                 let root = self.reader.root(root)?;
                 Ok(self.lister.list_all(root, directories, Ask { budget, detail }, |_| Ok(()), source_fault))
             }
+            Operation::Portion { root, directory, from, entries, detail } => {
+                let root = self.reader.root(root)?;
+                let (listing, rest) =
+                    self.lister.portion(root, &directory, from, (entries, detail), source_fault)?;
+                Ok(Outcome::Portion(listing, rest))
+            }
             Operation::Fetch { root, directory, target, picks, from, ask, buffer } => {
                 let reader = &mut self.reader;
                 let fetched =

@@ -83,6 +83,11 @@ pub(crate) async fn drafts(site: &Site, path: &EntryPath) -> Result<Vec<Vec<u8>>
     Ok(drafts)
 }
 
+/// Lists one directory.
+pub(crate) async fn list_whole(site: &Site, path: &EntryPath) -> Result<Listing> {
+    list(site, path, ENTRIES_MAX, &|_: &EntryPath, _: &[Vec<u8>]| ()).await
+}
+
 /// Lists one directory, which has to have so many entries at most.
 async fn list(
     site: &Site,

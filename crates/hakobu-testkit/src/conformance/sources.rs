@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Fetched, Lane, LossKind, Operation, Outcome, Pick, Picks, SourceFile};
+use hakobu_core::endpoint::{Detail, Fetched, Lane, LossKind, Operation, Outcome, Pick, Picks, SourceFile};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::listing::Listing;
@@ -20,6 +20,7 @@ use super::bench::*;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("files, links and pipes go into a pack as they are", packed),
+    Case::new("the portions of a directory are all of it", portions),
     Case::new("a pack of one entry may have another name", renamed),
     Case::new(
         "what changed after the list is taken as it is, what vanished or is another kind is named",
@@ -113,6 +114,43 @@ fn packed(bench: &Bench<'_>) {
     assert!(results(&listing, &fetched) == expected);
     assert_eq!(fetched.content_bytes, PIECE_BYTES + 10);
     assert!(fetched.losses.is_empty(), "{:?}", fetched.losses);
+}
+
+fn portions(bench: &Bench<'_>) {
+    let Some(source) = bench.source() else { return };
+    let directory = source.root.join("d");
+    fs::create_dir(&directory).unwrap();
+    (0..5000).for_each(|number| fs::write(directory.join(format!("file {number}")), "").unwrap());
+    fs::create_dir(directory.join("below")).unwrap();
+    let mut lane = lane(&source);
+    let whole = listed(&mut *lane, "d");
+    let (mut from, mut found) = (None, Vec::new());
+    loop {
+        let directory = path("d");
+        let portion =
+            Operation::Portion { root: 0, directory, from, entries: 100, detail: Detail::default() };
+        let Outcome::Portion(listing, rest) = ask(&mut *lane, portion).unwrap() else { panic!("no portion") };
+        assert!(listing.is_sorted());
+        assert!(rest.is_none() || listing.len() >= 100, "a portion of {}", listing.len());
+        found
+            .extend((0..listing.len()).map(|index| (listing.name(index).to_vec(), *listing.metadata(index))));
+        // Others may be listed between two portions.
+        assert_eq!(listed(&mut *lane, "d").len(), 5001);
+        from = rest;
+        if from.is_none() {
+            break;
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut expected: Vec<_> =
+        (0..whole.len()).map(|index| (whole.name(index).to_vec(), *whole.metadata(index))).collect();
+    expected.sort_by(|a, b| a.0.cmp(&b.0));
+    assert!(found == expected, "{} entries in portions, {} as a whole", found.len(), expected.len());
+    let portion = |name| {
+        let detail = Detail::default();
+        Operation::Portion { root: 0, directory: path(name), from: None, entries: 100, detail }
+    };
+    assert_eq!(ask(&mut *lane, portion("missing")).unwrap_err().kind, ErrorKind::SourceVanished);
 }
 
 fn renamed(bench: &Bench<'_>) {

@@ -19,6 +19,7 @@ mod job_limits;
 mod jobs;
 mod kills;
 mod kinds;
+mod large_directories;
 mod limits;
 mod make_data;
 mod network;

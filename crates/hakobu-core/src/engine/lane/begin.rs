@@ -90,7 +90,7 @@ impl Worker<'_> {
         let mut parts = Vec::with_capacity(group.len());
         for (index, (origin, (_, metadata))) in origins.iter().zip(group).enumerate() {
             let name = origin.only.as_ref().map(|only| &only.name);
-            parts.push(Part { origin: index, listing: Arc::new(listing(name, Some(*metadata))?) });
+            parts.push(Part::whole(index, listing(name, Some(*metadata))?));
         }
         let name = origins.first().and_then(|origin| origin.only.as_ref()).map(|only| &only.target_name);
         let target = listing(name, there)?;

@@ -1,23 +1,35 @@
 //! Directories: listing both sides, comparing them, and setting their attributes in the end.
 
+use std::os::fd::OwnedFd;
+
 use super::*;
 use crate::entry::Account;
+use crate::job::Removal;
 
 /// So many names are asked for in one operation.
 const ACCOUNTS_AT_ONCE: usize = 256;
+/// A directory of which nothing is at the target is read in portions of about so many entries: the first of a million is
+/// copied soon, and memory does not grow with the directory.
+const PORTION_ENTRIES: usize = 8192;
 
 impl Worker<'_> {
     pub(super) fn directory(&mut self, task: DirectoryTask) -> Result<()> {
-        let parts = self.scan_sound(&task)?;
-        if !parts.is_empty() || task.node.is_doomed() {
-            let (target, prefetched) = match task.target {
-                TargetState::Listed(target, prefetched) => (Some(target), prefetched),
-                _ => (None, Prefetched::default()),
-            };
-            self.join(&task.node, &parts, target.as_ref(), &prefetched)?;
+        if let TargetState::Rest(rest) = task.target {
+            return self.portion(&task.node, Some(rest));
         }
-        self.directories_done(1);
-        Ok(())
+        if matches!(task.target, TargetState::Empty) {
+            return self.portion(&task.node, None);
+        }
+        let parts = self.scan_sound(&task)?;
+        if parts.is_empty() && !task.node.is_doomed() {
+            self.directories_done(1);
+            return Ok(());
+        }
+        let (target, prefetched) = match task.target {
+            TargetState::Listed(target, prefetched) => (Some(target), prefetched),
+            _ => (None, Prefetched::default()),
+        };
+        self.join_scanned(task.node, parts, target.as_ref(), &prefetched)
     }
 
     pub(super) fn directories(&mut self, tasks: Vec<DirectoryTask>) -> Result<()> {
@@ -55,7 +67,7 @@ impl Worker<'_> {
         }
         let is_new = matches!(task.target, TargetState::Absent);
         let detail = if is_new { Detail::default() } else { self.detail() };
-        let parts = self.scan(&task.node, detail)?;
+        let parts = self.scan(&task.node, detail, self.may_take_portions(&task.node))?;
         let lost = !self.shared.ask.miss.is_empty() && (is_new || self.shared.must_examine());
         if !parts.is_empty() && lost && !self.count_losses(&task.node)? {
             return Ok(Vec::new());
@@ -82,14 +94,20 @@ impl Worker<'_> {
         Detail { kinds_only: false, extended: self.shared.ask.keep }
     }
 
-    /// Lists a directory of the source, each of its origins. What fails is recorded; if nothing is
-    /// left, the directory is done.
-    pub(super) fn scan(&mut self, node: &Arc<Node>, detail: Detail) -> Result<Vec<Part>> {
+    /// Lists a directory of the source, each of its origins, or the first portion of the only one. What fails is
+    /// recorded; if nothing is left, the directory is done.
+    fn scan(&mut self, node: &Arc<Node>, detail: Detail, first_portion: bool) -> Result<Vec<Part>> {
         let mut parts = Vec::with_capacity(node.origins.len());
         self.enter(Stage::Scan);
         for (index, origin) in node.origins.iter().enumerate() {
-            match self.scan_origin(origin, detail) {
-                Ok(listing) => parts.push(Part { origin: index, listing: Arc::new(listing) }),
+            let scanned = match first_portion {
+                true => self
+                    .scan_portion(origin, None, detail)
+                    .map(|(listing, rest)| Part { complete: rest.is_none(), ..Part::whole(index, listing) }),
+                false => self.scan_origin(origin, detail).map(|listing| Part::whole(index, listing)),
+            };
+            match scanned {
+                Ok(part) => parts.push(part),
                 Err(error) if error.is_fatal() => return Err(error),
                 Err(error) => {
                     node.fail();
@@ -122,6 +140,84 @@ impl Worker<'_> {
         let mut listing = listed.pop().ok_or_else(unexpected)?.result?;
         self.by_name(&mut listing)?;
         Ok(listing)
+    }
+
+    /// Whether a directory can be copied without being known as a whole. Plans, and what people read, are in order, and
+    /// where the target ignores case all names have to be compared.
+    fn may_take_portions(&self, node: &Node) -> bool {
+        let job = self.shared.setup.job;
+        let writes = !job.dry_run && !job.mode.only_reads() && job.removal != Removal::Remove;
+        let whole = matches!(&node.origins[..], [origin] if origin.only.is_none());
+        writes && whole && !self.shared.setup.target.capabilities().names.ignores_case
+    }
+
+    fn scan_portion(
+        &mut self,
+        origin: &Origin,
+        from: Option<OwnedFd>,
+        detail: Detail,
+    ) -> Result<(Listing, Option<OwnedFd>)> {
+        let (root, directory, entries) = (origin.root, origin.path.clone(), PORTION_ENTRIES);
+        let portion = Operation::Portion { root, directory, from, entries, detail };
+        let Outcome::Portion(mut listing, rest) = self.ask_source(portion)? else {
+            return Err(unexpected());
+        };
+        self.by_name(&mut listing)?;
+        Ok((listing, rest))
+    }
+
+    /// Brings over the next entries of a directory of which nothing is at the target, or the first, and leaves the rest
+    /// to whoever comes next.
+    fn portion(&mut self, node: &Arc<Node>, from: Option<OwnedFd>) -> Result<()> {
+        let Some(origin) = node.origins.first() else { return Err(unexpected()) };
+        self.enter(Stage::Scan);
+        let scanned = self.scan_portion(origin, from, Detail::default());
+        self.leave(Stage::Scan);
+        match scanned {
+            Ok((listing, rest)) => {
+                // The rest is pending before what was found can be done.
+                node.hold(u64::from(rest.is_some()));
+                self.join(node, &[Part::whole(0, listing)], None, &Prefetched::default())?;
+                if let Some(rest) = rest {
+                    let task = DirectoryTask { node: node.clone(), target: TargetState::Rest(rest) };
+                    self.shared.queue.put_back(task);
+                    return Ok(());
+                }
+            }
+            Err(error) if error.is_fatal() => return Err(error),
+            Err(error) => {
+                node.fail();
+                fail(self.shared, self.counters, failure(origin.named(), at_source(error)));
+                self.shared.queue.release(node, self.counters);
+            }
+        }
+        self.directories_done(1);
+        Ok(())
+    }
+
+    /// Compares a directory with the target's side of it, which is now known. Where only the beginning of it was read,
+    /// it goes on in portions if there is nothing at the target, and all of it is listed otherwise.
+    fn join_scanned(
+        &mut self,
+        node: Arc<Node>,
+        mut parts: Vec<Part>,
+        target: Option<&Listing>,
+        prefetched: &Prefetched,
+    ) -> Result<()> {
+        if parts.iter().any(|part| !part.complete) {
+            if target.is_none_or(Listing::is_empty) {
+                self.shared.queue.put_back(DirectoryTask { node, target: TargetState::Empty });
+                return Ok(());
+            }
+            parts = self.scan(&node, self.detail(), false)?;
+            if parts.is_empty() {
+                self.directories_done(1);
+                return Ok(());
+            }
+        }
+        self.join(&node, &parts, target, prefetched)?;
+        self.directories_done(1);
+        Ok(())
     }
 
     /// Gives the entries of a listing of the source the owners of the same names at the target, if that is asked for.
@@ -183,20 +279,21 @@ impl Worker<'_> {
             return Err(unexpected());
         }
         let prefetched = Prefetched::new(listings);
-        let count = tasks.len() as u64;
         for ((task, parts), target) in tasks.into_iter().zip(asked) {
             match target.result {
-                Ok(target) => self.join(&task.node, &parts, Some(&target), &prefetched)?,
+                Ok(target) => self.join_scanned(task.node, parts, Some(&target), &prefetched)?,
                 // It went away after its parent was listed.
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     task.node.touch();
                     task.node.parent.iter().for_each(|parent| parent.touch());
-                    self.join(&task.node, &parts, None, &prefetched)?;
+                    self.join_scanned(task.node, parts, None, &prefetched)?;
                 }
-                Err(error) => self.fail_directory(&task.node, at_target(error, &task.node.target)),
+                Err(error) => {
+                    self.fail_directory(&task.node, at_target(error, &task.node.target));
+                    self.directories_done(1);
+                }
             }
         }
-        self.directories_done(count);
         Ok(())
     }
 

@@ -39,6 +39,7 @@ fn cost(operation: &Operation) -> Cost {
         | Operation::Sign { .. }
         | Operation::Patch { .. }
         | Operation::Write { .. }
+        | Operation::Portion { .. }
         | Operation::Clone { .. } => Cost::Wait(1),
         Operation::Inspect { .. }
         | Operation::Extended { .. }
@@ -135,8 +136,10 @@ impl Worker<'_> {
         if let Some(each_ns) = took_ns.checked_div(reads).filter(|_| times) {
             self.shared.pacer.read_took(each_ns, reads);
         }
-        if let Ok(Outcome::Listed(listings)) = &outcome {
-            self.owe_listed(Paced::Source, listings);
+        match &outcome {
+            Ok(Outcome::Listed(listings)) => self.owe_listed(Paced::Source, listings),
+            Ok(Outcome::Portion(listing, _)) => self.owe(Paced::Source, listing.len() as u64),
+            _ => {}
         }
         outcome
     }

@@ -152,6 +152,7 @@ impl Work for TargetWork {
             Operation::DigestPicks { .. }
             | Operation::Names { .. }
             | Operation::Fetch { .. }
+            | Operation::Portion { .. }
             | Operation::Read { .. }
             | Operation::Next { .. }
             | Operation::Open { .. }

@@ -14,7 +14,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TagKey, Tagger};
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::list::list_all;
+use super::list::{list_all, list_whole};
 use super::queue::{Course, Queue, Store, Work};
 use super::reading;
 use super::requests::attrs;
@@ -106,6 +106,10 @@ impl SourceWork {
             }
             Operation::List { root, directories, budget, detail: _ } => {
                 Ok(list_all(self.site(root)?, directories, budget, |_| Ok(()), |_, _| ()).await)
+            }
+            // All of it at once: parts of a listing are asked for ahead, which a portion would have to give up.
+            Operation::Portion { root, directory, .. } => {
+                Ok(Outcome::Portion(list_whole(self.site(root)?, &directory).await?, None))
             }
             Operation::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
                 let site = self.site(root)?;
