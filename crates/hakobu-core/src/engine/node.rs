@@ -309,7 +309,7 @@ impl Node {
 pub(super) enum TargetState {
     /// It is not there.
     Absent,
-    /// It is there, and there is nothing in it. The source has much in it, and is read in portions.
+    /// Nothing of it is there, and the source has much in it, which is read in portions.
     Empty,
     /// The same of a directory of which one portion or more has been read, and this is how to go on.
     Rest(OwnedFd),
@@ -343,7 +343,7 @@ pub(super) struct Part {
     pub origin: usize,
     /// Its entries.
     pub listing: Arc<Listing>,
-    /// Whether these are all. They may be the first of many, as long as it is not known what the target has.
+    /// Whether these are all, or the first of many.
     pub complete: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::job::Removal;
 
 /// So many names are asked for in one operation.
 const ACCOUNTS_AT_ONCE: usize = 256;
-/// A directory of which nothing is at the target is read in portions of about so many entries: the first of a million is
+/// A directory that the target lacks is read in portions of about so many entries: the first of a million is
 /// copied soon, and memory does not grow with the directory.
 const PORTION_ENTRIES: usize = 8192;
 
@@ -29,7 +29,14 @@ impl Worker<'_> {
             TargetState::Listed(target, prefetched) => (Some(target), prefetched),
             _ => (None, Prefetched::default()),
         };
-        self.join_scanned(task.node, parts, target.as_ref(), &prefetched)
+        // There is more of it, and nothing at the target.
+        if parts.iter().any(|part| !part.complete) {
+            self.shared.queue.put_back(DirectoryTask { node: task.node, target: TargetState::Empty });
+            return Ok(());
+        }
+        self.join(&task.node, &parts, target.as_ref(), &prefetched)?;
+        self.directories_done(1);
+        Ok(())
     }
 
     pub(super) fn directories(&mut self, tasks: Vec<DirectoryTask>) -> Result<()> {
@@ -67,7 +74,7 @@ impl Worker<'_> {
         }
         let is_new = matches!(task.target, TargetState::Absent);
         let detail = if is_new { Detail::default() } else { self.detail() };
-        let parts = self.scan(&task.node, detail, self.may_take_portions(&task.node))?;
+        let parts = self.scan(&task.node, detail, is_new && self.may_take_portions(&task.node))?;
         let lost = !self.shared.ask.miss.is_empty() && (is_new || self.shared.must_examine());
         if !parts.is_empty() && lost && !self.count_losses(&task.node)? {
             return Ok(Vec::new());
@@ -195,31 +202,6 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Compares a directory with the target's side of it, which is now known. Where only the beginning of it was read,
-    /// it goes on in portions if there is nothing at the target, and all of it is listed otherwise.
-    fn join_scanned(
-        &mut self,
-        node: Arc<Node>,
-        mut parts: Vec<Part>,
-        target: Option<&Listing>,
-        prefetched: &Prefetched,
-    ) -> Result<()> {
-        if parts.iter().any(|part| !part.complete) {
-            if target.is_none_or(Listing::is_empty) {
-                self.shared.queue.put_back(DirectoryTask { node, target: TargetState::Empty });
-                return Ok(());
-            }
-            parts = self.scan(&node, self.detail(), false)?;
-            if parts.is_empty() {
-                self.directories_done(1);
-                return Ok(());
-            }
-        }
-        self.join(&node, &parts, target, prefetched)?;
-        self.directories_done(1);
-        Ok(())
-    }
-
     /// Gives the entries of a listing of the source the owners of the same names at the target, if that is asked for.
     pub(super) fn by_name(&mut self, listing: &mut Listing) -> Result<()> {
         if !self.shared.setup.job.by_name {
@@ -279,21 +261,20 @@ impl Worker<'_> {
             return Err(unexpected());
         }
         let prefetched = Prefetched::new(listings);
+        let count = tasks.len() as u64;
         for ((task, parts), target) in tasks.into_iter().zip(asked) {
             match target.result {
-                Ok(target) => self.join_scanned(task.node, parts, Some(&target), &prefetched)?,
+                Ok(target) => self.join(&task.node, &parts, Some(&target), &prefetched)?,
                 // It went away after its parent was listed.
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     task.node.touch();
                     task.node.parent.iter().for_each(|parent| parent.touch());
-                    self.join_scanned(task.node, parts, None, &prefetched)?;
+                    self.join(&task.node, &parts, None, &prefetched)?;
                 }
-                Err(error) => {
-                    self.fail_directory(&task.node, at_target(error, &task.node.target));
-                    self.directories_done(1);
-                }
+                Err(error) => self.fail_directory(&task.node, at_target(error, &task.node.target)),
             }
         }
+        self.directories_done(count);
         Ok(())
     }
 
