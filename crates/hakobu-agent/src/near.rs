@@ -32,7 +32,7 @@ use crate::way::WayWatch;
 /// So many answers may be outstanding on one lane.
 const ANSWERS_MAX: usize = 256;
 /// Buffers kept for reuse, of each kind.
-const SPARE_BUFFERS_MAX: usize = 4;
+const SPARE_BUFFERS_MAX: usize = 16;
 
 /// A target that another process holds, reached over data connections.
 pub struct RemoteTarget {

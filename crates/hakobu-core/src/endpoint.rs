@@ -9,6 +9,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hakobu_sys::memory::{Room, Rooms};
+
 use crate::capabilities::Capabilities;
 use crate::counters::Beyond;
 use crate::digest::{BlockValue, Digest, Subtree};
@@ -124,31 +126,31 @@ pub struct Completion {
 /// What the room for a piece is aligned to, so that devices can be read straight into it.
 pub const PIECE_ALIGNMENT: usize = 4096;
 
+/// Room for pieces, which devices are read into and written from.
+static PIECE_ROOMS: Rooms = Rooms::new(PIECE_BYTES as usize);
+
 /// The room for one piece, allocated once and reused.
 #[derive(Debug)]
 pub struct PieceBuffer {
-    bytes: Box<[u8]>,
-    begin: usize,
+    room: Room,
     filled: usize,
 }
 
 impl PieceBuffer {
     /// A new, empty buffer of [`PIECE_BYTES`].
     pub fn new() -> Self {
-        let bytes = vec![0; PIECE_BYTES as usize + PIECE_ALIGNMENT].into_boxed_slice();
-        let begin = bytes.as_ptr().align_offset(PIECE_ALIGNMENT).min(PIECE_ALIGNMENT);
-        Self { bytes, begin, filled: 0 }
+        Self { room: PIECE_ROOMS.take(), filled: 0 }
     }
 
     /// The bytes in it.
     pub fn filled(&self) -> &[u8] {
-        &self.bytes[self.begin..self.begin + self.filled]
+        &self.room[..self.filled]
     }
 
     /// All its room, to be filled: [`PIECE_BYTES`], beginning at a multiple of
     /// [`PIECE_ALIGNMENT`].
     pub fn room(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.begin..self.begin + PIECE_BYTES as usize]
+        &mut self.room
     }
 
     /// Says how many bytes were put into the room.

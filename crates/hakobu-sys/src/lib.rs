@@ -1,8 +1,9 @@
-//! System calls that need `unsafe`, each behind a safe function. Nothing is decided here.
+//! System calls and memory that need `unsafe`, each behind a safe function. Nothing is decided here.
 
 pub mod block;
 pub mod ethtool;
 pub mod extended;
+pub mod memory;
 pub mod netns;
 pub mod process;
 pub mod signal;

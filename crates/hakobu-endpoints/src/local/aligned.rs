@@ -1,6 +1,7 @@
 //! Memory that direct I/O accepts: it begins at a multiple of the largest sector size.
 
 use hakobu_core::endpoint::PIECE_ALIGNMENT;
+use hakobu_sys::memory::{Room, Rooms};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
@@ -12,29 +13,27 @@ pub(crate) const ALIGNMENT: usize = PIECE_ALIGNMENT;
 /// steps gain little on a loop device, and every lane has one step under way.
 pub(crate) const STEP_BYTES: usize = 1 << 20;
 
+/// Room for steps.
+static STEP_ROOMS: Rooms = Rooms::new(STEP_BYTES);
+
 /// A buffer of [`STEP_BYTES`] that begins at a multiple of [`ALIGNMENT`].
 #[derive(Debug)]
-pub(crate) struct AlignedBuffer {
-    bytes: Box<[u8]>,
-    begin: usize,
-}
+pub(crate) struct AlignedBuffer(Room);
 
 impl AlignedBuffer {
-    /// A new buffer of zeros.
+    /// A buffer, with whatever was left in it.
     pub(crate) fn new() -> Self {
-        let bytes = vec![0; STEP_BYTES + ALIGNMENT].into_boxed_slice();
-        let begin = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        Self { bytes, begin }
+        Self(STEP_ROOMS.take())
     }
 
     /// Its bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes[self.begin..self.begin + STEP_BYTES]
+        &self.0
     }
 
     /// Its bytes, to be changed.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.begin..self.begin + STEP_BYTES]
+        &mut self.0
     }
 }
 

@@ -4,7 +4,7 @@ use hakobu_core::endpoint::PieceBuffer;
 use hakobu_core::pack::PACK_BYTES_TARGET;
 
 /// How many unused buffers of each kind are kept.
-const KEPT: usize = 4;
+const KEPT: usize = 16;
 
 /// A lane's store of buffers.
 #[derive(Debug, Default)]

@@ -32,7 +32,7 @@ pub struct DraftWriter {
 /// Bytes that wait to be written in one step.
 #[derive(Debug, Default)]
 struct Step {
-    buffer: Option<Box<AlignedBuffer>>,
+    buffer: Option<AlignedBuffer>,
     begin: u64,
     filled: usize,
 }
@@ -81,7 +81,7 @@ impl DraftWriter {
                 self.flush()?;
                 self.step.begin = offset;
             }
-            let buffer = self.step.buffer.get_or_insert_with(|| Box::new(AlignedBuffer::new()));
+            let buffer = self.step.buffer.get_or_insert_with(AlignedBuffer::new);
             let room = &mut buffer.bytes_mut()[self.step.filled..];
             let length = room.len().min(rest.len());
             room[..length].copy_from_slice(&rest[..length]);
@@ -360,7 +360,7 @@ impl DraftWriter {
         part: u64,
         mut each: impl FnMut(Extent, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let buffer = self.step.buffer.get_or_insert_with(|| Box::new(AlignedBuffer::new()));
+        let buffer = self.step.buffer.get_or_insert_with(AlignedBuffer::new);
         let mut offset = extent.offset;
         while offset < extent.end() {
             let length = (extent.end() - offset).min(STEP_BYTES as u64);

@@ -1,0 +1,194 @@
+//! Room for data in pages as large as the machine has.
+//!
+//! Direct I/O hands a device the physical pages of a buffer one by one. In pages of 4 KiB a step of 1 MiB is 256 of
+//! them, scattered, and each has to be found, held and described; in a huge page it is one. Where a device is emulated,
+//! as in virtual machines, that takes more time than the bytes.
+#![allow(unsafe_code)]
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// The size of a huge page on the machines there are: x86-64, and arm64 with pages of 4 KiB. Where they are larger, or
+/// there are none, memory is as it always is.
+pub const BLOCK_BYTES: usize = 2 << 20;
+
+/// How much unused room a store keeps for later; the rest is given back.
+const SPARE_BYTES_MAX: usize = 64 << 20;
+
+/// A store of rooms of one size, cut out of huge pages. Meant to be a `static`; taking and returning a room locks it
+/// for a moment, so whoever needs rooms all the time keeps some.
+#[derive(Debug)]
+pub struct Rooms {
+    room_bytes: usize,
+    spare: Mutex<Vec<Place>>,
+}
+
+impl Rooms {
+    /// For rooms of `room_bytes`, a part of [`BLOCK_BYTES`] without a rest.
+    pub const fn new(room_bytes: usize) -> Self {
+        assert!(room_bytes > 0 && BLOCK_BYTES.is_multiple_of(room_bytes), "rooms must fill a block");
+        Self { room_bytes, spare: Mutex::new(Vec::new()) }
+    }
+
+    /// A room, with whatever was left in it.
+    ///
+    /// # Panics
+    /// When the system has no memory, as every allocation does.
+    pub fn take(&'static self) -> Room {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.is_empty() {
+            let block = Arc::new(Block::new());
+            let places = (0..BLOCK_BYTES).step_by(self.room_bytes).rev();
+            spare.extend(places.map(|begin| Place { block: Arc::clone(&block), begin }));
+        }
+        match spare.pop() {
+            Some(place) => Room { store: self, place: Some(place) },
+            None => unreachable!("a block has at least one room"),
+        }
+    }
+
+    fn take_back(&self, place: Place) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_BYTES_MAX / self.room_bytes {
+            spare.push(place);
+        }
+    }
+}
+
+/// A part of a block that nobody else has.
+#[derive(Debug)]
+struct Place {
+    block: Arc<Block>,
+    begin: usize,
+}
+
+/// Bytes of one size, which begin at a multiple of it or of a page.
+#[derive(Debug)]
+pub struct Room {
+    store: &'static Rooms,
+    /// Always there, until it is dropped.
+    place: Option<Place>,
+}
+
+impl Room {
+    fn bytes(&self) -> NonNull<[u8]> {
+        let start = match &self.place {
+            // SAFETY: a place begins inside of its block.
+            Some(place) => unsafe { place.block.0.add(place.begin) },
+            None => unreachable!("a room has its place until it is dropped"),
+        };
+        NonNull::slice_from_raw_parts(start, self.store.room_bytes)
+    }
+}
+
+impl Deref for Room {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the bytes are inside of a block that lives as long as the place, are initialised, since a mapping
+        // begins as zeros, and belong to this place alone, which is borrowed.
+        unsafe { self.bytes().as_ref() }
+    }
+}
+
+impl DerefMut for Room {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and borrowed to be changed.
+        unsafe { self.bytes().as_mut() }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.store.take_back(place);
+        }
+    }
+}
+
+/// [`BLOCK_BYTES`] of memory that begin at a multiple of it.
+#[derive(Debug)]
+struct Block(NonNull<u8>);
+
+// SAFETY: a block is memory that it alone owns, and nothing of it belongs to a thread.
+unsafe impl Send for Block {}
+// SAFETY: a block itself gives nothing to read or to change; places do, and each is one owner's.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn new() -> Self {
+        let twice = 2 * BLOCK_BYTES;
+        let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping where the kernel wants it, over nothing that is in use.
+        let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), twice, read_write, private) };
+        let Some(start) = mapped.ok().and_then(|start| NonNull::new(start.cast::<u8>())) else {
+            std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; BLOCK_BYTES]>());
+        };
+        let before = start.align_offset(BLOCK_BYTES);
+        assert!(before < BLOCK_BYTES, "a mapping begins at a page");
+        // SAFETY: the block is inside of the mapping, which is twice as large, and so is what is given back: its parts
+        // before and behind the block, which nobody has seen. That fails for want of kernel memory at most, and then
+        // they stay.
+        let block = unsafe {
+            let block = start.add(before);
+            if before > 0 {
+                let _ = munmap(start.as_ptr().cast(), before);
+            }
+            let _ = munmap(block.add(BLOCK_BYTES).as_ptr().cast(), BLOCK_BYTES - before);
+            block
+        };
+        // SAFETY: the block is ours, and the advice changes nothing of what is in it. Kernels without huge pages
+        // refuse it.
+        #[cfg(target_os = "linux")]
+        let _ = unsafe { madvise(block.as_ptr().cast(), BLOCK_BYTES, Advice::LinuxHugepage) };
+        Self(block)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: the block was mapped by us, and whoever had a place in it is gone.
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), BLOCK_BYTES) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOM_BYTES: usize = 256 << 10;
+
+    #[test]
+    fn rooms_are_apart_and_used_again() {
+        static ROOMS: Rooms = Rooms::new(ROOM_BYTES);
+        let count = 3 * BLOCK_BYTES / ROOM_BYTES;
+        let mut rooms: Vec<Room> = (0..count).map(|_| ROOMS.take()).collect();
+        for (number, room) in rooms.iter_mut().enumerate() {
+            assert_eq!(room.len(), ROOM_BYTES);
+            assert!(room.iter().all(|byte| *byte == 0), "a new room is empty");
+            assert_eq!(room.as_ptr().align_offset(4096), 0);
+            room.fill(number as u8 + 1);
+        }
+        for (number, room) in rooms.iter().enumerate() {
+            assert!(room.iter().all(|byte| *byte == number as u8 + 1), "{number}");
+        }
+        let mut before: Vec<_> = rooms.iter().map(|room| room.as_ptr()).collect();
+        std::thread::spawn(move || drop(rooms)).join().unwrap();
+        let rooms: Vec<Room> = (0..count).map(|_| ROOMS.take()).collect();
+        let mut after: Vec<_> = rooms.iter().map(|room| room.as_ptr()).collect();
+        before.sort_unstable();
+        after.sort_unstable();
+        assert_eq!(before, after);
+    }
+
+    #[test]
+    fn a_store_keeps_no_more_than_it_may() {
+        static ROOMS: Rooms = Rooms::new(BLOCK_BYTES);
+        let most = SPARE_BYTES_MAX / BLOCK_BYTES;
+        drop((0..most + 3).map(|_| ROOMS.take()).collect::<Vec<_>>());
+        assert_eq!(ROOMS.spare.lock().unwrap().len(), most);
+    }
+}
