@@ -28,16 +28,25 @@ const WRITING: &str = "writing to the device";
 /// The disk that the user agreed to overwrite. It stays agreed while a lost connection is tried
 /// again, although what is on the disk is another thing by then.
 #[derive(Debug, Default)]
-pub struct Agreed(Vec<Agreement>);
+pub struct Agreed {
+    disks: Vec<Agreement>,
+    /// The user was asked, and did not agree.
+    declined: bool,
+}
 
 impl Agreed {
     /// A run onto the disks has ended well: what is there now is what it wrote.
     pub fn is_written(&mut self) {
-        self.0.iter_mut().for_each(|disk| disk.only_goes_on = false);
+        self.disks.iter_mut().for_each(|disk| disk.only_goes_on = false);
+    }
+
+    /// Whether the user has said no, so that nothing more is to be asked.
+    pub fn is_declined(&self) -> bool {
+        self.declined
     }
 
     fn find(&self, identity: &DeviceIdentity) -> Option<&Agreement> {
-        self.0.iter().find(|disk| disk.place_id == identity.place_id)
+        self.disks.iter().find(|disk| disk.place_id == identity.place_id)
     }
 }
 
@@ -50,6 +59,8 @@ pub struct Others<'a> {
     targets: Vec<DeviceIdentity>,
     /// Whether there are several pairs, each of which may have an ID among those that were confirmed.
     pub several: bool,
+    /// A pair before this one was refused, so that whatever the user would agree to does not happen.
+    pub asks_no_more: bool,
 }
 
 impl Others<'_> {
@@ -102,7 +113,7 @@ pub fn check(
             let verdict = source_verdict(facts, request.live);
             let held_still = request.passes.as_ref().is_some_and(|passes| passes.before_last.is_some());
             // Of several passes the first one says it.
-            if !held_still && agreed.0.is_empty() {
+            if !held_still && agreed.disks.is_empty() {
                 tell(&verdict, observer);
             }
             if let Some(error) = verdict.error("reading the device") {
@@ -139,10 +150,10 @@ pub fn check(
         let words = "the process that wrote to it when the connection was lost still has it open";
         return Err(Error::new(ErrorKind::Locked, WRITING, words).at(request.target.as_typed()));
     }
-    agree((&request.target, facts), verdict, request.dry_run, prompts, observer)?;
+    agree((&request.target, facts), verdict, (request.dry_run, agreed), prompts, observer)?;
     let agreement = Agreement { place_id: facts.identity.place_id.clone(), only_goes_on };
     if !known {
-        agreed.0.push(agreement.clone());
+        agreed.disks.push(agreement.clone());
     }
     Ok(Some(agreement))
 }
@@ -182,7 +193,8 @@ pub fn open_to_overwrite(
     let source_bytes = size_bytes.unwrap_or(facts.size_bytes);
     let confirmed = confirmed_of(confirmed, target, &Agreed::default());
     let wanted = Wanted { source_bytes, confirmed, ..Wanted::default() };
-    agree((typed, facts), target_verdict(facts, &wanted), false, prompts, observer)?;
+    let verdict = target_verdict(facts, &wanted);
+    agree((typed, facts), verdict, (false, &mut Agreed::default()), prompts, observer)?;
     let opened = File::open(machine::path(&target.parent))
         .map_err(|error| Error::io("opening the directory", &error))
         .and_then(|directory| {
@@ -237,7 +249,7 @@ pub fn refuse_stray(typed: &Location, target: &TargetLook) -> Result<()> {
 fn agree(
     (typed, facts): (&Location, &DeviceFacts),
     mut verdict: Verdict,
-    dry_run: bool,
+    (dry_run, agreed): (bool, &mut Agreed),
     prompts: &mut dyn Prompts,
     observer: &dyn Observer,
 ) -> Result<()> {
@@ -246,7 +258,8 @@ fn agree(
         && let Some(consent) = verdict.consent.take()
     {
         let words = described(typed, facts, &consent);
-        ask(&words, &consent, dry_run, prompts, observer).map_err(|error| error.at(typed.as_typed()))?;
+        ask(&words, &consent, (dry_run, agreed), prompts, observer)
+            .map_err(|error| error.at(typed.as_typed()))?;
     }
     match verdict.error(WRITING) {
         Some(error) => Err(error.at(typed.as_typed())),
@@ -339,7 +352,7 @@ fn tell(verdict: &Verdict, observer: &dyn Observer) {
 fn ask(
     words: &str,
     consent: &ConsentNeeded,
-    dry_run: bool,
+    (dry_run, agreed): (bool, &mut Agreed),
     prompts: &mut dyn Prompts,
     observer: &dyn Observer,
 ) -> Result<()> {
@@ -354,6 +367,7 @@ fn ask(
     if typed.trim() == consent.id {
         return Ok(());
     }
+    agreed.declined = true;
     Err(Error::new(ErrorKind::Refused, WRITING, "that is not the ID of the disk; nothing was written"))
 }
 

@@ -7,13 +7,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use hakobu_core::disk::{DeviceFacts, DiskList};
+use hakobu_core::disk::{DeviceFacts, DeviceIdentity, DiskList};
 use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::landing::{Ancestry, Identity, TargetFound};
 use hakobu_core::path::EntryPath;
 use hakobu_endpoints::block::inspect::{Places, all_disks, inspect_device, inspect_image, is_stray};
-use hakobu_endpoints::local::is_on_network;
+use hakobu_endpoints::local::{StateDirectory, is_on_network};
 use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
 use rustix::fs::{OFlags, major, minor};
 
@@ -156,7 +156,26 @@ pub fn target(typed: &[u8]) -> Result<TargetLook> {
 /// # Errors
 /// `NotFound` when the system does not show them.
 pub fn disks() -> Result<DiskList> {
-    all_disks(&Places::default()).map(DiskList)
+    let mut disks = all_disks(&Places::default())?;
+    if let Some(state) = state_directory() {
+        disks.iter_mut().for_each(|disk| note_unfinished(disk, &state));
+    }
+    Ok(DiskList(disks))
+}
+
+/// Notes that a copy onto a disk, or onto a partition of it, has not ended.
+fn note_unfinished(disk: &mut DeviceFacts, state: &StateDirectory) {
+    const WORDS: &str = "has not ended; the same command goes on with it";
+    if state.unfinished(&disk.identity).is_some() {
+        disk.note(format!("a copy onto it {WORDS}"));
+    }
+    let parts: Vec<_> = disk.partitions.iter().map(|partition| partition.number).collect();
+    for number in parts {
+        let place_id = format!("{}-part{number}", disk.identity.place_id);
+        if state.unfinished(&DeviceIdentity { place_id, ..DeviceIdentity::default() }).is_some() {
+            disk.note(format!("a copy onto its partition {number} {WORDS}"));
+        }
+    }
 }
 
 /// The identities of a place below a directory and of all directories above it.

@@ -21,7 +21,7 @@ use crate::digest;
 use crate::party::Party;
 use crate::places;
 use crate::request::{CopyRequest, Lanes, Transport, Verify};
-use crate::ssh::Prompts;
+use crate::ssh::{Nobody, Prompts};
 use crate::stream::{self, Streams};
 
 /// With so much to bring over, a run on a long way lasts longer than a login takes: that is some 18 round trips, and one
@@ -133,6 +133,7 @@ impl Planner<'_> {
         let mut whole: Option<Plan> = None;
         let mut others = Others::default();
         others.several = self.request.pairs.len() > 1;
+        let mut refused = Vec::new();
         for (index, (from, to)) in self.request.pairs.iter().enumerate() {
             let (before, rest) = looks.split_at(index);
             let Some((look, behind)) = rest.split_first() else { break };
@@ -143,11 +144,22 @@ impl Planner<'_> {
                 let words = "pairs are for files and disks; copy trees one by one";
                 return Err(Error::new(ErrorKind::Usage, "looking at the source", words).at(from.as_typed()));
             }
-            let part = self.one(&request, party, slice::from_ref(look), &mut others, trusted)?;
+            let part = match self.one(&request, party, slice::from_ref(look), &mut others, trusted) {
+                // Whoever has to name many disks wants to hear of all at once.
+                Err(error) if error.kind == ErrorKind::Refused && !self.agreed.is_declined() => {
+                    refused.push(error);
+                    others.asks_no_more = true;
+                    continue;
+                }
+                part => part?,
+            };
             match &mut whole {
                 None => whole = Some(part.named_from_the_top()?),
                 Some(whole) => whole.add(part.named_from_the_top()?, to)?,
             }
+        }
+        if let Some(error) = together(refused, self.request.pairs.len()) {
+            return Err(error);
         }
         let none = || Error::new(ErrorKind::Usage, "looking at the pairs", "there are none");
         let mut plan = whole.ok_or_else(none)?;
@@ -200,7 +212,8 @@ impl Planner<'_> {
         }
         let looks = (sources, &target);
         let agreed = (&mut *self.agreed, others.several);
-        let disk = devices::check(request, looks, agreed, self.prompts, self.observer)?;
+        let prompts = if others.asks_no_more { &mut Nobody } else { &mut *self.prompts };
+        let disk = devices::check(request, looks, agreed, prompts, self.observer)?;
         let (root, places) = root_and_places(&landing, &target)?;
         // Nothing is written where only digests are taken.
         if !request.mode.is_digest() {
@@ -254,6 +267,16 @@ impl Planner<'_> {
             ),
         })
     }
+}
+
+/// One error for what was refused of several pairs.
+fn together(mut refused: Vec<Error>, count: usize) -> Option<Error> {
+    if refused.len() < 2 {
+        return refused.pop();
+    }
+    let each: Vec<_> = refused.iter().map(ToString::to_string).collect();
+    let words = format!("{} of {count} are refused:\n{}", each.len(), each.join("\n"));
+    Some(Error::new(ErrorKind::Refused, "looking at the pairs", words))
 }
 
 impl Plan {

@@ -66,7 +66,7 @@ pub struct DeviceFacts {
     pub uses: Vec<Use>,
     /// What could start from it.
     pub boot: Boot,
-    /// What could not be found out, and why.
+    /// What could not be found out, and why; in a list of disks, also whether a copy onto it has not ended.
     #[serde(deserialize_with = "bounded_texts::<_, NOTES_MAX>")]
     pub notes: Vec<String>,
     /// Some or all of what is looked at on it could not be read, so that it may hold anything.
@@ -88,7 +88,7 @@ impl DeviceFacts {
         }))
     }
 
-    /// Notes what could not be found out.
+    /// Adds to [`notes`](Self::notes).
     pub fn note(&mut self, words: impl Into<String>) {
         let words = shortened(words.into());
         if self.notes.len() < NOTES_MAX && !self.notes.contains(&words) {

@@ -117,6 +117,15 @@ impl Disk {
         device.sync_all().unwrap();
     }
 
+    /// Whether the list of disks says that a copy onto it has not ended.
+    pub fn is_listed_as_unfinished(&self) -> bool {
+        let list: serde_json::Value = serde_json::from_str(&tool(HAKOBU, ["disks", "--json"])).unwrap();
+        let disks = list["disks"].as_array().unwrap();
+        let disk = disks.iter().find(|disk| disk["path"] == self.path.to_str().unwrap()).unwrap();
+        let notes = disk["notes"].as_array().unwrap();
+        notes.iter().any(|note| note.as_str().unwrap().starts_with("a copy onto it has not ended"))
+    }
+
     /// What hakobu remembers of it between two runs.
     pub fn remembered(&self) -> Vec<PathBuf> {
         let unfinished = format!("unfinished.{}", &self.place.to_hex()[..24]);

@@ -63,6 +63,51 @@ fn a_dry_run_only_says_what_would_be_asked() {
     assert!(target.remembered().is_empty());
 }
 
+#[test]
+fn of_several_pairs_all_that_is_refused_is_said_at_once() {
+    if no_root() {
+        return;
+    }
+    let (place, host) = (place(), Host::up());
+    let image = place.path().join("disk.img");
+    fs::write(&image, content(5 * MIB, 1)).unwrap();
+    let disk = |name: &str, mib: u64| Disk::full_of(place.path(), name, 0xaa, mib * MIB, 512);
+    let [first, small, third, empty] =
+        [disk("first", 6), disk("small", 4), disk("third", 6), disk("empty", 6)];
+    [&first, &third].into_iter().for_each(|disk| make_file_system("ext4", &disk.path));
+    let all = [&first, &small, &third, &empty];
+    let before = all.map(Disk::bytes);
+    let pairs = place.path().join("pairs");
+    let write = |disks: &[&Disk]| {
+        let line = |disk: &&Disk| format!("{} {}\n", image.display(), disk.path.display());
+        fs::write(&pairs, disks.iter().map(line).collect::<String>()).unwrap();
+    };
+    let copy = || Copy::new().arg("--pairs").arg(&pairs);
+    write(&all);
+    copy().run_to(6).says(&["3 of 4 are refused:", "take a larger one", &first.id(), &third.id()]);
+    let ran = copy().arg("--confirm").arg(first.id()).run_to(6);
+    ran.says(&["2 of 4 are refused:", "take a larger one", &third.id()]);
+    // Whoever is asked and says no is not asked again.
+    let rest = [&first, &third, &empty];
+    write(&rest);
+    let arguments: [&OsStr; 2] = ["--pairs".as_ref(), pairs.as_os_str()];
+    let mut child = terminal(&host, HAKOBU, &arguments).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "{}\nno", first.id()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(input);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(6), "{shown}");
+    assert_eq!(shown.matches("type its ID to go on: ").count(), 2, "{shown}");
+    for (disk, before) in all.iter().zip(&before) {
+        assert_bytes(&disk.bytes(), before);
+    }
+    copy().arg("--confirm").arg(first.id()).arg("--confirm").arg(third.id()).run_to(0);
+    for disk in rest {
+        assert_bytes(&disk.bytes()[..5 * MIB as usize], &content(5 * MIB, 1));
+    }
+}
+
 /// Two disks, and a push over a way so long that there is time between the look at the target and the first byte.
 struct Swap {
     place: tempfile::TempDir,

@@ -137,6 +137,9 @@ impl Line {
         let done = done_bytes(&ran.events);
         assert!(done < SIZE_BYTES && !self.image.exists(), "{what}");
         assert!(!self.left(target).is_empty(), "{what}: nothing to go on with");
+        if target == Target::Disk {
+            assert!(self.disk.is_listed_as_unfinished(), "{what}");
+        }
         self.link.change(settings(None)).unwrap();
         let ran = copy().run_to(0);
         self.assert_whole(&ran, target);
@@ -163,6 +166,7 @@ impl Line {
             assert_eq!(fs::metadata(&self.image).unwrap().len(), SIZE_BYTES);
         }
         assert_eq!(self.left(target), Vec::<PathBuf>::new());
+        assert!(target != Target::Disk || !self.disk.is_listed_as_unfinished());
     }
 }
 
