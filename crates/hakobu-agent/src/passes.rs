@@ -142,8 +142,17 @@ fn last(
     request: &CopyRequest,
     passes: &Passes,
     surroundings: &mut Surroundings<'_>,
-    (done, held): (Vec<Pass>, Held),
+    (done, mut held): (Vec<Pass>, Held),
 ) -> Transfer {
+    if done.is_empty() && passes.before_last.is_some() {
+        // Nothing is stopped for a run that is refused.
+        held.only_agrees = true;
+        let agreed = run_once(request, surroundings, &mut held);
+        held.only_agrees = false;
+        if agreed.summary.fatal.is_some() || surroundings.cancel.load(Relaxed) {
+            return agreed;
+        }
+    }
     HOLDS_STILL.store(passes.after_last.is_some(), SeqCst);
     let transfer = last_held(request, passes, surroundings, (done, held));
     HOLDS_STILL.store(false, SeqCst);
@@ -156,6 +165,7 @@ fn last_held(
     surroundings: &mut Surroundings<'_>,
     (mut done, mut held): (Vec<Pass>, Held),
 ) -> Transfer {
+    held.is_last = true;
     let mut transfer = match shell(passes.before_last.as_deref(), "--before-last-pass") {
         // Whoever stopped it meanwhile wants no pass any more, but nothing is left held either.
         Ok(()) if surroundings.cancel.load(Relaxed) => {
@@ -168,10 +178,16 @@ fn last_held(
             transfer
         }
         Err((error, Done::Maybe)) => failed(error),
-        Err((error, Done::Not)) => return Transfer { passes: done, ..failed(error) },
+        Err((mut error, Done::Not)) => {
+            error.detail +=
+                "; the last pass was not made, and --after-last-pass was not run: see what of it was done";
+            return Transfer { passes: done, ..failed(error) };
+        }
     };
     transfer.passes = done;
-    if let Err(error) = shell(passes.after_last.as_deref(), "--after-last-pass").map_err(|(error, _)| error) {
+    if let Err((mut error, _)) = shell(passes.after_last.as_deref(), "--after-last-pass") {
+        error.detail +=
+            "; the last pass was made before that, but the source may still be held: let it go by hand";
         transfer.summary.fatal.get_or_insert(error);
     }
     transfer

@@ -127,6 +127,12 @@ pub(crate) struct Held {
     /// Where there will be another run, the machines, so that nobody has to log in again.
     parties: Option<Parties>,
     keeps_parties: bool,
+    /// No run comes after this one that would bring over what an earlier one has missed.
+    pub is_last: bool,
+    /// What was to be begun anew has been, by an attempt of this run.
+    begun: bool,
+    /// The run ends once everything has been looked at and agreed on.
+    pub only_agrees: bool,
     /// Somebody holds the source still: nothing may have been written to it meanwhile.
     pub is_still: bool,
     /// Whether it was said what the way costs.
@@ -172,6 +178,7 @@ pub(crate) fn run_once(
 /// Tries until it is done, or what is lost does not come back in time.
 fn attempts(request: &CopyRequest, surroundings: &mut Surroundings<'_>, held: &mut Held) -> Transfer {
     let began = Instant::now();
+    held.begun = false;
     let mut connect = None;
     let mut earlier: Option<Summary> = None;
     let mut earlier_wire_bytes = None;
@@ -195,6 +202,8 @@ fn attempts(request: &CopyRequest, surroundings: &mut Surroundings<'_>, held: &m
             transfer.summary.fatal = Some(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
         }
         let advanced = transfer.summary.counters.target_written_bytes > 0;
+        // Of several files some may not have been.
+        held.begun |= advanced && request.pairs.is_empty() && request.sources.len() == 1;
         if let Some(earlier) = &earlier {
             add_earlier(&mut transfer.summary, earlier);
         }
@@ -349,6 +358,10 @@ impl Attempt<'_, '_> {
             };
             planner.plan(source, target.as_mut())?
         };
+        if self.held.only_agrees {
+            self.held.parties = Some(parties);
+            return Ok(());
+        }
         transfer.sources.clone_from(&plan.sources);
         transfer.target = Some(plan.landed.clone());
         transfer.disks.clone_from(&plan.disks);
@@ -648,7 +661,10 @@ impl Attempt<'_, '_> {
             dry_run: self.request.dry_run,
             require: self.request.require.iter().copied().collect(),
             mode: self.request.mode,
-            earlier: if self.request.restart { Earlier::Forget } else { Earlier::Refuse },
+            earlier: match (self.request.restart || self.held.is_last) && !self.held.begun {
+                true => Earlier::Forget,
+                false => Earlier::Refuse,
+            },
             verify_medium: self.request.verify == Verify::Medium,
             skip_unreadable: self.request.skip_unreadable,
             live: self.request.live,

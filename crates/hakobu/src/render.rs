@@ -4,6 +4,7 @@
 //! standard output. Every name is escaped on its way to a terminal. Output that nobody reads any
 //! more (a closed pipe) never stops a run.
 
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -16,6 +17,7 @@ use hakobu_core::report::{Outcome, Report, ReportDifference, ReportEntries};
 use hakobu_core::units::{format_bytes, format_count};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::shell;
 use crate::words::{self, Machines};
 
 pub mod disks;
@@ -81,6 +83,19 @@ struct State {
     json_progress_at: f64,
     /// Why a result could not be printed.
     unwritten: Option<io::Error>,
+}
+
+/// The command that goes on with what another one has begun.
+fn going_on(command: &str) -> String {
+    let Ok(mut words) = shell::split(OsStr::new(command)) else { return command.to_owned() };
+    let options = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    match words[..options].iter().position(|word| word == "--restart") {
+        Some(index) => {
+            words.remove(index);
+            shell::quote_all(words)
+        }
+        None => command.to_owned(),
+    }
 }
 
 impl Renderer {
@@ -173,7 +188,8 @@ impl Renderer {
             }
         }
         if summary::can_go_on(report) {
-            self.remark(&format!("to go on: {}", self.go_on.as_ref().unwrap_or(&report.command)));
+            let command = self.go_on.clone().unwrap_or_else(|| going_on(&report.command));
+            self.remark(&format!("to go on: {command}"));
         }
         if self.settings.json {
             self.json(&JsonEvent::finished(report));

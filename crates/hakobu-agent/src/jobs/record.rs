@@ -44,6 +44,16 @@ impl JobRecord {
         self.argv.iter().map(|word| word.0.clone()).collect()
     }
 
+    /// From now on it goes on with what it has done, and does not begin anew.
+    pub fn go_on(&mut self) {
+        let options = self.argv.iter().position(|word| word.0 == "--").unwrap_or(self.argv.len());
+        let mut index = 0;
+        self.argv.retain(|word| {
+            index += 1;
+            index > options || word.0 != "--restart"
+        });
+    }
+
     /// Adds consent to overwriting a disk, unless it is there.
     pub fn confirm(&mut self, disk: &str) {
         let [option, disk] = ["--confirm", disk].map(|word| Word(OsString::from(word)));

@@ -222,3 +222,13 @@ fn consent_is_kept_where_the_parser_finds_it() {
     let expected = ["hakobu", "copy", "--confirm", "made.1", "a b", "h:/c"];
     assert_eq!(record.arguments(), expected.map(OsStr::new));
 }
+
+#[test]
+fn what_began_anew_goes_on_from_then() {
+    let (_place, jobs) = jobs();
+    let mut record = record(&jobs.create().unwrap());
+    let typed = ["hakobu", "copy", "--restart", "a", "--", "--restart", "b"];
+    record.argv = typed.map(|word| Word(OsString::from(word))).to_vec();
+    record.go_on();
+    assert_eq!(record.arguments(), ["hakobu", "copy", "a", "--", "--restart", "b"].map(OsStr::new));
+}

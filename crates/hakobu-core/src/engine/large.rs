@@ -8,6 +8,7 @@ use super::node::Node;
 use super::whole::Whole;
 use crate::digest::{Digest, Forest};
 use crate::endpoint::{Begun, DraftId, DraftKind, SourceFile};
+use crate::entry::Kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::extent::{
     BLOCKS_PER_PIECE, CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES, chunk, chunk_count,
@@ -258,6 +259,11 @@ impl LargeFile {
         Ok(self.count_done(chunks))
     }
 
+    /// Whether the source is a disk, which has no time by which to tell that it changed.
+    pub fn is_of_disk(&self) -> bool {
+        self.source.metadata.kind == Kind::BlockDevice
+    }
+
     /// Whether the draft was begun by an earlier run.
     pub fn is_resumed(&self) -> bool {
         self.resumed.get().is_some()
@@ -395,7 +401,7 @@ fn is_compared_by_tags(kind: DraftKind, named: bool) -> bool {
 mod tests {
     use super::super::node::{Counted, Touched};
     use super::*;
-    use crate::entry::{Kind, Metadata, Time};
+    use crate::entry::{Metadata, Time};
 
     fn file(chunks: u64) -> LargeFile {
         let path = EntryPath::new("f").unwrap();

@@ -174,7 +174,7 @@ impl JobRun {
             return;
         }
         let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = self.keep_consent(&confirmed) {
+        if let Err(error) = self.keep_agreed(&confirmed) {
             crate::tell(&crate::words::error(&error));
         }
         confirmed.clear();
@@ -194,13 +194,13 @@ impl JobRun {
         self.starter.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    fn keep_consent(&self, confirmed: &[String]) -> Result<()> {
-        if confirmed.is_empty() {
-            return Ok(());
-        }
-        let mut record = self.folder.record()?;
+    /// Keeps what resuming the job is not to ask again, nor to do again.
+    fn keep_agreed(&self, confirmed: &[String]) -> Result<()> {
+        let before = self.folder.record()?;
+        let mut record = before.clone();
         confirmed.iter().for_each(|disk| record.confirm(disk));
-        self.folder.write_record(&record)
+        record.go_on();
+        if record == before { Ok(()) } else { self.folder.write_record(&record) }
     }
 
     /// Says something to the process that started this one; whether it is still there and agrees.

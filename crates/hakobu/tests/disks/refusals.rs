@@ -172,6 +172,33 @@ fn a_dry_run_runs_no_commands() {
     assert!(!mark.exists());
 }
 
+/// What would stop a service is not run for a copy that is refused, be it in the first pass that it is.
+#[test]
+fn a_refusal_comes_before_anything_is_held_still() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let disk = case.disk("target");
+    make_file_system("ext4", &disk.path);
+    let before = disk.bytes();
+    let mark = case.place.path().join("mark");
+    let command = format!("touch {}", mark.display());
+    let passes = |id: &str| {
+        let options = ["--passes", "1", "--before-last-pass", &command, "--after-last-pass", "true"];
+        let sync = Copy::sync().args(options);
+        let sync = if id.is_empty() { sync } else { sync.args(["--confirm", id]) };
+        sync.arg(&case.image).arg(&disk.path)
+    };
+    for (id, words) in [("", "holds data: ext4"), ("made.another", "the confirmed device is made.another")] {
+        passes(id).run_to(6).says(&[words]);
+        assert!(!mark.exists(), "{id:?}");
+    }
+    assert_bytes(&disk.bytes(), &before);
+    passes(&disk.id()).run_to(0);
+    assert!(mark.exists());
+}
+
 /// A source in use takes --live, or something that holds it still, and that has to do so.
 #[test]
 fn a_source_that_is_written_to_in_the_last_pass() {

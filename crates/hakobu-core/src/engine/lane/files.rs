@@ -24,7 +24,15 @@ impl Worker<'_> {
         let job = self.shared.setup.job;
         let earlier = match (job.earlier, job.mode) {
             (_, _) if !file.named => Earlier::Continue,
-            // Comparing finds whatever has changed since.
+            // What a disk held when an earlier run read it says nothing of what it holds now. Comparing costs reading,
+            // and nothing is sent that is there already. A disk that is dying is spared that: of what could be read
+            // samples are compared.
+            (Earlier::Refuse, Mode::Delta)
+                if file.is_of_disk() && file.kind.is_there() && !job.skip_unreadable =>
+            {
+                Earlier::Forget
+            }
+            // What has changed since has another version, and is compared.
             (Earlier::Refuse, Mode::Delta) => Earlier::Continue,
             (earlier, _) => earlier,
         };
@@ -102,7 +110,7 @@ impl Worker<'_> {
     fn tell_sampled(&self, file: &LargeFile, samples: u64, done_bytes: u64) {
         let chunks = done_bytes / CHUNK_BYTES;
         let compared = samples.min(SAMPLES_MAX as u64);
-        let is_disk = file.source.metadata.kind == Kind::BlockDevice;
+        let is_disk = file.is_of_disk();
         if !is_disk || self.shared.setup.job.live || compared >= chunks {
             return;
         }
@@ -122,8 +130,8 @@ impl Worker<'_> {
     /// Reads some of what an earlier run has done once more: a device has no time by which to tell
     /// that it changed.
     fn check_samples(&mut self, file: &Arc<LargeFile>, samples: &[(Extent, Digest)]) -> Result<()> {
-        // A source that is known to be in use has changed, and later passes bring that over.
-        if file.source.metadata.kind != Kind::BlockDevice || self.shared.setup.job.live {
+        // A source that is known to be in use has changed: the copy mixes old and new in any case.
+        if !file.is_of_disk() || self.shared.setup.job.live {
             return Ok(());
         }
         for (extent, value) in samples.iter().take(SAMPLES_MAX) {
