@@ -124,7 +124,6 @@ pub fn check(
     if request.mode.only_reads() {
         return Ok(None);
     }
-    refuse_stray(&request.target, target)?;
     let (TargetFound::BlockDevice, Some(facts)) = (target.found, &target.device) else { return Ok(None) };
     let mut wanted = wanted(&request.confirmed, sources, target, agreed);
     if several && wanted.confirmed.as_ref() != Some(&facts.identity.id) {

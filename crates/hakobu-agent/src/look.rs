@@ -33,7 +33,13 @@ const SECTOR_BYTES: u64 = 512;
 pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
     let fail = |error: std::io::Error| Error::io("looking at the source", &error).at(&ask.path);
     let mut typed = path_of(&ask.path);
-    let mut metadata = fs::symlink_metadata(&typed).map_err(fail)?;
+    let mut metadata = fs::symlink_metadata(&typed).map_err(|error| {
+        let mut failed = fail(error);
+        if failed.kind == ErrorKind::NotFound && typed.starts_with("/dev") {
+            failed.detail += "; `hakobu disks` lists the disks that are there";
+        }
+        failed
+    })?;
     if metadata.is_symlink()
         && let Some(led_to) = followed(&typed, ask.contents).map_err(fail)?
     {

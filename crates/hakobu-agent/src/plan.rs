@@ -206,6 +206,9 @@ impl Planner<'_> {
             true => stream::look_at_output(),
             false => party.look_at_target(path).map_err(|error| places::on(party, path, error))?,
         };
+        if !request.mode.only_reads() {
+            devices::refuse_stray(&request.target, &target)?;
+        }
         let landing = landing(request, sources, &target)?;
         if !request.mode.only_reads() {
             others.refuse_shared(&request.target, &target)?;

@@ -390,7 +390,7 @@ fn a_mistyped_name() {
         return;
     }
     let case = Case::new();
-    for name in ["/dev/lopo0", "/dev/disk-by-mistake"] {
+    for name in ["/dev/lopo0", "/dev/disk-by-mistake", "/dev/no-such/by-id/disk"] {
         let name = Path::new(name);
         case.refused(
             &case.image,
@@ -402,6 +402,8 @@ fn a_mistyped_name() {
     }
     let disk = case.disk("disk");
     case.refused(&disk.path, Path::new("/dev/lopo0"), &[], &["look for the right name"]);
+    let ran = Copy::new().arg("/dev/lopo0").arg(&disk.path).run_to(1);
+    ran.says(&["no such file", "`hakobu disks` lists the disks that are there"]);
     // In the file system of the devices, but not with the devices.
     assert!(case.image.starts_with("/dev/shm"));
 }

@@ -11,7 +11,7 @@ use super::Places;
 /// `/dev`. What is mounted below it, such as `/dev/shm`, is another file system and fine.
 ///
 /// # Errors
-/// When the directory in which it would be cannot be looked at.
+/// When the nearest directory above it that is there cannot be looked at.
 pub fn is_stray(places: &Places, path: &Path) -> io::Result<bool> {
     match metadata(path) {
         Ok(found) if found.file_type().is_block_device() || found.file_type().is_char_device() => {
@@ -26,11 +26,16 @@ pub fn is_stray(places: &Places, path: &Path) -> io::Result<bool> {
     if let Ok(link) = symlink_metadata(path) {
         return Ok(is_of_dev(places, path, link.dev()));
     }
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    Ok(is_of_dev(places, parent, metadata(parent)?.dev()))
+    // What is not there would be made in the nearest directory that is.
+    for above in path.ancestors().skip(1) {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        match metadata(above) {
+            Ok(found) => return Ok(is_of_dev(places, above, found.dev())),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(false)
 }
 
 /// Whether a path is in the file system of the devices. Where they have none of their own, what
