@@ -115,7 +115,10 @@ fn next_step(kind: &str) -> Option<&'static str> {
              lists those without a terminal"
         }
         "no_inodes" => "free inodes at the target (many small files use them up), then run it again",
-        "no_space" => "free space at the target or raise the quota, then run the same command again",
+        "no_space" => {
+            "free space at the target or raise the quota, then run the same command again; what was begun of a large \
+             file stays beside its place until then, as .hakobu.*"
+        }
         "protocol" => "see that both sides run the same version: hakobu --version",
         "read_only" => "mount the target's file system for writing",
         "requirement" => "leave --require out to accept the loss; it is counted at the end",
