@@ -208,11 +208,9 @@ impl Planner<'_> {
         };
         if !request.mode.only_reads() {
             devices::refuse_stray(&request.target, &target)?;
-        }
-        let landing = landing(request, sources, &target)?;
-        if !request.mode.only_reads() {
             others.refuse_shared(&request.target, &target)?;
         }
+        let landing = landing(request, sources, &target)?;
         let looks = (sources, &target);
         let agreed = (&mut *self.agreed, others.several);
         let prompts = if others.asks_no_more { &mut Nobody } else { &mut *self.prompts };

@@ -35,8 +35,7 @@ impl Rooms {
 
     /// A room, with whatever was left in it.
     ///
-    /// # Panics
-    /// When the system has no memory, as every allocation does.
+    /// Ends the process when the system has no memory, as every allocation does.
     pub fn take(&'static self) -> Room {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.is_empty() {

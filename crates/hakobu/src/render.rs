@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use hakobu_agent::jobs::going_on;
 use hakobu_core::error::Error;
 use hakobu_core::event::{Event, Failure, Observer};
 use hakobu_core::job::Mode;
@@ -83,19 +84,6 @@ struct State {
     json_progress_at: f64,
     /// Why a result could not be printed.
     unwritten: Option<io::Error>,
-}
-
-/// The command that goes on with what another one has begun.
-fn going_on(command: &str) -> String {
-    let Ok(mut words) = shell::split(OsStr::new(command)) else { return command.to_owned() };
-    let options = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    match words[..options].iter().position(|word| word == "--restart") {
-        Some(index) => {
-            words.remove(index);
-            shell::quote_all(words)
-        }
-        None => command.to_owned(),
-    }
 }
 
 impl Renderer {
@@ -188,7 +176,11 @@ impl Renderer {
             }
         }
         if summary::can_go_on(report) {
-            let command = self.go_on.clone().unwrap_or_else(|| going_on(&report.command));
+            let typed = || match shell::split(OsStr::new(&report.command)) {
+                Ok(words) => shell::quote_all(going_on(words)),
+                Err(_) => report.command.clone(),
+            };
+            let command = self.go_on.clone().unwrap_or_else(typed);
             self.remark(&format!("to go on: {command}"));
         }
         if self.settings.json {

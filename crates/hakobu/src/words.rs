@@ -45,6 +45,11 @@ pub fn advice(error: &ReportError, machines: &Machines) -> Option<&'static str> 
         "connection_lost" | "timed_out" if machines.only_looks => {
             Some("check the network, then run the same command again")
         }
+        // Not where it was foreseen: nothing was begun there.
+        "no_space" if error.during == "writing" => Some(
+            "free space at the target or raise the quota, then run the same command again; until then what was begun \
+             of a large file stays beside its place, as .hakobu.*, and may be removed",
+        ),
         kind => next_step(kind),
     }
 }
@@ -115,10 +120,7 @@ fn next_step(kind: &str) -> Option<&'static str> {
              lists those without a terminal"
         }
         "no_inodes" => "free inodes at the target (many small files use them up), then run it again",
-        "no_space" => {
-            "free space at the target or raise the quota, then run the same command again; what was begun of a large \
-             file stays beside its place until then, as .hakobu.*"
-        }
+        "no_space" => "free space at the target or raise the quota, then run the same command again",
         "protocol" => "see that both sides run the same version: hakobu --version",
         "read_only" => "mount the target's file system for writing",
         "requirement" => "leave --require out to accept the loss; it is counted at the end",

@@ -27,7 +27,7 @@ pub use folder::{JobFolder, JobRunLock};
 pub use id::JobId;
 pub use limits::{JobLimits, LIMITS_SCHEMA, LimitsStamp};
 pub use login::logins;
-pub use record::{JOB_SCHEMA, JobRecord, Word};
+pub use record::{JOB_SCHEMA, JobRecord, Word, going_on};
 pub use state::{Ended, EndedError, JobState};
 pub use store::Jobs;
 

@@ -33,6 +33,15 @@ pub struct JobRecord {
     pub target: Word,
 }
 
+/// The arguments of the command that goes on with what another one has begun.
+pub fn going_on(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let options = arguments.iter().position(|word| word == "--").unwrap_or(arguments.len());
+    let behind = arguments.split_off(options);
+    arguments.retain(|word| word != "--restart");
+    arguments.extend(behind);
+    arguments
+}
+
 impl JobRecord {
     /// Whether this is the record of that job, in a schema that this version knows.
     pub(super) fn is_of(&self, id: JobId) -> bool {
@@ -46,12 +55,7 @@ impl JobRecord {
 
     /// From now on it goes on with what it has done, and does not begin anew.
     pub fn go_on(&mut self) {
-        let options = self.argv.iter().position(|word| word.0 == "--").unwrap_or(self.argv.len());
-        let mut index = 0;
-        self.argv.retain(|word| {
-            index += 1;
-            index > options || word.0 != "--restart"
-        });
+        self.argv = going_on(self.arguments()).into_iter().map(Word).collect();
     }
 
     /// Adds consent to overwriting a disk, unless it is there.

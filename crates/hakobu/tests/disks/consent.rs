@@ -13,6 +13,16 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use crate::bench::*;
 use crate::program::*;
 
+/// A copy on a terminal at which this is typed: the exit code, and what was shown.
+fn typed_at_terminal(host: &Host, arguments: &[&OsStr], typed: &str) -> (Option<i32>, String) {
+    let mut child = terminal(host, HAKOBU, arguments).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "{typed}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(input);
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
 #[test]
 fn the_id_that_is_typed_decides() {
     if no_root() {
@@ -28,13 +38,8 @@ fn the_id_that_is_typed_decides() {
     for (typed, code) in [("yes", 6), ("", 6), (&id[..id.len() - 1], 6), (&id[..], 0)] {
         let to = if code == 0 { host.at(&target.path) } else { target.as_typed() };
         let arguments: [&OsStr; 2] = [image.as_os_str(), &to];
-        let mut child = terminal(&host, HAKOBU, &arguments).spawn().unwrap();
-        let mut input = child.stdin.take().unwrap();
-        writeln!(input, "{typed}").unwrap();
-        let output = child.wait_with_output().unwrap();
-        drop(input);
-        let shown = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{typed:?} {shown}");
+        let (ended, shown) = typed_at_terminal(&host, &arguments, typed);
+        assert_eq!(ended, Some(code), "{typed:?} {shown}");
         for words in ["will be overwritten:", &id, "holds ext4", "type its ID to go on: "] {
             assert!(shown.contains(words), "{typed:?} {words} {shown}");
         }
@@ -91,13 +96,8 @@ fn of_several_pairs_all_that_is_refused_is_said_at_once() {
     let rest = [&first, &third, &empty];
     write(&rest);
     let arguments: [&OsStr; 2] = ["--pairs".as_ref(), pairs.as_os_str()];
-    let mut child = terminal(&host, HAKOBU, &arguments).spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    writeln!(input, "{}\nno", first.id()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    drop(input);
-    let shown = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(6), "{shown}");
+    let (ended, shown) = typed_at_terminal(&host, &arguments, &format!("{}\nno", first.id()));
+    assert_eq!(ended, Some(6), "{shown}");
     assert_eq!(shown.matches("type its ID to go on: ").count(), 2, "{shown}");
     for (disk, before) in all.iter().zip(&before) {
         assert_bytes(&disk.bytes(), before);
