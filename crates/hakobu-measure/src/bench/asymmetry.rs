@@ -19,6 +19,10 @@ const BUSY_MIN: f64 = 0.8;
 const ALSO_BUSY_MIN: f64 = 0.6;
 /// What waits for a processor this share of the run has not got all that it wants.
 const STARVED_MIN: f64 = 0.25;
+/// A run whose processes on the host were looked at for less than this share of it, or less often, does not tell that none was
+/// busy: who is kept from a processor may be kept for long, and what is not over is not counted yet.
+const SEEN_MIN: f64 = 0.5;
+const LOOKS_MIN: usize = 3;
 /// What uses more than one processor has more than one thread.
 const ONE_PROCESSOR_MAX: f64 = 1.1;
 
@@ -147,7 +151,7 @@ fn explain(slow: &Row, fast: &Row, times: f64, host: &str, rows: &[Row]) -> Asym
     let bound = busiest.as_ref().filter(|found| found.busy() >= BUSY_MIN);
     match (bound, &busiest) {
         (Some(found), _) => words.push_str(&cause(found, slow, fast, host, rows)),
-        (None, busiest) => words.push_str(&no_cause(busiest.as_ref(), host)),
+        (None, busiest) => words.push_str(&no_cause(busiest.as_ref(), slow, host)),
     }
     if let Some(ours) = of_hakobu(&slow.case, &fast.case, rows) {
         words.push_str(&ours);
@@ -256,8 +260,24 @@ fn counterpart(found: &Busiest, fast: &Row, end: &str) -> String {
     format!("; in the fast one {name} on {end} takes {:.2} s", seconds * 1e9)
 }
 
+/// Where the processes over there were not looked at for long or often enough to tell.
+fn seen_too_little(slow: &Row, host: &str) -> Option<String> {
+    let run = slow.middle()?;
+    run.there.as_ref()?;
+    let (begin, end) = (slow.start_seconds(), run.wall_seconds);
+    let looks = run.looks_there_seconds.iter().filter(|at| **at > begin);
+    let seen = looks.clone().copied().fold(begin, f64::max) - begin;
+    (looks.count() < LOOKS_MIN || seen < (end - begin) * SEEN_MIN).then(|| {
+        format!(
+            "Who was busy in the slow one is not known: of the {:.1} s that it took, the processes on {host} could not be looked at \
+             often enough. A longer --time-budget makes longer runs.",
+            end - begin
+        )
+    })
+}
+
 /// Where no process was busy all the time.
-fn no_cause(busiest: Option<&Busiest>, host: &str) -> String {
+fn no_cause(busiest: Option<&Busiest>, slow: &Row, host: &str) -> String {
     if let Some(found) = busiest.filter(|found| found.waited >= STARVED_MIN) {
         let (name, end) = (&found.name, end_of(found.there, host));
         let them = if found.is_one_thread() { "it" } else { "its threads, added up," };
@@ -269,6 +289,9 @@ fn no_cause(busiest: Option<&Busiest>, host: &str) -> String {
             found.waited * found.seconds,
             found.seconds
         );
+    }
+    if let Some(unknown) = seen_too_little(slow, host) {
+        return unknown;
     }
     let busiest = busiest.map(|found| {
         let (name, end) = (&found.name, end_of(found.there, host));

@@ -12,6 +12,7 @@ fn measured(case: Case, seconds: f64, here: Vec<Cost>, there: Vec<Cost>) -> Row 
     row.starts[0].here = Vec::new();
     row.runs[0].here = here;
     row.runs[0].there = Some(there);
+    row.runs[0].looks_there_seconds = (1..=10).map(|part| 0.1 + seconds * f64::from(part) / 10.0).collect();
     row.transport = (row.case.way == Way::Hakobu).then(|| "agent".to_owned());
     row
 }
@@ -175,6 +176,36 @@ fn where_nobody_is_busy_it_is_not_the_processors() {
     for part in ["no process was busy all the time (the busiest, ssh on", "for 3 % of it)", "hakobu doctor"] {
         assert!(words.contains(part), "{part}: {words}");
     }
+}
+
+#[test]
+fn who_was_not_looked_at_for_long_may_have_been_busy() {
+    let idle = |direction, seconds| {
+        let costs = || vec![cost("sshd", 0.3, 0.0)];
+        measured(case(Way::Dd, direction, Starter::Here), seconds, costs(), costs())
+    };
+    let mut rows = [idle(Direction::ToHost, 9.0), idle(Direction::FromHost, 2.0)];
+    for (looks, is_known) in [
+        (&[0.3, 2.0, 4.7][..], true),
+        (&[0.3, 2.0, 4.5], false),
+        // While it logged in.
+        (&[0.1, 2.0, 4.7], false),
+        (&[2.0, 9.0], false),
+        (&[], false),
+    ] {
+        rows[0].runs[0].looks_there_seconds = looks.to_vec();
+        let found = asymmetries(&rows, "vis");
+        let words = &found[0].words;
+        assert_eq!(words.contains("no processor limits it"), is_known, "{looks:?}: {words}");
+        assert_eq!(
+            words.contains("is not known: of the 9.0 s that it took"),
+            !is_known,
+            "{looks:?}: {words}"
+        );
+    }
+    // What nobody over there can tell is not waited for.
+    rows[0].runs[0].there = None;
+    assert!(asymmetries(&rows, "vis")[0].words.contains("no processor limits it"));
 }
 
 #[test]

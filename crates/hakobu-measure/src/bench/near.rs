@@ -127,6 +127,7 @@ mod tests {
             pid,
             parent,
             name: name.to_owned(),
+            is_runnable: false,
             ticks: 0,
             child_ticks: 0,
             began_ticks: 0,

@@ -2,7 +2,9 @@
 //!
 //! Only processes that began with the run count, and that descend from the command here or from a new session of the sshd over
 //! there. What a process uses between the last look and its end is not seen; the sum of all is, for whoever waits for
-//! them is told, and the difference is spread over them in proportion.
+//! them is told, and the difference is spread over them in proportion. Nobody is told how long they waited for a processor: that is
+//! taken to have gone on as it was seen. The kernel counts a wait when it has ended; one that lasts, as with a quota that has been
+//! overdrawn, is known by a process that wants to run and has got no further from one look to the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +12,9 @@ use serde::{Deserialize, Serialize};
 
 /// Each thread of a process is looked at, where it has no more of them: what is measured here has fewer.
 pub const THREADS_MAX: u32 = 256;
+
+/// Between looks that are not so far apart, in seconds, nothing is known of how fast something goes on.
+const APART_MIN_S: f64 = 0.1;
 
 /// A process at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +25,8 @@ pub struct Seen {
     pub parent: u32,
     /// Its name, as the kernel has it.
     pub name: String,
+    /// Whether it runs, or wants to; of several threads the first.
+    pub is_runnable: bool,
     /// Processor time of its own, in ticks.
     pub ticks: u64,
     /// That of the descendants it has waited for.
@@ -73,6 +80,57 @@ pub struct Cost {
     pub threads: u32,
 }
 
+/// A process of the run. Times are seconds since that began.
+#[derive(Debug)]
+struct Tracked {
+    /// As it was seen the last time.
+    seen: Seen,
+    /// When it was seen first, and how long it had waited by then.
+    first: (f64, u64),
+    last_s: f64,
+    /// Since when it has wanted to run, and got no further: a wait that lasts.
+    stuck_s: Option<f64>,
+    /// When it was found to be gone.
+    gone_s: Option<f64>,
+}
+
+impl Tracked {
+    fn new(seen: &Seen, at_s: f64) -> Self {
+        let first = (at_s, seen.waited_ns.unwrap_or(0));
+        let stuck_s = seen.is_runnable.then_some(at_s);
+        Self { seen: seen.clone(), first, last_s: at_s, stuck_s, gone_s: None }
+    }
+
+    fn look(&mut self, seen: &Seen, at_s: f64) {
+        let state = |seen: &Seen| (seen.is_runnable, seen.ticks, seen.waited_ns);
+        let is_stuck = seen.is_runnable && state(seen) == state(&self.seen);
+        self.stuck_s = match self.stuck_s {
+            Some(since_s) if is_stuck => Some(since_s),
+            _ => seen.is_runnable.then_some(at_s),
+        };
+        self.seen.update(seen);
+        (self.last_s, self.gone_s) = (at_s, None);
+    }
+
+    /// How long its threads have waited for a processor in a run of so many seconds. After the last look at it, unless it was gone
+    /// before the run had ended, they are taken to have waited as much of the time as before.
+    fn waited_s(&self, run_s: f64) -> f64 {
+        let lasts_s = self.stuck_s.map_or(0.0, |since_s| self.last_s - since_s);
+        let waited_s = self.seen.waited_ns.unwrap_or(0) as f64 / 1e9 + lasts_s;
+        let unseen_s = run_s - self.last_s;
+        if unseen_s <= 0.0 || self.gone_s.is_some_and(|gone_s| gone_s < run_s) {
+            return waited_s;
+        }
+        let (first_s, first_ns) = self.first;
+        let (since_s, before_s) = match self.last_s - first_s >= APART_MIN_S {
+            true => (first_s, first_ns as f64 / 1e9),
+            false => (0.0, 0.0),
+        };
+        let share = (waited_s - before_s).max(0.0) / (self.last_s - since_s).max(APART_MIN_S);
+        waited_s + unseen_s * share.min(f64::from(self.seen.threads))
+    }
+}
+
 /// The account of one run at one end.
 #[derive(Debug)]
 pub struct Account {
@@ -80,7 +138,8 @@ pub struct Account {
     before: BTreeSet<(u32, u64)>,
     child_ticks_before: u64,
     child_ticks: u64,
-    ours: BTreeMap<(u32, u64), Seen>,
+    ours: BTreeMap<(u32, u64), Tracked>,
+    looks_s: Vec<f64>,
 }
 
 fn one() -> u32 {
@@ -98,6 +157,7 @@ pub fn parse_stat(line: &str) -> Option<Seen> {
         pid: pid.trim().parse().ok()?,
         parent: u32::try_from(number(4)?).ok()?,
         name: name.to_owned(),
+        is_runnable: fields.first() == Some(&"R"),
         ticks: number(14)?.checked_add(number(15)?)?,
         child_ticks: number(16)?.checked_add(number(17)?)?,
         began_ticks: number(22)?,
@@ -164,21 +224,35 @@ impl Account {
             child_ticks_before: waited_for,
             child_ticks: waited_for,
             ours: BTreeMap::new(),
+            looks_s: Vec::new(),
         }
     }
 
-    /// Takes note of a moment.
-    pub fn look(&mut self, moment: &Moment) {
+    /// Takes note of a moment, so many seconds after the run began.
+    pub fn look(&mut self, moment: &Moment, at_s: f64) {
         self.child_ticks = self.child_ticks.max(children_of(&self.roots, moment));
         let by_pid: BTreeMap<u32, &Seen> = moment.processes.iter().map(|seen| (seen.pid, seen)).collect();
-        for seen in &moment.processes {
-            let key = (seen.pid, seen.began_ticks);
-            if let Some(known) = self.ours.get_mut(&key) {
-                known.update(seen);
-            } else if !self.before.contains(&key) && self.descends(seen, &by_pid) {
-                self.ours.insert(key, seen.clone());
+        for (key, known) in &mut self.ours {
+            match by_pid.get(&key.0).filter(|seen| seen.began_ticks == key.1) {
+                Some(seen) => known.look(seen, at_s),
+                None => known.gone_s = known.gone_s.or(Some(at_s)),
             }
         }
+        for seen in &moment.processes {
+            let key = (seen.pid, seen.began_ticks);
+            if !self.ours.contains_key(&key) && !self.before.contains(&key) && self.descends(seen, &by_pid) {
+                self.ours.insert(key, Tracked::new(seen, at_s));
+            }
+        }
+        if !self.is_over(moment) {
+            self.looks_s.push(at_s);
+        }
+    }
+
+    /// When there were looks that found processes of the run, in seconds since it began.
+    #[must_use]
+    pub fn looks_s(&self) -> &[f64] {
+        &self.looks_s
     }
 
     /// Whether none of the run's processes is there any more.
@@ -207,16 +281,16 @@ impl Account {
         false
     }
 
-    /// What each used, those that used most first. `known_seconds` is the time of all of them, where somebody has waited for them
-    /// all; of a server it follows from what the server has waited for.
+    /// What each used in a run of so many seconds, those that used most first. `known_seconds` is the processor time of all of
+    /// them, where somebody has waited for them all; of a server it follows from what the server has waited for.
     #[must_use]
-    pub fn costs(&self, known_seconds: Option<f64>, ticks_per_second: f64) -> Vec<Cost> {
+    pub fn costs(&self, run_s: f64, known_seconds: Option<f64>, ticks_per_second: f64) -> Vec<Cost> {
         let mut costs: BTreeMap<&str, (f64, f64, u32)> = BTreeMap::new();
-        for seen in self.ours.values() {
-            let cost = costs.entry(&seen.name).or_default();
-            cost.0 += seen.ticks as f64 / ticks_per_second;
-            cost.1 += seen.waited_ns.unwrap_or(0) as f64 / 1e9;
-            cost.2 = cost.2.max(seen.threads);
+        for known in self.ours.values() {
+            let cost = costs.entry(&known.seen.name).or_default();
+            cost.0 += known.seen.ticks as f64 / ticks_per_second;
+            cost.1 += known.waited_s(run_s);
+            cost.2 = cost.2.max(known.seen.threads);
         }
         let sum: f64 = costs.values().map(|(cpu, ..)| cpu).sum();
         let waited_for = self.child_ticks.saturating_sub(self.child_ticks_before) as f64 / ticks_per_second;
@@ -228,7 +302,7 @@ impl Account {
             .map(|(name, (cpu, waited, threads))| Cost {
                 name: name.to_owned(),
                 cpu_seconds: cpu * stretch,
-                waited_seconds: waited * stretch,
+                waited_seconds: waited,
                 threads,
             })
             .collect();
@@ -255,7 +329,8 @@ mod tests {
 
     fn seen(pid: u32, parent: u32, name: &str, ticks: u64) -> Seen {
         let (began_ticks, waited_ns) = (u64::from(pid), Some(500_000_000));
-        Seen { pid, parent, name: name.to_owned(), ticks, child_ticks: 0, began_ticks, threads: 1, waited_ns }
+        let (name, is_runnable) = (name.to_owned(), false);
+        Seen { pid, parent, name, is_runnable, ticks, child_ticks: 0, began_ticks, threads: 1, waited_ns }
     }
 
     fn moment(processes: &[Seen]) -> Moment {
@@ -268,7 +343,8 @@ mod tests {
         let found = parse_stat(line).unwrap();
         assert_eq!((found.pid, found.parent, found.name.as_str()), (711, 7, "a) b (c"));
         assert_eq!((found.ticks, found.child_ticks, found.began_ticks), (300, 10, 123_456));
-        assert_eq!(found.threads, 1);
+        assert_eq!((found.threads, found.is_runnable), (1, false));
+        assert!(parse_stat(&line.replace(" S ", " R ")).unwrap().is_runnable);
         for bad in ["", "1 (x", "1 (x) S", "x (y) S 1 2 3", "1 (x) S -1 1 1 0 0 0 0 0 0 0 1 1 1 1 0 0 0 0 9"]
         {
             assert_eq!(parse_stat(bad), None, "{bad}");
@@ -295,11 +371,11 @@ mod tests {
             seen(22, 7, "awk", 99),
             seen(23, 5, "cron", 9),
         ];
-        account.look(&moment(&[&old[..], &run].concat()));
+        account.look(&moment(&[&old[..], &run].concat()), 1.0);
         assert!(!account.is_over(&moment(&run)) && account.is_over(&moment(&old)));
         // What lost its parent is still known.
-        account.look(&moment(&[seen(21, 1, "dd", 60)]));
-        let costs = account.costs(None, 100.0);
+        account.look(&moment(&[seen(21, 1, "dd", 60)]), 2.0);
+        let costs = account.costs(3.0, None, 100.0);
         let found: Vec<_> = costs.iter().map(|cost| (cost.name.as_str(), cost.cpu_seconds)).collect();
         assert_eq!(found, [("sshd", 1.0), ("dd", 0.6)]);
         assert_eq!(costs[0].waited_seconds, 0.5);
@@ -310,33 +386,81 @@ mod tests {
         let of = |threads, waited| Seen { threads, waited_ns: Some(waited), ..seen(2, 1, "mbuffer", 80) };
         let mut account = Account::new(vec![Root::Process(1)], &Moment::default());
         for found in [of(3, 700_000_000), of(2, 900_000_000), of(1, 1000)] {
-            account.look(&moment(&[found]));
+            account.look(&moment(&[found]), 1.0);
         }
-        account.look(&moment(&[Seen { waited_ns: None, ticks: 90, ..of(1, 0) }]));
-        let costs = account.costs(None, 100.0);
+        account.look(&moment(&[Seen { waited_ns: None, ticks: 90, ..of(1, 0) }]), 2.0);
+        let costs = account.costs(2.0, None, 100.0);
         assert_eq!((costs[0].waited_seconds, costs[0].threads, costs[0].cpu_seconds), (0.9, 3, 0.9));
     }
 
     #[test]
     fn what_was_not_seen_is_spread_and_named() {
         let mut account = Account::new(vec![Root::Process(1)], &Moment::default());
-        account.look(&moment(&[seen(2, 1, "ssh", 80), seen(3, 1, "dd", 20)]));
-        let costs = account.costs(Some(1.5), 100.0);
+        account.look(&moment(&[seen(2, 1, "ssh", 80), seen(3, 1, "dd", 20)]), 1.0);
+        let costs = account.costs(1.0, Some(1.5), 100.0);
         assert!((costs[0].cpu_seconds - 1.2).abs() < 1e-9 && (costs[1].cpu_seconds - 0.3).abs() < 1e-9);
         assert_eq!(costs.len(), 2);
-        let costs = account.costs(Some(9.0), 100.0);
+        let costs = account.costs(1.0, Some(9.0), 100.0);
         assert_eq!((costs[0].name.as_str(), costs[0].cpu_seconds), ("(not seen alone)", 5.0));
         // Less than was seen is no account of it.
-        assert_eq!(account.costs(Some(0.1), 100.0)[0].cpu_seconds, 0.8);
+        assert_eq!(account.costs(1.0, Some(0.1), 100.0)[0].cpu_seconds, 0.8);
     }
 
     #[test]
     fn a_server_tells_what_it_has_waited_for() {
         let server = |child_ticks| Seen { child_ticks, ..seen(5, 1, "sshd", 0) };
         let mut account = Account::new(vec![Root::Server(5)], &moment(&[server(1000)]));
-        account.look(&moment(&[server(1000), seen(20, 5, "sshd", 100)]));
-        account.look(&moment(&[server(1150)]));
-        assert_eq!(account.costs(None, 100.0)[0].cpu_seconds, 1.5);
+        account.look(&moment(&[server(1000), seen(20, 5, "sshd", 100)]), 1.0);
+        account.look(&moment(&[server(1150)]), 2.0);
+        assert_eq!(account.costs(2.0, None, 100.0)[0].cpu_seconds, 1.5);
+    }
+
+    /// In a run of 4 s, of a process that waits nine tenths of the time from the first second on.
+    #[test]
+    fn waiting_goes_on_as_it_was_seen() {
+        let at = |waited_s: f64| Seen { waited_ns: Some((waited_s * 1e9) as u64), ..seen(2, 1, "sshd", 9) };
+        let waited = |looks: &[(f64, Option<f64>)]| {
+            let mut account = Account::new(vec![Root::Process(1)], &Moment::default());
+            for (at_s, waited_s) in looks {
+                let found: Vec<Seen> = waited_s.iter().map(|waited_s| at(*waited_s)).collect();
+                account.look(&moment(&found), *at_s);
+            }
+            (account.costs(4.0, None, 100.0)[0].waited_seconds, account.looks_s().last().copied())
+        };
+        let is = |found: (f64, Option<f64>), waited_s: f64, last_s: f64| {
+            assert!(
+                (found.0 - waited_s).abs() < 1e-6 && found.1 == Some(last_s),
+                "{found:?}, not {waited_s}"
+            );
+        };
+        is(waited(&[(1.0, Some(0.0)), (2.0, Some(0.9))]), 2.7, 2.0);
+        is(waited(&[(1.0, Some(0.0)), (2.0, Some(0.9)), (4.1, None)]), 2.7, 2.0);
+        // Nothing is made of what was seen to its end, or ended before.
+        is(waited(&[(1.0, Some(0.0)), (4.0, Some(2.7))]), 2.7, 4.0);
+        is(waited(&[(1.0, Some(0.0)), (2.0, Some(0.9)), (3.0, None)]), 0.9, 2.0);
+        // One look alone tells of all the time before it.
+        is(waited(&[(2.0, Some(0.9))]), 1.8, 2.0);
+        // A thread cannot wait more than all the time.
+        is(waited(&[(0.01, Some(0.9))]), 0.9 + 3.99, 0.01);
+    }
+
+    /// The kernel counts a wait when it has ended. A quota that has been overdrawn may keep a process waiting for most of a run.
+    #[test]
+    fn a_wait_that_lasts_is_one() {
+        let at = |ticks, is_runnable| {
+            let waited_ns = Some(400_000_000);
+            moment(&[Seen { waited_ns, is_runnable, ..seen(2, 1, "sshd", ticks) }])
+        };
+        let waited = |looks: &[(f64, u64, bool)]| {
+            let mut account = Account::new(vec![Root::Process(1)], &Moment::default());
+            looks.iter().for_each(|(at_s, ticks, runnable)| account.look(&at(*ticks, *runnable), *at_s));
+            account.costs(2.0, None, 100.0)[0].waited_seconds
+        };
+        assert_eq!(waited(&[(1.0, 5, true), (1.5, 5, true), (2.0, 5, true)]), 1.4);
+        // It got further, or slept.
+        assert_eq!(waited(&[(1.0, 5, true), (1.5, 6, true), (2.0, 6, true)]), 0.9);
+        assert_eq!(waited(&[(1.0, 5, true), (1.5, 6, true), (2.0, 7, true)]), 0.4);
+        assert_eq!(waited(&[(1.0, 5, true), (1.5, 5, false), (2.0, 5, true)]), 0.4);
     }
 
     #[test]

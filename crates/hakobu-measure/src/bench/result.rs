@@ -20,6 +20,9 @@ pub struct Timing {
     pub here: Vec<Cost>,
     /// What each used on the host; `None` where that cannot be seen.
     pub there: Option<Vec<Cost>>,
+    /// When they were looked at while the run lasted, in seconds since it began.
+    #[serde(default)]
+    pub looks_there_seconds: Vec<f64>,
     /// Segments that TCP sent again meanwhile, of anybody here.
     pub retransmitted_here: Option<u64>,
     /// The same on the host.
@@ -310,6 +313,7 @@ pub(super) mod tests {
             wall_seconds: *wall,
             here: vec![cost(*wall)],
             there: None,
+            looks_there_seconds: Vec::new(),
             retransmitted_here: Some(1),
             retransmitted_there: None,
         };

@@ -141,6 +141,8 @@ struct Looks<'a> {
     here: Account,
     there: Option<Account>,
     sent_again: (Option<u64>, Option<u64>),
+    /// When the command began.
+    began: Instant,
     asked: Instant,
     next_here: Instant,
     next_there: Instant,
@@ -159,20 +161,21 @@ impl<'a> Looks<'a> {
             there = (!roots.is_empty() && !moment.processes.is_empty()).then(|| Account::new(roots, &moment));
         }
         let now = Instant::now();
-        Ok(Self { far, here, there, sent_again, asked: now, next_here: now + LOOK_HERE / 4, next_there: now })
+        let (began, asked, next_there) = (now, now, now);
+        Ok(Self { far, here, there, sent_again, began, asked, next_here: now + LOOK_HERE / 4, next_there })
     }
 
     /// Looks wherever it is time to.
     fn look(&mut self) -> Result<(), Failure> {
         let now = Instant::now();
         if now >= self.next_here {
-            self.here.look(&near::moment());
+            self.here.look(&near::moment(), self.since_began(now));
             self.next_here = now + LOOK_HERE;
         }
-        let (Some(far), Some(there)) = (&mut self.far, &mut self.there) else { return Ok(()) };
+        let (Some(far), Some(_)) = (&mut self.far, &self.there) else { return Ok(()) };
         if far.is_asked() {
             if let Some(lines) = far.poll(Duration::ZERO)? {
-                there.look(&moment_of(&lines));
+                self.told(&lines, f64::INFINITY);
                 let sparing = self.asked.elapsed() * SHARE_OF_LOOKS;
                 self.next_there = Instant::now() + sparing.clamp(LOOK_THERE, LOOK_THERE_AT_LEAST);
             }
@@ -183,15 +186,37 @@ impl<'a> Looks<'a> {
         Ok(())
     }
 
+    /// The answer to the last look over there, which was somewhere between question and answer, and not later than `latest_s`.
+    fn told(&mut self, lines: &[String], latest_s: f64) {
+        let at_s = self.since_began(self.asked + self.asked.elapsed() / 2).min(latest_s);
+        if let Some(there) = &mut self.there {
+            there.look(&moment_of(lines), at_s);
+        }
+    }
+
+    fn since_began(&self, at: Instant) -> f64 {
+        at.saturating_duration_since(self.began).as_secs_f64()
+    }
+
     /// The last looks, once the sessions over there are gone.
     fn end(mut self, wall: Duration, cpu_seconds: f64) -> Result<Timing, Failure> {
-        let moment = near::moment();
-        self.here.look(&moment);
+        let (moment, run_s) = (near::moment(), wall.as_secs_f64());
+        // A look that is under way tells most of all.
+        if let Some(far) = self.far.as_mut().filter(|far| far.is_asked())
+            && let Some(lines) = far.poll(SESSIONS_LIMIT)?
+        {
+            self.told(&lines, run_s);
+        }
+        let looks_there_seconds =
+            self.there.as_ref().map(|there| there.looks_s().to_vec()).unwrap_or_default();
+        // What is there now was there to the end.
+        self.here.look(&moment, run_s);
         let again = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         let mut timing = Timing {
-            wall_seconds: wall.as_secs_f64(),
+            wall_seconds: run_s,
             here: Vec::new(),
             there: None,
+            looks_there_seconds,
             retransmitted_here: again(moment.retransmitted, self.sent_again.0),
             retransmitted_there: None,
         };
@@ -200,16 +225,17 @@ impl<'a> Looks<'a> {
             let moment: Moment = loop {
                 let moment = far.moment()?;
                 let Some(there) = &mut self.there else { break moment };
-                there.look(&moment);
+                there.look(&moment, run_s);
                 if there.is_over(&moment) || Instant::now() > deadline {
                     break moment;
                 }
                 std::thread::sleep(Duration::from_millis(20));
             };
             timing.retransmitted_there = again(moment.retransmitted, self.sent_again.1);
-            timing.there = self.there.map(|there| there.costs(None, near::ticks_per_second()));
+            timing.there = self.there.map(|there| there.costs(run_s, None, near::ticks_per_second()));
         }
-        timing.here = self.here.costs((cpu_seconds > 0.0).then_some(cpu_seconds), near::ticks_per_second());
+        let known = (cpu_seconds > 0.0).then_some(cpu_seconds);
+        timing.here = self.here.costs(run_s, known, near::ticks_per_second());
         Ok(timing)
     }
 }
@@ -232,6 +258,7 @@ pub(super) fn once(
     let mut command = Command::new("sh");
     command.args(["-c", task.near]).envs(task.environment.iter().map(|(name, value)| (name, value)));
     let began = Instant::now();
+    looks.began = began;
     let mut near_end = Group::start(command, task.log, task.keeper)?;
     while !near_end.ended_within(Duration::from_millis(10)) {
         if stop() {

@@ -15,6 +15,7 @@ fn row(case: Case, seconds: f64, process: &str) -> Row {
         wall_seconds: seconds,
         here: vec![cost(0.4)],
         there: Some(vec![cost(seconds * 0.99)]),
+        looks_there_seconds: vec![seconds],
         retransmitted_here: Some(3),
         retransmitted_there: Some(4),
     };

@@ -154,18 +154,18 @@ fn an_agent_that_is_not_there_is_said_before_anything_is_measured() {
 }
 
 /// What an article saw and did not explain: whenever one of the hosts' sshd served, the rate halved. Here the sshd of the host has a
-/// tenth of a processor once somebody is logged in, and nothing else has less than it wants.
+/// fifth of a processor once somebody is logged in, and nothing else has less than it wants.
 #[test]
 fn a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
     if no_root() {
         return;
     }
     let place = place();
-    let throttle = Throttle::processor(10).unwrap();
+    let throttle = Throttle::processor(20).unwrap();
     let (near_tools, far_tools) =
         (path_of(place.path(), "near", &["mbuffer"]), path_of(place.path(), "far", &["mbuffer"]));
     symlink("/usr/bin/ssh", near_tools.join("ssh")).unwrap();
-    // The login itself has all that it wants: with a tenth it would take longer than what is to be measured.
+    // The login itself has all that it wants: with a fifth it would take longer than what is to be measured.
     let session = place.path().join("session");
     script(
         &session,
@@ -180,16 +180,26 @@ fn a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
     let force = format!("ForceCommand {}", session.display());
     let host = Sshd::start(&SshdOptions { config_lines: vec![force], ..SshdOptions::default() }).unwrap();
     install(HAKOBU, &place.path().join("hakobu"));
-    let mut command = Command::new(HAKOBU);
-    // In less time the runs would be so short that what is left of the starts hides who was busy, on a machine with other work.
-    command.args(["bench", "throwaway", "--json", "--back", "throwaway", "--time-budget", "110s", "--agent"]);
-    command.arg(place.path().join("hakobu")).env("PATH", &near_tools).env("LC_ALL", "C");
-    let output = command.env("HAKOBU_SSH", host.ssh_command()).output().unwrap();
-    let (out, err) = words(&output);
-    assert_eq!(output.status.code(), Some(0), "{out}{err}");
-    let all: Value = serde_json::from_str(&out).unwrap();
+    // In less time the runs would be so short that what is left of the starts hides who was busy, on a machine with other work. If
+    // that is such that nothing was seen in either direction, there is one more try with longer runs.
+    let explained = ["110s", "170s"].iter().any(|budget| {
+        let mut command = Command::new(HAKOBU);
+        command.args(["bench", "throwaway", "--json", "--back", "throwaway", "--time-budget", budget]);
+        command.arg("--agent").arg(place.path().join("hakobu"));
+        command.env("PATH", &near_tools).env("LC_ALL", "C");
+        let output = command.env("HAKOBU_SSH", host.ssh_command()).output().unwrap();
+        let (out, err) = words(&output);
+        assert_eq!(output.status.code(), Some(0), "{out}{err}");
+        explains_the_throttled_sshd(&serde_json::from_str(&out).unwrap())
+    });
+    assert!(explained, "nobody was seen to be busy");
+    drop(host);
+}
+
+/// Whether a bench names the throttled sshd as the cause, in one direction or both. Fails where it says something that is not so.
+fn explains_the_throttled_sshd(all: &Value) -> bool {
     let asymmetries = all["asymmetries"].as_array().unwrap();
-    let mut explained = 0;
+    let mut explained = Vec::new();
     for direction in ["to_host", "from_host"] {
         // What is served by the throttled one is slow, whichever way the data goes.
         let is_it = |found: &&Value| {
@@ -202,23 +212,26 @@ fn a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
         let words = found["words"].as_str().unwrap();
         let says = |part: &str| assert!(words.contains(part), "{part}: {words}\n{:#}", all["rows"]);
         let Some(process) = found["process"].as_array() else {
-            // Beside other work a run may last little longer than what begins it, in which sshd waits for nothing.
-            says("but sshd");
-            says("on throwaway was kept waiting: it had no processor for");
+            // Beside other work a run may last little longer than what begins it, in which sshd waits for nothing, or than a look
+            // takes. Then that is what is said, and not that nobody was busy.
+            if !words.contains("is not known: of the") {
+                says("but sshd");
+                says("on throwaway was kept waiting: it had no processor for");
+            }
             continue;
         };
-        explained += 1;
         assert!(process[0] == "there" && process[1].as_str().unwrap().starts_with("sshd"), "{found:#}");
         for part in [
             "What holds the slow one up is sshd",
             "on throwaway: it wanted to run for",
             "and was given a processor for",
             "with a whole processor",
-            "In the other direction it is the same: when the sshd of throwaway serves",
         ] {
             says(part);
         }
+        explained.push(words);
     }
-    assert!(explained > 0, "{all:#}");
-    drop(host);
+    let both = "In the other direction it is the same: when the sshd of throwaway serves";
+    assert!(explained.len() < 2 || explained.iter().all(|words| words.contains(both)), "{explained:#?}");
+    !explained.is_empty()
 }
