@@ -10,13 +10,17 @@ impl Worker<'_> {
         if !file.may_go_whole() || !file.finds_equal() {
             return None;
         }
-        let facts = Facts {
+        let target = self.shared.setup.target;
+        let round_trip = || target.passed().map(|passed| passed.round_trip_least);
+        file.whole.is_to_be_tried(self.whole_facts(file), round_trip)
+    }
+
+    fn whole_facts(&self, file: &LargeFile) -> Facts {
+        Facts {
             size_bytes: file.size_bytes(),
             compared_bytes: file.compared_bytes(),
             now_ns: self.shared.setup.clock.now_ns(),
-        };
-        let target = self.shared.setup.target;
-        file.whole.is_to_be_tried(facts, || target.passed().map(|passed| passed.round_trip_least))
+        }
     }
 
     /// Tries it, while nothing else of this lane is under way. `false`: the run was stopped.
@@ -39,7 +43,10 @@ impl Worker<'_> {
         }
         if bytes > 0 && !file.has_failed() {
             let ns = clock.now_ns().saturating_sub(began_ns).max(1);
-            let (choice, reason) = file.whole.found(comparing, bytes as f64 / (ns as f64 / 1e9));
+            let sending = bytes as f64 / (ns as f64 / 1e9);
+            let Some((choice, reason)) = file.whole.found(comparing, sending, self.whole_facts(file)) else {
+                return Ok(true);
+            };
             if file.whole.pays() {
                 file.moves.forgo();
             }
