@@ -422,8 +422,9 @@ impl Attempt<'_, '_> {
             }
             _ => {}
         }
-        transfer.rights_withheld =
-            !allows_rights && ran.summary.losses.iter().any(|loss| loss.what == LossKind::SetId);
+        transfer.rights_withheld = !self.request.mode.only_reads()
+            && !allows_rights
+            && ran.summary.losses.iter().any(|loss| loss.what == LossKind::SetId);
         transfer.summary = ran.summary;
         self.check_required(&mut transfer.summary);
         if self.held.is_still && transfer.summary.fatal.is_none() {

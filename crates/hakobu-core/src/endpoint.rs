@@ -305,6 +305,9 @@ pub struct Detail {
     pub kinds_only: bool,
     /// Which extended attributes [`Metadata::extended`] stands for.
     pub extended: Classes,
+    /// Of which [`Metadata::missed`] says whether an entry has any. Only of a source, so it never travels.
+    #[serde(skip)]
+    pub missed: Classes,
 }
 
 /// A change at the target that carries no content.

@@ -108,6 +108,10 @@ pub struct Metadata {
     ///
     /// [`ExtendedRef::digest`]: crate::extended::ExtendedRef::digest
     pub extended: u64,
+    /// Whether it has extended attributes that the target lacks whatever is done. Only listings of a source say so, and it
+    /// never travels.
+    #[serde(skip)]
+    pub missed: bool,
 }
 
 /// What tells an inode from all others of a machine.
@@ -137,6 +141,7 @@ impl Metadata {
             mount_point: false,
             locked: false,
             extended: 0,
+            missed: false,
         }
     }
 

@@ -529,7 +529,7 @@ impl Report {
             fatal: fatal.map(|error| error.kind),
             interrupted,
             differences: !self.differences.is_empty(),
-            withheld: self.rights_withheld,
+            withheld: self.rights_withheld || self.is_partly_compared(),
             something_done: self.something_done(),
             ..OutcomeFacts::default()
         });
@@ -540,6 +540,11 @@ impl Report {
         if span > 0.0 {
             self.throughput_bytes_per_second = (self.bytes_done as f64 / span) as u64;
         }
+    }
+
+    /// Whether a comparison had to leave out attributes that the source has, since the target cannot have them.
+    pub fn is_partly_compared(&self) -> bool {
+        self.only_compared && !self.losses.is_empty()
     }
 
     /// Whether any entry is as it should be.

@@ -197,7 +197,7 @@ fn messages_on_data_connections() {
     let vectors = Vectors::read();
     vectors.message("hello", &Hello { lane: 300 });
     vectors.message("inspect", &Inspect { path: path("a/b"), extended: Classes::USUAL });
-    let detail = Detail { kinds_only: false, extended: Classes::USUAL };
+    let detail = Detail { extended: Classes::USUAL, ..Detail::default() };
     vectors.message("list, meta", &List { budget: 1024, detail });
     vectors.check("extended attributes", extended().as_bytes());
     vectors.message("list, payload", &vec![EntryPath::root(), path("a/b")]);

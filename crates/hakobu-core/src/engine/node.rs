@@ -165,6 +165,11 @@ impl Node {
         !self.origins.is_empty() && self.origins.iter().all(|origin| origin.only.is_some())
     }
 
+    /// Whether it is a directory that the user named.
+    pub fn is_top(&self) -> bool {
+        !self.is_above_top() && self.parent.as_ref().is_none_or(|parent| parent.is_above_top())
+    }
+
     /// Its path below the top that filter rules are relative to, with a slash behind it if it is not the top.
     pub fn below_top(&self) -> Vec<u8> {
         let mut below = Vec::new();

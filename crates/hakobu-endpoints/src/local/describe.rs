@@ -198,9 +198,10 @@ impl Asker<'_> {
             };
             found.mount_point = on != here;
         }
-        if !self.detail.extended.is_empty() {
+        let Detail { extended: keep, missed, .. } = self.detail;
+        if !(keep | missed).is_empty() {
             let place = Place::Named(self.directory.as_fd(), name);
-            found.extended = extended.digest(place, self.detail.extended);
+            (found.extended, found.missed) = extended.digest(place, keep, missed);
         }
         Ok(found)
     }

@@ -106,15 +106,17 @@ impl ExtendedReader {
         }
     }
 
-    /// What stands for the attributes of some classes in a listing.
-    pub(crate) fn digest(&mut self, place: Place<'_>, classes: Classes) -> u64 {
-        let ask = ExtendedAsk { keep: classes, ..ExtendedAsk::default() };
+    /// What stands for the attributes of some classes in a listing, and whether there are any of those that are missed.
+    pub(crate) fn digest(&mut self, place: Place<'_>, keep: Classes, miss: Classes) -> (u64, bool) {
         self.names.resize(NAMES_BYTES.max(self.names.len()), 0);
         // Most entries have none, and there are many of them.
-        if classes.is_empty() || matches!(place.list(&mut self.names), Ok(0)) {
-            return 0;
+        if (keep | miss).is_empty() || matches!(place.list(&mut self.names), Ok(0)) {
+            return (0, false);
         }
-        self.read(place, ask, &mut Vec::new()).map_or(0, ExtendedRef::digest)
+        let mut lost = Vec::new();
+        let ask = ExtendedAsk { keep, miss, readable: false };
+        let digest = self.read(place, ask, &mut lost).map_or(0, ExtendedRef::digest);
+        (digest, !miss.is_empty() && !lost.is_empty())
     }
 
     /// Lists the names. What cannot be listed has none.

@@ -8,7 +8,8 @@ use rustix::fs::{SeekFrom, seek};
 /// Fails if one of the kinds that are lost is among those that must not be.
 pub(crate) fn check_required(require: &[LossKind], lost: &[LossKind]) -> Result<()> {
     let Some(kind) = lost.iter().find(|kind| require.contains(kind)) else { return Ok(()) };
-    let words = format!("--require {} cannot be met: the target cannot hold it", kind.name());
+    let words =
+        format!("--require {} cannot be met: the target cannot hold it, or may not set it", kind.name());
     Err(Error::new(ErrorKind::Requirement, "copying", words))
 }
 

@@ -380,7 +380,8 @@ pub(crate) fn inspect(
     let found = root.open_beneath(path, OFlags::PATH).and_then(|opened| {
         let mut found = metadata::of_path(&opened)?;
         if !classes.is_empty() {
-            found.extended = extended.digest(Place::Proc(&super::target::proc_path(&opened)), classes);
+            let place = super::target::proc_path(&opened);
+            (found.extended, _) = extended.digest(Place::Proc(&place), classes, Classes::NONE);
         }
         Ok(found)
     });

@@ -66,6 +66,7 @@ pub fn can_go_on(report: &Report) -> bool {
 fn outcome_words(report: &Report) -> &'static str {
     match report.outcome {
         Outcome::Done if report.dry_run => "plan",
+        Outcome::Partial if report.is_partly_compared() && report.failures.is_empty() => "partly compared",
         Outcome::Partial if report.dry_run => "plan, of which not all can be done",
         Outcome::Failed if report.dry_run => "nothing was written, and without --dry-run it would fail",
         outcome => words_of(outcome),
@@ -254,7 +255,8 @@ fn losses(report: &Report) -> impl Iterator<Item = String> {
             true => ": programs with such rights come from another machine only with --allow setuid",
             false => "",
         };
-        format!("not kept: {what} of {count} {entries}, such as {example} at the {side}{next}")
+        let not = if report.only_compared { "not compared" } else { "not kept" };
+        format!("{not}: {what} of {count} {entries}, such as {example} at the {side}{next}")
     })
 }
 

@@ -76,6 +76,15 @@ const WITHOUT_RIGHTS: Told = Told {
         "すべての項目がコピー先にありますが、一部の権限は引き継いでいません。",
     ),
 };
+const PARTLY_COMPARED: Told = Told {
+    tone: Tone::Mixed,
+    word: ("partly compared", "一部未比較"),
+    means: (
+        "What was compared is equal. Attributes that the source has were not compared, since the target cannot hold them or may \
+         not set them.",
+        "比較した内容は一致しています。コピー元にあってもコピー先が保持または設定できない属性は比較していません。",
+    ),
+};
 const SOURCE_CHANGED: Told = Told {
     tone: Tone::Mixed,
     word: ("not all done: the source changed", "一部未完了(コピー元が変更)"),
@@ -161,6 +170,7 @@ fn told(report: &Report) -> Told {
         Outcome::Done if report.only_compared => EQUAL,
         Outcome::Done => DONE,
         Outcome::Partial if report.dry_run => PLAN_WITH_FAILURES,
+        Outcome::Partial if report.is_partly_compared() && report.failures.is_empty() => PARTLY_COMPARED,
         Outcome::Partial if report.rights_withheld && report.failures.is_empty() => WITHOUT_RIGHTS,
         Outcome::Partial => PARTIAL,
         Outcome::Failed if report.exit_code == usage => WRONG_USAGE,

@@ -22,9 +22,11 @@ impl Join<'_> {
         }
         let only_planned =
             self.shared.setup.job.dry_run && matches!(action, Action::Create | Action::Replace);
-        // It costs a look at each, which what is left alone is spared if nobody asks for it.
+        // It costs a look at each, which what is left alone is spared if nobody asks for it and the listing shows nothing.
         if only_planned || (stays && self.shared.must_examine()) {
             self.examine(name, source.kind, self.shared.ask.miss).map_err(at_source)?;
+        } else if stays {
+            self.count_missed(name, source).map_err(at_source)?;
         } else if self.is_large(source) && !self.shared.required().is_empty() {
             // Before all of it is read; what is not refused is counted in the end.
             self.examine(name, source.kind, self.shared.required()).map_err(at_source)?;
@@ -75,7 +77,10 @@ impl Join<'_> {
                 let require = &self.shared.setup.job.require;
                 // Whether an owner can be kept is the target's affair, and known in the end.
                 let kind = lost.iter().find(|kind| kind.side() == "source" && require.contains(kind))?;
-                let words = format!("--require {} cannot be met: the target cannot hold it", kind.name());
+                let words = format!(
+                    "--require {} cannot be met: the target cannot hold it, or may not set it",
+                    kind.name()
+                );
                 Some(Error::new(ErrorKind::Requirement, "copying", words))
             }
             Action::Skip | Action::MakeWay => None,
@@ -112,6 +117,18 @@ impl Join<'_> {
             lost.push(LossKind::SetId);
         }
         lost
+    }
+
+    /// Counts the extended attributes of an entry that is there already which the target cannot have, where it has any.
+    pub(super) fn count_missed(&mut self, name: &[u8], source: &Metadata) -> Result<()> {
+        // A file that was named is in no listing that would show it.
+        let is_named = self.target_name.is_some() && source.kind == Kind::File;
+        let miss = self.shared.ask.miss;
+        if miss.is_empty() || !(source.missed || is_named) {
+            return Ok(());
+        }
+        let path = self.below.join(name)?;
+        (self.examine)(self.root, &path, self.shared.ask_losses()).map(drop)
     }
 
     /// Looks at the extended attributes of a file, which are not in the listings.

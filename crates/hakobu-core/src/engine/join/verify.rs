@@ -84,6 +84,9 @@ impl Join<'_> {
         if target.kind != metadata.kind {
             return self.differs(&path, Different::Kind);
         }
+        if let Err(error) = self.count_missed(name, metadata) {
+            return self.fail(name, at_source(error));
+        }
         let mut attributes = self.shared.attributes_that_differ(metadata, target);
         if self.is_another_file(metadata, target, &path) {
             attributes.push(Different::Links);

@@ -52,7 +52,8 @@ impl Worker<'_> {
         // Of what goes nobody needs to know more than the names.
         let (doomed, others): (Vec<_>, Vec<_>) =
             scanned.into_iter().partition(|(task, _)| task.node.is_doomed());
-        self.list(others, self.detail())?;
+        // What the target cannot have is not looked for there.
+        self.list(others, Detail { missed: Classes::NONE, ..self.detail() })?;
         self.list(doomed, Detail { kinds_only: true, ..Detail::default() })
     }
 
@@ -75,7 +76,9 @@ impl Worker<'_> {
         let is_new = matches!(task.target, TargetState::Absent);
         let detail = if is_new { Detail::default() } else { self.detail() };
         let parts = self.scan(&task.node, detail, is_new && self.may_take_portions(&task.node))?;
-        let lost = !self.shared.ask.miss.is_empty() && (is_new || self.shared.must_examine());
+        // What lies at the top is in no listing that would show it.
+        let unlisted = is_new || task.node.is_top() || self.shared.must_examine();
+        let lost = !self.shared.ask.miss.is_empty() && unlisted;
         if !parts.is_empty() && lost && !self.count_losses(&task.node)? {
             return Ok(Vec::new());
         }
@@ -98,7 +101,7 @@ impl Worker<'_> {
 
     /// What has to be known of entries that both sides may have.
     fn detail(&self) -> Detail {
-        Detail { kinds_only: false, extended: self.shared.ask.keep }
+        Detail { kinds_only: false, extended: self.shared.ask.keep, missed: self.shared.ask.miss }
     }
 
     /// Lists a directory of the source, each of its origins, or the first portion of the only one. What fails is
