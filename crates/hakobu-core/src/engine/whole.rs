@@ -2,27 +2,25 @@
 //!
 //! Comparing reads the file at both ends, and a new file is written all the same. Where the way is faster than the disks, nobody
 //! waits for what travels, and sending everything saves the reading of the old file. So some chunks are sent as they are, and what
-//! that takes is compared with what comparing took. Rates of so little go up and down by themselves, as when a machine is given
-//! memory meanwhile: so all of the rest is sent only if this comes out twice, with more compared in between. On a slow way trying
-//! would cost more than it can save: it is tried only where answers come at once, and comparing is slow.
+//! that takes is compared with what comparing took. The rate of so little goes up and down by itself, as when a machine is given
+//! memory meanwhile: so what speaks for sending has to hold against what is compared afterwards as well. On a slow way trying would
+//! cost more than it can save: it is tried only where answers come at once, and comparing is slow.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::units::format_rate;
 
 /// It is not worth trying with smaller files.
 const SIZE_MIN_BYTES: u64 = 256 << 20;
-/// So much is compared before each try.
+/// So much is compared first, and once more after what was sent.
 const COMPARED_MIN_BYTES: u64 = 32 << 20;
 /// Nobody waits for what is compared at this rate, in bytes a second.
 const FAST: f64 = 1e9;
 /// A way whose shortest round trip is longer is not faster than disks, as a rule. What is on its way now says less: it waits
 /// for processors as well.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(5);
-/// How often sending has to be found faster.
-const TRIES: u8 = 2;
-/// One in so many chunks is sent for each try, and at most so many.
+/// One in so many chunks is sent to try, and at most so many.
 const SHARE: u64 = 128;
 const CHUNKS_MAX: u64 = 4;
 /// Sending has to be so many times as fast: it is measured with one lane, and puts a load on the way that comparing does not.
@@ -35,11 +33,24 @@ pub(super) struct Whole {
     began_ns: AtomicU64,
     /// How much had been compared by then.
     began_bytes: AtomicU64,
-    /// How often it was tried, the try that is under way included.
-    tries: AtomicU8,
-    /// A lane is trying, or it is known what comes of it: nobody else is to try.
-    closed: AtomicBool,
+    /// A lane is at it: nobody else is to.
+    busy: AtomicBool,
+    /// What was found when some was sent, in bytes a second: of comparing before, and of sending. 0: it was not tried.
+    comparing: AtomicU64,
+    sending: AtomicU64,
+    decided: AtomicBool,
     pays: AtomicBool,
+}
+
+/// What a lane is to do about it.
+#[derive(Debug, PartialEq)]
+pub(super) enum Next {
+    /// Go on comparing.
+    Compare,
+    /// Send some chunks as they are, as one lane alone does: all lanes have compared at this rate, in bytes a second.
+    Try(f64),
+    /// Tell the choice and its reason.
+    Tell(&'static str, String),
 }
 
 /// What it depends on whether it is tried.
@@ -59,27 +70,34 @@ impl Whole {
         let _first = self.began_ns.compare_exchange(0, now_ns.max(1), Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Whether this lane is to try it now, as one alone does: the rate at which all lanes have compared since they began, or since
-    /// the last try, in bytes a second. `round_trip`, the shortest seen, is asked for only where all else speaks for it; without an
+    /// What this lane is to do now. `round_trip`, the shortest seen, is asked for only where all else speaks for trying; without an
     /// answer it is not tried.
-    pub fn is_to_be_tried(&self, facts: Facts, round_trip: impl FnOnce() -> Option<Duration>) -> Option<f64> {
+    pub fn next(&self, facts: Facts, round_trip: impl FnOnce() -> Option<Duration>) -> Next {
         let compared = || facts.compared_bytes.saturating_sub(self.began_bytes.load(Ordering::Acquire));
-        if facts.size_bytes < SIZE_MIN_BYTES || compared() < COMPARED_MIN_BYTES {
-            return None;
-        }
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return None;
+        if !self.may_be_tried(facts.size_bytes)
+            || compared() < COMPARED_MIN_BYTES
+            || self.busy.swap(true, Ordering::AcqRel)
+        {
+            return Next::Compare;
         }
         let ns = facts.now_ns.saturating_sub(self.began_ns.load(Ordering::Acquire)).max(1);
         let rate = compared() as f64 / (ns as f64 / 1e9);
-        let slow = rate < FAST && round_trip().is_some_and(|time| time < ROUND_TRIP_MAX);
-        self.tries.fetch_add(u8::from(slow), Ordering::AcqRel);
-        slow.then_some(rate)
+        let [comparing, sending] =
+            [&self.comparing, &self.sending].map(|rate| rate.load(Ordering::Acquire) as f64);
+        if sending > 0.0 {
+            let (choice, reason) = self.decide(comparing.max(rate), sending);
+            return Next::Tell(choice, reason);
+        }
+        if rate < FAST && round_trip().is_some_and(|time| time < ROUND_TRIP_MAX) {
+            return Next::Try(rate);
+        }
+        self.decided.store(true, Ordering::Release);
+        Next::Compare
     }
 
-    /// Whether it may still be tried with a file of this size: until then little is asked for ahead.
+    /// Whether it is not known yet what comes of it, with a file of this size: until then little is asked for ahead.
     pub fn may_be_tried(&self, size_bytes: u64) -> bool {
-        size_bytes >= SIZE_MIN_BYTES && !self.closed.load(Ordering::Acquire)
+        size_bytes >= SIZE_MIN_BYTES && !self.decided.load(Ordering::Acquire)
     }
 
     /// How many chunks are sent to try it, of a file with so many.
@@ -87,28 +105,36 @@ impl Whole {
         (chunks / SHARE).clamp(1, CHUNKS_MAX)
     }
 
-    /// What the try has found: both in bytes a second. Gives the choice and its reason, unless it is to be tried once more: then
-    /// comparing is timed anew from `facts` on.
-    pub fn found(&self, comparing: f64, sending: f64, facts: Facts) -> Option<(&'static str, String)> {
-        let pays = sending >= comparing * TIMES_MIN;
-        if pays && self.tries.load(Ordering::Acquire) < TRIES {
-            self.began_bytes.store(facts.compared_bytes, Ordering::Release);
-            self.began_ns.store(facts.now_ns.max(1), Ordering::Release);
-            self.closed.store(false, Ordering::Release);
-            return None;
+    /// What was sent went at this rate, and what all lanes compared before at that one, both in bytes a second. Gives the choice and
+    /// its reason, unless it speaks for sending: then comparing is timed once more, from `facts` on.
+    pub fn sent(&self, comparing: f64, sending: f64, facts: Facts) -> Option<(&'static str, String)> {
+        if !is_faster(comparing, sending) {
+            return Some(self.decide(comparing, sending));
         }
+        self.comparing.store(comparing as u64, Ordering::Release);
+        self.sending.store(sending as u64, Ordering::Release);
+        self.began_bytes.store(facts.compared_bytes, Ordering::Release);
+        self.began_ns.store(facts.now_ns.max(1), Ordering::Release);
+        self.busy.store(false, Ordering::Release);
+        None
+    }
+
+    fn decide(&self, comparing: f64, sending: f64) -> (&'static str, String) {
+        let pays = comparing < FAST && is_faster(comparing, sending);
         self.pays.store(pays, Ordering::Release);
+        self.decided.store(true, Ordering::Release);
         let choice = if pays { "all of the rest" } else { "what differs" };
-        Some((
-            choice,
-            format!("comparing goes at {}, sending at {}", format_rate(comparing), format_rate(sending)),
-        ))
+        (choice, format!("comparing goes at {}, sending at {}", format_rate(comparing), format_rate(sending)))
     }
 
     /// Whether all of the rest is sent.
     pub fn pays(&self) -> bool {
         self.pays.load(Ordering::Acquire)
     }
+}
+
+fn is_faster(comparing: f64, sending: f64) -> bool {
+    sending >= comparing * TIMES_MIN
 }
 
 #[cfg(test)]
@@ -138,21 +164,23 @@ mod tests {
     fn it_is_tried_by_one_lane_and_with_the_rate_since_the_first_began() {
         let whole = whole();
         let before = Facts { compared_bytes: COMPARED_MIN_BYTES - 1, ..facts(2) };
-        assert_eq!(whole.is_to_be_tried(before, near), None);
+        assert_eq!(whole.next(before, near), Next::Compare);
         assert!(whole.may_be_tried(SIZE_MIN_BYTES) && !whole.may_be_tried(SIZE_MIN_BYTES - 1));
-        assert_eq!(whole.is_to_be_tried(facts(2), near), Some(COMPARED_MIN_BYTES as f64 / 2.0));
-        assert_eq!(whole.is_to_be_tried(facts(2), near), None);
-        assert!(!whole.may_be_tried(SIZE_MIN_BYTES));
+        assert_eq!(whole.next(facts(2), near), Next::Try(COMPARED_MIN_BYTES as f64 / 2.0));
+        assert_eq!(whole.next(facts(2), near), Next::Compare);
+        // Little is asked for ahead while it is tried as well.
+        assert!(whole.may_be_tried(SIZE_MIN_BYTES));
     }
 
     #[test]
     fn where_it_could_cost_more_than_it_saves_it_is_not_tried() {
         let small = Facts { size_bytes: SIZE_MIN_BYTES - 1, ..facts(2) };
-        assert_eq!(whole().is_to_be_tried(small, near), None);
-        let fast = Facts { now_ns: 5 * SECOND + SECOND / 50, ..facts(0) };
-        assert_eq!(whole().is_to_be_tried(fast, || unreachable!("nobody asks")), None);
-        assert_eq!(whole().is_to_be_tried(facts(2), || Some(ROUND_TRIP_MAX)), None);
-        assert_eq!(whole().is_to_be_tried(facts(2), || None), None);
+        assert_eq!(whole().next(small, near), Next::Compare);
+        let (fast, whole) = (Facts { now_ns: 5 * SECOND + SECOND / 50, ..facts(0) }, whole());
+        assert_eq!(whole.next(fast, || unreachable!("nobody asks")), Next::Compare);
+        assert!(!whole.may_be_tried(SIZE_MIN_BYTES));
+        assert_eq!(self::whole().next(facts(2), || Some(ROUND_TRIP_MAX)), Next::Compare);
+        assert_eq!(self::whole().next(facts(2), || None), Next::Compare);
     }
 
     #[test]
@@ -161,37 +189,37 @@ mod tests {
         assert_eq!(chunks, [1, 1, 1, 2, 4]);
     }
 
-    #[test]
-    fn what_is_clearly_faster_twice_is_done() {
+    /// What comes of it where all is compared in 2 s, then some is sent at this rate, and as much is compared in so many seconds more.
+    fn chosen(sending: f64, seconds: u64) -> (&'static str, String) {
         let whole = whole();
-        assert!(whole.is_to_be_tried(facts(2), near).is_some());
-        assert_eq!(whole.found(100e6, 125e6, facts(3)), None);
-        assert!(!whole.pays() && whole.may_be_tried(SIZE_MIN_BYTES));
-        // What was compared before the first try does not count again, nor the time of that.
-        assert_eq!(whole.is_to_be_tried(facts(4), near), None);
-        let more = Facts { compared_bytes: 2 * COMPARED_MIN_BYTES, ..facts(7) };
-        assert_eq!(whole.is_to_be_tried(more, near), Some(COMPARED_MIN_BYTES as f64 / 4.0));
-        let (choice, reason) = whole.found(100e6, 125e6, more).unwrap();
-        assert!(whole.pays() && choice == "all of the rest" && !whole.may_be_tried(SIZE_MIN_BYTES));
-        assert_eq!(reason, "comparing goes at 100 MB/s, sending at 125 MB/s");
+        let Next::Try(comparing) = whole.next(facts(2), near) else { unreachable!("it is slow") };
+        let early = whole.sent(comparing, sending, facts(3));
+        assert!(!whole.pays() && whole.may_be_tried(SIZE_MIN_BYTES) == early.is_none());
+        if let Some(early) = early {
+            return early;
+        }
+        // What was compared before does not count again, nor the time of what was sent.
+        assert_eq!(whole.next(facts(4), near), Next::Compare);
+        let more = Facts { compared_bytes: 2 * COMPARED_MIN_BYTES, ..facts(3 + seconds) };
+        let Next::Tell(choice, reason) = whole.next(more, || unreachable!("nobody asks")) else {
+            unreachable!("it is known now")
+        };
+        assert!(!whole.may_be_tried(SIZE_MIN_BYTES) && whole.pays() == (choice == "all of the rest"));
+        assert_eq!(whole.next(more, near), Next::Compare);
+        (choice, reason)
     }
 
     #[test]
-    fn what_was_faster_once_only_is_not_done() {
-        let whole = whole();
-        assert!(whole.is_to_be_tried(facts(2), near).is_some());
-        assert_eq!(whole.found(100e6, 200e6, facts(3)), None);
-        // As fast as nobody waits for.
-        let more = Facts {
-            compared_bytes: 2 * COMPARED_MIN_BYTES,
-            now_ns: facts(3).now_ns + SECOND / 50,
-            ..facts(3)
-        };
-        assert_eq!(whole.is_to_be_tried(more, || unreachable!("nobody asks")), None);
-        assert!(!whole.pays() && !whole.may_be_tried(SIZE_MIN_BYTES));
-        let whole = self::whole();
-        assert!(whole.is_to_be_tried(facts(2), near).is_some());
-        let (choice, _) = whole.found(100e6, 124e6, facts(3)).unwrap();
-        assert!(!whole.pays() && choice == "what differs");
+    fn what_is_clearly_faster_than_all_that_is_compared_is_done() {
+        let first = COMPARED_MIN_BYTES as f64 / 2.0;
+        assert_eq!(chosen(first * 1.24, 2).0, "what differs");
+        let (choice, reason) = chosen(first * 1.26, 2);
+        assert_eq!(
+            (choice, reason.as_str()),
+            ("all of the rest", "comparing goes at 16.8 MB/s, sending at 21.1 MB/s")
+        );
+        assert_eq!(chosen(first * 1.26, 4).0, "all of the rest");
+        // It was slow for a moment.
+        assert_eq!(chosen(first * 1.26, 1).0, "what differs");
     }
 }

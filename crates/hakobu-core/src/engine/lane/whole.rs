@@ -1,7 +1,7 @@
 //! Trying whether a file that changed is sooner there as a whole: some chunks are sent as they are.
 
 use super::*;
-use crate::engine::whole::{Facts, Whole};
+use crate::engine::whole::{Facts, Next, Whole};
 
 impl Worker<'_> {
     /// Whether this lane is to try it: the rate of comparing so far, in bytes a second.
@@ -12,7 +12,23 @@ impl Worker<'_> {
         }
         let target = self.shared.setup.target;
         let round_trip = || target.passed().map(|passed| passed.round_trip_least);
-        file.whole.is_to_be_tried(self.whole_facts(file), round_trip)
+        match file.whole.next(self.whole_facts(file), round_trip) {
+            Next::Compare => None,
+            Next::Try(comparing) => Some(comparing),
+            Next::Tell(choice, reason) => {
+                self.tell_whole(file, choice, reason);
+                None
+            }
+        }
+    }
+
+    /// Tells what is done with the rest, and does so.
+    fn tell_whole(&self, file: &LargeFile, choice: &str, reason: String) {
+        if file.whole.pays() {
+            file.moves.forgo();
+        }
+        let choice = format!("{}: {choice}", file.target);
+        self.shared.setup.observer.event(Event::Decision { choice, reason });
     }
 
     fn whole_facts(&self, file: &LargeFile) -> Facts {
@@ -44,14 +60,9 @@ impl Worker<'_> {
         if bytes > 0 && !file.has_failed() {
             let ns = clock.now_ns().saturating_sub(began_ns).max(1);
             let sending = bytes as f64 / (ns as f64 / 1e9);
-            let Some((choice, reason)) = file.whole.found(comparing, sending, self.whole_facts(file)) else {
-                return Ok(true);
-            };
-            if file.whole.pays() {
-                file.moves.forgo();
+            if let Some((choice, reason)) = file.whole.sent(comparing, sending, self.whole_facts(file)) {
+                self.tell_whole(file, choice, reason);
             }
-            let choice = format!("{}: {choice}", file.target);
-            self.shared.setup.observer.event(Event::Decision { choice, reason });
         }
         Ok(true)
     }
