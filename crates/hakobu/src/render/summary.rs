@@ -9,6 +9,7 @@ use hakobu_core::location::Location;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{
     self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference, Verified,
+    from_base64,
 };
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_milliseconds, format_rate};
 
@@ -206,9 +207,12 @@ fn differences(report: &Report) -> Vec<String> {
 
 /// `only in the source: a/b`, `differs: a/c: bytes 0 to 262144`.
 pub(super) fn difference_words(difference: &ReportDifference) -> String {
-    let path = match difference.path.as_str() {
-        "" => ".".to_owned(),
-        path => lossy(path.as_bytes()),
+    // What is no UTF-8 is told by its bytes, so that it can be found.
+    let bytes = difference.path_base64.as_deref().and_then(from_base64);
+    let path = match (bytes, difference.path.as_str()) {
+        (Some(bytes), _) => lossy(&bytes),
+        (None, "") => ".".to_owned(),
+        (None, path) => lossy(path.as_bytes()),
     };
     let differs = |what: &str| format!("differs: {path}: {what}");
     match difference.what.as_str() {

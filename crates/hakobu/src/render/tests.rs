@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::event::{Difference, Different};
 
 use super::*;
 
@@ -110,6 +111,14 @@ fn many_failures_are_counted_not_listed() {
     run(&renderer, 50);
     assert_eq!(remarks.text().matches("failed: n").count(), 20);
     assert!(results.text().contains("50 failed: the first are listed above"), "{}", results.text());
+}
+
+#[test]
+fn a_difference_tells_the_bytes_of_its_name() {
+    let (renderer, results, _) = renderer(RenderSettings::default());
+    let (path, what) = (b"\x93\xfa".to_vec(), Different::Content);
+    renderer.event(Event::Difference(Difference { path, what }));
+    assert_eq!(results.text(), "differs: \\x93\\xfa: content\n");
 }
 
 #[test]
