@@ -143,7 +143,7 @@ pub fn run(setup: &Setup<'_>) -> Summary {
     let of_trees = setup.job.items.iter().any(|item| item.place == DraftKind::File);
     if setup.job.mode == Mode::Compare && of_trees && !ask.miss.is_empty() {
         let advice = match setup.target.capabilities().special_files {
-            true => "; as root there, and with --allow setuid, they are",
+            true => "; as root there, and with --allow setuid, those are that its file system holds",
             false => "",
         };
         let words = format!(

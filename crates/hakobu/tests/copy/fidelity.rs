@@ -318,6 +318,19 @@ fn a_pull_brings_no_rights_without_leave() {
     let ran = Copy::new().to(&host).args(&typed).run_to(3);
     assert_eq!((ran.lost("setid"), ran.lost("xattr")), (1, 1), "{:#}", ran.report);
     assert!(manifest(&target).contains("user.x") && !manifest(&target).contains("trusted.x"));
+    // What is left out stays left out, and is said as long as it is: in a tree, of one file, and to whoever compares. (Of a file that
+    // is named only the content is compared.)
+    let one = [host.at(&source.join("able")), target.join("able").into_os_string()];
+    for (again, typed, lost) in [
+        (Copy::new(), &typed, (1, 1)),
+        (Copy::sync(), &typed, (1, 1)),
+        (Copy::new(), &one, (1, 0)),
+        (Copy::verify(), &typed, (1, 1)),
+    ] {
+        let ran = again.to(&host).args(typed).run_to(3);
+        assert_eq!((ran.lost("setid"), ran.lost("xattr")), lost, "{:#}", ran.report);
+        assert_eq!((ran.entries("updated"), ran.entries("different")), (0, 0), "{:#}", ran.report);
+    }
     let refused = Copy::new().to(&host).options("--require setid").args(&typed);
     fs::remove_dir_all(&target).unwrap();
     refused.run_to(6);
