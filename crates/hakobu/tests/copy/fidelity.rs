@@ -320,7 +320,7 @@ fn a_pull_brings_no_rights_without_leave() {
     assert!(manifest(&target).contains("user.x") && !manifest(&target).contains("trusted.x"));
     // What is left out stays left out, and is said as long as it is: in a tree, of one file, and to whoever compares. (Of a file that
     // is named only the content is compared.)
-    let one = [host.at(&source.join("able")), target.join("able").into_os_string()];
+    let one = [host.at(source.join("able")), target.join("able").into_os_string()];
     for (again, typed, lost) in [
         (Copy::new(), &typed, (1, 1)),
         (Copy::sync(), &typed, (1, 1)),
