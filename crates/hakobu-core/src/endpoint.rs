@@ -641,8 +641,13 @@ pub enum Operation {
         /// The changes.
         changes: Vec<Change>,
     },
-    /// Bring everything written so far to stable storage. Target.
-    Barrier,
+    /// Everything has been written. Target.
+    Barrier {
+        /// Bring it to stable storage.
+        durable: bool,
+        /// All that the job is about was looked at, and nothing of it failed.
+        whole: bool,
+    },
 }
 
 /// What came of an operation.

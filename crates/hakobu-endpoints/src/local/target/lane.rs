@@ -141,7 +141,7 @@ impl Work for TargetWork {
             Operation::Apply { changes } => self
                 .refuse_writing(DraftKind::File)
                 .and_then(|()| apply(&self.shared, &mut self.directories, &changes)),
-            Operation::Barrier => self.barrier(),
+            Operation::Barrier { durable, whole } => self.barrier(durable, whole),
             Operation::Digest { directory, names, key } => {
                 self.digester.takes(key).and_then(|()| self.digests(&directory, &names)).map(Outcome::Digests)
             }
@@ -217,14 +217,28 @@ impl TargetWork {
     fn inspect(&mut self, root: u16, path: &EntryPath, extended: Classes) -> Result<Outcome> {
         check_root(root)?;
         self.shared.grant.check_enter(path)?;
-        inspect(&self.shared.root, path, (&mut self.extended, extended))
+        let marks = &self.shared.marks;
+        let mut inspected = inspect(&self.shared.root, path, (&mut self.extended, extended))?;
+        if let (Outcome::Inspected(Some(found)), true) = (&mut inspected, marks.has_doubts()) {
+            let (parent, _) = path.split_last().unwrap_or_default();
+            marks.doubts(&parent).into_iter().for_each(|since| found.doubt(since));
+        }
+        Ok(inspected)
     }
 
     fn list(&mut self, root: u16, directories: Vec<EntryPath>, ask: Ask) -> Result<Outcome> {
         check_root(root)?;
         let shared = &self.shared;
         let enter = |path: &EntryPath| shared.grant.check_enter(path);
-        Ok(self.lister.list_all(&shared.root, directories, ask, enter, fault))
+        let mut listed = self.lister.list_all(&shared.root, directories, ask, enter, fault);
+        shared.marks.learn(&shared.root, self.lister.met_marks());
+        if let (Outcome::Listed(listings), true) = (&mut listed, shared.marks.has_doubts()) {
+            for directory in listings {
+                let Ok(listing) = &mut directory.result else { continue };
+                shared.marks.doubt_listing(&directory.path, listing);
+            }
+        }
+        Ok(listed)
     }
 
     /// Digests or tags of what is there, which tell what is in it: only of what is granted.
@@ -332,10 +346,13 @@ impl TargetWork {
         self.last = None;
     }
 
-    fn barrier(&self) -> Result<Outcome> {
-        if self.shared.options.durable {
-            self.shared.devices.flush(&self.shared.root)?;
+    fn barrier(&self, durable: bool, whole: bool) -> Result<Outcome> {
+        let shared = &self.shared;
+        let durable = durable && shared.options.durable;
+        if durable {
+            shared.devices.flush(&shared.root)?;
         }
+        shared.marks.end(&shared.options.job, durable, whole);
         Ok(Outcome::Done)
     }
 }

@@ -19,8 +19,10 @@ mod link;
 mod new_file;
 mod open;
 mod remove;
+mod run_mark;
 mod signed;
 mod sparse;
+mod stable;
 mod state;
 mod store;
 mod stream;
@@ -55,6 +57,8 @@ pub use draft::Draft;
 use drafts::Drafts;
 pub use lane::{LocalTargetLane, TargetWork};
 pub use open::open_exclusively;
+use run_mark::RunMarks;
+pub(crate) use run_mark::is_mark_name;
 pub use state::StateDirectory;
 pub use writer::DraftWriter;
 
@@ -86,6 +90,7 @@ pub(crate) struct Shared {
     grant: Grant,
     options: TargetOptions,
     policy: Policy,
+    marks: RunMarks,
     drafts: Drafts,
     devices: Devices,
     /// Bytes of content taken from the grant so far.
@@ -123,6 +128,7 @@ impl LocalTarget {
             capabilities.free_inodes = (figures.f_files > 0).then_some(figures.f_favail);
         }
         let devices = Devices::new();
+        let marks = RunMarks::look(&root, &grant);
         let (drafts, allowance, lanes) = (Drafts::default(), Allowance::default(), AtomicU32::new(0));
         let (nameless, stream, files_only) = (true, None, false);
         let on_network = capabilities.answer_ns.is_some();
@@ -132,6 +138,7 @@ impl LocalTarget {
             grant,
             options,
             policy,
+            marks,
             drafts,
             devices,
             allowance,
@@ -231,6 +238,12 @@ impl Shared {
             Ok(found) => metadata::check_kind(true, found.kind, "opening"),
             Err(_) => Ok(()),
         }
+    }
+
+    /// Sees that it will be known if this machine ends before what gets a name now is on stable storage. Whether the file has to
+    /// be flushed for that.
+    fn before_naming(&self) -> bool {
+        self.options.durable && self.marks.begin(&self.root, &self.grant, &self.options.job)
     }
 
     /// Takes content bytes from the grant.

@@ -26,6 +26,7 @@ use super::journal::{
     Journal, Subject, TARGET_SAMPLES_MAX, is_ours, left, remove, remove_others, samples, told,
 };
 use super::new_file::create_draft;
+use super::stable::note_change;
 use super::state::StateDirectory;
 use super::store::keep_device;
 use super::{Shared, free_bytes};
@@ -64,6 +65,10 @@ impl Draft {
             DraftKind::Compare => Self::compare(shared, directory, name, begin)?,
             DraftKind::Stream => Self::stream(shared, directory, name, begin)?,
         };
+        draft.stability = directory.stability;
+        if draft.kind == DraftKind::InPlace && shared.options.durable {
+            note_change(&draft.file, draft.stability);
+        }
         draft.tagger = begin.tag_key.map(Tagger::new).transpose()?;
         draft.verify_medium =
             begin.verify_medium && !matches!(draft.kind, DraftKind::Sink | DraftKind::Stream);
@@ -82,7 +87,9 @@ impl Draft {
         begin: &Begin,
         outstanding_bytes: u64,
     ) -> Result<Self> {
-        match metadata::of_name(&directory.fd, name) {
+        let there = metadata::of_name(&directory.fd, name);
+        let replaces = there.is_ok();
+        match there {
             Ok(found) if found.kind == Kind::Directory => {
                 return Err(fault("making the file", Errno::ISDIR));
             }
@@ -107,6 +114,7 @@ impl Draft {
                 let mut draft =
                     Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
                 (draft.draft_name, draft.sparse) = (Some(draft_name), begin.sparse);
+                draft.replaces = replaces;
                 // It stays where going on is refused. What is of no use is made anew, by removing
                 // the file first.
                 if draft.go_on(&directory.fd, journal_name, &subject, begin)? {
@@ -129,6 +137,7 @@ impl Draft {
         let mut draft =
             Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
         (draft.draft_name, draft.sparse) = (Some(draft_name), begin.sparse);
+        draft.replaces = replaces;
         draft.pending.store(true, Ordering::Release);
         if let Some(old) = old {
             draft.shares_old = draft.shares(&old)?;
