@@ -200,6 +200,7 @@ fn able(setup: &Setup<'_>) -> Capabilities {
     let (source, target) = (setup.source.capabilities(), setup.target.capabilities());
     Capabilities {
         time_step_ns: source.time_step_ns.max(target.time_step_ns),
+        time_step_before_1970_ns: source.time_step_before_1970_ns.max(target.time_step_before_1970_ns),
         inodes: source.inodes && target.inodes,
         ..target.clone()
     }

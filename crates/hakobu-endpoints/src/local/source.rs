@@ -29,6 +29,7 @@ use super::metadata;
 use super::recent::Recent;
 use super::shared_devices::SharedDevices;
 use super::source_files::SourceFiles;
+use super::tried::put_seen;
 
 /// How many directories a lane keeps open.
 const DIRECTORIES_KEPT: usize = 8;
@@ -60,6 +61,7 @@ impl LocalSource {
         let mut capabilities = Capabilities::posix(rustix::process::geteuid().is_root());
         capabilities.clones = true;
         capabilities.extended = roots.iter().fold(Classes::NONE, |classes, root| classes | seen(root.fd()));
+        put_seen(roots.iter().map(Root::fd), &mut capabilities);
         // There may be many, and they are hardly ever on several servers.
         capabilities.answer_ns = roots.iter().find_map(|root| answer_ns(root.fd().as_fd()));
         let (require, devices) = (Arc::new([]), Arc::default());

@@ -38,7 +38,8 @@ impl Join<'_> {
             self.examine(name, source.kind, self.shared.required()).map_err(at_source)?;
         }
         // What is brought over counts what it loses itself, but for what only the listing shows.
-        let counted = |what: &LossKind| only_planned || stays || *what == LossKind::Flags;
+        let counted =
+            |what: &LossKind| only_planned || stays || matches!(what, LossKind::Flags | LossKind::Times);
         let lost: Vec<_> = lost.into_iter().filter(counted).collect();
         if !lost.is_empty() {
             let (below, above) = (self.below, &self.node.target);
@@ -124,6 +125,9 @@ impl Join<'_> {
         }
         if source.locked && there.is_none_or(|there| !there.locked) {
             lost.push(LossKind::Flags);
+        }
+        if !setup.target.capabilities().holds_time(source.mtime) {
+            lost.push(LossKind::Times);
         }
         let owned = there.is_none_or(|there| source.uid == there.uid && source.gid == there.gid);
         let able = setup.target.capabilities();

@@ -97,6 +97,11 @@ impl Join<'_> {
             }
             return;
         }
+        // They are compared as far as the target can hold them.
+        if !self.shared.setup.target.capabilities().holds_time(metadata.mtime) {
+            let below = self.below.join(name).unwrap_or_default();
+            self.losses.add(LossKind::Times, || below.as_bytes().to_vec());
+        }
         let mut attributes = self.shared.attributes_that_differ(metadata, target);
         if self.is_another_file(metadata, target, &path) {
             attributes.push(Different::Links);
@@ -138,6 +143,7 @@ impl Join<'_> {
             target: path.clone(),
             replaces: true,
             there: target.inode,
+            equal: false,
         };
         match self.shared.links.enter_there(inode, (path, target.inode), follower, metadata.links) {
             Entered::There(_, known) => known.is_none() || known != target.inode,
