@@ -14,6 +14,7 @@ use super::Shared;
 use super::attributes::{Lost, NewFile};
 use super::draft::Draft;
 use super::stable;
+use crate::local::draft_name::unmark;
 use crate::local::fault::{creation_fault, fault};
 
 impl Draft {
@@ -58,6 +59,7 @@ impl Draft {
         if self.holes.load(Ordering::Acquire) || self.stale.load(Ordering::Acquire) {
             ftruncate(&self.file, self.size_bytes()).map_err(|errno| fault("setting the length", errno))?;
         }
+        unmark(&self.file).map_err(|errno| fault("setting the attributes", errno))?;
         self.set_attributes(shared, wanted, lost)?;
         let must = shared.before_naming() || self.replaces || self.size_bytes() >= stable::FLUSHED_FROM_BYTES;
         stable::flush(&self.file, self.stability, must, shared.options.durable)?;

@@ -333,7 +333,7 @@ fn waits(directory: &Directory, replaces: bool, must_flush: bool) -> bool {
 
 fn link_fault(errno: Errno, directory: &Directory) -> Error {
     match errno {
-        Errno::PERM | Errno::OPNOTSUPP => {
+        Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS => {
             Error::new(ErrorKind::Unsupported, "making the link", "the file system has no symbolic links")
         }
         _ => creation_fault("making the link", errno, &directory.fd),
