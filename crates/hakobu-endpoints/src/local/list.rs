@@ -34,6 +34,8 @@ pub(crate) struct Lister {
     /// The entries of the last directory: the next one is often about as large.
     expected: usize,
     extended: ExtendedReader,
+    /// Drafts and journals that no listing shows, with their directories.
+    met_drafts: Vec<(EntryPath, Vec<u8>)>,
     /// Directories in which a run has left its mark.
     met_marks: Vec<EntryPath>,
 }
@@ -48,6 +50,11 @@ pub(crate) struct Ask {
 }
 
 impl Lister {
+    /// The drafts and journals that were met since it was asked last.
+    pub(crate) fn met_drafts(&mut self) -> Vec<(EntryPath, Vec<u8>)> {
+        std::mem::take(&mut self.met_drafts)
+    }
+
     /// The directories, listed since it was asked last, in which there are marks of runs.
     pub(crate) fn met_marks(&mut self) -> Vec<EntryPath> {
         std::mem::take(&mut self.met_marks)
@@ -171,11 +178,13 @@ impl Lister {
                 }
                 continue;
             }
-            if bytes == b"."
-                || bytes == b".."
-                || is_ours(directory, bytes)
-                || is_deleted_on_nfs(directory.as_fd(), bytes)
-            {
+            if is_ours(directory, bytes) {
+                if self.met_drafts.len() < MARKS_MET_MAX {
+                    self.met_drafts.push((path.clone(), bytes.to_vec()));
+                }
+                continue;
+            }
+            if bytes == b"." || bytes == b".." || is_deleted_on_nfs(directory.as_fd(), bytes) {
                 continue;
             }
             if !describer.entry(entry.file_name(), entry.file_type(), &mut keep)? {

@@ -16,6 +16,7 @@ use super::apply::apply;
 use super::attributes::Lost;
 use super::directories::Directories;
 use super::draft::Draft;
+use super::leftovers::remove_leftovers;
 use super::new_file::Maker;
 use super::store::store;
 use super::writer::DraftWriter;
@@ -232,6 +233,7 @@ impl TargetWork {
         let enter = |path: &EntryPath| shared.grant.check_enter(path);
         let mut listed = self.lister.list_all(&shared.root, directories, ask, enter, fault);
         shared.marks.learn(&shared.root, self.lister.met_marks());
+        shared.leftovers.add(self.lister.met_drafts());
         if let (Outcome::Listed(listings), true) = (&mut listed, shared.marks.has_doubts()) {
             for directory in listings {
                 let Ok(listing) = &mut directory.result else { continue };
@@ -337,6 +339,9 @@ impl TargetWork {
 
     /// A draft that is not there is as good as abandoned.
     fn abandon(&mut self, id: DraftId, keep: bool) {
+        if keep {
+            self.shared.leftovers.keep();
+        }
         if let Ok(writer) = self.draft_writer(id) {
             let draft = Arc::clone(writer.draft());
             if draft.abandon(keep) && self.shared.drafts.remove(id) {
@@ -352,6 +357,7 @@ impl TargetWork {
         if durable {
             shared.devices.flush(&shared.root)?;
         }
+        remove_leftovers(shared);
         shared.marks.end(&shared.options.job, durable, whole);
         Ok(Outcome::Done)
     }

@@ -15,6 +15,7 @@ mod finish;
 mod in_place;
 pub(crate) mod journal;
 mod lane;
+mod leftovers;
 mod link;
 mod new_file;
 mod open;
@@ -57,6 +58,7 @@ use devices::Devices;
 pub use draft::Draft;
 use drafts::Drafts;
 pub use lane::{LocalTargetLane, TargetWork};
+use leftovers::Leftovers;
 pub(crate) use new_file::create_draft;
 pub use open::open_exclusively;
 use run_mark::RunMarks;
@@ -93,6 +95,7 @@ pub(crate) struct Shared {
     options: TargetOptions,
     policy: Policy,
     marks: RunMarks,
+    leftovers: Leftovers,
     drafts: Drafts,
     devices: Devices,
     /// Bytes of content taken from the grant so far.
@@ -149,6 +152,7 @@ impl LocalTarget {
             options,
             policy,
             marks,
+            leftovers: Leftovers::default(),
             drafts,
             devices,
             allowance,

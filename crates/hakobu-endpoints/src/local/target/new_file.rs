@@ -14,6 +14,7 @@ use rustix::io::{Errno, retry_on_intr, write};
 use super::Shared;
 use super::attributes::{Lost, NewFile, proc_path};
 use super::directories::Directory;
+use super::leftovers::hold;
 use super::stable::{WaitingFile, close, flush};
 use crate::local::draft_name::DraftName;
 use crate::local::fault::{creation_fault, fault};
@@ -78,6 +79,7 @@ impl Maker {
         }
         let draft = self.draft_name(shared, directory, name);
         let file = create_draft(directory.fd.as_fd(), &draft)?;
+        hold(&file);
         let filled = self.fill(shared, directory, (&file, 0o600), head, content);
         if filled.is_ok() && waits(directory, replaces, must_flush) {
             self.wait(directory, draft, name, file);
@@ -140,6 +142,7 @@ impl Maker {
             }
         }
         let draft = self.draft_name(shared, directory, name);
+        hold(&file);
         let mut linked = self.link(directory, &file, draft.as_bytes());
         if linked == Err(Errno::EXIST) {
             let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());

@@ -25,6 +25,7 @@ use super::draft::Draft;
 use super::journal::{
     Journal, Subject, TARGET_SAMPLES_MAX, is_ours, left, place_of_file, remove, remove_others, samples, told,
 };
+use super::leftovers::hold;
 use super::new_file::create_draft;
 use super::stable::note_change;
 use super::state::StateDirectory;
@@ -105,6 +106,7 @@ impl Draft {
         if let Some(version) = begin.version {
             let earlier = open_earlier(directory, &draft_name);
             if let Some(file) = earlier {
+                hold(&file);
                 let subject = Subject { version, size_bytes: begin.size_bytes, place: place_of_file(&file)? };
                 let owner = directory
                     .owner_of_new(&file, 0o600)
@@ -130,6 +132,7 @@ impl Draft {
             check_room(directory, begin.size_bytes, outstanding_bytes)?;
         }
         let file = create_draft(directory.fd.as_fd(), &draft_name)?;
+        hold(&file);
         let owner = directory.owner_of_new(&file, 0o600).map_err(|errno| fault("making the file", errno))?;
         // From here on the draft removes its file when it is dropped.
         let mut draft =
