@@ -185,11 +185,10 @@ impl Put<'_> {
         let file = opened.map_err(|errno| source_fault("opening", errno))?;
         let mut version = *self.metadata;
         for look in 1..=LOOKS {
+            let mut attributes = version.attributes();
             if look < LOOKS {
                 self.steps.wait(&version);
-            }
-            let mut attributes = version.attributes();
-            if self.steps.may_repeat(&version) {
+            } else if self.steps.may_repeat(&version) {
                 attributes.mtime = self.steps.never(version.mtime);
             }
             let mut now = version;

@@ -12,6 +12,7 @@ mod digest;
 mod directions;
 mod disk_list;
 mod doctor;
+mod durable;
 mod fidelity;
 mod filters;
 mod input;
