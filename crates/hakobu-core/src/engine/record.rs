@@ -82,6 +82,7 @@ pub(super) struct Record {
     scan_ended_ns: OnceLock<u64>,
     paused_ns: AtomicU64,
     plan_bytes: AtomicU64,
+    directories_with_drafts: AtomicU64,
 }
 
 impl Record {
@@ -112,7 +113,13 @@ impl Record {
             scan_ended_ns: OnceLock::new(),
             paused_ns: AtomicU64::new(0),
             plan_bytes: AtomicU64::new(0),
+            directories_with_drafts: AtomicU64::new(0),
         }
+    }
+
+    /// A directory of the source holds drafts, which are left out. How many such directories there were before.
+    pub fn directory_with_drafts(&self) -> u64 {
+        self.directories_with_drafts.fetch_add(1, Relaxed)
     }
 
     pub fn fatal(&self, error: Error) {
