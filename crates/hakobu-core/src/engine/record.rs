@@ -1,6 +1,6 @@
 //! What a run has to say in the end: counters, failures, losses, and what stopped it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -56,6 +56,26 @@ pub struct Summary {
     pub scan_ns: u64,
     /// Nanoseconds from the first task to the end.
     pub transfer_ns: u64,
+}
+
+impl Summary {
+    /// Adds the failures of an earlier part of the same run, which did other work: what it could not do is not done by this
+    /// part. What failed again is counted once.
+    pub fn add_failures(&mut self, earlier: &Summary) {
+        let known: HashSet<&[u8]> = self.failures.iter().map(|failure| &failure.path[..]).collect();
+        let (again, new): (Vec<_>, Vec<_>) =
+            earlier.failures.iter().partition(|failure| known.contains(&failure.path[..]));
+        // Those beyond what is kept of the failures are not known by name.
+        let count = earlier.counters.entries_failed.max(earlier.failures.len() as u64);
+        let count = count.saturating_sub(again.len() as u64);
+        self.counters.entries_failed = self.counters.entries_failed.saturating_add(count);
+        let of_source = again.iter().filter(|failure| failure.error.is_source_change()).count() as u64;
+        let of_source = earlier.failures_of_source.saturating_sub(of_source);
+        self.failures_of_source = self.failures_of_source.saturating_add(of_source);
+        let room = FAILURES_KEPT_MAX.saturating_sub(self.failures.len());
+        let new: Vec<Failure> = new.into_iter().take(room).cloned().collect();
+        self.failures.extend(new);
+    }
 }
 
 /// The record of a run under way.
