@@ -128,7 +128,7 @@ impl Lister {
         fault: Fault,
     ) -> Result<Option<(Listing, bool)>> {
         let failed = |errno| fault(DURING, errno).at(path);
-        let (mut taken, mut more) = (0, false);
+        let (mut taken, mut drafts, mut more) = (0, 0, false);
         let mut listing = Listing::with_capacity(self.expected.min(entries_max));
         self.names.reserve_exact(NAMES_BYTES);
         let mut names = RawDir::new(directory, self.names.spare_capacity_mut());
@@ -155,11 +155,11 @@ impl Lister {
             let entry = entry.map_err(failed)?;
             taken += 1;
             let bytes = entry.file_name().to_bytes();
-            if bytes == b"."
-                || bytes == b".."
-                || is_ours(directory, bytes)
-                || is_deleted_on_nfs(directory.as_fd(), bytes)
-            {
+            if bytes == b"." || bytes == b".." || is_deleted_on_nfs(directory.as_fd(), bytes) {
+                continue;
+            }
+            if is_ours(directory, bytes) {
+                drafts += 1;
                 continue;
             }
             if !describer.entry(entry.file_name(), entry.file_type(), &mut keep)? {
@@ -169,6 +169,7 @@ impl Lister {
         if !describer.rest(&mut keep)? {
             return Ok(None);
         }
+        listing.count_drafts(drafts);
         listing.sort();
         self.expected = listing.len().min(4096);
         Ok(Some((listing, more)))
