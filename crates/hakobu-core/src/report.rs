@@ -306,7 +306,8 @@ pub struct ReportLoss {
 impl From<&Loss> for ReportLoss {
     fn from(loss: &Loss) -> Self {
         let (example, example_base64) = text_and_base64(&loss.example);
-        let (what, side) = (loss.what.name().to_owned(), loss.what.side().to_owned());
+        let (what, side) =
+            (loss.what.name().to_owned(), if loss.at_target { "target" } else { "source" }.to_owned());
         Self { what, count: loss.count, side, example, example_base64 }
     }
 }

@@ -133,7 +133,7 @@ impl Run<'_> {
             Ok(Some(content_bytes)) => {
                 self.fetched.packed.push(index as u32);
                 self.fetched.content_bytes += content_bytes;
-                self.losses.merge(lost, || place(self.directory, name));
+                self.losses.merge(lost, false, || place(self.directory, name));
             }
             Err(error) => {
                 self.fetched.failures.push((index as u32, error.at(place(self.directory, name))));

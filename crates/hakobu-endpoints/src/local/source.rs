@@ -346,7 +346,7 @@ pub(crate) fn extended_outcome(
     path: &EntryPath,
 ) -> Result<Outcome> {
     let extended = found.map(|found| Extended::decode(found.as_bytes().to_vec())).transpose()?;
-    let loss = |what| Loss { what, count: 1, example: path.as_bytes().to_vec() };
+    let loss = |what| Loss { what, count: 1, at_target: false, example: path.as_bytes().to_vec() };
     Ok(Outcome::Extended { extended, losses: lost.into_iter().map(loss).collect() })
 }
 

@@ -253,7 +253,7 @@ mod tests {
 
     use hakobu_core::endpoint::{Detail, SourceFile, Wait};
 
-    use hakobu_core::extended::Classes;
+    use hakobu_core::endpoint::Detail;
 
     use super::*;
 

@@ -160,7 +160,7 @@ impl Run<'_> {
             other => other,
         };
         done.map_err(|error| error.at(place(&here.path, name)))?;
-        self.losses.merge(&self.maker.lost, || place(&here.path, name));
+        self.losses.merge(&self.maker.lost, true, || place(&here.path, name));
         if let Content::File(content) = content {
             self.stored_bytes += content.len() as u64;
         }
