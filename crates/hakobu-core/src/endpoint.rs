@@ -66,6 +66,12 @@ pub trait Endpoint: Send + Sync {
         None
     }
 
+    /// Tells a source in which steps the ends of the run keep times. What was changed within a step of the moment that it is
+    /// read could be changed again without another time.
+    fn meet_time_step(&self, step_ns: u32) {
+        let _ = step_ns;
+    }
+
     /// Says that the work is done: lanes that are being opened may give up. Called from any thread.
     fn lanes_are_complete(&self) {}
 
@@ -641,8 +647,13 @@ pub enum Operation {
         /// The changes.
         changes: Vec<Change>,
     },
-    /// Bring everything written so far to stable storage. Target.
-    Barrier,
+    /// Everything has been written. Target.
+    Barrier {
+        /// Bring it to stable storage.
+        durable: bool,
+        /// All that the job is about was looked at, and nothing of it failed.
+        whole: bool,
+    },
 }
 
 /// What came of an operation.

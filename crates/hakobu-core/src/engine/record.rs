@@ -244,6 +244,11 @@ impl Record {
         }
     }
 
+    /// Whether nothing has failed so far.
+    pub fn is_clean(&self) -> bool {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     pub fn losses(&self, losses: Vec<Loss>) {
         if losses.is_empty() {
             return;

@@ -30,6 +30,7 @@ use super::recent::Recent;
 use super::shared_devices::SharedDevices;
 use super::source_files::SourceFiles;
 use super::tried::put_seen;
+use crate::time_steps::TimeSteps;
 
 /// How many directories a lane keeps open.
 const DIRECTORIES_KEPT: usize = 8;
@@ -48,6 +49,7 @@ pub struct LocalSource {
     capabilities: Capabilities,
     require: Arc<[LossKind]>,
     devices: Arc<SharedDevices>,
+    steps: TimeSteps,
     files_only: bool,
 }
 
@@ -64,8 +66,8 @@ impl LocalSource {
         put_seen(roots.iter().map(Root::fd), &mut capabilities);
         // There may be many, and they are hardly ever on several servers.
         capabilities.answer_ns = roots.iter().find_map(|root| answer_ns(root.fd().as_fd()));
-        let (require, devices) = (Arc::new([]), Arc::default());
-        Ok(Self { roots, capabilities, require, devices, files_only: false })
+        let (require, devices, steps) = (Arc::new([]), Arc::default(), TimeSteps::default());
+        Ok(Self { roots, capabilities, require, devices, steps, files_only: false })
     }
 
     /// Reads no block device, whoever names one.
@@ -101,6 +103,7 @@ impl LocalSource {
                 noatime: NoAtime::new(),
                 require: Arc::clone(&self.require),
                 devices: Arc::clone(&self.devices),
+                steps: self.steps.clone(),
                 files_only: self.files_only,
             },
             lister: Lister::default(),
@@ -121,6 +124,10 @@ impl Endpoint for LocalSource {
     fn open_lane(&self, _index: usize) -> Result<Box<dyn Lane>> {
         Ok(Box::new(self.lane()))
     }
+
+    fn meet_time_step(&self, step_ns: u32) {
+        self.steps.meet(step_ns);
+    }
 }
 
 /// The roots as one lane sees them, with the directories it used last.
@@ -132,6 +139,7 @@ pub(crate) struct Reader {
     /// What no entry may lose.
     require: Arc<[LossKind]>,
     devices: Arc<SharedDevices>,
+    steps: TimeSteps,
     /// Whether no block device may be read.
     files_only: bool,
 }
@@ -148,6 +156,11 @@ impl Reader {
     /// What no entry may lose.
     pub(crate) fn require(&self) -> Arc<[LossKind]> {
         Arc::clone(&self.require)
+    }
+
+    /// The steps in which the ends keep times.
+    pub(crate) fn steps(&self) -> TimeSteps {
+        self.steps.clone()
     }
 
     /// The devices that all lanes read.

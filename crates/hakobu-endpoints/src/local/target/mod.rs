@@ -15,12 +15,15 @@ mod finish;
 mod in_place;
 pub(crate) mod journal;
 mod lane;
+mod leftovers;
 mod link;
 mod new_file;
 mod open;
 mod remove;
+mod run_mark;
 mod signed;
 mod sparse;
+mod stable;
 mod state;
 mod store;
 mod stream;
@@ -55,8 +58,11 @@ use devices::Devices;
 pub use draft::Draft;
 use drafts::Drafts;
 pub use lane::{LocalTargetLane, TargetWork};
+use leftovers::Leftovers;
 pub(crate) use new_file::create_draft;
 pub use open::open_exclusively;
+use run_mark::RunMarks;
+pub(crate) use run_mark::is_mark_name;
 pub use state::StateDirectory;
 pub use writer::DraftWriter;
 
@@ -88,6 +94,8 @@ pub(crate) struct Shared {
     grant: Grant,
     options: TargetOptions,
     policy: Policy,
+    marks: RunMarks,
+    leftovers: Leftovers,
     drafts: Drafts,
     devices: Devices,
     /// Bytes of content taken from the grant so far.
@@ -133,6 +141,7 @@ impl LocalTarget {
             capabilities.free_inodes = (figures.f_files > 0).then_some(figures.f_favail);
         }
         let devices = Devices::new();
+        let marks = RunMarks::look(&root, &grant);
         let (drafts, allowance, lanes) = (Drafts::default(), Allowance::default(), AtomicU32::new(0));
         let (nameless, stream, files_only) = (true, None, false);
         let on_network = capabilities.answer_ns.is_some();
@@ -142,6 +151,8 @@ impl LocalTarget {
             grant,
             options,
             policy,
+            marks,
+            leftovers: Leftovers::default(),
             drafts,
             devices,
             allowance,
@@ -241,6 +252,12 @@ impl Shared {
             Ok(found) => metadata::check_kind(true, found.kind, "opening"),
             Err(_) => Ok(()),
         }
+    }
+
+    /// Sees that it will be known if this machine ends before what gets a name now is on stable storage. Whether the file has to
+    /// be flushed for that.
+    fn before_naming(&self) -> bool {
+        self.options.durable && self.marks.begin(&self.root, &self.grant, &self.options.job)
     }
 
     /// Takes content bytes from the grant.
