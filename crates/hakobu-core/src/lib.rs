@@ -8,6 +8,7 @@
 pub mod capabilities;
 pub mod checksum;
 pub mod compression;
+pub mod content;
 pub mod counters;
 pub mod digest;
 pub mod disk;

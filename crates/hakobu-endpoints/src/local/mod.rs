@@ -23,6 +23,7 @@ mod list;
 mod losses;
 mod many;
 mod metadata;
+pub(crate) mod positioned;
 mod recent;
 mod shared_devices;
 mod source;
