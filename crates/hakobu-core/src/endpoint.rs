@@ -389,8 +389,8 @@ pub enum Operation {
         root: u16,
         /// Which entry.
         path: EntryPath,
-        /// Which extended attributes are looked at.
-        extended: Classes,
+        /// What is told of it.
+        detail: Detail,
     },
     /// List directories, complete or with an error each. The far side may add descendants as long
     /// as all listings together stay below `budget` entries. Source and target.
@@ -729,7 +729,7 @@ pub struct Fetched {
 /// Something that the copy does not keep.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Loss {
-    /// What: `xattr`, `acl`, `hard_links`, `holes`, `owner`, `set_id`, `flags`.
+    /// What: `xattr`, `acl`, `hard_links`, `holes`, `owner`, `set_id`, `flags`, `times`.
     pub what: LossKind,
     /// How many entries.
     pub count: u64,
@@ -756,6 +756,8 @@ pub enum LossKind {
     SetId,
     /// That a file is immutable, or can only be appended to.
     Flags,
+    /// Times of the last change, in a finer step or beyond the range that is kept.
+    Times,
 }
 
 impl LossKind {
@@ -769,15 +771,19 @@ impl LossKind {
             LossKind::Owner => "owner",
             LossKind::SetId => "setid",
             LossKind::Flags => "flags",
+            LossKind::Times => "times",
         }
     }
 
     /// The side that notices it, `source` or `target`: an example is a path there.
     pub fn side(self) -> &'static str {
         match self {
-            LossKind::Acl | LossKind::Xattr | LossKind::HardLinks | LossKind::Holes | LossKind::Flags => {
-                "source"
-            }
+            LossKind::Acl
+            | LossKind::Xattr
+            | LossKind::HardLinks
+            | LossKind::Holes
+            | LossKind::Flags
+            | LossKind::Times => "source",
             LossKind::Owner | LossKind::SetId => "target",
         }
     }

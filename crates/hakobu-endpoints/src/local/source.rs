@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Endpoint, Lane, Loss, LossKind, Operation, Outcome, Pick, Picks};
+use hakobu_core::endpoint::{Detail, Endpoint, Lane, Loss, LossKind, Operation, Outcome, Pick, Picks};
 use hakobu_core::entry::{Inode, Kind, Metadata};
 use hakobu_core::extended::{Classes, Extended, ExtendedAsk, ExtendedRef};
 use hakobu_core::path::EntryPath;
@@ -29,6 +29,7 @@ use super::metadata;
 use super::recent::Recent;
 use super::shared_devices::SharedDevices;
 use super::source_files::SourceFiles;
+use super::tried::put_seen;
 
 /// How many directories a lane keeps open.
 const DIRECTORIES_KEPT: usize = 8;
@@ -60,6 +61,7 @@ impl LocalSource {
         let mut capabilities = Capabilities::posix(rustix::process::geteuid().is_root());
         capabilities.clones = true;
         capabilities.extended = roots.iter().fold(Classes::NONE, |classes, root| classes | seen(root.fd()));
+        put_seen(roots.iter().map(Root::fd), &mut capabilities);
         // There may be many, and they are hardly ever on several servers.
         capabilities.answer_ns = roots.iter().find_map(|root| answer_ns(root.fd().as_fd()));
         let (require, devices) = (Arc::new([]), Arc::default());
@@ -257,8 +259,8 @@ impl Work for SourceWork {
 impl SourceWork {
     fn answer(&mut self, operation: Operation) -> Result<Outcome> {
         match operation {
-            Operation::Inspect { root, path, extended } => {
-                inspect_content(&self.reader, (root, &path), (&mut self.extended, extended))
+            Operation::Inspect { root, path, detail } => {
+                inspect_content(&self.reader, (root, &path), (&mut self.extended, detail))
             }
             Operation::List { root, directories, budget, detail } => {
                 let root = self.reader.root(root)?;
@@ -340,7 +342,7 @@ fn extended_of(
     let opened = reader.root(root)?.open_beneath(path, flags);
     let opened = opened.map_err(|errno| source_fault("opening", errno))?;
     let mut lost = Vec::new();
-    let found = extended.read(Place::Proc(&super::target::proc_path(&opened)), ask, &mut lost);
+    let found = extended.read(Place::Proc(&super::target::proc_path(&opened)), ask, &mut lost)?.kept;
     check_required(&reader.require, &lost)?;
     extended_outcome(found, lost, path)
 }
@@ -360,7 +362,7 @@ pub(crate) fn extended_outcome(
 fn inspect_content(
     reader: &Reader,
     (root, path): (u16, &EntryPath),
-    extended: (&mut ExtendedReader, Classes),
+    extended: (&mut ExtendedReader, Detail),
 ) -> Result<Outcome> {
     let root = reader.root(root)?;
     let found = inspect(root, path, extended)?;
@@ -383,13 +385,13 @@ fn inspect_content(
 pub(crate) fn inspect(
     root: &Root,
     path: &EntryPath,
-    (extended, classes): (&mut ExtendedReader, Classes),
+    (extended, Detail { extended: keep, missed, .. }): (&mut ExtendedReader, Detail),
 ) -> Result<Outcome> {
     let found = root.open_beneath(path, OFlags::PATH).and_then(|opened| {
         let mut found = metadata::of_path(&opened)?;
-        if !classes.is_empty() {
+        if !(keep | missed).is_empty() {
             let place = super::target::proc_path(&opened);
-            (found.extended, _) = extended.digest(Place::Proc(&place), classes, Classes::NONE);
+            extended.mark(Place::Proc(&place), keep, missed).put(&mut found);
         }
         Ok(found)
     });

@@ -35,6 +35,7 @@ impl Join<'_> {
             target: path.clone(),
             replaces: action != Action::Create,
             there,
+            equal: action == Action::Leave && !compared,
         };
         // Before anybody can know of it: the first name may be there the moment after.
         self.node.hold(1);

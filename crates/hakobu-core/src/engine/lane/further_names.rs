@@ -70,6 +70,13 @@ impl Worker<'_> {
             if error.kind == ErrorKind::Unsupported {
                 let example = follower.target.as_bytes().to_vec();
                 self.shared.record.losses(vec![Loss { what: LossKind::HardLinks, count: 1, example }]);
+                // As an earlier run had to make it.
+                if follower.equal {
+                    self.counters.entries_unchanged.add(1);
+                    self.counters.bytes_unchanged.add(follower.metadata.size_bytes);
+                    self.task_done(&follower.node);
+                    continue;
+                }
             }
             follower.metadata.inode = None;
             self.bring_over(follower)?;

@@ -13,7 +13,7 @@ mod draft;
 mod drafts;
 mod finish;
 mod in_place;
-mod journal;
+pub(crate) mod journal;
 mod lane;
 mod link;
 mod new_file;
@@ -47,13 +47,15 @@ use super::draft_name::DraftName;
 use super::extended::settable;
 use super::file_system;
 use super::metadata;
+use super::tried::{Tried, by_writing, put_seen};
 use crate::allowance::Allowance;
 use attributes::Policy;
-pub(crate) use attributes::proc_path;
+pub(crate) use attributes::{modified, proc_path};
 use devices::Devices;
 pub use draft::Draft;
 use drafts::Drafts;
 pub use lane::{LocalTargetLane, TargetWork};
+pub(crate) use new_file::create_draft;
 pub use open::open_exclusively;
 pub use state::StateDirectory;
 pub use writer::DraftWriter;
@@ -110,12 +112,20 @@ impl LocalTarget {
     pub fn open(root: &Path, grant: Grant, options: TargetOptions) -> Result<Self> {
         let (root_path, mut root) = (whole_path(root), Root::open(root)?);
         root.hold_apart(&grant.source_directories);
-        let policy = Policy::new(&grant, settable(root.fd(), &grant));
+        let mut policy = Policy::new(&grant, settable(root.fd(), &grant));
         let mut capabilities = Capabilities::posix(policy.may_chown);
         (capabilities.clones, capabilities.set_id) =
             (file_system::may_share(root.fd().as_fd()), policy.may_set_id);
         capabilities.extended = policy.extended;
         capabilities.time_step_ns = file_system::time_step_ns(root.fd().as_fd());
+        match tried(&root, &grant, &options, &root_path) {
+            Some(tried) => {
+                tried.put(&mut capabilities);
+                policy.times_together = tried.together;
+            }
+            None => put_seen([root.fd()], &mut capabilities),
+        }
+        policy.times = capabilities.clone();
         capabilities.names = file_system::rules(root.fd().as_fd(), !grant.only_reads);
         capabilities.answer_ns = file_system::answer_ns(root.fd().as_fd());
         if let Ok(figures) = fstatvfs(root.fd()) {
@@ -243,6 +253,17 @@ impl Shared {
     fn return_bytes(&self, bytes: u64) {
         self.allowance.give_back(&self.grant, bytes);
     }
+}
+
+/// What the file system of a root is found to hold by trying; a job that only compares makes no file that could be seen.
+fn tried(root: &Root, grant: &Grant, options: &TargetOptions, root_path: &[u8]) -> Option<Tried> {
+    // A disk has no times.
+    if grant.places.iter().all(|place| place.device.is_some()) {
+        return None;
+    }
+    let names = [0, 1].map(|number| DraftName::new(&options.job, u32::MAX - 2 - number, root_path, b""));
+    let drafts = (!grant.only_reads).then_some([&names[0], &names[1]]);
+    by_writing(root.fd().as_fd(), drafts)
 }
 
 /// A path from the file system's root, links resolved; as it is where that cannot be had.

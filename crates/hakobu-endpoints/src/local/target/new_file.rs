@@ -294,7 +294,7 @@ fn rename(directory: &Directory, draft: &DraftName, name: &[u8]) -> Result<()> {
 
 fn link_fault(errno: Errno, directory: &Directory) -> Error {
     match errno {
-        Errno::PERM | Errno::OPNOTSUPP => {
+        Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS => {
             Error::new(ErrorKind::Unsupported, "making the link", "the file system has no symbolic links")
         }
         _ => creation_fault("making the link", errno, &directory.fd),
