@@ -326,6 +326,7 @@ fn control_messages() {
         may_remove: true,
         only_reads: false,
         bytes_max: Some(1 << 30),
+        source_directories: Vec::new(),
         may_write_in_place: false,
     };
     let serve = ServeRequest {

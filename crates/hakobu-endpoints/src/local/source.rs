@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Detail, Endpoint, Lane, Loss, LossKind, Operation, Outcome, Pick, Picks};
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::{Inode, Kind, Metadata};
 use hakobu_core::extended::{Classes, Extended, ExtendedAsk, ExtendedRef};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -74,6 +74,14 @@ impl LocalSource {
     #[must_use]
     pub fn files_only(mut self) -> Self {
         self.files_only = true;
+        self
+    }
+
+    /// Does not look into these directories, which are the target's, wherever they are met.
+    #[must_use]
+    pub fn apart_from(mut self, directories: &[Inode]) -> Self {
+        let roots = Arc::get_mut(&mut self.roots);
+        roots.into_iter().flatten().for_each(|root| root.hold_apart(directories));
         self
     }
 

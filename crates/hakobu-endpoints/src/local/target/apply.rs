@@ -101,6 +101,7 @@ fn apply_one(shared: &Shared, directories: &mut Directories, change: &Change, lo
         Change::MakeDirectory { mode, .. } => reach(shared, path, *mode).map(drop),
         Change::Directory { attributes, extended, .. } => {
             let directory = reach(shared, path, PASSING_MODE)?;
+            shared.root.check_apart(&directory)?;
             // New files may belong to others from now on.
             directories.forget(path);
             settle(shared, path, &directory, (attributes, extended.as_ref().map(Extended::as_ref)), lost)

@@ -118,7 +118,8 @@ impl LocalTarget {
     /// # Errors
     /// When it is missing, is no directory or cannot be entered.
     pub fn open(root: &Path, grant: Grant, options: TargetOptions) -> Result<Self> {
-        let (root_path, root) = (whole_path(root), Root::open(root)?);
+        let (root_path, mut root) = (whole_path(root), Root::open(root)?);
+        root.hold_apart(&grant.source_directories);
         let mut policy = Policy::new(&grant, settable(root.fd(), &grant));
         let mut capabilities = Capabilities::posix(policy.may_chown);
         (capabilities.clones, capabilities.set_id) =
