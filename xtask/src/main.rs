@@ -8,6 +8,7 @@ mod articles;
 mod bench;
 mod dist;
 mod link;
+mod torture;
 
 /// Tasks of the workshop
 #[derive(Debug, Parser)]
@@ -23,6 +24,7 @@ enum Task {
     Bench(bench::BenchArgs),
     Dist(dist::DistArgs),
     Link(link::LinkArgs),
+    Torture(torture::TortureArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -31,5 +33,6 @@ fn main() -> anyhow::Result<()> {
         Task::Bench(args) => bench::run(args),
         Task::Dist(args) => dist::run(args),
         Task::Link(args) => link::run(args),
+        Task::Torture(args) => torture::run(&args),
     }
 }
