@@ -15,6 +15,7 @@ use super::model::Name;
 use super::place::Ground;
 use super::promise::{self, Abilities};
 use super::realize::realize;
+use super::select::Selection;
 use super::step::{Shape, Step, Verb};
 use super::walk::{self, Snapshot, walk};
 use super::{known, mutate};
@@ -99,6 +100,9 @@ impl Scene<'_> {
             Shape::Directory => (whole.clone(), self.target().join("source")),
             _ => (whole.clone(), self.target()),
         };
+        if Selection::of(step).is_vague(&source) {
+            return Ok(None);
+        }
         let before = walk(&place)?;
         let around = self.around(step)?;
         let ran = self.run(step)?;
@@ -206,7 +210,11 @@ impl Scene<'_> {
         let mut wrong = code_as_promised(ran, &codes);
         let mut reported: BTreeMap<Name, BTreeSet<String>> = BTreeMap::new();
         for difference in ran.report["differences"].as_array().into_iter().flatten() {
-            let path = path_in(difference);
+            let mut path = path_in(difference);
+            if step.shape == Shape::Directory {
+                // Told below the target, in which the directory has its name.
+                path = Name(path.0.strip_prefix(b"source/").or(path.0.strip_prefix(b"source")).unwrap_or(&path.0).to_vec());
+            }
             let what = difference["what"].as_str().unwrap_or_default().to_owned();
             if large.contains(&path) && (what == "xattr" || what == "mode") {
                 continue;

@@ -140,8 +140,8 @@ pub struct Promise {
     pub entries: BTreeMap<Name, Expected>,
     /// Names that have to be one file.
     pub links: Vec<Vec<Name>>,
-    /// Names that must not be one file with any other.
-    pub apart: BTreeSet<Name>,
+    /// Which file of the source each name is: names of different files must not be one file.
+    pub apart: BTreeMap<Name, (u64, u64)>,
     /// Whether a second run has to change nothing.
     pub stable: bool,
 }
@@ -159,6 +159,7 @@ pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, r
         tainted: tainted(step, source, target),
         failed: 0,
         blocked: Vec::new(),
+        brought: BTreeSet::new(),
         making_way: Vec::new(),
     };
     making.failed += if step.verb == Verb::Sync && (step.delete || step.during) {
@@ -183,6 +184,8 @@ struct Making<'a> {
     failed: usize,
     /// Directories of the source under which nothing arrives.
     blocked: Vec<Name>,
+    /// What of the source arrives.
+    brought: BTreeSet<Name>,
     /// Directories of the target that have to go before a file of the source can come.
     making_way: Vec<Name>,
 }
@@ -217,6 +220,7 @@ impl Making<'_> {
             }
             let expected = self.expected(path, entry, there);
             self.promise.entries.insert(path.clone(), expected);
+            self.brought.insert(path.clone());
         }
     }
 
@@ -237,7 +241,8 @@ impl Making<'_> {
                 // "Files whose size and time are equal are left alone"; who looks closer may bring it over as well.
                 expected.or = Some(there.kind.clone());
             }
-            if self.step.in_place && self.step.verb == Verb::Sync {
+            // Of a file of several names one is written and the others are linked.
+            if self.step.in_place && self.step.verb == Verb::Sync && entry.links == 1 && there.links == 1 {
                 expected.kept = true;
                 expected.entry.inode = there.inode;
             }
@@ -289,7 +294,9 @@ impl Making<'_> {
             let mut expected = Expected { entry: entry.clone(), or: None, free: Free::default(), kept: true };
             // What is removed in a directory changes its time.
             expected.free.mtime = entry.is_directory();
-            if self.tainted.contains(path) {
+            // Another name of the same file takes part: what that gets, this one gets ("the snapshot sees it too").
+            let shares = |(other, its): (&Name, &Entry)| its.inode == entry.inode && self.brought.contains(other);
+            if self.tainted.contains(path) || entry.links > 1 && entry.is_file() && self.target.iter().any(shares) {
                 expected.free.all = true;
             }
             let displaced = path_and_above(path).any(|above| {
@@ -308,11 +315,14 @@ impl Making<'_> {
                     self.failed += 1;
                 } else if let Some(entry) = self.source.get(&path) {
                     let expected = self.expected(&path, entry, None);
-                    self.promise.entries.insert(path, expected);
+                    self.promise.entries.insert(path.clone(), expected);
+                    self.brought.insert(path);
                 }
             }
         }
         let stay = sync && !gone.is_empty() && !removes;
+        // The target has grown, so that in a second run the same number may be less than half of it.
+        self.promise.stable &= !(stay && consent);
         self.promise.codes = match (self.failed > 0, stay) {
             (false, false) => [0].into(),
             (false, true) => [6].into(),
@@ -345,27 +355,25 @@ impl Making<'_> {
 
     /// Which names have to be one file.
     fn link(&mut self) {
+        // Attributes that do not fit are tried again, which changes the time of the inode.
+        let too_large = self.promise.entries.values().any(|expected| !self.able.fits(&expected.entry));
+        if !self.tainted.is_empty() || too_large {
+            self.promise.stable = false;
+        }
         let mut groups: BTreeMap<(u64, u64), Vec<Name>> = BTreeMap::new();
         for (path, entry) in self.source.iter().filter(|(_, entry)| entry.is_file()) {
-            let arrived = self.promise.entries.get(path).is_some_and(|expected| expected.entry.is_file());
-            if arrived && !self.tainted.contains(path) && !self.making_way.contains(path) {
+            if self.brought.contains(path) && !self.tainted.contains(path) {
                 groups.entry(entry.inode).or_default().push(path.clone());
             }
         }
         if self.step.is_without("hardlinks") {
             return;
         }
-        for group in groups.into_values() {
-            if !self.able.hard_links || group.len() == 1 {
-                self.promise.apart.extend(group);
-            } else {
+        for (inode, group) in groups {
+            self.promise.apart.extend(group.iter().map(|path| (path.clone(), inode)));
+            if self.able.hard_links && group.len() > 1 {
                 self.promise.links.push(group);
             }
-        }
-        // Attributes that do not fit are tried again, which changes the time of the inode.
-        let too_large = self.promise.entries.values().any(|expected| !self.able.fits(&expected.entry));
-        if !self.tainted.is_empty() || too_large {
-            self.promise.stable = false;
         }
     }
 }

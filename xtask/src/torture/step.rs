@@ -321,7 +321,7 @@ fn choose_what_takes_part(rng: &mut Rng, step: &mut Step, tree: &Tree) {
                 0 | 1 => Pattern::Suffix(base.chars().last().map(String::from).unwrap_or_default()),
                 2 | 3 => Pattern::Base(base),
                 4 => Pattern::Directories(base),
-                5 => Pattern::Letter,
+                5 if rng.percent(15) => Pattern::Letter,
                 _ => Pattern::Path(String::from_utf8_lossy(&node.path.0).into_owned()),
             };
             step.rules.push(Rule { include: rng.percent(25), pattern });
