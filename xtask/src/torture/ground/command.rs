@@ -8,6 +8,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 
 use super::file_system::{FileSystemKind, mount, mount_read_only_of};
+use super::hosts::{Host, Hosts};
 use super::{fuse, holds, leftovers};
 
 /// The ground under the torture harness, by hand
@@ -52,6 +53,16 @@ enum What {
         #[arg(long)]
         power_cut: bool,
     },
+    /// Start the hosts and run a shell command; `$SSH` finds them, as in `--ssh "$SSH"`, and `a:`, `b:`, `a-sftp:` are they
+    Hosts {
+        /// The hakobu that is on their PATH
+        program: PathBuf,
+        /// Run by `sh -c`
+        command: String,
+        /// Where to make them
+        #[arg(long, default_value = "/tmp")]
+        scratch: PathBuf,
+    },
     /// Remove what killed harnesses left
     Clean,
 }
@@ -93,6 +104,18 @@ pub fn run(args: GroundArgs) -> anyhow::Result<()> {
             if power_cut {
                 mounted.power_cut()?;
                 println!("{}", shell(mounted.path())?);
+            }
+            Ok(())
+        }
+        What::Hosts { program, command, scratch } => {
+            let hosts = Hosts::start(&scratch, &program)?;
+            let ssh = hosts.ssh_arguments();
+            println!(
+                "{}",
+                std::process::Command::new("sh").args(["-c", &command]).env("SSH", &ssh[1]).status()?
+            );
+            for host in Host::ALL {
+                println!("{host:?}: {:?}", hosts.processes(host)?);
             }
             Ok(())
         }

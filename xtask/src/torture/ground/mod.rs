@@ -13,4 +13,6 @@ pub mod command;
 pub mod file_system;
 pub mod fuse;
 pub mod holds;
+pub mod hosts;
 pub mod leftovers;
+pub mod processes;
