@@ -2,13 +2,17 @@
 
 #![allow(clippy::print_stdout, reason = "a program for people: its results go to standard output")]
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
 
+use super::faults::Fault;
 use super::file_system::{FileSystemKind, mount, mount_read_only_of};
 use super::hosts::{Host, Hosts};
+use super::run::{Surroundings, run_with};
 use super::{fuse, holds, leftovers};
 
 /// The ground under the torture harness, by hand
@@ -52,6 +56,32 @@ enum What {
         /// Cut the power, and run it again
         #[arg(long)]
         power_cut: bool,
+    },
+    /// Run a command with a fault and tell what came of it
+    Run {
+        /// In JSON, as `{"KillAll":{"when":{"AfterMs":50}}}`; nothing goes wrong with `null`
+        fault: String,
+        /// The program and its arguments; `--ssh` is put behind them where there are hosts
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+        /// Start hosts for it
+        #[arg(long)]
+        hosts: bool,
+        /// The source's tree
+        #[arg(long)]
+        source: Option<PathBuf>,
+        /// The target's tree, below the mount where there is one
+        #[arg(long)]
+        target: Option<PathBuf>,
+        /// A file system to mount; the words then hold `@` for its path
+        #[arg(long)]
+        on: Option<String>,
+        /// In seconds
+        #[arg(long, default_value_t = 60)]
+        deadline: u64,
+        /// Where to work
+        #[arg(long, default_value = "/tmp")]
+        scratch: PathBuf,
     },
     /// Start the hosts and run a shell command; `$SSH` finds them, as in `--ssh "$SSH"`, and `a:`, `b:`, `a-sftp:` are they
     Hosts {
@@ -105,6 +135,51 @@ pub fn run(args: GroundArgs) -> anyhow::Result<()> {
                 mounted.power_cut()?;
                 println!("{}", shell(mounted.path())?);
             }
+            Ok(())
+        }
+        What::Run { fault, words, hosts, source, target, on, deadline, scratch } => {
+            let fault: Option<Fault> = serde_json::from_str(&fault)?;
+            let mut mounted = match on {
+                Some(kind) => Some(mount(&FileSystemKind::parse(&kind)?, &scratch)?),
+                None => None,
+            };
+            let at = mounted.as_ref().map(|mounted| mounted.path().to_owned());
+            let placed = |word: &OsString| match (&at, word.to_str()) {
+                (Some(at), Some(word)) => word.replace('@', &at.to_string_lossy()).into(),
+                _ => word.clone(),
+            };
+            let words: Vec<OsString> = words.iter().map(placed).collect();
+            let target =
+                target.map(|target| at.as_deref().map_or_else(|| target.clone(), |at| at.join(&target)));
+            let Some((program, arguments)) = words.split_first() else { bail!("nothing to run") };
+            let program = PathBuf::from(program);
+            let hosts = if hosts { Some(Hosts::start(&scratch, &program)?) } else { None };
+            let mut command = std::process::Command::new(&program);
+            command.args(arguments).args(hosts.iter().flat_map(Hosts::ssh_arguments));
+            let mut around = Surroundings {
+                program: &program,
+                scratch: &scratch,
+                hosts: hosts.as_ref(),
+                source: source.as_deref(),
+                target: target.as_deref(),
+                mounted: mounted.as_mut(),
+                input: None,
+                deadline: Duration::from_secs(deadline),
+            };
+            let ran = run_with(fault.as_ref(), command, &mut around)?;
+            println!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+            println!(
+                "code {:?}, signal {:?}, took place {}, injected {}, after {:?}, left behind {:?}, changed {:?}, outside {:?}",
+                ran.code,
+                ran.signal,
+                ran.took_place,
+                ran.injected,
+                ran.took,
+                ran.left_behind,
+                ran.changed,
+                ran.outside
+            );
+            println!("{}", ran.hung.unwrap_or_default());
             Ok(())
         }
         What::Hosts { program, command, scratch } => {

@@ -11,13 +11,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use serde::{Deserialize, Serialize};
 
 use super::fuse::Lies;
 use super::holds::{self, Holds};
 use super::leftovers;
 
 /// A kind of file system.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileSystemKind {
     /// ext4 with its journal and 256-byte inodes, 512 MiB.
     Ext4,
@@ -263,16 +264,25 @@ impl Mounted {
         matches!(self.kind, FileSystemKind::Fuse(_)).then(|| self.folder.join("backing"))
     }
 
-    /// Loses everything that is not on the disk yet, as when the power goes, and mounts again. Whatever is open fails from then on; who has
-    /// something open must end within 20 s.
+    /// Loses everything that is not on the disk yet, as when the power goes, and mounts again. Whoever has something open there must end
+    /// within 20 s.
     ///
     /// # Errors
     /// Where the file system has no such operation, or does not come back.
     pub fn power_cut(&mut self) -> anyhow::Result<()> {
+        self.cut()?;
+        self.remount()
+    }
+
+    /// Stops the file system as when the power goes: nothing that is not on the disk gets there any more, and every call fails. Then
+    /// comes [`Self::remount`].
+    ///
+    /// # Errors
+    /// Where the file system has no such operation.
+    pub fn cut(&self) -> anyhow::Result<()> {
         ensure!(self.kind.can_lose_power(), "{} cannot be cut off", self.kind.name());
         // Without -f nothing is flushed, the journal neither.
-        run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(&self.point), "xfsprogs")?;
-        self.remount()
+        run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(&self.point), "xfsprogs")
     }
 
     /// True where [`Self::remount`] works.

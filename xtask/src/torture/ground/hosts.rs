@@ -23,6 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use serde::{Deserialize, Serialize};
 
 use super::file_system::run;
 use super::{leftovers, processes};
@@ -54,7 +55,7 @@ const TOOLS: [&str; 22] = [
 ];
 
 /// One of the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Host {
     /// Host a.
     A,
