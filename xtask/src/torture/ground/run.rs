@@ -93,7 +93,7 @@ pub fn run_with(
         .with_context(|| format!("scratch folder {}", around.scratch.display()))?;
     let folder = scratch.join(leftovers::new_name());
     fs::create_dir_all(&folder)?;
-    let ran = Run::start(fault, command, around, &folder).and_then(|run| run.to_its_end(around));
+    let ran = Run::start(fault, command, around, &folder).and_then(|run| run.finish(around));
     if let (Some(Fault::Inject { process: Process::Agent(host), .. }), Some(hosts)) = (fault, around.hosts) {
         hosts.put_under(*host, &[])?;
     }
@@ -167,7 +167,7 @@ impl<'f> Run<'f> {
         })
     }
 
-    fn to_its_end(mut self, around: &mut Surroundings<'_>) -> anyhow::Result<Ran> {
+    fn finish(mut self, around: &mut Surroundings<'_>) -> anyhow::Result<Ran> {
         let watched = self.watch(around);
         // Whatever happened: nothing stays stopped, cut off or running.
         self.take_back(around);
