@@ -176,9 +176,9 @@ impl RemoteLane {
         // Tickets count up, and far fewer than 2^32 are ever outstanding.
         let request = ticket as u32;
         match operation {
-            Operation::Inspect { path, extended, .. } => {
+            Operation::Inspect { path, detail, .. } => {
                 self.expect(ticket, None);
-                self.message(kind::INSPECT, request, &data::Inspect { path, extended })
+                self.message(kind::INSPECT, request, &data::Inspect { path, extended: detail.extended })
             }
             Operation::List { directories, budget, detail, .. } => {
                 self.expect(ticket, Some(Assembler::new(ENTRIES_MAX)));

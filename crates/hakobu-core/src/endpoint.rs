@@ -389,8 +389,8 @@ pub enum Operation {
         root: u16,
         /// Which entry.
         path: EntryPath,
-        /// Which extended attributes are looked at.
-        extended: Classes,
+        /// What is told of it.
+        detail: Detail,
     },
     /// List directories, complete or with an error each. The far side may add descendants as long
     /// as all listings together stay below `budget` entries. Source and target.

@@ -104,9 +104,11 @@ pub struct Metadata {
     pub mount_point: bool,
     /// Whether it is immutable, or can only be appended to.
     pub locked: bool,
-    /// Stands for the extended attributes that were looked at, see [`ExtendedRef::digest`]; 0 where there are none.
+    /// Stands for the extended attributes that were looked at, see [`ExtendedRef::digest`]; 0 where there are none,
+    /// [`UNREADABLE`] where they could not be read.
     ///
     /// [`ExtendedRef::digest`]: crate::extended::ExtendedRef::digest
+    /// [`UNREADABLE`]: crate::extended::UNREADABLE
     pub extended: u64,
     /// Whether it has extended attributes that the target lacks whatever is done. Only listings of a source say so, and it
     /// never travels.
@@ -148,6 +150,16 @@ impl Metadata {
     /// The part of this that is set at the target.
     pub fn attributes(&self) -> Attributes {
         Attributes { mode: self.mode, uid: self.uid, gid: self.gid, mtime: self.mtime }
+    }
+
+    /// Whether both have the same extended attributes, as far as these could be read.
+    pub fn same_extended(&self, other: &Metadata) -> bool {
+        crate::extended::are_equal(self.extended, other.extended)
+    }
+
+    /// Whether its extended attributes could not be read.
+    pub fn is_unreadable(&self) -> bool {
+        self.extended == crate::extended::UNREADABLE
     }
 
     /// Whether it is a named pipe or a device node: a name without content.

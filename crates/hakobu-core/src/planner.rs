@@ -76,7 +76,7 @@ pub fn same_attributes(source: &Metadata, target: &Metadata, able: &Capabilities
     let kept = if set_id { 0o7777 } else { 0o7777 & !SET_ID };
     let permissions = source.kind == Kind::Symlink || source.mode & kept == target.mode & kept;
     // The listings have only those that the target can hold.
-    permissions && (owned || !able.owners) && source.extended == target.extended
+    permissions && (owned || !able.owners) && source.same_extended(target)
 }
 
 #[cfg(test)]

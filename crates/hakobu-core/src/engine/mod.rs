@@ -208,7 +208,13 @@ fn able(setup: &Setup<'_>) -> Capabilities {
 /// Which extended attributes are kept between these ends, and which are lost.
 fn what_to_keep(setup: &Setup<'_>) -> ExtendedAsk {
     // Those that are not seen at the source cannot be missed.
-    let seen = setup.job.extended & setup.source.capabilities().extended;
+    let mut seen = setup.source.capabilities().extended;
+    // A source that can tell what it has, and has no access control lists, has none: not even what new entries
+    // inherit from the target's directories.
+    if !seen.is_empty() {
+        seen = seen | Classes::ACL;
+    }
+    let seen = setup.job.extended & seen;
     let able = setup.target.capabilities().extended;
     match setup.job.removal {
         Removal::Remove => ExtendedAsk::default(),

@@ -4,9 +4,9 @@ use std::ffi::CString;
 
 use hakobu_core::endpoint::{Fetched, LossKind, Picks};
 use hakobu_core::entry::{Kind, Metadata};
-use hakobu_core::extended::{EXTENDED_BYTES_MAX, ExtendedAsk};
+use hakobu_core::extended::{ExtendedAsk, ExtendedRef};
 use hakobu_core::losses::Losses;
-use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACKED_FILE_BYTES_MAX, PackBuilder};
+use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder};
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
@@ -59,7 +59,10 @@ impl Fetcher {
                     break;
                 }
                 self.lost.clear();
-                run.entry(index, (fd, noatime), (&require, ask), self);
+                // Begun anew, it is the first of the next pack.
+                if !run.entry(index, (fd, noatime), (&require, ask), self) {
+                    break;
+                }
                 run.fetched.until = index as u32 + 1;
             }
         });
@@ -91,23 +94,23 @@ impl Run<'_> {
             Kind::File => listing.metadata(listed).size_bytes.min(PACKED_FILE_BYTES_MAX) as usize,
             _ => PATH_BYTES_MAX,
         });
-        self.pack.records() > 0
-            && self.pack.bytes() + HEAD_BYTES_MAX + EXTENDED_BYTES_MAX + size_bytes > PACK_BYTES_MAX
+        self.pack.records() > 0 && self.pack.bytes() + HEAD_BYTES_MAX + size_bytes > PACK_BYTES_USUAL
     }
 
+    /// Packs one entry. `false`: there is no room for its extended attributes behind what is in the pack.
     fn entry(
         &mut self,
         index: usize,
         (fd, noatime): (&OwnedFd, &mut NoAtime),
         (require, ask): (&[LossKind], ExtendedAsk),
         Fetcher { extended, lost }: &mut Fetcher,
-    ) {
+    ) -> bool {
         let pick = self.picks.entries[index];
         let listing = &self.picks.listing;
         if pick.index as usize >= listing.len() {
             let error = Error::new(ErrorKind::Usage, "reading", "an entry that is not in the listing");
             self.fetched.failures.push((index as u32, error));
-            return;
+            return true;
         }
         let name = listing.name(pick.index as usize);
         let metadata = listing.metadata(pick.index as usize);
@@ -115,9 +118,9 @@ impl Run<'_> {
         let put = Put { fd, name, new_name, metadata, replaces: pick.replaces, ask };
         let packed = match metadata.kind {
             Kind::File => put.file(&mut self.pack, noatime, (extended, lost), require),
-            Kind::Symlink => put.link(&mut self.pack, (extended, lost), require).map(|()| 0),
+            Kind::Symlink => put.link(&mut self.pack, (extended, lost), require),
             Kind::Fifo | Kind::BlockDevice | Kind::CharDevice => {
-                put.special(&mut self.pack, (extended, lost), require).map(|()| 0)
+                put.special(&mut self.pack, (extended, lost), require)
             }
             other => Err(Error::new(
                 ErrorKind::Usage,
@@ -126,7 +129,8 @@ impl Run<'_> {
             )),
         };
         match packed {
-            Ok(content_bytes) => {
+            Ok(None) => return false,
+            Ok(Some(content_bytes)) => {
                 self.fetched.packed.push(index as u32);
                 self.fetched.content_bytes += content_bytes;
                 self.losses.merge(lost, || place(self.directory, name));
@@ -135,6 +139,7 @@ impl Run<'_> {
                 self.fetched.failures.push((index as u32, error.at(place(self.directory, name))));
             }
         }
+        true
     }
 
     fn finish(mut self) -> Fetched {
@@ -159,7 +164,7 @@ struct Put<'a> {
 }
 
 impl Put<'_> {
-    /// Packs a file, and tells its size. If it is not what was listed, it is taken as it is now, so that a busy tree can
+    /// Packs a file, and tells its size; `None` where there is no room for it. If it is not what was listed, it is taken as it is now, so that a busy tree can
     /// be copied; what changes while it is read, again and again, is not.
     fn file(
         &self,
@@ -167,7 +172,7 @@ impl Put<'_> {
         noatime: &mut NoAtime,
         (extended, lost): (&mut ExtendedReader, &mut Vec<LossKind>),
         require: &[LossKind],
-    ) -> Result<u64> {
+    ) -> Result<Option<u64>> {
         let size_bytes = self.metadata.size_bytes;
         if size_bytes > PACKED_FILE_BYTES_MAX {
             return Err(Error::new(ErrorKind::Usage, "reading", "a file that is too large for a pack"));
@@ -180,8 +185,13 @@ impl Put<'_> {
             let mut now = version;
             // Attributes are of the same version as the content.
             lost.clear();
-            let extended = extended.read(open_place(&file), self.ask, lost);
+            let attached = extended.read(open_place(&file), self.ask, lost)?;
             check_required(require, lost)?;
+            let extended = attached.kept;
+            if !has_room(pack, extended, version.size_bytes as usize) {
+                return Ok(None);
+            }
+            version.mode &= attached.mode_mask;
             let sparse = version.sparse && has_hole(&file, version.size_bytes);
             let head = Head {
                 sparse,
@@ -195,7 +205,7 @@ impl Put<'_> {
                 Ok::<_, Error>(version.same_version(&now))
             })?;
             if whole {
-                return Ok(version.size_bytes);
+                return Ok(Some(version.size_bytes));
             }
             if !self.may_be_taken_as(&now, pack) {
                 break;
@@ -209,7 +219,7 @@ impl Put<'_> {
     /// Whether another version than the listed one goes on as what it was taken for: a file of the same names, for
     /// which there is room.
     fn may_be_taken_as(&self, now: &Metadata, pack: &PackBuilder) -> bool {
-        let room = PACK_BYTES_MAX.saturating_sub(pack.bytes() + HEAD_BYTES_MAX + EXTENDED_BYTES_MAX) as u64;
+        let room = PACK_BYTES_USUAL.saturating_sub(pack.bytes() + HEAD_BYTES_MAX) as u64;
         now.kind == Kind::File
             && (now.links, now.inode) == (self.metadata.links, self.metadata.inode)
             && now.size_bytes <= PACKED_FILE_BYTES_MAX.min(room)
@@ -225,13 +235,18 @@ impl Put<'_> {
         pack: &mut PackBuilder,
         (extended, lost): (&mut ExtendedReader, &mut Vec<LossKind>),
         require: &[LossKind],
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         let Metadata { kind, device, .. } = *self.metadata;
         let name = self.terminated()?;
-        let extended = extended.read(Place::Named(self.fd.as_fd(), &name), self.ask, lost);
+        let attached = extended.read(Place::Named(self.fd.as_fd(), &name), self.ask, lost)?;
         check_required(require, lost)?;
-        pack.special(&Head { extended, ..self.head() }, kind, device);
-        Ok(())
+        if !has_room(pack, attached.kept, 0) {
+            return Ok(None);
+        }
+        let mut head = Head { extended: attached.kept, ..self.head() };
+        head.attributes.mode &= attached.mode_mask;
+        pack.special(&head, kind, device);
+        Ok(Some(0))
     }
 
     fn terminated(&self) -> Result<CString> {
@@ -243,7 +258,7 @@ impl Put<'_> {
         pack: &mut PackBuilder,
         (extended, lost): (&mut ExtendedReader, &mut Vec<LossKind>),
         require: &[LossKind],
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         let mut room = [0; PATH_BYTES_MAX + 1];
         let read = readlinkat_raw(self.fd, self.name, &mut room[..]);
         let length = match read {
@@ -257,11 +272,21 @@ impl Put<'_> {
             return Err(changed("reading the link"));
         }
         let name = self.terminated()?;
-        let extended = extended.read(Place::Named(self.fd.as_fd(), &name), self.ask, lost);
+        let extended = extended.read(Place::Named(self.fd.as_fd(), &name), self.ask, lost)?.kept;
         check_required(require, lost)?;
+        if !has_room(pack, extended, length) {
+            return Ok(None);
+        }
         pack.symlink(&Head { extended, ..self.head() }, &room[..length]);
-        Ok(())
+        Ok(Some(0))
     }
+}
+
+/// Whether an entry fits into a pack: into an empty one always.
+fn has_room(pack: &PackBuilder, extended: Option<ExtendedRef<'_>>, content_bytes: usize) -> bool {
+    let bytes_max = if pack.records() == 0 { PACK_BYTES_MAX } else { PACK_BYTES_USUAL };
+    let extended_bytes = extended.map_or(0, |extended| extended.as_bytes().len());
+    pack.bytes() + HEAD_BYTES_MAX + extended_bytes + content_bytes <= bytes_max
 }
 
 /// Reads until the space is full or the file ends. An early end is found by the caller's look at

@@ -6,13 +6,14 @@ use hakobu_core::Result;
 use hakobu_core::endpoint::{Detail, Outcome};
 use hakobu_core::entry::Kind;
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
-use hakobu_core::path::{EntryPath, is_draft_name};
+use hakobu_core::path::EntryPath;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{OFlags, RawDir};
 use rustix::io::Errno;
 
 use super::beneath::Root;
 use super::describe::{Described, Describer};
+use super::draft_name::is_ours;
 use super::extended::ExtendedReader;
 use super::file_system::is_deleted_on_nfs;
 
@@ -156,7 +157,7 @@ impl Lister {
             let bytes = entry.file_name().to_bytes();
             if bytes == b"."
                 || bytes == b".."
-                || is_draft_name(bytes)
+                || is_ours(directory, bytes)
                 || is_deleted_on_nfs(directory.as_fd(), bytes)
             {
                 continue;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Endpoint, Lane, Loss, LossKind, Operation, Outcome, Pick, Picks};
+use hakobu_core::endpoint::{Detail, Endpoint, Lane, Loss, LossKind, Operation, Outcome, Pick, Picks};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extended::{Classes, Extended, ExtendedAsk, ExtendedRef};
 use hakobu_core::path::EntryPath;
@@ -249,8 +249,8 @@ impl Work for SourceWork {
 impl SourceWork {
     fn answer(&mut self, operation: Operation) -> Result<Outcome> {
         match operation {
-            Operation::Inspect { root, path, extended } => {
-                inspect_content(&self.reader, (root, &path), (&mut self.extended, extended))
+            Operation::Inspect { root, path, detail } => {
+                inspect_content(&self.reader, (root, &path), (&mut self.extended, detail))
             }
             Operation::List { root, directories, budget, detail } => {
                 let root = self.reader.root(root)?;
@@ -332,7 +332,7 @@ fn extended_of(
     let opened = reader.root(root)?.open_beneath(path, flags);
     let opened = opened.map_err(|errno| source_fault("opening", errno))?;
     let mut lost = Vec::new();
-    let found = extended.read(Place::Proc(&super::target::proc_path(&opened)), ask, &mut lost);
+    let found = extended.read(Place::Proc(&super::target::proc_path(&opened)), ask, &mut lost)?.kept;
     check_required(&reader.require, &lost)?;
     extended_outcome(found, lost, path)
 }
@@ -352,7 +352,7 @@ pub(crate) fn extended_outcome(
 fn inspect_content(
     reader: &Reader,
     (root, path): (u16, &EntryPath),
-    extended: (&mut ExtendedReader, Classes),
+    extended: (&mut ExtendedReader, Detail),
 ) -> Result<Outcome> {
     let root = reader.root(root)?;
     let found = inspect(root, path, extended)?;
@@ -375,13 +375,13 @@ fn inspect_content(
 pub(crate) fn inspect(
     root: &Root,
     path: &EntryPath,
-    (extended, classes): (&mut ExtendedReader, Classes),
+    (extended, Detail { extended: keep, missed, .. }): (&mut ExtendedReader, Detail),
 ) -> Result<Outcome> {
     let found = root.open_beneath(path, OFlags::PATH).and_then(|opened| {
         let mut found = metadata::of_path(&opened)?;
-        if !classes.is_empty() {
+        if !(keep | missed).is_empty() {
             let place = super::target::proc_path(&opened);
-            (found.extended, _) = extended.digest(Place::Proc(&place), classes, Classes::NONE);
+            extended.mark(Place::Proc(&place), keep, missed).put(&mut found);
         }
         Ok(found)
     });

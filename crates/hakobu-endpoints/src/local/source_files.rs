@@ -115,7 +115,7 @@ impl SourceFiles {
         let now = metadata::of_content(open).map_err(|errno| fault("looking at", errno))?;
         let mut lost = Vec::new();
         let found = match now.kind {
-            Kind::File => extended.read(open_place(open), ask, &mut lost),
+            Kind::File => extended.read(open_place(open), ask, &mut lost)?.kept,
             _ => None,
         };
         check_required(&require, &lost)?;

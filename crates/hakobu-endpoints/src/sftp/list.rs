@@ -181,7 +181,7 @@ fn is_draft(named: &Named) -> bool {
 /// Adds a part to a listing. Of some things it does not say what they are.
 fn add(listing: &mut Listing, unclear: &mut Vec<Vec<u8>>, part: Vec<Named>) -> Result<()> {
     for named in part {
-        if named.name == b"." || named.name == b".." || is_draft_name(&named.name) {
+        if named.name == b"." || named.name == b".." {
             continue;
         }
         check_name(&named.name)?;

@@ -2,6 +2,12 @@
 
 use super::*;
 
+/// The error for extended attributes that could not be read when a side was listed.
+pub(super) fn unreadable() -> Error {
+    let words = "they could not be read when the directory was listed; run it again";
+    Error::new(ErrorKind::Io, "reading the extended attributes", words)
+}
+
 impl Join<'_> {
     /// Counts what an entry loses, as far as nobody else does: of what is brought over, losses are
     /// counted when it is read. Fails if the entry cannot be copied, or may not be.
@@ -46,6 +52,19 @@ impl Join<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Fails with the cause where the extended attributes of an entry could not be read when it was listed. A directory
+    /// is looked into all the same, and fails when its own are to be set.
+    pub(super) fn check_readable(&mut self, name: &[u8], source: &Metadata) -> Result<()> {
+        let is_later = source.kind == Kind::Directory && !self.shared.ask.keep.is_empty() && !self.verifies();
+        if !source.is_unreadable() || is_later || self.removes() {
+            return Ok(());
+        }
+        let path = self.below.join(name)?;
+        // Whoever looks at it alone is told why.
+        (self.examine)(self.root, &path, ExtendedAsk { readable: false, ..self.shared.ask })?;
+        Err(unreadable())
     }
 
     /// Why this entry cannot be copied, if it cannot.

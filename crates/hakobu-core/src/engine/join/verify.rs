@@ -84,8 +84,18 @@ impl Join<'_> {
         if target.kind != metadata.kind {
             return self.differs(&path, Different::Kind);
         }
-        if let Err(error) = self.count_missed(name, metadata) {
-            return self.fail(name, at_source(error));
+        let readable = self.check_readable(name, metadata).and_then(|()| self.count_missed(name, metadata));
+        let readable = readable.map_err(at_source).and_then(|()| match target.is_unreadable() {
+            true => Err(at_target(super::losses::unreadable(), &path)),
+            false => Ok(()),
+        });
+        if let Err(error) = readable {
+            self.fail(name, error);
+            // What it holds is compared all the same.
+            if metadata.kind == Kind::Directory {
+                self.directory(&parts[number..], index, Some(target), Action::Leave);
+            }
+            return;
         }
         let mut attributes = self.shared.attributes_that_differ(metadata, target);
         if self.is_another_file(metadata, target, &path) {
@@ -178,7 +188,7 @@ impl Shared<'_> {
             (source.kind == Kind::Symlink || source.mode == target.mode, Different::Mode),
             (!job.owners || owner, Different::Owner),
             (same_time(source, target, &self.able), Different::Time),
-            (source.extended == target.extended, Different::Extended),
+            (source.same_extended(target), Different::Extended),
         ]
         .into_iter()
         .filter_map(|(equal, what)| (!equal).then_some(what))

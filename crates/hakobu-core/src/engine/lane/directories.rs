@@ -74,7 +74,7 @@ impl Worker<'_> {
             return Ok(Vec::new());
         }
         let is_new = matches!(task.target, TargetState::Absent);
-        let detail = if is_new { Detail::default() } else { self.detail() };
+        let detail = if is_new { self.new_detail() } else { self.detail() };
         let parts = self.scan(&task.node, detail, is_new && self.may_take_portions(&task.node))?;
         // What lies at the top is in no listing that would show it.
         let unlisted = is_new || task.node.is_top() || self.shared.must_examine();
@@ -100,8 +100,14 @@ impl Worker<'_> {
     }
 
     /// What has to be known of entries that both sides may have.
-    fn detail(&self) -> Detail {
+    pub(super) fn detail(&self) -> Detail {
         Detail { kinds_only: false, extended: self.shared.ask.keep, missed: self.shared.ask.miss }
+    }
+
+    /// What has to be known of entries that only the source has: where the target has no access control lists, the mode
+    /// that an entry may have without.
+    fn new_detail(&self) -> Detail {
+        Detail { missed: self.shared.ask.miss & Classes::ACL, ..Detail::default() }
     }
 
     /// Lists a directory of the source, each of its origins, or the first portion of the only one. What fails is
@@ -136,7 +142,7 @@ impl Worker<'_> {
         if let Some(only) = &origin.only {
             let mut listing = Listing::with_capacity(1);
             let path = origin.path.join(&only.name)?;
-            let inspect = Operation::Inspect { root: origin.root, path, extended: detail.extended };
+            let inspect = Operation::Inspect { root: origin.root, path, detail };
             let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else {
                 return Err(not_there());
             };
@@ -181,7 +187,7 @@ impl Worker<'_> {
     fn portion(&mut self, node: &Arc<Node>, from: Option<OwnedFd>) -> Result<()> {
         let Some(origin) = node.origins.first() else { return Err(unexpected()) };
         self.enter(Stage::Scan);
-        let scanned = self.scan_portion(origin, from, Detail::default());
+        let scanned = self.scan_portion(origin, from, self.new_detail());
         self.leave(Stage::Scan);
         match scanned {
             Ok((listing, rest)) => {
@@ -346,7 +352,15 @@ impl Worker<'_> {
                     return Ok(());
                 }
                 if let Change::Directory { extended, .. } = &mut change {
-                    *extended = self.extended_of(&node)?;
+                    match self.extended_of(&node)? {
+                        Ok(found) => *extended = found,
+                        // Its mode may say more than its access list would. A new one stays closed.
+                        Err(NotRead) => {
+                            node.count(self.counters);
+                            self.shared.queue.complete(1);
+                            continue;
+                        }
+                    }
                 }
                 changes.push((node, change));
             } else {
@@ -362,23 +376,26 @@ impl Worker<'_> {
     }
 
     /// The extended attributes of a directory that is complete, if they have to be set.
-    fn extended_of(&mut self, node: &Arc<Node>) -> Result<Option<Extended>> {
+    fn extended_of(&mut self, node: &Arc<Node>) -> Result<std::result::Result<Option<Extended>, NotRead>> {
         let Some(origin) = node.first().filter(|_| node.extended && !self.shared.ask.keep.is_empty()) else {
-            return Ok(None);
+            return Ok(Ok(None));
         };
         let ask = ExtendedAsk { miss: Classes::NONE, ..self.shared.ask };
         match examine(self.shared, &mut *self.source, (origin.root, &origin.path), ask) {
-            Ok(extended) => Ok(extended),
+            Ok(extended) => Ok(Ok(extended)),
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
                 if node.fail() {
                     fail(self.shared, self.counters, failure(node.source(), at_source(error)));
                 }
-                Ok(None)
+                Ok(Err(NotRead))
             }
         }
     }
 }
+
+/// The extended attributes of a directory could not be read, which has been recorded.
+struct NotRead;
 
 /// Asks for extended attributes of an entry, and counts those that are lost; fails if they must not be.
 pub(super) fn examine(

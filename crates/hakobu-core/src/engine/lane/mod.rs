@@ -450,13 +450,14 @@ fn batches<T>(changes: impl IntoIterator<Item = (T, Change)>) -> Vec<(Vec<T>, Ve
     let mut batches = Vec::new();
     let (mut stand, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
     for (one, change) in changes {
-        bytes += change.extended().map_or(0, |extended| extended.as_bytes().len());
-        stand.push(one);
-        batch.push(change);
-        if batch.len() >= CHANGES_AT_ONCE || bytes >= CHANGES_BYTES_TARGET {
+        let more = change.extended().map_or(0, |extended| extended.as_bytes().len());
+        if batch.len() >= CHANGES_AT_ONCE || (!batch.is_empty() && bytes + more > CHANGES_BYTES_TARGET) {
             batches.push((std::mem::take(&mut stand), std::mem::take(&mut batch)));
             bytes = 0;
         }
+        bytes += more;
+        stand.push(one);
+        batch.push(change);
     }
     if !batch.is_empty() {
         batches.push((stand, batch));

@@ -76,12 +76,13 @@ impl Policy {
     ) -> Result<(), Errno> {
         let owned = self.settle_owner(is, wanted, lost, |uid, gid| fchown(file, uid, gid))?;
         // Changing the owner takes capabilities away, and an access list changes the mode.
-        if let Some(extended) = extended {
-            settle(Place::Open(file), extended, is_bare, self.extended, lost)?;
-        }
+        let mode_mask = match extended {
+            Some(extended) => settle(Place::Open(file), extended, is_bare, self.extended, lost)?,
+            None => !0,
+        };
         // Changing the owner, and the writing before, take set-ID bits away: the mode comes after.
-        let mode = self.mode(wanted.mode, owned, lost);
-        if !has_mode {
+        let mode = self.mode(wanted.mode, owned, lost) & mode_mask;
+        if !has_mode || mode & 0o777 != wanted.mode & 0o777 {
             fchmod(file, Mode::from_raw_mode(mode))?;
         }
         futimens(file, &modified(wanted.mtime))
@@ -119,18 +120,30 @@ impl Policy {
         lost: &mut Lost,
     ) -> Result<(), Errno> {
         let owner = Owner { uid: is.uid, gid: is.gid };
+        let chmod = |mode| chmodat(CWD, proc_path(entry), Mode::from_raw_mode(mode), AtFlags::empty());
+        let is_link = is.kind == Kind::Symlink;
+        let changes_owner = owner != Owner { uid: wanted.uid, gid: wanted.gid };
+        // Meanwhile nobody may do what the source does not allow: neither a new owner or group, nor a group that an
+        // access list has restrained. Without an owner to be changed the system keeps set-ID bits.
+        let narrow = is.mode & (wanted.mode | if changes_owner { 0 } else { SET_ID });
+        let mut mode_is = is.mode;
+        if !is_link && narrow != is.mode && (changes_owner || extended.is_some()) {
+            chmod(narrow)?;
+            mode_is = narrow;
+        }
         let owned = self.settle_owner(owner, wanted, lost, |uid, gid| {
             chownat(entry, c"", uid, gid, AtFlags::EMPTY_PATH)
         })?;
-        if let Some(extended) = extended {
-            settle(Place::Proc(&proc_path(entry)), extended, false, self.extended, lost)?;
-        }
-        if is.kind != Kind::Symlink {
+        let mode_mask = match extended {
+            Some(extended) => settle(Place::Proc(&proc_path(entry)), extended, false, self.extended, lost)?,
+            None => !0,
+        };
+        if !is_link {
             // Set-ID bits mean no privilege on a directory.
-            let mode = self.mode(wanted.mode, owned || is.kind == Kind::Directory, lost);
-            let chowned = owned && owner != (Owner { uid: wanted.uid, gid: wanted.gid });
-            if mode != is.mode || extended.is_some() || (chowned && mode & SET_ID != 0) {
-                chmodat(CWD, proc_path(entry), Mode::from_raw_mode(mode), AtFlags::empty())?;
+            let mode = self.mode(wanted.mode, owned || is.kind == Kind::Directory, lost) & mode_mask;
+            let chowned = owned && changes_owner;
+            if mode != mode_is || extended.is_some() || (chowned && mode & SET_ID != 0) {
+                chmod(mode)?;
             }
         }
         match utimensat(entry, c"", &modified(wanted.mtime), AtFlags::EMPTY_PATH) {

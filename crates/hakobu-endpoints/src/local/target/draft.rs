@@ -331,13 +331,14 @@ impl Draft {
         if keep && self.keep() {
             return;
         }
-        if let Some(journal) = self.journal() {
-            journal.remove();
-        }
+        // The journal goes last: it proves that the other is a draft.
         if let Some(name) = &self.draft_name
             && self.pending.swap(false, Ordering::AcqRel)
         {
             let _ = unlinkat(&self.directory, name.as_bytes(), AtFlags::empty());
+        }
+        if let Some(journal) = self.journal() {
+            journal.remove();
         }
     }
 

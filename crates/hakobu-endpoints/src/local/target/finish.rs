@@ -13,6 +13,7 @@ use rustix::fs::{fsync, ftruncate, renameat};
 use super::Shared;
 use super::attributes::{Lost, NewFile};
 use super::draft::Draft;
+use crate::local::draft_name::unmark;
 use crate::local::fault::{creation_fault, fault};
 
 impl Draft {
@@ -57,6 +58,7 @@ impl Draft {
         if self.holes.load(Ordering::Acquire) || self.stale.load(Ordering::Acquire) {
             ftruncate(&self.file, self.size_bytes()).map_err(|errno| fault("setting the length", errno))?;
         }
+        unmark(&self.file).map_err(|errno| fault("setting the attributes", errno))?;
         self.set_attributes(shared, wanted, lost)?;
         renameat(&self.directory, draft_name.as_bytes(), &self.directory, &*self.name)
             .map_err(|errno| creation_fault("renaming into place", errno, &self.directory))?;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Begin, DraftId, DraftKind, Loss, Operation, Outcome};
+use hakobu_core::endpoint::{Begin, Detail, DraftId, DraftKind, Loss, Operation, Outcome};
 use hakobu_core::entry::{Account, Attributes};
-use hakobu_core::extended::{Classes, Extended, ExtendedRef};
+use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -78,7 +78,7 @@ impl Work for TargetWork {
                 self.buffers.return_pack(pack);
                 stored
             }
-            Operation::Inspect { root, path, extended } => self.inspect(root, &path, extended),
+            Operation::Inspect { root, path, detail } => self.inspect(root, &path, detail),
             Operation::List { root, directories, budget, detail } => {
                 self.list(root, directories, Ask { budget, detail })
             }
@@ -214,10 +214,10 @@ impl TargetWork {
         Err(Error::new(ErrorKind::BeyondGrant, "writing", "the job only compares"))
     }
 
-    fn inspect(&mut self, root: u16, path: &EntryPath, extended: Classes) -> Result<Outcome> {
+    fn inspect(&mut self, root: u16, path: &EntryPath, detail: Detail) -> Result<Outcome> {
         check_root(root)?;
         self.shared.grant.check_enter(path)?;
-        inspect(&self.shared.root, path, (&mut self.extended, extended))
+        inspect(&self.shared.root, path, (&mut self.extended, detail))
     }
 
     fn list(&mut self, root: u16, directories: Vec<EntryPath>, ask: Ask) -> Result<Outcome> {

@@ -13,7 +13,7 @@ mod draft;
 mod drafts;
 mod finish;
 mod in_place;
-mod journal;
+pub(crate) mod journal;
 mod lane;
 mod link;
 mod new_file;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hakobu_core::endpoint::{Fetched, Picks};
 use hakobu_core::entry::{Kind, Metadata};
-use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACKED_FILE_BYTES_MAX, PackBuilder};
+use hakobu_core::pack::{Head, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder};
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::{Error, ErrorKind, Result};
 
@@ -54,7 +54,7 @@ pub(super) async fn fetch(
     pack.directory(target);
     fetched.until = until(picks, from, pack.bytes());
     let glance = site.glance(directory);
-    let growth = Growth(AtomicU64::new(PACK_BYTES_MAX as u64));
+    let growth = Growth(AtomicU64::new(PACK_BYTES_USUAL as u64));
     let entries = (from..fetched.until).map(|index| entry(site, directory, (picks, index), &growth));
     let taken = at_once(entries).await;
     let glanced = site.glanced(directory, glance).await;
@@ -93,7 +93,7 @@ fn until(picks: &Picks, from: u32, begun_bytes: usize) -> u32 {
                 Kind::File => picks.listing.metadata(listed).size_bytes.min(PACKED_FILE_BYTES_MAX) as usize,
                 _ => PATH_BYTES_MAX,
             });
-        if bytes > PACK_BYTES_MAX && index > from {
+        if bytes > PACK_BYTES_USUAL && index > from {
             return index;
         }
     }
@@ -174,7 +174,7 @@ fn put(pack: &mut PackBuilder, picks: &Picks, index: u32, is: &Metadata, taken: 
     match taken {
         Taken::File(bytes) => {
             // It may have grown since it was listed, or been listed with a size that was not true.
-            if pack.bytes() + HEAD_BYTES_MAX + bytes.len() > PACK_BYTES_MAX {
+            if pack.bytes() + HEAD_BYTES_MAX + bytes.len() > PACK_BYTES_USUAL {
                 return Err(changed("reading"));
             }
             pack.file(&head, bytes.len(), |space| {

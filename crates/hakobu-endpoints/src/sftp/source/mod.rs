@@ -101,7 +101,7 @@ impl SourceWork {
 
     async fn answer(&self, operation: Operation) -> Result<Outcome> {
         match operation {
-            Operation::Inspect { root, path, extended: _ } => {
+            Operation::Inspect { root, path, detail: _ } => {
                 self.site(root)?.inspect(&path).await.map(Outcome::Inspected)
             }
             Operation::List { root, directories, budget, detail: _ } => {

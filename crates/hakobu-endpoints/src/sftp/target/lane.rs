@@ -46,7 +46,7 @@ impl TargetWork {
         let ground = &*self.ground;
         let (site, grant) = (&ground.site, &ground.shared.grant);
         match operation {
-            Operation::Inspect { root, path, extended: _ } => {
+            Operation::Inspect { root, path, detail: _ } => {
                 check_root(root)?;
                 grant.check_enter(&path)?;
                 site.inspect(&path).await.map(Outcome::Inspected)
