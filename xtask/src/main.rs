@@ -23,6 +23,8 @@ enum Task {
     Articles(articles::ArticlesArgs),
     Bench(bench::BenchArgs),
     Dist(dist::DistArgs),
+    #[command(hide = true)]
+    Ground(torture::ground::command::GroundArgs),
     Link(link::LinkArgs),
     Torture(torture::TortureArgs),
 }
@@ -32,6 +34,7 @@ fn main() -> anyhow::Result<()> {
         Task::Articles(args) => articles::run(&args),
         Task::Bench(args) => bench::run(args),
         Task::Dist(args) => dist::run(args),
+        Task::Ground(args) => torture::ground::command::run(args),
         Task::Link(args) => link::run(args),
         Task::Torture(args) => torture::run(&args),
     }

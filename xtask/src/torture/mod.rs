@@ -18,6 +18,7 @@ mod check;
 mod command;
 mod counts;
 mod generate;
+pub mod ground;
 mod history;
 mod known;
 mod model;
