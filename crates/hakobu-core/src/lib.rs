@@ -37,6 +37,7 @@ pub mod planner;
 pub mod probe;
 pub mod report;
 pub mod tag;
+pub mod times;
 pub mod units;
 pub mod zeros;
 

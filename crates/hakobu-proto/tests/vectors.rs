@@ -243,7 +243,7 @@ fn messages_on_data_connections() {
     vectors.message("apply", &changes);
     vectors.message("inspected, nothing", &None::<Metadata>);
     vectors.message("inspected", &Some(metadata()));
-    let losses = vec![Loss { what: LossKind::Owner, count: 3, example: b"a/c".to_vec() }];
+    let losses = vec![Loss { what: LossKind::Owner, count: 3, at_target: true, example: b"a/c".to_vec() }];
     vectors.message("stored", &Stored { failures: vec![(7, no_space())], losses });
     vectors.message("failed", &no_space());
     let times = FarTime { all_ns: 300, input_ns: 1, work_ns: 2, processor_ns: 3, queued_ns: 4 };

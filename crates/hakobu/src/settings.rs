@@ -36,7 +36,7 @@ use crate::{files_from, pairs, settings_file, shell};
 /// The answer to `-` where nothing is written to it.
 const NO_INPUT: &str = "hakobu digest does not read standard input in this version; b3sum and sha256sum do. A file named - is ./-";
 /// The kinds that `--require` knows.
-const REQUIREMENTS: [LossKind; 7] = [
+const REQUIREMENTS: [LossKind; 8] = [
     LossKind::Xattr,
     LossKind::Acl,
     LossKind::HardLinks,
@@ -44,6 +44,7 @@ const REQUIREMENTS: [LossKind; 7] = [
     LossKind::Owner,
     LossKind::SetId,
     LossKind::Flags,
+    LossKind::Times,
 ];
 
 /// The request that the arguments stand for. `environment_ssh` is the value of [`settings_file::SSH_VARIABLE`].

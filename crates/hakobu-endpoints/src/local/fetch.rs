@@ -18,6 +18,7 @@ use super::fault::{changed, fault, place, source_fault};
 use super::losses::{check_required, has_hole};
 use super::metadata;
 use super::source::{NoAtime, Reader};
+use crate::time_steps::TimeSteps;
 
 /// What a record takes at most besides content and extended attributes, with its name.
 const HEAD_BYTES_MAX: usize = 300;
@@ -53,6 +54,7 @@ impl Fetcher {
         };
         run.pack.directory(target);
         let require = reader.require();
+        let steps = reader.steps();
         let opened = reader.with_directory(root, directory, |fd, noatime| {
             for index in from as usize..picks.entries.len() {
                 if run.is_full(index) {
@@ -60,7 +62,7 @@ impl Fetcher {
                 }
                 self.lost.clear();
                 // Begun anew, it is the first of the next pack.
-                if !run.entry(index, (fd, noatime), (&require, ask), self) {
+                if !run.entry(index, (fd, noatime), (&require, ask, &steps), self) {
                     break;
                 }
                 run.fetched.until = index as u32 + 1;
@@ -102,7 +104,7 @@ impl Run<'_> {
         &mut self,
         index: usize,
         (fd, noatime): (&OwnedFd, &mut NoAtime),
-        (require, ask): (&[LossKind], ExtendedAsk),
+        (require, ask, steps): (&[LossKind], ExtendedAsk, &TimeSteps),
         Fetcher { extended, lost }: &mut Fetcher,
     ) -> bool {
         let pick = self.picks.entries[index];
@@ -115,7 +117,7 @@ impl Run<'_> {
         let name = listing.name(pick.index as usize);
         let metadata = listing.metadata(pick.index as usize);
         let new_name = self.picks.target_name.as_deref().unwrap_or(name);
-        let put = Put { fd, name, new_name, metadata, replaces: pick.replaces, ask };
+        let put = Put { fd, name, new_name, metadata, replaces: pick.replaces, ask, steps };
         let packed = match metadata.kind {
             Kind::File => put.file(&mut self.pack, noatime, (extended, lost), require),
             Kind::Symlink => put.link(&mut self.pack, (extended, lost), require),
@@ -133,7 +135,7 @@ impl Run<'_> {
             Ok(Some(content_bytes)) => {
                 self.fetched.packed.push(index as u32);
                 self.fetched.content_bytes += content_bytes;
-                self.losses.merge(lost, || place(self.directory, name));
+                self.losses.merge(lost, false, || place(self.directory, name));
             }
             Err(error) => {
                 self.fetched.failures.push((index as u32, error.at(place(self.directory, name))));
@@ -161,6 +163,7 @@ struct Put<'a> {
     metadata: &'a Metadata,
     replaces: bool,
     ask: ExtendedAsk,
+    steps: &'a TimeSteps,
 }
 
 impl Put<'_> {
@@ -181,7 +184,14 @@ impl Put<'_> {
             noatime.open(self.metadata.uid, |flags| openat(self.fd, self.name, flags, Mode::empty()));
         let file = opened.map_err(|errno| source_fault("opening", errno))?;
         let mut version = *self.metadata;
-        for _ in 0..LOOKS {
+        for look in 1..=LOOKS {
+            if look < LOOKS {
+                self.steps.wait(&version);
+            }
+            let mut attributes = version.attributes();
+            if self.steps.may_repeat(&version) {
+                attributes.mtime = self.steps.never(version.mtime);
+            }
             let mut now = version;
             // Attributes are of the same version as the content.
             lost.clear();
@@ -193,11 +203,8 @@ impl Put<'_> {
             }
             version.mode &= attached.mode_mask;
             let sparse = version.sparse && has_hole(&file, version.size_bytes);
-            let head = Head {
-                sparse,
-                extended,
-                ..Head::new(self.new_name, version.attributes()).replacing(self.replaces)
-            };
+            let head =
+                Head { sparse, extended, ..Head::new(self.new_name, attributes).replacing(self.replaces) };
             let whole = pack.file(&head, version.size_bytes as usize, |space| {
                 fill(&file, space).map_err(|errno| source_fault("reading", errno))?;
                 // The size is part of the version, so this also finds what was appended or cut off.

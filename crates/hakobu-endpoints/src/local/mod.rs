@@ -31,6 +31,7 @@ mod stream_source;
 pub(crate) mod target;
 #[cfg(test)]
 mod tests;
+mod tried;
 mod unreadable;
 
 pub use at_once::AtOnce;

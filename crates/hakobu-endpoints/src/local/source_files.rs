@@ -193,6 +193,9 @@ fn is_same(listed: &Metadata, now: &Metadata) -> bool {
 fn open_checked(reader: &mut Reader, file: &SourceFile) -> Result<OwnedFd> {
     // What is named is checked before it is opened, which may do something to a device, and what is open once more.
     reader.check_kind(file.metadata.kind)?;
+    if file.metadata.kind == Kind::File {
+        reader.steps().wait(&file.metadata);
+    }
     let (root, noatime) = reader.root_for_reading(file.root)?;
     let opened = noatime.open(file.metadata.uid, |flags| root.open_beneath(&file.path, flags));
     let opened = opened.map_err(|errno| source_fault("opening", errno))?;

@@ -134,11 +134,12 @@ impl Worker<'_> {
                 let failures = (0..nodes.len() as u32).map(|index| (index, error.clone())).collect();
                 self.settled(&nodes, failures);
             }
-            Pending::Begun(file)
-            | Pending::BegunAlone(file)
-            | Pending::Unbegun(file)
-            | Pending::BegunToClone(file)
-            | Pending::Cloned(file) => return self.fail_file(&file, at_target(error, &file.target), 0),
+            Pending::Begun(file) | Pending::BegunToClone(file) => {
+                return self.begin_anew_if_invisible(file, error);
+            }
+            Pending::BegunAlone(file) | Pending::Unbegun(file) | Pending::Cloned(file) => {
+                return self.fail_file(&file, at_target(error, &file.target), 0);
+            }
             Pending::Chunk { file, extent, .. } => {
                 return self.fail_file(&file, at_target(error, &file.target), chunk_count(extent.length));
             }

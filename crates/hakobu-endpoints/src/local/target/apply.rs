@@ -65,7 +65,7 @@ struct Applied {
 impl Applied {
     fn take(&mut self, (index, change): (usize, &Change), result: Result<()>, lost: &Lost) -> Result<()> {
         match result {
-            Ok(()) => self.losses.merge(lost, || change.path().as_bytes().to_vec()),
+            Ok(()) => self.losses.merge(lost, true, || change.path().as_bytes().to_vec()),
             Err(error) if error.is_fatal() => return Err(error.at(change.path())),
             Err(error) => self.failures.push((index as u32, error.at(change.path()))),
         }

@@ -22,7 +22,11 @@ use super::server::Server;
 use super::site::{End, Site};
 use super::{Access, SftpLook, Stops, TIME_STEP_NS};
 use crate::local::fault::{changed, place};
+use crate::time_steps::TimeSteps;
 use large::LargeReader;
+
+/// How far the clocks of this machine and of a server may be apart for a change a moment ago to be seen as one.
+const CLOCKS_APART_NS: u32 = 1_000_000_000;
 
 /// Directories of a server, opened to be read. Roots are numbered as they were given.
 pub struct SftpSource {
@@ -31,6 +35,7 @@ pub struct SftpSource {
     roots: Arc<[Vec<u8>]>,
     capabilities: Capabilities,
     look: Server,
+    steps: TimeSteps,
     /// Set when the run has failed already.
     stops: Stops,
 }
@@ -46,6 +51,7 @@ impl SftpSource {
             roots: roots.into(),
             capabilities,
             look: look.server().clone(),
+            steps: TimeSteps::of_another_machine(TIME_STEP_NS, CLOCKS_APART_NS),
             stops: Stops::default(),
         }
     }
@@ -61,8 +67,13 @@ impl Endpoint for SftpSource {
         let site = |root: &Vec<u8>| Site::new(server.clone(), End::Source, root.clone());
         let sites = self.roots.iter().map(site).collect();
         let store = Store::default();
-        let work = SourceWork { sites, store: store.clone(), large: Mutex::default() };
+        let (large, steps) = (Mutex::default(), self.steps.clone());
+        let work = SourceWork { sites, store: store.clone(), large, steps };
         Ok(Box::new(Queue::new(Arc::new(work), server, store)))
+    }
+
+    fn meet_time_step(&self, step_ns: u32) {
+        self.steps.meet(step_ns);
     }
 
     fn interrupt(&self) {
@@ -83,6 +94,7 @@ impl Endpoint for SftpSource {
 pub(crate) struct SourceWork {
     sites: Vec<Site>,
     store: Store,
+    steps: TimeSteps,
     /// The large file that was read last, as it is open. Taken out while it is used.
     large: Mutex<Option<LargeReader>>,
 }
@@ -113,7 +125,8 @@ impl SourceWork {
             }
             Operation::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
                 let site = self.site(root)?;
-                let fetched = fetch::fetch(site, (&directory, &target), (&picks, from), buffer).await;
+                let fetched =
+                    fetch::fetch((site, &self.steps), (&directory, &target), (&picks, from), buffer).await;
                 Ok(Outcome::Fetched(fetched))
             }
             Operation::Read { file, extent, buffer } => {

@@ -56,7 +56,7 @@ impl Ground {
             let name = place(&directories[item.directory], item.head.name);
             match done {
                 Ok(lost) => {
-                    losses.merge(&lost, || name.clone());
+                    losses.merge(&lost, true, || name.clone());
                     stored_bytes += content(&item);
                 }
                 Err(error) if error.is_fatal() => drop(fatal.get_or_insert(error.at(&name))),
