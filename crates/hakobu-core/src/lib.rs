@@ -35,6 +35,7 @@ pub mod pacer;
 pub mod pack;
 pub mod path;
 pub mod planner;
+pub mod plant;
 pub mod probe;
 pub mod report;
 pub mod tag;

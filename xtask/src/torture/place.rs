@@ -35,7 +35,11 @@ impl Setting {
     pub fn abilities(&self) -> Abilities {
         match self.target.as_str() {
             // The disk of this machine is ext4, which keeps attributes in the inode and one block.
-            "disk" => Abilities { xattr_bytes_max: 3900, mtime_range_s: (-(1 << 31), 15_032_385_535), ..Abilities::default() },
+            "disk" => Abilities {
+                xattr_bytes_max: 3900,
+                mtime_range_s: (-(1 << 31), 15_032_385_535),
+                ..Abilities::default()
+            },
             _ => Abilities::default(),
         }
     }
@@ -60,7 +64,9 @@ impl Ground {
             "tmpfs" => PathBuf::from("/dev/shm"),
             _ => PathBuf::from("/var/tmp"),
         };
-        let folder = |kind: &str, side: &str| base(kind).join(format!("hakobu-torture-{}-{worker}-{side}", std::process::id()));
+        let folder = |kind: &str, side: &str| {
+            base(kind).join(format!("hakobu-torture-{}-{worker}-{side}", std::process::id()))
+        };
         let ground = Self {
             source: folder(&setting.source, "s"),
             target: folder(&setting.target, "t"),

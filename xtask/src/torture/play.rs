@@ -43,7 +43,12 @@ pub struct Failure {
 }
 
 /// Plays a history from its beginning, and returns the first thing that is wrong.
-pub fn play(history: &History, stage: &Stage, worker: &str, counts: &Counts) -> anyhow::Result<Option<Failure>> {
+pub fn play(
+    history: &History,
+    stage: &Stage,
+    worker: &str,
+    counts: &Counts,
+) -> anyhow::Result<Option<Failure>> {
     let ground = Ground::new(&history.setting, worker, stage.keep)?;
     realize(&history.source, &ground.source.join("source"))?;
     if let Some(tree) = &history.target {
@@ -147,7 +152,14 @@ impl Scene<'_> {
     }
 
     /// A second run changes nothing, and a verification says what the oracle says.
-    fn again(&mut self, step: &Step, source: &Snapshot, place: &Path, after: &Snapshot, stable: bool) -> anyhow::Result<Wrong> {
+    fn again(
+        &mut self,
+        step: &Step,
+        source: &Snapshot,
+        place: &Path,
+        after: &Snapshot,
+        stable: bool,
+    ) -> anyhow::Result<Wrong> {
         let verify = step.as_verify();
         let ran = self.run(&verify)?;
         let mut wrong = ran.wrong();
@@ -185,7 +197,9 @@ impl Scene<'_> {
         let mut differs = check::differences(step, source, target, &self.able);
         if matches!(step.shape, Shape::OneFile(_)) {
             // "Of a single file or disk only the content is compared."
-            differs.values_mut().for_each(|what| what.retain(|word| matches!(*word, "content" | "size" | "kind")));
+            differs
+                .values_mut()
+                .for_each(|what| what.retain(|word| matches!(*word, "content" | "size" | "kind")));
             differs.retain(|_, what| !what.is_empty());
         }
         if target.is_empty() {
@@ -193,7 +207,8 @@ impl Scene<'_> {
             return code_as_promised(ran, &[1, 4].into());
         }
         // What does not fit is counted as not compared, or differs: which of them is not promised.
-        let large: BTreeSet<&Name> = source.iter().filter(|(_, entry)| !self.able.fits(entry)).map(|(path, _)| path).collect();
+        let large: BTreeSet<&Name> =
+            source.iter().filter(|(_, entry)| !self.able.fits(entry)).map(|(path, _)| path).collect();
         for path in &large {
             if let Some(what) = differs.get_mut(*path) {
                 what.retain(|word| *word != "xattr" && *word != "mode");
@@ -213,7 +228,13 @@ impl Scene<'_> {
             let mut path = path_in(difference);
             if step.shape == Shape::Directory {
                 // Told below the target, in which the directory has its name.
-                path = Name(path.0.strip_prefix(b"source/").or(path.0.strip_prefix(b"source")).unwrap_or(&path.0).to_vec());
+                path = Name(
+                    path.0
+                        .strip_prefix(b"source/")
+                        .or(path.0.strip_prefix(b"source"))
+                        .unwrap_or(&path.0)
+                        .to_vec(),
+                );
             }
             let what = difference["what"].as_str().unwrap_or_default().to_owned();
             if large.contains(&path) && (what == "xattr" || what == "mode") {
@@ -230,17 +251,23 @@ impl Scene<'_> {
 
     /// Of a single file the digest has to be that of `sha256sum`; of a tree every file has to have a line.
     fn digests(&self, step: &Step, source: &Snapshot, ran: &Ran) -> anyhow::Result<Vec<Violation>> {
-        let lines: Vec<&[u8]> = ran.output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+        let lines: Vec<&[u8]> =
+            ran.output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
         let Shape::OneFile(path) = &step.shape else {
             let files = source.values().filter(|entry| entry.is_file()).count();
             let words = format!("{} lines for {files} files", lines.len());
-            return Ok(if lines.len() == files { Vec::new() } else { vec![Violation::of_run("digest", words, Proof::Words)] });
+            return Ok(if lines.len() == files {
+                Vec::new()
+            } else {
+                vec![Violation::of_run("digest", words, Proof::Words)]
+            });
         };
         if source.values().any(|entry| entry.size() > walk::READ_WHOLE_MAX) {
             return Ok(Vec::new());
         }
         let digest = walk::plain_digest(&path.below(&self.source()))?;
-        let found: String = lines.first().map(|line| String::from_utf8_lossy(line).into_owned()).unwrap_or_default();
+        let found: String =
+            lines.first().map(|line| String::from_utf8_lossy(line).into_owned()).unwrap_or_default();
         let words = format!("it printed {found}, and the digest is {digest}");
         let right = found.trim_start_matches('\\').starts_with(&digest);
         Ok(if right { Vec::new() } else { vec![Violation::at("digest", path, words, Proof::Words)] })
@@ -312,7 +339,9 @@ pub fn places(step: &Step, source: &Path, side_of_target: &Path) -> Vec<OsString
         (_, Verb::Digest) => vec![source.as_os_str().to_owned()],
         (Shape::Contents | Shape::Merged, _) => vec![slashed(source), target],
         (Shape::Directory, _) => vec![source.as_os_str().to_owned(), target],
-        (Shape::OneFile(path), _) => vec![path.below(source).into_os_string(), side_of_target.join("one").into_os_string()],
+        (Shape::OneFile(path), _) => {
+            vec![path.below(source).into_os_string(), side_of_target.join("one").into_os_string()]
+        }
     }
 }
 
