@@ -744,6 +744,8 @@ pub struct Loss {
     pub what: LossKind,
     /// How many entries.
     pub count: u64,
+    /// Whether the example is a path at the target, whose side noticed it.
+    pub at_target: bool,
     /// One of them.
     #[serde(with = "serde_bytes_vec")]
     pub example: Vec<u8>,
@@ -786,16 +788,16 @@ impl LossKind {
         }
     }
 
-    /// The side that notices it, `source` or `target`: an example is a path there.
-    pub fn side(self) -> &'static str {
+    /// Whether it is noticed by the side of the target where both sides' listings show it.
+    pub fn is_of_target(self) -> bool {
         match self {
             LossKind::Acl
             | LossKind::Xattr
             | LossKind::HardLinks
             | LossKind::Holes
             | LossKind::Flags
-            | LossKind::Times => "source",
-            LossKind::Owner | LossKind::SetId => "target",
+            | LossKind::Times => false,
+            LossKind::Owner | LossKind::SetId => true,
         }
     }
 }

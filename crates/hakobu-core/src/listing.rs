@@ -40,6 +40,8 @@ pub struct DirectoryListing {
 pub struct Listing {
     names: Vec<u8>,
     records: Vec<Record>,
+    /// How many drafts of hakobu are there as well, which are no entries. It does not cross the wire.
+    drafts: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +54,18 @@ struct Record {
 impl Listing {
     /// A listing with room for some entries.
     pub fn with_capacity(entries: usize) -> Self {
-        Self { names: Vec::with_capacity(entries * 16), records: Vec::with_capacity(entries) }
+        let (names, records) = (Vec::with_capacity(entries * 16), Vec::with_capacity(entries));
+        Self { names, records, drafts: 0 }
+    }
+
+    /// Counts drafts that were found and are not listed.
+    pub fn count_drafts(&mut self, drafts: usize) {
+        self.drafts = self.drafts.saturating_add(u32::try_from(drafts).unwrap_or(u32::MAX));
+    }
+
+    /// How many drafts were found and are not listed.
+    pub fn drafts(&self) -> u64 {
+        self.drafts.into()
     }
 
     /// Adds an entry; the order is made by [`Listing::sort`] in the end.

@@ -145,7 +145,7 @@ impl Lister {
         fault: Fault,
     ) -> Result<Option<(Listing, bool)>> {
         let failed = |errno| fault(DURING, errno).at(path);
-        let (mut taken, mut more) = (0, false);
+        let (mut taken, mut drafts, mut more) = (0, 0, false);
         let mut listing = Listing::with_capacity(self.expected.min(entries_max));
         self.names.reserve_exact(NAMES_BYTES);
         let mut names = RawDir::new(directory, self.names.spare_capacity_mut());
@@ -172,6 +172,9 @@ impl Lister {
             let entry = entry.map_err(failed)?;
             taken += 1;
             let bytes = entry.file_name().to_bytes();
+            if bytes == b"." || bytes == b".." || is_deleted_on_nfs(directory.as_fd(), bytes) {
+                continue;
+            }
             if is_mark_name(bytes) {
                 if self.met_marks.last() != Some(path) && self.met_marks.len() < MARKS_MET_MAX {
                     self.met_marks.push(path.clone());
@@ -179,12 +182,10 @@ impl Lister {
                 continue;
             }
             if is_ours(directory, bytes) {
+                drafts += 1;
                 if self.met_drafts.len() < MARKS_MET_MAX {
                     self.met_drafts.push((path.clone(), bytes.to_vec()));
                 }
-                continue;
-            }
-            if bytes == b"." || bytes == b".." || is_deleted_on_nfs(directory.as_fd(), bytes) {
                 continue;
             }
             if !describer.entry(entry.file_name(), entry.file_type(), &mut keep)? {
@@ -194,6 +195,7 @@ impl Lister {
         if !describer.rest(&mut keep)? {
             return Ok(None);
         }
+        listing.count_drafts(drafts);
         listing.sort();
         self.expected = listing.len().min(4096);
         Ok(Some((listing, more)))
@@ -211,7 +213,9 @@ struct Amount {
 
 fn open(root: &Root, path: &EntryPath, fault: Fault) -> Result<OwnedFd> {
     let opened = root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY);
-    opened.map_err(|errno| fault(DURING, errno).at(path))
+    let opened = opened.map_err(|errno| fault(DURING, errno).at(path))?;
+    root.check_apart(&opened).map_err(|error| error.at(path))?;
+    Ok(opened)
 }
 
 /// Queues the directories of a listing, if there is a budget for going down at all.

@@ -45,8 +45,8 @@ impl Join<'_> {
             let (below, above) = (self.below, &self.node.target);
             let target_name = self.target_name.unwrap_or(name);
             for what in lost {
-                self.losses.add(what, || {
-                    let of_target = what.side() == "target";
+                let of_target = what.is_of_target();
+                self.losses.add(what, of_target, || {
                     let example = if of_target { above.join(target_name) } else { below.join(name) };
                     example.unwrap_or_default().as_bytes().to_vec()
                 });
@@ -96,7 +96,7 @@ impl Join<'_> {
             Action::Create | Action::Replace | Action::SetAttributes | Action::Leave => {
                 let require = &self.shared.setup.job.require;
                 // Whether an owner can be kept is the target's affair, and known in the end.
-                let kind = lost.iter().find(|kind| kind.side() == "source" && require.contains(kind))?;
+                let kind = lost.iter().find(|kind| !kind.is_of_target() && require.contains(kind))?;
                 let words = format!(
                     "--require {} cannot be met: the target cannot hold it, or may not set it",
                     kind.name()

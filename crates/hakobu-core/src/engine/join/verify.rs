@@ -100,10 +100,11 @@ impl Join<'_> {
             }
             return;
         }
-        // They are compared as far as the target can hold them.
-        if !self.shared.setup.target.capabilities().holds_time(metadata.mtime) {
+        // They are compared in the steps that both sides have; of what lies outside the target's range it is said.
+        let able = self.shared.setup.target.capabilities();
+        if able.within_range(metadata.mtime).seconds != metadata.mtime.seconds {
             let below = self.below.join(name).unwrap_or_default();
-            self.losses.add(LossKind::Times, || below.as_bytes().to_vec());
+            self.losses.add(LossKind::Times, false, || below.as_bytes().to_vec());
         }
         let mut attributes = self.shared.attributes_that_differ(metadata, target);
         if self.is_another_file(metadata, target, &path) {

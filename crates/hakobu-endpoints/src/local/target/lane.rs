@@ -332,8 +332,10 @@ impl TargetWork {
             return Ok(Outcome::Done);
         }
         let example = draft.path().as_bytes();
-        let losses =
-            lost.into_iter().map(|what| Loss { what, count: 1, example: example.to_vec() }).collect();
+        let losses = lost
+            .into_iter()
+            .map(|what| Loss { what, count: 1, at_target: true, example: example.to_vec() })
+            .collect();
         Ok(Outcome::Stored { failures: Vec::new(), losses })
     }
 
