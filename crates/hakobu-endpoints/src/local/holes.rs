@@ -47,6 +47,13 @@ impl Holes {
         within(self.hole).then_some(self.hole.1)
     }
 
+    /// Where the hole ends that a range begins with, within the range; its beginning where there is data, or where that
+    /// cannot be known.
+    pub(crate) fn hole_until(&mut self, file: &OwnedFd, extent: Extent, size_bytes: u64) -> u64 {
+        let begin = Extent { length: extent.length.min(1), ..extent };
+        self.hole_around(file, begin, size_bytes).map_or(extent.offset, |end| end.min(extent.end()))
+    }
+
     /// The file system says that there is a hole. Where something is in it nothing more is believed: all of the file is
     /// read.
     fn found(&mut self, file: &OwnedFd, hole: (u64, u64)) {
