@@ -313,6 +313,10 @@ impl SourceWork {
                     }
                 }
             }
+            Operation::FindHole { file, extent } => {
+                let end = self.files.hole_until(&mut self.reader, &file, extent);
+                end.map(Outcome::HoleUntil).map_err(|error| error.at(&file.path))
+            }
             Operation::Names { accounts } => {
                 Ok(Outcome::Names(accounts.into_iter().map(accounts::name_of).collect()))
             }

@@ -8,6 +8,7 @@
 mod agents;
 mod changes;
 mod compression;
+mod content;
 mod digest;
 mod directions;
 mod disk_list;

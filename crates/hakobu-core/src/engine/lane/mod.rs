@@ -13,6 +13,7 @@ mod hashes;
 mod limits;
 mod moved;
 mod packs;
+mod sparse;
 mod whole;
 
 use std::collections::{HashMap, VecDeque};

@@ -106,6 +106,9 @@ impl Work for TargetWork {
                     Err(error) => Err(error),
                 }
             }
+            Operation::Hole { draft, extent } => {
+                self.draft_writer(draft).and_then(|writer| writer.hole_until(extent)).map(Outcome::HoleUntil)
+            }
             Operation::Sum { draft, extent, block_bytes } => self
                 .draft_writer(draft)
                 .and_then(|writer| writer.sum_old(extent, block_bytes))
@@ -155,6 +158,7 @@ impl Work for TargetWork {
             | Operation::Fetch { .. }
             | Operation::Portion { .. }
             | Operation::Read { .. }
+            | Operation::FindHole { .. }
             | Operation::Next { .. }
             | Operation::Open { .. }
             | Operation::Extended { .. }
