@@ -357,6 +357,13 @@ pub enum Change {
         /// system than that.
         kept_names: u16,
     },
+    /// Write the name of an entry in another case, where that is the same name.
+    Rename {
+        /// The name as it shall be.
+        path: EntryPath,
+        /// The name as it is, in the same directory.
+        from: EntryPath,
+    },
 }
 
 impl Change {
@@ -364,7 +371,10 @@ impl Change {
     pub fn extended(&self) -> Option<&Extended> {
         match self {
             Change::Directory { extended, .. } | Change::Attributes { extended, .. } => extended.as_ref(),
-            Change::MakeDirectory { .. } | Change::Link { .. } | Change::Remove { .. } => None,
+            Change::MakeDirectory { .. }
+            | Change::Link { .. }
+            | Change::Remove { .. }
+            | Change::Rename { .. } => None,
         }
     }
 
@@ -375,7 +385,8 @@ impl Change {
             | Change::Directory { path, .. }
             | Change::Attributes { path, .. }
             | Change::Link { path, .. }
-            | Change::Remove { path, .. } => path,
+            | Change::Remove { path, .. }
+            | Change::Rename { path, .. } => path,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! What is known of file systems is from their specifications: FAT and exFAT from Microsoft's (the characters that no
 //! name may have, names without case), NTFS and SMB as Windows treats them, which Linux's drivers follow.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +84,25 @@ impl Folded {
     }
 }
 
+/// The names of a target that ignores case which the source writes in another case, each with how the source does, by their
+/// numbers in `target` and `source`. Names that several of the source's would become are left out, and so are those that the
+/// source has just so.
+pub fn other_cases(source: &[&[u8]], target: &[&[u8]]) -> Vec<(usize, usize)> {
+    let exact: HashSet<&[u8]> = source.iter().copied().collect();
+    let there: HashSet<&[u8]> = target.iter().copied().collect();
+    let mut by_folded: HashMap<Vec<u8>, (usize, bool)> = HashMap::new();
+    for (index, name) in source.iter().enumerate() {
+        let (first, is_only) = by_folded.entry(folded(name)).or_insert((index, true));
+        // Several sources may have the very name.
+        *is_only &= source[*first] == *name;
+    }
+    let other = |(index, name): (usize, &&[u8])| {
+        let (wanted, is_only) = *by_folded.get(&folded(name))?;
+        (is_only && !exact.contains(name) && !there.contains(source[wanted])).then_some((index, wanted))
+    };
+    target.iter().enumerate().filter_map(other).collect()
+}
+
 /// A name without case. File systems have tables of their own; where they differ, it is in letters that few use.
 fn folded(name: &[u8]) -> Vec<u8> {
     match std::str::from_utf8(name) {
@@ -121,6 +140,24 @@ mod tests {
         for name in ["日本語.txt", "a.b", " a", ".hidden"] {
             assert!(WINDOWS.check(name.as_bytes()).is_ok(), "{name}");
         }
+    }
+
+    #[test]
+    fn another_case_of_a_name_is_found() {
+        let pairs = |source: &[&str], target: &[&str]| {
+            let bytes =
+                |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
+            let (source, target) = (bytes(source), bytes(target));
+            let source: Vec<&[u8]> = source.iter().map(Vec::as_slice).collect();
+            let target: Vec<&[u8]> = target.iter().map(Vec::as_slice).collect();
+            other_cases(&source, &target)
+        };
+        assert_eq!(pairs(&["a", "file", "z"], &["File", "a", "y"]), [(0, 1)]);
+        assert_eq!(pairs(&["Ärger"], &["ärger"]), [(0, 0)]);
+        // Two that would be one, one that is there just so, and the same one of two sources.
+        assert_eq!(pairs(&["FILE", "file"], &["File"]), []);
+        assert_eq!(pairs(&["File", "file"], &["File"]), []);
+        assert_eq!(pairs(&["file", "file"], &["File"]), [(0, 0)]);
     }
 
     #[test]

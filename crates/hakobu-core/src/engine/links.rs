@@ -12,7 +12,7 @@ use crate::entry::{Inode, Metadata};
 use crate::path::EntryPath;
 
 /// So many inodes are known at a time, at about 150 bytes each. The names of further ones become files of their own.
-const GROUPS_MAX: usize = 1_000_000;
+pub(super) const GROUPS_MAX: usize = 1_000_000;
 
 /// A name of an inode whose content comes by another one.
 #[derive(Clone, Debug)]

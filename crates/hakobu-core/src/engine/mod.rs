@@ -8,6 +8,7 @@
 mod accounts;
 mod entrance;
 mod gate;
+mod inodes;
 mod join;
 mod lane;
 mod large;
@@ -30,6 +31,7 @@ pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_K
 use self::accounts::Accounts;
 use self::entrance::Entrance;
 use self::gate::Gate;
+use self::inodes::Inodes;
 use self::lane::Worker;
 use self::links::Links;
 use self::portions::Portions;
@@ -107,6 +109,8 @@ struct Shared<'a> {
     ask: ExtendedAsk,
     /// Inodes with several names.
     links: Links,
+    /// What was said of them.
+    inodes: Inodes,
     /// The numbers at the target of the source's users and groups, where names count.
     accounts: Accounts,
     /// Where lanes open their ends, one after another.
@@ -166,6 +170,7 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         able,
         ask,
         links,
+        inodes: Inodes::default(),
         accounts,
         entrance: Entrance::default(),
         gate: Gate::new(lanes),

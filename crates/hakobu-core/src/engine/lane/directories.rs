@@ -154,6 +154,7 @@ impl Worker<'_> {
         let list = Operation::List { root: origin.root, directories, budget: 0, detail };
         let Outcome::Listed(mut listed) = self.ask_source(list)? else { return Err(unexpected()) };
         let mut listing = listed.pop().ok_or_else(unexpected)?.result?;
+        self.check_inodes(origin, &mut listing)?;
         self.by_name(&mut listing)?;
         Ok(listing)
     }
@@ -178,6 +179,7 @@ impl Worker<'_> {
         let Outcome::Portion(mut listing, rest) = self.ask_source(portion)? else {
             return Err(unexpected());
         };
+        self.check_inodes(origin, &mut listing)?;
         self.by_name(&mut listing)?;
         Ok((listing, rest))
     }
@@ -294,6 +296,11 @@ impl Worker<'_> {
         target: Option<&Listing>,
         prefetched: &Prefetched,
     ) -> Result<()> {
+        let renamed = match target {
+            Some(target) => self.rename_by_case(node, parts, target)?,
+            None => None,
+        };
+        let target = renamed.as_ref().or(target);
         self.enter(Stage::Scan);
         let found = {
             let mut drafts = draft_numbers(&mut self.next_draft);

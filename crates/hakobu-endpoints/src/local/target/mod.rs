@@ -19,6 +19,7 @@ mod link;
 mod new_file;
 mod open;
 mod remove;
+mod rename;
 mod signed;
 mod sparse;
 mod state;
