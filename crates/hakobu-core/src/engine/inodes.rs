@@ -36,8 +36,6 @@ pub(super) struct FirstName {
 struct Known {
     /// Stands for what the listing said of it.
     said: u64,
-    /// How many of its names have not been met.
-    left: u32,
     first: Option<Box<FirstName>>,
 }
 
@@ -63,22 +61,21 @@ impl Inodes {
                 let (directory, name) = (directory.clone(), name.to_vec());
                 Box::new(FirstName { root, directory, name, metadata: *metadata })
             });
-            known.insert(inode, Known { said, left: metadata.links.saturating_sub(1), first });
+            known.insert(inode, Known { said, first });
             return Named::Agrees;
         };
         if it.said != said {
             return Named::Differs;
         }
-        it.left = it.left.saturating_sub(1);
-        let is_last = it.left == 0;
-        let named = match &it.first {
+        match &it.first {
             Some(first) => Named::Perhaps(first.clone()),
             None => Named::Agrees,
-        };
-        if is_last {
-            known.remove(&inode);
         }
-        named
+    }
+
+    /// All names of it were dealt with: the number may come again.
+    pub fn forget(&self, inode: Inode) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&inode);
     }
 }
 
@@ -116,7 +113,7 @@ mod tests {
         }
         assert!(matches!(meet(&inodes, &file(5)), Named::Agrees));
         assert!(matches!(meet(&inodes, &file(5)), Named::Agrees));
-        // All three names were met: the number may come again.
+        inodes.forget(INODE);
         assert!(matches!(meet(&inodes, &file(6)), Named::Agrees));
     }
 

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::inodes::Inodes;
 use super::node::Node;
 use crate::entry::{Inode, Metadata};
 use crate::path::EntryPath;
@@ -64,11 +65,15 @@ struct Group {
 
 /// What is known of the inodes with several names.
 #[derive(Debug, Default)]
-pub(super) struct Links(Mutex<HashMap<Inode, Group>>);
+pub(super) struct Links {
+    groups: Mutex<HashMap<Inode, Group>>,
+    /// What was said of each.
+    pub inodes: Inodes,
+}
 
 impl Links {
     fn lock(&self) -> MutexGuard<'_, HashMap<Inode, Group>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A name of `inode` was met that is to be brought over, or compared with `there`. [`Links::done`] has to follow if
@@ -120,6 +125,7 @@ impl Links {
                 let entered = Entered::There(path.clone(), *there);
                 if is_last {
                     groups.remove(&inode);
+                    self.inodes.forget(inode);
                 }
                 entered
             }
@@ -135,6 +141,7 @@ impl Links {
         let (followers, there) = (std::mem::take(followers), there.filter(|_| kept));
         if group.left == 0 {
             groups.remove(&inode);
+            self.inodes.forget(inode);
         } else {
             group.state = State::There(path.clone(), there);
         }
@@ -148,6 +155,7 @@ impl Links {
         let State::Moving(followers, _) = &mut groups.get_mut(&inode)?.state else { return None };
         if followers.is_empty() {
             groups.remove(&inode);
+            self.inodes.forget(inode);
             return None;
         }
         Some(followers.remove(0))

@@ -31,7 +31,6 @@ pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_K
 use self::accounts::Accounts;
 use self::entrance::Entrance;
 use self::gate::Gate;
-use self::inodes::Inodes;
 use self::lane::Worker;
 use self::links::Links;
 use self::portions::Portions;
@@ -109,8 +108,6 @@ struct Shared<'a> {
     ask: ExtendedAsk,
     /// Inodes with several names.
     links: Links,
-    /// What was said of them.
-    inodes: Inodes,
     /// The numbers at the target of the source's users and groups, where names count.
     accounts: Accounts,
     /// Where lanes open their ends, one after another.
@@ -170,7 +167,6 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         able,
         ask,
         links,
-        inodes: Inodes::default(),
         accounts,
         entrance: Entrance::default(),
         gate: Gate::new(lanes),

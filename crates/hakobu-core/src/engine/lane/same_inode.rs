@@ -2,19 +2,21 @@
 
 use super::*;
 use crate::engine::inodes::{FirstName, Named};
+use crate::job::Removal;
 
 impl Worker<'_> {
     /// Takes the inode from entries of a listing of the source that have the number of another one's: each becomes an entry
     /// of its own.
     pub(super) fn check_inodes(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
-        if !self.shared.setup.job.hard_links {
+        let job = self.shared.setup.job;
+        if !job.hard_links || !self.shared.able.hard_links || job.removal == Removal::Remove {
             return Ok(());
         }
         for index in 0..listing.len() {
             let metadata = *listing.metadata(index);
             let Some(inode) = metadata.inode else { continue };
             let place = (origin.root, &origin.path, listing.name(index));
-            let differs = match self.shared.inodes.meet(inode, place, &metadata) {
+            let differs = match self.shared.links.inodes.meet(inode, place, &metadata) {
                 Named::Agrees => false,
                 Named::Differs => true,
                 Named::Perhaps(first) => {

@@ -35,7 +35,11 @@ pub(crate) fn rename(
     let failed = |errno| fault(RENAMING, errno);
     let seen = |name: &[u8]| statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed);
     let (is, will_be) = (seen(from_name)?, seen(name)?);
-    if (is.st_dev, is.st_ino, is.st_mode) != (will_be.st_dev, will_be.st_ino, will_be.st_mode) {
+    // Where it ignores case it shows the entry under its own name only. Numbers of inodes tell nothing here, as a file system
+    // of another program may give each name one of its own.
+    let is_one = (is.st_dev, is.st_mode, is.st_size) == (will_be.st_dev, will_be.st_mode, will_be.st_size)
+        && !has_name(&directory, name).map_err(failed)?;
+    if !is_one {
         return refused("there are two entries, and the target does not ignore the case of this name");
     }
     directories.forget(from);
