@@ -71,16 +71,16 @@ impl Folded {
     /// # Errors
     /// `Conflict` when another name is the same there.
     pub fn add(&mut self, name: &[u8]) -> Result<()> {
-        match self.0.insert(folded(name), name.to_vec()) {
-            Some(other) if other != name => {
-                let words = format!(
-                    "at the target it is the same name as {}, which ignores case; rename one of them",
-                    lossy(&other)
-                );
-                Err(Error::new(ErrorKind::Conflict, "looking at the name", words))
-            }
-            _ => Ok(()),
+        // The one that came first stays: what the target has keeps its name.
+        let other = self.0.entry(folded(name)).or_insert_with(|| name.to_vec());
+        if *other == name {
+            return Ok(());
         }
+        let words = format!(
+            "at the target it is the same name as {}, which ignores case; rename one of them",
+            lossy(other)
+        );
+        Err(Error::new(ErrorKind::Conflict, "looking at the name", words))
     }
 }
 
@@ -171,6 +171,7 @@ mod tests {
         for name in ["A", "Ä", "b"] {
             assert_eq!(seen.add(name.as_bytes()).unwrap_err().kind, ErrorKind::Conflict, "{name}");
         }
+        seen.add(b"a").unwrap();
         seen.add(b"\xffA").unwrap();
         assert!(seen.add(b"\xffa").is_err());
     }

@@ -14,6 +14,7 @@ mod disk_list;
 mod doctor;
 mod fidelity;
 mod filters;
+mod identity;
 mod input;
 mod job_limits;
 mod jobs;
