@@ -319,6 +319,13 @@ pub enum Change {
         /// system than that.
         kept_names: u16,
     },
+    /// Write the name of an entry in another case, where that is the same name.
+    Rename {
+        /// The name as it shall be.
+        path: EntryPath,
+        /// The name as it is, in the same directory.
+        from: EntryPath,
+    },
 }
 
 impl Change {
@@ -326,7 +333,10 @@ impl Change {
     pub fn extended(&self) -> Option<&Extended> {
         match self {
             Change::Directory { extended, .. } | Change::Attributes { extended, .. } => extended.as_ref(),
-            Change::MakeDirectory { .. } | Change::Link { .. } | Change::Remove { .. } => None,
+            Change::MakeDirectory { .. }
+            | Change::Link { .. }
+            | Change::Remove { .. }
+            | Change::Rename { .. } => None,
         }
     }
 
@@ -337,7 +347,8 @@ impl Change {
             | Change::Directory { path, .. }
             | Change::Attributes { path, .. }
             | Change::Link { path, .. }
-            | Change::Remove { path, .. } => path,
+            | Change::Remove { path, .. }
+            | Change::Rename { path, .. } => path,
         }
     }
 }

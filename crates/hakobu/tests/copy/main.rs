@@ -16,6 +16,7 @@ mod doctor;
 mod durable;
 mod fidelity;
 mod filters;
+mod identity;
 mod input;
 mod job_limits;
 mod jobs;
