@@ -38,8 +38,9 @@ impl Join<'_> {
             self.examine(name, source.kind, self.shared.required()).map_err(at_source)?;
         }
         // What is brought over counts what it loses itself, but for what only the listing shows.
-        let counted =
-            |what: &LossKind| only_planned || stays || matches!(what, LossKind::Flags | LossKind::Times);
+        let counted = |what: &LossKind| {
+            only_planned || stays || matches!(what, LossKind::Flags | LossKind::Times | LossKind::HardLinks)
+        };
         let lost: Vec<_> = lost.into_iter().filter(counted).collect();
         if !lost.is_empty() {
             let (below, above) = (self.below, &self.node.target);
