@@ -253,7 +253,6 @@ mod tests {
 
     use hakobu_core::endpoint::{Detail, SourceFile, Wait};
 
-    use hakobu_core::endpoint::Detail;
 
     use super::*;
 
