@@ -318,7 +318,8 @@ impl SourceWork {
                 end.map(Outcome::HoleUntil).map_err(|error| error.at(&file.path))
             }
             Operation::Names { accounts } => {
-                Ok(Outcome::Names(accounts.into_iter().map(accounts::name_of).collect()))
+                let names: Result<_> = accounts.into_iter().map(accounts::name_of).collect();
+                names.map(Outcome::Names)
             }
             Operation::DigestPicks { root, directory, picks, key } => {
                 self.digester.takes(key)?;

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod agents;
+mod attributes;
 mod changes;
 mod compression;
 mod content;

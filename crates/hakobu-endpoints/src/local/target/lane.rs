@@ -151,7 +151,8 @@ impl Work for TargetWork {
             }
             Operation::Numbers { names } => {
                 let number = |(of, name): (Account, Vec<u8>)| accounts::number_of(of, &name);
-                Ok(Outcome::Numbers(names.into_iter().map(number).collect()))
+                let numbers: Result<_> = names.into_iter().map(number).collect();
+                numbers.map(Outcome::Numbers)
             }
             Operation::DigestPicks { .. }
             | Operation::Names { .. }
