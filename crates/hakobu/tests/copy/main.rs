@@ -28,6 +28,7 @@ mod limits;
 mod make_data;
 mod network;
 mod options;
+mod outcomes;
 mod over_ssh;
 mod probe;
 mod probe_obstacles;
