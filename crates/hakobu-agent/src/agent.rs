@@ -245,9 +245,7 @@ impl<W: Write + Send> Agent<W> {
                 Some(restriction) => restriction.target(&path, look::target),
                 None => look::target(&path),
             }),
-            Request::LookAtPlaces { root, places } => {
-                Answer::Places(places.iter().map(|place| look::place(&root, place)).collect())
-            }
+            Request::LookAtPlaces { root, places } => Answer::Places(look::places(&root, &places)),
             Request::Listen { address, port } => Answer::Listening(self.listen(address.as_deref(), port)),
             Request::Serve(request) => Answer::Serving(self.side.serve(&request)),
             Request::Connect(request) => Answer::Connected(self.side.connect(&request)),

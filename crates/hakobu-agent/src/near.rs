@@ -278,9 +278,9 @@ impl RemoteLane {
                 self.expect(ticket, None);
                 self.with_payload(kind::APPLY, request, &(), &changes)
             }
-            Operation::Barrier => {
+            Operation::Barrier { durable, whole } => {
                 self.expect(ticket, None);
-                self.message(kind::BARRIER, request, &())
+                self.message(kind::BARRIER, request, &data::Barrier { durable, whole })
             }
             Operation::Fetch { .. }
             | Operation::Portion { .. }

@@ -215,7 +215,10 @@ impl Session {
                 let data::Abandon { draft, keep } = data::decode(meta)?;
                 Operation::Abandon { draft, keep }
             }
-            kind::BARRIER => Operation::Barrier,
+            kind::BARRIER => {
+                let data::Barrier { durable, whole } = data::decode(meta)?;
+                Operation::Barrier { durable, whole }
+            }
             kind::LIST => {
                 let data::List { budget, detail } = data::decode(meta)?;
                 let budget = budget.min(data::LIST_BUDGET_MAX);

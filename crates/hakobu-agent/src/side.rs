@@ -430,19 +430,22 @@ impl Side {
     }
 
     pub(crate) fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn Endpoint>> {
-        if self.streams.input {
-            let source = StreamSource::new(stream::stdin()?, job.dry_run, self.stop.cancel.clone());
+        if let Some(input) = &self.streams.input {
+            let source = StreamSource::new(stream::open_input(input)?, job.dry_run, self.stop.cancel.clone());
             return Ok(Box::new(source));
         }
         let roots: Vec<_> = roots.iter().map(|root| SourceRoot { path: machine::path(&root.0) }).collect();
-        let source = LocalSource::open(&roots)?.requiring(&job.require);
+        let source = LocalSource::open(&roots)?.requiring(&job.require).apart_from(&job.target_directories);
         Ok(Box::new(if self.restricted { source.files_only() } else { source }))
     }
 
     pub(crate) fn open_target(&self, root: &[u8], grant: &Grant, job: &[u8; 16]) -> Result<LocalTarget> {
         let target = LocalTarget::open(&machine::path(root), grant.clone(), target_options(job))?;
         let target = if self.restricted { target.files_only() } else { target };
-        Ok(if self.streams.output { target.with_stream(stream::stdout()?) } else { target })
+        Ok(match &self.streams.output {
+            Some(output) => target.with_stream(stream::open_output(output)?),
+            None => target,
+        })
     }
 
     /// Takes a digest that lanes cannot share.

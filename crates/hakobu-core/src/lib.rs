@@ -8,6 +8,7 @@
 pub mod capabilities;
 pub mod checksum;
 pub mod compression;
+pub mod content;
 pub mod counters;
 pub mod digest;
 pub mod disk;
@@ -38,6 +39,7 @@ pub mod plant;
 pub mod probe;
 pub mod report;
 pub mod tag;
+pub mod times;
 pub mod units;
 pub mod zeros;
 

@@ -1,7 +1,7 @@
 //! What is decided for one path: a pure function of what both sides have.
 
 use crate::capabilities::Capabilities;
-use crate::entry::{Kind, Metadata, SET_ID, Time};
+use crate::entry::{Kind, Metadata, SET_ID};
 use crate::plant::planted;
 
 /// What will be done for one path.
@@ -61,13 +61,7 @@ pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities,
 
 /// Whether the times of the last change are equal, as far as the target can hold them.
 pub fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
-    // Of a million entries nearly all have the very time.
-    if source.mtime == target.mtime {
-        return true;
-    }
-    let exact = |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
-    // Rounded to steps in either direction it is another time, by less than one of them.
-    exact(source.mtime).abs_diff(exact(target.mtime)) < u128::from(able.time_step_ns)
+    able.same_time(source.mtime, target.mtime)
 }
 
 /// Whether permissions, owner and extended attributes are equal, as far as the target can hold them.
@@ -86,6 +80,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::entry::Time;
 
     fn metadata(kind: Kind, size_bytes: u64, nanoseconds: u32) -> Metadata {
         let mtime = Time { seconds: 1, nanoseconds };
@@ -173,6 +168,21 @@ mod tests {
         {
             assert_eq!(decide(&at(source), Some(&at(10)), &able, false), action, "{source}");
         }
+    }
+
+    #[test]
+    fn a_time_beyond_what_the_target_holds_is_brought_over_once() {
+        let able = Capabilities { time_last_s: 2_147_483_647, ..Capabilities::posix(true) };
+        let at = |seconds| {
+            let mut found = metadata(Kind::File, 1, 0);
+            found.mtime.seconds = seconds;
+            found
+        };
+        let source = at(4_294_967_297);
+        assert_eq!(decide(&source, Some(&at(2_147_483_647)), &able, false), Action::Leave);
+        assert_eq!(decide(&source, Some(&at(1)), &able, false), Action::Replace);
+        let any = Capabilities::posix(true);
+        assert_eq!(decide(&source, Some(&at(2_147_483_647)), &any, false), Action::Replace);
     }
 
     #[test]

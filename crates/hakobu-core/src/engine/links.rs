@@ -32,6 +32,8 @@ pub(super) struct Follower {
     pub replaces: bool,
     /// That entry's inode, if it is equal but for its content, which is not known yet.
     pub there: Option<Inode>,
+    /// Whether the target has an equal file there, though not of the same inode.
+    pub equal: bool,
 }
 
 /// What is to be done with a name.
@@ -185,6 +187,7 @@ mod tests {
             metadata,
             replaces: false,
             there: None,
+            equal: false,
         }
     }
 

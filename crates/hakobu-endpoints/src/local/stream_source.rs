@@ -251,9 +251,7 @@ fn umask() -> u32 {
 mod tests {
     use std::io::Write;
 
-    use hakobu_core::endpoint::{SourceFile, Wait};
-
-    use hakobu_core::extended::Classes;
+    use hakobu_core::endpoint::{Detail, SourceFile, Wait};
 
     use super::*;
 

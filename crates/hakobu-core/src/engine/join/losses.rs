@@ -38,14 +38,15 @@ impl Join<'_> {
             self.examine(name, source.kind, self.shared.required()).map_err(at_source)?;
         }
         // What is brought over counts what it loses itself, but for what only the listing shows.
-        let counted = |what: &LossKind| only_planned || stays || *what == LossKind::Flags;
+        let counted =
+            |what: &LossKind| only_planned || stays || matches!(what, LossKind::Flags | LossKind::Times);
         let lost: Vec<_> = lost.into_iter().filter(counted).collect();
         if !lost.is_empty() {
             let (below, above) = (self.below, &self.node.target);
             let target_name = self.target_name.unwrap_or(name);
             for what in lost {
-                self.losses.add(what, || {
-                    let of_target = what.side() == "target";
+                let of_target = what.is_of_target();
+                self.losses.add(what, of_target, || {
                     let example = if of_target { above.join(target_name) } else { below.join(name) };
                     example.unwrap_or_default().as_bytes().to_vec()
                 });
@@ -95,7 +96,7 @@ impl Join<'_> {
             Action::Create | Action::Replace | Action::SetAttributes | Action::Leave => {
                 let require = &self.shared.setup.job.require;
                 // Whether an owner can be kept is the target's affair, and known in the end.
-                let kind = lost.iter().find(|kind| kind.side() == "source" && require.contains(kind))?;
+                let kind = lost.iter().find(|kind| !kind.is_of_target() && require.contains(kind))?;
                 let words = format!(
                     "--require {} cannot be met: the target cannot hold it, or may not set it",
                     kind.name()
@@ -124,6 +125,9 @@ impl Join<'_> {
         }
         if source.locked && there.is_none_or(|there| !there.locked) {
             lost.push(LossKind::Flags);
+        }
+        if !setup.target.capabilities().holds_time(source.mtime) {
+            lost.push(LossKind::Times);
         }
         let owned = there.is_none_or(|there| source.uid == there.uid && source.gid == there.gid);
         let able = setup.target.capabilities();

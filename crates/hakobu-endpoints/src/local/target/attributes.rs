@@ -1,5 +1,6 @@
 //! Owner, mode and times: what may be set, in which order, and what is lost.
 
+use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID, Time};
 use hakobu_core::extended::{Classes, ExtendedRef};
@@ -10,6 +11,7 @@ use rustix::fs::{
     futimens, openat, utimensat,
 };
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::local::extended::{Place, settle};
 
@@ -41,6 +43,10 @@ pub(crate) struct Policy {
     pub(crate) may_set_id: bool,
     /// The extended attributes that can be set.
     pub(crate) extended: Classes,
+    /// Which times can be kept.
+    pub(crate) times: Capabilities,
+    /// Whether the time of the last change is set only together with that of the last access.
+    pub(crate) times_together: bool,
     /// The bits that the process's umask removes from new entries.
     umask: u32,
 }
@@ -55,6 +61,8 @@ impl Policy {
             may_chown: grant.may_chown && rustix::process::geteuid().is_root(),
             may_set_id: grant.may_set_id,
             extended,
+            times: Capabilities::posix(false),
+            times_together: false,
             umask: umask(),
         }
     }
@@ -85,7 +93,7 @@ impl Policy {
         if !has_mode || mode & 0o777 != wanted.mode & 0o777 {
             fchmod(file, Mode::from_raw_mode(mode))?;
         }
-        futimens(file, &modified(wanted.mtime))
+        futimens(file, &self.modified(wanted.mtime))
     }
 
     /// Sets the attributes of a link just made.
@@ -106,7 +114,7 @@ impl Policy {
             let link = openat(directory, name, open, Mode::empty())?;
             settle(Place::Proc(&proc_path(&link)), extended, true, self.extended, lost)?;
         }
-        utimensat(directory, name, &modified(wanted.mtime), flags)
+        utimensat(directory, name, &self.modified(wanted.mtime), flags)
     }
 
     /// Sets the attributes of an entry that is there, open with `O_PATH`. Only what differs is
@@ -146,11 +154,17 @@ impl Policy {
                 chmod(mode)?;
             }
         }
-        match utimensat(entry, c"", &modified(wanted.mtime), AtFlags::EMPTY_PATH) {
+        let modified = self.modified(wanted.mtime);
+        match utimensat(entry, c"", &modified, AtFlags::EMPTY_PATH) {
             // Before Linux 5.8.
-            Err(Errno::INVAL) => utimensat(CWD, proc_path(entry), &modified(wanted.mtime), AtFlags::empty()),
+            Err(Errno::INVAL) => utimensat(CWD, proc_path(entry), &modified, AtFlags::empty()),
             other => other,
         }
+    }
+
+    /// The modification time, or the nearest one that can be kept.
+    fn modified(&self, mtime: Time) -> Timestamps {
+        modified(self.times.time_to_set(mtime), self.times_together)
     }
 
     /// Changes the owner where that is wanted and allowed, and says whether it is as wanted.
@@ -193,10 +207,14 @@ pub(crate) fn proc_path(entry: impl AsFd) -> String {
     format!("/proc/self/fd/{}", entry.as_fd().as_raw_fd())
 }
 
-/// The modification time alone.
-fn modified(mtime: Time) -> Timestamps {
+/// The modification time alone, or with `together` this moment as the time of the last access.
+pub(crate) fn modified(mtime: Time, together: bool) -> Timestamps {
+    let last_access = match together {
+        true => clock_gettime(ClockId::Realtime),
+        false => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+    };
     Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_access,
         last_modification: Timespec {
             tv_sec: mtime.seconds,
             tv_nsec: i64::from(mtime.nanoseconds.min(999_999_999)),

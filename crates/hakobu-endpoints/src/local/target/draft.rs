@@ -22,6 +22,7 @@ use super::journal::Journal;
 use super::stream::stream_fault;
 use crate::local::draft_name::DraftName;
 use crate::local::fault::fault;
+use crate::local::file_system::Stability;
 
 /// How many slices go into one system call.
 const SLICES: usize = 16;
@@ -56,6 +57,10 @@ pub struct Draft {
     /// Which disk it is, if it is one.
     pub(super) disk: Option<DeviceIdentity>,
     pub(super) owner: Owner,
+    /// How its content gets to stable storage.
+    pub(super) stability: Stability,
+    /// Whether it takes the place of something.
+    pub(super) replaces: bool,
     /// Of a stream, not known until it ends.
     pub(super) size_bytes: AtomicU64,
     pub(super) written_bytes: AtomicU64,
@@ -112,6 +117,8 @@ impl Draft {
             goes_on: false,
             disk: None,
             owner,
+            stability: Stability::Flushed,
+            replaces: false,
             size_bytes: AtomicU64::new(size_bytes),
             written_bytes: AtomicU64::new(0),
             streamed_bytes: Mutex::new(0),

@@ -22,6 +22,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fdatasync, fstat, openat, unlinkat};
 use rustix::io::{Errno, pread};
 
+use super::leftovers::hold;
 use crate::local::draft_name::DraftName;
 use crate::local::fault::fault;
 
@@ -72,6 +73,7 @@ impl Journal {
         let mode = Mode::RUSR | Mode::WUSR;
         let file = openat(&**directory, name.as_bytes(), flags, mode)
             .map_err(|errno| fault("making the journal", errno))?;
+        hold(&file);
         let mut journal = Self::new(directory, name, file.into());
         journal.append(&header(subject))?;
         Ok(journal)
@@ -95,6 +97,7 @@ impl Journal {
         if !is_ours(&file) {
             return Ok(None);
         }
+        hold(&file);
         let mut file = File::from(file);
         let Some(found) = read(&mut file, subject)? else { return Ok(None) };
         let mut journal = Self::new(directory, name, file);
