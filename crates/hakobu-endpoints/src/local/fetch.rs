@@ -217,7 +217,9 @@ impl Put<'_> {
                     return Ok(None);
                 }
                 let end = sum.end();
-                let sum = sum.value(version.size_bytes).filter(|_| end == version.size_bytes || planted("early-end-accepted"));
+                let sum = sum
+                    .value(version.size_bytes)
+                    .filter(|_| end == version.size_bytes || planted("early-end-accepted"));
                 sum.map(Some).ok_or_else(|| wrong_size("reading", end, version.size_bytes))
             })?;
             if whole {
