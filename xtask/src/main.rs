@@ -26,6 +26,7 @@ enum Task {
     #[command(hide = true)]
     Ground(torture::ground::command::GroundArgs),
     Link(link::LinkArgs),
+    Torture(torture::TortureArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -35,5 +36,6 @@ fn main() -> anyhow::Result<()> {
         Task::Dist(args) => dist::run(args),
         Task::Ground(args) => torture::ground::command::run(args),
         Task::Link(args) => link::run(args),
+        Task::Torture(args) => torture::run(&args),
     }
 }
