@@ -151,7 +151,7 @@ fn digest_says_all_that_it_could_not_read() {
     let (source, target, _) = pair(place.path(), Fault::None);
     Copy::new().arg(contents(&source)).arg(&target).run_to(0);
     use std::os::unix::fs::PermissionsExt;
-    let close = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0)).unwrap();
+    let close = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
     for at in [&source, &target] {
         close(&at.join("a"));
         close(&at.join("d/b"));
