@@ -102,7 +102,7 @@ impl SourceFiles {
             Err(Errno::NODATA) => return Err((read_error(Errno::IO), buffer)),
             Err(errno) => return Err((read_error(errno), buffer)),
         }
-        buffer.set_filled(length);
+        buffer.set_read(extent.offset, length);
         if unreadable.is_empty() {
             return Ok(Outcome::Read(buffer));
         }

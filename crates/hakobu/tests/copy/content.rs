@@ -2,7 +2,7 @@
 //! alone.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -104,4 +104,57 @@ fn files_that_do_not_have_their_size_fail_in_every_verb() {
     // The other way around it is the target's.
     let (code, err) = ended(&[Path::new("verify"), &empty, Path::new("/proc/version")]);
     assert!(code == Some(5) && err.contains("behind the 0 bytes"), "{err}");
+}
+
+/// What is at an offset.
+fn at(path: &Path, offset: u64) -> [u8; 4] {
+    let mut bytes = [9; 4];
+    File::open(path).unwrap().read_exact_at(&mut bytes, offset).unwrap();
+    bytes
+}
+
+/// Terabytes of nothing cannot be read in a test: it would end by its deadline.
+#[test]
+fn holes_that_both_sides_have_are_compared_without_reading_them() {
+    const TIB: u64 = 1 << 40;
+    let data = [0, TIB, 3 * TIB + 5 * MIB - 2, 4 * TIB - 4];
+    let (place, host) = (place(), Host::up());
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    let big = source.join("big");
+    let file = File::create(&big).unwrap();
+    file.set_len(4 * TIB).unwrap();
+    data.iter().for_each(|offset| file.write_all_at(b"data", *offset).unwrap());
+    Copy::new().arg(contents(&source)).arg(&target).run_to(0);
+    let copy = target.join("big");
+    let small_read = |ran: &Ran| {
+        for side in ["source_read", "target_read"] {
+            let read = ran.report["bytes"][side].as_u64().unwrap();
+            assert!(read < 100 * MIB, "{side}: {read}");
+        }
+    };
+    let spoil = |offset: u64, bytes: &[u8]| {
+        let file = File::options().write(true).open(&copy).unwrap();
+        file.write_all_at(bytes, offset).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    };
+    for (far, options) in [(false, ""), (true, ""), (false, "--in-place"), (true, "--in-place")] {
+        let to = if far { host.at(&target) } else { target.clone().into() };
+        let verify = || Copy::verify().to(&host).arg(contents(&source)).arg(&to);
+        small_read(&verify().run_to(0));
+        // In a hole, across the border of two pieces, and in the place of data.
+        spoil(2 * TIB, b"more");
+        spoil(MIB - 2, b"more");
+        spoil(TIB, b"else");
+        small_read(&verify().run_to(4));
+        let options = format!("--delete {options}");
+        let sync = Copy::sync().to(&host).options(options.trim()).arg(contents(&source)).arg(&to);
+        small_read(&sync.run_to(0));
+        data.iter().for_each(|offset| assert_eq!(&at(&copy, *offset), b"data", "{offset}"));
+        for offset in [4, MIB - 2, TIB - 4, TIB + 4, 2 * TIB, 3 * TIB, 4 * TIB - 8] {
+            assert_eq!(at(&copy, offset), [0; 4], "{offset}");
+        }
+        assert!(fs::metadata(&copy).unwrap().blocks() < 2 * 100 * MIB / 512, "its holes stay");
+        small_read(&verify().run_to(0));
+    }
 }
