@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -93,7 +93,15 @@ fn image(path: &Path, size_bytes: u64) -> Option<Box<DeviceFacts>> {
     // It may be another thing by now, and is not waited for.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = fs::File::options().read(true).custom_flags(flags).open(path).ok()?;
-    let facts = inspect_image(file.as_fd(), size_bytes);
+    image_in(file.as_fd(), size_bytes)
+}
+
+/// What is in an open file that may be the image of a disk.
+pub(crate) fn image_in(file: BorrowedFd<'_>, size_bytes: u64) -> Option<Box<DeviceFacts>> {
+    if size_bytes < IMAGE_BYTES_MIN || !size_bytes.is_multiple_of(SECTOR_BYTES) {
+        return None;
+    }
+    let facts = inspect_image(file, size_bytes);
     (!facts.contents.is_empty()).then(|| Box::new(facts))
 }
 
@@ -290,7 +298,7 @@ fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
-fn found_of(metadata: &Metadata) -> TargetFound {
+pub(crate) fn found_of(metadata: &Metadata) -> TargetFound {
     match kind_of(metadata) {
         Kind::Directory => TargetFound::Directory,
         Kind::File => TargetFound::File,
@@ -301,7 +309,7 @@ fn found_of(metadata: &Metadata) -> TargetFound {
     }
 }
 
-fn kind_of(metadata: &Metadata) -> Kind {
+pub(crate) fn kind_of(metadata: &Metadata) -> Kind {
     let kind = metadata.file_type();
     if kind.is_dir() {
         Kind::Directory

@@ -104,6 +104,9 @@ pub struct Metadata {
     pub mount_point: bool,
     /// Whether it is immutable, or can only be appended to.
     pub locked: bool,
+    /// Whether its content may be missing although all else is there: a run that wrote it ended with its machine. Only listings
+    /// of a target say so.
+    pub doubted: bool,
     /// Stands for the extended attributes that were looked at, see [`ExtendedRef::digest`]; 0 where there are none,
     /// [`UNREADABLE`] where they could not be read.
     ///
@@ -146,6 +149,7 @@ impl Metadata {
             inode: None,
             mount_point: false,
             locked: false,
+            doubted: false,
             extended: 0,
             missed: false,
             uncertain: false,
@@ -155,6 +159,11 @@ impl Metadata {
     /// The part of this that is set at the target.
     pub fn attributes(&self) -> Attributes {
         Attributes { mode: self.mode, uid: self.uid, gid: self.gid, mtime: self.mtime }
+    }
+
+    /// Doubts its content if it is a file that was changed since a moment, or whenever that was.
+    pub fn doubt(&mut self, since: Option<Time>) {
+        self.doubted |= self.kind == Kind::File && since.is_none_or(|since| self.ctime >= since);
     }
 
     /// Whether both have the same extended attributes, as far as these could be read.

@@ -1,6 +1,7 @@
 //! System calls and memory that need `unsafe`, each behind a safe function. Nothing is decided here.
 
 pub mod block;
+pub mod durable;
 pub mod ethtool;
 pub mod extended;
 pub mod memory;

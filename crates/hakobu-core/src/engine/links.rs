@@ -11,6 +11,7 @@ use super::inodes::Inodes;
 use super::node::Node;
 use crate::entry::{Inode, Metadata};
 use crate::path::EntryPath;
+use crate::plant::planted;
 
 /// So many inodes are known at a time, at about 150 bytes each. The names of further ones become files of their own.
 pub(super) const GROUPS_MAX: usize = 1_000_000;
@@ -72,6 +73,11 @@ pub(super) struct Links {
 }
 
 impl Links {
+    /// What an inode is known by.
+    fn key(inode: Inode) -> Inode {
+        if planted("links-mixed-up") { Inode { number: inode.number & !7, ..inode } } else { inode }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Inode, Group>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -106,6 +112,7 @@ impl Links {
         first: impl FnOnce() -> State,
         follower: impl FnOnce() -> Follower,
     ) -> Entered {
+        let inode = Self::key(inode);
         let mut groups = self.lock();
         let Some(group) = groups.get_mut(&inode) else {
             if groups.len() >= GROUPS_MAX {
@@ -135,6 +142,7 @@ impl Links {
     /// The first name of `inode` is at the target now, and those that waited become further names of it. With `kept` it
     /// was equal, and is the inode that it was, which comes with them.
     pub fn done(&self, inode: Inode, path: &EntryPath, kept: bool) -> (Vec<Follower>, Option<Inode>) {
+        let inode = Self::key(inode);
         let mut groups = self.lock();
         let Some(group) = groups.get_mut(&inode) else { return (Vec::new(), None) };
         let State::Moving(followers, there) = &mut group.state else { return (Vec::new(), None) };
@@ -151,6 +159,7 @@ impl Links {
     /// The first name of `inode` could not be brought over. The next one that waits brings the content; without one,
     /// it is as if none had been met.
     pub fn failed(&self, inode: Inode) -> Option<Follower> {
+        let inode = Self::key(inode);
         let mut groups = self.lock();
         let State::Moving(followers, _) = &mut groups.get_mut(&inode)?.state else { return None };
         if followers.is_empty() {

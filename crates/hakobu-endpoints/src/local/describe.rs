@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::endpoint::Detail;
 use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::extended::UNREADABLE;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FileType;
@@ -146,6 +147,12 @@ impl<'a> Describer<'a> {
     }
 }
 
+/// What is told of an entry that cannot be looked at: that it is there. `None` where not even its kind is known.
+pub(super) fn undescribed(file_type: FileType) -> Option<Metadata> {
+    let kind = metadata::kind(file_type).ok()?;
+    Some(Metadata { extended: UNREADABLE, ..Metadata::new(kind) })
+}
+
 /// Hands over what was found out. Whether further entries are wanted.
 fn keep_all(found: Vec<Found>, keep: &mut Keep<'_>) -> Result<bool> {
     for (name, described) in found.into_iter().flatten() {
@@ -194,7 +201,12 @@ impl Asker<'_> {
         {
             return Ok(Metadata::new(kind));
         }
-        let (mut found, on) = metadata::of_name_on(self.directory, name)?;
+        let (mut found, on) = match metadata::of_name_on(self.directory, name) {
+            Ok(found) => found,
+            // Whoever looks for it once more tells whether it has gone.
+            Err(Errno::NOENT) => return Err(Errno::NOENT),
+            Err(errno) => return undescribed(file_type).ok_or(errno),
+        };
         if found.kind == Kind::Directory {
             let here = match self.on {
                 Some(here) => here,

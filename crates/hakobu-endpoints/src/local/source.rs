@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::accounts;
 use super::at_once::{AtOnce, Work};
-use super::beneath::{Root, STEP};
+use super::beneath::{Confinement, Root, STEP};
 use super::buffers::Buffers;
 use super::digests::{self, Digester};
 use super::extended::{ExtendedReader, Place, seen};
@@ -30,6 +30,7 @@ use super::recent::Recent;
 use super::shared_devices::SharedDevices;
 use super::source_files::SourceFiles;
 use super::tried::put_seen;
+use crate::time_steps::TimeSteps;
 
 /// How many directories a lane keeps open.
 const DIRECTORIES_KEPT: usize = 8;
@@ -48,6 +49,7 @@ pub struct LocalSource {
     capabilities: Capabilities,
     require: Arc<[LossKind]>,
     devices: Arc<SharedDevices>,
+    steps: TimeSteps,
     files_only: bool,
 }
 
@@ -57,15 +59,28 @@ impl LocalSource {
     /// # Errors
     /// When one of them is missing, is no directory or cannot be entered.
     pub fn open(roots: &[SourceRoot]) -> Result<Self> {
-        let roots = roots.iter().map(|root| Root::open(&root.path)).collect::<Result<Arc<[Root]>>>()?;
+        Self::of(roots.iter().map(|root| Root::open(&root.path)).collect::<Result<_>>()?)
+    }
+
+    /// As [`LocalSource::open`] for who is held to a directory: roots are resolved beneath it, without links. The directory
+    /// that holds it is a root as well, for what is named by the directory itself.
+    ///
+    /// # Errors
+    /// As [`LocalSource::open`], and `PermissionDenied` for what is elsewhere.
+    pub fn open_within(confinement: &Confinement, roots: &[SourceRoot]) -> Result<Self> {
+        let roots = roots.iter().map(|root| Root::open_source_within(confinement, &root.path));
+        Self::of(roots.collect::<Result<_>>()?)
+    }
+
+    fn of(roots: Arc<[Root]>) -> Result<Self> {
         let mut capabilities = Capabilities::posix(rustix::process::geteuid().is_root());
         capabilities.clones = true;
         capabilities.extended = roots.iter().fold(Classes::NONE, |classes, root| classes | seen(root.fd()));
         put_seen(roots.iter().map(Root::fd), &mut capabilities);
         // There may be many, and they are hardly ever on several servers.
         capabilities.answer_ns = roots.iter().find_map(|root| answer_ns(root.fd().as_fd()));
-        let (require, devices) = (Arc::new([]), Arc::default());
-        Ok(Self { roots, capabilities, require, devices, files_only: false })
+        let (require, devices, steps) = (Arc::new([]), Arc::default(), TimeSteps::default());
+        Ok(Self { roots, capabilities, require, devices, steps, files_only: false })
     }
 
     /// Reads no block device, whoever names one.
@@ -109,6 +124,7 @@ impl LocalSource {
                 noatime: NoAtime::new(),
                 require: Arc::clone(&self.require),
                 devices: Arc::clone(&self.devices),
+                steps: self.steps.clone(),
                 files_only: self.files_only,
             },
             lister: Lister::default(),
@@ -129,6 +145,10 @@ impl Endpoint for LocalSource {
     fn open_lane(&self, _index: usize) -> Result<Box<dyn Lane>> {
         Ok(Box::new(self.lane()))
     }
+
+    fn meet_time_step(&self, step_ns: u32) {
+        self.steps.meet(step_ns);
+    }
 }
 
 /// The roots as one lane sees them, with the directories it used last.
@@ -140,6 +160,7 @@ pub(crate) struct Reader {
     /// What no entry may lose.
     require: Arc<[LossKind]>,
     devices: Arc<SharedDevices>,
+    steps: TimeSteps,
     /// Whether no block device may be read.
     files_only: bool,
 }
@@ -156,6 +177,11 @@ impl Reader {
     /// What no entry may lose.
     pub(crate) fn require(&self) -> Arc<[LossKind]> {
         Arc::clone(&self.require)
+    }
+
+    /// The steps in which the ends keep times.
+    pub(crate) fn steps(&self) -> TimeSteps {
+        self.steps.clone()
     }
 
     /// The devices that all lanes read.
@@ -287,8 +313,13 @@ impl SourceWork {
                     }
                 }
             }
+            Operation::FindHole { file, extent } => {
+                let end = self.files.hole_until(&mut self.reader, &file, extent);
+                end.map(Outcome::HoleUntil).map_err(|error| error.at(&file.path))
+            }
             Operation::Names { accounts } => {
-                Ok(Outcome::Names(accounts.into_iter().map(accounts::name_of).collect()))
+                let names: Result<_> = accounts.into_iter().map(accounts::name_of).collect();
+                names.map(Outcome::Names)
             }
             Operation::DigestPicks { root, directory, picks, key } => {
                 self.digester.takes(key)?;
@@ -354,7 +385,7 @@ pub(crate) fn extended_outcome(
     path: &EntryPath,
 ) -> Result<Outcome> {
     let extended = found.map(|found| Extended::decode(found.as_bytes().to_vec())).transpose()?;
-    let loss = |what| Loss { what, count: 1, example: path.as_bytes().to_vec() };
+    let loss = |what| Loss { what, count: 1, at_target: false, example: path.as_bytes().to_vec() };
     Ok(Outcome::Extended { extended, losses: lost.into_iter().map(loss).collect() })
 }
 

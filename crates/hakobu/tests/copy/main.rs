@@ -6,12 +6,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod agents;
+mod attributes;
 mod changes;
 mod compression;
+mod content;
 mod digest;
 mod directions;
 mod disk_list;
 mod doctor;
+mod durable;
 mod fidelity;
 mod filters;
 mod identity;
@@ -25,6 +28,7 @@ mod limits;
 mod make_data;
 mod network;
 mod options;
+mod outcomes;
 mod over_ssh;
 mod probe;
 mod probe_obstacles;

@@ -47,7 +47,7 @@ impl Join<'_> {
         let is_further_name = match entered {
             Entered::First => false,
             Entered::TooMany => {
-                self.losses.add(LossKind::HardLinks, || path.as_bytes().to_vec());
+                self.losses.add(LossKind::HardLinks, true, || path.as_bytes().to_vec());
                 false
             }
             Entered::Waits => {

@@ -14,13 +14,16 @@ impl Join<'_> {
 
     /// Whether the content of an entry that both sides have decides what is done about it.
     pub(super) fn compares(&self, source: &Metadata, action: Action, target: Option<&Metadata>) -> bool {
-        let both = |kind| source.kind == kind && target.is_some_and(|target| target.kind == kind);
-        self.shared.setup.job.compare_content
-            && !self.removes()
+        let Some(target) = target.filter(|target| target.kind == Kind::File) else { return false };
+        // What the target may have lost with its machine is believed by nothing else.
+        let doubted = target.doubted && matches!(action, Action::Leave | Action::SetAttributes);
+        let asked = self.shared.setup.job.compare_content
             && self.target_name.is_none()
-            && both(Kind::File)
-            && target.is_some_and(|target| target.size_bytes == source.size_bytes)
-            && matches!(action, Action::Leave | Action::SetAttributes | Action::Replace)
+            && matches!(action, Action::Leave | Action::SetAttributes | Action::Replace);
+        (asked || doubted)
+            && !self.removes()
+            && source.kind == Kind::File
+            && target.size_bytes == source.size_bytes
     }
 
     /// Whether this run only takes digests.
@@ -97,10 +100,11 @@ impl Join<'_> {
             }
             return;
         }
-        // They are compared as far as the target can hold them.
-        if !self.shared.setup.target.capabilities().holds_time(metadata.mtime) {
+        // They are compared in the steps that both sides have; of what lies outside the target's range it is said.
+        let able = self.shared.setup.target.capabilities();
+        if able.within_range(metadata.mtime).seconds != metadata.mtime.seconds {
             let below = self.below.join(name).unwrap_or_default();
-            self.losses.add(LossKind::Times, || below.as_bytes().to_vec());
+            self.losses.add(LossKind::Times, false, || below.as_bytes().to_vec());
         }
         let mut attributes = self.shared.attributes_that_differ(metadata, target);
         if self.is_another_file(metadata, target, &path) {

@@ -69,7 +69,12 @@ impl Worker<'_> {
             // cannot be done, it is told.
             if error.kind == ErrorKind::Unsupported {
                 let example = follower.target.as_bytes().to_vec();
-                self.shared.record.losses(vec![Loss { what: LossKind::HardLinks, count: 1, example }]);
+                self.shared.record.losses(vec![Loss {
+                    what: LossKind::HardLinks,
+                    count: 1,
+                    at_target: true,
+                    example,
+                }]);
                 // As an earlier run had to make it.
                 if follower.equal {
                     self.counters.entries_unchanged.add(1);
