@@ -431,7 +431,7 @@ impl Relation {
     pub fn check(self, source: &Location, target: &Location) -> Result<()> {
         let detail = match self {
             Relation::Apart => return Ok(()),
-            Relation::Same => format!("it would land on {source} itself, which is the same place"),
+            Relation::Same => format!("source and target are the same: it would land on {source} itself"),
             Relation::TargetInSource => {
                 format!("it would land within {source}, so the copy would contain itself")
             }
