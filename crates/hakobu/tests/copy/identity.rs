@@ -284,6 +284,50 @@ fn of_two_sources_with_one_name_inside_the_second_fails() {
     run.run_to(0);
 }
 
+/// mergerfs shows the numbers that two file systems have, as if they were of one: here all else is the same as well.
+#[test]
+fn one_number_of_two_files_is_no_hard_link() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let at = |name: &str| place.path().join(name);
+    let branches = ["one", "two"].map(|name| {
+        let branch = Small::mount(&at(name), "size=1m");
+        for (file, content) in [("", name), ("-long", "longer content")] {
+            write(&at(name).join(format!("{name}{file}")), content);
+            fs::hard_link(at(name).join(format!("{name}{file}")), at(name).join(format!("{name}{file}-too")))
+                .unwrap();
+        }
+        branch
+    });
+    let time = fs::FileTimes::new()
+        .set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000));
+    for name in ["one/one", "two/two", "one/one-long", "two/two-long"] {
+        fs::File::options().write(true).open(at(name)).unwrap().set_times(time).unwrap();
+    }
+    fs::create_dir(at("merged")).unwrap();
+    let mut mergerfs = Command::new("mergerfs");
+    mergerfs.args(["-o", "use_ino,inodecalc=passthrough"]);
+    mergerfs.arg(format!("{}:{}", at("one").display(), at("two").display())).arg(at("merged"));
+    let ran = mergerfs.output().unwrap_or_else(|error| panic!("{error}; install mergerfs"));
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let _merged = Mounted(at("merged"));
+    let inode = |name: &str| fs::metadata(at("merged").join(name)).unwrap().ino();
+    assert_eq!((inode("one"), inode("one-long")), (inode("two"), inode("two-long")), "the numbers lie");
+    Copy::new().arg(contents(at("merged"))).arg(at("target")).run_to(0);
+    let there = |name: &str| at("target").join(name);
+    for name in ["one", "one-too", "two", "two-too"] {
+        assert_eq!(fs::read_to_string(there(name)).unwrap(), name[..3], "{name}");
+    }
+    let inode = |name: &str| fs::metadata(there(name)).unwrap().ino();
+    assert_eq!(inode("one"), inode("one-too"));
+    let again = Copy::new().arg(contents(at("merged"))).arg(at("target")).run_to(0);
+    assert_eq!((again.entries("created"), again.entries("updated")), (0, 0));
+    Copy::verify().arg(contents(at("merged"))).arg(at("target")).run_to(0);
+    drop(branches);
+}
+
 /// exFAT ignores case, and its driver makes up the numbers of inodes.
 #[test]
 fn a_name_in_another_case_is_taken_over() {
