@@ -36,6 +36,7 @@ pub mod path;
 pub mod planner;
 pub mod probe;
 pub mod report;
+pub mod stopping;
 pub mod tag;
 pub mod units;
 pub mod zeros;

@@ -8,4 +8,5 @@ pub mod netns;
 pub mod process;
 pub mod signal;
 pub mod tcp_info;
+pub mod terminal;
 pub mod tun;
