@@ -25,6 +25,7 @@ mod make_data;
 mod network;
 mod options;
 mod over_ssh;
+mod peers;
 mod probe;
 mod probe_obstacles;
 #[path = "../program/mod.rs"]
