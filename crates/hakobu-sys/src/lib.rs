@@ -4,6 +4,7 @@ pub mod block;
 pub mod ethtool;
 pub mod extended;
 pub mod memory;
+pub mod mode;
 pub mod netns;
 pub mod process;
 pub mod signal;

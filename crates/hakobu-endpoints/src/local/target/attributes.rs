@@ -4,6 +4,7 @@ use hakobu_core::endpoint::LossKind;
 use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID, Time};
 use hakobu_core::extended::{Classes, ExtendedRef};
 use hakobu_core::grant::Grant;
+use hakobu_sys::mode::set_mode_of;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
@@ -130,7 +131,7 @@ impl Policy {
             let mode = self.mode(wanted.mode, owned || is.kind == Kind::Directory, lost);
             let chowned = owned && owner != (Owner { uid: wanted.uid, gid: wanted.gid });
             if mode != is.mode || extended.is_some() || (chowned && mode & SET_ID != 0) {
-                chmodat(CWD, proc_path(entry), Mode::from_raw_mode(mode), AtFlags::empty())?;
+                set_mode(entry, mode)?;
             }
         }
         match utimensat(entry, c"", &modified(wanted.mtime), AtFlags::EMPTY_PATH) {
@@ -172,6 +173,15 @@ impl Policy {
             return wanted & 0o7777 & !SET_ID;
         }
         wanted & 0o7777
+    }
+}
+
+/// Sets the mode of what is open with `O_PATH`: by the descriptor, and before Linux 6.6 by its way below `/proc`, which
+/// leads to the same thing whatever has its name by now.
+fn set_mode(entry: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
+    match set_mode_of(entry, mode) {
+        Err(Errno::NOSYS) => chmodat(CWD, proc_path(entry), Mode::from_raw_mode(mode), AtFlags::empty()),
+        other => other,
     }
 }
 
