@@ -246,13 +246,10 @@ impl<W: Write + Send> Agent<W> {
                 Some(restriction) => restriction.target(&path),
                 None => look::target(&path),
             }),
-            Request::LookAtPlaces { root, places } => {
-                let look = |place| match &self.restriction {
-                    Some(restriction) => restriction.place(&root, place),
-                    None => look::place(&root, place),
-                };
-                Answer::Places(places.iter().map(look).collect())
-            }
+            Request::LookAtPlaces { root, places } => Answer::Places(match &self.restriction {
+                Some(restriction) => places.iter().map(|place| restriction.place(&root, place)).collect(),
+                None => look::places(&root, &places),
+            }),
             Request::Listen { address, port } => Answer::Listening(self.listen(address.as_deref(), port)),
             Request::Serve(request) => Answer::Serving(self.side.serve(&request)),
             Request::Connect(request) => Answer::Connected(self.side.connect(&request)),

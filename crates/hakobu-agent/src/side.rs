@@ -442,8 +442,8 @@ impl Side {
     }
 
     pub(crate) fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn Endpoint>> {
-        if self.streams.input {
-            let source = StreamSource::new(stream::stdin()?, job.dry_run, self.stop.cancel.clone());
+        if let Some(input) = &self.streams.input {
+            let source = StreamSource::new(stream::open_input(input)?, job.dry_run, self.stop.cancel.clone());
             return Ok(Box::new(source));
         }
         let roots: Vec<_> = roots.iter().map(|root| SourceRoot { path: machine::path(&root.0) }).collect();
@@ -451,7 +451,7 @@ impl Side {
             Some(confinement) => LocalSource::open_within(confinement, &roots)?.files_only(),
             None => LocalSource::open(&roots)?,
         };
-        Ok(Box::new(source.requiring(&job.require)))
+        Ok(Box::new(source.requiring(&job.require).apart_from(&job.target_directories)))
     }
 
     pub(crate) fn open_target(&self, root: &[u8], grant: &Grant, job: &[u8; 16]) -> Result<LocalTarget> {
@@ -465,7 +465,10 @@ impl Side {
             }
             None => LocalTarget::open(&path, grant, options)?,
         };
-        Ok(if self.streams.output { target.with_stream(stream::stdout()?) } else { target })
+        Ok(match &self.streams.output {
+            Some(output) => target.with_stream(stream::open_output(output)?),
+            None => target,
+        })
     }
 
     /// Takes a digest that lanes cannot share.

@@ -5,10 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hakobu_core::entry::Inode;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
-use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, major, minor, openat, openat2};
 use rustix::io::Errno;
 
 use super::fault::fault;
@@ -23,6 +24,8 @@ pub(crate) struct Root {
     fd: OwnedFd,
     /// Whether this kernel, or its sandbox, has no `openat2`, so that paths are walked.
     walk: bool,
+    /// Directories that are left alone, for they are of the other end of the copy.
+    other_end: Arc<[Inode]>,
     /// The name that `fd` has in the root, where the root is a directory that must not be opened: all paths begin with it.
     only: Option<Vec<u8>>,
 }
@@ -102,7 +105,7 @@ impl Root {
         let fd = opened.map_err(|errno| fault("opening the directory", errno).at(place))?;
         let probe = openat2(&fd, c".", STEP, Mode::empty(), resolve());
         let walk = matches!(probe, Err(Errno::NOSYS | Errno::PERM));
-        Ok(Self { fd, walk, only: None })
+        Ok(Self { fd, walk, other_end: Arc::new([]), only: None })
     }
 
     /// Opens `path` beneath a confinement. Links in it are not followed.
@@ -121,7 +124,7 @@ impl Root {
             _ => fault("opening the directory", errno),
         };
         let fd = fd.map_err(|errno| failed(errno).at(path.as_os_str().as_bytes()))?;
-        Ok(Self { fd, walk: false, only: None })
+        Ok(Self { fd, walk: false, other_end: Arc::new([]), only: None })
     }
 
     /// As [`Root::open_within`] for what is read: the directory that holds the confinement's is a root as well, of which
@@ -138,6 +141,31 @@ impl Root {
             }
             _ => Self::open_within(confinement, path),
         }
+    }
+
+    /// Leaves these directories alone, which are of the other end of the copy: a mount may lead to them.
+    pub(crate) fn hold_apart(&mut self, directories: &[Inode]) {
+        self.other_end = directories.into();
+    }
+
+    /// Refuses an open directory that is one of the other end.
+    pub(crate) fn check_apart(&self, directory: impl AsFd) -> Result<()> {
+        if self.other_end.is_empty() {
+            return Ok(());
+        }
+        let found = fstat(directory).map_err(|errno| fault("opening the directory", errno))?;
+        self.check_apart_as((found.st_dev, found.st_ino))
+    }
+
+    /// The same of a directory with this device and inode number.
+    pub(crate) fn check_apart_as(&self, (device, number): (u64, u64)) -> Result<()> {
+        let file_system = u64::from(major(device)) << 32 | u64::from(minor(device));
+        if !self.other_end.contains(&Inode { file_system, number }) {
+            return Ok(());
+        }
+        let words = "source and target are one place here, by a mount or another name; it is left alone: unmount it, or leave \
+                     it out (--exclude)";
+        Err(Error::new(ErrorKind::Refused, "opening the directory", words))
     }
 
     /// Behaves as without `openat2` from now on.

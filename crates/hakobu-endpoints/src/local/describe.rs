@@ -201,7 +201,7 @@ impl Asker<'_> {
         let Detail { extended: keep, missed, .. } = self.detail;
         if !(keep | missed).is_empty() {
             let place = Place::Named(self.directory.as_fd(), name);
-            (found.extended, found.missed) = extended.digest(place, keep, missed);
+            extended.mark(place, keep, missed).put(&mut found);
         }
         Ok(found)
     }

@@ -23,6 +23,7 @@ mod list;
 mod losses;
 mod many;
 mod metadata;
+pub(crate) mod positioned;
 mod recent;
 mod shared_devices;
 mod source;
@@ -31,6 +32,7 @@ mod stream_source;
 pub(crate) mod target;
 #[cfg(test)]
 mod tests;
+mod tried;
 mod unreadable;
 
 pub use at_once::AtOnce;

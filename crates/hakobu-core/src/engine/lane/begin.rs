@@ -99,8 +99,8 @@ impl Worker<'_> {
     }
 
     fn look_at(&mut self, item: &Item) -> Result<Metadata> {
-        let extended = self.shared.ask.keep;
-        let inspect = Operation::Inspect { root: item.root, path: item.source.clone(), extended };
+        let detail = self.detail();
+        let inspect = Operation::Inspect { root: item.root, path: item.source.clone(), detail };
         let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
             return Err(not_there());
         };
@@ -111,8 +111,8 @@ impl Worker<'_> {
     }
 
     fn look_at_target(&mut self, path: &EntryPath) -> Result<Option<Metadata>> {
-        let extended = self.shared.ask.keep;
-        match self.ask_target(Operation::Inspect { root: 0, path: path.clone(), extended }) {
+        let detail = Detail { missed: Classes::NONE, ..self.detail() };
+        match self.ask_target(Operation::Inspect { root: 0, path: path.clone(), detail }) {
             Ok(Outcome::Inspected(there)) => Ok(there),
             Ok(_) => Err(unexpected()),
             Err(error) => Err(at_target(error, path)),
@@ -210,7 +210,7 @@ impl Worker<'_> {
         let verifies = self.shared.setup.job.mode == Mode::Compare;
         let (state, counted, touched) = match there.map(|there| there.kind) {
             Some(Kind::Directory) => {
-                let differs = there.is_some_and(|there| there.extended != metadata.extended);
+                let differs = there.is_some_and(|there| !there.same_extended(metadata));
                 let touched = differs || there.map(Metadata::attributes) != Some(metadata.attributes());
                 let counted = match there {
                     Some(there) if verifies => self.compare_top(&place.1, metadata, there),

@@ -28,7 +28,7 @@ impl Ground {
         for some in changes.chunks(CHANGES_AT_ONCE) {
             for (change, made) in some.iter().zip(self.apply_some(some).await) {
                 match made {
-                    Ok(lost) => losses.merge(&lost, || change.path().as_bytes().to_vec()),
+                    Ok(lost) => losses.merge(&lost, true, || change.path().as_bytes().to_vec()),
                     Err(error) if error.is_fatal() => return Err(error.at(change.path())),
                     Err(error) => failures.push((index, error.at(change.path()))),
                 }

@@ -203,7 +203,8 @@ impl TargetWork {
             return Ok(Outcome::Done);
         }
         let example = draft.path.as_bytes();
-        let losses = lost.into_iter().map(|what| Loss { what, count: 1, example: example.to_vec() });
+        let losses =
+            lost.into_iter().map(|what| Loss { what, count: 1, at_target: true, example: example.to_vec() });
         Ok(Outcome::Stored { failures: Vec::new(), losses: losses.collect() })
     }
 

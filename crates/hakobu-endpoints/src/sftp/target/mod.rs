@@ -91,6 +91,7 @@ impl SftpTarget {
         capabilities.set_id = grant.may_set_id;
         capabilities.extended = Classes::NONE;
         capabilities.time_step_ns = TIME_STEP_NS;
+        (capabilities.time_first_s, capabilities.time_last_s) = (0, u32::MAX.into());
         capabilities.remote = true;
         capabilities.hard_links = look.abilities.hard_links;
         capabilities.sets_links = look.abilities.sets_links;
