@@ -27,6 +27,8 @@ use crate::ssh::{Prompts, SshChild, SshError, SshSettings, Way};
 pub(crate) const STARTING: &str = "starting the agent on";
 /// How long an agent may take to answer a request.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// The same once the user has asked to stop: an agent that is well has still time to tidy up.
+const ANSWER_AT_A_STOP: Duration = Duration::from_secs(1);
 /// A running engine tells its figures a few times a second; silence this long is a lost connection.
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 /// How long one message may take as a whole, on however slow a way; and it has to come at a least rate
@@ -252,7 +254,9 @@ impl FarSide {
     }
 
     fn receive(&mut self, limit: Duration) -> Result<Answer> {
-        receive(&mut self.stdout, limit, &stopping::asked_at, &self.host)
+        let began = Instant::now();
+        let until = || stopping::asked_at().map(|asked| asked.max(began) + ANSWER_AT_A_STOP);
+        receive(&mut self.stdout, limit, &until, &self.host)
     }
 
     /// The agent gave an answer to something else.
