@@ -602,7 +602,7 @@ pub(crate) fn corrupt() -> Error {
 pub(crate) fn lost(error: ConnectionError) -> Error {
     let kind = match &error {
         ConnectionError::Closed | ConnectionError::Cut | ConnectionError::Io(_) => ErrorKind::ConnectionLost,
-        ConnectionError::HandshakeTimeout => ErrorKind::TimedOut,
+        ConnectionError::HandshakeTimeout | ConnectionError::TooSlow(_) => ErrorKind::TimedOut,
         ConnectionError::BadMac => ErrorKind::Corrupt,
         ConnectionError::Certificate(_) => ErrorKind::Io,
         _ => ErrorKind::Protocol,

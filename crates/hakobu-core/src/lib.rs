@@ -39,6 +39,7 @@ pub mod planner;
 pub mod plant;
 pub mod probe;
 pub mod report;
+pub mod stopping;
 pub mod tag;
 pub mod times;
 pub mod units;

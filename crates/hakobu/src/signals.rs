@@ -4,8 +4,10 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Instant;
 
 use hakobu_agent::passes;
+use hakobu_core::stopping;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -30,7 +32,7 @@ pub fn cancel_flag() -> io::Result<Arc<AtomicBool>> {
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for _ in signals.forever() {
             match flag.swap(true, SeqCst) {
-                false => {}
+                false => stopping::ask(Instant::now()),
                 true if passes::holds_still() => crate::tell(HELD),
                 true => signal_hook::low_level::exit(i32::from(INTERRUPTED)),
             }

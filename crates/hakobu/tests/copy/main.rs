@@ -30,6 +30,7 @@ mod network;
 mod options;
 mod outcomes;
 mod over_ssh;
+mod peers;
 mod probe;
 mod probe_obstacles;
 #[path = "../program/mod.rs"]
