@@ -109,6 +109,19 @@ impl SourceFiles {
         Ok(Outcome::ReadPartly { buffer, unreadable })
     }
 
+    /// Where the hole ends that a range begins with; its beginning where there is data.
+    pub(crate) fn hole_until(
+        &mut self,
+        reader: &mut Reader,
+        file: &Arc<SourceFile>,
+        extent: Extent,
+    ) -> Result<u64> {
+        let size_bytes = file.metadata.size_bytes;
+        let open = self.open(reader, file)?;
+        let holes = open.holes.as_mut();
+        Ok(holes.map_or(extent.offset, |holes| holes.hole_until(&open.file, extent, size_bytes)))
+    }
+
     /// Opens a file whose blocks are to be shared.
     pub(crate) fn open_for_clone(&mut self, reader: &mut Reader, file: &SourceFile) -> Result<Arc<OwnedFd>> {
         open_checked(reader, file).map(Arc::new)
