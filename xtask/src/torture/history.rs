@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::generate::{self, Limits};
 use super::model::Tree;
 use super::mutate::{self, Mutation};
+use super::misfortune;
 use super::place::Setting;
 use super::rng::Rng;
 use super::step::{self, Shape, Step, Verb};
@@ -52,6 +53,10 @@ pub fn of_seed(seed: u64, setting: Setting) -> History {
         // A history of nothing but looking would say little.
         if events.is_empty() && !next.writes() {
             next = Step::plain(Verb::Copy, Shape::Contents);
+        }
+        setting.fit(&mut next);
+        if next.writes() && !setting.is_plain() && rng.percent(setting.faults_percent()) {
+            next.fault = Some(misfortune::random(&mut rng, &setting));
         }
         events.push(Event::Run(next));
         for _ in 0..rng.below(5) {

@@ -21,6 +21,7 @@ mod generate;
 pub mod ground;
 mod history;
 mod known;
+mod misfortune;
 mod model;
 mod mutate;
 mod place;
@@ -33,9 +34,11 @@ mod select;
 mod shrink;
 mod step;
 mod walk;
+mod way;
 
 use counts::Counts;
 use history::History;
+use place::Pool;
 use play::{Failure, Stage};
 
 /// Play a hostile world against the program, and compare what it does with what it promises
@@ -68,6 +71,9 @@ pub struct TortureArgs {
     /// Leave the trees where they are
     #[arg(long)]
     keep: bool,
+    /// Only plain folders of this machine: no mounts, no hosts, no faults
+    #[arg(long)]
+    plain: bool,
     /// Do not cut failures down
     #[arg(long)]
     no_shrink: bool,
@@ -83,7 +89,7 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
         return one(&history, &stage, &counts);
     }
     if let Some(seed) = args.seed {
-        return one(&of_seed(seed), &stage, &counts);
+        return one(&of_seed(seed, args.plain), &stage, &counts);
     }
     let (first, last) = range(args)?;
     let until = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
@@ -95,13 +101,17 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
         for worker in 0..jobs {
             let (next, stop, talk, counts, stage) = (&next, &stop, &talk, &counts, &stage);
             scope.spawn(move || {
+                let mut pool = match Pool::new(&worker.to_string(), &stage.program) {
+                    Ok(pool) => pool,
+                    Err(error) => return println!("worker {worker}: {error:#}"),
+                };
                 while !stop.load(Ordering::Relaxed) && until.is_none_or(|until| Instant::now() < until) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed > last {
                         return;
                     }
-                    let history = of_seed(seed);
-                    let outcome = play::play(&history, stage, &worker.to_string(), counts);
+                    let history = of_seed(seed, args.plain);
+                    let outcome = play::play(&history, stage, &mut pool, counts);
                     let Some(outcome) = outcome.transpose() else { continue };
                     let number = counts.violations.fetch_add(1, Ordering::Relaxed) + 1;
                     if number >= args.failures {
@@ -109,7 +119,7 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
                     }
                     let told = outcome.and_then(|failure| {
                         let scrap = Counts::default();
-                        let play = |history: &History| play::play(history, stage, &worker.to_string(), &scrap).ok().flatten();
+                        let play = |history: &History| play::play(history, stage, &mut pool, &scrap).ok().flatten();
                         let (history, failure) =
                             if args.no_shrink { (history, failure) } else { shrink::shrink(history, failure, play) };
                         let folder = write_down(&args.folder, &history, &failure)?;
@@ -132,8 +142,8 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn of_seed(seed: u64) -> History {
-    history::of_seed(seed, place::random(&mut rng::Rng::new(seed.rotate_left(32))))
+fn of_seed(seed: u64, plain: bool) -> History {
+    history::of_seed(seed, place::random(&mut rng::Rng::new(seed.rotate_left(32)), plain))
 }
 
 fn range(args: &TortureArgs) -> anyhow::Result<(u64, u64)> {
@@ -149,7 +159,8 @@ fn range(args: &TortureArgs) -> anyhow::Result<(u64, u64)> {
 }
 
 fn one(history: &History, stage: &Stage, counts: &Counts) -> anyhow::Result<()> {
-    match play::play(history, stage, "one", counts)? {
+    let mut pool = Pool::new("one", &stage.program)?;
+    match play::play(history, stage, &mut pool, counts)? {
         None => println!("as promised: {}", counts.summary()),
         Some(failure) => {
             for violation in &failure.violations {

@@ -32,6 +32,8 @@ pub struct Abilities {
     pub acls: bool,
     /// Names that are no UTF-8.
     pub any_names: bool,
+    /// Names that differ in case alone are two.
+    pub case_sensitive: bool,
     /// The step of times in nanoseconds.
     pub mtime_step_ns: u64,
     /// First and last second that a time can have.
@@ -53,6 +55,7 @@ impl Default for Abilities {
             trusted_xattrs: true,
             acls: true,
             any_names: true,
+            case_sensitive: true,
             mtime_step_ns: 1,
             mtime_range_s: (i64::MIN, i64::MAX),
             xattr_bytes_max: usize::MAX,
@@ -92,6 +95,20 @@ impl Abilities {
 }
 
 impl Abilities {
+    /// Returns true if the target surely takes an entry of this name and kind.
+    pub fn takes(&self, path: &Name, entry: &Entry) -> bool {
+        let kind = match entry.kind {
+            Kind::Link(_) => self.symlinks,
+            Kind::Pipe | Kind::Character(_) | Kind::Block(_) => self.special_files,
+            _ => true,
+        };
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        let base = path.base();
+        let name = self.any_names && self.case_sensitive
+            || base.iter().all(plain) && base.len() < 200 && !base.ends_with(b".") && base != b"CON";
+        kind && name
+    }
+
     /// Returns true if the attributes of an entry surely fit.
     pub fn fits(&self, entry: &Entry) -> bool {
         let held = entry.xattrs.iter().filter(|(name, _)| self.has_attribute(name));
@@ -144,11 +161,13 @@ pub struct Promise {
     pub apart: BTreeMap<Name, (u64, u64)>,
     /// Whether a second run has to change nothing.
     pub stable: bool,
+    /// What the target may not take. It fails there, or is a loss, and so is all below it.
+    pub vague: Vec<Name>,
 }
 
-/// Returns what `source` becomes at `target`. `refused` is whether the step ended with exit code 6, which decides where the documents
-/// leave open which entries count for the limit of deletion.
-pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, refused: bool) -> Promise {
+/// Returns what `source` becomes at `target`. `code` is what the step ended with: it decides where the documents
+/// leave open which entries count for the limit of deletion, and whether something that the target does not hold is a failure.
+pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, code: Option<i32>) -> Promise {
     let mut making = Making {
         step,
         select: Selection::of(step),
@@ -158,6 +177,7 @@ pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, r
         promise: Promise { stable: true, ..Promise::default() },
         tainted: tainted(step, source, target),
         failed: 0,
+        code,
         blocked: Vec::new(),
         brought: BTreeSet::new(),
         making_way: Vec::new(),
@@ -168,7 +188,7 @@ pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, r
         making.select.missing(source)
     };
     making.bring_over();
-    making.remove(refused);
+    making.remove();
     making.link();
     making.promise
 }
@@ -182,6 +202,7 @@ struct Making<'a> {
     promise: Promise,
     tainted: BTreeSet<Name>,
     failed: usize,
+    code: Option<i32>,
     /// Directories of the source under which nothing arrives.
     blocked: Vec<Name>,
     /// What of the source arrives.
@@ -198,6 +219,11 @@ impl Making<'_> {
                 continue;
             }
             if !self.select.takes(path, self.source) {
+                self.blocked.push(path.clone());
+                continue;
+            }
+            if !self.able.takes(path, entry) {
+                self.promise.vague.push(path.clone());
                 self.blocked.push(path.clone());
                 continue;
             }
@@ -277,8 +303,9 @@ impl Making<'_> {
     }
 
     /// What only the target has, and what is in the way.
-    fn remove(&mut self, refused: bool) {
+    fn remove(&mut self) {
         let consent = self.step.delete || self.step.during;
+        let refused = self.code == Some(6);
         let gone: BTreeSet<Name> = self.removable();
         let sync = self.step.verb == Verb::Sync;
         let (count, total) = (gone.len(), self.target.len().saturating_sub(1));
@@ -286,7 +313,9 @@ impl Making<'_> {
             || count * 2 <= total.saturating_sub(2)
             // Whether the root counts, and what is in the way: not promised.
             || count * 2 <= total + 2 && !refused;
-        let removes = sync && consent && self.failed == 0 && limit_holds;
+        // What fails at the target keeps everything from being removed.
+        let vague = !self.promise.vague.is_empty();
+        let removes = sync && consent && self.failed == 0 && limit_holds && !(vague && self.code != Some(0));
         for (path, entry) in self.target {
             if self.promise.entries.contains_key(path) || removes && gone.contains(path) {
                 continue;
@@ -330,8 +359,9 @@ impl Making<'_> {
             // After a failure nothing is removed. Which of the two is said first is not promised.
             (true, true) => [3, 6].into(),
         };
-        if self.failed > 0 && self.promise.entries.len() == 0 {
-            self.promise.codes.insert(1);
+        if vague {
+            self.promise.codes.insert(3);
+            self.promise.stable = false;
         }
     }
 

@@ -10,6 +10,7 @@ use super::history::{Event, History};
 use super::model::{Fill, Name, Node, Time, Tree, What};
 use super::play::Failure;
 use super::step::Step;
+use super::way::Way;
 
 /// A reduction takes at most so long.
 const TIME_MAX: Duration = Duration::from_secs(40);
@@ -55,9 +56,9 @@ impl Shrinker<'_> {
             self.attempt(|history| history.target = None);
             self.cut(|history| count(history.target.as_ref()), |history, keep| prune(history.target.as_mut(), keep));
             self.cut(|history| history.source.nodes.len(), |history, keep| prune(Some(&mut history.source), keep));
-            self.attempt(|history| history.setting.way = "local".to_owned());
-            self.attempt(|history| history.setting.source = "tmpfs".to_owned());
-            self.attempt(|history| history.setting.target = "tmpfs".to_owned());
+            self.attempt(|history| history.setting.way = Way::Local);
+            self.attempt(|history| history.setting.source = "plain".to_owned());
+            self.attempt(|history| history.setting.target = "plain".to_owned());
             self.plainer_steps();
             self.plainer_nodes();
             if weight(&self.best) == before || Instant::now() > self.until {
@@ -111,6 +112,7 @@ impl Shrinker<'_> {
 
     fn plainer_steps(&mut self) {
         let simpler: &[fn(&mut Step)] = &[
+            |step| step.fault = None,
             |step| step.manner.clear(),
             |step| step.rules.clear(),
             |step| step.files_from = None,

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use serde::{Deserialize, Serialize};
 
+use super::ground::faults::Fault;
 use super::model::{Name, Node, Tree, What};
 use super::rng::Rng;
 
@@ -106,6 +107,9 @@ pub struct Step {
     /// Options that change how it is done and nothing of what is promised.
     #[serde(default)]
     pub manner: Vec<String>,
+    /// What goes wrong meanwhile.
+    #[serde(default)]
+    pub fault: Option<Fault>,
 }
 
 impl Step {
@@ -127,6 +131,7 @@ impl Step {
             files_from: None,
             sizes: None,
             manner: Vec::new(),
+            fault: None,
         }
     }
 
