@@ -8,6 +8,7 @@
 pub mod capabilities;
 pub mod checksum;
 pub mod compression;
+pub mod content;
 pub mod counters;
 pub mod digest;
 pub mod disk;
@@ -34,6 +35,7 @@ pub mod pacer;
 pub mod pack;
 pub mod path;
 pub mod planner;
+pub mod plant;
 pub mod probe;
 pub mod report;
 pub mod tag;

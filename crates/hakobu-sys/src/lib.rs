@@ -8,5 +8,6 @@ pub mod memory;
 pub mod netns;
 pub mod process;
 pub mod signal;
+pub mod standard;
 pub mod tcp_info;
 pub mod tun;

@@ -65,7 +65,11 @@ pub fn target(promise: &Promise, found: &Snapshot) -> Vec<Violation> {
     let mut wrong = Vec::new();
     let is_vague = |path: &Name| promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
     for (path, expected) in &promise.entries {
-        let proof = if expected.kept && !expected.entry.is_directory() { Proof::LikeBefore } else { Proof::LikeSource };
+        let proof = if expected.kept && !expected.entry.is_directory() {
+            Proof::LikeBefore
+        } else {
+            Proof::LikeSource
+        };
         match found.get(path) {
             _ if expected.free.all => {}
             None => wrong.push(Violation::at("missing", path, "it is not there", proof)),
@@ -77,7 +81,8 @@ pub fn target(promise: &Promise, found: &Snapshot) -> Vec<Violation> {
         wrong.push(Violation::at(kind, path, "nothing promises that this is there", Proof::Absent));
     }
     for group in &promise.links {
-        let inodes: BTreeSet<_> = group.iter().filter_map(|path| found.get(path)).map(|entry| entry.inode).collect();
+        let inodes: BTreeSet<_> =
+            group.iter().filter_map(|path| found.get(path)).map(|entry| entry.inode).collect();
         if inodes.len() > 1 {
             let words = format!("{} names of one file are {} files", group.len(), inodes.len());
             wrong.push(Violation::at("links", &group[0], words, Proof::Words));
@@ -95,7 +100,13 @@ pub fn target(promise: &Promise, found: &Snapshot) -> Vec<Violation> {
     wrong
 }
 
-fn entry_as_promised(path: &Name, expected: &Expected, found: &Entry, proof: &Proof, wrong: &mut Vec<Violation>) {
+fn entry_as_promised(
+    path: &Name,
+    expected: &Expected,
+    found: &Entry,
+    proof: &Proof,
+    wrong: &mut Vec<Violation>,
+) {
     let (want, free) = (&expected.entry, expected.free);
     let mut say = |kind, words: String| wrong.push(Violation::at(kind, path, words, proof.clone()));
     if found.kind != want.kind && expected.or.as_ref() != Some(&found.kind) {
@@ -116,11 +127,13 @@ fn entry_as_promised(path: &Name, expected: &Expected, found: &Entry, proof: &Pr
     }
     for (kind, is_acl, is_free) in [("xattr", false, free.xattrs), ("acl", true, free.acl)] {
         let of = |entry: &Entry| -> BTreeMap<Name, Vec<u8>> {
-            let ours = entry.xattrs.iter().filter(|(name, _)| name.0.starts_with(b"system.posix_acl") == is_acl);
+            let ours =
+                entry.xattrs.iter().filter(|(name, _)| name.0.starts_with(b"system.posix_acl") == is_acl);
             ours.map(|(name, value)| (name.clone(), value.clone())).collect()
         };
         if !is_free && of(found) != of(want) {
-            let names = |entry: &Entry| of(entry).keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let names =
+                |entry: &Entry| of(entry).keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             say(kind, format!("the attributes are [{}], and have to be [{}]", names(found), names(want)));
         }
     }
@@ -195,7 +208,12 @@ pub fn unchanged(before: &Snapshot, after: &Snapshot, kind: &'static str) -> Vec
                 add(now.inode != entry.inode, "inode");
                 add(now.links != entry.links, "links");
                 add(now.ctime != entry.ctime, "ctime");
-                wrong.push(Violation::at(kind, path, format!("it has changed: {}", what.join(", ")), proof.clone()));
+                wrong.push(Violation::at(
+                    kind,
+                    path,
+                    format!("it has changed: {}", what.join(", ")),
+                    proof.clone(),
+                ));
             }
             Some(_) => {}
         }
@@ -275,10 +293,16 @@ pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abi
         }
     }
     for path in target.keys() {
+<<<<<<< HEAD
         let parent_differs = path.parent().is_some_and(|parent| !source.contains_key(&parent) || blocked.contains(&parent));
         // Sockets take no part, on neither side.
         let counts = target.get(path).is_some_and(|entry| entry.kind != Kind::Socket);
         if counts && !source.contains_key(path) && !parent_differs && select.may_remove(path, target) {
+=======
+        let parent_differs =
+            path.parent().is_some_and(|parent| !source.contains_key(&parent) || blocked.contains(&parent));
+        if !source.contains_key(path) && !parent_differs && select.may_remove(path, target) {
+>>>>>>> main
             note(path, "only_in_target");
         }
     }
@@ -286,7 +310,11 @@ pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abi
 }
 
 /// Compares what `verify` has reported with what differs. Names of one file stand for each other.
-pub fn verification(expected: &Differences, reported: &BTreeMap<Name, BTreeSet<String>>, source: &Snapshot) -> Vec<Violation> {
+pub fn verification(
+    expected: &Differences,
+    reported: &BTreeMap<Name, BTreeSet<String>>,
+    source: &Snapshot,
+) -> Vec<Violation> {
     let one_file = |path: &Name, other: &Name| {
         path == other
             || matches!((source.get(path), source.get(other)), (Some(one), Some(two)) if one.links > 1 && one.inode == two.inode)
@@ -296,20 +324,37 @@ pub fn verification(expected: &Differences, reported: &BTreeMap<Name, BTreeSet<S
         let said: BTreeSet<&str> = reported
             .iter()
             .filter(|(other, _)| one_file(path, other))
-            .flat_map(|(_, said)| said.iter().map(|word| if word == "range" { "content" } else { word.as_str() }))
+            .flat_map(|(_, said)| {
+                said.iter().map(|word| if word == "range" { "content" } else { word.as_str() })
+            })
             .collect();
         // Of what has another size it may be told where it differs.
         let is_said = |word: &str| said.contains(word) || word == "size" && said.contains("content");
         for word in what.iter().filter(|word| !is_said(word)) {
-            wrong.push(Violation::at("verify misses", path, format!("{word} differs, and verify does not say so"), Proof::Words));
+            wrong.push(Violation::at(
+                "verify misses",
+                path,
+                format!("{word} differs, and verify does not say so"),
+                Proof::Words,
+            ));
         }
     }
     for (path, said) in reported {
-        let real: BTreeSet<&str> =
-            expected.iter().filter(|(other, _)| one_file(path, other)).flat_map(|(_, what)| what.iter().copied()).collect();
+        let real: BTreeSet<&str> = expected
+            .iter()
+            .filter(|(other, _)| one_file(path, other))
+            .flat_map(|(_, what)| what.iter().copied())
+            .collect();
         let surplus = said.iter().map(|word| if word == "range" { "content" } else { word.as_str() });
-        for word in surplus.filter(|word| !real.contains(word) && !(*word == "content" && real.contains("size"))) {
-            wrong.push(Violation::at("verify errs", path, format!("verify says that {word} differs, and it does not"), Proof::Words));
+        for word in
+            surplus.filter(|word| !real.contains(word) && !(*word == "content" && real.contains("size")))
+        {
+            wrong.push(Violation::at(
+                "verify errs",
+                path,
+                format!("verify says that {word} differs, and it does not"),
+                Proof::Words,
+            ));
         }
     }
     wrong

@@ -53,7 +53,13 @@ impl std::fmt::Display for Ran {
 }
 
 /// Runs the program to its end. `report` is where its report will be.
-pub fn run(program: &Path, words: &[OsString], report: &Path, notes: &Path, plant: Option<&str>) -> anyhow::Result<Ran> {
+pub fn run(
+    program: &Path,
+    words: &[OsString],
+    report: &Path,
+    notes: &Path,
+    plant: Option<&str>,
+) -> anyhow::Result<Ran> {
     let mut command = Command::new(program);
     command.args(words);
     surround(&mut command, notes)?;
@@ -82,10 +88,17 @@ pub fn run(program: &Path, words: &[OsString], report: &Path, notes: &Path, plan
         hung,
         output: fs::read(output)?,
         errors: String::from_utf8_lossy(&fs::read(errors)?).into_owned(),
+<<<<<<< HEAD
         report: read_report(report),
         took_place: false,
         injected: 0,
         strayed: Vec::new(),
+=======
+        report: fs::read(report)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or(Value::Null),
+>>>>>>> main
     })
 }
 
@@ -156,7 +169,12 @@ fn holds_secret(target: &Path) -> anyhow::Result<bool> {
 
 /// Gives a command a home, a temporary folder and a state folder of its own, and nothing else of this machine's settings.
 pub fn surround(command: &mut Command, notes: &Path) -> anyhow::Result<()> {
-    for (name, folder) in [("HOME", "home"), ("TMPDIR", "temporary"), ("XDG_STATE_HOME", "state"), ("XDG_RUNTIME_DIR", "runtime")] {
+    for (name, folder) in [
+        ("HOME", "home"),
+        ("TMPDIR", "temporary"),
+        ("XDG_STATE_HOME", "state"),
+        ("XDG_RUNTIME_DIR", "runtime"),
+    ] {
         let folder = notes.join(folder);
         fs::create_dir_all(&folder)?;
         command.env(name, folder);
@@ -214,7 +232,10 @@ impl Ran {
         let failed = report["entries"]["failed"].as_u64().unwrap_or(0);
         let listed = report["failures"].as_array().map_or(0, Vec::len);
         if code == Some(0) && (failed > 0 || listed > 0 || !report["error"].is_null()) {
-            say("record", format!("the exit code is 0, with {failed} entries failed, {listed} failures listed"));
+            say(
+                "record",
+                format!("the exit code is 0, with {failed} entries failed, {listed} failures listed"),
+            );
         }
         if code == Some(3) && listed == 0 && !report["rights_withheld"].as_bool().unwrap_or(false) {
             say("record", "the exit code is 3, and no failure is listed".to_owned());

@@ -10,13 +10,34 @@ const GIB: u64 = 1 << 30;
 /// Sizes at which something changes: sectors, blocks, pages, buffers, the limit of packs (256 KiB), pieces (256 KiB) and steps (1 MiB),
 /// chunks (4 MiB), the search for what moved (4 MiB), journals (64 MiB), 2 and 4 GiB.
 const THRESHOLDS: &[u64] = &[
-    1, 2, 512, KIB, 4 * KIB, 8 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 255 * KIB, 256 * KIB, 260 * KIB, 512 * KIB, MIB,
-    MIB + 256 * KIB, 2 * MIB, 4 * MIB, 8 * MIB, 16 * MIB, 64 * MIB, 65 * MIB, 2 * GIB, 4 * GIB, 5 * GIB,
+    1,
+    2,
+    512,
+    KIB,
+    4 * KIB,
+    8 * KIB,
+    32 * KIB,
+    64 * KIB,
+    128 * KIB,
+    255 * KIB,
+    256 * KIB,
+    260 * KIB,
+    512 * KIB,
+    MIB,
+    MIB + 256 * KIB,
+    2 * MIB,
+    4 * MIB,
+    8 * MIB,
+    16 * MIB,
+    64 * MIB,
+    65 * MIB,
+    2 * GIB,
+    4 * GIB,
+    5 * GIB,
 ];
 
 /// Steps in which data and holes alternate.
-const GRANULARITIES: &[u64] =
-    &[1, 2, 512, 513, 4095, 4096, 4097, 8 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB];
+const GRANULARITIES: &[u64] = &[1, 2, 512, 513, 4095, 4096, 4097, 8 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB];
 
 /// How much a tree may hold.
 #[derive(Clone, Copy, Debug)]
@@ -67,10 +88,26 @@ impl Maker<'_> {
     fn add(&mut self) {
         let directories: Vec<&Node> = self.nodes.iter().filter(|node| node.what == What::Directory).collect();
         // The newest directory more often than others: some trees become deep.
-        let at = if self.rng.percent(40) { directories.len() - 1 } else { self.rng.below(directories.len() as u64) as usize };
+        let at = if self.rng.percent(40) {
+            directories.len() - 1
+        } else {
+            self.rng.below(directories.len() as u64) as usize
+        };
         let directory = directories[at].path.clone();
-        let files: Vec<Name> = self.nodes.iter().filter(|node| matches!(node.what, What::File(_))).map(|node| node.path.clone()).collect();
-        let what = match self.rng.weighted(&[22, 60, 8, 3, if self.limits.special { 2 } else { 0 }, if files.is_empty() { 0 } else { 8 }]) {
+        let files: Vec<Name> = self
+            .nodes
+            .iter()
+            .filter(|node| matches!(node.what, What::File(_)))
+            .map(|node| node.path.clone())
+            .collect();
+        let what = match self.rng.weighted(&[
+            22,
+            60,
+            8,
+            3,
+            if self.limits.special { 2 } else { 0 },
+            if files.is_empty() { 0 } else { 8 },
+        ]) {
             0 => What::Directory,
             1 => What::File(content_within(self.rng, self.limits, &mut self.data_left)),
             2 => What::Link(link_target(self.rng)),
@@ -94,7 +131,8 @@ impl Maker<'_> {
 
     fn node(&mut self, path: Name, what: What) -> Node {
         let rng = &mut *self.rng;
-        let owner = |rng: &mut Rng| if rng.percent(60) { 0 } else { rng.pick(&[1, 33, 1000, 65534, 4_294_967_290]) };
+        let owner =
+            |rng: &mut Rng| if rng.percent(60) { 0 } else { rng.pick(&[1, 33, 1000, 65534, 4_294_967_290]) };
         let mut mode = match (&what, rng.below(10)) {
             (What::Directory, 0..6) => 0o755,
             (_, 0..6) => 0o644,
@@ -111,9 +149,44 @@ impl Maker<'_> {
 /// Returns a name of one component: plain ones, long ones, ones of any bytes.
 pub fn name(rng: &mut Rng) -> Vec<u8> {
     const PARTS: &[&str] = &[
-        "a", "b", "file", "data", "x.txt", "y.o", "z.tmp", "index", "Makefile", "core", ".hidden", "-rf", "--delete", "a b", "日本", "ä",
-        "é", "e\u{301}", "*", "[a]", "?", "\\", "'", "\"", "$HOME", "host:x", "\n", "\t", "~", "#", "!", "%41", "\u{202e}txt", ".hakobu", "CON",
-        "a.", "lost+found", ".nfs0001",
+        "a",
+        "b",
+        "file",
+        "data",
+        "x.txt",
+        "y.o",
+        "z.tmp",
+        "index",
+        "Makefile",
+        "core",
+        ".hidden",
+        "-rf",
+        "--delete",
+        "a b",
+        "日本",
+        "ä",
+        "é",
+        "e\u{301}",
+        "*",
+        "[a]",
+        "?",
+        "\\",
+        "'",
+        "\"",
+        "$HOME",
+        "host:x",
+        "\n",
+        "\t",
+        "~",
+        "#",
+        "!",
+        "%41",
+        "\u{202e}txt",
+        ".hakobu",
+        "CON",
+        "a.",
+        "lost+found",
+        ".nfs0001",
     ];
     match rng.below(20) {
         0 => {
@@ -146,7 +219,9 @@ fn link_target(rng: &mut Rng) -> Name {
 pub fn time(rng: &mut Rng) -> Time {
     let s = match rng.below(20) {
         0 => -(rng.below(1 << 31) as i64),
-        1 => rng.pick(&[0, -1, 1, i64::from(i32::MAX), i64::from(i32::MAX) + 1, 4_294_967_295, 4_294_967_296]),
+        1 => {
+            rng.pick(&[0, -1, 1, i64::from(i32::MAX), i64::from(i32::MAX) + 1, 4_294_967_295, 4_294_967_296])
+        }
         2 => rng.between(4_294_967_296, 9_000_000_000) as i64,
         _ => rng.between(1_000_000_000, 1_760_000_000) as i64,
     };

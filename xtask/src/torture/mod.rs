@@ -81,11 +81,13 @@ pub struct TortureArgs {
 
 /// Runs the task.
 pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
-    let program = args.program.canonicalize().with_context(|| format!("the program {}", args.program.display()))?;
+    let program =
+        args.program.canonicalize().with_context(|| format!("the program {}", args.program.display()))?;
     let stage = Stage { program, keep: args.keep, plant: None };
     let counts = Counts::default();
     if let Some(file) = &args.replay {
-        let history: History = serde_json::from_slice(&std::fs::read(file)?).context("reading the history")?;
+        let history: History =
+            serde_json::from_slice(&std::fs::read(file)?).context("reading the history")?;
         return one(&history, &stage, &counts);
     }
     if let Some(seed) = args.seed {
@@ -119,9 +121,20 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
                     }
                     let told = outcome.and_then(|failure| {
                         let scrap = Counts::default();
+<<<<<<< HEAD
                         let play = |history: &History| play::play(history, stage, &mut pool, &scrap).ok().flatten();
                         let (history, failure) =
                             if args.no_shrink { (history, failure) } else { shrink::shrink(history, failure, play) };
+=======
+                        let play = |history: &History| {
+                            play::play(history, stage, &worker.to_string(), &scrap).ok().flatten()
+                        };
+                        let (history, failure) = if args.no_shrink {
+                            (history, failure)
+                        } else {
+                            shrink::shrink(history, failure, play)
+                        };
+>>>>>>> main
                         let folder = write_down(&args.folder, &history, &failure)?;
                         Ok((failure, folder))
                     });

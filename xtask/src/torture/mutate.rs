@@ -68,7 +68,8 @@ pub fn random(rng: &mut Rng, tree: &Tree, limits: Limits) -> Mutation {
                 Mutation::Put(node)
             }
             4 => {
-                let directories: Vec<&Node> = tree.nodes.iter().filter(|node| node.what == Directory).collect();
+                let directories: Vec<&Node> =
+                    tree.nodes.iter().filter(|node| node.what == Directory).collect();
                 let directory = &directories[rng.below(directories.len() as u64) as usize].path;
                 Mutation::Rename(path(rng), directory.join(&generate::name(rng)))
             }
@@ -106,7 +107,10 @@ pub fn random(rng: &mut Rng, tree: &Tree, limits: Limits) -> Mutation {
         8 => Mutation::Insert(path, rng.pick(&[1, 100, 4096]), time),
         9 | 10 => {
             let other = files[rng.below(files.len() as u64) as usize].path.clone();
-            Mutation::LinkTo(path, if rng.percent(50) { other } else { node.path.parent().unwrap_or_default().join(b"linked") })
+            Mutation::LinkTo(
+                path,
+                if rng.percent(50) { other } else { node.path.parent().unwrap_or_default().join(b"linked") },
+            )
         }
         _ => Mutation::Separate(path),
     }
@@ -116,8 +120,12 @@ pub fn random(rng: &mut Rng, tree: &Tree, limits: Limits) -> Mutation {
 /// not depend on the clock.
 pub fn apply(mutation: &Mutation, root: &Path) -> anyhow::Result<()> {
     match mutation {
-        Mutation::RewriteKeepingTime(path, extent) => in_file(path, root, None, |file, size| write_within(file, size, *extent)),
-        Mutation::Write(path, extent, time) => in_file(path, root, Some(*time), |file, size| write_within(file, size, *extent)),
+        Mutation::RewriteKeepingTime(path, extent) => {
+            in_file(path, root, None, |file, size| write_within(file, size, *extent))
+        }
+        Mutation::Write(path, extent, time) => {
+            in_file(path, root, Some(*time), |file, size| write_within(file, size, *extent))
+        }
         Mutation::Resize(path, size, time) => in_file(path, root, Some(*time), |file, old| {
             file.set_len(*size)?;
             if *size > old {
@@ -142,7 +150,11 @@ pub fn apply(mutation: &Mutation, root: &Path) -> anyhow::Result<()> {
         }),
         Mutation::ReplaceKeepingTime(path, seed) => replace(path, root, |size| Content {
             size,
-            extents: vec![Extent { at: 0, length: size.min(300_000), fill: super::model::Fill::Noise(*seed) }],
+            extents: vec![Extent {
+                at: 0,
+                length: size.min(300_000),
+                fill: super::model::Fill::Noise(*seed),
+            }],
         }),
         Mutation::Separate(path) => separate(path, root),
         Mutation::Remove(path) => within(path, root, |place| remove(place)),
@@ -175,18 +187,32 @@ pub fn apply(mutation: &Mutation, root: &Path) -> anyhow::Result<()> {
             }
             Ok(())
         }),
-        Mutation::Mode(path, mode) => existing(path, root, |place, metadata| {
-            if metadata.is_symlink() { Ok(()) } else { lenient(chmod(place, *mode)) }
-        }),
+        Mutation::Mode(path, mode) => {
+            existing(
+                path,
+                root,
+                |place, metadata| {
+                    if metadata.is_symlink() { Ok(()) } else { lenient(chmod(place, *mode)) }
+                },
+            )
+        }
         Mutation::Owner(path, user, group) => {
             existing(path, root, |place, _| lenient(lchown(place, Some(*user), Some(*group))))
         }
         Mutation::SetTime(path, time) => existing(path, root, |place, _| lenient(set_time(place, *time))),
         Mutation::Set(path, attribute) => existing(path, root, |place, metadata| {
-            if metadata.is_file() || metadata.is_dir() { realize::set_attribute(place, attribute) } else { Ok(()) }
+            if metadata.is_file() || metadata.is_dir() {
+                realize::set_attribute(place, attribute)
+            } else {
+                Ok(())
+            }
         }),
         Mutation::Bare(path) => existing(path, root, |place, _| {
-            for name in super::walk::walk(place)?.get(&Name::default()).into_iter().flat_map(|entry| entry.xattrs.keys()) {
+            for name in super::walk::walk(place)?
+                .get(&Name::default())
+                .into_iter()
+                .flat_map(|entry| entry.xattrs.keys())
+            {
                 let removed = rustix::fs::lremovexattr(place, name.0.as_slice());
                 lenient(removed.map_err(std::io::Error::from))?;
             }
@@ -203,7 +229,11 @@ fn write_within(file: &File, size: u64, extent: Extent) -> std::io::Result<()> {
     Ok(())
 }
 
-fn existing(path: &Name, root: &Path, act: impl FnOnce(&Path, &fs::Metadata) -> anyhow::Result<()>) -> anyhow::Result<()> {
+fn existing(
+    path: &Name,
+    root: &Path,
+    act: impl FnOnce(&Path, &fs::Metadata) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let place = path.below(root);
     match place.symlink_metadata() {
         Ok(metadata) => act(&place, &metadata),
@@ -246,7 +276,10 @@ fn in_file(
         // The kernel takes set-ID bits and capabilities away from what is written to.
         lenient(chmod(place, metadata.mode() & 0o7777))?;
         drop(file);
-        lenient(set_time(place, time.unwrap_or(Time { s: metadata.mtime(), ns: metadata.mtime_nsec() as u32 })))
+        lenient(set_time(
+            place,
+            time.unwrap_or(Time { s: metadata.mtime(), ns: metadata.mtime_nsec() as u32 }),
+        ))
     })
 }
 

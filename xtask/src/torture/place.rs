@@ -144,6 +144,7 @@ impl Setting {
 
     /// Returns what the target and the way can hold.
     pub fn abilities(&self) -> Abilities {
+<<<<<<< HEAD
         let able = match Self::kind(&self.target) {
             Some(kind) => {
                 let holds = holds::of(&kind);
@@ -191,6 +192,16 @@ impl Pool {
     pub fn hosts(&mut self) -> anyhow::Result<&Hosts> {
         if self.hosts.is_none() {
             self.hosts = Some(Hosts::start(&self.scratch, &self.program)?);
+=======
+        match self.target.as_str() {
+            // The disk of this machine is ext4, which keeps attributes in the inode and one block.
+            "disk" => Abilities {
+                xattr_bytes_max: 3900,
+                mtime_range_s: (-(1 << 31), 15_032_385_535),
+                ..Abilities::default()
+            },
+            _ => Abilities::default(),
+>>>>>>> main
         }
         self.hosts.as_ref().context("hosts")
     }
@@ -260,6 +271,7 @@ pub struct Ground {
 
 impl Ground {
     /// Makes the folders of a history.
+<<<<<<< HEAD
     pub fn new(setting: &Setting, pool: &mut Pool, keep: bool) -> anyhow::Result<Self> {
         pool.number += 1;
         let [source, true_source] = pool.side(true, &setting.source)?;
@@ -267,6 +279,23 @@ impl Ground {
         let notes = pool.scratch.join(format!("n{}", pool.number));
         let ground = Self { source, target, true_source, true_target, notes, image: None, keep };
         for place in [&ground.true_source, &ground.true_target, &ground.notes] {
+=======
+    pub fn new(setting: &Setting, worker: &str, keep: bool) -> anyhow::Result<Self> {
+        let base = |kind: &str| match kind {
+            "tmpfs" => PathBuf::from("/dev/shm"),
+            _ => PathBuf::from("/var/tmp"),
+        };
+        let folder = |kind: &str, side: &str| {
+            base(kind).join(format!("hakobu-torture-{}-{worker}-{side}", std::process::id()))
+        };
+        let ground = Self {
+            source: folder(&setting.source, "s"),
+            target: folder(&setting.target, "t"),
+            notes: folder("tmpfs", "n"),
+            keep,
+        };
+        for place in [&ground.source, &ground.target, &ground.notes] {
+>>>>>>> main
             clear(place);
             std::fs::create_dir_all(place).with_context(|| format!("making {}", place.display()))?;
         }

@@ -44,10 +44,23 @@ pub struct Failure {
 }
 
 /// Plays a history from its beginning, and returns the first thing that is wrong.
+<<<<<<< HEAD
 pub fn play(history: &History, stage: &Stage, pool: &mut Pool, counts: &Counts) -> anyhow::Result<Option<Failure>> {
     let played = play_in(history, stage, pool, counts);
     if !matches!(played, Ok(None)) {
         pool.forget(&history.setting);
+=======
+pub fn play(
+    history: &History,
+    stage: &Stage,
+    worker: &str,
+    counts: &Counts,
+) -> anyhow::Result<Option<Failure>> {
+    let ground = Ground::new(&history.setting, worker, stage.keep)?;
+    realize(&history.source, &ground.source.join("source"))?;
+    if let Some(tree) = &history.target {
+        realize(tree, &ground.target.join("target"))?;
+>>>>>>> main
     }
     played
 }
@@ -212,8 +225,19 @@ impl Scene<'_> {
     }
 
     /// A second run changes nothing, and a verification says what the oracle says.
+<<<<<<< HEAD
     fn again(&mut self, matter: &Matter<'_>, after: &Snapshot, promise: &Promise) -> anyhow::Result<Wrong> {
         let step = matter.step;
+=======
+    fn again(
+        &mut self,
+        step: &Step,
+        source: &Snapshot,
+        place: &Path,
+        after: &Snapshot,
+        stable: bool,
+    ) -> anyhow::Result<Wrong> {
+>>>>>>> main
         let verify = step.as_verify();
         let ran = self.run(&verify)?;
         let mut wrong = ran.wrong();
@@ -333,13 +357,21 @@ impl Scene<'_> {
         let one = matches!(step.shape, Shape::OneFile(_));
         if one {
             // "Of a single file or disk only the content is compared."
+<<<<<<< HEAD
             differs.values_mut().for_each(|what| what.retain(|word| matches!(*word, "content" | "size" | "kind")));
+=======
+            differs
+                .values_mut()
+                .for_each(|what| what.retain(|word| matches!(*word, "content" | "size" | "kind")));
+            differs.retain(|_, what| !what.is_empty());
+>>>>>>> main
         }
         if target.is_empty() {
             // "There is nothing to compare with."
             return code_as_promised(ran, &[1, 4].into());
         }
         // What does not fit is counted as not compared, or differs: which of them is not promised.
+<<<<<<< HEAD
         let is_vague = |(path, entry): &(&Name, &Entry)| !self.able.takes(path, entry);
         let vague: BTreeSet<&Name> = source.iter().filter(is_vague).map(|(path, _)| path).collect();
         let large: BTreeSet<&Name> = source.iter().filter(|(_, entry)| !self.able.fits(entry)).map(|(path, _)| path).collect();
@@ -347,6 +379,14 @@ impl Scene<'_> {
         let passes = |path: &Name, word: &str| hidden(path) || large.contains(path) && matches!(word, "xattr" | "mode");
         for (path, what) in &mut differs {
             what.retain(|word| !passes(path, word));
+=======
+        let large: BTreeSet<&Name> =
+            source.iter().filter(|(_, entry)| !self.able.fits(entry)).map(|(path, _)| path).collect();
+        for path in &large {
+            if let Some(what) = differs.get_mut(*path) {
+                what.retain(|word| *word != "xattr" && *word != "mode");
+            }
+>>>>>>> main
         }
         differs.retain(|_, what| !what.is_empty());
         let mut reported: BTreeMap<Name, BTreeSet<String>> = BTreeMap::new();
@@ -354,7 +394,13 @@ impl Scene<'_> {
             let mut path = path_in(difference);
             if step.shape == Shape::Directory {
                 // Told below the target, in which the directory has its name.
-                path = Name(path.0.strip_prefix(b"source/").or(path.0.strip_prefix(b"source")).unwrap_or(&path.0).to_vec());
+                path = Name(
+                    path.0
+                        .strip_prefix(b"source/")
+                        .or(path.0.strip_prefix(b"source"))
+                        .unwrap_or(&path.0)
+                        .to_vec(),
+                );
             }
             let what = difference["what"].as_str().unwrap_or_default().to_owned();
             if !passes(&path, &what) {
@@ -378,20 +424,35 @@ impl Scene<'_> {
 
     /// Of a single file the digest has to be that of `sha256sum`; of a tree every file has to have a line.
     fn digests(&self, step: &Step, source: &Snapshot, ran: &Ran) -> anyhow::Result<Vec<Violation>> {
+<<<<<<< HEAD
         if self.history.setting.spoils_reading() {
             return Ok(Vec::new());
         }
         let lines: Vec<&[u8]> = ran.output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+=======
+        let lines: Vec<&[u8]> =
+            ran.output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+>>>>>>> main
         let Shape::OneFile(path) = &step.shape else {
             let files = source.values().filter(|entry| entry.is_file()).count();
             let words = format!("{} lines for {files} files", lines.len());
-            return Ok(if lines.len() == files { Vec::new() } else { vec![Violation::of_run("digest", words, Proof::Words)] });
+            return Ok(if lines.len() == files {
+                Vec::new()
+            } else {
+                vec![Violation::of_run("digest", words, Proof::Words)]
+            });
         };
         if source.values().any(|entry| entry.size() > walk::READ_WHOLE_MAX) {
             return Ok(Vec::new());
         }
+<<<<<<< HEAD
         let digest = walk::plain_digest(&path.below(&self.ground.seen_source()))?;
         let found: String = lines.first().map(|line| String::from_utf8_lossy(line).into_owned()).unwrap_or_default();
+=======
+        let digest = walk::plain_digest(&path.below(&self.source()))?;
+        let found: String =
+            lines.first().map(|line| String::from_utf8_lossy(line).into_owned()).unwrap_or_default();
+>>>>>>> main
         let words = format!("it printed {found}, and the digest is {digest}");
         let right = found.trim_start_matches('\\').starts_with(&digest);
         Ok(if right { Vec::new() } else { vec![Violation::at("digest", path, words, Proof::Words)] })
@@ -477,7 +538,9 @@ pub fn places(step: &Step, source: &Path, side_of_target: &Path) -> Vec<OsString
         (_, Verb::Digest) => vec![source.as_os_str().to_owned()],
         (Shape::Contents | Shape::Merged, _) => vec![slashed(source), target],
         (Shape::Directory, _) => vec![source.as_os_str().to_owned(), target],
-        (Shape::OneFile(path), _) => vec![path.below(source).into_os_string(), side_of_target.join("one").into_os_string()],
+        (Shape::OneFile(path), _) => {
+            vec![path.below(source).into_os_string(), side_of_target.join("one").into_os_string()]
+        }
     }
 }
 

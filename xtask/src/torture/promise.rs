@@ -229,7 +229,9 @@ impl Making<'_> {
             }
             let there = self.target.get(path);
             match there {
-                Some(there) if entry.is_directory() && !there.is_directory() && self.step.verb == Verb::Copy => {
+                Some(there)
+                    if entry.is_directory() && !there.is_directory() && self.step.verb == Verb::Copy =>
+                {
                     self.failed += 1;
                     self.blocked.push(path.clone());
                     continue;
@@ -281,7 +283,8 @@ impl Making<'_> {
             // Names are one file at the target and several at the source, or the reverse: "the target may have names elsewhere
             // that are nobody's business", so what one of them gets the others get, in no order.
             let all = self.step.in_place;
-            expected.free = Free { owner: true, mode: true, set_id: true, mtime: true, xattrs: true, acl: true, all };
+            expected.free =
+                Free { owner: true, mode: true, set_id: true, mtime: true, xattrs: true, acl: true, all };
             expected.or = there.map(|there| there.kind.clone());
             expected.kept = false;
         }
@@ -324,8 +327,11 @@ impl Making<'_> {
             // What is removed in a directory changes its time.
             expected.free.mtime = entry.is_directory();
             // Another name of the same file takes part: what that gets, this one gets ("the snapshot sees it too").
-            let shares = |(other, its): (&Name, &Entry)| its.inode == entry.inode && self.brought.contains(other);
-            if self.tainted.contains(path) || entry.links > 1 && entry.is_file() && self.target.iter().any(shares) {
+            let shares =
+                |(other, its): (&Name, &Entry)| its.inode == entry.inode && self.brought.contains(other);
+            if self.tainted.contains(path)
+                || entry.links > 1 && entry.is_file() && self.target.iter().any(shares)
+            {
                 expected.free.all = true;
             }
             let displaced = path_and_above(path).any(|above| {
@@ -338,7 +344,8 @@ impl Making<'_> {
         }
         if removes {
             for path in std::mem::take(&mut self.making_way) {
-                let still_there = self.promise.entries.keys().any(|other| *other == path || other.is_below(&path));
+                let still_there =
+                    self.promise.entries.keys().any(|other| *other == path || other.is_below(&path));
                 if still_there {
                     // A rule protects something in the directory that is in the way.
                     self.failed += 1;
@@ -376,7 +383,11 @@ impl Making<'_> {
             let empties = !entry.is_directory() || inside.all(|other| gone.contains(other));
             let is_displaced = path_and_above(path)
                 .any(|above| self.promise.entries.get(&above).is_some_and(|new| !new.entry.is_directory()));
-            if (only_here || in_the_way) && empties && !is_displaced && self.select.may_remove(path, self.target) {
+            if (only_here || in_the_way)
+                && empties
+                && !is_displaced
+                && self.select.may_remove(path, self.target)
+            {
                 gone.insert(path.clone());
             }
         }
@@ -425,7 +436,9 @@ fn tainted(step: &Step, source: &Snapshot, target: &Snapshot) -> BTreeSet<Name> 
     for ((_, _), names) in by_inode.iter().filter(|((is_target, _), names)| *is_target && names.len() > 1) {
         let at_source: Vec<Option<(u64, u64)>> =
             names.iter().map(|name| source.get(*name).map(|entry| entry.inode)).collect();
-        if step.is_without("hardlinks") || at_source.iter().any(|inode| inode.is_none() || *inode != at_source[0]) {
+        if step.is_without("hardlinks")
+            || at_source.iter().any(|inode| inode.is_none() || *inode != at_source[0])
+        {
             found.extend(names.iter().map(|name| (*name).clone()));
         }
     }

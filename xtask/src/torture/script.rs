@@ -33,8 +33,19 @@ pub fn quoted(word: &[u8]) -> String {
 
 /// Returns the script of a failure.
 pub fn of(history: &History, failure: &Failure) -> String {
+<<<<<<< HEAD
     let mut script = String::from("#!/bin/bash\n# $1: the program. Exits with 0 where it is right, and with 1 where it is wrong.\n");
     let _ = writeln!(script, "# Seed {}, {} to {}, {}.", history.seed, history.setting.source, history.setting.target, history.setting.way.name());
+=======
+    let mut script = String::from(
+        "#!/bin/bash\n# $1: the program. Exits with 0 where it is right, and with 1 where it is wrong.\n",
+    );
+    let _ = writeln!(
+        script,
+        "# Seed {}, {} to {}, {}.",
+        history.seed, history.setting.source, history.setting.target, history.setting.way
+    );
+>>>>>>> main
     for violation in failure.violations.iter().take(4) {
         let _ = writeln!(script, "# {}", violation.to_string().replace('\n', " "));
     }
@@ -102,7 +113,10 @@ fn make(p: &mut String, node: &Node, root: &str) {
         What::Pipe => drop(writeln!(p, "mkfifo {at}")),
         What::Device(major, minor) => drop(writeln!(p, "mknod {at} c {major} {minor}")),
         What::Socket => {
-            let _ = writeln!(p, "python3 -c 'import os,stat,sys; os.mknod(sys.argv[1], stat.S_IFSOCK|0o600)' {at}");
+            let _ = writeln!(
+                p,
+                "python3 -c 'import os,stat,sys; os.mknod(sys.argv[1], stat.S_IFSOCK|0o600)' {at}"
+            );
         }
         What::SameAs(other) => drop(writeln!(p, "ln {} {at}", place(root, other))),
     }
@@ -154,7 +168,11 @@ fn set(p: &mut String, attribute: &Attribute, at: &str) {
     if hex.len() > 400 && attribute.name.0.starts_with(b"user") {
         // The value does not matter here, its length does. The shell has no argument of more than 128 KiB.
         let length = attribute.value.bytes().len();
-        let _ = writeln!(p, "python3 -c 'import os,sys; os.setxattr(sys.argv[1], sys.argv[2], b\"v\"*{length}, follow_symlinks=False)' {at} {}", quoted(&attribute.name.0));
+        let _ = writeln!(
+            p,
+            "python3 -c 'import os,sys; os.setxattr(sys.argv[1], sys.argv[2], b\"v\"*{length}, follow_symlinks=False)' {at} {}",
+            quoted(&attribute.name.0)
+        );
     } else {
         let _ = writeln!(p, "setfattr -h -n {} -v {hex} {at}", quoted(&attribute.name.0));
     }
@@ -210,12 +228,17 @@ fn change(p: &mut String, mutation: &Mutation, root: &str) {
             let _ = writeln!(p, "cp -a {at} stamp; mv -f stamp {at}");
         }
         Mutation::Mode(path, mode) => drop(writeln!(p, "chmod {mode:04o} {}", place(root, path))),
-        Mutation::Owner(path, user, group) => drop(writeln!(p, "chown -h {user}:{group} {}", place(root, path))),
+        Mutation::Owner(path, user, group) => {
+            drop(writeln!(p, "chown -h {user}:{group} {}", place(root, path)))
+        }
         Mutation::SetTime(path, when) => time(p, *when, &place(root, path)),
         Mutation::Set(path, attribute) => set(p, attribute, &place(root, path)),
         Mutation::Bare(path) => {
             let at = place(root, path);
-            let _ = writeln!(p, "setfacl -bk {at}; getfattr -h -m - {at} | sed 1d | xargs -r -I{{}} setfattr -h -x {{}} {at}");
+            let _ = writeln!(
+                p,
+                "setfacl -bk {at}; getfattr -h -m - {at} | sed 1d | xargs -r -I{{}} setfattr -h -x {{}} {at}"
+            );
         }
     }
 }
@@ -258,7 +281,11 @@ fn prove(p: &mut String, step: &Step, violation: &Violation) {
         }
         Proof::Absent => drop(writeln!(p, "[ ! -e {0} ] && [ ! -L {0} ] || exit 1", place(&target, &path))),
         Proof::LikeSource | Proof::LikeBefore => {
-            let like = if violation.proof == Proof::LikeSource { place(&source, &path) } else { place(&before, &path) };
+            let like = if violation.proof == Proof::LikeSource {
+                place(&source, &path)
+            } else {
+                place(&before, &path)
+            };
             p.push_str(look);
             let _ = writeln!(p, "diff <(look {like}) <(look {}) || exit 1", place(&target, &path));
         }

@@ -46,10 +46,13 @@ impl<'a> Selection<'a> {
     pub fn takes(&self, path: &Name, source: &Snapshot) -> bool {
         let Some(entry) = source.get(path) else { return false };
         let on_the_way = |list: &Vec<Name>| {
-            entry.is_directory() && list.iter().any(|listed| listed.is_below(path) && source.contains_key(listed))
+            entry.is_directory()
+                && list.iter().any(|listed| listed.is_below(path) && source.contains_key(listed))
         };
         // The root takes part always, and so do the directories on the way to what is listed.
-        let listed = path.0.is_empty() || self.is_listed(path) || self.step.files_from.as_ref().is_some_and(on_the_way);
+        let listed = path.0.is_empty()
+            || self.is_listed(path)
+            || self.step.files_from.as_ref().is_some_and(on_the_way);
         let within = match (&entry.kind, self.step.sizes) {
             (Kind::File { size, .. }, Some((least, most))) => (least..=most).contains(size),
             _ => true,

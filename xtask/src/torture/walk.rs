@@ -120,9 +120,7 @@ pub fn walk(root: &Path) -> anyhow::Result<Snapshot> {
 fn look(place: &Path, metadata: &fs::Metadata) -> anyhow::Result<Entry> {
     let kind = match metadata.mode() & 0o170_000 {
         0o040_000 => Kind::Directory,
-        0o100_000 => {
-            Kind::File { size: metadata.size(), digest: content_digest(place, metadata.size())? }
-        }
+        0o100_000 => Kind::File { size: metadata.size(), digest: content_digest(place, metadata.size())? },
         0o120_000 => Kind::Link(fs::read_link(place)?.as_os_str().as_bytes().to_vec()),
         0o010_000 => Kind::Pipe,
         0o020_000 => Kind::Character(metadata.rdev()),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::node::Node;
 use crate::entry::{Inode, Metadata};
 use crate::path::EntryPath;
+use crate::plant::planted;
 
 /// So many inodes are known at a time, at about 150 bytes each. The names of further ones become files of their own.
 const GROUPS_MAX: usize = 1_000_000;
@@ -67,6 +68,11 @@ struct Group {
 pub(super) struct Links(Mutex<HashMap<Inode, Group>>);
 
 impl Links {
+    /// What an inode is known by.
+    fn key(inode: Inode) -> Inode {
+        if planted("links-mixed-up") { Inode { number: inode.number & !7, ..inode } } else { inode }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Inode, Group>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,6 +107,7 @@ impl Links {
         first: impl FnOnce() -> State,
         follower: impl FnOnce() -> Follower,
     ) -> Entered {
+        let inode = Self::key(inode);
         let mut groups = self.lock();
         let Some(group) = groups.get_mut(&inode) else {
             if groups.len() >= GROUPS_MAX {
@@ -129,6 +136,7 @@ impl Links {
     /// The first name of `inode` is at the target now, and those that waited become further names of it. With `kept` it
     /// was equal, and is the inode that it was, which comes with them.
     pub fn done(&self, inode: Inode, path: &EntryPath, kept: bool) -> (Vec<Follower>, Option<Inode>) {
+        let inode = Self::key(inode);
         let mut groups = self.lock();
         let Some(group) = groups.get_mut(&inode) else { return (Vec::new(), None) };
         let State::Moving(followers, there) = &mut group.state else { return (Vec::new(), None) };
@@ -144,6 +152,7 @@ impl Links {
     /// The first name of `inode` could not be brought over. The next one that waits brings the content; without one,
     /// it is as if none had been met.
     pub fn failed(&self, inode: Inode) -> Option<Follower> {
+        let inode = Self::key(inode);
         let mut groups = self.lock();
         let State::Moving(followers, _) = &mut groups.get_mut(&inode)?.state else { return None };
         if followers.is_empty() {

@@ -10,13 +10,14 @@ use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACK_BYTES_USUAL, PACKED_FILE_BYTE
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, SeekFrom, openat, readlinkat_raw, seek};
-use rustix::io::{Errno, read, retry_on_intr};
+use rustix::fs::{Mode, openat, readlinkat_raw};
+use rustix::io::Errno;
 
 use super::extended::{ExtendedReader, Place, open_place};
 use super::fault::{changed, fault, place, source_fault};
 use super::losses::{check_required, has_hole};
 use super::metadata;
+use super::positioned::{read_file, wrong_size};
 use super::source::{NoAtime, Reader};
 use crate::time_steps::TimeSteps;
 
@@ -188,10 +189,6 @@ impl Put<'_> {
             if look < LOOKS {
                 self.steps.wait(&version);
             }
-            let mut attributes = version.attributes();
-            if self.steps.may_repeat(&version) {
-                attributes.mtime = self.steps.never(version.mtime);
-            }
             let mut now = version;
             // Attributes are of the same version as the content.
             lost.clear();
@@ -201,15 +198,26 @@ impl Put<'_> {
             if !has_room(pack, extended, version.size_bytes as usize) {
                 return Ok(None);
             }
-            version.mode &= attached.mode_mask;
+            let mut attributes = version.attributes();
+            attributes.mode &= attached.mode_mask;
+            if self.steps.may_repeat(&version) {
+                attributes.mtime = self.steps.never(version.mtime);
+            }
+            // Only a hint that zeros need not be written: all of it is read, whatever the file system says of holes.
             let sparse = version.sparse && has_hole(&file, version.size_bytes);
             let head =
                 Head { sparse, extended, ..Head::new(self.new_name, attributes).replacing(self.replaces) };
             let whole = pack.file(&head, version.size_bytes as usize, |space| {
-                fill(&file, space).map_err(|errno| source_fault("reading", errno))?;
+                let sum = read_file(&file, version.size_bytes, space);
+                let sum = sum.map_err(|errno| source_fault("reading", errno))?;
                 // The size is part of the version, so this also finds what was appended or cut off.
                 now = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
-                Ok::<_, Error>(version.same_version(&now))
+                if !version.same_version(&now) {
+                    return Ok(None);
+                }
+                let end = sum.end();
+                let sum = sum.value(version.size_bytes).filter(|_| end == version.size_bytes);
+                sum.map(Some).ok_or_else(|| wrong_size("reading", end, version.size_bytes))
             })?;
             if whole {
                 return Ok(Some(version.size_bytes));
@@ -218,7 +226,6 @@ impl Put<'_> {
                 break;
             }
             version = now;
-            seek(&file, SeekFrom::Start(0)).map_err(|errno| source_fault("reading", errno))?;
         }
         Err(changed("reading"))
     }
@@ -294,17 +301,4 @@ fn has_room(pack: &PackBuilder, extended: Option<ExtendedRef<'_>>, content_bytes
     let bytes_max = if pack.records() == 0 { PACK_BYTES_MAX } else { PACK_BYTES_USUAL };
     let extended_bytes = extended.map_or(0, |extended| extended.as_bytes().len());
     pack.bytes() + HEAD_BYTES_MAX + extended_bytes + content_bytes <= bytes_max
-}
-
-/// Reads until the space is full or the file ends. An early end is found by the caller's look at
-/// the version.
-fn fill(file: &OwnedFd, mut space: &mut [u8]) -> Result<(), Errno> {
-    while !space.is_empty() {
-        let read = retry_on_intr(|| read(file, &mut *space))?;
-        if read == 0 {
-            break;
-        }
-        space = &mut space[read..];
-    }
-    Ok(())
 }

@@ -213,7 +213,9 @@ struct Amount {
 
 fn open(root: &Root, path: &EntryPath, fault: Fault) -> Result<OwnedFd> {
     let opened = root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY);
-    opened.map_err(|errno| fault(DURING, errno).at(path))
+    let opened = opened.map_err(|errno| fault(DURING, errno).at(path))?;
+    root.check_apart(&opened).map_err(|error| error.at(path))?;
+    Ok(opened)
 }
 
 /// Queues the directories of a listing, if there is a budget for going down at all.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Detail, Endpoint, Lane, Loss, LossKind, Operation, Outcome, Pick, Picks};
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::{Inode, Kind, Metadata};
 use hakobu_core::extended::{Classes, Extended, ExtendedAsk, ExtendedRef};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::accounts;
 use super::at_once::{AtOnce, Work};
-use super::beneath::{Root, STEP};
+use super::beneath::{Confinement, Root, STEP};
 use super::buffers::Buffers;
 use super::digests::{self, Digester};
 use super::extended::{ExtendedReader, Place, seen};
@@ -59,7 +59,20 @@ impl LocalSource {
     /// # Errors
     /// When one of them is missing, is no directory or cannot be entered.
     pub fn open(roots: &[SourceRoot]) -> Result<Self> {
-        let roots = roots.iter().map(|root| Root::open(&root.path)).collect::<Result<Arc<[Root]>>>()?;
+        Self::of(roots.iter().map(|root| Root::open(&root.path)).collect::<Result<_>>()?)
+    }
+
+    /// As [`LocalSource::open`] for who is held to a directory: roots are resolved beneath it, without links. The directory
+    /// that holds it is a root as well, for what is named by the directory itself.
+    ///
+    /// # Errors
+    /// As [`LocalSource::open`], and `PermissionDenied` for what is elsewhere.
+    pub fn open_within(confinement: &Confinement, roots: &[SourceRoot]) -> Result<Self> {
+        let roots = roots.iter().map(|root| Root::open_source_within(confinement, &root.path));
+        Self::of(roots.collect::<Result<_>>()?)
+    }
+
+    fn of(roots: Arc<[Root]>) -> Result<Self> {
         let mut capabilities = Capabilities::posix(rustix::process::geteuid().is_root());
         capabilities.clones = true;
         capabilities.extended = roots.iter().fold(Classes::NONE, |classes, root| classes | seen(root.fd()));
@@ -74,6 +87,14 @@ impl LocalSource {
     #[must_use]
     pub fn files_only(mut self) -> Self {
         self.files_only = true;
+        self
+    }
+
+    /// Does not look into these directories, which are the target's, wherever they are met.
+    #[must_use]
+    pub fn apart_from(mut self, directories: &[Inode]) -> Self {
+        let roots = Arc::get_mut(&mut self.roots);
+        roots.into_iter().flatten().for_each(|root| root.hold_apart(directories));
         self
     }
 

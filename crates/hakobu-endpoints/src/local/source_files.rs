@@ -10,7 +10,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, FlockOperation, fadvise, flock};
-use rustix::io::{Errno, pread, retry_on_intr};
+use rustix::io::Errno;
 
 use super::ahead::Ahead;
 use super::extended::{ExtendedReader, open_place};
@@ -18,6 +18,7 @@ use super::fault::{changed, fault, source_fault};
 use super::holes::Holes;
 use super::losses::check_required;
 use super::metadata;
+use super::positioned::{has_more, read_at, wrong_size};
 use super::recent::Recent;
 use super::source::{Reader, extended_outcome};
 use super::unreadable::{Medium, read_around};
@@ -77,8 +78,18 @@ impl SourceFiles {
         }
         buffer.set_filled(0);
         let mut unreadable = Vec::new();
-        match read_all(&open.file, extent.offset, &mut buffer.room()[..length]) {
-            Ok(()) => {}
+        match read_at(&open.file, extent.offset, &mut buffer.room()[..length]) {
+            Ok(read) if read == length => {}
+            Ok(read) => {
+                // Whether it has been cut short, or never had its size.
+                let error = match metadata::of_content(&open.file) {
+                    Ok(now) if is_same(&file.metadata, &now) => {
+                        wrong_size("reading", extent.offset + read as u64, file.metadata.size_bytes)
+                    }
+                    _ => changed("reading"),
+                };
+                return Err((error, buffer));
+            }
             Err(Errno::IO | Errno::NODATA | Errno::ILSEQ) if file.tolerant => {
                 let room = &mut buffer.room()[..length];
                 match read_around(&open.medium(), extent.offset, room) {
@@ -87,7 +98,6 @@ impl SourceFiles {
                 }
             }
             Err(Errno::NODATA) => return Err((read_error(Errno::IO), buffer)),
-            Err(Errno::PIPE) => return Err((changed("reading"), buffer)),
             Err(errno) => return Err((read_error(errno), buffer)),
         }
         buffer.set_filled(length);
@@ -112,6 +122,11 @@ impl SourceFiles {
     ) -> Result<Outcome> {
         let require = reader.require();
         let open = &self.open(reader, file)?.file;
+        // Behind its end: looked for before its version is, so that what grows is told apart from what lies.
+        let more = match file.metadata.kind {
+            Kind::File => has_more(open, file.metadata.size_bytes).map_err(read_error)?,
+            _ => false,
+        };
         let now = metadata::of_content(open).map_err(|errno| fault("looking at", errno))?;
         let mut lost = Vec::new();
         let found = match now.kind {
@@ -125,6 +140,10 @@ impl SourceFiles {
         }
         if !is_same(&file.metadata, &now) {
             return Err(changed("reading"));
+        }
+        if more {
+            let size_bytes = file.metadata.size_bytes;
+            return Err(wrong_size("reading", size_bytes + 1, size_bytes));
         }
         extended_outcome(found, lost, &file.path)
     }
@@ -156,19 +175,6 @@ impl OpenFile {
 
 fn device_key(file: &SourceFile) -> (u16, EntryPath) {
     (file.root, file.path.clone())
-}
-
-fn read_all(file: &OwnedFd, mut offset: u64, mut room: &mut [u8]) -> Result<(), Errno> {
-    while !room.is_empty() {
-        match retry_on_intr(|| pread(file, &mut *room, offset))? {
-            0 => return Err(Errno::PIPE),
-            read => {
-                offset += read as u64;
-                room = &mut room[read..];
-            }
-        }
-    }
-    Ok(())
 }
 
 fn read_error(errno: Errno) -> Error {

@@ -253,8 +253,6 @@ mod tests {
 
     use hakobu_core::endpoint::{Detail, SourceFile, Wait};
 
-    use hakobu_core::endpoint::Detail;
-
     use super::*;
 
     fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {

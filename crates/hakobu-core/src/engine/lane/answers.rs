@@ -134,6 +134,13 @@ impl Worker<'_> {
                 let failures = (0..nodes.len() as u32).map(|index| (index, error.clone())).collect();
                 self.settled(&nodes, failures);
             }
+            // No chunk is there that would end it.
+            Pending::Begun(file) | Pending::Unbegun(file) | Pending::BegunToClone(file)
+                if file.chunks() == 0 && !file.is_open_ended() =>
+            {
+                self.fail_file(&file, at_target(error, &file.target), 0)?;
+                return self.end_file(file, Progress::Abandon);
+            }
             Pending::Begun(file) | Pending::BegunToClone(file) => {
                 return self.begin_anew_if_invisible(file, error);
             }

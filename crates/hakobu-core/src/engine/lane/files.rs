@@ -252,10 +252,16 @@ impl Worker<'_> {
         match progress {
             Progress::More => Ok(()),
             _ if file.is_only_hashed() => self.end_hashed(&file),
-            // Nothing was written that would have to be finished.
-            Progress::Finish if file.kind == DraftKind::Compare => self
-                .submit(Operation::Abandon { draft: file.draft, keep: false }, Pending::Finished(file))
-                .map(drop),
+            // Nothing was written that would have to be finished, but what was read may have changed, or go on.
+            Progress::Finish if file.kind == DraftKind::Compare => {
+                let ask = ExtendedAsk::default();
+                if let Err(error) = self.ask_source(Operation::Confirm { file: file.source.clone(), ask }) {
+                    self.fail_file(&file, at_source(error), 0)?;
+                    return self.end_file(file, Progress::Abandon);
+                }
+                let abandon = Operation::Abandon { draft: file.draft, keep: false };
+                self.submit(abandon, Pending::Finished(file)).map(drop)
+            }
             Progress::Finish => {
                 // Other places than files keep no attributes, so none are lost.
                 let takes = (file.kind.is_new_file() || file.kind == DraftKind::InPlace)

@@ -115,7 +115,9 @@ impl Directory {
             Err(Errno::ACCESS) => (fd, false),
             Err(errno) => return Err(failed(errno)),
         };
-        let device = fstat(&fd).map_err(failed)?.st_dev;
+        let found = fstat(&fd).map_err(failed)?;
+        shared.root.check_apart_as((found.st_dev, found.st_ino)).map_err(|error| error.at(path))?;
+        let device = found.st_dev;
         let path = path.clone();
         let (fd, keeps_modes, nameless) = (Arc::new(fd), is_bare, shared.nameless);
         let (on_one_system_from, new_owner, stability) = (None, None, Stability::Flushed);

@@ -45,7 +45,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{StatVfs, StatVfsMountFlags, fstatvfs};
 
 use super::at_once::AtOnce;
-use super::beneath::Root;
+use super::beneath::{Confinement, Root};
 use super::draft_name::DraftName;
 use super::extended::settable;
 use super::file_system;
@@ -118,7 +118,25 @@ impl LocalTarget {
     /// # Errors
     /// When it is missing, is no directory or cannot be entered.
     pub fn open(root: &Path, grant: Grant, options: TargetOptions) -> Result<Self> {
-        let (root_path, root) = (whole_path(root), Root::open(root)?);
+        Self::of(whole_path(root), Root::open(root)?, grant, options)
+    }
+
+    /// As [`LocalTarget::open`] for who is held to a directory: `root` is resolved beneath it, without links.
+    ///
+    /// # Errors
+    /// As [`LocalTarget::open`], and `PermissionDenied` for what is elsewhere.
+    pub fn open_within(
+        confinement: &Confinement,
+        root: &Path,
+        grant: Grant,
+        options: TargetOptions,
+    ) -> Result<Self> {
+        let opened = Root::open_within(confinement, root)?;
+        Self::of(root.as_os_str().as_encoded_bytes().to_vec(), opened, grant, options)
+    }
+
+    fn of(root_path: Vec<u8>, mut root: Root, grant: Grant, options: TargetOptions) -> Result<Self> {
+        root.hold_apart(&grant.source_directories);
         let mut policy = Policy::new(&grant, settable(root.fd(), &grant));
         let mut capabilities = Capabilities::posix(policy.may_chown);
         (capabilities.clones, capabilities.set_id) =

@@ -1,15 +1,16 @@
 //! A file, link or special file being made: complete before its name can be seen.
 
+use hakobu_core::content::ContentSum;
 use hakobu_core::entry::Kind;
-use hakobu_core::pack::Head;
+use hakobu_core::pack::{FileContent, Head};
 use hakobu_core::zeros::stretches;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Dev, FileType, Mode, OFlags, SeekFrom, fstat, ftruncate, linkat, makedev, mknodat, openat,
-    renameat, seek, symlinkat, unlinkat,
+    AtFlags, CWD, Dev, FileType, Mode, OFlags, fstat, ftruncate, linkat, makedev, mknodat, openat, renameat,
+    symlinkat, unlinkat,
 };
-use rustix::io::{Errno, retry_on_intr, write};
+use rustix::io::Errno;
 
 use super::Shared;
 use super::attributes::{Lost, NewFile, proc_path};
@@ -20,6 +21,7 @@ use crate::local::draft_name::DraftName;
 use crate::local::fault::{creation_fault, fault};
 use crate::local::file_system::Stability;
 use crate::local::metadata;
+use crate::local::positioned::write_at;
 
 /// How an open file without a name is given one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,7 @@ impl Maker {
         shared: &Shared,
         directory: &mut Directory,
         head: &Head<'_>,
-        content: &[u8],
+        content: FileContent<'_>,
     ) -> Result<()> {
         let Head { name, attributes, replaces, .. } = *head;
         let must_flush = shared.before_naming();
@@ -103,17 +105,22 @@ impl Maker {
         shared.draft_name(self.lane, &directory.path, name)
     }
 
-    /// Content, then attributes.
+    /// Content, which is checked as it was written, then attributes.
     fn fill(
         &mut self,
         shared: &Shared,
         directory: &mut Directory,
         (file, created): (&OwnedFd, u32),
         Head { attributes, sparse, extended, .. }: &Head<'_>,
-        content: &[u8],
+        content: FileContent<'_>,
     ) -> Result<()> {
-        let written = if *sparse { write_around_zeros(file, content) } else { write_all(file, content) };
+        let mut sum = ContentSum::default();
+        let written = match *sparse {
+            true => write_around_zeros(file, content.bytes, &mut sum),
+            false => write_at(file, 0, content.bytes, &mut sum),
+        };
         written.map_err(|errno| fault("writing", errno))?;
+        content.check(sum)?;
         let failed = |errno| fault("setting the attributes", errno);
         let owner = directory.owner_of_new(file, created).map_err(failed)?;
         let has_mode = directory.keeps_modes && created == attributes.mode & 0o7777;
@@ -358,20 +365,9 @@ fn node_fault(errno: Errno, directory: &Directory) -> Error {
 }
 
 /// Writes what is between blocks of zeros, which become holes where the file system has such.
-fn write_around_zeros(file: &OwnedFd, content: &[u8]) -> Result<(), Errno> {
+fn write_around_zeros(file: &OwnedFd, content: &[u8], sum: &mut ContentSum) -> Result<(), Errno> {
     for stretch in stretches(0, content).filter(|stretch| !stretch.is_zero) {
-        seek(file, SeekFrom::Start(stretch.offset))?;
-        write_all(file, stretch.bytes)?;
+        write_at(file, stretch.offset, stretch.bytes, sum)?;
     }
     ftruncate(file, content.len() as u64)
-}
-
-fn write_all(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
-    while !content.is_empty() {
-        match retry_on_intr(|| write(file, content))? {
-            0 => return Err(Errno::IO),
-            written => content = &content[written..],
-        }
-    }
-    Ok(())
 }

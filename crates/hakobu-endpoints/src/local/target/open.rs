@@ -35,6 +35,7 @@ use crate::block::inspect::{Places, identity_of, loop_device_of};
 use crate::local::aligned::{AlignedBuffer, open_direct};
 use crate::local::draft_name::{DraftName, JOURNAL, mark};
 use crate::local::fault::fault;
+use crate::local::positioned::{has_more, wrong_size};
 use crate::local::{file_system, metadata};
 
 /// The devices that take content without keeping it: null, zero and full.
@@ -293,6 +294,13 @@ impl Draft {
         if !matches!(found.kind, Kind::File | Kind::BlockDevice) {
             let words = format!("{} cannot be compared", found.kind.words());
             return Err(Error::new(ErrorKind::Unsupported, during, words));
+        }
+        // One that says it is as long as the source and goes on behind that is not equal to it.
+        if found.kind == Kind::File
+            && found.size_bytes == begin.size_bytes
+            && has_more(&file, found.size_bytes).map_err(|errno| fault(during, errno))?
+        {
+            return Err(wrong_size(during, found.size_bytes + 1, found.size_bytes));
         }
         let owner = Owner { uid: found.uid, gid: found.gid };
         let mut draft =

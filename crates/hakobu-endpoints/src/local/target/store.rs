@@ -62,7 +62,7 @@ fn check(pack: &[u8]) -> Result<u64> {
                     "a record before its directory",
                 ));
             }
-            Record::Entry(_, Content::File(content)) => content_bytes += content.len() as u64,
+            Record::Entry(_, Content::File(content)) => content_bytes += content.bytes.len() as u64,
             Record::Entry(..) => {}
         }
     }
@@ -182,7 +182,7 @@ impl Run<'_> {
         done.map_err(|error| error.at(place(&here.path, name)))?;
         self.losses.merge(&self.maker.lost, true, || place(&here.path, name));
         if let Content::File(content) = content {
-            self.stored_bytes += content.len() as u64;
+            self.stored_bytes += content.bytes.len() as u64;
         }
         Ok(())
     }

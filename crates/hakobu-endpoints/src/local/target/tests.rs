@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use hakobu_core::ErrorKind;
+use hakobu_core::content::content_sum;
 use hakobu_core::digest::{chunk_value, piece_value};
 use hakobu_core::endpoint::{Begin, DraftKind, Earlier, Lane, Operation, Outcome, Wait};
 use hakobu_core::entry::{Attributes, Time};
@@ -41,11 +42,7 @@ fn finish(lane: &mut LocalTargetLane, draft: u64) -> Result<Outcome> {
 fn pack(directory: &str, name: &str, content: &[u8]) -> Operation {
     let mut pack = PackBuilder::default();
     pack.directory(&EntryPath::new(directory).unwrap());
-    let put = |space: &mut [u8]| {
-        space.copy_from_slice(content);
-        Ok::<_, hakobu_core::Error>(true)
-    };
-    pack.file(&Head::new(name.as_bytes(), attributes()), content.len(), put).unwrap();
+    pack.whole_file(&Head::new(name.as_bytes(), attributes()), content, content_sum(content));
     Operation::Store { pack: pack.finish() }
 }
 

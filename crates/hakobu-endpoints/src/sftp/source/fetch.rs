@@ -9,7 +9,7 @@ use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::{Error, ErrorKind, Result};
 
 use crate::local::fault::{changed, place};
-use crate::sftp::reading::{at_once, read_small};
+use crate::sftp::reading::{Small, at_once, read_small};
 use crate::sftp::requests::attrs;
 use crate::sftp::site::Site;
 use crate::time_steps::TimeSteps;
@@ -32,7 +32,7 @@ impl Growth {
 
 /// What was read of an entry.
 enum Taken {
-    File(Vec<u8>),
+    File(Small),
     Link(Vec<u8>),
     Pipe,
 }
@@ -147,11 +147,11 @@ async fn file(
         let began = TimeSteps::moment();
         if let Some(mut small) = read_small(site, whole, size_bytes).await? {
             if !steps.may_repeat_at(&small.is, began) {
-                return Ok((small.is, Taken::File(small.bytes)));
+                return Ok((small.is, Taken::File(small)));
             }
             if look == LOOKS {
                 small.is.mtime = steps.never(small.is.mtime);
-                return Ok((small.is, Taken::File(small.bytes)));
+                return Ok((small.is, Taken::File(small)));
             }
             version = small.is;
             continue;
@@ -190,15 +190,12 @@ fn put(pack: &mut PackBuilder, picks: &Picks, index: u32, is: &Metadata, taken: 
     let name = picks.target_name.as_deref().unwrap_or_else(|| picks.listing.name(pick.index as usize));
     let head = Head::new(name, is.attributes()).replacing(pick.replaces);
     match taken {
-        Taken::File(bytes) => {
+        Taken::File(Small { bytes, sum, .. }) => {
             // It may have grown since it was listed, or been listed with a size that was not true.
             if pack.bytes() + HEAD_BYTES_MAX + bytes.len() > PACK_BYTES_USUAL {
                 return Err(changed("reading"));
             }
-            pack.file(&head, bytes.len(), |space| {
-                space.copy_from_slice(&bytes);
-                Ok::<_, Error>(true)
-            })?;
+            pack.whole_file(&head, &bytes, sum);
             Ok(bytes.len() as u64)
         }
         Taken::Link(text) => {

@@ -17,11 +17,12 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::list::{list_all, list_whole};
 use super::queue::{Course, Queue, Store, Work};
 use super::reading;
-use super::requests::attrs;
+use super::requests::{attrs, data};
 use super::server::Server;
 use super::site::{End, Site};
 use super::{Access, SftpLook, Stops, TIME_STEP_NS};
 use crate::local::fault::{changed, place};
+use crate::local::positioned::wrong_size;
 use crate::time_steps::TimeSteps;
 use large::LargeReader;
 
@@ -151,12 +152,18 @@ impl SourceWork {
     /// Checks that a file is still the version that was listed.
     async fn confirm(&self, file: &SourceFile) -> Result<Outcome> {
         let site = self.site(file.root)?;
-        let now = attrs(site.server.connection.look(&site.whole(&file.path))).await;
-        match now.map_err(|refusal| site.error("looking at", refusal))? {
-            Some(now) if file.metadata.same_version(&now) => {
-                Ok(Outcome::Extended { extended: None, losses: Vec::new() })
-            }
-            _ => Err(changed("reading")),
+        let (connection, size_bytes) = (&site.server.connection, file.metadata.size_bytes);
+        let reader = self.open(site, file).await?;
+        // Behind its end: looked for before its version is, so that what grows is told apart from what lies.
+        let more = connection.read(&reader.handle, size_bytes, 1);
+        let now = connection.look(&site.whole(&file.path));
+        drop(connection.close(&reader.handle));
+        let more = data(more, 1).await.map_err(|refusal| site.error("reading", refusal))?;
+        match attrs(now).await.map_err(|refusal| site.error("looking at", refusal))? {
+            Some(now) if !file.metadata.same_version(&now) => Err(changed("reading")),
+            Some(_) if more.is_empty() => Ok(Outcome::Extended { extended: None, losses: Vec::new() }),
+            Some(_) => Err(wrong_size("reading", size_bytes + 1, size_bytes)),
+            None => Err(changed("reading")),
         }
     }
 
