@@ -157,7 +157,6 @@ pub fn run(args: GroundArgs) -> anyhow::Result<()> {
             let mut command = std::process::Command::new(&program);
             command.args(arguments).args(hosts.iter().flat_map(Hosts::ssh_arguments));
             let mut around = Surroundings {
-                program: &program,
                 scratch: &scratch,
                 hosts: hosts.as_ref(),
                 source: source.as_deref(),
