@@ -12,12 +12,12 @@ use anyhow::Context;
 use serde_json::Value;
 
 use super::check::{Proof, Violation};
+use super::ground;
 use super::ground::faults::Fault;
 use super::ground::meddling::SECRET;
 use super::ground::run::Surroundings;
 use super::model::Name;
 use super::place::Pool;
-use super::ground;
 
 /// A run may take so long.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -88,17 +88,10 @@ pub fn run(
         hung,
         output: fs::read(output)?,
         errors: String::from_utf8_lossy(&fs::read(errors)?).into_owned(),
-<<<<<<< HEAD
         report: read_report(report),
         took_place: false,
         injected: 0,
         strayed: Vec::new(),
-=======
-        report: fs::read(report)
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or(Value::Null),
->>>>>>> main
     })
 }
 

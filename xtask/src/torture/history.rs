@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::generate::{self, Limits};
+use super::misfortune;
 use super::model::Tree;
 use super::mutate::{self, Mutation};
-use super::misfortune;
 use super::place::Setting;
 use super::rng::Rng;
 use super::step::{self, Shape, Step, Verb};

@@ -121,20 +121,13 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
                     }
                     let told = outcome.and_then(|failure| {
                         let scrap = Counts::default();
-<<<<<<< HEAD
-                        let play = |history: &History| play::play(history, stage, &mut pool, &scrap).ok().flatten();
-                        let (history, failure) =
-                            if args.no_shrink { (history, failure) } else { shrink::shrink(history, failure, play) };
-=======
-                        let play = |history: &History| {
-                            play::play(history, stage, &worker.to_string(), &scrap).ok().flatten()
-                        };
+                        let play =
+                            |history: &History| play::play(history, stage, &mut pool, &scrap).ok().flatten();
                         let (history, failure) = if args.no_shrink {
                             (history, failure)
                         } else {
                             shrink::shrink(history, failure, play)
                         };
->>>>>>> main
                         let folder = write_down(&args.folder, &history, &failure)?;
                         Ok((failure, folder))
                     });

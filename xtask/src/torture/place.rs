@@ -20,8 +20,17 @@ use super::step::Step;
 use super::way::Way;
 
 /// File systems that a source may be on, and how often. `fuse` stands for one that lies.
-const SOURCES: &[(&str, u64)] =
-    &[("tmpfs", 24), ("ext4", 8), ("xfs", 6), ("btrfs", 6), ("overlay", 5), ("erofs", 8), ("squashfs", 4), ("fuse", 14), ("ext4small", 4)];
+const SOURCES: &[(&str, u64)] = &[
+    ("tmpfs", 24),
+    ("ext4", 8),
+    ("xfs", 6),
+    ("btrfs", 6),
+    ("overlay", 5),
+    ("erofs", 8),
+    ("squashfs", 4),
+    ("fuse", 14),
+    ("ext4small", 4),
+];
 /// File systems that a target may be on.
 const TARGETS: &[(&str, u64)] = &[
     ("tmpfs", 24),
@@ -95,7 +104,8 @@ impl Setting {
 
     /// Returns true if something at the target cannot be written, so that entries or whole runs fail.
     pub fn spoils_writing(&self) -> bool {
-        Self::lies(&self.target).spoils_writing() || matches!(self.target.as_str(), "fullbytes" | "fullinodes")
+        Self::lies(&self.target).spoils_writing()
+            || matches!(self.target.as_str(), "fullbytes" | "fullinodes")
     }
 
     /// Returns true if the power of the target's file system can be cut.
@@ -144,7 +154,6 @@ impl Setting {
 
     /// Returns what the target and the way can hold.
     pub fn abilities(&self) -> Abilities {
-<<<<<<< HEAD
         let able = match Self::kind(&self.target) {
             Some(kind) => {
                 let holds = holds::of(&kind);
@@ -161,7 +170,11 @@ impl Setting {
                     case_sensitive: holds.case_sensitive,
                     mtime_step_ns: holds.mtime_step_ns,
                     mtime_range_s: holds.mtime_range_s,
-                    xattr_bytes_max: if holds.xattr_bytes_max >= 65_536 { usize::MAX } else { holds.xattr_bytes_max },
+                    xattr_bytes_max: if holds.xattr_bytes_max >= 65_536 {
+                        usize::MAX
+                    } else {
+                        holds.xattr_bytes_max
+                    },
                 }
             }
             None => Abilities::default(),
@@ -192,16 +205,6 @@ impl Pool {
     pub fn hosts(&mut self) -> anyhow::Result<&Hosts> {
         if self.hosts.is_none() {
             self.hosts = Some(Hosts::start(&self.scratch, &self.program)?);
-=======
-        match self.target.as_str() {
-            // The disk of this machine is ext4, which keeps attributes in the inode and one block.
-            "disk" => Abilities {
-                xattr_bytes_max: 3900,
-                mtime_range_s: (-(1 << 31), 15_032_385_535),
-                ..Abilities::default()
-            },
-            _ => Abilities::default(),
->>>>>>> main
         }
         self.hosts.as_ref().context("hosts")
     }
@@ -234,7 +237,10 @@ impl Pool {
             self.mounts.insert(key.clone(), mount(&kind, &self.scratch)?);
         }
         let mounted = &self.mounts[&key];
-        Ok([mounted.path().join(&folder), mounted.backing().unwrap_or(mounted.path().to_owned()).join(&folder)])
+        Ok([
+            mounted.path().join(&folder),
+            mounted.backing().unwrap_or(mounted.path().to_owned()).join(&folder),
+        ])
     }
 
     /// Forgets the mounts of a setting: what went wrong there must not reach the next history.
@@ -271,7 +277,6 @@ pub struct Ground {
 
 impl Ground {
     /// Makes the folders of a history.
-<<<<<<< HEAD
     pub fn new(setting: &Setting, pool: &mut Pool, keep: bool) -> anyhow::Result<Self> {
         pool.number += 1;
         let [source, true_source] = pool.side(true, &setting.source)?;
@@ -279,23 +284,6 @@ impl Ground {
         let notes = pool.scratch.join(format!("n{}", pool.number));
         let ground = Self { source, target, true_source, true_target, notes, image: None, keep };
         for place in [&ground.true_source, &ground.true_target, &ground.notes] {
-=======
-    pub fn new(setting: &Setting, worker: &str, keep: bool) -> anyhow::Result<Self> {
-        let base = |kind: &str| match kind {
-            "tmpfs" => PathBuf::from("/dev/shm"),
-            _ => PathBuf::from("/var/tmp"),
-        };
-        let folder = |kind: &str, side: &str| {
-            base(kind).join(format!("hakobu-torture-{}-{worker}-{side}", std::process::id()))
-        };
-        let ground = Self {
-            source: folder(&setting.source, "s"),
-            target: folder(&setting.target, "t"),
-            notes: folder("tmpfs", "n"),
-            keep,
-        };
-        for place in [&ground.source, &ground.target, &ground.notes] {
->>>>>>> main
             clear(place);
             std::fs::create_dir_all(place).with_context(|| format!("making {}", place.display()))?;
         }

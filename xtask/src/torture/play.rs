@@ -44,28 +44,25 @@ pub struct Failure {
 }
 
 /// Plays a history from its beginning, and returns the first thing that is wrong.
-<<<<<<< HEAD
-pub fn play(history: &History, stage: &Stage, pool: &mut Pool, counts: &Counts) -> anyhow::Result<Option<Failure>> {
-    let played = play_in(history, stage, pool, counts);
-    if !matches!(played, Ok(None)) {
-        pool.forget(&history.setting);
-=======
 pub fn play(
     history: &History,
     stage: &Stage,
-    worker: &str,
+    pool: &mut Pool,
     counts: &Counts,
 ) -> anyhow::Result<Option<Failure>> {
-    let ground = Ground::new(&history.setting, worker, stage.keep)?;
-    realize(&history.source, &ground.source.join("source"))?;
-    if let Some(tree) = &history.target {
-        realize(tree, &ground.target.join("target"))?;
->>>>>>> main
+    let played = play_in(history, stage, pool, counts);
+    if !matches!(played, Ok(None)) {
+        pool.forget(&history.setting);
     }
     played
 }
 
-fn play_in(history: &History, stage: &Stage, pool: &mut Pool, counts: &Counts) -> anyhow::Result<Option<Failure>> {
+fn play_in(
+    history: &History,
+    stage: &Stage,
+    pool: &mut Pool,
+    counts: &Counts,
+) -> anyhow::Result<Option<Failure>> {
     if history.setting.way.is_far() {
         pool.hosts()?;
     }
@@ -132,7 +129,11 @@ impl Scene<'_> {
         let setting = &self.history.setting;
         let spoiled = setting.spoils_reading() || setting.spoils_writing();
         if step.fault.is_none() {
-            return if spoiled && step.verb != Verb::Digest { self.spoiled(&matter) } else { self.step(&matter, true) };
+            return if spoiled && step.verb != Verb::Digest {
+                self.spoiled(&matter)
+            } else {
+                self.step(&matter, true)
+            };
         }
         let names: BTreeSet<Name> = matter.before.keys().chain(matter.source.keys()).cloned().collect();
         if let Some(wrong) = self.with_fault(&matter)? {
@@ -150,9 +151,10 @@ impl Scene<'_> {
         let side = &self.ground.true_target;
         let (source, place) = match &step.shape {
             Shape::OneFile(path) => match whole.get(path) {
-                Some(entry) if entry.is_file() => {
-                    (Snapshot::from([(Name::default(), Entry { links: 1, ..entry.clone() })]), side.join("one"))
-                }
+                Some(entry) if entry.is_file() => (
+                    Snapshot::from([(Name::default(), Entry { links: 1, ..entry.clone() })]),
+                    side.join("one"),
+                ),
                 _ => return Ok(None),
             },
             Shape::Directory => (whole, side.join("target/source")),
@@ -163,7 +165,9 @@ impl Scene<'_> {
         }
         let before = walk(&place)?;
         // Something else than a directory in the place of the whole target: the documents say too little of that.
-        let odd = before.get(&Name::default()).is_some_and(|entry| entry.is_directory() != !matches!(step.shape, Shape::OneFile(_)));
+        let odd = before
+            .get(&Name::default())
+            .is_some_and(|entry| entry.is_directory() != !matches!(step.shape, Shape::OneFile(_)));
         Ok((!odd).then_some(Matter { step, source, place, before }))
     }
 
@@ -225,19 +229,8 @@ impl Scene<'_> {
     }
 
     /// A second run changes nothing, and a verification says what the oracle says.
-<<<<<<< HEAD
     fn again(&mut self, matter: &Matter<'_>, after: &Snapshot, promise: &Promise) -> anyhow::Result<Wrong> {
         let step = matter.step;
-=======
-    fn again(
-        &mut self,
-        step: &Step,
-        source: &Snapshot,
-        place: &Path,
-        after: &Snapshot,
-        stable: bool,
-    ) -> anyhow::Result<Wrong> {
->>>>>>> main
         let verify = step.as_verify();
         let ran = self.run(&verify)?;
         let mut wrong = ran.wrong();
@@ -357,36 +350,25 @@ impl Scene<'_> {
         let one = matches!(step.shape, Shape::OneFile(_));
         if one {
             // "Of a single file or disk only the content is compared."
-<<<<<<< HEAD
-            differs.values_mut().for_each(|what| what.retain(|word| matches!(*word, "content" | "size" | "kind")));
-=======
             differs
                 .values_mut()
                 .for_each(|what| what.retain(|word| matches!(*word, "content" | "size" | "kind")));
-            differs.retain(|_, what| !what.is_empty());
->>>>>>> main
         }
         if target.is_empty() {
             // "There is nothing to compare with."
             return code_as_promised(ran, &[1, 4].into());
         }
         // What does not fit is counted as not compared, or differs: which of them is not promised.
-<<<<<<< HEAD
         let is_vague = |(path, entry): &(&Name, &Entry)| !self.able.takes(path, entry);
         let vague: BTreeSet<&Name> = source.iter().filter(is_vague).map(|(path, _)| path).collect();
-        let large: BTreeSet<&Name> = source.iter().filter(|(_, entry)| !self.able.fits(entry)).map(|(path, _)| path).collect();
-        let hidden = |path: &Name| promise::path_and_above(path).any(|above| vague.contains(&above));
-        let passes = |path: &Name, word: &str| hidden(path) || large.contains(path) && matches!(word, "xattr" | "mode");
-        for (path, what) in &mut differs {
-            what.retain(|word| !passes(path, word));
-=======
         let large: BTreeSet<&Name> =
             source.iter().filter(|(_, entry)| !self.able.fits(entry)).map(|(path, _)| path).collect();
-        for path in &large {
-            if let Some(what) = differs.get_mut(*path) {
-                what.retain(|word| *word != "xattr" && *word != "mode");
-            }
->>>>>>> main
+        let hidden = |path: &Name| promise::path_and_above(path).any(|above| vague.contains(&above));
+        let passes = |path: &Name, word: &str| {
+            hidden(path) || large.contains(path) && matches!(word, "xattr" | "mode")
+        };
+        for (path, what) in &mut differs {
+            what.retain(|word| !passes(path, word));
         }
         differs.retain(|_, what| !what.is_empty());
         let mut reported: BTreeMap<Name, BTreeSet<String>> = BTreeMap::new();
@@ -408,7 +390,8 @@ impl Scene<'_> {
             }
         }
         let missing = step.files_from.iter().flatten().any(|path| !source.contains_key(path));
-        let unheld = source.values().any(|entry| entry.xattrs.keys().any(|name| !self.able.has_attribute(name)));
+        let unheld =
+            source.values().any(|entry| entry.xattrs.keys().any(|name| !self.able.has_attribute(name)));
         let codes: BTreeSet<i32> = match (differs.is_empty(), missing) {
             (true, _) if !large.is_empty() || !vague.is_empty() => [0, 3, 4].into(),
             // Attributes that the target cannot hold are not compared, and said to be so.
@@ -424,15 +407,11 @@ impl Scene<'_> {
 
     /// Of a single file the digest has to be that of `sha256sum`; of a tree every file has to have a line.
     fn digests(&self, step: &Step, source: &Snapshot, ran: &Ran) -> anyhow::Result<Vec<Violation>> {
-<<<<<<< HEAD
         if self.history.setting.spoils_reading() {
             return Ok(Vec::new());
         }
-        let lines: Vec<&[u8]> = ran.output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
-=======
         let lines: Vec<&[u8]> =
             ran.output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
->>>>>>> main
         let Shape::OneFile(path) = &step.shape else {
             let files = source.values().filter(|entry| entry.is_file()).count();
             let words = format!("{} lines for {files} files", lines.len());
@@ -445,14 +424,9 @@ impl Scene<'_> {
         if source.values().any(|entry| entry.size() > walk::READ_WHOLE_MAX) {
             return Ok(Vec::new());
         }
-<<<<<<< HEAD
         let digest = walk::plain_digest(&path.below(&self.ground.seen_source()))?;
-        let found: String = lines.first().map(|line| String::from_utf8_lossy(line).into_owned()).unwrap_or_default();
-=======
-        let digest = walk::plain_digest(&path.below(&self.source()))?;
         let found: String =
             lines.first().map(|line| String::from_utf8_lossy(line).into_owned()).unwrap_or_default();
->>>>>>> main
         let words = format!("it printed {found}, and the digest is {digest}");
         let right = found.trim_start_matches('\\').starts_with(&digest);
         Ok(if right { Vec::new() } else { vec![Violation::at("digest", path, words, Proof::Words)] })
@@ -518,7 +492,11 @@ impl Scene<'_> {
 
     fn run_with(&mut self, step: &Step, fault: &Fault) -> anyhow::Result<(Ran, Vec<Name>)> {
         let (words, report) = self.words(step)?;
-        let target = self.ground.true_target.join(if matches!(step.shape, Shape::OneFile(_)) { "one" } else { "target" });
+        let target = self.ground.true_target.join(if matches!(step.shape, Shape::OneFile(_)) {
+            "one"
+        } else {
+            "target"
+        });
         let source = self.ground.shown_source();
         let place = (self.history.setting.target.as_str(), source.as_path(), target.as_path());
         command::run_with(fault, &self.stage.program, &words, &report, &self.ground.notes, self.pool, place)

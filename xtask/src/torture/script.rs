@@ -33,19 +33,17 @@ pub fn quoted(word: &[u8]) -> String {
 
 /// Returns the script of a failure.
 pub fn of(history: &History, failure: &Failure) -> String {
-<<<<<<< HEAD
-    let mut script = String::from("#!/bin/bash\n# $1: the program. Exits with 0 where it is right, and with 1 where it is wrong.\n");
-    let _ = writeln!(script, "# Seed {}, {} to {}, {}.", history.seed, history.setting.source, history.setting.target, history.setting.way.name());
-=======
     let mut script = String::from(
         "#!/bin/bash\n# $1: the program. Exits with 0 where it is right, and with 1 where it is wrong.\n",
     );
     let _ = writeln!(
         script,
         "# Seed {}, {} to {}, {}.",
-        history.seed, history.setting.source, history.setting.target, history.setting.way
+        history.seed,
+        history.setting.source,
+        history.setting.target,
+        history.setting.way.name()
     );
->>>>>>> main
     for violation in failure.violations.iter().take(4) {
         let _ = writeln!(script, "# {}", violation.to_string().replace('\n', " "));
     }

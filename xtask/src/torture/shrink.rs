@@ -36,7 +36,11 @@ pub fn shrink(
 fn kind_of(failure: &Failure) -> &'static str {
     let worst = |kind: &str| failure.violations.iter().find(|violation: &&Violation| violation.kind == kind);
     let first = || failure.violations.first();
-    ["crash", "content", "missing"].into_iter().find_map(worst).or_else(first).map_or("", |violation| violation.kind)
+    ["crash", "content", "missing"]
+        .into_iter()
+        .find_map(worst)
+        .or_else(first)
+        .map_or("", |violation| violation.kind)
 }
 
 struct Shrinker<'a> {
@@ -54,8 +58,14 @@ impl Shrinker<'_> {
             self.truncate();
             self.cut(|history| history.events.len(), |history, keep| retain(&mut history.events, keep));
             self.attempt(|history| history.target = None);
-            self.cut(|history| count(history.target.as_ref()), |history, keep| prune(history.target.as_mut(), keep));
-            self.cut(|history| history.source.nodes.len(), |history, keep| prune(Some(&mut history.source), keep));
+            self.cut(
+                |history| count(history.target.as_ref()),
+                |history, keep| prune(history.target.as_mut(), keep),
+            );
+            self.cut(
+                |history| history.source.nodes.len(),
+                |history, keep| prune(Some(&mut history.source), keep),
+            );
             self.attempt(|history| history.setting.way = Way::Local);
             self.attempt(|history| history.setting.source = "plain".to_owned());
             self.attempt(|history| history.setting.target = "plain".to_owned());
@@ -201,7 +211,11 @@ fn smaller(node: &mut Node, size: u64) {
 fn rename(history: &mut History, index: usize) {
     let Some(node) = history.source.nodes.get(index) else { return };
     let text = serde_json::to_string(&history.events).unwrap_or_default();
-    let used = history.source.nodes.iter().any(|other| other.path.is_below(&node.path) || other.what == What::SameAs(node.path.clone()));
+    let used = history
+        .source
+        .nodes
+        .iter()
+        .any(|other| other.path.is_below(&node.path) || other.what == What::SameAs(node.path.clone()));
     if used || node.path.0.is_empty() || text.contains(&node.path.to_string()) {
         return;
     }

@@ -60,7 +60,9 @@ impl Way {
     fn hosts(self) -> (Option<Host>, Option<Host>) {
         match self {
             Self::Local => (None, None),
-            Self::Pull | Self::PullThroughSsh | Self::PullCompressed | Self::PullSftp => (Some(Host::A), None),
+            Self::Pull | Self::PullThroughSsh | Self::PullCompressed | Self::PullSftp => {
+                (Some(Host::A), None)
+            }
             Self::HostToHost => (Some(Host::A), Some(Host::B)),
             _ => (None, Some(Host::A)),
         }
