@@ -115,7 +115,6 @@ pub fn run_with(
     surround(&mut command, notes)?;
     let (hosts, mounted) = pool.both(place.0);
     let mut around = Surroundings {
-        program,
         scratch: notes,
         hosts,
         source: Some(place.1),

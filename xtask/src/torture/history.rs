@@ -33,8 +33,10 @@ pub enum Event {
     Source(Mutation),
     /// The world changes the target.
     Target(Mutation),
-    /// hakobu is run.
+    /// hakobu is run. After a fault the same command is run again.
     Run(Step),
+    /// hakobu is run with a fault, and not again before the world has gone on.
+    Interrupted(Step),
 }
 
 /// Returns the history of a seed in a setting.
@@ -58,11 +60,19 @@ pub fn of_seed(seed: u64, setting: Setting) -> History {
         if next.writes() && !setting.is_plain() && rng.percent(setting.faults_percent()) {
             next.fault = Some(misfortune::random(&mut rng, &setting));
         }
-        events.push(Event::Run(next));
+        let interrupted = next.fault.is_some() && rng.percent(30);
+        events.push(if interrupted { Event::Interrupted(next) } else { Event::Run(next) });
         for _ in 0..rng.below(5) {
             let mutation = mutate::random(&mut rng, &source, limits);
             events.push(if rng.percent(65) { Event::Source(mutation) } else { Event::Target(mutation) });
         }
+    }
+    // What was interrupted has to be completed in the end.
+    if matches!(
+        events.iter().rev().find(|event| matches!(event, Event::Run(_) | Event::Interrupted(_))),
+        Some(Event::Interrupted(_))
+    ) {
+        events.push(Event::Run(Step::plain(Verb::Copy, Shape::Contents)));
     }
     History { seed, setting, source, target, events }
 }
@@ -86,6 +96,6 @@ fn limits(rng: &mut Rng, setting: &Setting) -> Limits {
 impl History {
     /// Returns how often hakobu is told to do something.
     pub fn steps(&self) -> usize {
-        self.events.iter().filter(|event| matches!(event, Event::Run(_))).count()
+        self.events.iter().filter(|event| matches!(event, Event::Run(_) | Event::Interrupted(_))).count()
     }
 }

@@ -24,6 +24,7 @@ mod known;
 mod misfortune;
 mod model;
 mod mutate;
+mod page;
 mod place;
 mod play;
 mod promise;
@@ -31,6 +32,7 @@ mod realize;
 mod rng;
 mod script;
 mod select;
+mod self_check;
 mod shrink;
 mod step;
 mod walk;
@@ -56,6 +58,15 @@ pub struct TortureArgs {
     /// Fresh seeds for so many seconds
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
+    /// Plant known faults, one at a time, and show that each is found: the program has to be built with `--features planted-faults`
+    #[arg(long)]
+    self_check: bool,
+    /// Only the planted faults with this in their names
+    #[arg(long, value_name = "NAME", requires = "self_check")]
+    only: Option<String>,
+    /// Write a page of what was done
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// A history that was written down
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
@@ -93,12 +104,19 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
     if let Some(seed) = args.seed {
         return one(&of_seed(seed, args.plain), &stage, &counts);
     }
+    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
+    if args.self_check {
+        if !self_check::is_prepared(&stage.program) {
+            bail!("build the program with: cargo build -p hakobu --features planted-faults");
+        }
+        return self_check::run(&stage, jobs, args.only.as_deref());
+    }
+    let began = Instant::now();
     let (first, last) = range(args)?;
     let until = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let next = AtomicU64::new(first);
     let stop = AtomicBool::new(false);
     let talk = Mutex::new(());
-    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
     std::thread::scope(|scope| {
         for worker in 0..jobs {
             let (next, stop, talk, counts, stage) = (&next, &stop, &talk, &counts, &stage);
@@ -141,6 +159,10 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
         }
     });
     println!("{}", counts.summary());
+    if let Some(file) = &args.output {
+        let seeds = (first, next.into_inner().saturating_sub(1).min(last));
+        page::write(file, &counts, &stage.program, seeds, began.elapsed())?;
+    }
     let violations = counts.violations.load(Ordering::Relaxed);
     if violations > 0 {
         bail!("{violations} histories failed; each is in {}", args.folder.display());

@@ -168,6 +168,7 @@ impl Setting {
                     acls: holds.acls,
                     any_names: holds.any_names,
                     case_sensitive: holds.case_sensitive,
+                    loose: matches!(kind, FileSystemKind::Ntfs3g | FileSystemKind::ExfatFuse),
                     mtime_step_ns: holds.mtime_step_ns,
                     mtime_range_s: holds.mtime_range_s,
                     xattr_bytes_max: if holds.xattr_bytes_max >= 65_536 {

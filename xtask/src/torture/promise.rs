@@ -38,6 +38,8 @@ pub struct Abilities {
     pub mtime_step_ns: u64,
     /// First and last second that a time can have.
     pub mtime_range_s: (i64, i64),
+    /// Whether attributes are kept in ways that are not described here: only kinds and contents are looked at.
+    pub loose: bool,
     /// All attributes of a file together that surely fit, in bytes.
     pub xattr_bytes_max: usize,
 }
@@ -59,6 +61,7 @@ impl Default for Abilities {
             mtime_step_ns: 1,
             mtime_range_s: (i64::MIN, i64::MAX),
             xattr_bytes_max: usize::MAX,
+            loose: false,
         }
     }
 }
@@ -293,6 +296,17 @@ impl Making<'_> {
 
     fn free(&self) -> Free {
         let without = |what: &str| self.step.is_without(what);
+        if self.able.loose {
+            return Free {
+                owner: true,
+                mode: true,
+                set_id: true,
+                mtime: true,
+                xattrs: true,
+                acl: true,
+                all: false,
+            };
+        }
         Free {
             owner: without("owner") || !self.able.owners,
             // A set-ID bit without its owner would give the rights of somebody else.

@@ -59,7 +59,11 @@ pub fn of(history: &History, failure: &Failure) -> String {
         match event {
             Event::Source(mutation) => change(p, mutation, "$s"),
             Event::Target(mutation) => change(p, mutation, "$t"),
-            Event::Run(step) => {
+            Event::Run(step) | Event::Interrupted(step) => {
+                if let Some(fault) = &step.fault {
+                    let _ =
+                        writeln!(p, "# Here it went wrong like this, which a script does not do: {fault:?}");
+                }
                 if last {
                     p.push_str("cp -a side before 2>/dev/null\n");
                 }

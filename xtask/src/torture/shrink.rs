@@ -139,7 +139,7 @@ impl Shrinker<'_> {
         for index in 0..self.best.events.len() {
             for change in simpler {
                 self.attempt(|history| {
-                    if let Some(Event::Run(step)) = history.events.get_mut(index) {
+                    if let Some(Event::Run(step) | Event::Interrupted(step)) = history.events.get_mut(index) {
                         change(step);
                     }
                 });

@@ -94,6 +94,8 @@ impl Way {
         let word = match self {
             Self::PushThroughSsh | Self::PullThroughSsh => "--transport=ssh",
             Self::PushInPlain => "--cipher=none",
+            // Of a verification only digests travel, and the option is refused.
+            Self::PushCompressed | Self::PullCompressed if verb == Verb::Verify => "--transport=agent",
             Self::PushCompressed | Self::PullCompressed => "--compress=zstd",
             Self::PushSftp | Self::PullSftp => "--transport=sftp",
             Self::Push | Self::Pull | Self::HostToHost => "--transport=agent",
@@ -158,7 +160,8 @@ impl Way {
         if self == Self::PullSftp {
             for (number, entry) in source.values_mut().enumerate() {
                 entry.xattrs.clear();
-                entry.mtime = Time { s: entry.mtime.s.clamp(0, i64::from(u32::MAX)), ns: 0 };
+                // The server of OpenSSH cuts off what does not fit into 32 bits, and nobody can know.
+                entry.mtime = Time { s: i64::from(entry.mtime.s as u32), ns: 0 };
                 // Each name is a file of its own.
                 entry.inode = (0, number as u64);
                 entry.links = 1;
