@@ -41,8 +41,14 @@ pub enum Event {
 
 /// Returns the history of a seed in a setting.
 pub fn of_seed(seed: u64, setting: Setting) -> History {
+    of_seed_within(seed, setting, u64::MAX)
+}
+
+/// The same, with no file larger than so many bytes.
+pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> History {
     let mut rng = Rng::new(seed);
-    let limits = limits(&mut rng, &setting);
+    let mut limits = limits(&mut rng, &setting);
+    limits.size_bytes = limits.size_bytes.min(size_bytes_max);
     let source = generate::tree(&mut rng, limits);
     let target = rng.percent(25).then(|| {
         let mut tree = if rng.percent(50) { source.clone() } else { generate::tree(&mut rng, limits) };
@@ -78,10 +84,10 @@ pub fn of_seed(seed: u64, setting: Setting) -> History {
 }
 
 fn limits(rng: &mut Rng, setting: &Setting) -> Limits {
-    let size_bytes = match rng.below(24) {
+    let size_bytes = match rng.below(60) {
         0 => 5 << 30,
-        1 => 70 << 20,
-        2..8 => 9 << 20,
+        1 | 2 => 70 << 20,
+        3..18 => 9 << 20,
         _ => 600 << 10,
     };
     let limits = Limits {
@@ -91,11 +97,4 @@ fn limits(rng: &mut Rng, setting: &Setting) -> Limits {
         special: true,
     };
     setting.within(limits)
-}
-
-impl History {
-    /// Returns how often hakobu is told to do something.
-    pub fn steps(&self) -> usize {
-        self.events.iter().filter(|event| matches!(event, Event::Run(_) | Event::Interrupted(_))).count()
-    }
 }

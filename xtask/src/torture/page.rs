@@ -35,6 +35,7 @@ pub fn write(
         ("faults that took place, failed system calls among them", counts.faults.load(Relaxed)),
         ("bytes read and compared", BYTES_READ.load(Relaxed)),
         ("violations that are known and open", counts.known.load(Relaxed)),
+        ("histories set aside, as the ground failed under them", counts.set_aside.load(Relaxed)),
         ("violations", counts.violations.load(Relaxed)),
     ] {
         writeln!(page, "| {what} | {number} |")?;

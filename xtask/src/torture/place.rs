@@ -171,7 +171,11 @@ impl Setting {
                     loose: matches!(kind, FileSystemKind::Ntfs3g | FileSystemKind::ExfatFuse),
                     mtime_step_ns: holds.mtime_step_ns,
                     mtime_range_s: holds.mtime_range_s,
-                    xattr_bytes_max: if holds.xattr_bytes_max >= 65_536 {
+                    // A full file system has no room for attributes either, and tmpfs counts them as inodes.
+                    xattr_bytes_max: if matches!(kind, FileSystemKind::FullBytes | FileSystemKind::FullInodes)
+                    {
+                        0
+                    } else if holds.xattr_bytes_max >= 65_536 {
                         usize::MAX
                     } else {
                         holds.xattr_bytes_max

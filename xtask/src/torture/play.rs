@@ -312,7 +312,7 @@ impl Scene<'_> {
         }
         let mut wrong: Vec<Violation> = ran.wrong();
         // Killed programs write no report, and end by a signal.
-        if fault.kills() {
+        if fault.kills() || matches!(fault, Fault::Interrupt { .. }) {
             wrong.retain(|violation| violation.words != "it ended by a signal");
         }
         // What a cut leaves under final names may be wrong until the same command has run again.
@@ -537,7 +537,7 @@ pub fn places(step: &Step, source: &Path, side_of_target: &Path) -> Vec<OsString
     match (&step.shape, step.verb) {
         (Shape::OneFile(path), Verb::Digest) => vec![path.below(source).into_os_string()],
         (_, Verb::Digest) => vec![source.as_os_str().to_owned()],
-        (Shape::Contents | Shape::Merged, _) => vec![slashed(source), target],
+        (Shape::Contents, _) => vec![slashed(source), target],
         (Shape::Directory, _) => vec![source.as_os_str().to_owned(), target],
         (Shape::OneFile(path), _) => {
             vec![path.below(source).into_os_string(), side_of_target.join("one").into_os_string()]

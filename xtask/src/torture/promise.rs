@@ -343,7 +343,9 @@ impl Making<'_> {
             // Another name of the same file takes part: what that gets, this one gets ("the snapshot sees it too").
             let shares =
                 |(other, its): (&Name, &Entry)| its.inode == entry.inode && self.brought.contains(other);
-            if self.tainted.contains(path)
+            let is_vague = self.promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
+            if is_vague
+                || self.tainted.contains(path)
                 || entry.links > 1 && entry.is_file() && self.target.iter().any(shares)
             {
                 expected.free.all = true;

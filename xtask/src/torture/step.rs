@@ -3,7 +3,6 @@
 //! What a step promises is in [`promise`](super::promise); how it gets from here to there (locally, over ssh) in [`way`](super::way).
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +32,6 @@ pub enum Shape {
     Directory,
     /// A single file to a place beside the target, called `one`.
     OneFile(Name),
-    /// The whole source and the further source beside it, `source/ further/` to `target`: both are merged.
-    Merged,
 }
 
 /// A rule of `--exclude` or `--include`. The patterns are plain enough for the oracle to have its own matching.
@@ -151,11 +148,6 @@ impl Step {
         }
     }
 
-    /// Returns true if something is left out of the source: by rules, by a list, by size.
-    pub fn selects(&self) -> bool {
-        !self.rules.is_empty() || self.files_from.is_some() || self.sizes.is_some()
-    }
-
     /// Returns true if `what` is left out by `--preserve`.
     pub fn is_without(&self, what: &str) -> bool {
         self.without.iter().any(|left_out| left_out == what)
@@ -247,11 +239,6 @@ impl Pattern {
             Self::Letter => base.first().is_some_and(u8::is_ascii_alphabetic),
         }
     }
-}
-
-/// Returns a file name as an argument.
-pub fn argument(bytes: &[u8]) -> OsString {
-    OsString::from_vec(bytes.to_vec())
 }
 
 /// Returns a random step for a source that began as `tree`.
