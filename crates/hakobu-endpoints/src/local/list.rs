@@ -22,8 +22,8 @@ use super::target::is_mark_name;
 /// The bytes that one `getdents` may fill: about 1 000 entries.
 const NAMES_BYTES: usize = 32 * 1024;
 const DURING: &str = "listing the directory";
-/// How many directories with marks of runs are remembered from one list to the next.
-const MARKS_MET_MAX: usize = 1024;
+/// How many drafts, and directories with marks of runs, are remembered from one list to the next.
+const MET_MAX: usize = 1024;
 
 /// Turns an error number into an error, as it means something else at the source and the target.
 pub(crate) type Fault = fn(&'static str, Errno) -> hakobu_core::Error;
@@ -181,14 +181,14 @@ impl Lister {
                 continue;
             }
             if is_mark_name(bytes) {
-                if self.met_marks.last() != Some(path) && self.met_marks.len() < MARKS_MET_MAX {
+                if self.met_marks.last() != Some(path) && self.met_marks.len() < MET_MAX {
                     self.met_marks.push(path.clone());
                 }
                 continue;
             }
             if is_ours(directory, bytes) {
                 drafts += 1;
-                if self.met_drafts.len() < MARKS_MET_MAX {
+                if self.met_drafts.len() < MET_MAX {
                     self.met_drafts.push((path.clone(), bytes.to_vec()));
                 }
                 continue;
