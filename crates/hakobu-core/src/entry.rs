@@ -104,6 +104,9 @@ pub struct Metadata {
     pub mount_point: bool,
     /// Whether it is immutable, or can only be appended to.
     pub locked: bool,
+    /// Whether its content may be missing although all else is there: a run that wrote it ended with its machine. Only listings
+    /// of a target say so.
+    pub doubted: bool,
     /// Stands for the extended attributes that were looked at, see [`ExtendedRef::digest`]; 0 where there are none,
     /// [`UNREADABLE`] where they could not be read.
     ///
@@ -114,6 +117,10 @@ pub struct Metadata {
     /// never travels.
     #[serde(skip)]
     pub missed: bool,
+    /// Whether another file may have the number of its inode, and look the same: the file system is one of another program,
+    /// or keeps whole seconds. Only listings of a source say so, and it never travels.
+    #[serde(skip)]
+    pub uncertain: bool,
 }
 
 /// What tells an inode from all others of a machine.
@@ -142,14 +149,21 @@ impl Metadata {
             inode: None,
             mount_point: false,
             locked: false,
+            doubted: false,
             extended: 0,
             missed: false,
+            uncertain: false,
         }
     }
 
     /// The part of this that is set at the target.
     pub fn attributes(&self) -> Attributes {
         Attributes { mode: self.mode, uid: self.uid, gid: self.gid, mtime: self.mtime }
+    }
+
+    /// Doubts its content if it is a file that was changed since a moment, or whenever that was.
+    pub fn doubt(&mut self, since: Option<Time>) {
+        self.doubted |= self.kind == Kind::File && since.is_none_or(|since| self.ctime >= since);
     }
 
     /// Whether both have the same extended attributes, as far as these could be read.

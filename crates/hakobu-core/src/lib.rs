@@ -8,6 +8,7 @@
 pub mod capabilities;
 pub mod checksum;
 pub mod compression;
+pub mod content;
 pub mod counters;
 pub mod digest;
 pub mod disk;
@@ -33,7 +34,9 @@ pub mod pace;
 pub mod pacer;
 pub mod pack;
 pub mod path;
+mod piece_buffer;
 pub mod planner;
+pub mod plant;
 pub mod probe;
 pub mod report;
 pub mod tag;

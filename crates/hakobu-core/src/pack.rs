@@ -3,6 +3,7 @@
 //! The source reads each file straight into the pack, the target writes each file straight out of
 //! it. A pack is made of records; a directory record says where the following ones belong.
 
+use crate::content::ContentSum;
 use crate::entry::{Attributes, Kind, Time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::extended::{EXTENDED_BYTES_MAX, ExtendedRef};
@@ -35,6 +36,8 @@ const _: () = assert!(
 );
 /// tag, flags, name length (2), mode, uid, gid, seconds (8), nanoseconds, content length.
 const ENTRY_HEADER_BYTES: usize = 32;
+/// In front of a file's content: the sum of it.
+const SUM_BYTES: usize = 8;
 /// What stands in place of the content of a named pipe or device node: kind, number (4).
 const SPECIAL_BYTES: usize = 5;
 
@@ -83,13 +86,37 @@ impl<'a> Head<'a> {
 /// What an entry of a pack is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// A regular file: all of its content.
-    File(&'a [u8]),
+    /// A regular file.
+    File(FileContent<'a>),
     /// A symbolic link: where it points to, any bytes.
     Symlink(&'a [u8]),
     /// A named pipe or a device node: which of them, and the device's number as in
     /// [`Metadata::device`](crate::entry::Metadata).
     Special(Kind, u32),
+}
+
+/// All content of a regular file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileContent<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// The sum of them that was taken as they were read ([`ContentSum`](crate::content::ContentSum)).
+    pub sum: u64,
+}
+
+impl FileContent<'_> {
+    /// Checks the sum of what was written of it.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is another.
+    pub fn check(&self, written: ContentSum) -> Result<()> {
+        if written.value(self.bytes.len() as u64) == Some(self.sum) {
+            return Ok(());
+        }
+        let words = "what was written is not what was read, or not at the same places; run the same command again, and \
+                     check the memory of both machines if it happens again";
+        Err(Error::new(ErrorKind::Corrupt, "writing", words))
+    }
 }
 
 /// A pack being filled. Its buffer is reused from pack to pack.
@@ -113,8 +140,9 @@ impl PackBuilder {
         self.bytes.extend_from_slice(path.as_bytes());
     }
 
-    /// Adds a file of `size` bytes, whose content `read` puts into the given space. `read` says how
-    /// many bytes it found; if these are not `size`, or it fails, the pack is as before.
+    /// Adds a file of `size` bytes, whose content `read` puts into the beginning of the given space. That has one byte
+    /// more, so that a file that is longer is found by the same read. `read` gives the sum of what it has put there
+    /// ([`ContentSum`](crate::content::ContentSum)), or `None` if it is not to be added: the pack is then as before.
     ///
     /// # Errors
     /// Those of `read`.
@@ -122,19 +150,30 @@ impl PackBuilder {
         &mut self,
         head: &Head<'_>,
         size: usize,
-        read: impl FnOnce(&mut [u8]) -> Result<bool, E>,
+        read: impl FnOnce(&mut [u8]) -> Result<Option<u64>, E>,
     ) -> Result<bool, E> {
         let begin = self.bytes.len();
         self.header(TAG_FILE, head, size);
-        let content = self.bytes.len();
-        self.bytes.resize(content + size, 0);
+        let sum = self.bytes.len();
+        let content = sum + SUM_BYTES;
+        self.bytes.resize(content + size + 1, 0);
         let result = read(&mut self.bytes[content..]);
-        if matches!(result, Ok(true)) {
+        if let Ok(Some(value)) = result {
+            self.bytes[sum..content].copy_from_slice(&value.to_le_bytes());
+            self.bytes.truncate(content + size);
             self.records += 1;
         } else {
             self.bytes.truncate(begin);
         }
-        result
+        result.map(|value| value.is_some())
+    }
+
+    /// Adds a file of which all content is there, with its sum.
+    pub fn whole_file(&mut self, head: &Head<'_>, content: &[u8], sum: u64) {
+        self.header(TAG_FILE, head, content.len());
+        self.bytes.extend_from_slice(&sum.to_le_bytes());
+        self.bytes.extend_from_slice(content);
+        self.records += 1;
     }
 
     /// Adds a symbolic link.
@@ -249,6 +288,15 @@ impl<'a> PackReader<'a> {
         let extended = if flags & FLAG_EXTENDED != 0 { Some(self.extended()?) } else { None };
         let (replaces, sparse) = (flags & FLAG_REPLACES != 0, flags & FLAG_SPARSE != 0);
         let head = Head { name, attributes, replaces, sparse, extended };
+        if tag == TAG_FILE {
+            let mut sum = [0; SUM_BYTES];
+            sum.copy_from_slice(self.take(SUM_BYTES)?);
+            let bytes = self.take(u32_at(28) as usize)?;
+            return Ok(Record::Entry(
+                head,
+                Content::File(FileContent { bytes, sum: u64::from_le_bytes(sum) }),
+            ));
+        }
         let content = self.take(u32_at(28) as usize)?;
         if tag == TAG_SYMLINK {
             if content.is_empty() || content.len() > PATH_BYTES_MAX || content.contains(&0) {
@@ -256,11 +304,8 @@ impl<'a> PackReader<'a> {
             }
             return Ok(Record::Entry(head, Content::Symlink(content)));
         }
-        if tag == TAG_SPECIAL {
-            let (kind, device) = special(content)?;
-            return Ok(Record::Entry(head, Content::Special(kind, device)));
-        }
-        Ok(Record::Entry(head, Content::File(content)))
+        let (kind, device) = special(content)?;
+        Ok(Record::Entry(head, Content::Special(kind, device)))
     }
 
     fn extended(&mut self) -> Result<ExtendedRef<'a>> {
@@ -301,6 +346,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::content::content_sum;
     use crate::extended::{Classes, Extended};
 
     fn attributes() -> Attributes {
@@ -315,22 +361,25 @@ mod tests {
         let extended = Extended::new(Classes::USER, &mut [(b"user.a".to_vec(), b"b".to_vec())]).unwrap();
         let head = |name: &'static [u8]| Head::new(name, attributes());
         let file = Head { sparse: true, extended: Some(extended.as_ref()), ..head(b"f").replacing(true) };
-        pack.file(&file, 3, |space| {
-            space.copy_from_slice(b"xyz");
-            Ok::<_, ()>(true)
-        })
-        .unwrap();
+        let read = pack.file(&file, 3, |space| {
+            assert_eq!(space.len(), 4, "there is room to find a longer file");
+            space.copy_from_slice(b"xyz!");
+            Ok::<_, ()>(Some(7))
+        });
+        assert_eq!(read, Ok(true));
         assert_eq!(pack.file(&head(b"bad"), 9, |_| Err(5)), Err(5));
-        assert_eq!(pack.file(&head(b"short"), 9, |_| Ok::<_, ()>(false)), Ok(false));
+        assert_eq!(pack.file(&head(b"short"), 9, |_| Ok::<_, ()>(None)), Ok(false));
+        pack.whole_file(&head(b"w"), b"", 8);
         pack.symlink(&head(b"l"), b"../x");
         pack.special(&head(b"p"), Kind::Fifo, 0);
         pack.special(&head(b"d").replacing(true), Kind::BlockDevice, 0x0080_0001);
-        assert_eq!(pack.records(), 4);
+        assert_eq!(pack.records(), 5);
         let bytes = pack.finish();
         let mut reader = PackReader::new(&bytes);
         assert_eq!(reader.read().unwrap(), Some(Record::Directory { path }));
         for (head, content) in [
-            (file, Content::File(b"xyz")),
+            (file, Content::File(FileContent { bytes: b"xyz", sum: 7 })),
+            (head(b"w"), Content::File(FileContent { bytes: b"", sum: 8 })),
             (head(b"l"), Content::Symlink(b"../x")),
             (head(b"p"), Content::Special(Kind::Fifo, 0)),
             (head(b"d").replacing(true), Content::Special(Kind::BlockDevice, 0x0080_0001)),
@@ -338,6 +387,22 @@ mod tests {
             assert_eq!(reader.read().unwrap(), Some(Record::Entry(head, content)));
         }
         assert_eq!(reader.read().unwrap(), None);
+    }
+
+    #[test]
+    fn what_was_written_otherwise_than_it_was_read_is_found() {
+        let content = FileContent { bytes: b"abcd", sum: content_sum(b"abcd") };
+        let check = |ranges: &[(u64, &[u8])]| {
+            let mut written = ContentSum::default();
+            ranges.iter().for_each(|(offset, bytes)| written.add(*offset, bytes));
+            content.check(written).map_err(|error| error.kind)
+        };
+        assert_eq!(check(&[(0, b"ab"), (2, b"cd")]), Ok(()));
+        for wrong in
+            [&[(0, &b"ab"[..])][..], &[(2, b"cd")], &[(1, b"abcd")], &[(0, b"ab"), (0, b"abcd")], &[]]
+        {
+            assert_eq!(check(wrong), Err(ErrorKind::Corrupt), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::capabilities::Capabilities;
 use crate::entry::{Kind, Metadata, SET_ID};
+use crate::plant::planted;
 
 /// What will be done for one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,8 @@ pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities,
             true if same_attributes(source, target, able) && same_time(source, target, able) => Action::Leave,
             true => Action::SetAttributes,
         },
-        _ if source.size_bytes != target.size_bytes || !same_time(source, target, able) => Action::Replace,
+        _ if source.size_bytes != target.size_bytes => Action::Replace,
+        _ if !same_time(source, target, able) && !planted("equal-by-size") => Action::Replace,
         _ if same_attributes(source, target, able) => Action::Leave,
         _ => Action::SetAttributes,
     }

@@ -26,9 +26,9 @@ pub const ALIVE_EVERY: Duration = Duration::from_secs(15);
 /// which nobody else may find out for hours.
 pub const SILENT_MAX: Duration = Duration::from_secs(120);
 /// The oldest version of the protocol that this program speaks.
-pub const VERSION_OLDEST: u16 = 3;
+pub const VERSION_OLDEST: u16 = 4;
 /// The newest version of the protocol that this program speaks.
-pub const VERSION_NEWEST: u16 = 3;
+pub const VERSION_NEWEST: u16 = 4;
 /// The longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// The most connections that one session may have.

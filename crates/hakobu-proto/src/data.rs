@@ -38,7 +38,7 @@ pub mod kind {
     pub const ABANDON: u8 = 8;
     /// Apply changes; payload: the changes.
     pub const APPLY: u8 = 9;
-    /// Bring everything to stable storage.
+    /// Everything has been written: a [`Barrier`](super::Barrier).
     pub const BARRIER: u8 = 10;
     /// Make a range [`Zero`](super::Zero).
     pub const ZERO: u8 = 11;
@@ -60,6 +60,9 @@ pub mod kind {
     /// [`Assemble`](super::Assemble) pieces; payload: the bytes between what is taken from the old file. Never answered,
     /// as [`PATCH`].
     pub const ASSEMBLE: u8 = 19;
+
+    /// Tell where a [`Hole`](super::Hole) ends.
+    pub const HOLE: u8 = 20;
 
     /// It is done.
     pub const DONE: u8 = 64;
@@ -86,6 +89,8 @@ pub mod kind {
     /// No answer: what the thread that serves did with its time, a
     /// [`FarTime`](hakobu_core::counters::FarTime). At most one for each operation.
     pub const TIMES: u8 = 75;
+    /// Where a hole ends; meta: the offset.
+    pub const HOLE_UNTIL: u8 = 76;
 }
 
 /// Flag of a [`kind::WRITE`] or [`kind::ZERO`]: answer when this and all earlier writes have succeeded.
@@ -161,6 +166,15 @@ pub struct Sign {
     pub blocks: bool,
 }
 
+/// Asks where the hole ends that a range of what the target has begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hole {
+    /// The draft.
+    pub draft: DraftId,
+    /// The range, beginning at a multiple of the piece size.
+    pub extent: Extent,
+}
+
 /// Changes some blocks of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patch {
@@ -210,6 +224,15 @@ pub struct Complete {
     pub value: Option<Digest>,
     /// Whether a journal may remember it.
     pub kept: bool,
+}
+
+/// Everything has been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Barrier {
+    /// Bring it to stable storage.
+    pub durable: bool,
+    /// All that the job is about was looked at, and nothing of it failed.
+    pub whole: bool,
 }
 
 /// Says how long a draft is that was begun without a size.

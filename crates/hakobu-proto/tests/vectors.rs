@@ -11,6 +11,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use hakobu_core::checksum::crc64;
+use hakobu_core::content::content_sum;
 use hakobu_core::counters::FarTime;
 use hakobu_core::disk::{DeviceFacts, DeviceNumber, DiskList, Use, UseKind};
 use hakobu_core::endpoint::{self, Change, Detail, Loss, LossKind, Outcome};
@@ -23,7 +24,7 @@ use hakobu_core::host::{Capped, HostFacts, NetworkDevice, WayOut};
 use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::moved::Copied;
 use hakobu_core::pace::{Limits, RateLimit};
-use hakobu_core::pack::{Content, Head, PackBuilder, PackReader, Record};
+use hakobu_core::pack::{Content, FileContent, Head, PackBuilder, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_core::probe::{REMARKS_MAX, STEPS_MAX, WayFigures, WayStep, Work, WriteAsk, WriteFigures};
 use hakobu_core::tag::{TagKey, Tagger};
@@ -270,17 +271,14 @@ fn packs() {
         extended: Some(extended.as_ref()),
         ..Head::new(b"f", attributes()).replacing(true)
     };
-    let filled = pack.file(&file, 5, |room| {
-        room.copy_from_slice(b"hello");
-        Ok::<_, Error>(true)
-    });
-    assert!(filled.unwrap());
+    let content = FileContent { bytes: b"hello", sum: content_sum(b"hello") };
+    pack.whole_file(&file, content.bytes, content.sum);
     pack.symlink(&Head::new(b"l", attributes()), b"../f");
     vectors.check("pack", &pack.finish());
 
     let mut reader = PackReader::new(&vectors.0["pack"]);
     assert_eq!(reader.read().unwrap(), Some(Record::Directory { path: path("a/b") }));
-    assert_eq!(reader.read().unwrap(), Some(Record::Entry(file, Content::File(b"hello"))));
+    assert_eq!(reader.read().unwrap(), Some(Record::Entry(file, Content::File(content))));
     let link = Record::Entry(Head::new(b"l", attributes()), Content::Symlink(b"../f"));
     assert_eq!(reader.read().unwrap(), Some(link));
     assert_eq!(reader.read().unwrap(), None);
@@ -328,6 +326,7 @@ fn control_messages() {
         may_remove: true,
         only_reads: false,
         bytes_max: Some(1 << 30),
+        source_directories: Vec::new(),
         may_write_in_place: false,
     };
     let serve = ServeRequest {

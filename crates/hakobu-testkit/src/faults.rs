@@ -58,7 +58,7 @@ impl OperationKind {
             Operation::DigestPicks { .. } | Operation::Digest { .. } => Self::Digest,
             Operation::Names { .. } | Operation::Numbers { .. } => Self::Names,
             Operation::Next { .. } => Self::Next,
-            Operation::Open { .. } => Self::Open,
+            Operation::Open { .. } | Operation::FindHole { .. } => Self::Open,
             Operation::Extended { .. } => Self::Extended,
             Operation::Confirm { .. } => Self::Confirm,
             Operation::Store { .. } => Self::Store,
@@ -69,8 +69,8 @@ impl OperationKind {
             Operation::Finish { .. } => Self::Finish,
             Operation::Abandon { .. } => Self::Abandon,
             Operation::Apply { .. } => Self::Apply,
-            Operation::Barrier => Self::Barrier,
-            Operation::Sign { .. } | Operation::Sum { .. } => Self::Sign,
+            Operation::Barrier { .. } => Self::Barrier,
+            Operation::Sign { .. } | Operation::Sum { .. } | Operation::Hole { .. } => Self::Sign,
             Operation::Patch { .. } | Operation::Assemble { .. } => Self::Write,
             Operation::Zero { .. } => Self::Zero,
             Operation::Complete { .. } => Self::Complete,
@@ -359,6 +359,7 @@ impl State {
             Operation::Read { file, .. }
             | Operation::Next { file }
             | Operation::Open { file }
+            | Operation::FindHole { file, .. }
             | Operation::Confirm { file, .. } => {
                 vec![file.path.as_bytes().to_vec()]
             }
@@ -373,6 +374,7 @@ impl State {
             | Operation::Sign { draft, .. }
             | Operation::Patch { draft, .. }
             | Operation::Sum { draft, .. }
+            | Operation::Hole { draft, .. }
             | Operation::Assemble { draft, .. }
             | Operation::Zero { draft, .. }
             | Operation::Complete { draft, .. }
@@ -386,7 +388,7 @@ impl State {
             Operation::Apply { changes } => {
                 changes.iter().map(Change::path).map(|path| path.as_bytes().to_vec()).collect()
             }
-            Operation::Barrier | Operation::Names { .. } | Operation::Numbers { .. } => Vec::new(),
+            Operation::Barrier { .. } | Operation::Names { .. } | Operation::Numbers { .. } => Vec::new(),
         };
         let has_digest = matches!(operation, Operation::Write { check, .. } if check.value.is_some());
         Logged { lane, kind, paths, draft: of_draft, has_digest }

@@ -89,7 +89,7 @@ struct State {
 impl Renderer {
     /// Shows on standard output and standard error.
     pub fn new(settings: RenderSettings) -> Self {
-        Self::with_outputs(settings, Box::new(std::io::stdout()), Box::new(std::io::stderr()))
+        Self::with_outputs(settings, crate::output::results(), Box::new(std::io::stderr()))
     }
 
     /// Shows elsewhere: results and remarks.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use hakobu_agent::connection::{self, Connection, ConnectionError, Fingerprint, Identity, Interrupter, Wait};
 use hakobu_agent::side::{Side, Stop};
 use hakobu_core::checksum::crc64;
+use hakobu_core::content::content_sum;
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::Begin;
 use hakobu_core::entry::{Attributes, Time};
@@ -214,6 +215,7 @@ pub fn grant() -> Grant {
         may_remove: false,
         only_reads: false,
         bytes_max: None,
+        source_directories: Vec::new(),
     }
 }
 
@@ -227,11 +229,7 @@ pub fn attributes(mode: u32) -> Attributes {
 pub fn pack(directory: &str, name: &str, attributes: &Attributes, content: &[u8]) -> Vec<u8> {
     let mut pack = PackBuilder::default();
     pack.directory(&EntryPath::new(directory).unwrap());
-    let put = |space: &mut [u8]| {
-        space.copy_from_slice(content);
-        Ok::<_, Error>(true)
-    };
-    pack.file(&Head::new(name.as_bytes(), *attributes), content.len(), put).unwrap();
+    pack.whole_file(&Head::new(name.as_bytes(), *attributes), content, content_sum(content));
     pack.finish()
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use hakobu_core::content::content_sum;
 use hakobu_core::endpoint::Change;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extended::{Classes, EXTENDED_BYTES_MAX, Extended};
@@ -86,7 +87,7 @@ fn attributes_that_give_rights() {
         let mut packed = PackBuilder::default();
         packed.directory(&path("tree"));
         let head = Head { extended: Some(block.as_ref()), ..Head::new(b"packed", attributes(0o700)) };
-        packed.file(&head.replacing(index > 0), 0, |_| Ok::<_, ()>(true)).unwrap();
+        packed.whole_file(&head.replacing(index > 0), b"", content_sum(b""));
         assert_eq!(peer.store(&packed.finish()).unwrap(), [], "{name}");
         peer.begin(1, "tree/large", 4).unwrap();
         peer.write(1, 0, b"mine", 4).unwrap();

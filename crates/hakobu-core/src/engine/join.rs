@@ -368,10 +368,14 @@ impl<'a> Join<'a> {
     /// What a file is written to.
     fn written_as(&self, metadata: &Metadata, old: Option<&Metadata>) -> DraftKind {
         let both_files = metadata.kind == Kind::File && old.is_some_and(|old| old.kind == Kind::File);
-        match both_files && metadata.size_bytes > 0 {
+        let kind = match both_files && metadata.size_bytes > 0 {
             true => self.shared.setup.job.update.draft_kind(),
             false => DraftKind::File,
-        }
+        };
+        // One of its further names may be that of a file of the source.
+        let systems = &self.shared.setup.job.source_file_systems;
+        let shared = old.and_then(|old| old.inode).is_some_and(|it| systems.contains(&it.file_system));
+        if kind == DraftKind::InPlace && shared { DraftKind::File } else { kind }
     }
 
     /// Takes note of a file that travels by itself.

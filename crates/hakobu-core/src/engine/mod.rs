@@ -8,6 +8,7 @@
 mod accounts;
 mod entrance;
 mod gate;
+mod inodes;
 mod join;
 mod lane;
 mod large;
@@ -153,6 +154,9 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         setup.observer.event(Event::Notice { words });
     }
     let able = able(setup);
+    if !setup.job.dry_run && !setup.job.mode.only_reads() {
+        setup.source.meet_time_step(able.time_step_ns);
+    }
     let now_ns = setup.clock.now_ns();
     let pacer = Pacer::new(now_ns);
     let keeper = Keeper::new(setup.job.limits.clone(), &pacer, now_ns);

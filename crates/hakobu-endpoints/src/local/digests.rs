@@ -8,11 +8,12 @@ use hakobu_core::tag::{TagKey, Tagger, content_value};
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, openat, readlinkat_raw};
-use rustix::io::{Errno, read, retry_on_intr};
+use rustix::io::Errno;
 
 use super::fault::changed;
 use super::list::Fault;
 use super::metadata;
+use super::positioned::{read_file, wrong_size};
 
 /// Takes digests and tags, with room that is reused.
 #[derive(Debug, Default)]
@@ -49,18 +50,18 @@ impl Digester {
             return Err(changed("reading"));
         }
         self.content.resize(PACKED_FILE_BYTES_MAX as usize + 1, 0);
-        let length =
-            fill(&file, &mut self.content, found.size_bytes).map_err(|errno| fault("reading", errno))?;
-        if length as u64 > PACKED_FILE_BYTES_MAX {
-            return Err(changed("reading"));
-        }
+        let read = read_file(&file, found.size_bytes, &mut self.content[..found.size_bytes as usize + 1]);
+        let length = read.map_err(|errno| fault("reading", errno))?.end();
         if let Some(listed) = listed {
             let now = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
             if !listed.same_version(&now) {
                 return Err(changed("reading"));
             }
         }
-        content_value(&self.content[..length], self.tagger.as_ref())
+        if length != found.size_bytes {
+            return Err(wrong_size("reading", length, found.size_bytes));
+        }
+        content_value(&self.content[..length as usize], self.tagger.as_ref())
     }
 
     fn link(&self, directory: &OwnedFd, name: &[u8], fault: Fault) -> Result<Digest> {
@@ -80,21 +81,6 @@ pub(crate) const READ: OFlags =
 /// Opens an entry to read it.
 pub(crate) fn open(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     openat(directory, name, READ, Mode::empty())
-}
-
-/// Reads until the room is full or the file ends; where it has as many bytes as it had a moment ago, that is its end.
-fn fill(file: &OwnedFd, room: &mut [u8], size_bytes: u64) -> Result<usize, Errno> {
-    let mut filled = 0;
-    while filled < room.len() {
-        match retry_on_intr(|| read(file, &mut room[filled..]))? {
-            0 => break,
-            more => filled += more,
-        }
-        if filled as u64 == size_bytes {
-            break;
-        }
-    }
-    Ok(filled)
 }
 
 /// Nothing else has a digest of its own.

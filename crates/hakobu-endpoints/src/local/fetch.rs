@@ -8,16 +8,19 @@ use hakobu_core::extended::{ExtendedAsk, ExtendedRef};
 use hakobu_core::losses::Losses;
 use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder};
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
+use hakobu_core::plant::planted;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, SeekFrom, openat, readlinkat_raw, seek};
-use rustix::io::{Errno, read, retry_on_intr};
+use rustix::fs::{Mode, openat, readlinkat_raw};
+use rustix::io::Errno;
 
 use super::extended::{ExtendedReader, Place, open_place};
 use super::fault::{changed, fault, place, source_fault};
 use super::losses::{check_required, has_hole};
 use super::metadata;
+use super::positioned::{read_file, wrong_size};
 use super::source::{NoAtime, Reader};
+use crate::time_steps::TimeSteps;
 
 /// What a record takes at most besides content and extended attributes, with its name.
 const HEAD_BYTES_MAX: usize = 300;
@@ -53,6 +56,7 @@ impl Fetcher {
         };
         run.pack.directory(target);
         let require = reader.require();
+        let steps = reader.steps();
         let opened = reader.with_directory(root, directory, |fd, noatime| {
             for index in from as usize..picks.entries.len() {
                 if run.is_full(index) {
@@ -60,7 +64,7 @@ impl Fetcher {
                 }
                 self.lost.clear();
                 // Begun anew, it is the first of the next pack.
-                if !run.entry(index, (fd, noatime), (&require, ask), self) {
+                if !run.entry(index, (fd, noatime), (&require, ask, &steps), self) {
                     break;
                 }
                 run.fetched.until = index as u32 + 1;
@@ -102,7 +106,7 @@ impl Run<'_> {
         &mut self,
         index: usize,
         (fd, noatime): (&OwnedFd, &mut NoAtime),
-        (require, ask): (&[LossKind], ExtendedAsk),
+        (require, ask, steps): (&[LossKind], ExtendedAsk, &TimeSteps),
         Fetcher { extended, lost }: &mut Fetcher,
     ) -> bool {
         let pick = self.picks.entries[index];
@@ -115,7 +119,7 @@ impl Run<'_> {
         let name = listing.name(pick.index as usize);
         let metadata = listing.metadata(pick.index as usize);
         let new_name = self.picks.target_name.as_deref().unwrap_or(name);
-        let put = Put { fd, name, new_name, metadata, replaces: pick.replaces, ask };
+        let put = Put { fd, name, new_name, metadata, replaces: pick.replaces, ask, steps };
         let packed = match metadata.kind {
             Kind::File => put.file(&mut self.pack, noatime, (extended, lost), require),
             Kind::Symlink => put.link(&mut self.pack, (extended, lost), require),
@@ -161,6 +165,7 @@ struct Put<'a> {
     metadata: &'a Metadata,
     replaces: bool,
     ask: ExtendedAsk,
+    steps: &'a TimeSteps,
 }
 
 impl Put<'_> {
@@ -181,7 +186,12 @@ impl Put<'_> {
             noatime.open(self.metadata.uid, |flags| openat(self.fd, self.name, flags, Mode::empty()));
         let file = opened.map_err(|errno| source_fault("opening", errno))?;
         let mut version = *self.metadata;
-        for _ in 0..LOOKS {
+        for look in 1..=LOOKS {
+            if look < LOOKS {
+                self.steps.wait(&version);
+            }
+            // What changes again and again while it is waited for is brought over again the next time.
+            let is_settled = look < LOOKS || !self.steps.may_repeat(&version);
             let mut now = version;
             // Attributes are of the same version as the content.
             lost.clear();
@@ -191,18 +201,28 @@ impl Put<'_> {
             if !has_room(pack, extended, version.size_bytes as usize) {
                 return Ok(None);
             }
-            version.mode &= attached.mode_mask;
+            let mut attributes = version.attributes();
+            attributes.mode &= attached.mode_mask;
+            if !is_settled {
+                attributes.mtime = self.steps.never(version.mtime);
+            }
+            // Only a hint that zeros need not be written: all of it is read, whatever the file system says of holes.
             let sparse = version.sparse && has_hole(&file, version.size_bytes);
-            let head = Head {
-                sparse,
-                extended,
-                ..Head::new(self.new_name, version.attributes()).replacing(self.replaces)
-            };
+            let head =
+                Head { sparse, extended, ..Head::new(self.new_name, attributes).replacing(self.replaces) };
             let whole = pack.file(&head, version.size_bytes as usize, |space| {
-                fill(&file, space).map_err(|errno| source_fault("reading", errno))?;
+                let sum = read_file(&file, version.size_bytes, space);
+                let sum = sum.map_err(|errno| source_fault("reading", errno))?;
                 // The size is part of the version, so this also finds what was appended or cut off.
                 now = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
-                Ok::<_, Error>(version.same_version(&now))
+                if !version.same_version(&now) {
+                    return Ok(None);
+                }
+                let end = sum.end();
+                let sum = sum
+                    .value(version.size_bytes)
+                    .filter(|_| end == version.size_bytes || planted("early-end-accepted"));
+                sum.map(Some).ok_or_else(|| wrong_size("reading", end, version.size_bytes))
             })?;
             if whole {
                 return Ok(Some(version.size_bytes));
@@ -211,7 +231,6 @@ impl Put<'_> {
                 break;
             }
             version = now;
-            seek(&file, SeekFrom::Start(0)).map_err(|errno| source_fault("reading", errno))?;
         }
         Err(changed("reading"))
     }
@@ -287,17 +306,4 @@ fn has_room(pack: &PackBuilder, extended: Option<ExtendedRef<'_>>, content_bytes
     let bytes_max = if pack.records() == 0 { PACK_BYTES_MAX } else { PACK_BYTES_USUAL };
     let extended_bytes = extended.map_or(0, |extended| extended.as_bytes().len());
     pack.bytes() + HEAD_BYTES_MAX + extended_bytes + content_bytes <= bytes_max
-}
-
-/// Reads until the space is full or the file ends. An early end is found by the caller's look at
-/// the version.
-fn fill(file: &OwnedFd, mut space: &mut [u8]) -> Result<(), Errno> {
-    while !space.is_empty() {
-        let read = retry_on_intr(|| read(file, &mut *space))?;
-        if read == 0 {
-            break;
-        }
-        space = &mut space[read..];
-    }
-    Ok(())
 }

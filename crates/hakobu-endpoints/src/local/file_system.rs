@@ -23,13 +23,25 @@ const NTFS: u64 = 0x5346_544e;
 const HFS_PLUS: u64 = 0x482b;
 const CIFS: u64 = 0xff53_4d42;
 const SMB2: u64 = 0xfe53_4d42;
-const FUSE: u64 = 0x6573_5546;
+pub(crate) const FUSE: u64 = 0x6573_5546;
 const NFS: u64 = 0x6969;
 const TMPFS: u64 = 0x0102_1994;
 const XFS: u64 = 0x5846_5342;
 const BTRFS: u64 = 0x9123_683e;
 const OVERLAY: u64 = 0x794c_7630;
 pub(crate) const EXT4: u64 = 0xef53;
+const RAMFS: u64 = 0x8584_58f6;
+/// File systems on which the time of an inode's last change is kept as it is, whatever other times are set.
+const KEEPS_CHANGE_TIMES: [u64; 8] = [
+    EXT4,
+    XFS,
+    BTRFS,
+    NFS,
+    0xf2f5_2010, // F2FS
+    0x2fc1_2fc1, // ZFS
+    0xca45_1a4e, // bcachefs
+    OVERLAY,
+];
 /// File systems of a network, and FUSE, of which that cannot be told.
 const NETWORK: [u64; 14] = [
     CIFS,
@@ -105,6 +117,35 @@ pub fn is_on_network(path: &Path) -> bool {
 /// The same for an open directory.
 pub(crate) fn is_network(directory: BorrowedFd<'_>) -> bool {
     NETWORK.contains(&kind_of(directory))
+}
+
+/// How content gets to stable storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stability {
+    /// It lives in memory: nothing outlives the machine.
+    Memory,
+    /// Content that the device has is on stable storage before any name that was given later: ext4 and XFS, whose journals flush
+    /// the device first.
+    InOrder,
+    /// Only a flush of the file itself says so.
+    Flushed,
+    /// The same, and whether content was kept is told file by file, by flushing and closing: networks, and other programs (FUSE).
+    ToldByFile,
+}
+
+/// How content gets to stable storage on the file system that a directory is on.
+pub(crate) fn stability(directory: BorrowedFd<'_>) -> Stability {
+    match kind_of(directory) {
+        TMPFS | RAMFS => Stability::Memory,
+        EXT4 | XFS => Stability::InOrder,
+        kind if NETWORK.contains(&kind) => Stability::ToldByFile,
+        _ => Stability::Flushed,
+    }
+}
+
+/// Whether the time of an inode's last change is kept by itself, and nobody can set it.
+pub(crate) fn keeps_change_times(directory: BorrowedFd<'_>) -> bool {
+    KEEPS_CHANGE_TIMES.contains(&kind_of(directory))
 }
 
 /// Whether files of this file system may share blocks with others of it. Of one that is not known here, they may.

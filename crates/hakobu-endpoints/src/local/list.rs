@@ -16,10 +16,13 @@ use super::describe::{Described, Describer, undescribed};
 use super::draft_name::is_ours;
 use super::extended::ExtendedReader;
 use super::file_system::is_deleted_on_nfs;
+use super::target::is_mark_name;
 
 /// The bytes that one `getdents` may fill: about 1 000 entries.
 const NAMES_BYTES: usize = 32 * 1024;
 const DURING: &str = "listing the directory";
+/// How many directories with marks of runs are remembered from one list to the next.
+const MARKS_MET_MAX: usize = 1024;
 
 /// Turns an error number into an error, as it means something else at the source and the target.
 pub(crate) type Fault = fn(&'static str, Errno) -> hakobu_core::Error;
@@ -31,6 +34,10 @@ pub(crate) struct Lister {
     /// The entries of the last directory: the next one is often about as large.
     expected: usize,
     extended: ExtendedReader,
+    /// Drafts and journals that no listing shows, with their directories.
+    met_drafts: Vec<(EntryPath, Vec<u8>)>,
+    /// Directories in which a run has left its mark.
+    met_marks: Vec<EntryPath>,
 }
 
 /// What is asked about many directories.
@@ -43,6 +50,16 @@ pub(crate) struct Ask {
 }
 
 impl Lister {
+    /// The drafts and journals that were met since it was asked last.
+    pub(crate) fn met_drafts(&mut self) -> Vec<(EntryPath, Vec<u8>)> {
+        std::mem::take(&mut self.met_drafts)
+    }
+
+    /// The directories, listed since it was asked last, in which there are marks of runs.
+    pub(crate) fn met_marks(&mut self) -> Vec<EntryPath> {
+        std::mem::take(&mut self.met_marks)
+    }
+
     /// Lists `directories`, and then descendants, level by level, as long as all together stay
     /// below `budget` entries. `enter` says which directories may be entered.
     pub(crate) fn list_all(
@@ -128,7 +145,7 @@ impl Lister {
         fault: Fault,
     ) -> Result<Option<(Listing, bool)>> {
         let failed = |errno| fault(DURING, errno).at(path);
-        let (mut taken, mut more) = (0, false);
+        let (mut taken, mut drafts, mut more) = (0, 0, false);
         let mut listing = Listing::with_capacity(self.expected.min(entries_max));
         self.names.reserve_exact(NAMES_BYTES);
         let mut names = RawDir::new(directory, self.names.spare_capacity_mut());
@@ -159,11 +176,20 @@ impl Lister {
             let entry = entry.map_err(failed)?;
             taken += 1;
             let bytes = entry.file_name().to_bytes();
-            if bytes == b"."
-                || bytes == b".."
-                || is_ours(directory, bytes)
-                || is_deleted_on_nfs(directory.as_fd(), bytes)
-            {
+            if bytes == b"." || bytes == b".." || is_deleted_on_nfs(directory.as_fd(), bytes) {
+                continue;
+            }
+            if is_mark_name(bytes) {
+                if self.met_marks.last() != Some(path) && self.met_marks.len() < MARKS_MET_MAX {
+                    self.met_marks.push(path.clone());
+                }
+                continue;
+            }
+            if is_ours(directory, bytes) {
+                drafts += 1;
+                if self.met_drafts.len() < MARKS_MET_MAX {
+                    self.met_drafts.push((path.clone(), bytes.to_vec()));
+                }
                 continue;
             }
             if !describer.entry(entry.file_name(), entry.file_type(), &mut keep)? {
@@ -173,6 +199,7 @@ impl Lister {
         if !describer.rest(&mut keep)? {
             return Ok(None);
         }
+        listing.count_drafts(drafts);
         for (name, metadata) in still_listed(directory, &gone).map_err(failed)? {
             listing.push(&name, metadata).map_err(|error| error.at(path))?;
         }
@@ -218,7 +245,9 @@ fn still_listed(
 
 fn open(root: &Root, path: &EntryPath, fault: Fault) -> Result<OwnedFd> {
     let opened = root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY);
-    opened.map_err(|errno| fault(DURING, errno).at(path))
+    let opened = opened.map_err(|errno| fault(DURING, errno).at(path))?;
+    root.check_apart(&opened).map_err(|error| error.at(path))?;
+    Ok(opened)
 }
 
 /// Queues the directories of a listing, if there is a budget for going down at all.

@@ -23,6 +23,7 @@ mod list;
 mod losses;
 mod many;
 mod metadata;
+pub(crate) mod positioned;
 mod recent;
 mod shared_devices;
 mod source;
@@ -35,6 +36,7 @@ mod tried;
 mod unreadable;
 
 pub use at_once::AtOnce;
+pub use beneath::Confinement;
 pub use file_system::is_on_network;
 pub use metadata::describe_entry;
 pub use source::{LocalSource, LocalSourceLane, SourceRoot, SourceWork};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Detail, Endpoint, Lane, Loss, LossKind, Operation, Outcome, Pick, Picks};
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::{Inode, Kind, Metadata};
 use hakobu_core::extended::{Classes, Extended, ExtendedAsk, ExtendedRef};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::accounts;
 use super::at_once::{AtOnce, Work};
-use super::beneath::{Root, STEP};
+use super::beneath::{Confinement, Root, STEP};
 use super::buffers::Buffers;
 use super::digests::{self, Digester};
 use super::extended::{ExtendedReader, Place, seen};
@@ -30,6 +30,7 @@ use super::recent::Recent;
 use super::shared_devices::SharedDevices;
 use super::source_files::SourceFiles;
 use super::tried::put_seen;
+use crate::time_steps::TimeSteps;
 
 /// How many directories a lane keeps open.
 const DIRECTORIES_KEPT: usize = 8;
@@ -48,6 +49,7 @@ pub struct LocalSource {
     capabilities: Capabilities,
     require: Arc<[LossKind]>,
     devices: Arc<SharedDevices>,
+    steps: TimeSteps,
     files_only: bool,
 }
 
@@ -57,21 +59,42 @@ impl LocalSource {
     /// # Errors
     /// When one of them is missing, is no directory or cannot be entered.
     pub fn open(roots: &[SourceRoot]) -> Result<Self> {
-        let roots = roots.iter().map(|root| Root::open(&root.path)).collect::<Result<Arc<[Root]>>>()?;
+        Self::of(roots.iter().map(|root| Root::open(&root.path)).collect::<Result<_>>()?)
+    }
+
+    /// As [`LocalSource::open`] for who is held to a directory: roots are resolved beneath it, without links. The directory
+    /// that holds it is a root as well, for what is named by the directory itself.
+    ///
+    /// # Errors
+    /// As [`LocalSource::open`], and `PermissionDenied` for what is elsewhere.
+    pub fn open_within(confinement: &Confinement, roots: &[SourceRoot]) -> Result<Self> {
+        let roots = roots.iter().map(|root| Root::open_source_within(confinement, &root.path));
+        Self::of(roots.collect::<Result<_>>()?)
+    }
+
+    fn of(roots: Arc<[Root]>) -> Result<Self> {
         let mut capabilities = Capabilities::posix(rustix::process::geteuid().is_root());
         capabilities.clones = true;
         capabilities.extended = roots.iter().fold(Classes::NONE, |classes, root| classes | seen(root.fd()));
         put_seen(roots.iter().map(Root::fd), &mut capabilities);
         // There may be many, and they are hardly ever on several servers.
         capabilities.answer_ns = roots.iter().find_map(|root| answer_ns(root.fd().as_fd()));
-        let (require, devices) = (Arc::new([]), Arc::default());
-        Ok(Self { roots, capabilities, require, devices, files_only: false })
+        let (require, devices, steps) = (Arc::new([]), Arc::default(), TimeSteps::default());
+        Ok(Self { roots, capabilities, require, devices, steps, files_only: false })
     }
 
     /// Reads no block device, whoever names one.
     #[must_use]
     pub fn files_only(mut self) -> Self {
         self.files_only = true;
+        self
+    }
+
+    /// Does not look into these directories, which are the target's, wherever they are met.
+    #[must_use]
+    pub fn apart_from(mut self, directories: &[Inode]) -> Self {
+        let roots = Arc::get_mut(&mut self.roots);
+        roots.into_iter().flatten().for_each(|root| root.hold_apart(directories));
         self
     }
 
@@ -101,6 +124,7 @@ impl LocalSource {
                 noatime: NoAtime::new(),
                 require: Arc::clone(&self.require),
                 devices: Arc::clone(&self.devices),
+                steps: self.steps.clone(),
                 files_only: self.files_only,
             },
             lister: Lister::default(),
@@ -121,6 +145,10 @@ impl Endpoint for LocalSource {
     fn open_lane(&self, _index: usize) -> Result<Box<dyn Lane>> {
         Ok(Box::new(self.lane()))
     }
+
+    fn meet_time_step(&self, step_ns: u32) {
+        self.steps.meet(step_ns);
+    }
 }
 
 /// The roots as one lane sees them, with the directories it used last.
@@ -132,6 +160,7 @@ pub(crate) struct Reader {
     /// What no entry may lose.
     require: Arc<[LossKind]>,
     devices: Arc<SharedDevices>,
+    steps: TimeSteps,
     /// Whether no block device may be read.
     files_only: bool,
 }
@@ -148,6 +177,11 @@ impl Reader {
     /// What no entry may lose.
     pub(crate) fn require(&self) -> Arc<[LossKind]> {
         Arc::clone(&self.require)
+    }
+
+    /// The steps in which the ends keep times.
+    pub(crate) fn steps(&self) -> TimeSteps {
+        self.steps.clone()
     }
 
     /// The devices that all lanes read.
@@ -278,6 +312,10 @@ impl SourceWork {
                         Err(error.at(&file.path))
                     }
                 }
+            }
+            Operation::FindHole { file, extent } => {
+                let end = self.files.hole_until(&mut self.reader, &file, extent);
+                end.map(Outcome::HoleUntil).map_err(|error| error.at(&file.path))
             }
             Operation::Names { accounts } => {
                 let names: Result<_> = accounts.into_iter().map(accounts::name_of).collect();

@@ -7,10 +7,11 @@ use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extended::ExtendedAsk;
 use hakobu_core::extent::Extent;
 use hakobu_core::path::EntryPath;
+use hakobu_core::plant::planted;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, FlockOperation, fadvise, flock};
-use rustix::io::{Errno, pread, retry_on_intr};
+use rustix::io::Errno;
 
 use super::ahead::Ahead;
 use super::extended::{ExtendedReader, open_place};
@@ -18,6 +19,7 @@ use super::fault::{changed, fault, source_fault};
 use super::holes::Holes;
 use super::losses::check_required;
 use super::metadata;
+use super::positioned::{has_more, read_at, wrong_size};
 use super::recent::Recent;
 use super::source::{Reader, extended_outcome};
 use super::unreadable::{Medium, read_around};
@@ -77,8 +79,19 @@ impl SourceFiles {
         }
         buffer.set_filled(0);
         let mut unreadable = Vec::new();
-        match read_all(&open.file, extent.offset, &mut buffer.room()[..length]) {
-            Ok(()) => {}
+        match read_at(&open.file, extent.offset, &mut buffer.room()[..length]) {
+            Ok(read) if read == length => {}
+            Ok(read) if planted("early-end-accepted") => buffer.room()[read..length].fill(0),
+            Ok(read) => {
+                // Whether it has been cut short, or never had its size.
+                let error = match metadata::of_content(&open.file) {
+                    Ok(now) if is_same(&file.metadata, &now) => {
+                        wrong_size("reading", extent.offset + read as u64, file.metadata.size_bytes)
+                    }
+                    _ => changed("reading"),
+                };
+                return Err((error, buffer));
+            }
             Err(Errno::IO | Errno::NODATA | Errno::ILSEQ) if file.tolerant => {
                 let room = &mut buffer.room()[..length];
                 match read_around(&open.medium(), extent.offset, room) {
@@ -87,7 +100,6 @@ impl SourceFiles {
                 }
             }
             Err(Errno::NODATA) => return Err((read_error(Errno::IO), buffer)),
-            Err(Errno::PIPE) => return Err((changed("reading"), buffer)),
             Err(errno) => return Err((read_error(errno), buffer)),
         }
         buffer.set_filled(length);
@@ -95,6 +107,19 @@ impl SourceFiles {
             return Ok(Outcome::Read(buffer));
         }
         Ok(Outcome::ReadPartly { buffer, unreadable })
+    }
+
+    /// Where the hole ends that a range begins with; its beginning where there is data.
+    pub(crate) fn hole_until(
+        &mut self,
+        reader: &mut Reader,
+        file: &Arc<SourceFile>,
+        extent: Extent,
+    ) -> Result<u64> {
+        let size_bytes = file.metadata.size_bytes;
+        let open = self.open(reader, file)?;
+        let holes = open.holes.as_mut();
+        Ok(holes.map_or(extent.offset, |holes| holes.hole_until(&open.file, extent, size_bytes)))
     }
 
     /// Opens a file whose blocks are to be shared.
@@ -112,6 +137,11 @@ impl SourceFiles {
     ) -> Result<Outcome> {
         let require = reader.require();
         let open = &self.open(reader, file)?.file;
+        // Behind its end: looked for before its version is, so that what grows is told apart from what lies.
+        let more = match file.metadata.kind {
+            Kind::File => has_more(open, file.metadata.size_bytes).map_err(read_error)?,
+            _ => false,
+        };
         let now = metadata::of_content(open).map_err(|errno| fault("looking at", errno))?;
         let mut lost = Vec::new();
         let found = match now.kind {
@@ -125,6 +155,10 @@ impl SourceFiles {
         }
         if !is_same(&file.metadata, &now) {
             return Err(changed("reading"));
+        }
+        if more {
+            let size_bytes = file.metadata.size_bytes;
+            return Err(wrong_size("reading", size_bytes + 1, size_bytes));
         }
         extended_outcome(found, lost, &file.path)
     }
@@ -158,19 +192,6 @@ fn device_key(file: &SourceFile) -> (u16, EntryPath) {
     (file.root, file.path.clone())
 }
 
-fn read_all(file: &OwnedFd, mut offset: u64, mut room: &mut [u8]) -> Result<(), Errno> {
-    while !room.is_empty() {
-        match retry_on_intr(|| pread(file, &mut *room, offset))? {
-            0 => return Err(Errno::PIPE),
-            read => {
-                offset += read as u64;
-                room = &mut room[read..];
-            }
-        }
-    }
-    Ok(())
-}
-
 fn read_error(errno: Errno) -> Error {
     let mut error = fault("reading", errno);
     if errno == Errno::IO {
@@ -193,6 +214,9 @@ fn is_same(listed: &Metadata, now: &Metadata) -> bool {
 fn open_checked(reader: &mut Reader, file: &SourceFile) -> Result<OwnedFd> {
     // What is named is checked before it is opened, which may do something to a device, and what is open once more.
     reader.check_kind(file.metadata.kind)?;
+    if file.metadata.kind == Kind::File {
+        reader.steps().wait(&file.metadata);
+    }
     let (root, noatime) = reader.root_for_reading(file.root)?;
     let opened = noatime.open(file.metadata.uid, |flags| root.open_beneath(&file.path, flags));
     let opened = opened.map_err(|errno| source_fault("opening", errno))?;

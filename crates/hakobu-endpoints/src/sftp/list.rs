@@ -118,6 +118,7 @@ async fn list(
             Err(refusal) => return Err(site.error("listing the directory", refusal).at(place(path, &name))),
         }
     }
+    listing.count_drafts(drafts.len());
     if !drafts.is_empty() {
         tell(path, &drafts);
     }

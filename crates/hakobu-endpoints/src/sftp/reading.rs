@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use futures_util::stream::{self, StreamExt};
+use hakobu_core::content::ContentSum;
 use hakobu_core::digest::Digest;
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extent::Extent;
@@ -16,6 +17,7 @@ use super::requests::{Refusal, attrs, data, done};
 use super::site::{End, Site};
 use super::wire::Handle;
 use crate::local::fault::{changed, place};
+use crate::local::positioned::wrong_size;
 
 /// How many small files are read at a time.
 const FILES_AT_ONCE: usize = 128;
@@ -25,6 +27,8 @@ const PARTS_AHEAD: usize = 16;
 /// A small file as it was read, and what it was before and after.
 pub(crate) struct Small {
     pub(crate) bytes: Vec<u8>,
+    /// The sum of them, each part where it was asked for.
+    pub(crate) sum: u64,
     pub(crate) is: Metadata,
 }
 
@@ -43,15 +47,30 @@ pub(crate) async fn read_small(site: &Site, whole: &[u8], size_bytes: u64) -> Re
         return Err(found.err().unwrap_or_else(|| changed("opening")));
     }
     let read = read_version(site, &handle?, size_bytes.min(PACKED_FILE_BYTES_MAX)).await;
-    read.map_err(|refusal| site.error("reading", refusal))
+    match read.map_err(|refusal| site.error("reading", refusal))? {
+        Version::Whole(small) => Ok(Some(small)),
+        Version::Changed => Ok(None),
+        Version::WrongSize(read, size_bytes) => Err(wrong_size("reading", read, size_bytes)),
+    }
+}
+
+/// What came of reading a small file.
+enum Version {
+    /// All of it.
+    Whole(Small),
+    /// It changed meanwhile, or has another size than was expected.
+    Changed,
+    /// It gave so many bytes, and has been of this size all the time.
+    WrongSize(u64, u64),
 }
 
 /// Reads what is open in one go: what it is, its content, and what it is then.
-async fn read_version(site: &Site, handle: &Handle, size_bytes: u64) -> Result<Option<Small>, Refusal> {
+async fn read_version(site: &Site, handle: &Handle, size_bytes: u64) -> Result<Version, Refusal> {
     let (connection, part_bytes) = (&site.server.connection, site.server.read_bytes as u64);
     let before = connection.look_open(handle);
-    let parts = (0..size_bytes).step_by(part_bytes as usize).map(|offset| {
-        let length = part_bytes.min(size_bytes - offset) as usize;
+    // One byte more is asked for, so that a file that is longer is found.
+    let parts = (0..=size_bytes).step_by(part_bytes as usize).map(|offset| {
+        let length = part_bytes.min(size_bytes + 1 - offset) as usize;
         (offset, length, connection.read(handle, offset, length))
     });
     let parts: Vec<_> = parts.collect();
@@ -59,21 +78,26 @@ async fn read_version(site: &Site, handle: &Handle, size_bytes: u64) -> Result<O
     let closes = connection.close(handle);
     let before = attrs(before).await?;
     let mut bytes = Vec::with_capacity(size_bytes as usize);
-    let mut short = false;
+    let mut sum = ContentSum::default();
     for (offset, length, part) in parts {
         let part = data(part, length).await?;
         // Bytes behind a gap belong to another place; a server may give fewer than it was asked for.
         if bytes.len() as u64 == offset {
+            sum.add(offset, &part);
             bytes.extend_from_slice(&part);
         }
-        short |= part.len() < length;
     }
     let after = attrs(after).await?;
     done(closes).await?;
-    let (Some(before), Some(after)) = (before, after) else { return Ok(None) };
-    let same = before.same_version(&after);
-    let whole = bytes.len() as u64 == after.size_bytes && !short;
-    Ok((same && whole).then_some(Small { bytes, is: after }))
+    let (Some(before), Some(after)) = (before, after) else { return Ok(Version::Changed) };
+    if !before.same_version(&after) || after.size_bytes != size_bytes {
+        return Ok(Version::Changed);
+    }
+    let read = bytes.len() as u64;
+    Ok(match sum.value(size_bytes).filter(|_| read == size_bytes) {
+        Some(sum) => Version::Whole(Small { bytes, sum, is: after }),
+        None => Version::WrongSize(read, size_bytes),
+    })
 }
 
 /// Waits for many things, some of which are under way at a time; answers in their order.

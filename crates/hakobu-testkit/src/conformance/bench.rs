@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::Result;
 use hakobu_core::checksum::crc64;
+use hakobu_core::content::content_sum;
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::{
     Begin, Check, Completion, Detail, DraftId, Endpoint, Lane, Loss, Operation, Outcome, Ticket, Wait,
 };
 use hakobu_core::entry::{Attributes, Metadata, Time};
-use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::Listing;
@@ -171,11 +172,8 @@ pub fn add_file(
     replaces: bool,
     content: &[u8],
 ) {
-    let put = |space: &mut [u8]| {
-        space.copy_from_slice(content);
-        Ok::<_, Error>(true)
-    };
-    assert!(pack.file(&Head::new(name, *attributes).replacing(replaces), content.len(), put).unwrap());
+    let head = Head::new(name, *attributes).replacing(replaces);
+    pack.whole_file(&head, content, content_sum(content));
 }
 
 /// What came of a pack: failures by index, and losses.

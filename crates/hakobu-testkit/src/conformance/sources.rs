@@ -8,6 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 
 use hakobu_core::Result;
+use hakobu_core::content::content_sum;
 use hakobu_core::endpoint::{Detail, Fetched, Lane, LossKind, Operation, Outcome, Pick, Picks, SourceFile};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
@@ -78,7 +79,11 @@ fn results_now(listing: &Listing, now: &Listing, fetched: &Fetched) -> Vec<Named
                 assert_eq!(head.attributes, now.metadata(found).attributes());
                 assert_eq!(head.replaces, index == 1);
                 let content = match content {
-                    Content::File(bytes) | Content::Symlink(bytes) => bytes.to_vec(),
+                    Content::File(content) => {
+                        assert_eq!(content.sum, content_sum(content.bytes), "the sum of what was read");
+                        content.bytes.to_vec()
+                    }
+                    Content::Symlink(text) => text.to_vec(),
                     Content::Special(kind, device) => format!("{kind:?} {device:#x}").into_bytes(),
                 };
                 results.push((head.name.to_vec(), Ok(content)));

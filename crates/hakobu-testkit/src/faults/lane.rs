@@ -367,10 +367,7 @@ fn without(pack: &[u8], skipped: usize) -> Vec<u8> {
         }
         match content {
             Content::File(content) => {
-                let _whole = builder.file(head, content.len(), |space| {
-                    space.copy_from_slice(content);
-                    Ok::<_, Error>(true)
-                });
+                builder.whole_file(head, content.bytes, content.sum);
             }
             Content::Symlink(text) => builder.symlink(head, text),
             Content::Special(kind, device) => builder.special(head, kind, device),

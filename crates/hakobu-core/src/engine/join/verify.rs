@@ -14,13 +14,16 @@ impl Join<'_> {
 
     /// Whether the content of an entry that both sides have decides what is done about it.
     pub(super) fn compares(&self, source: &Metadata, action: Action, target: Option<&Metadata>) -> bool {
-        let both = |kind| source.kind == kind && target.is_some_and(|target| target.kind == kind);
-        self.shared.setup.job.compare_content
-            && !self.removes()
+        let Some(target) = target.filter(|target| target.kind == Kind::File) else { return false };
+        // What the target may have lost with its machine is believed by nothing else.
+        let doubted = target.doubted && matches!(action, Action::Leave | Action::SetAttributes);
+        let asked = self.shared.setup.job.compare_content
             && self.target_name.is_none()
-            && both(Kind::File)
-            && target.is_some_and(|target| target.size_bytes == source.size_bytes)
-            && matches!(action, Action::Leave | Action::SetAttributes | Action::Replace)
+            && matches!(action, Action::Leave | Action::SetAttributes | Action::Replace);
+        (asked || doubted)
+            && !self.removes()
+            && source.kind == Kind::File
+            && target.size_bytes == source.size_bytes
     }
 
     /// Whether this run only takes digests.

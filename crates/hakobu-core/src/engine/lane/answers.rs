@@ -134,11 +134,19 @@ impl Worker<'_> {
                 let failures = (0..nodes.len() as u32).map(|index| (index, error.clone())).collect();
                 self.settled(&nodes, failures);
             }
-            Pending::Begun(file)
-            | Pending::BegunAlone(file)
-            | Pending::Unbegun(file)
-            | Pending::BegunToClone(file)
-            | Pending::Cloned(file) => return self.fail_file(&file, at_target(error, &file.target), 0),
+            // No chunk is there that would end it.
+            Pending::Begun(file) | Pending::Unbegun(file) | Pending::BegunToClone(file)
+                if file.chunks() == 0 && !file.is_open_ended() =>
+            {
+                self.fail_file(&file, at_target(error, &file.target), 0)?;
+                return self.end_file(file, Progress::Abandon);
+            }
+            Pending::Begun(file) | Pending::BegunToClone(file) => {
+                return self.begin_anew_if_invisible(file, error);
+            }
+            Pending::BegunAlone(file) | Pending::Unbegun(file) | Pending::Cloned(file) => {
+                return self.fail_file(&file, at_target(error, &file.target), 0);
+            }
             Pending::Chunk { file, extent, .. } => {
                 return self.fail_file(&file, at_target(error, &file.target), chunk_count(extent.length));
             }

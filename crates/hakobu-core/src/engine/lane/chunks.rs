@@ -6,7 +6,7 @@ use crate::zeros::{ZEROS, is_zero};
 
 /// Once so much of a file is found to be holes, those are not hashed any more, so there is no digest of the whole: the
 /// digest of zeros would cost more than everything else.
-const HOLES_WITHOUT_DIGEST_BYTES: u64 = 1 << 30;
+pub(super) const HOLES_WITHOUT_DIGEST_BYTES: u64 = 1 << 30;
 
 /// What a piece holds.
 pub(super) enum Piece {
@@ -274,7 +274,7 @@ impl Worker<'_> {
 
     /// Whether somebody wants the digests of this file's pieces: the target, to check them; whoever named the file; or a
     /// journal. Else nobody would ever look at them.
-    fn takes_digest(&self, file: &LargeFile) -> bool {
+    pub(super) fn takes_digest(&self, file: &LargeFile) -> bool {
         if file.is_compared_by_tags() {
             return self.wants.1;
         }

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 use super::*;
 use crate::entry::Account;
+use crate::event::drafts_left_out;
 use crate::job::Removal;
 
 /// So many names are asked for in one operation.
@@ -154,8 +155,28 @@ impl Worker<'_> {
         let list = Operation::List { root: origin.root, directories, budget: 0, detail };
         let Outcome::Listed(mut listed) = self.ask_source(list)? else { return Err(unexpected()) };
         let mut listing = listed.pop().ok_or_else(unexpected)?.result?;
+        self.leave_drafts_out(origin, &listing);
+        self.check_inodes(origin, &mut listing)?;
         self.by_name(&mut listing)?;
         Ok(listing)
+    }
+
+    /// Counts the drafts of a directory of the source, which take no part, and says so of the first such directories.
+    fn leave_drafts_out(&self, origin: &Origin, listing: &Listing) {
+        let drafts = listing.drafts();
+        if drafts == 0 {
+            return;
+        }
+        self.counters.entries_scanned.add(drafts);
+        self.counters.entries_skipped.add(drafts);
+        // The run before has said it.
+        if self.shared.setup.job.removal == Removal::Remove {
+            return;
+        }
+        let earlier = self.shared.record.directory_with_drafts();
+        if let Some(words) = drafts_left_out(&origin.named(), drafts, earlier) {
+            self.shared.setup.observer.event(Event::Notice { words });
+        }
     }
 
     /// Whether a directory can be copied without being known as a whole. Plans, and what people read, are in order, and
@@ -178,6 +199,8 @@ impl Worker<'_> {
         let Outcome::Portion(mut listing, rest) = self.ask_source(portion)? else {
             return Err(unexpected());
         };
+        self.leave_drafts_out(origin, &listing);
+        self.check_inodes(origin, &mut listing)?;
         self.by_name(&mut listing)?;
         Ok((listing, rest))
     }
@@ -294,6 +317,11 @@ impl Worker<'_> {
         target: Option<&Listing>,
         prefetched: &Prefetched,
     ) -> Result<()> {
+        let renamed = match target {
+            Some(target) => self.rename_by_case(node, parts, target)?,
+            None => None,
+        };
+        let target = renamed.as_ref().or(target);
         self.enter(Stage::Scan);
         let found = {
             let mut drafts = draft_numbers(&mut self.next_draft);

@@ -45,10 +45,12 @@ fn cost(operation: &Operation) -> Cost {
         | Operation::Extended { .. }
         | Operation::Open { .. }
         | Operation::Confirm { .. }
+        | Operation::FindHole { .. }
+        | Operation::Hole { .. }
         | Operation::Zero { .. }
         | Operation::Finish { .. }
         | Operation::Abandon { .. }
-        | Operation::Barrier => Cost::Owe(1),
+        | Operation::Barrier { .. } => Cost::Owe(1),
         // How many files are in a pack is known where it is handed over.
         Operation::Store { .. }
         | Operation::Next { .. }

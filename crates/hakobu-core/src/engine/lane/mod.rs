@@ -2,6 +2,7 @@
 
 mod answers;
 mod begin;
+mod case;
 mod chunks;
 mod clones;
 mod compare;
@@ -13,6 +14,8 @@ mod hashes;
 mod limits;
 mod moved;
 mod packs;
+mod same_inode;
+mod sparse;
 mod whole;
 
 use std::collections::{HashMap, VecDeque};
@@ -39,7 +42,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
-use crate::job::{Item, Mode};
+use crate::job::{Item, Mode, Removal};
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
 use crate::tag::{PieceTags, Tagger};
@@ -244,11 +247,14 @@ impl<'a> Worker<'a> {
             return self.foresee_room();
         }
         let writes = !job.dry_run && !only_content && !job.mode.only_reads();
-        if self.shared.queue.is_stopped() || !writes || !job.durable {
+        if self.shared.queue.is_stopped() || !writes {
             return Ok(());
         }
+        let all = self.shared.filter.is_none() && !job.one_file_system && job.removal != Removal::Remove;
+        let barrier =
+            Operation::Barrier { durable: job.durable, whole: all && self.shared.record.is_clean() };
         self.enter(Stage::Sync);
-        let Outcome::Done = self.ask_target(Operation::Barrier)? else { return Err(unexpected()) };
+        let Outcome::Done = self.ask_target(barrier)? else { return Err(unexpected()) };
         self.leave(Stage::Sync);
         Ok(())
     }

@@ -7,11 +7,11 @@ use hakobu_core::digest::Digest;
 use hakobu_core::extent::{CHUNK_BYTES, Extent};
 use hakobu_core::moved::{COPIES_MAX, Copied, is_block_length, sums};
 use rustix::fd::OwnedFd;
-use rustix::io::{pread, retry_on_intr};
 
 use super::draft::refusal;
 use super::writer::DraftWriter;
 use crate::local::fault::fault;
+use crate::local::positioned::read_at;
 
 impl DraftWriter {
     /// The sums of the whole blocks in a range of the file that the draft is made of.
@@ -127,13 +127,5 @@ fn check_copies(extent: Extent, copies: &[Copied], bytes: u64) -> Result<()> {
 
 /// Reads as much as there is.
 fn read_old(old: &OwnedFd, offset: u64, room: &mut [u8]) -> Result<usize> {
-    let mut filled = 0;
-    while filled < room.len() {
-        match retry_on_intr(|| pread(old, &mut room[filled..], offset + filled as u64)) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(errno) => return Err(fault("reading the old file", errno)),
-        }
-    }
-    Ok(filled)
+    read_at(old, offset, room).map_err(|errno| fault("reading the old file", errno))
 }

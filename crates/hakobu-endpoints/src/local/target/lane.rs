@@ -16,6 +16,7 @@ use super::apply::apply;
 use super::attributes::Lost;
 use super::directories::Directories;
 use super::draft::Draft;
+use super::leftovers::remove_leftovers;
 use super::new_file::Maker;
 use super::store::store;
 use super::writer::DraftWriter;
@@ -105,6 +106,9 @@ impl Work for TargetWork {
                     Err(error) => Err(error),
                 }
             }
+            Operation::Hole { draft, extent } => {
+                self.draft_writer(draft).and_then(|writer| writer.hole_until(extent)).map(Outcome::HoleUntil)
+            }
             Operation::Sum { draft, extent, block_bytes } => self
                 .draft_writer(draft)
                 .and_then(|writer| writer.sum_old(extent, block_bytes))
@@ -141,7 +145,7 @@ impl Work for TargetWork {
             Operation::Apply { changes } => self
                 .refuse_writing(DraftKind::File)
                 .and_then(|()| apply(&self.shared, &mut self.directories, &changes)),
-            Operation::Barrier => self.barrier(),
+            Operation::Barrier { durable, whole } => self.barrier(durable, whole),
             Operation::Digest { directory, names, key } => {
                 self.digester.takes(key).and_then(|()| self.digests(&directory, &names)).map(Outcome::Digests)
             }
@@ -155,6 +159,7 @@ impl Work for TargetWork {
             | Operation::Fetch { .. }
             | Operation::Portion { .. }
             | Operation::Read { .. }
+            | Operation::FindHole { .. }
             | Operation::Next { .. }
             | Operation::Open { .. }
             | Operation::Extended { .. }
@@ -218,14 +223,29 @@ impl TargetWork {
     fn inspect(&mut self, root: u16, path: &EntryPath, detail: Detail) -> Result<Outcome> {
         check_root(root)?;
         self.shared.grant.check_enter(path)?;
-        inspect(&self.shared.root, path, (&mut self.extended, detail))
+        let marks = &self.shared.marks;
+        let mut inspected = inspect(&self.shared.root, path, (&mut self.extended, detail))?;
+        if let (Outcome::Inspected(Some(found)), true) = (&mut inspected, marks.has_doubts()) {
+            let (parent, _) = path.split_last().unwrap_or_default();
+            marks.doubts(&parent).into_iter().for_each(|since| found.doubt(since));
+        }
+        Ok(inspected)
     }
 
     fn list(&mut self, root: u16, directories: Vec<EntryPath>, ask: Ask) -> Result<Outcome> {
         check_root(root)?;
         let shared = &self.shared;
         let enter = |path: &EntryPath| shared.grant.check_enter(path);
-        Ok(self.lister.list_all(&shared.root, directories, ask, enter, fault))
+        let mut listed = self.lister.list_all(&shared.root, directories, ask, enter, fault);
+        shared.marks.learn(&shared.root, self.lister.met_marks());
+        shared.leftovers.add(self.lister.met_drafts());
+        if let (Outcome::Listed(listings), true) = (&mut listed, shared.marks.has_doubts()) {
+            for directory in listings {
+                let Ok(listing) = &mut directory.result else { continue };
+                shared.marks.doubt_listing(&directory.path, listing);
+            }
+        }
+        Ok(listed)
     }
 
     /// Digests or tags of what is there, which tell what is in it: only of what is granted.
@@ -326,6 +346,9 @@ impl TargetWork {
 
     /// A draft that is not there is as good as abandoned.
     fn abandon(&mut self, id: DraftId, keep: bool) {
+        if keep {
+            self.shared.leftovers.keep();
+        }
         if let Ok(writer) = self.draft_writer(id) {
             let draft = Arc::clone(writer.draft());
             if draft.abandon(keep) && self.shared.drafts.remove(id) {
@@ -335,10 +358,14 @@ impl TargetWork {
         self.last = None;
     }
 
-    fn barrier(&self) -> Result<Outcome> {
-        if self.shared.options.durable {
-            self.shared.devices.flush(&self.shared.root)?;
+    fn barrier(&self, durable: bool, whole: bool) -> Result<Outcome> {
+        let shared = &self.shared;
+        let durable = durable && shared.options.durable;
+        if durable {
+            shared.devices.flush(&shared.root)?;
         }
+        remove_leftovers(shared);
+        shared.marks.end(&shared.options.job, durable, whole);
         Ok(Outcome::Done)
     }
 }

@@ -15,12 +15,16 @@ mod finish;
 mod in_place;
 pub(crate) mod journal;
 mod lane;
+mod leftovers;
 mod link;
 mod new_file;
 mod open;
 mod remove;
+mod rename;
+mod run_mark;
 mod signed;
 mod sparse;
+mod stable;
 mod state;
 mod store;
 mod stream;
@@ -42,7 +46,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{StatVfs, StatVfsMountFlags, fstatvfs};
 
 use super::at_once::AtOnce;
-use super::beneath::Root;
+use super::beneath::{Confinement, Root};
 use super::draft_name::DraftName;
 use super::extended::settable;
 use super::file_system;
@@ -55,8 +59,11 @@ use devices::Devices;
 pub use draft::Draft;
 use drafts::Drafts;
 pub use lane::{LocalTargetLane, TargetWork};
+use leftovers::Leftovers;
 pub(crate) use new_file::create_draft;
 pub use open::open_exclusively;
+use run_mark::RunMarks;
+pub(crate) use run_mark::is_mark_name;
 pub use state::StateDirectory;
 pub use writer::DraftWriter;
 
@@ -88,6 +95,8 @@ pub(crate) struct Shared {
     grant: Grant,
     options: TargetOptions,
     policy: Policy,
+    marks: RunMarks,
+    leftovers: Leftovers,
     drafts: Drafts,
     devices: Devices,
     /// Bytes of content taken from the grant so far.
@@ -110,7 +119,25 @@ impl LocalTarget {
     /// # Errors
     /// When it is missing, is no directory or cannot be entered.
     pub fn open(root: &Path, grant: Grant, options: TargetOptions) -> Result<Self> {
-        let (root_path, root) = (whole_path(root), Root::open(root)?);
+        Self::of(whole_path(root), Root::open(root)?, grant, options)
+    }
+
+    /// As [`LocalTarget::open`] for who is held to a directory: `root` is resolved beneath it, without links.
+    ///
+    /// # Errors
+    /// As [`LocalTarget::open`], and `PermissionDenied` for what is elsewhere.
+    pub fn open_within(
+        confinement: &Confinement,
+        root: &Path,
+        grant: Grant,
+        options: TargetOptions,
+    ) -> Result<Self> {
+        let opened = Root::open_within(confinement, root)?;
+        Self::of(root.as_os_str().as_encoded_bytes().to_vec(), opened, grant, options)
+    }
+
+    fn of(root_path: Vec<u8>, mut root: Root, grant: Grant, options: TargetOptions) -> Result<Self> {
+        root.hold_apart(&grant.source_directories);
         let mut policy = Policy::new(&grant, settable(root.fd(), &grant));
         let mut capabilities = Capabilities::posix(policy.may_chown);
         (capabilities.clones, capabilities.set_id) =
@@ -133,6 +160,7 @@ impl LocalTarget {
             capabilities.free_inodes = (figures.f_files > 0).then_some(figures.f_favail);
         }
         let devices = Devices::new();
+        let marks = RunMarks::look(&root, &grant);
         let (drafts, allowance, lanes) = (Drafts::default(), Allowance::default(), AtomicU32::new(0));
         let (nameless, stream, files_only) = (true, None, false);
         let on_network = capabilities.answer_ns.is_some();
@@ -142,6 +170,8 @@ impl LocalTarget {
             grant,
             options,
             policy,
+            marks,
+            leftovers: Leftovers::default(),
             drafts,
             devices,
             allowance,
@@ -241,6 +271,12 @@ impl Shared {
             Ok(found) => metadata::check_kind(true, found.kind, "opening"),
             Err(_) => Ok(()),
         }
+    }
+
+    /// Sees that it will be known if this machine ends before what gets a name now is on stable storage. Whether the file has to
+    /// be flushed for that.
+    fn before_naming(&self) -> bool {
+        self.options.durable && self.marks.begin(&self.root, &self.grant, &self.options.job)
     }
 
     /// Takes content bytes from the grant.

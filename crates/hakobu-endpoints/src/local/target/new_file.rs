@@ -1,22 +1,27 @@
 //! A file, link or special file being made: complete before its name can be seen.
 
+use hakobu_core::content::ContentSum;
 use hakobu_core::entry::Kind;
-use hakobu_core::pack::Head;
+use hakobu_core::pack::{FileContent, Head};
 use hakobu_core::zeros::stretches;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Dev, FileType, Mode, OFlags, SeekFrom, ftruncate, linkat, makedev, mknodat, openat,
-    renameat, seek, symlinkat, unlinkat,
+    AtFlags, CWD, Dev, FileType, Mode, OFlags, fstat, ftruncate, linkat, makedev, mknodat, openat, renameat,
+    symlinkat, unlinkat,
 };
-use rustix::io::{Errno, retry_on_intr, write};
+use rustix::io::Errno;
 
 use super::Shared;
 use super::attributes::{Lost, NewFile, proc_path};
 use super::directories::Directory;
+use super::leftovers::hold;
+use super::stable::{WaitingFile, close, flush};
 use crate::local::draft_name::DraftName;
 use crate::local::fault::{creation_fault, fault};
+use crate::local::file_system::Stability;
 use crate::local::metadata;
+use crate::local::positioned::write_at;
 
 /// How an open file without a name is given one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +40,16 @@ pub(crate) struct Maker {
     naming: Naming,
     /// What the entry at hand loses.
     pub(crate) lost: Lost,
+    /// Which record of a pack the entry at hand is.
+    pub(crate) index: u32,
+    /// Files that get their names when their content is on the medium.
+    pub(crate) waiting: Vec<WaitingFile>,
 }
 
 impl Maker {
     /// For the lane of that number; nothing known yet.
     pub(crate) fn new(lane: u32) -> Self {
-        Self { lane, naming: Naming::Descriptor, lost: Vec::new() }
+        Self { lane, naming: Naming::Descriptor, lost: Vec::new(), index: 0, waiting: Vec::new() }
     }
 
     /// Makes a file with its content and attributes, then gives it its name.
@@ -49,18 +58,20 @@ impl Maker {
         shared: &Shared,
         directory: &mut Directory,
         head: &Head<'_>,
-        content: &[u8],
+        content: FileContent<'_>,
     ) -> Result<()> {
         let Head { name, attributes, replaces, .. } = *head;
-        // A nameless file costs no more than a draft, and a killed process leaves none behind.
-        if directory.nameless {
+        let must_flush = shared.before_naming();
+        // A nameless file costs no more than a draft, and a killed process leaves none behind. Where closing tells whether
+        // content was kept, it has to have a name before that.
+        if directory.nameless && directory.stability != Stability::ToldByFile {
             let mode = attributes.mode & 0o777;
             let created = if shared.policy.keeps_mode(mode) { mode } else { 0o600 };
             let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
             match openat(&directory.fd, c".", flags, Mode::from_raw_mode(created)) {
                 Ok(file) => {
                     self.fill(shared, directory, (&file, created), head, content)?;
-                    return self.name_file(shared, directory, &file, name, replaces);
+                    return self.name_file(shared, directory, file, head, must_flush);
                 }
                 Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {
                     directory.nameless = false;
@@ -70,8 +81,22 @@ impl Maker {
         }
         let draft = self.draft_name(shared, directory, name);
         let file = create_draft(directory.fd.as_fd(), &draft)?;
+        hold(&file);
         let filled = self.fill(shared, directory, (&file, 0o600), head, content);
-        publish(directory, &draft, name, filled)
+        if filled.is_ok() && waits(directory, replaces, must_flush) {
+            self.wait(directory, draft, name, file);
+            return Ok(());
+        }
+        let flushed = filled
+            .and_then(|()| flush(&file, directory.stability, must_flush, shared.options.durable))
+            .and_then(|()| close(file, directory.stability));
+        publish(directory, &draft, name, flushed)
+    }
+
+    /// Gives a file its name later, when its content is on the medium.
+    fn wait(&mut self, directory: &Directory, draft: DraftName, name: &[u8], file: OwnedFd) {
+        let content_bytes = fstat(&file).map_or(0, |found| u64::try_from(found.st_size).unwrap_or(0));
+        self.waiting.push(WaitingFile::begin((self.index, content_bytes), directory, draft, name, file));
     }
 
     /// The name of a draft of this lane: two lanes that are asked for the same path must not write
@@ -80,17 +105,22 @@ impl Maker {
         shared.draft_name(self.lane, &directory.path, name)
     }
 
-    /// Content, then attributes.
+    /// Content, which is checked as it was written, then attributes.
     fn fill(
         &mut self,
         shared: &Shared,
         directory: &mut Directory,
         (file, created): (&OwnedFd, u32),
         Head { attributes, sparse, extended, .. }: &Head<'_>,
-        content: &[u8],
+        content: FileContent<'_>,
     ) -> Result<()> {
-        let written = if *sparse { write_around_zeros(file, content) } else { write_all(file, content) };
+        let mut sum = ContentSum::default();
+        let written = match *sparse {
+            true => write_around_zeros(file, content.bytes, &mut sum),
+            false => write_at(file, 0, content.bytes, &mut sum),
+        };
         written.map_err(|errno| fault("writing", errno))?;
+        content.check(sum)?;
         let failed = |errno| fault("setting the attributes", errno);
         let owner = directory.owner_of_new(file, created).map_err(failed)?;
         let has_mode = directory.keeps_modes && created == attributes.mode & 0o7777;
@@ -104,26 +134,34 @@ impl Maker {
         &mut self,
         shared: &Shared,
         directory: &Directory,
-        file: &OwnedFd,
-        name: &[u8],
-        replaces: bool,
+        file: OwnedFd,
+        Head { name, replaces, .. }: &Head<'_>,
+        must_flush: bool,
     ) -> Result<()> {
         let failed = |errno| creation_fault("making the file", errno, &directory.fd);
+        let mut replaces = *replaces;
         if !replaces {
-            match self.link(directory, file, name) {
+            flush(&file, directory.stability, must_flush, shared.options.durable)?;
+            match self.link(directory, &file, name) {
                 Ok(()) => return Ok(()),
-                Err(Errno::EXIST) => {}
+                Err(Errno::EXIST) => replaces = true,
                 Err(errno) => return Err(failed(errno)),
             }
         }
         let draft = self.draft_name(shared, directory, name);
-        let mut linked = self.link(directory, file, draft.as_bytes());
+        hold(&file);
+        let mut linked = self.link(directory, &file, draft.as_bytes());
         if linked == Err(Errno::EXIST) {
             let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
-            linked = self.link(directory, file, draft.as_bytes());
+            linked = self.link(directory, &file, draft.as_bytes());
         }
         linked.map_err(failed)?;
-        publish(directory, &draft, name, Ok(()))
+        if waits(directory, replaces, must_flush) {
+            self.wait(directory, draft, name, file);
+            return Ok(());
+        }
+        let flushed = flush(&file, directory.stability, must_flush, shared.options.durable);
+        publish(directory, &draft, name, flushed)
     }
 
     fn link(&mut self, directory: &Directory, file: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
@@ -288,8 +326,19 @@ pub(crate) fn create_draft(directory: rustix::fd::BorrowedFd<'_>, name: &DraftNa
 }
 
 fn rename(directory: &Directory, draft: &DraftName, name: &[u8]) -> Result<()> {
-    renameat(&directory.fd, draft.as_bytes(), &directory.fd, name)
-        .map_err(|errno| creation_fault("renaming into place", errno, &directory.fd))
+    rename_at(&directory.fd, draft, name)
+}
+
+/// Gives a draft its name.
+pub(crate) fn rename_at(directory: &OwnedFd, draft: &DraftName, name: &[u8]) -> Result<()> {
+    renameat(directory, draft.as_bytes(), directory, name)
+        .map_err(|errno| creation_fault("renaming into place", errno, directory))
+}
+
+/// Whether a file waits for its medium together with others: what it replaces must not go before it is there, and a wait is all
+/// that this takes.
+fn waits(directory: &Directory, replaces: bool, must_flush: bool) -> bool {
+    directory.stability == Stability::InOrder && (replaces || must_flush)
 }
 
 fn link_fault(errno: Errno, directory: &Directory) -> Error {
@@ -316,20 +365,9 @@ fn node_fault(errno: Errno, directory: &Directory) -> Error {
 }
 
 /// Writes what is between blocks of zeros, which become holes where the file system has such.
-fn write_around_zeros(file: &OwnedFd, content: &[u8]) -> Result<(), Errno> {
+fn write_around_zeros(file: &OwnedFd, content: &[u8], sum: &mut ContentSum) -> Result<(), Errno> {
     for stretch in stretches(0, content).filter(|stretch| !stretch.is_zero) {
-        seek(file, SeekFrom::Start(stretch.offset))?;
-        write_all(file, stretch.bytes)?;
+        write_at(file, stretch.offset, stretch.bytes, sum)?;
     }
     ftruncate(file, content.len() as u64)
-}
-
-fn write_all(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
-    while !content.is_empty() {
-        match retry_on_intr(|| write(file, content))? {
-            0 => return Err(Errno::IO),
-            written => content = &content[written..],
-        }
-    }
-    Ok(())
 }

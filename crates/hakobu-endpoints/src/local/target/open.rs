@@ -25,7 +25,9 @@ use super::draft::Draft;
 use super::journal::{
     Journal, Subject, TARGET_SAMPLES_MAX, is_ours, left, place_of_file, remove, remove_others, samples, told,
 };
+use super::leftovers::hold;
 use super::new_file::create_draft;
+use super::stable::note_change;
 use super::state::StateDirectory;
 use super::store::keep_device;
 use super::{Shared, free_bytes};
@@ -33,6 +35,7 @@ use crate::block::inspect::{Places, identity_of, loop_device_of};
 use crate::local::aligned::{AlignedBuffer, open_direct};
 use crate::local::draft_name::{DraftName, JOURNAL, mark};
 use crate::local::fault::fault;
+use crate::local::positioned::{has_more, wrong_size};
 use crate::local::{file_system, metadata};
 
 /// The devices that take content without keeping it: null, zero and full.
@@ -62,6 +65,10 @@ impl Draft {
             DraftKind::Compare => Self::compare(shared, directory, name, begin)?,
             DraftKind::Stream => Self::stream(shared, directory, name, begin)?,
         };
+        draft.stability = directory.stability;
+        if draft.kind == DraftKind::InPlace && shared.options.durable {
+            note_change(&draft.file, draft.stability);
+        }
         draft.tagger = begin.tag_key.map(Tagger::new).transpose()?;
         draft.verify_medium =
             begin.verify_medium && !matches!(draft.kind, DraftKind::Sink | DraftKind::Stream);
@@ -80,7 +87,9 @@ impl Draft {
         begin: &Begin,
         outstanding_bytes: u64,
     ) -> Result<Self> {
-        match metadata::of_name(&directory.fd, name) {
+        let there = metadata::of_name(&directory.fd, name);
+        let replaces = there.is_ok();
+        match there {
             Ok(found) if found.kind == Kind::Directory => {
                 return Err(fault("making the file", Errno::ISDIR));
             }
@@ -98,6 +107,7 @@ impl Draft {
         if let Some(version) = begin.version {
             let earlier = open_earlier(directory, &draft_name);
             if let Some(file) = earlier {
+                hold(&file);
                 let subject = Subject { version, size_bytes: begin.size_bytes, place: place_of_file(&file)? };
                 let owner = directory
                     .owner_of_new(&file, 0o600)
@@ -105,6 +115,7 @@ impl Draft {
                 let mut draft =
                     Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
                 (draft.draft_name, draft.sparse) = (Some(draft_name), begin.sparse);
+                draft.replaces = replaces;
                 // It stays where going on is refused. What is of no use is made anew, by removing
                 // the file first.
                 if draft.go_on(&directory.fd, journal_name, &subject, begin)? {
@@ -122,11 +133,13 @@ impl Draft {
             check_room(directory, begin.size_bytes, outstanding_bytes)?;
         }
         let file = create_draft(directory.fd.as_fd(), &draft_name)?;
+        hold(&file);
         let owner = directory.owner_of_new(&file, 0o600).map_err(|errno| fault("making the file", errno))?;
         // From here on the draft removes its file when it is dropped.
         let mut draft =
             Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
         (draft.draft_name, draft.sparse) = (Some(draft_name), begin.sparse);
+        draft.replaces = replaces;
         draft.pending.store(true, Ordering::Release);
         // Before anything is in it, so that it is known to be a draft however the run ends.
         mark(&draft.file);
@@ -281,6 +294,13 @@ impl Draft {
         if !matches!(found.kind, Kind::File | Kind::BlockDevice) {
             let words = format!("{} cannot be compared", found.kind.words());
             return Err(Error::new(ErrorKind::Unsupported, during, words));
+        }
+        // One that says it is as long as the source and goes on behind that is not equal to it.
+        if found.kind == Kind::File
+            && found.size_bytes == begin.size_bytes
+            && has_more(&file, found.size_bytes).map_err(|errno| fault(during, errno))?
+        {
+            return Err(wrong_size(during, found.size_bytes + 1, found.size_bytes));
         }
         let owner = Owner { uid: found.uid, gid: found.gid };
         let mut draft =

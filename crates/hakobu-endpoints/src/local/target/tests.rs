@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use hakobu_core::ErrorKind;
+use hakobu_core::content::content_sum;
 use hakobu_core::digest::{chunk_value, piece_value};
 use hakobu_core::endpoint::{Begin, DraftKind, Earlier, Lane, Operation, Outcome, Wait};
 use hakobu_core::entry::{Attributes, Time};
@@ -15,7 +16,7 @@ use hakobu_core::path::EntryPath;
 use super::*;
 
 fn target(root: &Path, plain: bool) -> LocalTarget {
-    let options = TargetOptions { job: [3; 32], durable: true, state: None };
+    let options = TargetOptions { job: [3; 32], durable: false, state: None };
     let open = if plain { LocalTarget::open_plain } else { LocalTarget::open };
     open(root, Grant::everything(), options).unwrap()
 }
@@ -41,11 +42,7 @@ fn finish(lane: &mut LocalTargetLane, draft: u64) -> Result<Outcome> {
 fn pack(directory: &str, name: &str, content: &[u8]) -> Operation {
     let mut pack = PackBuilder::default();
     pack.directory(&EntryPath::new(directory).unwrap());
-    let put = |space: &mut [u8]| {
-        space.copy_from_slice(content);
-        Ok::<_, hakobu_core::Error>(true)
-    };
-    pack.file(&Head::new(name.as_bytes(), attributes()), content.len(), put).unwrap();
+    pack.whole_file(&Head::new(name.as_bytes(), attributes()), content, content_sum(content));
     Operation::Store { pack: pack.finish() }
 }
 

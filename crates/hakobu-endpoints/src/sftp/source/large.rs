@@ -10,6 +10,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::SourceWork;
 use crate::local::fault::changed;
+use crate::local::positioned::wrong_size;
 use crate::sftp::connection::Answer;
 use crate::sftp::reading::check_version;
 use crate::sftp::requests::{attrs, data};
@@ -26,7 +27,7 @@ const AHEAD_BYTES: u64 = CHUNK_BYTES;
 pub(super) struct LargeReader {
     root: u16,
     path: EntryPath,
-    handle: Handle,
+    pub(super) handle: Handle,
     /// What has been asked for, in order: where, how much, the answer.
     ahead: VecDeque<(u64, usize, Answer)>,
     /// Where the next question begins.
@@ -61,7 +62,7 @@ impl SourceWork {
     }
 
     /// The file as this lane has it open, or opened now.
-    async fn open(&self, site: &Site, file: &SourceFile) -> Result<LargeReader> {
+    pub(super) async fn open(&self, site: &Site, file: &SourceFile) -> Result<LargeReader> {
         let open = self.large.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(open) = open {
             if open.root == file.root && open.path == file.path {
@@ -69,6 +70,7 @@ impl SourceWork {
             }
             drop(site.server.connection.close(&open.handle));
         }
+        self.steps.wait(&file.metadata);
         let (connection, whole) = (&site.server.connection, site.whole(&file.path));
         let (parent, _) = file.path.split_last().unwrap_or_default();
         site.check_way(&parent).await?;
@@ -135,10 +137,12 @@ impl LargeReader {
             }
         }
         buffer.set_filled(filled);
-        match filled as u64 == extent.length {
-            true => Ok(()),
-            false => Err(changed("reading")),
+        if filled as u64 == extent.length {
+            return Ok(());
         }
+        // Whether it has been cut short, or never had its size.
+        check_version(site, &self.handle, &file.metadata).await?;
+        Err(wrong_size("reading", extent.offset + filled as u64, size_bytes))
     }
 
     /// Asks for all up to a place, in parts of which none lies in two pieces.

@@ -17,12 +17,17 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::list::{list_all, list_whole};
 use super::queue::{Course, Queue, Store, Work};
 use super::reading;
-use super::requests::attrs;
+use super::requests::{attrs, data};
 use super::server::Server;
 use super::site::{End, Site};
 use super::{Access, SftpLook, Stops, TIME_STEP_NS};
 use crate::local::fault::{changed, place};
+use crate::local::positioned::wrong_size;
+use crate::time_steps::TimeSteps;
 use large::LargeReader;
+
+/// How far the clocks of this machine and of a server may be apart for a change a moment ago to be seen as one.
+const CLOCKS_APART_NS: u32 = 1_000_000_000;
 
 /// Directories of a server, opened to be read. Roots are numbered as they were given.
 pub struct SftpSource {
@@ -31,6 +36,7 @@ pub struct SftpSource {
     roots: Arc<[Vec<u8>]>,
     capabilities: Capabilities,
     look: Server,
+    steps: TimeSteps,
     /// Set when the run has failed already.
     stops: Stops,
 }
@@ -46,6 +52,7 @@ impl SftpSource {
             roots: roots.into(),
             capabilities,
             look: look.server().clone(),
+            steps: TimeSteps::of_another_machine(TIME_STEP_NS, CLOCKS_APART_NS),
             stops: Stops::default(),
         }
     }
@@ -61,8 +68,13 @@ impl Endpoint for SftpSource {
         let site = |root: &Vec<u8>| Site::new(server.clone(), End::Source, root.clone());
         let sites = self.roots.iter().map(site).collect();
         let store = Store::default();
-        let work = SourceWork { sites, store: store.clone(), large: Mutex::default() };
+        let (large, steps) = (Mutex::default(), self.steps.clone());
+        let work = SourceWork { sites, store: store.clone(), large, steps };
         Ok(Box::new(Queue::new(Arc::new(work), server, store)))
+    }
+
+    fn meet_time_step(&self, step_ns: u32) {
+        self.steps.meet(step_ns);
     }
 
     fn interrupt(&self) {
@@ -83,6 +95,7 @@ impl Endpoint for SftpSource {
 pub(crate) struct SourceWork {
     sites: Vec<Site>,
     store: Store,
+    steps: TimeSteps,
     /// The large file that was read last, as it is open. Taken out while it is used.
     large: Mutex<Option<LargeReader>>,
 }
@@ -113,7 +126,8 @@ impl SourceWork {
             }
             Operation::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
                 let site = self.site(root)?;
-                let fetched = fetch::fetch(site, (&directory, &target), (&picks, from), buffer).await;
+                let fetched =
+                    fetch::fetch((site, &self.steps), (&directory, &target), (&picks, from), buffer).await;
                 Ok(Outcome::Fetched(fetched))
             }
             Operation::Read { file, extent, buffer } => {
@@ -138,12 +152,18 @@ impl SourceWork {
     /// Checks that a file is still the version that was listed.
     async fn confirm(&self, file: &SourceFile) -> Result<Outcome> {
         let site = self.site(file.root)?;
-        let now = attrs(site.server.connection.look(&site.whole(&file.path))).await;
-        match now.map_err(|refusal| site.error("looking at", refusal))? {
-            Some(now) if file.metadata.same_version(&now) => {
-                Ok(Outcome::Extended { extended: None, losses: Vec::new() })
-            }
-            _ => Err(changed("reading")),
+        let (connection, size_bytes) = (&site.server.connection, file.metadata.size_bytes);
+        let reader = self.open(site, file).await?;
+        // Behind its end: looked for before its version is, so that what grows is told apart from what lies.
+        let more = connection.read(&reader.handle, size_bytes, 1);
+        let now = connection.look(&site.whole(&file.path));
+        drop(connection.close(&reader.handle));
+        let more = data(more, 1).await.map_err(|refusal| site.error("reading", refusal))?;
+        match attrs(now).await.map_err(|refusal| site.error("looking at", refusal))? {
+            Some(now) if !file.metadata.same_version(&now) => Err(changed("reading")),
+            Some(_) if more.is_empty() => Ok(Outcome::Extended { extended: None, losses: Vec::new() }),
+            Some(_) => Err(wrong_size("reading", size_bytes + 1, size_bytes)),
+            None => Err(changed("reading")),
         }
     }
 

@@ -1,9 +1,10 @@
 //! `Store`: the entries of a pack, many of them under way at a time.
 
 use futures_util::stream::{self, StreamExt};
+use hakobu_core::content::ContentSum;
 use hakobu_core::endpoint::Outcome;
 use hakobu_core::losses::Losses;
-use hakobu_core::pack::{Content, Head, PACK_BYTES_MAX, PackReader, Record};
+use hakobu_core::pack::{Content, FileContent, Head, PACK_BYTES_MAX, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_core::zeros::{Stretch, stretches};
 use hakobu_core::{Error, ErrorKind, Result};
@@ -32,7 +33,7 @@ impl Ground {
     pub(super) async fn store(&self, pack: &[u8]) -> Result<Outcome> {
         let (directories, items) = read(pack)?;
         let content = |item: &Item<'_>| match item.content {
-            Content::File(bytes) => bytes.len() as u64,
+            Content::File(content) => content.bytes.len() as u64,
             _ => 0,
         };
         let content_bytes = items.iter().map(content).sum();
@@ -105,7 +106,7 @@ impl Ground {
     async fn put(&self, path: &EntryPath, head: &Head<'_>, content: Content<'_>) -> Result<Lost> {
         let draft = self.begin_draft(path);
         let made = match content {
-            Content::File(bytes) => self.file(&draft, head, bytes).await,
+            Content::File(content) => self.file(&draft, head, content).await,
             Content::Symlink(text) => self.link(&draft, head, text).await,
             Content::Special(kind, _) => {
                 let words = format!("an sftp server makes no such thing as {}", kind.words());
@@ -124,15 +125,20 @@ impl Ground {
 
     /// Writes a draft. Everything that follows from its handle goes out at once; it gets its name when all of that has
     /// worked, since a full disk would else leave a torn file in the place of a sound one.
-    async fn file(&self, draft: &[u8], head: &Head<'_>, bytes: &[u8]) -> Result<Lost> {
+    async fn file(&self, draft: &[u8], head: &Head<'_>, content: FileContent<'_>) -> Result<Lost> {
+        let bytes = content.bytes;
         let (site, connection) = (&self.site, &self.site.server.connection);
         let _permit = self.permits.take().await;
         let handle = match self.create(draft).await {
             Ok(handle) => handle,
             Err(refusal) => return Err(site.write_error("making the file", refusal, 0).await),
         };
+        let mut sum = ContentSum::default();
         let writes: Vec<_> = parts(bytes, head.sparse, site.server.write_bytes)
-            .map(|(offset, part)| connection.write(&handle, offset as u64, part))
+            .map(|(offset, part)| {
+                sum.add(offset as u64, part);
+                connection.write(&handle, offset as u64, part)
+            })
             .collect();
         let size_bytes = head.sparse.then_some(bytes.len() as u64);
         let lost = self.settle_open(&handle, &head.attributes, size_bytes, true).await;
@@ -141,6 +147,7 @@ impl Ground {
                 return Err(site.write_error("writing", refusal, bytes.len() as u64).await);
             }
         }
+        content.check(sum)?;
         lost
     }
 
