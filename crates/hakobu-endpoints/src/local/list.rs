@@ -16,7 +16,6 @@ use super::describe::{Described, Describer, undescribed};
 use super::draft_name::is_ours;
 use super::extended::ExtendedReader;
 use super::file_system::is_deleted_on_nfs;
-use super::metadata;
 use super::target::is_mark_name;
 
 /// The bytes that one `getdents` may fill: about 1 000 entries.
@@ -219,7 +218,8 @@ struct Amount {
     portion: usize,
 }
 
-/// Those of the names that a directory lists, again, and that are not there, again: they have not gone in between.
+/// Those of the names that a directory still lists, although the system has said that they are not there: they have not
+/// gone, or are there once more, and do not count as missing.
 fn still_listed(
     directory: &OwnedFd,
     gone: &[Vec<u8>],
@@ -235,7 +235,6 @@ fn still_listed(
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if gone.contains(name)
-            && metadata::of_name(directory, name) == Err(Errno::NOENT)
             && let Some(metadata) = undescribed(entry.file_type())
         {
             found.push((name.to_vec(), metadata));
