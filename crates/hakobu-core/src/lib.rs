@@ -34,6 +34,7 @@ pub mod pace;
 pub mod pacer;
 pub mod pack;
 pub mod path;
+mod piece_buffer;
 pub mod planner;
 pub mod plant;
 pub mod probe;

@@ -63,6 +63,7 @@ impl std::fmt::Display for Violation {
 /// Compares a target with what was promised of it.
 pub fn target(promise: &Promise, found: &Snapshot) -> Vec<Violation> {
     let mut wrong = Vec::new();
+    let is_vague = |path: &Name| promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
     for (path, expected) in &promise.entries {
         let proof = if expected.kept && !expected.entry.is_directory() {
             Proof::LikeBefore
@@ -75,7 +76,7 @@ pub fn target(promise: &Promise, found: &Snapshot) -> Vec<Violation> {
             Some(entry) => entry_as_promised(path, expected, entry, &proof, &mut wrong),
         }
     }
-    for path in found.keys().filter(|path| !promise.entries.contains_key(*path)) {
+    for path in found.keys().filter(|path| !promise.entries.contains_key(*path) && !is_vague(path)) {
         let kind = if path.base().starts_with(b".hakobu.") { "leftover" } else { "surplus" };
         wrong.push(Violation::at(kind, path, "nothing promises that this is there", Proof::Absent));
     }
@@ -153,6 +154,58 @@ fn told(kind: &Kind) -> String {
         Kind::Link(to) => format!("a link to {}", Name(to.clone())),
         other => format!("{other:?}"),
     }
+}
+
+/// Compares a target with what may be there after something went wrong: under each name what was there or what has to be there, whole,
+/// and nothing that looks complete and is not. `touched` are entries of the source that changed meanwhile.
+pub fn after_fault(
+    promise: &Promise,
+    before: &Snapshot,
+    found: &Snapshot,
+    touched: &[Name],
+    mixes: bool,
+) -> Vec<Violation> {
+    let mut wrong = Vec::new();
+    let is_touched = |path: &Name| {
+        touched.iter().any(|touched| path == touched || path.is_below(touched) || touched.is_below(path))
+    };
+    let is_vague = |path: &Name| promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
+    for (path, entry) in found {
+        let (old, new) = (before.get(path), promise.entries.get(path));
+        let is_draft = path.base().starts_with(b".hakobu.") && old.is_none() && new.is_none();
+        if is_draft
+            || is_touched(path)
+            || is_vague(path)
+            || entry.is_directory()
+            || new.is_some_and(|new| new.free.all)
+        {
+            continue;
+        }
+        let is_old = old.is_some_and(|old| old.kind == entry.kind);
+        let is_new =
+            new.is_some_and(|new| new.entry.kind == entry.kind || new.or.as_ref() == Some(&entry.kind));
+        if !is_old && !is_new && !(mixes && entry.is_file()) {
+            let words = format!(
+                "after a fault it is {}, neither what was there nor what has to be",
+                told(&entry.kind)
+            );
+            wrong.push(Violation::at("torn", path, words, Proof::Words));
+        }
+    }
+    for (path, entry) in before {
+        let stays =
+            promise.entries.get(path).is_some_and(|new| !entry.is_directory() && !new.entry.is_directory());
+        let hidden = is_touched(path) || is_vague(path);
+        if stays && !hidden && !found.contains_key(path) {
+            wrong.push(Violation::at(
+                "lost",
+                path,
+                "after a fault neither the old nor the new one is there",
+                Proof::Words,
+            ));
+        }
+    }
+    wrong
 }
 
 /// Compares a side before and after something that must not change it: not even the time of the last change of an inode.
@@ -265,7 +318,9 @@ pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abi
     for path in target.keys() {
         let parent_differs =
             path.parent().is_some_and(|parent| !source.contains_key(&parent) || blocked.contains(&parent));
-        if !source.contains_key(path) && !parent_differs && select.may_remove(path, target) {
+        // Sockets take no part, on neither side.
+        let counts = target.get(path).is_some_and(|entry| entry.kind != Kind::Socket);
+        if counts && !source.contains_key(path) && !parent_differs && select.may_remove(path, target) {
             note(path, "only_in_target");
         }
     }

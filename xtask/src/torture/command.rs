@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -11,6 +12,12 @@ use anyhow::Context;
 use serde_json::Value;
 
 use super::check::{Proof, Violation};
+use super::ground;
+use super::ground::faults::Fault;
+use super::ground::meddling::SECRET;
+use super::ground::run::Surroundings;
+use super::model::Name;
+use super::place::Pool;
 
 /// A run may take so long.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -30,6 +37,12 @@ pub struct Ran {
     pub errors: String,
     /// The report, null where there is none.
     pub report: Value,
+    /// Whether a fault took place.
+    pub took_place: bool,
+    /// How many system calls failed for it.
+    pub injected: u64,
+    /// What was copied that is not in the source, or written where nothing was to be written.
+    pub strayed: Vec<String>,
 }
 
 impl std::fmt::Display for Ran {
@@ -75,11 +88,75 @@ pub fn run(
         hung,
         output: fs::read(output)?,
         errors: String::from_utf8_lossy(&fs::read(errors)?).into_owned(),
-        report: fs::read(report)
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or(Value::Null),
+        report: read_report(report),
+        took_place: false,
+        injected: 0,
+        strayed: Vec::new(),
     })
+}
+
+fn read_report(file: &Path) -> Value {
+    fs::read(file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
+}
+
+/// Runs the program with something going wrong meanwhile. `place` is the file system of the target, the source and the target. Returns
+/// what of the source and the target was changed by the fault as well.
+pub fn run_with(
+    fault: &Fault,
+    program: &Path,
+    words: &[OsString],
+    report: &Path,
+    notes: &Path,
+    pool: &mut Pool,
+    place: (&str, &Path, &Path),
+) -> anyhow::Result<(Ran, Vec<Name>)> {
+    let mut command = Command::new(program);
+    command.args(words);
+    surround(&mut command, notes)?;
+    let (hosts, mounted) = pool.both(place.0);
+    let mut around = Surroundings {
+        scratch: notes,
+        hosts,
+        source: Some(place.1),
+        target: Some(place.2),
+        mounted,
+        input: None,
+        deadline: DEADLINE,
+    };
+    let ran = ground::run::run_with(Some(fault), command, &mut around)?;
+    let mut strayed = ran.left_behind.clone();
+    if let Some(outside) = &ran.outside {
+        for (path, entry) in super::walk::walk(outside)?.iter().filter(|(_, entry)| entry.is_file()) {
+            if fs::read(path.below(outside)).is_ok_and(|bytes| bytes != SECRET) {
+                strayed.push(format!("{path} of {} B was written outside of the tree", entry.size()));
+            }
+        }
+        if holds_secret(place.2)? {
+            strayed.push("what a link in the source leads to was copied".to_owned());
+        }
+        fs::remove_dir_all(outside.parent().unwrap_or(outside))?;
+    }
+    let changed = ran.changed.iter().map(|path| Name(path.as_os_str().as_bytes().to_vec())).collect();
+    let errors = format!("{}{}", String::from_utf8_lossy(&ran.stderr), ran.hung.clone().unwrap_or_default());
+    let told = Ran {
+        typed: format!("{} # with {fault:?}", typed(program, words)),
+        code: ran.code,
+        hung: ran.hung.is_some(),
+        output: ran.stdout,
+        errors,
+        report: read_report(report),
+        took_place: ran.took_place,
+        injected: ran.injected as u64,
+        strayed,
+    };
+    Ok((told, changed))
+}
+
+/// Returns true if a file of the target is what must not be copied.
+fn holds_secret(target: &Path) -> anyhow::Result<bool> {
+    let files = super::walk::walk(target)?;
+    let mut alike = files.iter().filter(|(_, entry)| entry.is_file() && entry.size() == SECRET.len() as u64);
+    Ok(alike.any(|(path, _)| fs::read(path.below(target)).is_ok_and(|bytes| bytes == SECRET)))
 }
 
 /// Gives a command a home, a temporary folder and a state folder of its own, and nothing else of this machine's settings.
@@ -116,6 +193,9 @@ impl Ran {
             say("hangs", format!("it has not ended after {} s", DEADLINE.as_secs()));
         } else if self.code.is_none() {
             say("crash", "it ended by a signal".to_owned());
+        }
+        for words in &self.strayed {
+            say("strayed", words.clone());
         }
         if self.errors.contains("panicked at") || self.code == Some(101) {
             say("crash", "it panicked".to_owned());

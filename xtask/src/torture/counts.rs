@@ -17,6 +17,8 @@ pub struct Counts {
     pub faults: AtomicU64,
     /// Violations that are known, and so were passed over.
     pub known: AtomicU64,
+    /// Histories that could not be played: the ground failed, not hakobu.
+    pub set_aside: AtomicU64,
     /// Histories that found something.
     pub violations: AtomicU64,
     /// Histories by what they were about: a way, a file system, a fault.
@@ -37,13 +39,14 @@ impl Counts {
     pub fn summary(&self) -> String {
         use std::sync::atomic::Ordering::Relaxed;
         format!(
-            "{} histories, {} steps, {} kills, {} faults, {} B compared, {} known, {} violations",
+            "{} histories, {} steps, {} kills, {} faults, {} B compared, {} known, {} set aside, {} violations",
             self.histories.load(Relaxed),
             self.steps.load(Relaxed),
             self.kills.load(Relaxed),
             self.faults.load(Relaxed),
             super::walk::BYTES_READ.load(Relaxed),
             self.known.load(Relaxed),
+            self.set_aside.load(Relaxed),
             self.violations.load(Relaxed),
         )
     }

@@ -71,12 +71,6 @@ pub fn further(rng: &mut Rng, limits: Limits, tree: &Tree) -> Node {
     maker.nodes.pop().unwrap_or_else(|| maker.node(Name(b"further".to_vec()), What::Directory))
 }
 
-/// Returns a content for a file.
-pub fn content(rng: &mut Rng, limits: Limits) -> Content {
-    let mut data_left = limits.data_bytes;
-    content_within(rng, limits, &mut data_left)
-}
-
 struct Maker<'a> {
     rng: &'a mut Rng,
     limits: Limits,

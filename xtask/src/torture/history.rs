@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::generate::{self, Limits};
+use super::misfortune;
 use super::model::Tree;
 use super::mutate::{self, Mutation};
 use super::place::Setting;
@@ -32,14 +33,22 @@ pub enum Event {
     Source(Mutation),
     /// The world changes the target.
     Target(Mutation),
-    /// hakobu is run.
+    /// hakobu is run. After a fault the same command is run again.
     Run(Step),
+    /// hakobu is run with a fault, and not again before the world has gone on.
+    Interrupted(Step),
 }
 
 /// Returns the history of a seed in a setting.
 pub fn of_seed(seed: u64, setting: Setting) -> History {
+    of_seed_within(seed, setting, u64::MAX)
+}
+
+/// The same, with no file larger than so many bytes.
+pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> History {
     let mut rng = Rng::new(seed);
-    let limits = limits(&mut rng, &setting);
+    let mut limits = limits(&mut rng, &setting);
+    limits.size_bytes = limits.size_bytes.min(size_bytes_max);
     let source = generate::tree(&mut rng, limits);
     let target = rng.percent(25).then(|| {
         let mut tree = if rng.percent(50) { source.clone() } else { generate::tree(&mut rng, limits) };
@@ -53,20 +62,32 @@ pub fn of_seed(seed: u64, setting: Setting) -> History {
         if events.is_empty() && !next.writes() {
             next = Step::plain(Verb::Copy, Shape::Contents);
         }
-        events.push(Event::Run(next));
+        setting.fit(&mut next);
+        if next.writes() && !setting.is_plain() && rng.percent(setting.faults_percent()) {
+            next.fault = Some(misfortune::random(&mut rng, &setting));
+        }
+        let interrupted = next.fault.is_some() && rng.percent(30);
+        events.push(if interrupted { Event::Interrupted(next) } else { Event::Run(next) });
         for _ in 0..rng.below(5) {
             let mutation = mutate::random(&mut rng, &source, limits);
             events.push(if rng.percent(65) { Event::Source(mutation) } else { Event::Target(mutation) });
         }
     }
+    // What was interrupted has to be completed in the end.
+    if matches!(
+        events.iter().rev().find(|event| matches!(event, Event::Run(_) | Event::Interrupted(_))),
+        Some(Event::Interrupted(_))
+    ) {
+        events.push(Event::Run(Step::plain(Verb::Copy, Shape::Contents)));
+    }
     History { seed, setting, source, target, events }
 }
 
 fn limits(rng: &mut Rng, setting: &Setting) -> Limits {
-    let size_bytes = match rng.below(24) {
+    let size_bytes = match rng.below(60) {
         0 => 5 << 30,
-        1 => 70 << 20,
-        2..8 => 9 << 20,
+        1 | 2 => 70 << 20,
+        3..18 => 9 << 20,
         _ => 600 << 10,
     };
     let limits = Limits {
@@ -76,11 +97,4 @@ fn limits(rng: &mut Rng, setting: &Setting) -> Limits {
         special: true,
     };
     setting.within(limits)
-}
-
-impl History {
-    /// Returns how often hakobu is told to do something.
-    pub fn steps(&self) -> usize {
-        self.events.iter().filter(|event| matches!(event, Event::Run(_))).count()
-    }
 }

@@ -7,7 +7,10 @@ use super::step::Step;
 /// Returns why a violation is passed over, if it is.
 pub fn reason(violation: &Violation, history: &History) -> Option<&'static str> {
     let any = |is: fn(&Step) -> bool| {
-        history.events.iter().any(|event| matches!(event, Event::Run(step) if is(step)))
+        history
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::Run(step) | Event::Interrupted(step) if is(step)))
     };
     if violation.kind == "second run"
         && violation.words == "it has changed: ctime"

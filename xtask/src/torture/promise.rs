@@ -32,10 +32,14 @@ pub struct Abilities {
     pub acls: bool,
     /// Names that are no UTF-8.
     pub any_names: bool,
+    /// Names that differ in case alone are two.
+    pub case_sensitive: bool,
     /// The step of times in nanoseconds.
     pub mtime_step_ns: u64,
     /// First and last second that a time can have.
     pub mtime_range_s: (i64, i64),
+    /// Whether attributes are kept in ways that are not described here: only kinds and contents are looked at.
+    pub loose: bool,
     /// All attributes of a file together that surely fit, in bytes.
     pub xattr_bytes_max: usize,
 }
@@ -53,9 +57,11 @@ impl Default for Abilities {
             trusted_xattrs: true,
             acls: true,
             any_names: true,
+            case_sensitive: true,
             mtime_step_ns: 1,
             mtime_range_s: (i64::MIN, i64::MAX),
             xattr_bytes_max: usize::MAX,
+            loose: false,
         }
     }
 }
@@ -92,6 +98,20 @@ impl Abilities {
 }
 
 impl Abilities {
+    /// Returns true if the target surely takes an entry of this name and kind.
+    pub fn takes(&self, path: &Name, entry: &Entry) -> bool {
+        let kind = match entry.kind {
+            Kind::Link(_) => self.symlinks,
+            Kind::Pipe | Kind::Character(_) | Kind::Block(_) => self.special_files,
+            _ => true,
+        };
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        let base = path.base();
+        let name = self.any_names && self.case_sensitive
+            || base.iter().all(plain) && base.len() < 200 && !base.ends_with(b".") && base != b"CON";
+        kind && name
+    }
+
     /// Returns true if the attributes of an entry surely fit.
     pub fn fits(&self, entry: &Entry) -> bool {
         let held = entry.xattrs.iter().filter(|(name, _)| self.has_attribute(name));
@@ -144,11 +164,13 @@ pub struct Promise {
     pub apart: BTreeMap<Name, (u64, u64)>,
     /// Whether a second run has to change nothing.
     pub stable: bool,
+    /// What the target may not take. It fails there, or is a loss, and so is all below it.
+    pub vague: Vec<Name>,
 }
 
-/// Returns what `source` becomes at `target`. `refused` is whether the step ended with exit code 6, which decides where the documents
-/// leave open which entries count for the limit of deletion.
-pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, refused: bool) -> Promise {
+/// Returns what `source` becomes at `target`. `code` is what the step ended with: it decides where the documents
+/// leave open which entries count for the limit of deletion, and whether something that the target does not hold is a failure.
+pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, code: Option<i32>) -> Promise {
     let mut making = Making {
         step,
         select: Selection::of(step),
@@ -158,6 +180,7 @@ pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, r
         promise: Promise { stable: true, ..Promise::default() },
         tainted: tainted(step, source, target),
         failed: 0,
+        code,
         blocked: Vec::new(),
         brought: BTreeSet::new(),
         making_way: Vec::new(),
@@ -168,7 +191,7 @@ pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, r
         making.select.missing(source)
     };
     making.bring_over();
-    making.remove(refused);
+    making.remove();
     making.link();
     making.promise
 }
@@ -182,6 +205,7 @@ struct Making<'a> {
     promise: Promise,
     tainted: BTreeSet<Name>,
     failed: usize,
+    code: Option<i32>,
     /// Directories of the source under which nothing arrives.
     blocked: Vec<Name>,
     /// What of the source arrives.
@@ -198,6 +222,11 @@ impl Making<'_> {
                 continue;
             }
             if !self.select.takes(path, self.source) {
+                self.blocked.push(path.clone());
+                continue;
+            }
+            if !self.able.takes(path, entry) {
+                self.promise.vague.push(path.clone());
                 self.blocked.push(path.clone());
                 continue;
             }
@@ -267,6 +296,17 @@ impl Making<'_> {
 
     fn free(&self) -> Free {
         let without = |what: &str| self.step.is_without(what);
+        if self.able.loose {
+            return Free {
+                owner: true,
+                mode: true,
+                set_id: true,
+                mtime: true,
+                xattrs: true,
+                acl: true,
+                all: false,
+            };
+        }
         Free {
             owner: without("owner") || !self.able.owners,
             // A set-ID bit without its owner would give the rights of somebody else.
@@ -280,8 +320,9 @@ impl Making<'_> {
     }
 
     /// What only the target has, and what is in the way.
-    fn remove(&mut self, refused: bool) {
+    fn remove(&mut self) {
         let consent = self.step.delete || self.step.during;
+        let refused = self.code == Some(6);
         let gone: BTreeSet<Name> = self.removable();
         let sync = self.step.verb == Verb::Sync;
         let (count, total) = (gone.len(), self.target.len().saturating_sub(1));
@@ -289,7 +330,9 @@ impl Making<'_> {
             || count * 2 <= total.saturating_sub(2)
             // Whether the root counts, and what is in the way: not promised.
             || count * 2 <= total + 2 && !refused;
-        let removes = sync && consent && self.failed == 0 && limit_holds;
+        // What fails at the target keeps everything from being removed.
+        let vague = !self.promise.vague.is_empty();
+        let removes = sync && consent && self.failed == 0 && limit_holds && !(vague && self.code != Some(0));
         for (path, entry) in self.target {
             if self.promise.entries.contains_key(path) || removes && gone.contains(path) {
                 continue;
@@ -300,7 +343,9 @@ impl Making<'_> {
             // Another name of the same file takes part: what that gets, this one gets ("the snapshot sees it too").
             let shares =
                 |(other, its): (&Name, &Entry)| its.inode == entry.inode && self.brought.contains(other);
-            if self.tainted.contains(path)
+            let is_vague = self.promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
+            if is_vague
+                || self.tainted.contains(path)
                 || entry.links > 1 && entry.is_file() && self.target.iter().any(shares)
             {
                 expected.free.all = true;
@@ -337,8 +382,9 @@ impl Making<'_> {
             // After a failure nothing is removed. Which of the two is said first is not promised.
             (true, true) => [3, 6].into(),
         };
-        if self.failed > 0 && self.promise.entries.len() == 0 {
-            self.promise.codes.insert(1);
+        if vague {
+            self.promise.codes.insert(3);
+            self.promise.stable = false;
         }
     }
 

@@ -9,6 +9,13 @@ use super::mutate::Mutation;
 use super::play::{Failure, places};
 use super::step::{Shape, Step, Verb};
 
+/// Writes a line. Writing to memory cannot fail.
+macro_rules! put {
+    ($p:expr, $($words:tt)*) => {{
+        let _ = writeln!($p, $($words)*);
+    }};
+}
+
 /// Returns a word as a shell takes it.
 pub fn quoted(word: &[u8]) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
@@ -39,7 +46,10 @@ pub fn of(history: &History, failure: &Failure) -> String {
     let _ = writeln!(
         script,
         "# Seed {}, {} to {}, {}.",
-        history.seed, history.setting.source, history.setting.target, history.setting.way
+        history.seed,
+        history.setting.source,
+        history.setting.target,
+        history.setting.way.name()
     );
     for violation in failure.violations.iter().take(4) {
         let _ = writeln!(script, "# {}", violation.to_string().replace('\n', " "));
@@ -56,7 +66,11 @@ pub fn of(history: &History, failure: &Failure) -> String {
         match event {
             Event::Source(mutation) => change(p, mutation, "$s"),
             Event::Target(mutation) => change(p, mutation, "$t"),
-            Event::Run(step) => {
+            Event::Run(step) | Event::Interrupted(step) => {
+                if let Some(fault) = &step.fault {
+                    let _ =
+                        writeln!(p, "# Here it went wrong like this, which a script does not do: {fault:?}");
+                }
                 if last {
                     p.push_str("cp -a side before 2>/dev/null\n");
                 }
@@ -102,18 +116,18 @@ fn tree(p: &mut String, tree: &Tree, root: &str) {
 fn make(p: &mut String, node: &Node, root: &str) {
     let at = place(root, &node.path);
     match &node.what {
-        What::Directory => drop(writeln!(p, "mkdir {at}")),
+        What::Directory => put!(p, "mkdir {at}"),
         What::File(content) => file(p, content, &at),
-        What::Link(to) => drop(writeln!(p, "ln -s {} {at}", quoted(&to.0))),
-        What::Pipe => drop(writeln!(p, "mkfifo {at}")),
-        What::Device(major, minor) => drop(writeln!(p, "mknod {at} c {major} {minor}")),
+        What::Link(to) => put!(p, "ln -s {} {at}", quoted(&to.0)),
+        What::Pipe => put!(p, "mkfifo {at}"),
+        What::Device(major, minor) => put!(p, "mknod {at} c {major} {minor}"),
         What::Socket => {
             let _ = writeln!(
                 p,
                 "python3 -c 'import os,stat,sys; os.mknod(sys.argv[1], stat.S_IFSOCK|0o600)' {at}"
             );
         }
-        What::SameAs(other) => drop(writeln!(p, "ln {} {at}", place(root, other))),
+        What::SameAs(other) => put!(p, "ln {} {at}", place(root, other)),
     }
 }
 
@@ -210,22 +224,20 @@ fn change(p: &mut String, mutation: &Mutation, root: &str) {
             let _ = writeln!(p, "(seq 7 9999999 | head -c {length}; cat {at}) >stamp; cat stamp >{at}");
             time(p, *when, &at);
         }
-        Mutation::Remove(path) => drop(writeln!(p, "rm -rf {}", place(root, path))),
+        Mutation::Remove(path) => put!(p, "rm -rf {}", place(root, path)),
         Mutation::Put(node) => {
             let _ = writeln!(p, "rm -rf {}", place(root, &node.path));
             make(p, node, root);
             dress(p, node, root);
         }
-        Mutation::Rename(from, to) => drop(writeln!(p, "mv -nT {} {}", place(root, from), place(root, to))),
-        Mutation::LinkTo(old, new) => drop(writeln!(p, "ln -fT {} {}", place(root, old), place(root, new))),
+        Mutation::Rename(from, to) => put!(p, "mv -nT {} {}", place(root, from), place(root, to)),
+        Mutation::LinkTo(old, new) => put!(p, "ln -fT {} {}", place(root, old), place(root, new)),
         Mutation::Separate(path) => {
             let at = place(root, path);
             let _ = writeln!(p, "cp -a {at} stamp; mv -f stamp {at}");
         }
-        Mutation::Mode(path, mode) => drop(writeln!(p, "chmod {mode:04o} {}", place(root, path))),
-        Mutation::Owner(path, user, group) => {
-            drop(writeln!(p, "chown -h {user}:{group} {}", place(root, path)))
-        }
+        Mutation::Mode(path, mode) => put!(p, "chmod {mode:04o} {}", place(root, path)),
+        Mutation::Owner(path, user, group) => put!(p, "chown -h {user}:{group} {}", place(root, path)),
         Mutation::SetTime(path, when) => time(p, *when, &place(root, path)),
         Mutation::Set(path, attribute) => set(p, attribute, &place(root, path)),
         Mutation::Bare(path) => {
@@ -274,7 +286,7 @@ fn prove(p: &mut String, step: &Step, violation: &Violation) {
             let tests: Vec<String> = codes.iter().map(|code| format!("[ $code = {code} ]")).collect();
             let _ = writeln!(p, "{} || exit 1", tests.join(" || "));
         }
-        Proof::Absent => drop(writeln!(p, "[ ! -e {0} ] && [ ! -L {0} ] || exit 1", place(&target, &path))),
+        Proof::Absent => put!(p, "[ ! -e {0} ] && [ ! -L {0} ] || exit 1", place(&target, &path)),
         Proof::LikeSource | Proof::LikeBefore => {
             let like = if violation.proof == Proof::LikeSource {
                 place(&source, &path)

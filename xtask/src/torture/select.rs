@@ -65,11 +65,11 @@ impl<'a> Selection<'a> {
         self.is_listed(path) && !self.is_protected(path, target)
     }
 
-    /// Returns true if a listed path goes through something of the source that is no directory: what then happens to that is promised nowhere.
+    /// Returns true if a listed path goes through something that is no directory of the source: what then happens to that is promised nowhere.
     pub fn is_vague(&self, source: &Snapshot) -> bool {
         let through = |path: &Name| {
             let above = std::iter::successors(path.parent(), Name::parent);
-            above.into_iter().any(|above| source.get(&above).is_some_and(|entry| !entry.is_directory()))
+            above.into_iter().any(|above| source.get(&above).is_none_or(|entry| !entry.is_directory()))
         };
         self.step.files_from.iter().flatten().any(through)
     }

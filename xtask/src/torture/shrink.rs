@@ -10,6 +10,7 @@ use super::history::{Event, History};
 use super::model::{Fill, Name, Node, Time, Tree, What};
 use super::play::Failure;
 use super::step::Step;
+use super::way::Way;
 
 /// A reduction takes at most so long.
 const TIME_MAX: Duration = Duration::from_secs(40);
@@ -65,9 +66,9 @@ impl Shrinker<'_> {
                 |history| history.source.nodes.len(),
                 |history, keep| prune(Some(&mut history.source), keep),
             );
-            self.attempt(|history| history.setting.way = "local".to_owned());
-            self.attempt(|history| history.setting.source = "tmpfs".to_owned());
-            self.attempt(|history| history.setting.target = "tmpfs".to_owned());
+            self.attempt(|history| history.setting.way = Way::Local);
+            self.attempt(|history| history.setting.source = "plain".to_owned());
+            self.attempt(|history| history.setting.target = "plain".to_owned());
             self.plainer_steps();
             self.plainer_nodes();
             if weight(&self.best) == before || Instant::now() > self.until {
@@ -121,6 +122,7 @@ impl Shrinker<'_> {
 
     fn plainer_steps(&mut self) {
         let simpler: &[fn(&mut Step)] = &[
+            |step| step.fault = None,
             |step| step.manner.clear(),
             |step| step.rules.clear(),
             |step| step.files_from = None,
@@ -137,7 +139,7 @@ impl Shrinker<'_> {
         for index in 0..self.best.events.len() {
             for change in simpler {
                 self.attempt(|history| {
-                    if let Some(Event::Run(step)) = history.events.get_mut(index) {
+                    if let Some(Event::Run(step) | Event::Interrupted(step)) = history.events.get_mut(index) {
                         change(step);
                     }
                 });

@@ -3,10 +3,10 @@
 //! What a step promises is in [`promise`](super::promise); how it gets from here to there (locally, over ssh) in [`way`](super::way).
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 
 use serde::{Deserialize, Serialize};
 
+use super::ground::faults::Fault;
 use super::model::{Name, Node, Tree, What};
 use super::rng::Rng;
 
@@ -32,8 +32,6 @@ pub enum Shape {
     Directory,
     /// A single file to a place beside the target, called `one`.
     OneFile(Name),
-    /// The whole source and the further source beside it, `source/ further/` to `target`: both are merged.
-    Merged,
 }
 
 /// A rule of `--exclude` or `--include`. The patterns are plain enough for the oracle to have its own matching.
@@ -106,6 +104,9 @@ pub struct Step {
     /// Options that change how it is done and nothing of what is promised.
     #[serde(default)]
     pub manner: Vec<String>,
+    /// What goes wrong meanwhile.
+    #[serde(default)]
+    pub fault: Option<Fault>,
 }
 
 impl Step {
@@ -127,6 +128,7 @@ impl Step {
             files_from: None,
             sizes: None,
             manner: Vec::new(),
+            fault: None,
         }
     }
 
@@ -144,11 +146,6 @@ impl Step {
             sizes: self.sizes,
             ..Self::plain(Verb::Verify, self.shape.clone())
         }
-    }
-
-    /// Returns true if something is left out of the source: by rules, by a list, by size.
-    pub fn selects(&self) -> bool {
-        !self.rules.is_empty() || self.files_from.is_some() || self.sizes.is_some()
     }
 
     /// Returns true if `what` is left out by `--preserve`.
@@ -242,11 +239,6 @@ impl Pattern {
             Self::Letter => base.first().is_some_and(u8::is_ascii_alphabetic),
         }
     }
-}
-
-/// Returns a file name as an argument.
-pub fn argument(bytes: &[u8]) -> OsString {
-    OsString::from_vec(bytes.to_vec())
 }
 
 /// Returns a random step for a source that began as `tree`.

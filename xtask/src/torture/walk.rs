@@ -153,7 +153,8 @@ fn attributes(place: &Path) -> anyhow::Result<BTreeMap<Name, Vec<u8>>> {
     for name in names[..length].split(|byte| *byte == 0) {
         let text = String::from_utf8_lossy(name);
         let ours = text.starts_with("user.")
-            || text.starts_with("trusted.") && !text.starts_with("trusted.overlay.")
+            || text.starts_with("trusted.")
+                && !["trusted.overlay.", "trusted.SGI_ACL"].iter().any(|own| text.starts_with(own))
             || text.starts_with("system.posix_acl_")
             || text == "security.capability";
         if !ours {

@@ -13,6 +13,7 @@ mod asking;
 mod child;
 mod command;
 mod error;
+mod left;
 mod logins;
 mod master;
 mod prompts;

@@ -94,7 +94,11 @@ enum What {
         scratch: PathBuf,
     },
     /// Remove what killed harnesses left
-    Clean,
+    Clean {
+        /// Where they worked
+        #[arg(long, default_value = "/tmp")]
+        scratch: PathBuf,
+    },
 }
 
 /// Does what was asked for.
@@ -157,7 +161,6 @@ pub fn run(args: GroundArgs) -> anyhow::Result<()> {
             let mut command = std::process::Command::new(&program);
             command.args(arguments).args(hosts.iter().flat_map(Hosts::ssh_arguments));
             let mut around = Surroundings {
-                program: &program,
                 scratch: &scratch,
                 hosts: hosts.as_ref(),
                 source: source.as_deref(),
@@ -194,8 +197,8 @@ pub fn run(args: GroundArgs) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        What::Clean => {
-            println!("{} leftovers removed", leftovers::clean()?);
+        What::Clean { scratch } => {
+            println!("{} leftovers removed", leftovers::clean(&scratch)?);
             Ok(())
         }
     }

@@ -14,7 +14,8 @@ pub enum Trigger {
     AfterMs(u64),
     /// As soon as a draft is seen below the target.
     DraftAppears,
-    /// As soon as so many bytes more are allocated below the target than at the start.
+    /// As soon as there are so many bytes more below the target than at the start. Holes are none, and what is allocated
+    /// ahead is none.
     BytesArrived(u64),
     /// As soon as there are so many entries more below the target than at the start.
     EntriesArrived(u64),

@@ -26,7 +26,7 @@ use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::file_system::run;
-use super::{leftovers, processes};
+use super::{leftovers, plants, processes};
 
 /// What a login may find on a host's PATH besides hakobu.
 const TOOLS: [&str; 22] = [
@@ -192,6 +192,18 @@ impl Hosts {
         Ok(())
     }
 
+    /// Gives the agents of both hosts a planted fault, or with `None` none; the controller has its own environment.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn plant(&self, name: Option<&str>) -> anyhow::Result<()> {
+        for host in Host::ALL {
+            let line = name.map(|name| format!("export {}={name}\n", plants::VARIABLE)).unwrap_or_default();
+            fs::write(self.folder.join(host.name()).join("plant"), line)?;
+        }
+        Ok(())
+    }
+
     /// The processes on a host, without the sshd that listens.
     ///
     /// # Errors
@@ -326,11 +338,12 @@ impl Hosts {
         }
         let mut script = b"#!/bin/sh\nset -- ".to_vec();
         script.extend(quoted(program.as_os_str()));
-        script.extend(b" \"$@\"\nif [ -f ");
+        script.extend([b" \"$@\"\n. ", &quoted(at.join("plant").as_os_str())[..], b"\nif [ -f "].concat());
         let before = quoted(at.join("before").as_os_str());
         script.extend([&before[..], b" ]; then . ", &before, b"; fi\nexec \"$@\"\n"].concat());
         fs::write(at.join("bin/hakobu"), script)?;
         self.set_installed(host, true)?;
+        fs::write(at.join("plant"), "")?;
         let (keys, place) = (self.folder.display(), at.display());
         let config = format!(
             "Port 22\nPort 2222\nHostKey {keys}/host_key\nAuthorizedKeysFile {keys}/authorized_keys\nMaxStartups 1000:30:2000\n\

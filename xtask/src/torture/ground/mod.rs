@@ -5,6 +5,7 @@
 //! - `hosts.rs`: two hosts with sshd in network namespaces.
 //! - `faults.rs`: what may go wrong; `run.rs`: a run of hakobu in which it does; `meddling.rs`: trees that change meanwhile;
 //!   `processes.rs`: processes as `/proc` shows them.
+//! - `plants.rs`: the faults that are planted in hakobu to see whether they are found.
 //! - `leftovers.rs`: names of what is made outside the harness's folder, and tidying up after one that was killed.
 //! - `command.rs`: `cargo xtask ground`, to try each of these by hand.
 //!
@@ -20,5 +21,6 @@ pub mod holds;
 pub mod hosts;
 pub mod leftovers;
 pub mod meddling;
+pub mod plants;
 pub mod processes;
 pub mod run;

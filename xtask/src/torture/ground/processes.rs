@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal};
 
@@ -48,22 +47,29 @@ fn parent(process: u32) -> Option<u32> {
     fields(process)?.get(1)?.parse().ok()
 }
 
+/// When it began, in ticks since the machine did.
+#[must_use]
+pub fn start(process: u32) -> Option<u64> {
+    fields(process)?.get(19)?.parse().ok()
+}
+
 /// True where it has ended, but nobody has asked how.
 #[must_use]
 pub fn is_zombie(process: u32) -> bool {
     fields(process).is_none_or(|fields| fields.first().is_some_and(|state| state == "Z"))
 }
 
-/// What program a process runs.
-#[must_use]
-pub fn program(process: u32) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{process}/exe")).ok()
-}
-
 /// True where its program has this file name.
 #[must_use]
 pub fn runs(process: u32, name: &str) -> bool {
-    program(process).as_deref().and_then(Path::file_name).is_some_and(|program| program == name)
+    let program = fs::read_link(format!("/proc/{process}/exe"));
+    program.is_ok_and(|program| program.file_name().is_some_and(|own| own == name))
+}
+
+/// True where it calls itself so.
+#[must_use]
+pub fn is_named(process: u32, name: &str) -> bool {
+    fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|own| own.trim_end() == name)
 }
 
 /// Its command line, for people.

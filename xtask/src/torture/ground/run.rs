@@ -32,8 +32,6 @@ const VARIABLE: &str = "HAKOBU_TORTURE_RUN";
 /// What a fault needs to know of a run.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
-    /// The program under test.
-    pub program: &'a Path,
     /// A folder for output and traces.
     pub scratch: &'a Path,
     /// The hosts that take part. One run at a time may use them.
@@ -285,11 +283,9 @@ impl<'f> Run<'f> {
                 all.into_iter().filter(|process| processes::runs(*process, "ssh")).collect()
             }
             Process::Agent(host) => {
-                let program = around.program.canonicalize()?;
+                // An uploaded one has no path.
                 let all = around.hosts.context("no hosts")?.processes(host)?;
-                all.into_iter()
-                    .filter(|process| processes::program(*process).as_ref() == Some(&program))
-                    .collect()
+                all.into_iter().filter(|process| processes::is_named(*process, "hakobu")).collect()
             }
         })
     }
@@ -415,11 +411,11 @@ fn put_under(before: &[OsString], command: &Command) -> Command {
     under
 }
 
-/// Bytes that are allocated below a path, and how many entries there are.
+/// Bytes that are there below a path (what is allocated ahead is not), and how many entries there are.
 fn measure(path: &Path) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
     let Ok(facts) = fs::symlink_metadata(path) else { return (0, 0) };
-    let mut sum = (facts.blocks() * 512, 1);
+    let mut sum = (facts.len().min(facts.blocks() * 512), 1);
     if facts.is_dir() {
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             let (bytes, entries) = measure(&entry.path());

@@ -111,7 +111,10 @@ impl Ground {
                 let (parent, _) = path.split_last().unwrap_or_default();
                 self.sync_directory(&parent).await
             }
-            Change::MakeDirectory { .. } | Change::Attributes { .. } | Change::Remove { .. } => Ok(()),
+            Change::MakeDirectory { .. }
+            | Change::Attributes { .. }
+            | Change::Remove { .. }
+            | Change::Rename { .. } => Ok(()),
         }
     }
 
@@ -126,6 +129,10 @@ impl Ground {
                     true => Ok(Ready::Remove { directory: *directory }),
                     false => Ok(Ready::Done),
                 }
+            }
+            Change::Rename { .. } => {
+                let words = "whether a server ignores case is not known";
+                Err(Error::new(ErrorKind::Unsupported, "renaming", words).at(path))
             }
             Change::Link { to, replaces, .. } => {
                 grant.check_write(path)?;
