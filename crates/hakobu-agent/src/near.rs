@@ -212,6 +212,10 @@ impl RemoteLane {
                 self.recycle(buffer);
                 sent
             }
+            Operation::Hole { draft, extent } => {
+                self.expect(ticket, None);
+                self.message(kind::HOLE, request, &data::Hole { draft, extent })
+            }
             Operation::Sum { draft, extent, block_bytes } => {
                 self.expect(ticket, None);
                 self.message(kind::SUM, request, &data::Sum { draft, extent, block_bytes })
@@ -283,6 +287,7 @@ impl RemoteLane {
                 self.message(kind::BARRIER, request, &data::Barrier { durable, whole })
             }
             Operation::Fetch { .. }
+            | Operation::FindHole { .. }
             | Operation::Portion { .. }
             | Operation::DigestPicks { .. }
             | Operation::Names { .. }
@@ -411,6 +416,7 @@ impl RemoteLane {
             (kind::BEGUN, None) => Outcome::Begun(Box::new(data::decode(&self.payload)?)),
             (kind::SIGNED, None) => Outcome::Signed(values(&self.payload)?),
             (kind::BLOCKS_SIGNED, None) => Outcome::BlocksSigned(values(&self.payload)?),
+            (kind::HOLE_UNTIL, None) => Outcome::HoleUntil(data::decode(self.connection.meta())?),
             (kind::SUMMED, None) => Outcome::Sums(sums(&self.payload)?),
             (kind::NUMBERED, None) => Outcome::Numbers(data::decode::<data::Numbered>(&self.payload)?),
             (kind::DIGESTED, None) => {
@@ -596,7 +602,7 @@ pub(crate) fn corrupt() -> Error {
 pub(crate) fn lost(error: ConnectionError) -> Error {
     let kind = match &error {
         ConnectionError::Closed | ConnectionError::Cut | ConnectionError::Io(_) => ErrorKind::ConnectionLost,
-        ConnectionError::HandshakeTimeout => ErrorKind::TimedOut,
+        ConnectionError::HandshakeTimeout | ConnectionError::TooSlow(_) => ErrorKind::TimedOut,
         ConnectionError::BadMac => ErrorKind::Corrupt,
         ConnectionError::Certificate(_) => ErrorKind::Io,
         _ => ErrorKind::Protocol,

@@ -187,6 +187,10 @@ impl Session {
                 let data::Sign { draft, extent, blocks } = data::decode(meta)?;
                 Operation::Sign { draft, extent: sound_extent(extent)?, blocks }
             }
+            kind::HOLE => {
+                let data::Hole { draft, extent } = data::decode(meta)?;
+                Operation::Hole { draft, extent: sound_extent(extent)? }
+            }
             kind::SUM => {
                 let data::Sum { draft, extent, block_bytes } = data::decode(meta)?;
                 Operation::Sum { draft, extent: sound_extent(extent)?, block_bytes }
@@ -426,6 +430,11 @@ impl Session {
             }
             Outcome::BlocksSigned(values) => {
                 send_checked(connection, kind::BLOCKS_SIGNED, 0, request, &[], values.as_flattened())?;
+            }
+            Outcome::HoleUntil(end) => {
+                self.meta.clear();
+                data::encode(&end, &mut self.meta)?;
+                connection.send(kind::HOLE_UNTIL, 0, request, &self.meta, &[], 0, None).map_err(lost)?;
             }
             Outcome::Sums(sums) => {
                 self.payload.clear();

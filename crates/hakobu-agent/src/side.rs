@@ -49,6 +49,8 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// How long connections may take to end once the engine has.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long the answers to what is under way are waited for once the run was asked to stop.
+const LAST_ANSWERS_LIMIT: Duration = Duration::from_millis(1500);
 /// How long a peer may leave data unanswered that the system sends again and again: a cut line. The system itself
 /// would go on for a quarter of an hour.
 const UNANSWERED_LIMIT: Duration = Duration::from_secs(20);
@@ -377,8 +379,14 @@ impl Side {
         let ended = AtomicBool::new(false);
         let summary = std::thread::scope(|scope| {
             let watch = scope.spawn(|| {
+                let mut asked_at = None;
                 while !ended.load(Ordering::Acquire) {
                     self.stop.end_unanswered();
+                    // Lanes end by themselves once what is under way is answered; a peer need not answer.
+                    let asked = self.stop.is_asked().then(|| *asked_at.get_or_insert_with(Instant::now));
+                    if asked.is_some_and(|asked| asked.elapsed() > LAST_ANSWERS_LIMIT) {
+                        target.interrupt();
+                    }
                     // Nobody is left there who would answer.
                     if self.control.as_ref().is_some_and(is_gone) {
                         target.interrupt();

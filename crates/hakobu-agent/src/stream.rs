@@ -65,7 +65,7 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    /// The descriptor that a path is a name of, if it is: one below `/dev` or `/proc`, directly or by links there. A link
+    /// The descriptor that a path is a name of, if it is: one in `/dev` or below `/proc`, directly or by links there. A link
     /// elsewhere that leads to one is a link.
     pub fn of(path: &Path) -> Option<Self> {
         let mut at = path.to_path_buf();
@@ -77,7 +77,7 @@ impl Descriptor {
             };
             let parent = fs::canonicalize(parent).ok()?;
             let in_proc = statfs(&parent).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC);
-            if !in_proc && !parent.starts_with("/dev") {
+            if !in_proc && parent != Path::new("/dev") {
                 return None;
             }
             let link = parent.join(name);

@@ -9,8 +9,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hakobu_sys::memory::{Room, Rooms};
-
 use crate::capabilities::Capabilities;
 use crate::counters::Beyond;
 use crate::digest::{BlockValue, Digest, Subtree};
@@ -18,10 +16,11 @@ use crate::entry::{Account, Attributes, Metadata};
 use crate::error::{Error, Result};
 use crate::event::Failure;
 use crate::extended::{Classes, Extended, ExtendedAsk};
-use crate::extent::{Extent, PIECE_BYTES};
+use crate::extent::Extent;
 use crate::listing::{DirectoryListing, Listing};
 use crate::moved::Copied;
 use crate::path::{EntryPath, serde_bytes_vec};
+pub use crate::piece_buffer::{PIECE_ALIGNMENT, PieceBuffer};
 use crate::tag::TagKey;
 
 /// A number that the submitter chose, to recognise the completion.
@@ -127,49 +126,6 @@ pub struct Completion {
     pub ticket: Ticket,
     /// What came of it.
     pub result: Result<Outcome>,
-}
-
-/// What the room for a piece is aligned to, so that devices can be read straight into it.
-pub const PIECE_ALIGNMENT: usize = 4096;
-
-/// Room for pieces, which devices are read into and written from.
-static PIECE_ROOMS: Rooms = Rooms::new(PIECE_BYTES as usize);
-
-/// The room for one piece, allocated once and reused.
-#[derive(Debug)]
-pub struct PieceBuffer {
-    room: Room,
-    filled: usize,
-}
-
-impl PieceBuffer {
-    /// A new, empty buffer of [`PIECE_BYTES`].
-    pub fn new() -> Self {
-        Self { room: PIECE_ROOMS.take(), filled: 0 }
-    }
-
-    /// The bytes in it.
-    pub fn filled(&self) -> &[u8] {
-        &self.room[..self.filled]
-    }
-
-    /// All its room, to be filled: [`PIECE_BYTES`], beginning at a multiple of
-    /// [`PIECE_ALIGNMENT`].
-    pub fn room(&mut self) -> &mut [u8] {
-        &mut self.room
-    }
-
-    /// Says how many bytes were put into the room.
-    pub fn set_filled(&mut self, filled: usize) {
-        assert!(filled <= PIECE_BYTES as usize, "a buffer cannot hold more than its room");
-        self.filled = filled;
-    }
-}
-
-impl Default for PieceBuffer {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// A file at the source as the scan saw it. Reading it fails once it is another version.
@@ -363,6 +319,13 @@ pub enum Change {
         /// system than that.
         kept_names: u16,
     },
+    /// Write the name of an entry in another case, where that is the same name.
+    Rename {
+        /// The name as it shall be.
+        path: EntryPath,
+        /// The name as it is, in the same directory.
+        from: EntryPath,
+    },
 }
 
 impl Change {
@@ -370,7 +333,10 @@ impl Change {
     pub fn extended(&self) -> Option<&Extended> {
         match self {
             Change::Directory { extended, .. } | Change::Attributes { extended, .. } => extended.as_ref(),
-            Change::MakeDirectory { .. } | Change::Link { .. } | Change::Remove { .. } => None,
+            Change::MakeDirectory { .. }
+            | Change::Link { .. }
+            | Change::Remove { .. }
+            | Change::Rename { .. } => None,
         }
     }
 
@@ -381,7 +347,8 @@ impl Change {
             | Change::Directory { path, .. }
             | Change::Attributes { path, .. }
             | Change::Link { path, .. }
-            | Change::Remove { path, .. } => path,
+            | Change::Remove { path, .. }
+            | Change::Rename { path, .. } => path,
         }
     }
 }
@@ -446,10 +413,17 @@ pub enum Operation {
     Read {
         /// The file.
         file: Arc<SourceFile>,
-        /// The piece: at most [`PIECE_BYTES`].
+        /// The piece: at most [`PIECE_BYTES`](crate::extent::PIECE_BYTES).
         extent: Extent,
         /// Where the bytes go.
         buffer: PieceBuffer,
+    },
+    /// Tell where the hole ends that a range begins with: answered with [`Outcome::HoleUntil`]. Source.
+    FindHole {
+        /// The file.
+        file: Arc<SourceFile>,
+        /// The range.
+        extent: Extent,
     },
     /// Read the next chunk of a stream, for as long as that takes within a moment: answered with [`Outcome::Next`]. Its
     /// pieces are then there to be read, once, by this lane. Source.
@@ -533,6 +507,14 @@ pub enum Operation {
         extent: Extent,
         /// The values of its blocks instead of those of its pieces.
         blocks: bool,
+    },
+    /// Tell where the hole ends that this range of what the target has begins with: answered with
+    /// [`Outcome::HoleUntil`]. Nothing of it is read. Target.
+    Hole {
+        /// The draft, of which there is something already.
+        draft: DraftId,
+        /// The range.
+        extent: Extent,
     },
     /// Change some blocks of a piece that was signed. Answered only if it fails. Target.
     Patch {
@@ -676,6 +658,8 @@ pub enum Outcome {
         /// Where the hole ends: not before the end of the piece.
         end: u64,
     },
+    /// Where the hole ends, within the range that was asked about; its beginning if there is data, or nobody can tell.
+    HoleUntil(u64),
     /// The piece, of which some ranges could not be read and are zeros.
     ReadPartly {
         /// The bytes.

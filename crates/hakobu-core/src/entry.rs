@@ -117,6 +117,10 @@ pub struct Metadata {
     /// never travels.
     #[serde(skip)]
     pub missed: bool,
+    /// Whether another file may have the number of its inode, and look the same: the file system is one of another program,
+    /// or keeps whole seconds. Only listings of a source say so, and it never travels.
+    #[serde(skip)]
+    pub uncertain: bool,
 }
 
 /// What tells an inode from all others of a machine.
@@ -148,6 +152,7 @@ impl Metadata {
             doubted: false,
             extended: 0,
             missed: false,
+            uncertain: false,
         }
     }
 

@@ -286,6 +286,15 @@ pub struct VolumePath {
     pub only_read: bool,
 }
 
+/// So many names of a place are looked at: they may come from another machine, and each is compared with each.
+const VOLUMES_MAX: usize = 8192;
+
+impl Ancestry {
+    fn volumes(&self) -> impl Iterator<Item = &VolumePath> {
+        self.volumes.iter().take(VOLUMES_MAX)
+    }
+}
+
 impl VolumePath {
     /// Whether `self` is the place `other`, or a directory that holds it.
     fn holds(&self, other: &VolumePath) -> bool {
@@ -339,8 +348,8 @@ pub fn relation(source: &Ancestry, source_is_directory: bool, place: &Ancestry) 
 /// The same by the names that their file systems have for them: a bind mount, a layer of an overlay or a second mount of
 /// one file server has other directories above it.
 fn relation_by_volume(source: &Ancestry, source_is_directory: bool, place: &Ancestry) -> Option<Relation> {
-    for from in source.volumes.iter().filter(|from| from.mounted_at.is_empty()) {
-        for to in place.volumes.iter().filter(|to| to.mounted_at.is_empty() && !to.only_read) {
+    for from in source.volumes().filter(|from| from.mounted_at.is_empty()) {
+        for to in place.volumes().filter(|to| to.mounted_at.is_empty() && !to.only_read) {
             match (from.holds(to), to.holds(from)) {
                 (true, true) if place.exists => return Some(Relation::Same),
                 (true, false) if source_is_directory => return Some(Relation::TargetInSource),
@@ -370,7 +379,7 @@ pub fn mounted_within<'a>(
             let elsewhere = it.identity.is_none_or(|(device, _)| device != first.device);
             it.mounted_at.is_empty() || !(one_file_system && elsewhere)
         };
-        of.volumes.iter().filter(is_seen)
+        of.volumes().filter(is_seen)
     };
     for from in seen(source, source_first) {
         for to in seen(place, place_first).filter(|to| !to.only_read) {
@@ -393,10 +402,10 @@ pub fn met_by_target(source: &Ancestry, place: &Ancestry) -> Vec<(u64, u64)> {
     let Some(first) = source.upwards.first().filter(|first| on_one_machine(first, place)) else {
         return Vec::new();
     };
-    let concerns = |it: &&VolumePath| place.volumes.iter().any(|other| other.volume == it.volume);
-    let in_source = |it: &&VolumePath| source.volumes.iter().any(|source| source.holds(it));
-    let at_source = source.volumes.iter().filter(concerns).filter_map(|it| it.identity);
-    let at_target = place.volumes.iter().filter(in_source).filter_map(|it| it.identity);
+    let concerns = |it: &&VolumePath| place.volumes().any(|other| other.volume == it.volume);
+    let in_source = |it: &&VolumePath| source.volumes().any(|source| source.holds(it));
+    let at_source = source.volumes().filter(concerns).filter_map(|it| it.identity);
+    let at_target = place.volumes().filter(in_source).filter_map(|it| it.identity);
     let mut met: Vec<_> = at_source.chain(at_target).chain([(first.device, first.inode)]).collect();
     met.sort_unstable();
     met.dedup();
@@ -422,7 +431,7 @@ impl Relation {
     pub fn check(self, source: &Location, target: &Location) -> Result<()> {
         let detail = match self {
             Relation::Apart => return Ok(()),
-            Relation::Same => format!("it would land on {source} itself, which is the same place"),
+            Relation::Same => format!("source and target are the same: it would land on {source} itself"),
             Relation::TargetInSource => {
                 format!("it would land within {source}, so the copy would contain itself")
             }

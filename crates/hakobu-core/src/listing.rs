@@ -120,6 +120,11 @@ impl Listing {
         self.records.iter_mut().map(|record| &mut record.metadata)
     }
 
+    /// The description of entry number `index`, to be changed in what the order does not go by.
+    pub fn metadata_mut(&mut self, index: usize) -> Option<&mut Metadata> {
+        self.records.get_mut(index).map(|record| &mut record.metadata)
+    }
+
     /// Finds an entry by name and by whether it is a directory.
     pub fn find(&self, name: &[u8], directory: bool) -> Option<usize> {
         let kind = if directory { Kind::Directory } else { Kind::File };

@@ -217,16 +217,15 @@ impl<'de> Deserialize<'de> for EntryPath {
     }
 }
 
-/// Bytes for human eyes: UTF-8 where it is, control characters and other bytes escaped, so that
-/// no name can move a terminal's cursor.
+/// Bytes for human eyes: UTF-8 where it is, other bytes escaped, and characters that a terminal obeys or that cannot be
+/// seen ([`is_shown`]), so that no name can move a terminal's cursor or look like another one.
 pub fn lossy(bytes: &[u8]) -> String {
     let mut words = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
-            if character.is_control() || is_deceptive(character) {
-                words.extend(character.escape_default());
-            } else {
-                words.push(character);
+            match is_shown(character) {
+                true => words.push(character),
+                false => words.extend(character.escape_default()),
             }
         }
         for byte in chunk.invalid() {
@@ -236,9 +235,32 @@ pub fn lossy(bytes: &[u8]) -> String {
     words
 }
 
-/// Characters that change the direction or place of the text around them.
-fn is_deceptive(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+/// Whether a character can be seen for what it is: no control or format character (direction, joiners, tags), no
+/// separator of lines, nothing of no width, nothing private or unassigned.
+pub fn is_shown(character: char) -> bool {
+    match character {
+        ' '..='~' => true,
+        // Spaces that texts of people have.
+        '\u{a0}' | '\u{3000}' => true,
+        // Letters and marks that leave no trace: fillers, joiners, and selectors of variants.
+        '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{ffa0}'
+        | '\u{e0100}'..='\u{e01ef}' => false,
+        // The library's own table knows what is printable. Behind a letter it leaves marks that combine with it alone.
+        other => {
+            let mut room = [b'x'; 5];
+            let bytes = other.encode_utf8(&mut room[1..]).len();
+            let escaped = |text: &str| text.escape_debug().nth(1) == Some('\\');
+            str::from_utf8(&room[..1 + bytes]).is_ok_and(|text| !escaped(text))
+        }
+    }
 }
 
 /// Byte strings as serde's byte type, which is one length and the bytes on the wire.
@@ -339,6 +361,55 @@ mod tests {
 
     #[test]
     fn control_characters_and_foreign_bytes_are_escaped() {
+        for hidden in [
+            "\u{7f}",
+            "\u{85}",
+            "\u{9b}",
+            "\u{ad}",
+            "\u{34f}",
+            "\u{61c}",
+            "\u{180e}",
+            "\u{200b}",
+            "\u{200d}",
+            "\u{200e}",
+            "\u{200f}",
+            "\u{2028}",
+            "\u{2029}",
+            "\u{202a}",
+            "\u{202e}",
+            "\u{2060}",
+            "\u{2066}",
+            "\u{2069}",
+            "\u{206f}",
+            "\u{3164}",
+            "\u{e000}",
+            "\u{fe0f}",
+            "\u{feff}",
+            "\u{fff9}",
+            "\u{378}",
+            "\u{fffe}",
+            "\u{110bd}",
+            "\u{13430}",
+            "\u{1d173}",
+            "\u{e0001}",
+            "\u{e0041}",
+            "\u{f0000}",
+            "\u{10ffff}",
+        ] {
+            assert_eq!(lossy(hidden.as_bytes()), hidden.escape_default().to_string());
+        }
+        for seen in [
+            "\u{e9}",
+            "e\u{301}",
+            "\u{904b}\u{3000}\u{3076}",
+            "\u{645}",
+            "\u{1f600}",
+            "\u{a0}",
+            "'\"\\",
+            "\u{fffd}",
+        ] {
+            assert_eq!(lossy(seen.as_bytes()), seen);
+        }
         assert_eq!(lossy(b"a\x1b[2Jb\xff\xe9\x81\x8b"), "a\\u{1b}[2Jb\\xff\u{904b}");
     }
 

@@ -33,7 +33,8 @@ impl TimeSteps {
 
     /// Waits until no later change can have the time that the file has now. Not for times that are far from now.
     pub(crate) fn wait(&self, version: &Metadata) {
-        if let Some(left) = self.left(version, now_ns()) {
+        // The clock that files take their times from lags behind by up to a tick, so one sleep may not be enough.
+        while let Some(left) = self.left(version, now_ns()) {
             std::thread::sleep(left);
         }
     }

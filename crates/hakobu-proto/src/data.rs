@@ -61,6 +61,9 @@ pub mod kind {
     /// as [`PATCH`].
     pub const ASSEMBLE: u8 = 19;
 
+    /// Tell where a [`Hole`](super::Hole) ends.
+    pub const HOLE: u8 = 20;
+
     /// It is done.
     pub const DONE: u8 = 64;
     /// An entry's description; meta: an optional `Metadata`.
@@ -86,6 +89,8 @@ pub mod kind {
     /// No answer: what the thread that serves did with its time, a
     /// [`FarTime`](hakobu_core::counters::FarTime). At most one for each operation.
     pub const TIMES: u8 = 75;
+    /// Where a hole ends; meta: the offset.
+    pub const HOLE_UNTIL: u8 = 76;
 }
 
 /// Flag of a [`kind::WRITE`] or [`kind::ZERO`]: answer when this and all earlier writes have succeeded.
@@ -159,6 +164,15 @@ pub struct Sign {
     pub extent: Extent,
     /// Whether the values of blocks are asked for.
     pub blocks: bool,
+}
+
+/// Asks where the hole ends that a range of what the target has begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hole {
+    /// The draft.
+    pub draft: DraftId,
+    /// The range, beginning at a multiple of the piece size.
+    pub extent: Extent,
 }
 
 /// Changes some blocks of a piece.

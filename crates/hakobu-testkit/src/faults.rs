@@ -58,7 +58,7 @@ impl OperationKind {
             Operation::DigestPicks { .. } | Operation::Digest { .. } => Self::Digest,
             Operation::Names { .. } | Operation::Numbers { .. } => Self::Names,
             Operation::Next { .. } => Self::Next,
-            Operation::Open { .. } => Self::Open,
+            Operation::Open { .. } | Operation::FindHole { .. } => Self::Open,
             Operation::Extended { .. } => Self::Extended,
             Operation::Confirm { .. } => Self::Confirm,
             Operation::Store { .. } => Self::Store,
@@ -70,7 +70,7 @@ impl OperationKind {
             Operation::Abandon { .. } => Self::Abandon,
             Operation::Apply { .. } => Self::Apply,
             Operation::Barrier { .. } => Self::Barrier,
-            Operation::Sign { .. } | Operation::Sum { .. } => Self::Sign,
+            Operation::Sign { .. } | Operation::Sum { .. } | Operation::Hole { .. } => Self::Sign,
             Operation::Patch { .. } | Operation::Assemble { .. } => Self::Write,
             Operation::Zero { .. } => Self::Zero,
             Operation::Complete { .. } => Self::Complete,
@@ -359,6 +359,7 @@ impl State {
             Operation::Read { file, .. }
             | Operation::Next { file }
             | Operation::Open { file }
+            | Operation::FindHole { file, .. }
             | Operation::Confirm { file, .. } => {
                 vec![file.path.as_bytes().to_vec()]
             }
@@ -373,6 +374,7 @@ impl State {
             | Operation::Sign { draft, .. }
             | Operation::Patch { draft, .. }
             | Operation::Sum { draft, .. }
+            | Operation::Hole { draft, .. }
             | Operation::Assemble { draft, .. }
             | Operation::Zero { draft, .. }
             | Operation::Complete { draft, .. }

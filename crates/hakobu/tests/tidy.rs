@@ -251,3 +251,96 @@ fn core_and_proto_open_no_socket_and_read_no_clock() {
         }
     }
 }
+
+/// Files of data paths in which the position of a descriptor may be used, each with the reason.
+const POSITIONED: [(&str, &str); 8] = [
+    ("crates/hakobu-endpoints/src/local/stream_source.rs", "a pipe has no offsets"),
+    ("crates/hakobu-endpoints/src/local/target/stream.rs", "a pipe has no offsets"),
+    ("crates/hakobu-endpoints/src/sftp/connection.rs", "the pipes of ssh"),
+    ("crates/hakobu-endpoints/src/sftp/outgoing.rs", "the pipes of ssh"),
+    ("crates/hakobu-endpoints/src/local/target/journal.rs", "a journal is no content: it is appended to"),
+    ("crates/hakobu-endpoints/src/local/target/state.rs", "a note of this program's own"),
+    ("crates/hakobu-endpoints/src/local/accounts.rs", "the system's list of accounts"),
+    ("crates/hakobu-endpoints/src/block/inspect/places.rs", "what the kernel tells of a device"),
+];
+
+/// What in a source file uses or moves the position of a descriptor.
+fn positioned(code: &str) -> Vec<String> {
+    let calls = [
+        "rustix::io::read(",
+        "rustix::io::readv(",
+        "rustix::io::write(",
+        "rustix::io::writev(",
+        ".read_exact(",
+        ".read_to_end(",
+        ".read_vectored(",
+        ".write_all(",
+        ".write_vectored(",
+        ".seek(",
+        "Seek::seek(",
+        "SeekFrom::Start",
+        "SeekFrom::Current",
+        "fs::read(",
+        "fs::write(",
+        "fs::copy(",
+        "io::copy(",
+        "copy_file_range(",
+        "sendfile(",
+    ];
+    let mut found: Vec<String> =
+        calls.iter().filter(|call| code.contains(**call)).map(|call| (*call).to_owned()).collect();
+    for (start, names) in [
+        ("use rustix::io::", &["read", "readv", "write", "writev"][..]),
+        ("use std::io::", &["Read", "Write", "Seek"]),
+    ] {
+        for imports in code.split(start).skip(1) {
+            let imports = imports.split(';').next().unwrap_or_default();
+            let words = imports.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+            found.extend(words.filter(|word| names.contains(word)).map(|word| format!("{start}{word}")));
+        }
+    }
+    found
+}
+
+#[test]
+fn content_is_read_and_written_at_explicit_offsets() {
+    let paths =
+        ["crates/hakobu-endpoints/src", "crates/hakobu-core/src", "crates/hakobu-measure/src/generate"];
+    let mut scanned = 0;
+    for file in files(&["rs"]) {
+        let name = file.to_string_lossy().into_owned();
+        let is_test = name.ends_with("tests.rs") || name.contains("/tests/");
+        if is_test || !paths.iter().any(|path| file.starts_with(path)) {
+            continue;
+        }
+        scanned += 1;
+        let text = read(&file);
+        let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let found = positioned(code);
+        let may = POSITIONED.iter().any(|(excepted, _)| *excepted == name);
+        assert!(found.is_empty() || may, "{name} uses the position of a descriptor: {found:?}");
+    }
+    assert!(scanned > 100, "source files are found at all");
+    for (name, reason) in POSITIONED {
+        assert!(!positioned(&read(name)).is_empty(), "{name} needs no exception: {reason}");
+    }
+}
+
+#[test]
+fn positions_are_found_however_they_are_written() {
+    for code in [
+        "use rustix::io::{Errno, read, retry_on_intr};",
+        "use rustix::io::{Errno,\n    write,\n};",
+        "let n = rustix::io::write(file, data);",
+        "use std::io::{self, Seek as _};",
+        "seek(file, SeekFrom::Start(0))?;",
+        "let all = std::fs::read(path);",
+    ] {
+        assert!(!positioned(code).is_empty(), "{code}");
+    }
+    for code in
+        ["use rustix::io::{Errno, pread, pwrite};", "seek(file, SeekFrom::Hole(0))", "use std::io::IoSlice;"]
+    {
+        assert_eq!(positioned(code), Vec::<String>::new(), "{code}");
+    }
+}

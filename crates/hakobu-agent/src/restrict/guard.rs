@@ -104,7 +104,8 @@ impl Restriction {
             // All that can be done with it is checked where it is to be done.
             return crate::look::target(typed);
         }
-        let place = self.resolve(typed, false, DURING)?;
+        // A slash behind a link that leads nowhere does not make a directory of what it names.
+        let place = self.resolve(without_slashes(typed), false, DURING)?;
         let led_to = self.resolve(typed, true, DURING)?;
         self.refuse_device(&led_to, DURING).map_err(|error| error.at(typed))?;
         let look = look::target(&self.beneath, &place, &led_to, typed)?;
@@ -317,6 +318,16 @@ fn digesting() -> Result<Grant> {
 /// Whether a target is what the grant of a digest is for.
 pub(crate) fn is_nowhere(root: &[u8], grant: &Grant) -> bool {
     root == NOWHERE.0 && digesting().is_ok_and(|digesting| *grant == digesting)
+}
+
+/// A path without the slashes, and dots, that ask for a directory at its end.
+fn without_slashes(mut path: &[u8]) -> &[u8] {
+    while let Some(rest) =
+        path.strip_suffix(b"/").or(path.strip_suffix(b"/.")).filter(|rest| !rest.is_empty())
+    {
+        path = rest;
+    }
+    path
 }
 
 fn failed(error: Error) -> Answer {

@@ -120,7 +120,7 @@ fn ancestry(beneath: &Beneath, path: &Path) -> io::Result<Ancestry> {
         };
         match found {
             Ok(found) => {
-                upwards.push(Identity { boot_id: boot_id.clone(), device: found.dev(), inode: found.ino() })
+                upwards.push(Identity { boot_id: boot_id.clone(), device: found.dev(), inode: found.ino() });
             }
             Err(_) if upwards.is_empty() => exists = false,
             Err(error) => return Err(error),

@@ -88,8 +88,8 @@ impl Beneath {
     /// # Errors
     /// As [`Beneath::open`].
     pub(super) fn hold_directory(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
-        let there = path.ancestors().take_while(|above| self.holds(above));
-        let there = there.filter(|above| self.lstat(above).is_ok_and(|found| found.is_dir())).next();
+        let mut held = path.ancestors().take_while(|above| self.holds(above));
+        let there = held.find(|above| self.lstat(above).is_ok_and(|found| found.is_dir()));
         self.hold(there.unwrap_or(self.path()))
     }
 

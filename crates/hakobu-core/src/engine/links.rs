@@ -7,13 +7,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::inodes::Inodes;
 use super::node::Node;
 use crate::entry::{Inode, Metadata};
 use crate::path::EntryPath;
 use crate::plant::planted;
 
 /// So many inodes are known at a time, at about 150 bytes each. The names of further ones become files of their own.
-const GROUPS_MAX: usize = 1_000_000;
+pub(super) const GROUPS_MAX: usize = 1_000_000;
 
 /// A name of an inode whose content comes by another one.
 #[derive(Clone, Debug)]
@@ -65,7 +66,11 @@ struct Group {
 
 /// What is known of the inodes with several names.
 #[derive(Debug, Default)]
-pub(super) struct Links(Mutex<HashMap<Inode, Group>>);
+pub(super) struct Links {
+    groups: Mutex<HashMap<Inode, Group>>,
+    /// What was said of each.
+    pub inodes: Inodes,
+}
 
 impl Links {
     /// What an inode is known by.
@@ -74,7 +79,7 @@ impl Links {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Inode, Group>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A name of `inode` was met that is to be brought over, or compared with `there`. [`Links::done`] has to follow if
@@ -127,6 +132,7 @@ impl Links {
                 let entered = Entered::There(path.clone(), *there);
                 if is_last {
                     groups.remove(&inode);
+                    self.inodes.forget(inode);
                 }
                 entered
             }
@@ -143,6 +149,7 @@ impl Links {
         let (followers, there) = (std::mem::take(followers), there.filter(|_| kept));
         if group.left == 0 {
             groups.remove(&inode);
+            self.inodes.forget(inode);
         } else {
             group.state = State::There(path.clone(), there);
         }
@@ -157,6 +164,7 @@ impl Links {
         let State::Moving(followers, _) = &mut groups.get_mut(&inode)?.state else { return None };
         if followers.is_empty() {
             groups.remove(&inode);
+            self.inodes.forget(inode);
             return None;
         }
         Some(followers.remove(0))

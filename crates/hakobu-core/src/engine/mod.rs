@@ -8,6 +8,7 @@
 mod accounts;
 mod entrance;
 mod gate;
+mod inodes;
 mod join;
 mod lane;
 mod large;

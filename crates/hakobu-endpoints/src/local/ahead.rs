@@ -72,7 +72,7 @@ impl Ahead {
         for (buffer, at) in buffers.into_iter().zip((offset..).step_by(PIECE_BYTES as usize)) {
             let mut buffer = buffer;
             let filled = read.min(PIECE_BYTES as usize);
-            buffer.set_filled(filled);
+            buffer.set_read(at, filled);
             read -= filled;
             self.ready.push_back((at, buffer));
         }

@@ -20,6 +20,9 @@ use rustix::io::Errno;
 
 use super::fault::source_fault;
 
+/// One attribute as it was read.
+type NameAndValue = (Vec<u8>, Vec<u8>);
+
 /// The most bytes of names that the kernel gives for one entry.
 const NAMES_BYTES_MAX: usize = 64 * 1024;
 /// Most entries have names that fit into this.
@@ -140,7 +143,7 @@ impl ExtendedReader {
         &mut self,
         place: Place<'_>,
         ask: ExtendedAsk,
-        (name, found): (&[u8], &mut Vec<(Vec<u8>, Vec<u8>)>),
+        (name, found): (&[u8], &mut Vec<NameAndValue>),
         (lost, mode_mask): (&mut Vec<LossKind>, &mut u32),
     ) -> Result<()> {
         let Ok(attribute) = CStr::from_bytes_with_nul(name) else { return Ok(()) };
@@ -206,7 +209,7 @@ impl ExtendedReader {
     /// Whether an attribute is listed.
     fn lists(&self, place: Place<'_>, attribute: &CStr) -> Result<bool> {
         let names = present(place).map_err(|errno| unread(errno, "listing them"))?;
-        Ok(names.iter().any(|name| &**name == attribute))
+        Ok(names.iter().any(|name| **name == *attribute))
     }
 }
 

@@ -190,6 +190,8 @@ impl Put<'_> {
             if look < LOOKS {
                 self.steps.wait(&version);
             }
+            // What changes again and again while it is waited for is brought over again the next time.
+            let is_settled = look < LOOKS || !self.steps.may_repeat(&version);
             let mut now = version;
             // Attributes are of the same version as the content.
             lost.clear();
@@ -201,7 +203,7 @@ impl Put<'_> {
             }
             let mut attributes = version.attributes();
             attributes.mode &= attached.mode_mask;
-            if self.steps.may_repeat(&version) {
+            if !is_settled {
                 attributes.mtime = self.steps.never(version.mtime);
             }
             // Only a hint that zeros need not be written: all of it is read, whatever the file system says of holes.

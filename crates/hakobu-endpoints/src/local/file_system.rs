@@ -4,12 +4,16 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use hakobu_core::entry::Metadata;
 use hakobu_core::names::NameRules;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{
-    AtFlags, Mode, OFlags, StatFs, StatxFlags, fstatfs, fstatvfs, ioctl_getflags, openat, statat, statfs,
-    statx, unlinkat,
+    AtFlags, CWD, Mode, OFlags, StatFs, StatxFlags, fstatfs, fstatvfs, ioctl_getflags, openat, statat,
+    statfs, statx, unlinkat, utimensat,
 };
+
+use super::metadata;
+use super::target::{modified, proc_path};
 
 // Numbers of file systems, from the kernel's `linux/magic.h` and the drivers' own.
 const MSDOS: u64 = 0x4d44;
@@ -19,7 +23,7 @@ const NTFS: u64 = 0x5346_544e;
 const HFS_PLUS: u64 = 0x482b;
 const CIFS: u64 = 0xff53_4d42;
 const SMB2: u64 = 0xfe53_4d42;
-const FUSE: u64 = 0x6573_5546;
+pub(crate) const FUSE: u64 = 0x6573_5546;
 const NFS: u64 = 0x6969;
 const TMPFS: u64 = 0x0102_1994;
 const XFS: u64 = 0x5846_5342;
@@ -188,8 +192,15 @@ fn number(found: &StatFs) -> u64 {
     found.f_type as u64 & 0xffff_ffff
 }
 
+/// Sets the time of a directory in which something was tried out to what it was before.
+pub(crate) fn give_time_back(directory: BorrowedFd<'_>, before: &Metadata) {
+    // Nothing but the time is wrong if that fails.
+    let _ = utimensat(CWD, proc_path(directory), &modified(before.mtime, true), AtFlags::empty());
+}
+
 /// Whether a file is found under its name in capitals.
 fn ignores_case(directory: BorrowedFd<'_>) -> bool {
+    let before = metadata::of_path(directory);
     let name = format!(".hakobu-case-{}-{}", std::process::id(), directory.as_raw_fd());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     if openat(directory, &name, flags, Mode::from_raw_mode(0o600)).is_err() {
@@ -197,6 +208,9 @@ fn ignores_case(directory: BorrowedFd<'_>) -> bool {
     }
     let found = statat(directory, name.to_ascii_uppercase(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
     let _ = unlinkat(directory, &name, AtFlags::empty());
+    if let Ok(before) = before {
+        give_time_back(directory, &before);
+    }
     found
 }
 

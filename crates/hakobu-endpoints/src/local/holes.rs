@@ -1,9 +1,15 @@
-//! Where a file has holes, asked of the file system piece by piece.
+//! Where a file has holes, asked of the file system piece by piece. What it says is looked into before it is believed.
 
 use hakobu_core::extent::Extent;
+use hakobu_core::zeros::is_zero;
 use rustix::fd::OwnedFd;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
+
+use super::positioned::read_at;
+
+/// How much is read of a hole in each place where it is looked into.
+const SAMPLE_BYTES: usize = 512;
 
 /// What is known about the surroundings of the last place that was asked for.
 #[derive(Debug, Default)]
@@ -25,9 +31,9 @@ impl Holes {
         }
         if !within(self.hole) {
             match seek(file, SeekFrom::Data(begin)) {
-                Ok(data) if data > begin => self.hole = (begin, data.min(size_bytes)),
+                Ok(data) if data > begin => self.found(file, (begin, data.min(size_bytes))),
                 // Nothing but a hole up to the end.
-                Err(Errno::NXIO) => self.hole = (begin, size_bytes),
+                Err(Errno::NXIO) => self.found(file, (begin, size_bytes)),
                 Ok(_) => {
                     self.data = (begin, seek(file, SeekFrom::Hole(begin)).unwrap_or(size_bytes));
                     return None;
@@ -40,6 +46,33 @@ impl Holes {
         }
         within(self.hole).then_some(self.hole.1)
     }
+
+    /// Where the hole ends that a range begins with, within the range; its beginning where there is data, or where that
+    /// cannot be known.
+    pub(crate) fn hole_until(&mut self, file: &OwnedFd, extent: Extent, size_bytes: u64) -> u64 {
+        let begin = Extent { length: extent.length.min(1), ..extent };
+        self.hole_around(file, begin, size_bytes).map_or(extent.offset, |end| end.min(extent.end()))
+    }
+
+    /// The file system says that there is a hole. Where something is in it nothing more is believed: all of the file is
+    /// read.
+    fn found(&mut self, file: &OwnedFd, hole: (u64, u64)) {
+        match is_empty(file, hole) {
+            true => self.hole = hole,
+            false => (self.hole, self.data) = ((0, 0), (0, u64::MAX)),
+        }
+    }
+}
+
+/// Whether a range has nothing but zeros at its beginning, in its middle and at its end. What cannot be read is left to
+/// whoever reads all of it.
+fn is_empty(file: &OwnedFd, (begin, end): (u64, u64)) -> bool {
+    let last = end.saturating_sub(SAMPLE_BYTES as u64).max(begin);
+    [begin, begin + (last - begin) / 2, last].into_iter().all(|offset| {
+        let mut room = [0; SAMPLE_BYTES];
+        let length = (SAMPLE_BYTES as u64).min(end - offset) as usize;
+        matches!(read_at(file, offset, &mut room[..length]), Ok(read) if read == length) && is_zero(&room)
+    })
 }
 
 #[cfg(test)]
@@ -48,6 +81,28 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
+
+    /// No file system here lies about holes, so what it says is put in its place.
+    #[test]
+    fn a_hole_with_something_in_it_is_none_and_nothing_is_believed_then() {
+        let size = 40 << 20;
+        for offset in [0, (20 << 20) - 100, size - 1] {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(size).unwrap();
+            file.write_all_at(&[1], offset).unwrap();
+            let file: OwnedFd = file.into();
+            let mut holes = Holes::default();
+            holes.found(&file, (0, size));
+            let piece = |offset| Extent { offset, length: 256 << 10 };
+            assert_eq!(holes.hole_around(&file, piece(0), size), None, "{offset}");
+            assert_eq!(holes.hole_around(&file, piece(8 << 20), size), None, "{offset}");
+        }
+        // One that goes on behind the end of the file, as where it was cut short.
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(size).unwrap();
+        assert!(is_empty(&file.try_clone().unwrap().into(), (0, size)));
+        assert!(!is_empty(&file.into(), (0, size + 1)));
+    }
 
     #[test]
     fn holes_are_found_with_their_ends() {

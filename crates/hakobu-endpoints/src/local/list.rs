@@ -1,21 +1,22 @@
 //! Listings of directories: complete or an error, without an allocation per entry.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use hakobu_core::Result;
 use hakobu_core::endpoint::{Detail, Outcome};
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::EntryPath;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{OFlags, RawDir};
+use rustix::fs::{Dir, Mode, OFlags, RawDir, openat};
 use rustix::io::Errno;
 
 use super::beneath::Root;
-use super::describe::{Described, Describer};
+use super::describe::{Described, Describer, undescribed};
 use super::draft_name::is_ours;
 use super::extended::ExtendedReader;
 use super::file_system::is_deleted_on_nfs;
+use super::metadata;
 use super::target::is_mark_name;
 
 /// The bytes that one `getdents` may fill: about 1 000 entries.
@@ -150,10 +151,14 @@ impl Lister {
         self.names.reserve_exact(NAMES_BYTES);
         let mut names = RawDir::new(directory, self.names.spare_capacity_mut());
         let mut describer = Describer::new(directory, (entries_max, detail), &mut self.extended);
+        let mut gone = Vec::new();
         let mut keep = |name: &[u8], described: Described| {
             let metadata = match described {
                 Ok(metadata) => metadata,
-                Err(Errno::NOENT) => return Ok(true),
+                Err(Errno::NOENT) => {
+                    gone.push(name.to_vec());
+                    return Ok(true);
+                }
                 Err(errno) => return Err(fault(DURING, errno).at(super::fault::place(path, name))),
             };
             let has_room = listing.len() < entries_max || entries_max >= ENTRIES_MAX;
@@ -196,6 +201,9 @@ impl Lister {
             return Ok(None);
         }
         listing.count_drafts(drafts);
+        for (name, metadata) in still_listed(directory, &gone).map_err(failed)? {
+            listing.push(&name, metadata).map_err(|error| error.at(path))?;
+        }
         listing.sort();
         self.expected = listing.len().min(4096);
         Ok(Some((listing, more)))
@@ -209,6 +217,31 @@ struct Amount {
     entries_max: usize,
     /// After about so many entries the rest stays for later.
     portion: usize,
+}
+
+/// Those of the names that a directory lists, again, and that are not there, again: they have not gone in between.
+fn still_listed(
+    directory: &OwnedFd,
+    gone: &[Vec<u8>],
+) -> std::result::Result<Vec<(Vec<u8>, Metadata)>, Errno> {
+    if gone.is_empty() {
+        return Ok(Vec::new());
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let anew = openat(directory, c".", flags, Mode::empty())?;
+    let gone: HashSet<&[u8]> = gone.iter().map(Vec::as_slice).collect();
+    let mut found = Vec::new();
+    for entry in Dir::read_from(anew)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if gone.contains(name)
+            && metadata::of_name(directory, name) == Err(Errno::NOENT)
+            && let Some(metadata) = undescribed(entry.file_type())
+        {
+            found.push((name.to_vec(), metadata));
+        }
+    }
+    Ok(found)
 }
 
 fn open(root: &Root, path: &EntryPath, fault: Fault) -> Result<OwnedFd> {

@@ -313,8 +313,13 @@ impl SourceWork {
                     }
                 }
             }
+            Operation::FindHole { file, extent } => {
+                let end = self.files.hole_until(&mut self.reader, &file, extent);
+                end.map(Outcome::HoleUntil).map_err(|error| error.at(&file.path))
+            }
             Operation::Names { accounts } => {
-                Ok(Outcome::Names(accounts.into_iter().map(accounts::name_of).collect()))
+                let names: Result<_> = accounts.into_iter().map(accounts::name_of).collect();
+                names.map(Outcome::Names)
             }
             Operation::DigestPicks { root, directory, picks, key } => {
                 self.digester.takes(key)?;

@@ -102,11 +102,24 @@ impl SourceFiles {
             Err(Errno::NODATA) => return Err((read_error(Errno::IO), buffer)),
             Err(errno) => return Err((read_error(errno), buffer)),
         }
-        buffer.set_filled(length);
+        buffer.set_read(extent.offset, length);
         if unreadable.is_empty() {
             return Ok(Outcome::Read(buffer));
         }
         Ok(Outcome::ReadPartly { buffer, unreadable })
+    }
+
+    /// Where the hole ends that a range begins with; its beginning where there is data.
+    pub(crate) fn hole_until(
+        &mut self,
+        reader: &mut Reader,
+        file: &Arc<SourceFile>,
+        extent: Extent,
+    ) -> Result<u64> {
+        let size_bytes = file.metadata.size_bytes;
+        let open = self.open(reader, file)?;
+        let holes = open.holes.as_mut();
+        Ok(holes.map_or(extent.offset, |holes| holes.hole_until(&open.file, extent, size_bytes)))
     }
 
     /// Opens a file whose blocks are to be shared.

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::entry::Time;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, futimens, linkat, openat, unlinkat, utimensat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, futimens, linkat, openat, unlinkat};
 use rustix::io::Errno;
 
 use super::draft_name::DraftName;
-use super::target::{create_draft, modified, proc_path};
+use super::target::{create_draft, modified};
 use super::{file_system, metadata};
 
 /// Steps that file systems keep times in, in nanoseconds.
@@ -69,7 +69,7 @@ pub(crate) fn by_writing(directory: BorrowedFd<'_>, draft: Option<[&DraftName; 2
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {
             let [name, other] = draft?;
             // The directory's own time is to be as before.
-            let before = metadata::of_path(directory).ok()?.mtime;
+            let before = metadata::of_path(directory).ok()?;
             let file = create_draft(directory, name).ok()?;
             let linked = linkat(directory, name.as_bytes(), directory, other.as_bytes(), AtFlags::empty());
             let no_links = matches!(
@@ -81,7 +81,7 @@ pub(crate) fn by_writing(directory: BorrowedFd<'_>, draft: Option<[&DraftName; 2
             for name in [name, other] {
                 let _ = unlinkat(directory, name.as_bytes(), AtFlags::empty());
             }
-            let _ = utimensat(CWD, proc_path(directory), &modified(before, true), AtFlags::empty());
+            file_system::give_time_back(directory, &before);
             tried
         }
         Err(_) => None,

@@ -256,6 +256,42 @@ fn fetch(answering: Answering) -> Fetched {
     }
 }
 
+/// How much a READ asks for, and from where on.
+fn asked_for(rest: &[u8]) -> (u64, u64) {
+    let (rest, length) = rest.split_last_chunk::<4>().unwrap();
+    let (_, offset) = rest.split_last_chunk::<8>().unwrap();
+    (u32::from_be_bytes(*length).into(), u64::from_be_bytes(*offset))
+}
+
+/// A server whose file gives so many bytes, while its size is said to be as it was listed.
+fn size_that_is_not_true(answering: Answering) {
+    let fetched = fetch(answering);
+    let [(0, error)] = &fetched.failures[..] else { panic!("{fetched:?}") };
+    assert_eq!((fetched.packed.len(), error.kind), (0, ErrorKind::SourceChanged), "{error}");
+    assert!(error.detail.contains("size is said to be") && error.detail.contains("100"), "{error}");
+}
+
+#[test]
+fn a_file_that_gives_more_or_fewer_bytes_than_its_size_fails() {
+    static LISTINGS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+    fn of<const BYTES: u64>(kind: u8, id: u32, rest: &[u8]) -> Vec<u8> {
+        match kind {
+            READDIR if LISTINGS[usize::from(BYTES > 100)].fetch_add(1, Relaxed) == 0 => names(id, &[b"000"]),
+            LSTAT if !rest.last().is_some_and(u8::is_ascii_digit) => usual(kind, id, rest),
+            LSTAT | FSTAT => packet(105, id, &[&attrs(0o100_644, 100)]),
+            READ => match asked_for(rest) {
+                (length, offset) if offset < BYTES => {
+                    packet(103, id, &[&text(&vec![7; length.min(BYTES - offset) as usize])])
+                }
+                _ => status(id, 1),
+            },
+            _ => usual(kind, id, rest),
+        }
+    }
+    size_that_is_not_true(of::<99>);
+    size_that_is_not_true(of::<101>);
+}
+
 #[test]
 fn files_that_are_all_larger_than_listed_do_not_fill_the_memory() {
     const LARGER_BYTES: u64 = 200_000;
@@ -270,9 +306,13 @@ fn files_that_are_all_larger_than_listed_do_not_fill_the_memory() {
         LSTAT if !rest.last().is_some_and(u8::is_ascii_digit) => usual(kind, id, rest),
         LSTAT | FSTAT => packet(105, id, &[&attrs(0o100_644, LARGER_BYTES)]),
         READ => {
-            let length = u32::from_be_bytes(rest[rest.len() - 4..].try_into().unwrap());
+            let (length, offset) = asked_for(rest);
+            let length = length.min(LARGER_BYTES - offset);
             READ_BYTES.fetch_add(length as usize, Relaxed);
-            packet(103, id, &[&text(&vec![7; length as usize])])
+            match length {
+                0 => status(id, 1),
+                _ => packet(103, id, &[&text(&vec![7; length as usize])]),
+            }
         }
         _ => usual(kind, id, rest),
     };

@@ -127,7 +127,7 @@ pub fn disk(output: &Output<'_>, spec: &DiskSpec) -> Result<u64> {
 /// As [`disk`], without waiting for the medium. The error of a stop is `Interrupted`.
 pub(super) fn write(output: &Output<'_>, spec: &DiskSpec) -> io::Result<u64> {
     let writer = Writer { output, pattern: DiskPattern::new(spec), size_bytes: spec.size_bytes };
-    writer.write_all(spec.threads)
+    writer.write_with(spec.threads)
 }
 
 struct Writer<'a> {
@@ -137,7 +137,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn write_all(&self, threads: usize) -> io::Result<u64> {
+    fn write_with(&self, threads: usize) -> io::Result<u64> {
         let chunks = self.size_bytes.div_ceil(CHUNK_BYTES);
         let threads = (threads.max(1) as u64).min(chunks);
         let (next, zeros) = (AtomicU64::new(0), AtomicU64::new(0));

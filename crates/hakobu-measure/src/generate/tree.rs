@@ -154,7 +154,7 @@ impl Maker<'_> {
             let length = (size - at).min(buffer.len() as u64) as usize;
             let part = buffer.get_mut(..length).unwrap_or_default();
             pattern.fill(at, part);
-            write_all(&opened, part)?;
+            write_all(&opened, at, part)?;
             at += length as u64;
         }
         for (name, value) in self.plan.file_attributes(file) {
@@ -197,11 +197,14 @@ impl Maker<'_> {
     }
 }
 
-fn write_all(file: &OwnedFd, mut data: &[u8]) -> rustix::io::Result<()> {
+fn write_all(file: &OwnedFd, mut offset: u64, mut data: &[u8]) -> rustix::io::Result<()> {
     while !data.is_empty() {
-        match rustix::io::write(file, data) {
+        match rustix::io::pwrite(file, data, offset) {
             Ok(0) => return Err(rustix::io::Errno::IO),
-            Ok(written) => data = data.get(written..).unwrap_or_default(),
+            Ok(written) => {
+                offset += written as u64;
+                data = data.get(written..).unwrap_or_default();
+            }
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error),
         }

@@ -94,7 +94,11 @@ enum What {
         scratch: PathBuf,
     },
     /// Remove what killed harnesses left
-    Clean,
+    Clean {
+        /// Where they worked
+        #[arg(long, default_value = "/tmp")]
+        scratch: PathBuf,
+    },
 }
 
 /// Does what was asked for.
@@ -193,8 +197,8 @@ pub fn run(args: GroundArgs) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        What::Clean => {
-            println!("{} leftovers removed", leftovers::clean()?);
+        What::Clean { scratch } => {
+            println!("{} leftovers removed", leftovers::clean(&scratch)?);
             Ok(())
         }
     }

@@ -1,44 +1,42 @@
 //! Names of what a harness makes outside its own folder (mounts, network namespaces), and tidying up after one that was killed.
 //!
-//! Every such name holds `hakobu-torture-PID-N`. Where the process PID is gone, or is another program by now, the thing is a leftover.
+//! Every such name holds `hakobu-torture-PID-START-N`, where START is when the process PID began, in the kernel's ticks. Where no process has
+//! both, the thing is a leftover: numbers of processes are given out again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rustix::mount::UnmountFlags;
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
+
+use super::processes;
 
 const MARK: &str = "hakobu-torture-";
 static NEXT: AtomicU32 = AtomicU32::new(1);
+static OWN_START: OnceLock<u64> = OnceLock::new();
 
-/// A new name: `hakobu-torture-PID-N`.
+/// A new name: `hakobu-torture-PID-START-N`.
 #[must_use]
 pub fn new_name() -> String {
-    format!("{MARK}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    let process = std::process::id();
+    let start = OWN_START.get_or_init(|| processes::start(process).unwrap_or_default());
+    format!("{MARK}{process}-{start}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The process that made what has this name, if it is one of ours.
-fn maker(name: &str) -> Option<u32> {
-    let rest = name.split_once(MARK)?.1;
-    rest.split(|other: char| !other.is_ascii_digit()).next()?.parse().ok()
+/// The process that made what has this name, and when that began; if it is one of ours.
+fn maker(name: &str) -> Option<(u32, u64)> {
+    let mut numbers = name.split_once(MARK)?.1.split(|other: char| !other.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// True where the maker is gone.
 fn is_leftover(name: &str) -> bool {
-    let Some(process) = maker(name) else { return false };
-    let program = |process: &str| fs::read_link(format!("/proc/{process}/exe")).ok();
-    match program(&process.to_string()) {
-        None => true,
-        // The number may have been given to another program.
-        Some(other) => {
-            process != std::process::id()
-                && other.file_name() != program("self").as_deref().and_then(Path::file_name)
-        }
-    }
+    maker(name).is_some_and(|(process, start)| processes::start(process) != Some(start))
 }
 
 /// The mount points of this process, oldest first.
@@ -75,12 +73,17 @@ pub fn unmount(mount_point: &Path) {
     let _ = rustix::mount::unmount(mount_point, UnmountFlags::DETACH);
 }
 
-/// Removes what killed harnesses left: mounts and network namespaces, and what runs in these. Returns how many.
+/// Removes what killed harnesses left: mounts, network namespaces with what runs in them, and folders in a scratch folder. Returns how
+/// many.
 ///
 /// # Errors
 /// Where `/proc` cannot be read.
-pub fn clean() -> std::io::Result<usize> {
+pub fn clean(scratch: &Path) -> std::io::Result<usize> {
     let mut count = 0;
+    for name in names_in(Path::new("/run/netns")) {
+        remove_namespace(&name);
+        count += 1;
+    }
     // The newest first: one may be mounted in another.
     for mount_point in mount_points()?.into_iter().rev() {
         if is_leftover(&mount_point.to_string_lossy()) {
@@ -88,22 +91,28 @@ pub fn clean() -> std::io::Result<usize> {
             count += 1;
         }
     }
-    for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if is_leftover(&name) {
-            remove_namespace(&name);
-            count += 1;
-        }
+    for name in names_in(scratch) {
+        let _ = fs::remove_dir_all(scratch.join(name));
+        count += 1;
     }
     Ok(count)
+}
+
+/// The leftovers in a folder.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| is_leftover(name))
+        .collect()
 }
 
 /// Ends what runs in a network namespace, and removes it.
 pub fn remove_namespace(name: &str) {
     if let Ok(said) = Command::new("ip").args(["netns", "pids", name]).output() {
         for process in String::from_utf8_lossy(&said.stdout).lines() {
-            if let Some(process) = process.trim().parse().ok().and_then(Pid::from_raw) {
-                let _ = rustix::process::kill_process(process, Signal::KILL);
+            if let Ok(process) = process.trim().parse() {
+                processes::signal(process, Signal::KILL);
             }
         }
     }
@@ -117,10 +126,12 @@ mod tests {
     #[test]
     fn a_name_tells_its_maker() {
         let name = new_name();
-        assert_eq!(maker(&format!("/tmp/x/{name}/m")), Some(std::process::id()));
+        let made = maker(&format!("/tmp/x/{name}/m"));
+        assert_eq!(made.map(|(process, _)| process), Some(std::process::id()));
         assert!(!is_leftover(&name));
-        // No process has a number this high.
-        assert!(is_leftover("/tmp/hakobu-torture-4194999-1"));
+        // No process has a number this high, and this one did not begin with the machine.
+        assert!(is_leftover("/tmp/hakobu-torture-4194999-5-1"));
+        assert!(is_leftover(&format!("/tmp/hakobu-torture-{}-0-1", std::process::id())));
         assert!(!is_leftover("/tmp/other"));
     }
 

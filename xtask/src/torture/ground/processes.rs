@@ -47,6 +47,12 @@ fn parent(process: u32) -> Option<u32> {
     fields(process)?.get(1)?.parse().ok()
 }
 
+/// When it began, in ticks since the machine did.
+#[must_use]
+pub fn start(process: u32) -> Option<u64> {
+    fields(process)?.get(19)?.parse().ok()
+}
+
 /// True where it has ended, but nobody has asked how.
 #[must_use]
 pub fn is_zombie(process: u32) -> bool {

@@ -1,11 +1,14 @@
 //! What an entry loses, and whether it may be copied or left as it is all the same.
 
 use super::*;
+use crate::entry::Time;
 
-/// The error for extended attributes that could not be read when a side was listed.
+/// The error for an entry that could not be looked at, or whose extended attributes could not be read, when its directory
+/// was listed.
 pub(super) fn unreadable() -> Error {
-    let words = "they could not be read when the directory was listed; run it again";
-    Error::new(ErrorKind::Io, "reading the extended attributes", words)
+    let words = "it, or its extended attributes, could not be read when its directory was listed; look at it with stat and \
+                 getfattr, and run it again";
+    Error::new(ErrorKind::Io, "looking at the entry", words)
 }
 
 impl Join<'_> {
@@ -38,8 +41,9 @@ impl Join<'_> {
             self.examine(name, source.kind, self.shared.required()).map_err(at_source)?;
         }
         // What is brought over counts what it loses itself, but for what only the listing shows.
-        let counted =
-            |what: &LossKind| only_planned || stays || matches!(what, LossKind::Flags | LossKind::Times);
+        let counted = |what: &LossKind| {
+            only_planned || stays || matches!(what, LossKind::Flags | LossKind::Times | LossKind::HardLinks)
+        };
         let lost: Vec<_> = lost.into_iter().filter(counted).collect();
         if !lost.is_empty() {
             let (below, above) = (self.below, &self.node.target);
@@ -58,7 +62,10 @@ impl Join<'_> {
     /// Fails with the cause where the extended attributes of an entry could not be read when it was listed. A directory
     /// is looked into all the same, and fails when its own are to be set.
     pub(super) fn check_readable(&mut self, name: &[u8], source: &Metadata) -> Result<()> {
-        let is_later = source.kind == Kind::Directory && !self.shared.ask.keep.is_empty() && !self.verifies();
+        // Of what could not be looked at at all nothing is known.
+        let is_known = source.ctime != Time::default();
+        let is_directory = source.kind == Kind::Directory && is_known;
+        let is_later = is_directory && !self.shared.ask.keep.is_empty() && !self.verifies();
         if !source.is_unreadable() || is_later || self.removes() {
             return Ok(());
         }

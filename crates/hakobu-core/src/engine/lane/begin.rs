@@ -149,6 +149,7 @@ impl Worker<'_> {
         let how = How { kind: item.place, replaces, named: true, digest: job.digest };
         let file = LargeFile::new(node.clone(), source, item.target.clone(), draft, how);
         self.compare_sizes(&file, there.as_ref());
+        self.compare_attributes(&file, there.as_ref())?;
         self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         self.shared.queue.release(&node, self.counters);
         Ok(())
@@ -181,6 +182,27 @@ impl Worker<'_> {
             let length = there.size_bytes - file.size_bytes();
             self.differs(file, Extent { offset: file.size_bytes(), length });
         }
+    }
+
+    /// Of two files that are compared the attributes count as well, as in a tree; those that the target cannot have are said.
+    fn compare_attributes(&mut self, file: &LargeFile, there: Option<&Metadata>) -> Result<()> {
+        let source = &file.source;
+        let Some(there) = there.filter(|there| there.kind == Kind::File) else { return Ok(()) };
+        let is_compared = self.shared.setup.job.mode == Mode::Compare && source.metadata.kind == Kind::File;
+        if !is_compared || self.is_stream() {
+            return Ok(());
+        }
+        if !self.shared.ask.miss.is_empty() {
+            let ask = self.shared.ask_losses();
+            super::directories::examine(self.shared, &mut *self.source, (source.root, &source.path), ask)
+                .map_err(at_source)?;
+        }
+        let different = self.shared.attributes_that_differ(&source.metadata, there);
+        different.iter().for_each(|what| self.shared.differs(&file.target, *what));
+        if !different.is_empty() {
+            file.changes();
+        }
+        Ok(())
     }
 
     /// Of the files in a directory digests are taken.

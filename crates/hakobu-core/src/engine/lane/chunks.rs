@@ -6,7 +6,7 @@ use crate::zeros::{ZEROS, is_zero};
 
 /// Once so much of a file is found to be holes, those are not hashed any more, so there is no digest of the whole: the
 /// digest of zeros would cost more than everything else.
-const HOLES_WITHOUT_DIGEST_BYTES: u64 = 1 << 30;
+pub(super) const HOLES_WITHOUT_DIGEST_BYTES: u64 = 1 << 30;
 
 /// What a piece holds.
 pub(super) enum Piece {
@@ -234,6 +234,10 @@ impl Worker<'_> {
             Outcome::ReadPartly { buffer, unreadable } => (buffer, unreadable),
             _ => return Err(unexpected()),
         };
+        if buffer.filled().len() as u64 == piece.length && !buffer.holds(piece) {
+            self.target.recycle(buffer);
+            return Err(misplaced(piece).at(&file.source.path));
+        }
         if buffer.filled().len() as u64 != piece.length {
             self.target.recycle(buffer);
             let error = Error::new(ErrorKind::SourceChanged, "reading", "it ends before its size");
@@ -274,7 +278,7 @@ impl Worker<'_> {
 
     /// Whether somebody wants the digests of this file's pieces: the target, to check them; whoever named the file; or a
     /// journal. Else nobody would ever look at them.
-    fn takes_digest(&self, file: &LargeFile) -> bool {
+    pub(super) fn takes_digest(&self, file: &LargeFile) -> bool {
         if file.is_compared_by_tags() {
             return self.wants.1;
         }
@@ -360,6 +364,11 @@ impl Worker<'_> {
         check: Check,
         last: bool,
     ) -> Result<()> {
+        // Between reading and here it may have been held, and others with it.
+        if !buffer.holds(piece) {
+            self.target.recycle(buffer);
+            return Err(misplaced(piece).at(&chunk.file.source.path));
+        }
         let acknowledge = last && !chunk.completes;
         let draft = chunk.file.draft;
         let write = Operation::Write { draft, offset: piece.offset, buffer, check, acknowledge };
@@ -385,6 +394,15 @@ impl Worker<'_> {
         let complete = Operation::Complete { draft: chunk.file.draft, extent: chunk.extent, value, kept };
         self.submit(complete, chunk.pending(values)).map(drop)
     }
+}
+
+/// The error for a piece that was read at another place than it belongs to.
+fn misplaced(piece: Extent) -> Error {
+    let words = format!(
+        "what is to be written at {} was read elsewhere; this is a fault of hakobu: please report it",
+        piece.offset
+    );
+    Error::new(ErrorKind::Corrupt, "writing", words)
 }
 
 /// In the place of a hole's end: some of the piece could not be read.

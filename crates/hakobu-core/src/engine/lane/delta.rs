@@ -85,6 +85,11 @@ impl Worker<'_> {
                 if file.moves.put_off_appended(extent) {
                     continue;
                 }
+                match self.skip_holes_of_both(file, extent)? {
+                    None => return Ok(Compared::Stopped),
+                    Some(true) => continue,
+                    Some(false) => {}
+                }
                 let sign = Operation::Sign { draft: file.draft, extent, blocks: false };
                 ahead.push_back((extent, self.submit(sign, Pending::Told)?));
             }

@@ -156,6 +156,7 @@ impl Worker<'_> {
         let Outcome::Listed(mut listed) = self.ask_source(list)? else { return Err(unexpected()) };
         let mut listing = listed.pop().ok_or_else(unexpected)?.result?;
         self.leave_drafts_out(origin, &listing);
+        self.check_inodes(origin, &mut listing)?;
         self.by_name(&mut listing)?;
         Ok(listing)
     }
@@ -199,6 +200,7 @@ impl Worker<'_> {
             return Err(unexpected());
         };
         self.leave_drafts_out(origin, &listing);
+        self.check_inodes(origin, &mut listing)?;
         self.by_name(&mut listing)?;
         Ok((listing, rest))
     }
@@ -315,6 +317,11 @@ impl Worker<'_> {
         target: Option<&Listing>,
         prefetched: &Prefetched,
     ) -> Result<()> {
+        let renamed = match target {
+            Some(target) => self.rename_by_case(node, parts, target)?,
+            None => None,
+        };
+        let target = renamed.as_ref().or(target);
         self.enter(Stage::Scan);
         let found = {
             let mut drafts = draft_numbers(&mut self.next_draft);

@@ -45,6 +45,8 @@ fn cost(operation: &Operation) -> Cost {
         | Operation::Extended { .. }
         | Operation::Open { .. }
         | Operation::Confirm { .. }
+        | Operation::FindHole { .. }
+        | Operation::Hole { .. }
         | Operation::Zero { .. }
         | Operation::Finish { .. }
         | Operation::Abandon { .. }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod begin;
+mod case;
 mod chunks;
 mod clones;
 mod compare;
@@ -13,6 +14,8 @@ mod hashes;
 mod limits;
 mod moved;
 mod packs;
+mod same_inode;
+mod sparse;
 mod whole;
 
 use std::collections::{HashMap, VecDeque};

@@ -19,6 +19,7 @@ use super::attributes::Lost;
 use super::directories::{Directories, PASSING_MODE, reach};
 use super::link::link;
 use super::remove::remove;
+use super::rename::rename;
 use crate::local::fault::fault;
 use crate::local::many::many;
 use crate::local::metadata;
@@ -98,6 +99,7 @@ fn apply_one(shared: &Shared, directories: &mut Directories, change: &Change, lo
         Change::Remove { directory, kept_names, .. } => {
             remove(shared, directories, path, *directory, *kept_names)
         }
+        Change::Rename { from, .. } => rename(shared, directories, path, from),
         Change::Link { to, replaces, .. } => link(shared, directories, path, to, *replaces),
         Change::MakeDirectory { mode, .. } => reach(shared, path, *mode).map(drop),
         Change::Directory { attributes, extended, .. } => {

@@ -5,6 +5,7 @@ use hakobu_core::endpoint::LossKind;
 use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID, Time};
 use hakobu_core::extended::{Classes, ExtendedRef};
 use hakobu_core::grant::Grant;
+use hakobu_sys::mode::set_mode_of;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
@@ -128,7 +129,7 @@ impl Policy {
         lost: &mut Lost,
     ) -> Result<(), Errno> {
         let owner = Owner { uid: is.uid, gid: is.gid };
-        let chmod = |mode| chmodat(CWD, proc_path(entry), Mode::from_raw_mode(mode), AtFlags::empty());
+        let chmod = |mode| set_mode(entry, mode);
         let is_link = is.kind == Kind::Symlink;
         let changes_owner = owner != Owner { uid: wanted.uid, gid: wanted.gid };
         // Meanwhile nobody may do what the source does not allow: neither a new owner or group, nor a group that an
@@ -199,6 +200,15 @@ impl Policy {
             return wanted & 0o7777 & !SET_ID;
         }
         wanted & 0o7777
+    }
+}
+
+/// Sets the mode of what is open with `O_PATH`: by the descriptor, and before Linux 6.6 by its way below `/proc`, which
+/// leads to the same thing whatever has its name by now.
+fn set_mode(entry: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
+    match set_mode_of(entry, mode) {
+        Err(Errno::NOSYS) => chmodat(CWD, proc_path(entry), Mode::from_raw_mode(mode), AtFlags::empty()),
+        other => other,
     }
 }
 

@@ -187,6 +187,11 @@ impl Draft {
         self.old.as_ref()
     }
 
+    /// What was there before: the file that it is made of, or itself.
+    pub(crate) fn there(&self) -> &OwnedFd {
+        self.old.as_ref().unwrap_or(&self.file)
+    }
+
     /// The same, where what is equal has to be taken over: not where the blocks are shared already.
     pub(crate) fn old_to_take_over(&self) -> Option<&OwnedFd> {
         self.old.as_ref().filter(|_| !self.shares_old)

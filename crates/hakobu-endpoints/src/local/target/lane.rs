@@ -106,6 +106,9 @@ impl Work for TargetWork {
                     Err(error) => Err(error),
                 }
             }
+            Operation::Hole { draft, extent } => {
+                self.draft_writer(draft).and_then(|writer| writer.hole_until(extent)).map(Outcome::HoleUntil)
+            }
             Operation::Sum { draft, extent, block_bytes } => self
                 .draft_writer(draft)
                 .and_then(|writer| writer.sum_old(extent, block_bytes))
@@ -148,13 +151,15 @@ impl Work for TargetWork {
             }
             Operation::Numbers { names } => {
                 let number = |(of, name): (Account, Vec<u8>)| accounts::number_of(of, &name);
-                Ok(Outcome::Numbers(names.into_iter().map(number).collect()))
+                let numbers: Result<_> = names.into_iter().map(number).collect();
+                numbers.map(Outcome::Numbers)
             }
             Operation::DigestPicks { .. }
             | Operation::Names { .. }
             | Operation::Fetch { .. }
             | Operation::Portion { .. }
             | Operation::Read { .. }
+            | Operation::FindHole { .. }
             | Operation::Next { .. }
             | Operation::Open { .. }
             | Operation::Extended { .. }

@@ -106,7 +106,7 @@ fn look(directory: &OwnedFd, name: &[u8]) -> Result<Stat, rustix::io::Errno> {
 }
 
 fn age_s(found: &Stat) -> i64 {
-    metadata::now().seconds.saturating_sub(found.st_ctime as i64)
+    metadata::now().seconds.saturating_sub(found.st_ctime)
 }
 
 /// Removes one, if it is this user's, nobody uses it, and it was not changed a moment ago.

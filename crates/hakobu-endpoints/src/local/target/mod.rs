@@ -20,6 +20,7 @@ mod link;
 mod new_file;
 mod open;
 mod remove;
+mod rename;
 mod run_mark;
 mod signed;
 mod sparse;

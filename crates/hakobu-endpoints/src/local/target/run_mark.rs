@@ -250,10 +250,12 @@ fn make(root: &Root, grant: &Grant, job: &[u8; 32]) -> Result<Option<Slot>, Errn
     let times = fstat(&*directory)?;
     for name in NAMES.iter() {
         let Some((file, mark)) = claim(&directory, name, job, &life)? else { continue };
-        write(&file, &mark)?;
-        sync(&file)?;
         keep_time(&directory, &times);
-        sync(&directory)?;
+        let made = write(&file, &mark).and_then(|()| sync(&file)).and_then(|()| sync(&directory));
+        if let Err(errno) = made {
+            remove(&directory, name, &file);
+            return Err(errno);
+        }
         return Ok(Some(Slot { directory, name, file }));
     }
     Err(Errno::EXIST)

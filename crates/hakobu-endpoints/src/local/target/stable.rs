@@ -105,6 +105,11 @@ impl WaitingFile {
         Self { index, content_bytes, path, directory, draft, name: name.to_vec(), file }
     }
 
+    /// Whether it gets this name in this directory.
+    pub(crate) fn is_for(&self, directory: &EntryPath, name: &[u8]) -> bool {
+        self.name == name && self.path == *directory
+    }
+
     /// Waits for its content, and gives it its name.
     ///
     /// # Errors

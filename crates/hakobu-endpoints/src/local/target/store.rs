@@ -115,6 +115,11 @@ impl Run<'_> {
                 Record::Entry(head, content) => (head, content),
             };
             self.maker.index = index;
+            // A name that is given twice has one draft.
+            let here = self.here.as_ref().map(|here| &here.path);
+            if here.is_some_and(|here| self.maker.waiting.iter().any(|file| file.is_for(here, head.name))) {
+                self.name_waiting()?;
+            }
             if let Err(error) = self.entry(&head, content) {
                 if error.is_fatal() {
                     return Err(error);

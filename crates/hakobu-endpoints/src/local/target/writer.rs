@@ -9,10 +9,13 @@ use hakobu_core::extent::{BLOCK_BYTES, CHUNK_BYTES, Extent, PIECE_BYTES};
 use hakobu_core::zeros::{ZEROS, is_zero};
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
+use rustix::fs::fstat;
 
 use super::draft::Draft;
 use super::signed::Signed;
 use crate::local::aligned::{AlignedBuffer, STEP_BYTES};
+use crate::local::fault::fault;
+use crate::local::holes::Holes;
 
 /// What one lane has in hand of a draft.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub struct DraftWriter {
     whole: Vec<u8>,
     /// What was signed last.
     signed: Signed,
+    /// Where what is there has holes.
+    holes: Holes,
     /// Whether something that was put together of the chunk in hand is not what it should be.
     wrong: bool,
 }
@@ -53,6 +58,7 @@ impl DraftWriter {
             written: Vec::new(),
             whole: Vec::new(),
             signed: Signed::default(),
+            holes: Holes::default(),
             wrong: false,
         }
     }
@@ -167,6 +173,25 @@ impl DraftWriter {
         })?;
         self.signed = signed;
         Ok(values)
+    }
+
+    /// Where the hole ends that a range of what is there begins with; its beginning where there is data. The range can then
+    /// be kept as far as that.
+    ///
+    /// # Errors
+    /// `Protocol` for a range that is none, or a draft that was not there before; those of the system.
+    pub fn hole_until(&mut self, extent: Extent) -> Result<u64> {
+        self.check_range(extent, u64::MAX)?;
+        self.draft.begin_signing()?;
+        self.flush()?;
+        let file = self.draft.there();
+        let size_bytes = fstat(file).map_err(|errno| fault("looking at the target", errno))?.st_size;
+        let size_bytes = u64::try_from(size_bytes).unwrap_or(0);
+        if extent.offset >= size_bytes {
+            return Ok(extent.offset);
+        }
+        let extent = Extent { length: extent.length.min(size_bytes - extent.offset), ..extent };
+        Ok(self.holes.hole_until(file, extent, size_bytes))
     }
 
     /// The values of the blocks of one piece. A block that is not there has a value that no

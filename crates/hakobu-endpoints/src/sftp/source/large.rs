@@ -136,7 +136,7 @@ impl LargeReader {
                 self.ask(site, extent.end(), extent);
             }
         }
-        buffer.set_filled(filled);
+        buffer.set_read(extent.offset, filled);
         if filled as u64 == extent.length {
             return Ok(());
         }

@@ -316,7 +316,10 @@ impl Ground {
         }
         let lost = self.settle_open(&handle, attributes, Some(size_bytes), true).await?;
         let (parent, _) = draft.path.split_last().unwrap_or((EntryPath::root(), b""));
+        // What it was written to is looked at again: somebody may have put a link on the way meanwhile.
+        self.site.glanced(&parent, self.site.glance(&parent)).await?;
         self.put_in_place(&draft.whole, &draft.path, true).await?;
+        self.site.glanced(&parent, self.site.glance(&parent)).await?;
         self.sync_directory(&parent).await?;
         Ok(lost)
     }

@@ -82,10 +82,13 @@ impl TargetWork {
                 ground.shared.may_write()?;
                 ground.apply(&changes).await
             }
-            Operation::Barrier { durable: true, .. } => {
-                ground.sync_directory(&EntryPath::root()).await.map(|()| Outcome::Done)
+            Operation::Barrier { durable, .. } => {
+                ground.sweep_beside_files().await;
+                match durable {
+                    true => ground.sync_directory(&EntryPath::root()).await.map(|()| Outcome::Done),
+                    false => Ok(Outcome::Done),
+                }
             }
-            Operation::Barrier { .. } => Ok(Outcome::Done),
             Operation::Digest { directory, names, key } => {
                 grant.check_enter(&directory)?;
                 let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();

@@ -72,6 +72,8 @@ pub(crate) struct Shared {
     allowance: Allowance,
     /// Owner and group can be set: the account is root's.
     may_chown: bool,
+    /// Whether the server was found to set modes only through links.
+    modes_through_only: AtomicBool,
 }
 
 impl SftpTarget {
@@ -109,6 +111,7 @@ impl SftpTarget {
             names,
             allowance: Allowance::default(),
             may_chown,
+            modes_through_only: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared), capabilities, look, stops: Stops::default() }
     }

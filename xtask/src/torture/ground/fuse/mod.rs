@@ -3,12 +3,13 @@
 //! It runs in a process of its own, `xtask ground lying-fs`, which ends when its standard input does: so it never outlives the
 //! harness. Honest ([`Lies::default`]) it passes everything through: all kinds of files, owners, modes, times, extended attributes,
 //! ACLs, hard links, holes. What each lie does is said at its field. `lies.rs` has the lies, `nodes.rs` the files that the kernel knows
-//! of, `content.rs` what is open, `server.rs` the requests.
+//! of, `content.rs` what is open, `tree.rs` what is done to the tree, `server.rs` the requests.
 
 mod content;
 mod lies;
 mod nodes;
 mod server;
+mod tree;
 
 use std::io::Read;
 use std::path::Path;
@@ -33,7 +34,7 @@ pub fn serve(root: &Path, mount_point: &Path, lies: Lies) -> anyhow::Result<()> 
     // Each file that the kernel remembers is a descriptor.
     let most = rustix::process::getrlimit(Resource::Nofile).maximum;
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
-    let server = server::Server::new(root, lies).with_context(|| format!("open {}", root.display()))?;
+    let server = tree::Server::new(root, lies).with_context(|| format!("open {}", root.display()))?;
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName("lying".to_owned()),
