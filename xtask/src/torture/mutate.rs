@@ -157,7 +157,7 @@ pub fn apply(mutation: &Mutation, root: &Path) -> anyhow::Result<()> {
             }],
         }),
         Mutation::Separate(path) => separate(path, root),
-        Mutation::Remove(path) => within(path, root, |place| remove(place)),
+        Mutation::Remove(path) => within(path, root, remove),
         Mutation::Put(node) => within(&node.path, root, |place| {
             remove(place)?;
             if realize::make(node, root)? {
@@ -177,11 +177,9 @@ pub fn apply(mutation: &Mutation, root: &Path) -> anyhow::Result<()> {
             let old = existing.below(root);
             let same = place.symlink_metadata().ok().map(|metadata| metadata.ino());
             match old.symlink_metadata() {
-                Ok(metadata) if metadata.is_file() && same != Some(metadata.ino()) => {
-                    if !place.is_dir() {
-                        remove(place)?;
-                        lenient(fs::hard_link(old, place))?;
-                    }
+                Ok(metadata) if metadata.is_file() && same != Some(metadata.ino()) && !place.is_dir() => {
+                    remove(place)?;
+                    lenient(fs::hard_link(old, place))?;
                 }
                 _ => {}
             }

@@ -99,7 +99,9 @@ impl Setting {
 
     /// Returns true if something at the source cannot be read, so that entries fail.
     pub fn spoils_reading(&self) -> bool {
-        Self::lies(&self.source).spoils_reading()
+        let lies = Self::lies(&self.source);
+        // Files whose size is said to be 0 are "read to their end or refused with a reason".
+        lies.spoils_reading() || lies.size_zero
     }
 
     /// Returns true if something at the target cannot be written, so that entries or whole runs fail.

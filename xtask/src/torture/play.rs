@@ -383,10 +383,13 @@ impl Scene<'_> {
         let vague: BTreeSet<&Name> = source.iter().filter(is_vague).map(|(path, _)| path).collect();
         let large: BTreeSet<&Name> =
             source.iter().filter(|(_, entry)| !self.able.fits(entry)).map(|(path, _)| path).collect();
+        let is_unheld = |entry: &Entry| entry.xattrs.keys().any(|name| !self.able.has_attribute(name));
         let hidden = |path: &Name| promise::path_and_above(path).any(|above| vague.contains(&above));
         let passes = |path: &Name, word: &str| {
             let attributes = matches!(word, "xattr" | "mode" | "owner" | "time");
-            hidden(path)
+            let narrower = word == "mode" && source.get(path).is_some_and(is_unheld);
+            narrower
+                || hidden(path)
                 || large.contains(path) && matches!(word, "xattr" | "mode")
                 || self.able.loose && attributes
         };
@@ -413,12 +416,11 @@ impl Scene<'_> {
             }
         }
         let missing = step.files_from.iter().flatten().any(|path| !source.contains_key(path));
-        let unheld =
-            source.values().any(|entry| entry.xattrs.keys().any(|name| !self.able.has_attribute(name)));
+        let unheld = source.values().any(is_unheld);
         let codes: BTreeSet<i32> = match (differs.is_empty(), missing) {
             (true, _) if !large.is_empty() || !vague.is_empty() || self.able.loose => [0, 3, 4].into(),
             // Attributes that the target cannot hold are not compared, and said to be so.
-            (true, _) if unheld => [0, 3].into(),
+            (true, _) if unheld => [0, 3, 4].into(),
             (true, false) => [0].into(),
             (true, true) => [3].into(),
             (false, _) => [4].into(),
@@ -465,10 +467,8 @@ impl Scene<'_> {
         });
         // An inode with a name in the place that changes is not beside it.
         side.retain(|path, entry| {
-            *path != place
-                && !path.is_below(&place)
-                && !place.is_below(path)
-                && !(entry.links > 1 && !entry.is_directory())
+            let inside = *path == place || path.is_below(&place) || place.is_below(path);
+            !inside && (entry.links <= 1 || entry.is_directory())
         });
         Ok(side)
     }

@@ -128,6 +128,8 @@ pub struct Free {
     pub mode: bool,
     /// Set-ID bits.
     pub set_id: bool,
+    /// Fewer permissions than those that are expected.
+    pub narrower: bool,
     /// The time.
     pub mtime: bool,
     /// Extended attributes but access lists.
@@ -260,6 +262,8 @@ impl Making<'_> {
         let mut expected = Expected { entry: entry.clone(), or: None, free: self.free(), kept: false };
         expected.entry.mtime = self.able.time(entry.mtime);
         expected.entry.xattrs.retain(|name, _| self.able.has_attribute(name));
+        // Without its access list an entry may give fewer rights, and never more.
+        expected.free.narrower = entry.xattrs.keys().any(|name| !self.able.has_attribute(name));
         if !self.able.fits(entry) {
             // What does not fit is a loss or a failure, and which of them goes first is not promised.
             expected.free.xattrs = true;
@@ -286,8 +290,16 @@ impl Making<'_> {
             // Names are one file at the target and several at the source, or the reverse: "the target may have names elsewhere
             // that are nobody's business", so what one of them gets the others get, in no order.
             let all = self.step.in_place;
-            expected.free =
-                Free { owner: true, mode: true, set_id: true, mtime: true, xattrs: true, acl: true, all };
+            expected.free = Free {
+                owner: true,
+                mode: true,
+                set_id: true,
+                narrower: false,
+                mtime: true,
+                xattrs: true,
+                acl: true,
+                all,
+            };
             expected.or = there.map(|there| there.kind.clone());
             expected.kept = false;
         }
@@ -301,6 +313,7 @@ impl Making<'_> {
                 owner: true,
                 mode: true,
                 set_id: true,
+                narrower: false,
                 mtime: true,
                 xattrs: true,
                 acl: true,
@@ -309,6 +322,7 @@ impl Making<'_> {
         }
         Free {
             owner: without("owner") || !self.able.owners,
+            narrower: false,
             // A set-ID bit without its owner would give the rights of somebody else.
             set_id: without("owner") || !self.able.owners,
             mode: !self.able.modes,

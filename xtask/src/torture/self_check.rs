@@ -32,7 +32,7 @@ pub fn run(stage: &Stage, jobs: usize, only: Option<&str>) -> anyhow::Result<()>
         let seconds = began.elapsed().as_secs_f64();
         match found {
             Some(words) => {
-                println!("{:<24} found after {histories} histories, {seconds:.1} s: {words}", plant.name)
+                println!("{:<24} found after {histories} histories, {seconds:.1} s: {words}", plant.name);
             }
             None => {
                 println!(
