@@ -34,6 +34,7 @@ pub fn run(arguments: DistArgs) -> Result<()> {
     if let Some(loader) = loader(&program).with_context(|| format!("reading {}", built.display()))? {
         bail!("{} is not static: it asks for {loader}", built.display());
     }
+    ensure!(!has_planted_faults(&program), "{} is built with faults on purpose", built.display());
     fs::create_dir_all(&output).with_context(|| format!("making {}", output.display()))?;
     let name = format!("hakobu-static-{machine}");
     let path = output.join(&name);
@@ -81,6 +82,12 @@ fn sha256(directory: &Path, name: &str) -> Result<String> {
     String::from_utf8(output.stdout).context("reading what sha256sum says")
 }
 
+/// Whether it is a build that can be given a fault, to see whether it is found.
+fn has_planted_faults(program: &[u8]) -> bool {
+    let variable = b"HAKOBU_PLANT";
+    program.windows(variable.len()).any(|part| part == variable)
+}
+
 /// The loader that an ELF program asks for; `None` when it is static.
 fn loader(program: &[u8]) -> Result<Option<String>> {
     const LOADER: u32 = 3;
@@ -115,6 +122,12 @@ mod tests {
         let own = fs::read(env::current_exe().unwrap()).unwrap();
         let loader = loader(&own).unwrap().unwrap();
         assert!(loader.contains("ld-linux"), "{loader}");
+    }
+
+    #[test]
+    fn a_build_with_faults_on_purpose_is_seen() {
+        assert!(has_planted_faults(b"\x7fELF, HAKOBU_PLANT, and more"));
+        assert!(!has_planted_faults(b"\x7fELF, HAKOBU_SETTINGS, and more"));
     }
 
     #[test]

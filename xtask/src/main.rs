@@ -8,6 +8,7 @@ mod articles;
 mod bench;
 mod dist;
 mod link;
+mod torture;
 
 /// Tasks of the workshop
 #[derive(Debug, Parser)]
@@ -22,7 +23,10 @@ enum Task {
     Articles(articles::ArticlesArgs),
     Bench(bench::BenchArgs),
     Dist(dist::DistArgs),
+    #[command(hide = true)]
+    Ground(torture::ground::command::GroundArgs),
     Link(link::LinkArgs),
+    Torture(torture::TortureArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -30,6 +34,8 @@ fn main() -> anyhow::Result<()> {
         Task::Articles(args) => articles::run(&args),
         Task::Bench(args) => bench::run(args),
         Task::Dist(args) => dist::run(args),
+        Task::Ground(args) => torture::ground::command::run(args),
         Task::Link(args) => link::run(args),
+        Task::Torture(args) => torture::run(&args),
     }
 }

@@ -11,7 +11,8 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::host::HostFacts;
 use hakobu_proto::control::{
-    AgentHello, Answer, Listening, Request, SILENT_MAX, SourceAsk, SourceLook, negotiate,
+    AgentHello, Answer, Listening, ProbeAnswer, ProbeAsk, Request, SILENT_MAX, SourceAsk, SourceLook,
+    negotiate,
 };
 
 use crate::cipher;
@@ -59,8 +60,8 @@ fn serve(
     // Made before the greeting: the controller takes the time of its first answer for the way.
     let limits = Arc::new(LiveLimits::default());
     let mut side = Side::with_identity(stop.clone())?.with_limits(limits.clone());
-    if restriction.is_some() {
-        side = side.restricted();
+    if let Some(restriction) = &restriction {
+        side = side.restricted(restriction.confinement().clone());
     }
     let life = Life::default();
     let _ended = Ended(life.clone());
@@ -242,12 +243,13 @@ impl<W: Write + Send> Agent<W> {
                 Answer::Sources(sources.iter().map(|ask| self.look_at_source(ask)).collect())
             }
             Request::LookAtTarget { path } => Answer::Target(match &self.restriction {
-                Some(restriction) => restriction.target(&path, look::target),
+                Some(restriction) => restriction.target(&path),
                 None => look::target(&path),
             }),
-            Request::LookAtPlaces { root, places } => {
-                Answer::Places(places.iter().map(|place| look::place(&root, place)).collect())
-            }
+            Request::LookAtPlaces { root, places } => Answer::Places(match &self.restriction {
+                Some(restriction) => places.iter().map(|place| restriction.place(&root, place)).collect(),
+                None => look::places(&root, &places),
+            }),
             Request::Listen { address, port } => Answer::Listening(self.listen(address.as_deref(), port)),
             Request::Serve(request) => Answer::Serving(self.side.serve(&request)),
             Request::Connect(request) => Answer::Connected(self.side.connect(&request)),
@@ -257,7 +259,7 @@ impl<W: Write + Send> Agent<W> {
             Request::Disks => Answer::Disks(look::disks()),
             Request::Ciphers => Answer::Ciphers(cipher::here()),
             Request::Settings => Answer::Settings(Ok(Box::new(self.settings()))),
-            Request::Probe(ask) => Answer::Probe(self.side.probe(&ask).map(Box::new)),
+            Request::Probe(mut ask) => Answer::Probe(self.probe(&mut ask).map(Box::new)),
             // Taken by the thread that reads.
             Request::Cancel | Request::Limits(_) | Request::Alive => return Ok(()),
         };
@@ -286,9 +288,18 @@ impl<W: Write + Send> Agent<W> {
 
     fn look_at_source(&self, ask: &SourceAsk) -> Result<SourceLook> {
         match &self.restriction {
-            Some(restriction) => restriction.source(ask, look::source),
+            Some(restriction) => restriction.source(ask),
             None => look::source(ask),
         }
+    }
+
+    /// What is measured stays open meanwhile where the login is held to a directory.
+    fn probe(&mut self, ask: &mut ProbeAsk) -> Result<ProbeAnswer> {
+        let _held = match &self.restriction {
+            Some(restriction) => restriction.hold(ask)?,
+            None => None,
+        };
+        self.side.probe(ask)
     }
 
     fn listen(&mut self, address: Option<&str>, port: Option<u16>) -> Result<Listening> {

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::stopping;
 use hakobu_proto::control::ATTEMPT_LIMIT;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -163,7 +164,7 @@ pub fn dial(addresses: &[String], port: u16) -> Result<(SocketAddr, TcpStream)> 
             if limit < Duration::from_millis(10) {
                 break;
             }
-            match TcpStream::connect_timeout(&candidate, limit) {
+            match connect(candidate, limit) {
                 Ok(stream) => return Ok((candidate, stream)),
                 Err(error) => last = Error::io("dialling", &error).at(candidate.to_string()),
             }
@@ -175,13 +176,40 @@ pub fn dial(addresses: &[String], port: u16) -> Result<(SocketAddr, TcpStream)> 
     Err(last)
 }
 
+/// Connects within a time, and no longer than until the user asks to stop.
+fn connect(address: SocketAddr, limit: Duration) -> std::io::Result<TcpStream> {
+    let deadline = Instant::now() + limit;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.cloexec(), Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&address.into()) {
+        Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {
+            return Err(error);
+        }
+        _ => {}
+    }
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || stopping::is_asked() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        let mut made = [PollFd::new(&socket, PollFlags::OUT)];
+        if waits(&mut made, left.min(stopping::LOOK_EVERY)).map_err(|_| std::io::ErrorKind::TimedOut)? {
+            break;
+        }
+    }
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    socket.set_nonblocking(false)?;
+    Ok(socket.into())
+}
+
 /// Dials a known address again, for a further lane.
 ///
 /// # Errors
 /// As [`dial`].
 pub fn dial_again(address: SocketAddr) -> Result<TcpStream> {
-    TcpStream::connect_timeout(&address, ATTEMPT_LIMIT)
-        .map_err(|error| Error::io("dialling", &error).at(address.to_string()))
+    connect(address, ATTEMPT_LIMIT).map_err(|error| Error::io("dialling", &error).at(address.to_string()))
 }
 
 fn accept(listener: &TcpListener) -> Result<Option<Socket>> {

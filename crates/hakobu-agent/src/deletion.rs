@@ -103,6 +103,7 @@ fn next(
 ) -> Transfer {
     let mut done = run_once(request, surroundings, held);
     add_earlier(&mut done.summary, &before.summary);
+    done.summary.add_failures(&before.summary);
     done.connect = before.connect;
     let sum = |now: (u64, u64), before: (u64, u64)| {
         (now.0.saturating_add(before.0), now.1.saturating_add(before.1))

@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::pacer::LimitChanges;
+use hakobu_core::stopping;
 use hakobu_proto::control::{
     ALIVE_EVERY, AgentHello, Answer, CipherSpeed, Ran, Request, VERSION_NEWEST, VERSION_OLDEST,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::channel as wire;
 use crate::ssh::sessions::{LONG_WAY, Sessions};
@@ -25,12 +27,15 @@ use crate::ssh::{Prompts, SshChild, SshError, SshSettings, Way};
 pub(crate) const STARTING: &str = "starting the agent on";
 /// How long an agent may take to answer a request.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// The same once the user has asked to stop: an agent that is well has still time to tidy up.
+const ANSWER_AT_A_STOP: Duration = Duration::from_secs(1);
 /// A running engine tells its figures a few times a second; silence this long is a lost connection.
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
-/// How long one message may take as a whole, on however slow a way.
+/// How long one message may take as a whole, on however slow a way; and it has to come at a least rate
+/// ([`stopping::time_for`]).
 const MESSAGE_LIMIT: Duration = Duration::from_secs(600);
 /// How long a run may take to end once it was asked to stop.
-const STOP_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 15 });
+const STOP_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 2 });
 
 /// A round trip that no busy machine explains.
 const CERTAINLY_LONG: Duration = Duration::from_millis(50);
@@ -249,7 +254,9 @@ impl FarSide {
     }
 
     fn receive(&mut self, limit: Duration) -> Result<Answer> {
-        receive(&mut self.stdout, limit, &self.host)
+        let began = Instant::now();
+        let until = || stopping::asked_at().map(|asked| asked.max(began) + ANSWER_AT_A_STOP);
+        receive(&mut self.stdout, limit, &until, &self.host)
     }
 
     /// The agent gave an answer to something else.
@@ -293,7 +300,12 @@ fn receive_run(
             let words = "the agent did not stop when it was asked to";
             return Err(Error::new(ErrorKind::Cancelled, "talking to the agent on", words).at(host));
         }
-        match receive(stdout, if stopping.is_some() { STOP_LIMIT } else { SILENCE_LIMIT }, host)? {
+        let until = || match (stopping, cancel.load(Relaxed)) {
+            (Some(since), _) => Some(since + STOP_LIMIT),
+            (None, true) => Some(Instant::now() + STOP_LIMIT),
+            (None, false) => None,
+        };
+        match receive(stdout, SILENCE_LIMIT, &until, host)? {
             Answer::Event(event) => observer.event(event),
             Answer::Ran(ran) => return Ok(*ran),
             Answer::Refused(error) => return Err(error),
@@ -305,40 +317,82 @@ fn receive_run(
     }
 }
 
-fn receive(stdout: &mut (impl Read + AsFd), limit: Duration, host: &str) -> Result<Answer> {
-    let mut timely = Timely { reader: stdout, limit, end: Instant::now() + MESSAGE_LIMIT, late: false };
+/// Receives one message. It has to begin within `limit`; `until` tells when it is not waited for any longer.
+fn receive(
+    stdout: &mut (impl Read + AsFd),
+    limit: Duration,
+    until: &dyn Fn() -> Option<Instant>,
+    host: &str,
+) -> Result<Answer> {
+    let began = Instant::now();
+    let (end, last) = (began + limit, began + MESSAGE_LIMIT);
+    let mut timely = Timely { reader: stdout, end, last, until, stop_at: None, late: None };
     match wire::receive(&mut timely) {
         Ok(Some(answer)) => Ok(answer),
         Ok(None) => {
             let words = "the agent or its ssh connection ended";
             Err(Error::new(ErrorKind::ConnectionLost, "talking to the agent on", words).at(host))
         }
-        Err(_) if timely.late => {
-            let words = format!("no answer within {} s", limit.as_secs());
+        Err(_) if timely.late == Some(Late::Stopped) => {
+            let words = "the agent did not stop when it was asked to";
+            Err(Error::new(ErrorKind::Cancelled, "talking to the agent on", words).at(host))
+        }
+        Err(_) if timely.late == Some(Late::TimedOut) => {
+            let words = format!("no whole answer within {} s", began.elapsed().as_secs());
             Err(Error::new(ErrorKind::TimedOut, "talking to the agent on", words).at(host))
         }
         Err(error) => Err(error.at(host)),
     }
 }
 
-/// A reader that does not wait for ever: neither for some bytes nor for all of them.
+/// Why a message is not waited for any longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Late {
+    TimedOut,
+    Stopped,
+}
+
+/// A reader that does not wait for ever: what comes prolongs the wait by no more than it would take on a very slow way.
 struct Timely<'a, R> {
     reader: &'a mut R,
-    limit: Duration,
     end: Instant,
-    late: bool,
+    /// What nothing prolongs it beyond.
+    last: Instant,
+    until: &'a dyn Fn() -> Option<Instant>,
+    stop_at: Option<Instant>,
+    late: Option<Late>,
 }
 
 impl<R: Read + AsFd> Read for Timely<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.limit.min(self.end.saturating_duration_since(Instant::now()));
-        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-        let mut descriptors = [PollFd::from_borrowed_fd(self.reader.as_fd(), PollFlags::IN)];
-        if poll(&mut descriptors, Some(&timeout))? == 0 {
-            self.late = true;
-            return Err(std::io::ErrorKind::TimedOut.into());
+        loop {
+            // The first word counts: a byte now and then does not put it off.
+            self.stop_at = self.stop_at.or_else(self.until);
+            let now = Instant::now();
+            let late = match self.stop_at {
+                Some(stop_at) if stop_at <= now => Some(Late::Stopped),
+                _ if self.end.min(self.last) <= now => Some(Late::TimedOut),
+                _ => None,
+            };
+            let left = self.end.min(self.last).saturating_duration_since(now).min(stopping::LOOK_EVERY);
+            // What is there already is taken in any case.
+            let left = if late.is_some() { Duration::ZERO } else { left };
+            let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+            let mut descriptors = [PollFd::from_borrowed_fd(self.reader.as_fd(), PollFlags::IN)];
+            match (poll(&mut descriptors, Some(&timeout)), late) {
+                (Ok(0), Some(late)) => {
+                    self.late = Some(late);
+                    return Err(std::io::ErrorKind::TimedOut.into());
+                }
+                (Ok(0) | Err(Errno::INTR), _) => {}
+                (Err(errno), _) => return Err(errno.into()),
+                (Ok(_), _) => {
+                    let read = self.reader.read(into)?;
+                    self.end += stopping::time_for(read as u64);
+                    return Ok(read);
+                }
+            }
         }
-        self.reader.read(into)
     }
 }
 

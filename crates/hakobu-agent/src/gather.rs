@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::stopping;
 use hakobu_proto::control::ATTEMPT_LIMIT;
 use socket2::Socket;
 
@@ -143,6 +144,10 @@ impl Gathering {
             }
             // One that has come has the time of a handshake; strangers do not prolong it.
             let limit = if self.under_way > 0 { self.peer.handshake_limit } else { ATTEMPT_LIMIT };
+            if stopping::is_asked() {
+                let words = "stopped as asked";
+                return Err(Error::new(ErrorKind::Cancelled, "waiting for data connections", words));
+            }
             if since.elapsed() > limit {
                 let words = match last_failure {
                     Some(error) => format!("of those that came, the last failed: {}", error.detail),

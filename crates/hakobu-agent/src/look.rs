@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
 use rustix::fs::{OFlags, major, minor};
 
 use crate::machine::state_directory;
+use crate::mounts::Mounts;
+use crate::stream::Descriptor;
 
 /// The device number of `/dev/null` on Linux.
 const DEV_NULL: u64 = 0x103;
@@ -40,6 +42,9 @@ pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
         }
         failed
     })?;
+    if metadata.is_symlink() && !ask.contents && Descriptor::of(&typed).is_some() {
+        return Err(no_descriptor("looking at the source", &ask.path));
+    }
     if metadata.is_symlink()
         && let Some(led_to) = followed(&typed, ask.contents).map_err(fail)?
     {
@@ -63,7 +68,7 @@ pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
         size_bytes: device.as_ref().map_or(metadata.len(), |device| device.size_bytes),
         device,
         image: if kind == Kind::File { image(&resolved, metadata.len()) } else { None },
-        ancestry: ancestry(&resolved).map_err(fail)?,
+        ancestry: source_ancestry(&resolved, &metadata, is_on_network(&root)).map_err(fail)?,
         network: is_on_network(&root),
         written_sectors: if kind == Kind::BlockDevice { written_sectors(metadata.rdev()) } else { None },
         root: root.into_os_string().into_vec(),
@@ -88,7 +93,15 @@ fn image(path: &Path, size_bytes: u64) -> Option<Box<DeviceFacts>> {
     // It may be another thing by now, and is not waited for.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = fs::File::options().read(true).custom_flags(flags).open(path).ok()?;
-    let facts = inspect_image(file.as_fd(), size_bytes);
+    image_in(file.as_fd(), size_bytes)
+}
+
+/// What is in an open file that may be the image of a disk.
+pub(crate) fn image_in(file: BorrowedFd<'_>, size_bytes: u64) -> Option<Box<DeviceFacts>> {
+    if size_bytes < IMAGE_BYTES_MIN || !size_bytes.is_multiple_of(SECTOR_BYTES) {
+        return None;
+    }
+    let facts = inspect_image(file, size_bytes);
     (!facts.contents.is_empty()).then(|| Box::new(facts))
 }
 
@@ -110,16 +123,21 @@ pub fn target(typed: &[u8]) -> Result<TargetLook> {
     let path = path_of(typed);
     let fail = |error: std::io::Error| Error::io("looking at the target", &error).at(typed);
     let found = match fs::symlink_metadata(&path) {
+        Ok(metadata) if metadata.is_symlink() && !path.is_dir() && Descriptor::of(&path).is_some() => {
+            return Err(no_descriptor("looking at the target", typed));
+        }
         Ok(metadata) if metadata.is_symlink() => match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() => TargetFound::Symlink,
             Ok(metadata) => found_of(&metadata),
             Err(_) => TargetFound::Symlink,
         },
         Ok(metadata) => found_of(&metadata),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let parent_exists = parent_and_name(&path).is_ok_and(|(parent, _)| parent.is_dir());
-            TargetFound::Absent { parent_exists }
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => match parent_and_name(&path) {
+            // A slash behind a link asks for what it leads to, which is not there: a disk that is not mounted.
+            Ok((parent, name)) if is_link(&parent.join(OsStr::from_bytes(&name))) => TargetFound::Symlink,
+            Ok((parent, _)) => TargetFound::Absent { parent_exists: parent.is_dir() },
+            Err(_) => TargetFound::Absent { parent_exists: false },
+        },
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
             let words = "something on the way to it is not a directory";
             return Err(Error::new(ErrorKind::Conflict, "looking at the target", words).at(typed));
@@ -184,15 +202,28 @@ fn note_unfinished(disk: &mut DeviceFacts, state: &StateDirectory) {
     }
 }
 
-/// The identities of a place below a directory and of all directories above it.
+/// The identities of places below a directory and of all directories above them.
 ///
 /// # Errors
 /// An error of the system.
-pub fn place(root: &[u8], place: &EntryPath) -> Result<Ancestry> {
+pub fn places(root: &[u8], places: &[EntryPath]) -> Result<Vec<Ancestry>> {
+    let mounts = Mounts::read();
+    places.iter().map(|place| place_with(&mounts, root, place)).collect()
+}
+
+fn place_with(mounts: &Mounts, root: &[u8], place: &EntryPath) -> Result<Ancestry> {
     let mut path = path_of(root);
     place.names().for_each(|name| path.push(OsStr::from_bytes(name)));
-    ancestry(&path)
+    ancestry(&path, Some((mounts, true)))
         .map_err(|error| Error::io("looking at the target", &error).at(path.as_os_str().as_bytes()))
+}
+
+/// The identities of a source. A file is known by its own, unless a server shows it by several mounts.
+fn source_ancestry(resolved: &Path, found: &Metadata, on_network: bool) -> std::io::Result<Ancestry> {
+    match found.is_dir() || on_network {
+        true => ancestry(resolved, Some((&Mounts::read(), found.is_dir()))),
+        false => ancestry(resolved, None),
+    }
 }
 
 /// The directory that holds a typed path, links resolved, and the last name in it.
@@ -219,25 +250,35 @@ fn parent_and_name(path: &Path) -> std::io::Result<(PathBuf, Vec<u8>)> {
     }
 }
 
-fn ancestry(path: &Path) -> std::io::Result<Ancestry> {
+/// The identities of a path without links and of what is above it; with `mounts` also its names on its file systems, and
+/// for a tree those of what is mounted in it.
+fn ancestry(path: &Path, mounts: Option<(&Mounts, bool)>) -> std::io::Result<Ancestry> {
     let boot_id = boot_id();
     let identity = |metadata: &Metadata| Identity {
         boot_id: boot_id.clone(),
         device: metadata.dev(),
         inode: metadata.ino(),
     };
-    let mut upwards = Vec::new();
+    let (mut upwards, mut there) = (Vec::new(), None);
     let mut exists = true;
     for (depth, above) in path.ancestors().enumerate() {
         let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         match fs::symlink_metadata(above) {
-            Ok(metadata) => upwards.push(identity(&metadata)),
+            Ok(metadata) => {
+                upwards.push(identity(&metadata));
+                there.get_or_insert(above);
+            }
             Err(_) if upwards.is_empty() => exists = false,
             Err(error) => return Err(error),
         }
         debug_assert!(depth < 5000);
     }
-    Ok(Ancestry { exists, upwards })
+    let names = |there: &Path, (mounts, tree): (&Mounts, bool)| {
+        let rest = path.strip_prefix(there).map_or(&b""[..], |rest| rest.as_os_str().as_bytes());
+        mounts.names_of(there, rest, tree)
+    };
+    let volumes = there.zip(mounts).map_or_else(Vec::new, |(there, mounts)| names(there, mounts));
+    Ok(Ancestry { exists, upwards, volumes })
 }
 
 /// The kernel's identity since it started. Without one, device numbers alone have to do.
@@ -246,7 +287,18 @@ pub(crate) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
-fn found_of(metadata: &Metadata) -> TargetFound {
+/// What stands for a descriptor of a process is no file, and is neither copied nor replaced.
+fn no_descriptor(during: &'static str, typed: &[u8]) -> Error {
+    let words = "it is a descriptor of a process; only those of hakobu itself are streams that can be copied from and to, \
+                 and not where its messages go";
+    Error::new(ErrorKind::Usage, during, words).at(typed)
+}
+
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+}
+
+pub(crate) fn found_of(metadata: &Metadata) -> TargetFound {
     match kind_of(metadata) {
         Kind::Directory => TargetFound::Directory,
         Kind::File => TargetFound::File,
@@ -257,7 +309,7 @@ fn found_of(metadata: &Metadata) -> TargetFound {
     }
 }
 
-fn kind_of(metadata: &Metadata) -> Kind {
+pub(crate) fn kind_of(metadata: &Metadata) -> Kind {
     let kind = metadata.file_type();
     if kind.is_dir() {
         Kind::Directory
@@ -327,6 +379,14 @@ mod tests {
         assert_eq!(look("to-file").name, b"to-file");
         assert_eq!(look("new").found, TargetFound::Absent { parent_exists: true });
         assert_eq!(look("no/new").found, TargetFound::Absent { parent_exists: false });
+        // A disk that is not mounted now.
+        std::os::unix::fs::symlink("/nowhere/disk", place.path().join("gone")).unwrap();
+        for gone in ["gone", "gone/", "gone//", "gone/."] {
+            assert_eq!(look(gone).found, TargetFound::Symlink, "{gone}");
+        }
+        for below in ["gone/sub", "gone/sub/", "gone/./sub"] {
+            assert_eq!(look(below).found, TargetFound::Absent { parent_exists: false }, "{below}");
+        }
         assert_eq!(target(b"/dev/null").unwrap().found, TargetFound::CharacterDevice { null: true });
     }
 
@@ -334,9 +394,10 @@ mod tests {
     fn a_place_that_is_not_there_has_the_identities_of_what_is_above() {
         let place_dir = tempfile::tempdir().unwrap();
         let root = place_dir.path().as_os_str().as_bytes();
-        let there = place(root, &EntryPath::root()).unwrap();
-        let absent = place(root, &EntryPath::new("a/b").unwrap()).unwrap();
+        let found = places(root, &[EntryPath::root(), EntryPath::new("a/b").unwrap()]).unwrap();
+        let [there, absent] = &found[..] else { panic!("{found:?}") };
         assert!(there.exists && !absent.exists);
         assert_eq!(there.upwards, absent.upwards);
+        assert_eq!(absent.volumes[0].path, [&there.volumes[0].path, &b"/a/b"[..]].concat());
     }
 }

@@ -176,9 +176,9 @@ impl RemoteLane {
         // Tickets count up, and far fewer than 2^32 are ever outstanding.
         let request = ticket as u32;
         match operation {
-            Operation::Inspect { path, extended, .. } => {
+            Operation::Inspect { path, detail, .. } => {
                 self.expect(ticket, None);
-                self.message(kind::INSPECT, request, &data::Inspect { path, extended })
+                self.message(kind::INSPECT, request, &data::Inspect { path, extended: detail.extended })
             }
             Operation::List { directories, budget, detail, .. } => {
                 self.expect(ticket, Some(Assembler::new(ENTRIES_MAX)));
@@ -282,9 +282,9 @@ impl RemoteLane {
                 self.expect(ticket, None);
                 self.with_payload(kind::APPLY, request, &(), &changes)
             }
-            Operation::Barrier => {
+            Operation::Barrier { durable, whole } => {
                 self.expect(ticket, None);
-                self.message(kind::BARRIER, request, &())
+                self.message(kind::BARRIER, request, &data::Barrier { durable, whole })
             }
             Operation::Fetch { .. }
             | Operation::FindHole { .. }
@@ -602,7 +602,7 @@ pub(crate) fn corrupt() -> Error {
 pub(crate) fn lost(error: ConnectionError) -> Error {
     let kind = match &error {
         ConnectionError::Closed | ConnectionError::Cut | ConnectionError::Io(_) => ErrorKind::ConnectionLost,
-        ConnectionError::HandshakeTimeout => ErrorKind::TimedOut,
+        ConnectionError::HandshakeTimeout | ConnectionError::TooSlow(_) => ErrorKind::TimedOut,
         ConnectionError::BadMac => ErrorKind::Corrupt,
         ConnectionError::Certificate(_) => ErrorKind::Io,
         _ => ErrorKind::Protocol,

@@ -181,7 +181,7 @@ impl Party {
     /// Finds out who places below a directory are.
     pub fn look_at_places(&mut self, root: &[u8], places: &[EntryPath]) -> Result<Vec<Ancestry>> {
         match self {
-            Party::Here(_) => places.iter().map(|place| look::place(root, place)).collect(),
+            Party::Here(_) => look::places(root, places),
             Party::There(far) => {
                 let request = Request::LookAtPlaces { root: root.to_vec(), places: places.to_vec() };
                 ask!(far, request, Places)

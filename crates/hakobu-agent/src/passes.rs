@@ -188,7 +188,11 @@ fn last_held(
     if let Err((mut error, _)) = shell(passes.after_last.as_deref(), "--after-last-pass") {
         error.detail +=
             "; the last pass was made before that, but the source may still be held: let it go by hand";
-        transfer.summary.fatal.get_or_insert(error);
+        match &transfer.summary.fatal {
+            // Two things went wrong, and one does not hide the other.
+            Some(_) => surroundings.observer.event(Event::Notice { words: error.to_string() }),
+            None => transfer.summary.fatal = Some(error),
+        }
     }
     transfer
 }

@@ -1,20 +1,25 @@
 //! From what was asked to what is done: looks at sources and targets where they are, decides where
 //! things land, and makes the grant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::slice;
 
 use hakobu_core::endpoint::DraftKind;
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::{Inode, Kind};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
+use hakobu_core::filter::FilterRules;
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::job::{Item, Mode, Removal};
-use hakobu_core::landing::{Landing, LandingRoot, SourceFound, TargetFound, land, nowhere, relation};
+use hakobu_core::landing::{
+    Ancestry, Landing, LandingRoot, Relation, SourceFound, TargetFound, land, met_by_source, met_by_target,
+    mounted_within, nowhere, relation,
+};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::path::EntryPath;
 use hakobu_core::report::ReportDisk;
 use hakobu_proto::control::{PathBytes, SourceAsk, SourceLook, TargetLook};
+use rustix::fs::{major, minor};
 
 use crate::devices::{self, Agreed, Others};
 use crate::digest;
@@ -53,6 +58,10 @@ pub(crate) struct Plan {
     pub make_directory: Option<EntryPath>,
     /// What the target allows.
     pub grant: Grant,
+    /// The directories of the target by which the source's side may meet it.
+    pub target_directories: Vec<Inode>,
+    /// The places where the sources land.
+    places: Vec<Ancestry>,
     /// Whether a block device is read or written.
     pub has_disks: bool,
     /// Which disks the sources are, and which the first target is.
@@ -164,8 +173,15 @@ impl Planner<'_> {
         let none = || Error::new(ErrorKind::Usage, "looking at the pairs", "there are none");
         let mut plan = whole.ok_or_else(none)?;
         let is_source = |(_, target): &&(Vec<u8>, Vec<u8>)| names.iter().any(|(source, _)| source == target);
+        let is_source_by_another_name = plan.places.iter().position(|place| {
+            looks.iter().any(|look| relation(&look.ancestry, false, place) == Relation::Same)
+        });
         if !self.request.mode.only_reads()
-            && let Some((_, both)) = plan.pairs.iter().find(is_source)
+            && let Some((_, both)) = plan
+                .pairs
+                .iter()
+                .find(is_source)
+                .or(is_source_by_another_name.map(|index| &plan.pairs[index]))
         {
             let words = "it is the target of one pair and the source of another, which would be read while it is written";
             return Err(Error::new(ErrorKind::Refused, "looking at the pairs", words).at(both));
@@ -217,10 +233,12 @@ impl Planner<'_> {
         let disk = devices::check(request, looks, agreed, prompts, self.observer)?;
         let (root, places) = root_and_places(&landing, &target)?;
         // Nothing is written where only digests are taken.
-        if !request.mode.is_digest() {
-            refuse_nesting(request, party, sources, (&root, &places))?;
-        }
+        let apart = match request.mode.is_digest() {
+            true => Apart::default(),
+            false => refuse_nesting(request, party, sources, (&root, &places))?,
+        };
         let mut grant = grant(sources, &places, &landing, trusted);
+        grant.source_directories = apart.source_directories;
         grant.may_set_id |= request.allow.set_id;
         grant.may_make_devices |= request.allow.devices;
         grant.may_chown &= request.preserve.owner;
@@ -259,6 +277,8 @@ impl Planner<'_> {
             make_directory: landing.create_target_directory.clone().filter(|path| !replaced(path)),
             root,
             grant,
+            target_directories: apart.target_directories,
+            places: apart.places,
             written_sectors: 0,
             over_network: target.network || sources.iter().any(|source| source.network),
             has_disks: target.device.is_some() || sources.iter().any(|source| source.device.is_some()),
@@ -281,6 +301,15 @@ fn together(mut refused: Vec<Error>, count: usize) -> Option<Error> {
 }
 
 impl Plan {
+    /// The file systems of the source's directories, where these are on the target's machine.
+    pub fn source_file_systems(&self) -> Vec<u64> {
+        let mut systems: Vec<_> =
+            self.grant.source_directories.iter().map(|directory| directory.file_system).collect();
+        systems.sort_unstable();
+        systems.dedup();
+        systems
+    }
+
     /// The same with everything named from the file system's root.
     fn named_from_the_top(mut self) -> Result<Self> {
         let root = EntryPath::new(self.root.strip_prefix(b"/").unwrap_or(&self.root).to_vec())?;
@@ -310,6 +339,7 @@ impl Plan {
         self.items.extend(more.items.into_iter().map(|item| Item { root: item.root + first, ..item }));
         self.roots.extend(more.roots);
         self.pairs.extend(more.pairs);
+        self.places.extend(more.places);
         self.grant.places.extend(more.grant.places);
         self.has_disks |= more.has_disks;
         self.disks.0.extend(more.disks.0);
@@ -431,22 +461,86 @@ fn landing(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook) -
     land(&found, &request.target, target.found)
 }
 
-/// Refuses a copy onto or into itself.
+/// The directories by which each end may meet the other while it looks through its tree. None where they are on different
+/// machines.
+#[derive(Debug, Default)]
+struct Apart {
+    source_directories: Vec<Inode>,
+    target_directories: Vec<Inode>,
+    places: Vec<Ancestry>,
+}
+
+/// Refuses a copy onto or into itself, or onto or into another one of the sources.
 fn refuse_nesting(
     request: &CopyRequest,
     target: &mut Party,
     sources: &[SourceLook],
     (root, places): (&[u8], &[EntryPath]),
-) -> Result<()> {
+) -> Result<Apart> {
     let there = target.look_at_places(root, places).map_err(|error| places::on(target, root, error))?;
     if there.len() != places.len() {
         return Err(Error::new(ErrorKind::Protocol, "looking at the target", "an answer is missing"));
     }
-    for ((source, place), typed) in sources.iter().zip(&there).zip(&request.sources) {
-        let is_directory = source.kind == Kind::Directory;
-        relation(&source.ancestry, is_directory, place).check(typed, &request.target)?;
+    let ends = || sources.iter().zip(&request.sources);
+    // Its own place is what people look at first.
+    for ((source, typed), place) in ends().zip(&there) {
+        relation(&source.ancestry, source.kind == Kind::Directory, place).check(typed, &request.target)?;
     }
-    Ok(())
+    // There may be many files, each with a place of its own.
+    let taken: HashSet<_> =
+        there.iter().filter(|place| place.exists).filter_map(|place| place.upwards.first()).collect();
+    let mut apart = Apart::default();
+    for (source, typed) in ends() {
+        if source.ancestry.upwards.first().is_some_and(|itself| taken.contains(itself)) {
+            Relation::Same.check(typed, &request.target)?;
+        }
+        if source.kind != Kind::Directory {
+            continue;
+        }
+        for place in &there {
+            relation(&source.ancestry, true, place).check(typed, &request.target)?;
+            refuse_mounts(request, (&source.ancestry, typed), place)?;
+            add_directories(met_by_target(&source.ancestry, place), &mut apart.source_directories);
+            add_directories(met_by_source(&source.ancestry, place), &mut apart.target_directories);
+        }
+    }
+    apart.places = there;
+    Ok(apart)
+}
+
+/// Refuses trees in which a mount leads to the other end. Where rules may leave that out, the run sees to it when it gets
+/// there.
+fn refuse_mounts(
+    request: &CopyRequest,
+    (source, typed): (&Ancestry, &Location),
+    place: &Ancestry,
+) -> Result<()> {
+    if request.filter != FilterRules::default() {
+        return Ok(());
+    }
+    let Some((mounted_at, at_source)) = mounted_within(source, place, request.one_file_system) else {
+        return Ok(());
+    };
+    let words = match at_source {
+        true => format!(
+            "it is mounted within {typed}, or holds what is, so source and target would be one place there; unmount it, or \
+             leave it out (--exclude)"
+        ),
+        false => format!(
+            "what is mounted there is within {typed}, or holds it, so source and target would be one place there; unmount \
+             it, or leave it out (--exclude)"
+        ),
+    };
+    Err(Error::new(ErrorKind::Refused, "copying to the mount", words).at(mounted_at))
+}
+
+fn add_directories(met: impl IntoIterator<Item = (u64, u64)>, directories: &mut Vec<Inode>) {
+    for (device, number) in met {
+        let inode = Inode { file_system: u64::from(major(device)) << 32 | u64::from(minor(device)), number };
+        if !directories.contains(&inode) {
+            directories.push(inode);
+        }
+    }
 }
 
 /// What a source's content is written to.
@@ -516,5 +610,6 @@ fn grant(sources: &[SourceLook], places: &[EntryPath], landing: &Landing, truste
         bytes_max: files_only
             .then(|| sources.iter().map(|source| source.size_bytes).fold(0, u64::saturating_add)),
         may_write_in_place: false,
+        source_directories: Vec::new(),
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hakobu_core::checksum::{Crc64, crc64};
 use hakobu_core::counters::{FarTime, ThreadTime};
 use hakobu_core::digest::{Digest, PieceHasher, piece_value};
-use hakobu_core::endpoint::{Lane, Operation, Outcome, Wait};
+use hakobu_core::endpoint::{Detail, Lane, Operation, Outcome, Wait};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::{EXTENDED_BYTES_MAX, Extended};
 use hakobu_core::extent::{Extent, PIECE_BYTES};
@@ -177,7 +177,7 @@ impl Session {
         let decoded = match frame.kind {
             kind::INSPECT => {
                 let data::Inspect { path, extended } = data::decode(meta)?;
-                Operation::Inspect { root: 0, path, extended }
+                Operation::Inspect { root: 0, path, detail: Detail { extended, ..Detail::default() } }
             }
             kind::BEGIN => {
                 let data::Begin { draft, begin } = data::decode(meta)?;
@@ -219,7 +219,10 @@ impl Session {
                 let data::Abandon { draft, keep } = data::decode(meta)?;
                 Operation::Abandon { draft, keep }
             }
-            kind::BARRIER => Operation::Barrier,
+            kind::BARRIER => {
+                let data::Barrier { durable, whole } = data::decode(meta)?;
+                Operation::Barrier { durable, whole }
+            }
             kind::LIST => {
                 let data::List { budget, detail } = data::decode(meta)?;
                 let budget = budget.min(data::LIST_BUDGET_MAX);

@@ -18,7 +18,9 @@ use hakobu_core::event::Observer;
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Mode};
 use hakobu_core::tag::{TAG_KEY_BYTES, TagKey, Tagger};
-use hakobu_endpoints::local::{LocalSource, LocalTarget, SourceRoot, StreamSource, TargetOptions};
+use hakobu_endpoints::local::{
+    Confinement, LocalSource, LocalTarget, SourceRoot, StreamSource, TargetOptions,
+};
 use hakobu_measure::process::thread_time;
 use hakobu_proto::control::{
     CONNECTIONS_MAX, Cipher, ConnectRequest, Machine, PathBytes, Ran, RunHereRequest, RunRequest,
@@ -33,6 +35,7 @@ use crate::live_limits::LiveLimits;
 use crate::lock::JobLock;
 use crate::machine;
 use crate::near::{RemoteTarget, lost};
+use crate::restrict::is_nowhere;
 use crate::serve::serve;
 use crate::sha256::Sha256Sink;
 use crate::strangers::Strangers;
@@ -46,6 +49,8 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// How long connections may take to end once the engine has.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long the answers to what is under way are waited for once the run was asked to stop.
+const LAST_ANSWERS_LIMIT: Duration = Duration::from_millis(1500);
 /// How long a peer may leave data unanswered that the system sends again and again: a cut line. The system itself
 /// would go on for a quarter of an hour.
 const UNANSWERED_LIMIT: Duration = Duration::from_secs(20);
@@ -70,8 +75,8 @@ pub struct Side {
     limits: Arc<LiveLimits>,
     /// Which ends may be streams of this process.
     streams: Streams,
-    /// Whether it is for a login that is held to the files of one directory.
-    restricted: bool,
+    /// The directory, to the files of which the login is held, if it is.
+    restricted: Option<Confinement>,
 }
 
 /// Stops whatever a [`Side`] is doing, from any thread.
@@ -164,7 +169,7 @@ impl Side {
             stop,
             limits: Arc::default(),
             streams: Streams::default(),
-            restricted: false,
+            restricted: None,
         }
     }
 
@@ -193,10 +198,11 @@ impl Side {
         self
     }
 
-    /// Opens no disks; takes data connections also where its login can reach no port.
+    /// Opens nothing but what is beneath a directory, and no disks; takes data connections also where its login can reach
+    /// no port.
     #[must_use]
-    pub fn restricted(mut self) -> Self {
-        self.restricted = true;
+    pub fn restricted(mut self, confinement: Confinement) -> Self {
+        self.restricted = Some(confinement);
         self
     }
 
@@ -230,7 +236,7 @@ impl Side {
         self.end_serving();
         let mut listener = Listener::from(data_path::listen(address, port)?);
         let port = listener.port()?;
-        if self.restricted {
+        if self.restricted.is_some() {
             listener.open_to_joins()?;
         }
         self.listener = Some(listener);
@@ -373,8 +379,14 @@ impl Side {
         let ended = AtomicBool::new(false);
         let summary = std::thread::scope(|scope| {
             let watch = scope.spawn(|| {
+                let mut asked_at = None;
                 while !ended.load(Ordering::Acquire) {
                     self.stop.end_unanswered();
+                    // Lanes end by themselves once what is under way is answered; a peer need not answer.
+                    let asked = self.stop.is_asked().then(|| *asked_at.get_or_insert_with(Instant::now));
+                    if asked.is_some_and(|asked| asked.elapsed() > LAST_ANSWERS_LIMIT) {
+                        target.interrupt();
+                    }
                     // Nobody is left there who would answer.
                     if self.control.as_ref().is_some_and(is_gone) {
                         target.interrupt();
@@ -430,19 +442,33 @@ impl Side {
     }
 
     pub(crate) fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn Endpoint>> {
-        if self.streams.input {
-            let source = StreamSource::new(stream::stdin()?, job.dry_run, self.stop.cancel.clone());
+        if let Some(input) = &self.streams.input {
+            let source = StreamSource::new(stream::open_input(input)?, job.dry_run, self.stop.cancel.clone());
             return Ok(Box::new(source));
         }
         let roots: Vec<_> = roots.iter().map(|root| SourceRoot { path: machine::path(&root.0) }).collect();
-        let source = LocalSource::open(&roots)?.requiring(&job.require);
-        Ok(Box::new(if self.restricted { source.files_only() } else { source }))
+        let source = match &self.restricted {
+            Some(confinement) => LocalSource::open_within(confinement, &roots)?.files_only(),
+            None => LocalSource::open(&roots)?,
+        };
+        Ok(Box::new(source.requiring(&job.require).apart_from(&job.target_directories)))
     }
 
     pub(crate) fn open_target(&self, root: &[u8], grant: &Grant, job: &[u8; 16]) -> Result<LocalTarget> {
-        let target = LocalTarget::open(&machine::path(root), grant.clone(), target_options(job))?;
-        let target = if self.restricted { target.files_only() } else { target };
-        Ok(if self.streams.output { target.with_stream(stream::stdout()?) } else { target })
+        let (path, grant, options) = (machine::path(root), grant.clone(), target_options(job));
+        let target = match &self.restricted {
+            // Where a digest's content goes; the grant was made here, and lets nothing be changed.
+            Some(_) if is_nowhere(root, &grant) => LocalTarget::open(&path, grant, options)?.files_only(),
+            Some(confinement) => {
+                let options = TargetOptions { state: None, ..options };
+                LocalTarget::open_within(confinement, &path, grant, options)?.files_only()
+            }
+            None => LocalTarget::open(&path, grant, options)?,
+        };
+        Ok(match &self.streams.output {
+            Some(output) => target.with_stream(stream::open_output(output)?),
+            None => target,
+        })
     }
 
     /// Takes a digest that lanes cannot share.

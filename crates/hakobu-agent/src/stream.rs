@@ -1,14 +1,26 @@
-//! Standard input as a source, standard output as a target.
+//! Standard input and other descriptors as a source, standard output and its like as a target.
+//!
+//! `-` is this process's standard input or output as it is. A name that leads to a descriptor, such as `/dev/stdin`,
+//! `/dev/fd/63` or `<(command)` of a shell, is what the descriptor is of: a source is read as `cp` reads it, so of a file it is
+//! the whole content whatever was read of it before; a target is written to where the descriptor stands, and what it is of
+//! is never replaced.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 use hakobu_core::entry::Kind;
-use hakobu_core::error::{Error, Result};
+use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::landing::{Ancestry, TargetFound};
-use hakobu_core::location::Location;
+use hakobu_core::location::{Location, Place};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{SourceLook, TargetLook};
+use hakobu_sys::standard::{duplicate, was_closed};
+use rustix::fs::{CWD, Mode, OFlags, PROC_SUPER_MAGIC, openat, statfs};
+use rustix::termios::isatty;
 
 use crate::request::CopyRequest;
 
@@ -19,20 +31,110 @@ pub(crate) const OUTPUT_NAME: &[u8] = b"standard output";
 /// Where this process's descriptors are listed: a directory in which nobody can make a file, not
 /// even an engine that lies.
 const DIRECTORY: &[u8] = b"/proc/self/fd";
+/// What `-` is typed as.
+const STANDARD: &[u8] = b"-";
+/// The kernel follows so many links of one path.
+const LINKS_MAX: usize = 40;
+const OPENING_INPUT: &str = "opening standard input";
+const OPENING_OUTPUT: &str = "opening standard output";
 
-/// Which ends of a copy are streams of this process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Which ends of a copy are streams of this process, as they were typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Streams {
-    /// The source is its standard input.
-    pub input: bool,
-    /// The target may be its standard output.
-    pub output: bool,
+    /// The source.
+    pub input: Option<Vec<u8>>,
+    /// The target.
+    pub output: Option<Vec<u8>>,
 }
 
 impl Streams {
     /// Those of a request.
     pub(crate) fn of(request: &CopyRequest) -> Self {
-        Self { input: request.sources.iter().any(Location::is_stream), output: request.target.is_stream() }
+        let typed = |location: &Location| location.is_stream().then(|| location.as_typed().to_vec());
+        Self { input: request.sources.iter().find_map(typed), output: typed(&request.target) }
+    }
+}
+
+/// A descriptor of a process that a path leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Descriptor {
+    /// The kernel's link that stands for it, in a directory of `/proc`.
+    link: PathBuf,
+    /// Its number, if it is one of this process's.
+    own: Option<u32>,
+}
+
+impl Descriptor {
+    /// The descriptor that a path is a name of, if it is: one in `/dev` or below `/proc`, directly or by links there. A link
+    /// elsewhere that leads to one is a link.
+    pub fn of(path: &Path) -> Option<Self> {
+        let mut at = path.to_path_buf();
+        for _ in 0..LINKS_MAX {
+            let name = at.file_name()?.to_owned();
+            let parent = match at.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
+                _ => Path::new("."),
+            };
+            let parent = fs::canonicalize(parent).ok()?;
+            let in_proc = statfs(&parent).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC);
+            if !in_proc && parent != Path::new("/dev") {
+                return None;
+            }
+            let link = parent.join(name);
+            let text = fs::read_link(&link).ok()?;
+            if in_proc && parent.file_name().is_some_and(|name| name == "fd") {
+                return Some(Self { own: own_number(&link), link });
+            }
+            at = parent.join(text);
+        }
+        None
+    }
+}
+
+/// The number of a descriptor of this process.
+fn own_number(link: &Path) -> Option<u32> {
+    let own = std::process::id().to_string();
+    let is_own = link.components().any(|part| part.as_os_str() == own.as_str());
+    let number = link.file_name()?.to_str()?.parse().ok()?;
+    is_own.then_some(number)
+}
+
+/// The same location, as a stream if it is a source on this machine and leads to a descriptor of a process. That of a
+/// directory is no stream.
+#[must_use]
+pub fn named_source(location: Location) -> Location {
+    match descriptor_of(&location) {
+        Some(descriptor) if !descriptor.link.is_dir() => location.as_stream(),
+        _ => location,
+    }
+}
+
+/// The same location, as a stream if it is a target on this machine and leads to a descriptor of this process that is not
+/// of a directory, and not where messages go.
+#[must_use]
+pub fn named_target(location: Location) -> Location {
+    match descriptor_of(&location) {
+        Some(Descriptor { own: Some(number), link }) if number != 2 && !link.is_dir() => location.as_stream(),
+        _ => location,
+    }
+}
+
+fn descriptor_of(location: &Location) -> Option<Descriptor> {
+    let Place::Local { path } = location.place() else { return None };
+    match location.names_a_directory() {
+        true => None,
+        false => Descriptor::of(Path::new(std::ffi::OsStr::from_bytes(path))),
+    }
+}
+
+/// Whether a stream is a terminal: nobody means to copy that.
+pub fn is_terminal(location: &Location, is_input: bool) -> bool {
+    match location.as_typed() {
+        STANDARD if is_input => isatty(io::stdin()),
+        STANDARD => isatty(io::stdout()),
+        typed => Descriptor::of(Path::new(std::ffi::OsStr::from_bytes(typed)))
+            .and_then(|found| fs::File::open(found.link).ok())
+            .is_some_and(isatty),
     }
 }
 
@@ -46,7 +148,7 @@ pub(crate) fn look_at_input() -> Result<SourceLook> {
         network: false,
         written_sectors: None,
         // It may come from a file, but what is read of that is not looked up again.
-        ancestry: Ancestry { exists: false, upwards: Vec::new() },
+        ancestry: Ancestry::default(),
         root: DIRECTORY.to_vec(),
         // What failures name.
         entry: EntryPath::new(INPUT_NAME.to_vec())?,
@@ -68,14 +170,124 @@ pub(crate) fn look_at_output() -> TargetLook {
     }
 }
 
-/// This process's standard input.
-pub(crate) fn stdin() -> Result<OwnedFd> {
-    let error = |error: io::Error| Error::io("opening standard input", &error);
-    io::stdin().as_fd().try_clone_to_owned().map_err(error)
+/// What is to be read: this process's standard input, or the descriptor that was typed.
+///
+/// # Errors
+/// As the system says.
+pub(crate) fn open_input(typed: &[u8]) -> Result<OwnedFd> {
+    if typed == STANDARD {
+        refuse_closed(0, OPENING_INPUT, "-")?;
+        let error = |error: io::Error| Error::io(OPENING_INPUT, &error);
+        return io::stdin().as_fd().try_clone_to_owned().map_err(error);
+    }
+    let during = "opening the source";
+    let failed = |error: io::Error| Error::io(during, &error).at(typed);
+    let descriptor = find(typed, during)?;
+    refuse_closed(descriptor.own.unwrap_or(u32::MAX), during, typed)?;
+    let found = fs::metadata(&descriptor.link).map_err(failed)?;
+    let by_content = found.is_file() || found.file_type().is_block_device();
+    match descriptor.own {
+        Some(number) if !by_content => duplicate(number).map_err(|errno| failed(errno.into())),
+        // That of a pipe must not wait for somebody to write to it.
+        _ => {
+            let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            openat(CWD, &descriptor.link, flags, Mode::empty()).map_err(|errno| failed(errno.into()))
+        }
+    }
 }
 
-/// This process's standard output.
-pub(crate) fn stdout() -> Result<OwnedFd> {
-    let error = |error: io::Error| Error::io("opening standard output", &error);
-    io::stdout().as_fd().try_clone_to_owned().map_err(error)
+/// What is to be written to: this process's standard output, or the descriptor of it that was typed.
+///
+/// # Errors
+/// As the system says.
+pub(crate) fn open_output(typed: &[u8]) -> Result<OwnedFd> {
+    if typed == STANDARD {
+        refuse_closed(1, OPENING_OUTPUT, "-")?;
+        let error = |error: io::Error| Error::io(OPENING_OUTPUT, &error);
+        return io::stdout().as_fd().try_clone_to_owned().map_err(error);
+    }
+    let during = "opening the target";
+    let Some(number) = find(typed, during)?.own else { return Err(not_own(typed)) };
+    refuse_closed(number, during, typed)?;
+    duplicate(number).map_err(|errno| Error::io(during, &errno.into()).at(typed))
+}
+
+fn find(typed: &[u8], during: &'static str) -> Result<Descriptor> {
+    let gone = || Error::new(ErrorKind::NotFound, during, "there is no such descriptor any more").at(typed);
+    Descriptor::of(Path::new(std::ffi::OsStr::from_bytes(typed))).ok_or_else(gone)
+}
+
+fn not_own(typed: &[u8]) -> Error {
+    let words = "it is a descriptor of another process";
+    Error::new(ErrorKind::Refused, "opening the target", words).at(typed)
+}
+
+/// Refuses a standard stream that was closed: there is something else in its place now.
+fn refuse_closed(number: u32, during: &'static str, typed: impl AsRef<[u8]>) -> Result<()> {
+    if u8::try_from(number).is_ok_and(was_closed) {
+        return Err(Error::new(ErrorKind::Io, during, "it is closed").at(typed));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, SeekFrom, Write};
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    fn named(file: &impl AsRawFd) -> Vec<String> {
+        let number = file.as_raw_fd();
+        let own = std::process::id();
+        let below = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd", &format!("/proc/{own}/fd")]
+            .map(str::to_owned);
+        below.into_iter().map(|directory| format!("{directory}/{number}")).collect()
+    }
+
+    #[test]
+    fn names_of_descriptors_are_known() {
+        let (reader, _writer) = io::pipe().unwrap();
+        for name in named(&reader) {
+            let location = named_source(Location::local(name.clone()));
+            assert!(location.is_stream() && location.as_typed() == name.as_bytes(), "{name}");
+            assert!(named_target(Location::local(name)).is_stream());
+        }
+        for name in ["/dev/stdin", "/dev/stdout", "-"] {
+            assert!(named_source(Location::parse(name.as_bytes()).unwrap()).is_stream(), "{name}");
+        }
+        // Where messages go, what is not there, what is no descriptor, and a link of the user's own.
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink("/dev/fd/0", &link).unwrap();
+        for name in
+            ["/dev/stderr", "/dev/fd/2", "/dev/fd/999999", "/dev/null", "/proc/self/exe", "/proc/self/fd"]
+        {
+            assert!(!named_target(Location::local(name)).is_stream(), "{name}");
+        }
+        assert!(!named_source(Location::local(link.to_str().unwrap())).is_stream());
+        let opened = fs::File::open(directory.path()).unwrap();
+        for name in named(&opened) {
+            assert!(!named_source(Location::local(name.clone())).is_stream(), "{name} is a directory");
+        }
+    }
+
+    #[test]
+    fn a_file_behind_a_descriptor_is_read_whole_and_written_where_it_stands() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"content").unwrap();
+        file.seek(SeekFrom::Start(3)).unwrap();
+        let name = &named(&file)[0];
+        let mut read = String::new();
+        fs::File::from(open_input(name.as_bytes()).unwrap()).read_to_string(&mut read).unwrap();
+        assert_eq!(read, "content");
+        fs::File::from(open_output(name.as_bytes()).unwrap()).write_all(b"..").unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        read.clear();
+        file.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "con..nt");
+        let closed = named(&file)[0].clone();
+        drop(file);
+        assert_eq!(open_input(closed.as_bytes()).unwrap_err().kind, ErrorKind::NotFound);
+    }
 }

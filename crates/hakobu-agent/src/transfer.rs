@@ -682,6 +682,8 @@ impl Attempt<'_, '_> {
             update: self.update(parties.target.is_some()),
             // Reading back is of what was written: pieces are, so that what lies beside a block is seen as well.
             blocks: parties.target.is_some() && self.request.verify != Verify::Medium,
+            target_directories: plan.target_directories.clone(),
+            source_file_systems: plan.source_file_systems(),
         }
     }
 

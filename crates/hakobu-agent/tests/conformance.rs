@@ -57,7 +57,7 @@ impl Served {
 
 impl Harness for Served {
     fn target(&self, root: &Path, grant: Grant) -> Box<dyn Endpoint> {
-        let options = TargetOptions { job: [7; 32], durable: true, state: None };
+        let options = TargetOptions { job: [7; 32], durable: false, state: None };
         let local = Arc::new(LocalTarget::open(root, grant, options).unwrap());
         let capabilities = local.capabilities().clone();
         let (connections, servers) = (0..LANES).map(|_| self.connect(&local)).unzip();

@@ -16,6 +16,12 @@ pub struct Capabilities {
     pub extended: Classes,
     /// The steps in which times are kept, in nanoseconds: 1 where all of them are.
     pub time_step_ns: u32,
+    /// The steps in which times before 1970 are kept: larger where fractions of a second are not kept right.
+    pub time_step_before_1970_ns: u32,
+    /// The first time that can be kept, in seconds since 1970. An earlier one becomes this.
+    pub time_first_s: i64,
+    /// The last time that can be kept. A later one becomes this.
+    pub time_last_s: i64,
     /// A file can be given further names.
     pub hard_links: bool,
     /// Listings tell inodes: when one was last changed, how many names it has, whether it has holes.
@@ -59,6 +65,9 @@ impl Capabilities {
             set_id: true,
             extended: Classes::NONE,
             time_step_ns: 1,
+            time_step_before_1970_ns: 1,
+            time_first_s: i64::MIN,
+            time_last_s: i64::MAX,
             hard_links: true,
             inodes: true,
             special_files: true,

@@ -65,6 +65,12 @@ pub trait Endpoint: Send + Sync {
         None
     }
 
+    /// Tells a source in which steps the ends of the run keep times. What was changed within a step of the moment that it is
+    /// read could be changed again without another time.
+    fn meet_time_step(&self, step_ns: u32) {
+        let _ = step_ns;
+    }
+
     /// Says that the work is done: lanes that are being opened may give up. Called from any thread.
     fn lanes_are_complete(&self) {}
 
@@ -313,6 +319,13 @@ pub enum Change {
         /// system than that.
         kept_names: u16,
     },
+    /// Write the name of an entry in another case, where that is the same name.
+    Rename {
+        /// The name as it shall be.
+        path: EntryPath,
+        /// The name as it is, in the same directory.
+        from: EntryPath,
+    },
 }
 
 impl Change {
@@ -320,7 +333,10 @@ impl Change {
     pub fn extended(&self) -> Option<&Extended> {
         match self {
             Change::Directory { extended, .. } | Change::Attributes { extended, .. } => extended.as_ref(),
-            Change::MakeDirectory { .. } | Change::Link { .. } | Change::Remove { .. } => None,
+            Change::MakeDirectory { .. }
+            | Change::Link { .. }
+            | Change::Remove { .. }
+            | Change::Rename { .. } => None,
         }
     }
 
@@ -331,7 +347,8 @@ impl Change {
             | Change::Directory { path, .. }
             | Change::Attributes { path, .. }
             | Change::Link { path, .. }
-            | Change::Remove { path, .. } => path,
+            | Change::Remove { path, .. }
+            | Change::Rename { path, .. } => path,
         }
     }
 }
@@ -345,8 +362,8 @@ pub enum Operation {
         root: u16,
         /// Which entry.
         path: EntryPath,
-        /// Which extended attributes are looked at.
-        extended: Classes,
+        /// What is told of it.
+        detail: Detail,
     },
     /// List directories, complete or with an error each. The far side may add descendants as long
     /// as all listings together stay below `budget` entries. Source and target.
@@ -612,8 +629,13 @@ pub enum Operation {
         /// The changes.
         changes: Vec<Change>,
     },
-    /// Bring everything written so far to stable storage. Target.
-    Barrier,
+    /// Everything has been written. Target.
+    Barrier {
+        /// Bring it to stable storage.
+        durable: bool,
+        /// All that the job is about was looked at, and nothing of it failed.
+        whole: bool,
+    },
 }
 
 /// What came of an operation.
@@ -702,10 +724,12 @@ pub struct Fetched {
 /// Something that the copy does not keep.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Loss {
-    /// What: `xattr`, `acl`, `hard_links`, `holes`, `owner`, `set_id`, `flags`.
+    /// What: `xattr`, `acl`, `hard_links`, `holes`, `owner`, `set_id`, `flags`, `times`.
     pub what: LossKind,
     /// How many entries.
     pub count: u64,
+    /// Whether the example is a path at the target, whose side noticed it.
+    pub at_target: bool,
     /// One of them.
     #[serde(with = "serde_bytes_vec")]
     pub example: Vec<u8>,
@@ -729,6 +753,8 @@ pub enum LossKind {
     SetId,
     /// That a file is immutable, or can only be appended to.
     Flags,
+    /// Times of the last change, in a finer step or beyond the range that is kept.
+    Times,
 }
 
 impl LossKind {
@@ -742,16 +768,20 @@ impl LossKind {
             LossKind::Owner => "owner",
             LossKind::SetId => "setid",
             LossKind::Flags => "flags",
+            LossKind::Times => "times",
         }
     }
 
-    /// The side that notices it, `source` or `target`: an example is a path there.
-    pub fn side(self) -> &'static str {
+    /// Whether it is noticed by the side of the target where both sides' listings show it.
+    pub fn is_of_target(self) -> bool {
         match self {
-            LossKind::Acl | LossKind::Xattr | LossKind::HardLinks | LossKind::Holes | LossKind::Flags => {
-                "source"
-            }
-            LossKind::Owner | LossKind::SetId => "target",
+            LossKind::Acl
+            | LossKind::Xattr
+            | LossKind::HardLinks
+            | LossKind::Holes
+            | LossKind::Flags
+            | LossKind::Times => false,
+            LossKind::Owner | LossKind::SetId => true,
         }
     }
 }

@@ -104,14 +104,23 @@ pub struct Metadata {
     pub mount_point: bool,
     /// Whether it is immutable, or can only be appended to.
     pub locked: bool,
-    /// Stands for the extended attributes that were looked at, see [`ExtendedRef::digest`]; 0 where there are none.
+    /// Whether its content may be missing although all else is there: a run that wrote it ended with its machine. Only listings
+    /// of a target say so.
+    pub doubted: bool,
+    /// Stands for the extended attributes that were looked at, see [`ExtendedRef::digest`]; 0 where there are none,
+    /// [`UNREADABLE`] where they could not be read.
     ///
     /// [`ExtendedRef::digest`]: crate::extended::ExtendedRef::digest
+    /// [`UNREADABLE`]: crate::extended::UNREADABLE
     pub extended: u64,
     /// Whether it has extended attributes that the target lacks whatever is done. Only listings of a source say so, and it
     /// never travels.
     #[serde(skip)]
     pub missed: bool,
+    /// Whether another file may have the number of its inode, and look the same: the file system is one of another program,
+    /// or keeps whole seconds. Only listings of a source say so, and it never travels.
+    #[serde(skip)]
+    pub uncertain: bool,
 }
 
 /// What tells an inode from all others of a machine.
@@ -140,14 +149,31 @@ impl Metadata {
             inode: None,
             mount_point: false,
             locked: false,
+            doubted: false,
             extended: 0,
             missed: false,
+            uncertain: false,
         }
     }
 
     /// The part of this that is set at the target.
     pub fn attributes(&self) -> Attributes {
         Attributes { mode: self.mode, uid: self.uid, gid: self.gid, mtime: self.mtime }
+    }
+
+    /// Doubts its content if it is a file that was changed since a moment, or whenever that was.
+    pub fn doubt(&mut self, since: Option<Time>) {
+        self.doubted |= self.kind == Kind::File && since.is_none_or(|since| self.ctime >= since);
+    }
+
+    /// Whether both have the same extended attributes, as far as these could be read.
+    pub fn same_extended(&self, other: &Metadata) -> bool {
+        crate::extended::are_equal(self.extended, other.extended)
+    }
+
+    /// Whether its extended attributes could not be read.
+    pub fn is_unreadable(&self) -> bool {
+        self.extended == crate::extended::UNREADABLE
     }
 
     /// Whether it is a named pipe or a device node: a name without content.

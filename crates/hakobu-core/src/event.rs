@@ -6,7 +6,8 @@ use crate::counters::Snapshot;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::extent::Extent;
-use crate::path::serde_bytes_vec;
+use crate::path::{EntryPath, serde_bytes_vec};
+use crate::units::format_count;
 
 /// Something that happened in a run. Never one per file or chunk, except for failures and the
 /// lines of a dry run.
@@ -138,4 +139,24 @@ pub struct NoObserver;
 
 impl Observer for NoObserver {
     fn event(&self, _event: Event) {}
+}
+
+/// In so many directories it is said that something is left out.
+const LEFT_OUT_TOLD_MAX: u64 = 5;
+
+/// The words that say that a directory of the source holds drafts, which are left out. `earlier` is how many such
+/// directories there were before: of the later ones nothing is said.
+pub fn drafts_left_out(directory: &EntryPath, drafts: u64, earlier: u64) -> Option<String> {
+    let what = match drafts {
+        1 => "1 unfinished copy by hakobu (.hakobu.…) is".to_owned(),
+        _ => format!("{} unfinished copies by hakobu (.hakobu.…) are", format_count(drafts)),
+    };
+    let place = if directory.is_root() { "the source".to_owned() } else { directory.to_string() };
+    match earlier {
+        ..LEFT_OUT_TOLD_MAX => Some(format!("{what} left out in {place}")),
+        LEFT_OUT_TOLD_MAX => {
+            Some("unfinished copies are left out in further directories; they count as skipped".to_owned())
+        }
+        _ => None,
+    }
 }

@@ -16,8 +16,16 @@ use crate::path::serde_bytes_vec;
 pub const ATTRIBUTE_NAME_BYTES_MAX: usize = 255;
 /// The longest value of an attribute, in bytes: the kernel's limit.
 pub const ATTRIBUTE_VALUE_BYTES_MAX: usize = 64 * 1024;
-/// The most bytes that the attributes of one entry may take, encoded. What has more loses them.
-pub const EXTENDED_BYTES_MAX: usize = 128 * 1024;
+/// The most bytes that the attributes of one entry may take, encoded. What has more cannot be copied: it fails. They
+/// travel in one frame with a small file, of which the limit is 4 MiB.
+pub const EXTENDED_BYTES_MAX: usize = 3 * 1024 * 1024 + 512 * 1024;
+/// Stands in a listing for extended attributes that could not be read. They are equal to none, not even to themselves.
+pub const UNREADABLE: u64 = u64::MAX;
+
+/// Whether what stands for the extended attributes of two entries says that they are equal.
+pub fn are_equal(one: u64, other: u64) -> bool {
+    one == other && one != UNREADABLE
+}
 
 /// Kinds of extended attributes, as a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -144,7 +152,10 @@ impl Extended {
             let bytes_after = bytes.len() + ATTRIBUTE_HEADER_BYTES + name.len() + value.len();
             let fits = name.len() <= ATTRIBUTE_NAME_BYTES_MAX && value.len() <= ATTRIBUTE_VALUE_BYTES_MAX;
             if !fits || bytes_after > EXTENDED_BYTES_MAX {
-                let words = format!("more than {EXTENDED_BYTES_MAX} bytes of extended attributes");
+                let words = format!(
+                    "they take more than {EXTENDED_BYTES_MAX} bytes, which is more than can be copied; remove some of \
+                     them, or leave all out (--preserve no-xattr)"
+                );
                 return Err(Error::new(ErrorKind::Unsupported, "reading the extended attributes", words));
             }
             bytes.push(name.len() as u8);
@@ -247,7 +258,7 @@ impl<'a> ExtendedRef<'a> {
         }
         let digest = blake3::hash(self.0);
         let [a, b, c, d, e, f, g, h, ..] = *digest.as_bytes();
-        u64::from_le_bytes([a, b, c, d, e, f, g, h]).max(1)
+        u64::from_le_bytes([a, b, c, d, e, f, g, h]).clamp(1, UNREADABLE - 1)
     }
 }
 
@@ -263,6 +274,48 @@ fn split_attribute<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
 
 fn malformed(what: &str) -> Error {
     Error::new(ErrorKind::Protocol, "reading extended attributes", what)
+}
+
+/// The name of the access control list that decides who may do what.
+pub const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
+
+/// Returns the bits of a mode that may stay where an access control list cannot be kept, so that nobody gets rights
+/// that the list denies.
+///
+/// With a list the bits of the group are its mask, the most that anybody named in it may have. Without it they are for
+/// the owning group, whose own entry may grant less, and those whom the list names fall under the group or all others.
+/// Of a list that cannot be understood nothing stays but what the owner may do.
+pub fn mode_without_list(list: &[u8]) -> u32 {
+    const VERSION: u32 = 2;
+    const USER: u16 = 0x02;
+    const OWNING_GROUP: u16 = 0x04;
+    const GROUP: u16 = 0x08;
+    const MASK: u16 = 0x10;
+    const ONLY_OWNER: u32 = 0o7700;
+    let Some((version, rest)) = list.split_first_chunk::<4>() else { return ONLY_OWNER };
+    let (entries, rest) = rest.as_chunks::<8>();
+    if u32::from_le_bytes(*version) != VERSION || !rest.is_empty() {
+        return ONLY_OWNER;
+    }
+    let entries = || {
+        entries.iter().map(|entry| {
+            (
+                u16::from_le_bytes([entry[0], entry[1]]),
+                u32::from(u16::from_le_bytes([entry[2], entry[3]]) & 7),
+            )
+        })
+    };
+    let mask = entries().find_map(|(tag, bits)| (tag == MASK).then_some(bits)).unwrap_or(7);
+    let (mut group, mut others) = (mask, 7);
+    for (tag, bits) in entries() {
+        match tag {
+            USER => (group, others) = (group & bits & mask, others & bits & mask),
+            OWNING_GROUP => group &= bits,
+            GROUP => others &= bits & mask,
+            _ => {}
+        }
+    }
+    ONLY_OWNER | (group << 3) | others
 }
 
 #[cfg(test)]
@@ -317,10 +370,47 @@ mod tests {
 
     #[test]
     fn more_than_can_travel_is_refused() {
-        let mut found = [attribute("user.a", &[1; 65_000]), attribute("user.b", &[2; 65_000])];
+        let mut found: Vec<_> =
+            (0..55).map(|index| attribute(&format!("user.{index:02}"), &[1; 65_536])).collect();
         assert!(Extended::new(Classes::USER, &mut found).is_ok());
-        let mut found = [&found[..], &[attribute("user.c", &[3; 9_000])]].concat();
+        found.extend((0..5).map(|index| attribute(&format!("user.a{index}"), &[3; 65_536])));
         assert_eq!(Extended::new(Classes::USER, &mut found).unwrap_err().kind, ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_equal_to_nothing() {
+        assert!(are_equal(0, 0) && are_equal(5, 5) && !are_equal(5, 6));
+        assert!(!are_equal(UNREADABLE, UNREADABLE) && !are_equal(UNREADABLE, 0));
+    }
+
+    /// A list with these entries: tag and bits.
+    fn list(entries: &[(u16, u16)]) -> Vec<u8> {
+        let mut list = 2u32.to_le_bytes().to_vec();
+        for (tag, bits) in entries {
+            list.extend_from_slice(&tag.to_le_bytes());
+            list.extend_from_slice(&bits.to_le_bytes());
+            list.extend_from_slice(&[9, 0, 0, 0]);
+        }
+        list
+    }
+
+    #[test]
+    fn without_its_list_an_entry_grants_no_more() {
+        for (entries, mode, expected) in [
+            // user::rw-, user:9:r--, group::---, mask::r--, other::---: the group may do nothing.
+            (&[(1, 6), (2, 4), (4, 0), (0x10, 4), (0x20, 0)][..], 0o640, 0o600),
+            // user:9:--- falls under all others, who may read, and may be in the group.
+            (&[(1, 6), (2, 0), (4, 6), (0x10, 6), (0x20, 4)], 0o664, 0o600),
+            // group:9:--x of those who are not in the owning group.
+            (&[(1, 7), (4, 5), (8, 1), (0x10, 7), (0x20, 5)], 0o2775, 0o2751),
+            // The mask takes away from what is named.
+            (&[(1, 7), (2, 7), (4, 7), (0x10, 4), (0x20, 7)], 0o747, 0o744),
+        ] {
+            assert_eq!(mode & mode_without_list(&list(entries)), expected, "{entries:?}");
+        }
+        for broken in [&b""[..], &[1, 0, 0, 0], &[2, 0, 0, 0, 1]] {
+            assert_eq!(0o4777 & mode_without_list(broken), 0o4700);
+        }
     }
 
     proptest! {

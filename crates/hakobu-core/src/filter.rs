@@ -2,7 +2,9 @@
 //!
 //! The semantics of the rules are those of git (gitignore(5)): the last rule that matches decides, a pattern with a slash
 //! in it is relative to the top, one that ends in a slash is for directories, and nothing within a directory that is
-//! left out takes part.
+//! left out takes part. [`pattern`] says how patterns are read.
+
+mod pattern;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -79,6 +81,8 @@ pub struct FilterRules {
 #[derive(Clone, Debug)]
 pub struct Filter {
     rules: Option<Gitignore>,
+    /// The rules as they were written.
+    written: Vec<Rule>,
     limits: FilterRules,
     only: Option<Only>,
 }
@@ -137,17 +141,19 @@ impl Filter {
         }
         let mut builder = GitignoreBuilder::new("");
         builder.allow_unclosed_class(false);
-        for rule in &asked.rules {
-            let Rule { line, from } = rule;
+        for (number, Rule { line, from }) in asked.rules.iter().enumerate() {
             if line.len() > RULE_BYTES_MAX {
                 return Err(wrong(format!("{from}: it is longer than {RULE_BYTES_MAX} bytes")));
             }
             if line.contains(['\n', '\0']) {
                 return Err(wrong(format!("{from}: a rule is one line")));
             }
+            let named = |words: String| wrong(format!("{from}: `{line}`: {words}"));
+            let Some(translated) = pattern::translated(line).map_err(named)? else { continue };
+            // The matcher gives the number back.
             builder
-                .add_line(Some(PathBuf::from(from)), line)
-                .map_err(|error| wrong(format!("{from}: `{line}`: {error}")))?;
+                .add_line(Some(PathBuf::from(number.to_string())), &translated)
+                .map_err(|error| named(error.to_string()))?;
         }
         let rules = builder.build().map_err(|error| wrong(error.to_string()))?;
         if asked.only.iter().flatten().any(Vec::is_empty) {
@@ -155,7 +161,8 @@ impl Filter {
         }
         let only = asked.only.as_deref().map(|paths| Only::new(paths, asked.only_those_there));
         let limits = FilterRules { rules: Vec::new(), only: None, ..asked.clone() };
-        Ok(Some(Self { rules: (!rules.is_empty()).then_some(rules), limits, only }))
+        let (rules, written) = ((!rules.is_empty()).then_some(rules), asked.rules.clone());
+        Ok(Some(Self { rules, written, limits, only }))
     }
 
     /// Whether an entry is left out: by a rule, or as a file by a limit. `path` is below the top; what it lies in
@@ -204,8 +211,9 @@ impl Filter {
             Match::Ignore(glob) => (glob, true),
             Match::Whitelist(glob) => (glob, false),
         };
-        let from = glob.from().map(|from| from.to_string_lossy().into_owned()).unwrap_or_default();
-        Some(Decided { left_out, line: glob.original().to_owned(), from })
+        let number = glob.from().and_then(|from| from.to_str()?.parse::<usize>().ok());
+        let Rule { line, from } = number.and_then(|number| self.written.get(number))?.clone();
+        Some(Decided { left_out, line, from })
     }
 
     fn is_beyond(&self, metadata: &Metadata) -> bool {
@@ -385,6 +393,112 @@ mod tests {
             assert_eq!(filter.limit(&file), limit);
             assert_eq!(filter.leaves_out(b"x", &file), limit.is_some());
             assert!(!filter.leaves_out(b"x", &metadata(Kind::Directory, size_bytes, seconds)));
+        }
+    }
+
+    #[test]
+    fn brackets_are_those_of_git_and_rsync() {
+        // What is in the brackets, and which ASCII characters it stands for.
+        type Test = fn(u8) -> bool;
+        let sets: &[(&str, Test)] = &[
+            ("[[:alpha:]]", |byte| byte.is_ascii_alphabetic()),
+            ("[[:digit:]_]", |byte| byte.is_ascii_digit() || byte == b'_'),
+            ("[^[:space:]]", |byte| !matches!(byte, b' ' | 9..=13)),
+            ("[![:alnum:].-]", |byte| !byte.is_ascii_alphanumeric() && byte != b'.' && byte != b'-'),
+            ("[[:punct:]]", |byte| byte.is_ascii_punctuation()),
+            ("[[:upper:][:xdigit:]]", |byte| byte.is_ascii_uppercase() || byte.is_ascii_hexdigit()),
+            ("[[:blank:]]", |byte| matches!(byte, b' ' | 9)),
+            ("[[:cntrl:]]", |byte| byte.is_ascii_control()),
+            ("[[:graph:]]", |byte| byte.is_ascii_graphic()),
+            ("[[:print:]]", |byte| byte.is_ascii_graphic() || byte == b' '),
+            ("[[:lower:]]", |byte| byte.is_ascii_lowercase()),
+            ("[a-c]", |byte| matches!(byte, b'a'..=b'c')),
+            ("[]a]", |byte| matches!(byte, b']' | b'a')),
+            ("[!]a]", |byte| !matches!(byte, b']' | b'a')),
+            ("[a-]", |byte| matches!(byte, b'a' | b'-')),
+            ("[-a]", |byte| matches!(byte, b'a' | b'-')),
+            ("[a\\]b]", |byte| matches!(byte, b'a' | b']' | b'b')),
+            ("[\\\\]", |byte| byte == b'\\'),
+            ("[a^!]", |byte| matches!(byte, b'a' | b'^' | b'!')),
+            ("[\\^!]", |byte| matches!(byte, b'^' | b'!')),
+            ("[\\!]", |byte| byte == b'!'),
+            ("[\\^]", |byte| byte == b'^'),
+            ("[\\^-]", |byte| matches!(byte, b'^' | b'-')),
+            ("[+--]", |byte| matches!(byte, b'+'..=b'-')),
+            ("[+-z]", |byte| matches!(byte, b'+'..=b'z')),
+            ("[!+-z]", |byte| !matches!(byte, b'+'..=b'z')),
+            ("[[:]", |byte| matches!(byte, b'[' | b':')),
+            ("[a-c-e]", |byte| matches!(byte, b'a'..=b'c' | b'-' | b'e')),
+            ("[{,}]", |byte| matches!(byte, b'{' | b',' | b'}')),
+        ];
+        for (set, is_in) in sets {
+            let rules = [Rule::exclude(&format!("x{set}y"), String::new())];
+            let filter = filter(&rules);
+            for byte in (1..128).filter(|byte| *byte != b'/') {
+                let (out, expected) = (filter.rules_leave_out(&[b'x', byte, b'y'], false), is_in(byte));
+                assert_eq!(out, expected, "{set} and {:?}", char::from(byte));
+            }
+            assert!(!filter.rules_leave_out(b"x/y", false), "{set} stands for no slash");
+            assert!(filter.rules_leave_out(b"deep/xay", false) == is_in(b'a'), "{set} is not from the top");
+            let bytes = [b'x', 0xff, b'y'];
+            assert_eq!(filter.rules_leave_out(&bytes, false), set.starts_with("[!") || set.starts_with("[^"));
+        }
+    }
+
+    #[test]
+    fn what_means_something_to_the_matcher_only_means_itself() {
+        for (pattern, matching, other) in [
+            ("{a,b}", "{a,b}", "a"),
+            ("{guid}", "{guid}", "guid"),
+            ("a,b", "a,b", "a"),
+            ("[é]x", "éx", "x"),
+            ("[a-céü]", "ü", "d"),
+            ("[あ-お]", "う", "か"),
+            ("tab\t", "tab\t", "tab"),
+            ("wide\u{3000}", "wide\u{3000}", "wide"),
+            ("a\\ ", "a ", "a"),
+            ("\\a\\*", "a*", "ab"),
+            ("運*", "運ぶ", "ぶ"),
+        ] {
+            let filter = filter(&[Rule { line: pattern.to_owned(), from: String::new() }]);
+            assert!(filter.rules_leave_out(matching.as_bytes(), false), "{pattern}");
+            assert!(!filter.rules_leave_out(other.as_bytes(), false), "{pattern}");
+        }
+        let filter = lines(&["a[!b]/c", "!keep[[:digit:]]", "*.o"]);
+        assert!(filter.rules_leave_out(b"ax/c", false) && !filter.rules_leave_out(b"d/ax/c", false));
+        assert_eq!(filter.deciding(b"x/keep1", false).unwrap().line, "!keep[[:digit:]]");
+    }
+
+    #[test]
+    fn a_pattern_that_can_match_nothing_is_refused() {
+        for pattern in [
+            "[a",
+            "[z-a]",
+            "x\\",
+            "[",
+            "[]",
+            "[!]",
+            "[[:alpha:]",
+            "[[:alpah:]]",
+            "[[:alpha:",
+            "[/]",
+            "a//b",
+            "./a",
+            "a/../b",
+            "..",
+            "/",
+            "//",
+            "[[.a.]]",
+            "[[=a=]]",
+            "[!é]",
+            "[a-\\",
+            "[\\",
+            "!",
+            "!/",
+        ] {
+            let rules = vec![Rule { line: pattern.to_owned(), from: "rules:7".into() }];
+            let error = Filter::new(&FilterRules { rules, ..FilterRules::default() }).unwrap_err();
+            assert!(error.kind == ErrorKind::Usage && error.detail.contains("rules:7"), "{pattern}: {error}");
         }
     }
 

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::entry::Inode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::EntryPath;
 
@@ -26,6 +27,9 @@ pub struct Grant {
     pub bytes_max: Option<u64>,
     /// Whether files in granted trees may be changed where they lie, under all of their names.
     pub may_write_in_place: bool,
+    /// Directories of the source, where it is on the target's machine: they are left alone if the target turns out to lead
+    /// to them by another name.
+    pub source_directories: Vec<Inode>,
 }
 
 /// One place that a grant opens.
@@ -61,6 +65,7 @@ impl Grant {
             only_reads: false,
             bytes_max: None,
             may_write_in_place: true,
+            source_directories: Vec::new(),
         }
     }
 
@@ -153,6 +158,7 @@ mod tests {
             may_write_in_place: true,
             only_reads: false,
             bytes_max: Some(10),
+            source_directories: Vec::new(),
         }
     }
 

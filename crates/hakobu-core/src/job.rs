@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::compression::Compression;
 use crate::digest::Algorithm;
 use crate::endpoint::{DraftKind, Earlier, LossKind};
+use crate::entry::Inode;
 use crate::extended::Classes;
 use crate::filter::FilterRules;
 use crate::pace::Limits;
@@ -164,6 +165,12 @@ pub struct Job {
     pub limits: Limits,
     /// Whether content is compressed on its way to another machine.
     pub compression: Compression,
+    /// Directories of the target, where it is on the source's machine: they are not read if the source turns out to lead to
+    /// them by another name.
+    pub target_directories: Vec<Inode>,
+    /// The file systems of the source, where it is on the target's machine: a file on one of these that has further names may
+    /// be one of the source by another of them.
+    pub source_file_systems: Vec<u64>,
 }
 
 impl Job {

@@ -6,13 +6,13 @@
 //! does not).
 //!
 //! Sources may land on one place, or one within the other: `dir/ other/ TARGET`. They are merged:
-//! of two files of one name that of the source named first is copied, the other is left out and
-//! counted as skipped. The engine sees to that ([`crate::engine`]).
+//! of two files of one name that of the source named first is copied, the other is a failure of
+//! that entry. The engine sees to that ([`crate::engine`]).
 
 use crate::entry::Kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::Location;
-use crate::path::EntryPath;
+use crate::path::{EntryPath, serde_bytes_vec};
 
 /// One source that exists.
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +164,11 @@ fn why_not_onto(sources: &[SourceFound<'_>], target: &Location, found: TargetFou
         TargetFound::CharacterDevice { .. } | TargetFound::Special => {
             (ErrorKind::Usage, "writing to a device, FIFO or socket is not in this version; /dev/null is")
         }
+        TargetFound::Symlink if target.names_a_directory() => (
+            ErrorKind::Conflict,
+            "it is a symbolic link that does not lead to a directory, although a slash is behind it; is what it leads \
+             to mounted?",
+        ),
         _ if target.names_a_directory() => {
             (ErrorKind::Conflict, "it is not a directory, although a slash is behind it")
         }
@@ -241,7 +246,7 @@ fn check_apart(sources: &[SourceFound<'_>], places: &[EntryPath]) -> Result<()> 
 }
 
 /// What makes one file or directory itself, on any machine, for as long as it runs.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Identity {
     /// The kernel's identity since it started, so that numbers of two machines never match.
     pub boot_id: String,
@@ -252,13 +257,53 @@ pub struct Identity {
 }
 
 /// The identities from an entry up to `/`, the entry first, not following a link at its end.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Ancestry {
     /// Whether the entry is there. If not, the first identity is the nearest directory above it
     /// that is.
     pub exists: bool,
     /// The identities upwards.
     pub upwards: Vec<Identity>,
+    /// The place as its file system names it, under all names that are known, and what is mounted
+    /// below it.
+    pub volumes: Vec<VolumePath>,
+}
+
+/// A place named from the root of its file system, which is the same whatever is mounted where.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct VolumePath {
+    /// The file system: its device number, or the file server that it comes from.
+    pub volume: String,
+    /// The path from its root, beginning with a slash.
+    #[serde(with = "serde_bytes_vec")]
+    pub path: Vec<u8>,
+    /// Where it is mounted below the place that was asked about; empty for that place itself.
+    #[serde(with = "serde_bytes_vec")]
+    pub mounted_at: Vec<u8>,
+    /// The device and inode number of what is mounted, where they could be asked for.
+    pub identity: Option<(u64, u64)>,
+    /// Whether content is read from there but never written to: the lower layer of an overlay.
+    pub only_read: bool,
+}
+
+/// So many names of a place are looked at: they may come from another machine, and each is compared with each.
+const VOLUMES_MAX: usize = 8192;
+
+impl Ancestry {
+    fn volumes(&self) -> impl Iterator<Item = &VolumePath> {
+        self.volumes.iter().take(VOLUMES_MAX)
+    }
+}
+
+impl VolumePath {
+    /// Whether `self` is the place `other`, or a directory that holds it.
+    fn holds(&self, other: &VolumePath) -> bool {
+        self.volume == other.volume
+            && match other.path.strip_prefix(self.path.as_slice()) {
+                Some(rest) => rest.is_empty() || rest.starts_with(b"/") || self.path.ends_with(b"/"),
+                None => false,
+            }
+    }
 }
 
 /// How a source and the place it lands on lie to each other.
@@ -283,6 +328,11 @@ pub fn relation(source: &Ancestry, source_is_directory: bool, place: &Ancestry) 
     if place.exists && source_self == place_first {
         return Relation::Same;
     }
+    if source_self.boot_id == place_first.boot_id
+        && let Some(relation) = relation_by_volume(source, source_is_directory, place)
+    {
+        return relation;
+    }
     if !source_is_directory {
         return Relation::Apart;
     }
@@ -295,6 +345,84 @@ pub fn relation(source: &Ancestry, source_is_directory: bool, place: &Ancestry) 
     Relation::Apart
 }
 
+/// The same by the names that their file systems have for them: a bind mount, a layer of an overlay or a second mount of
+/// one file server has other directories above it.
+fn relation_by_volume(source: &Ancestry, source_is_directory: bool, place: &Ancestry) -> Option<Relation> {
+    for from in source.volumes().filter(|from| from.mounted_at.is_empty()) {
+        for to in place.volumes().filter(|to| to.mounted_at.is_empty() && !to.only_read) {
+            match (from.holds(to), to.holds(from)) {
+                (true, true) if place.exists => return Some(Relation::Same),
+                (true, false) if source_is_directory => return Some(Relation::TargetInSource),
+                (false, true) if source_is_directory && place.exists => {
+                    return Some(Relation::SourceInTarget);
+                }
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+/// A mount below a source or below the place it lands on that leads to the other one, or to a part of it: the mount point,
+/// and whether it is below the source. `one_file_system`: what is on other file systems is not looked into.
+pub fn mounted_within<'a>(
+    source: &'a Ancestry,
+    place: &'a Ancestry,
+    one_file_system: bool,
+) -> Option<(&'a [u8], bool)> {
+    let (source_first, place_first) = (source.upwards.first()?, place.upwards.first()?);
+    if source_first.boot_id != place_first.boot_id {
+        return None;
+    }
+    let seen = |of: &'a Ancestry, first: &'a Identity| {
+        let is_seen = move |it: &&VolumePath| {
+            let elsewhere = it.identity.is_none_or(|(device, _)| device != first.device);
+            it.mounted_at.is_empty() || !(one_file_system && elsewhere)
+        };
+        of.volumes().filter(is_seen)
+    };
+    for from in seen(source, source_first) {
+        for to in seen(place, place_first).filter(|to| !to.only_read) {
+            let is_nested = !from.mounted_at.is_empty() || !to.mounted_at.is_empty();
+            if is_nested && (from.holds(to) || to.holds(from)) {
+                return Some(match from.mounted_at.is_empty() {
+                    true => (&to.mounted_at, false),
+                    false => (&from.mounted_at, true),
+                });
+            }
+        }
+    }
+    None
+}
+
+/// The directories, device and inode number each, by which a target may meet its source while it looks through a tree: the
+/// source itself, what is mounted below it of a file system that the target has as well, and what is mounted below the target
+/// and lies in the source.
+pub fn met_by_target(source: &Ancestry, place: &Ancestry) -> Vec<(u64, u64)> {
+    let Some(first) = source.upwards.first().filter(|first| on_one_machine(first, place)) else {
+        return Vec::new();
+    };
+    let concerns = |it: &&VolumePath| place.volumes().any(|other| other.volume == it.volume);
+    let in_source = |it: &&VolumePath| source.volumes().any(|source| source.holds(it));
+    let at_source = source.volumes().filter(concerns).filter_map(|it| it.identity);
+    let at_target = place.volumes().filter(in_source).filter_map(|it| it.identity);
+    let mut met: Vec<_> = at_source.chain(at_target).chain([(first.device, first.inode)]).collect();
+    met.sort_unstable();
+    met.dedup();
+    met
+}
+
+/// The directory by which a source may meet the place where it lands: that itself, or where it is not there yet the one that
+/// will hold it.
+pub fn met_by_source(source: &Ancestry, place: &Ancestry) -> Option<(u64, u64)> {
+    let first = place.upwards.first().filter(|first| on_one_machine(first, source))?;
+    Some((first.device, first.inode))
+}
+
+fn on_one_machine(identity: &Identity, other: &Ancestry) -> bool {
+    other.upwards.first().is_some_and(|other| other.boot_id == identity.boot_id)
+}
+
 impl Relation {
     /// Refuses everything but [`Relation::Apart`].
     ///
@@ -303,7 +431,7 @@ impl Relation {
     pub fn check(self, source: &Location, target: &Location) -> Result<()> {
         let detail = match self {
             Relation::Apart => return Ok(()),
-            Relation::Same => "source and target are the same".to_owned(),
+            Relation::Same => format!("source and target are the same: it would land on {source} itself"),
             Relation::TargetInSource => {
                 format!("it would land within {source}, so the copy would contain itself")
             }

@@ -268,7 +268,86 @@ fn ancestry(path: &str, exists: bool) -> Ancestry {
     if !exists {
         upwards.remove(0);
     }
-    Ancestry { exists, upwards }
+    Ancestry { exists, upwards, volumes: Vec::new() }
+}
+
+/// A place of the file system `volume`, and what is mounted below it: where, and which path of the file system.
+fn on_volume(path: &str, (volume, inner): (&str, &str), mounts: &[(&str, &str, u64)]) -> Ancestry {
+    let itself = VolumePath {
+        volume: volume.into(),
+        path: inner.into(),
+        mounted_at: Vec::new(),
+        identity: None,
+        only_read: false,
+    };
+    let mounted = mounts.iter().map(|(at, inner, inode)| VolumePath {
+        path: inner.as_bytes().to_vec(),
+        mounted_at: at.as_bytes().to_vec(),
+        identity: Some((1, *inode)),
+        ..itself.clone()
+    });
+    let volumes = std::iter::once(itself.clone()).chain(mounted).collect();
+    Ancestry { volumes, ..ancestry(path, true) }
+}
+
+#[test]
+fn another_mount_of_a_place_is_the_place() {
+    use Relation::{Apart, Same, SourceInTarget, TargetInSource};
+    for (source, is_directory, place, expected) in [
+        (("8:1", "/big/sub"), true, ("8:1", "/big"), SourceInTarget),
+        (("8:1", "/big"), true, ("8:1", "/big/sub/big"), TargetInSource),
+        (("8:1", "/big"), true, ("8:1", "/big"), Same),
+        (("8:1", "/f"), false, ("8:1", "/f"), Same),
+        (("8:1", "/f"), false, ("8:1", "/"), Apart),
+        (("8:1", "/"), true, ("8:1", "/x"), TargetInSource),
+        (("8:1", "/big"), true, ("8:1", "/bigger"), Apart),
+        (("8:1", "/big"), true, ("8:2", "/big"), Apart),
+    ] {
+        let found = relation(&on_volume("/a", source, &[]), is_directory, &on_volume("/b", place, &[]));
+        assert_eq!(found, expected, "{source:?} {place:?}");
+    }
+    // Not on another machine, and not in a layer that is never written to.
+    let (source, mut place) = (on_volume("/a", ("8:1", "/x"), &[]), on_volume("/b", ("8:1", "/x/y"), &[]));
+    place.volumes[0].only_read = true;
+    assert_eq!(relation(&source, true, &place), Apart);
+    place.volumes[0].only_read = false;
+    place.upwards[0].boot_id = "other".into();
+    assert_eq!(relation(&source, true, &place), Apart);
+}
+
+#[test]
+fn what_is_mounted_below_one_end_may_be_the_other() {
+    let (source, place) = (("8:1", "/srv"), ("8:1", "/backup"));
+    for (source_mounts, place_mounts, expected) in [
+        (&[("/a/export", "/backup/export", 5)][..], &[][..], Some((&b"/a/export"[..], true))),
+        (&[("/a/all", "/", 5)], &[], Some((b"/a/all", true))),
+        (&[], &[("/b/m", "/srv/deep", 5)], Some((b"/b/m", false))),
+        (&[("/a/m", "/x", 5)], &[("/b/m", "/x/y", 5)], Some((b"/a/m", true))),
+        (&[("/a/m", "/other", 5)], &[("/b/m", "/x", 5)], None),
+    ] {
+        let (source, place) = (on_volume("/a", source, source_mounts), on_volume("/b", place, place_mounts));
+        assert_eq!(mounted_within(&source, &place, false), expected);
+    }
+    let source = on_volume("/a", source, &[("/a/export", "/backup/export", 5)]);
+    let place = on_volume("/b", place, &[]);
+    let itself = source.upwards[0].inode;
+    let mut expected = vec![(1, 5), (1, itself)];
+    expected.sort_unstable();
+    assert_eq!(met_by_target(&source, &place), expected);
+    // What lies in the source is left alone at the target under that name as well, and read at the source.
+    let mounted = on_volume("/b", ("8:1", "/backup"), &[("/b/m", "/srv/deep", 9), ("/b/n", "/else", 10)]);
+    let mut expected = vec![(1, 5), (1, 9), (1, itself)];
+    expected.sort_unstable();
+    assert_eq!(met_by_target(&source, &mounted), expected);
+    assert_eq!(met_by_source(&source, &mounted), Some((1, mounted.upwards[0].inode)));
+    let mut far = mounted.clone();
+    far.upwards[0].boot_id = "other".into();
+    assert_eq!((met_by_target(&source, &far), met_by_source(&source, &far)), (Vec::new(), None));
+    // A mount of another file system is left out of what is looked into.
+    let mut elsewhere = source.clone();
+    elsewhere.volumes[1].identity = Some((2, 5));
+    assert_eq!(mounted_within(&elsewhere, &place, true), None);
+    assert!(mounted_within(&source, &place, true).is_some());
 }
 
 #[test]

@@ -36,9 +36,12 @@ pub mod pack;
 pub mod path;
 mod piece_buffer;
 pub mod planner;
+pub mod plant;
 pub mod probe;
 pub mod report;
+pub mod stopping;
 pub mod tag;
+pub mod times;
 pub mod units;
 pub mod zeros;
 

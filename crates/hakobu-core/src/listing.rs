@@ -22,7 +22,9 @@ const FLAG_LINKED: u8 = 8;
 const FLAG_DEVICE: u8 = 16;
 /// What stands for the extended attributes (8) follows.
 const FLAG_EXTENDED: u8 = 32;
-const FLAGS: u8 = 63;
+/// Its content may be missing, see [`Metadata::doubted`].
+const FLAG_DOUBTED: u8 = 64;
+const FLAGS: u8 = 127;
 
 /// The listing of one directory, or why there is none.
 #[derive(Clone, Debug)]
@@ -38,6 +40,8 @@ pub struct DirectoryListing {
 pub struct Listing {
     names: Vec<u8>,
     records: Vec<Record>,
+    /// How many drafts of hakobu are there as well, which are no entries. It does not cross the wire.
+    drafts: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +54,18 @@ struct Record {
 impl Listing {
     /// A listing with room for some entries.
     pub fn with_capacity(entries: usize) -> Self {
-        Self { names: Vec::with_capacity(entries * 16), records: Vec::with_capacity(entries) }
+        let (names, records) = (Vec::with_capacity(entries * 16), Vec::with_capacity(entries));
+        Self { names, records, drafts: 0 }
+    }
+
+    /// Counts drafts that were found and are not listed.
+    pub fn count_drafts(&mut self, drafts: usize) {
+        self.drafts = self.drafts.saturating_add(u32::try_from(drafts).unwrap_or(u32::MAX));
+    }
+
+    /// How many drafts were found and are not listed.
+    pub fn drafts(&self) -> u64 {
+        self.drafts.into()
     }
 
     /// Adds an entry; the order is made by [`Listing::sort`] in the end.
@@ -103,6 +118,11 @@ impl Listing {
     /// The descriptions of all entries, to be changed in what the order does not go by.
     pub fn all_metadata_mut(&mut self) -> impl Iterator<Item = &mut Metadata> {
         self.records.iter_mut().map(|record| &mut record.metadata)
+    }
+
+    /// The description of entry number `index`, to be changed in what the order does not go by.
+    pub fn metadata_mut(&mut self, index: usize) -> Option<&mut Metadata> {
+        self.records.get_mut(index).map(|record| &mut record.metadata)
     }
 
     /// Finds an entry by name and by whether it is a directory.
@@ -158,6 +178,13 @@ impl Listing {
         Ok(())
     }
 
+    /// Doubts the content of files that were changed since a moment, or of all.
+    pub fn doubt(&mut self, since: Option<Time>) {
+        for record in &mut self.records {
+            record.metadata.doubt(since);
+        }
+    }
+
     /// Whether the entries are in the pinned order, each once.
     pub fn is_sorted(&self) -> bool {
         (1..self.len()).all(|index| self.compare(index - 1, self, index) == Ordering::Less)
@@ -173,6 +200,7 @@ fn encode_metadata(it: &Metadata, out: &mut Vec<u8>) {
         (linked.is_some(), FLAG_LINKED),
         (it.device != 0, FLAG_DEVICE),
         (it.extended != 0, FLAG_EXTENDED),
+        (it.doubted, FLAG_DOUBTED),
     ];
     out.push(it.kind as u8);
     out.push(flags.into_iter().filter(|(set, _)| *set).fold(0, |flags, (_, flag)| flags | flag));
@@ -218,6 +246,7 @@ fn decode_metadata(bytes: &mut &[u8]) -> Result<Metadata> {
     };
     (it.mtime, it.ctime) = (time()?, time()?);
     (it.sparse, it.mount_point, it.locked) = (has(FLAG_SPARSE), has(FLAG_MOUNT_POINT), has(FLAG_LOCKED));
+    it.doubted = has(FLAG_DOUBTED);
     if has(FLAG_LINKED) {
         it.links = u32::from_le_bytes(take(bytes)?);
         let (file_system, number) = (u64::from_le_bytes(take(bytes)?), u64::from_le_bytes(take(bytes)?));

@@ -37,7 +37,7 @@ pub enum Place {
         #[serde(with = "serde_bytes_vec")]
         path: Vec<u8>,
     },
-    /// Standard input or output, typed `-`.
+    /// Standard input or output, typed `-`, or a descriptor of a process, typed as it is found below `/dev` or `/proc`.
     Stream,
     /// A path on a machine that ssh reaches.
     Ssh {
@@ -88,6 +88,12 @@ impl Location {
     pub fn local(path: impl Into<Vec<u8>>) -> Self {
         let path = path.into();
         Self { typed: path.clone(), place: Place::Local { path } }
+    }
+
+    /// The same as a stream: the path is that of a descriptor of a process.
+    #[must_use]
+    pub fn as_stream(self) -> Self {
+        Self { place: Place::Stream, ..self }
     }
 
     /// Another path on the same machine, absolute.
@@ -146,7 +152,7 @@ impl Location {
         }
     }
 
-    /// Whether it is standard input or output.
+    /// Whether it is standard input or output, or another descriptor of a process.
     pub fn is_stream(&self) -> bool {
         self.place == Place::Stream
     }

@@ -3,7 +3,7 @@
 //! What is known of file systems is from their specifications: FAT and exFAT from Microsoft's (the characters that no
 //! name may have, names without case), NTFS and SMB as Windows treats them, which Linux's drivers follow.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -71,17 +71,36 @@ impl Folded {
     /// # Errors
     /// `Conflict` when another name is the same there.
     pub fn add(&mut self, name: &[u8]) -> Result<()> {
-        match self.0.insert(folded(name), name.to_vec()) {
-            Some(other) if other != name => {
-                let words = format!(
-                    "at the target it is the same name as {}, which ignores case; rename one of them",
-                    lossy(&other)
-                );
-                Err(Error::new(ErrorKind::Conflict, "looking at the name", words))
-            }
-            _ => Ok(()),
+        // The one that came first stays: what the target has keeps its name.
+        let other = self.0.entry(folded(name)).or_insert_with(|| name.to_vec());
+        if *other == name {
+            return Ok(());
         }
+        let words = format!(
+            "at the target it is the same name as {}, which ignores case; rename one of them",
+            lossy(other)
+        );
+        Err(Error::new(ErrorKind::Conflict, "looking at the name", words))
     }
+}
+
+/// The names of a target that ignores case which the source writes in another case, each with how the source does, by their
+/// numbers in `target` and `source`. Names that several of the source's would become are left out, and so are those that the
+/// source has just so.
+pub fn other_cases(source: &[&[u8]], target: &[&[u8]]) -> Vec<(usize, usize)> {
+    let exact: HashSet<&[u8]> = source.iter().copied().collect();
+    let there: HashSet<&[u8]> = target.iter().copied().collect();
+    let mut by_folded: HashMap<Vec<u8>, (usize, bool)> = HashMap::new();
+    for (index, name) in source.iter().enumerate() {
+        let (first, is_only) = by_folded.entry(folded(name)).or_insert((index, true));
+        // Several sources may have the very name.
+        *is_only &= source[*first] == *name;
+    }
+    let other = |(index, name): (usize, &&[u8])| {
+        let (wanted, is_only) = *by_folded.get(&folded(name))?;
+        (is_only && !exact.contains(name) && !there.contains(source[wanted])).then_some((index, wanted))
+    };
+    target.iter().enumerate().filter_map(other).collect()
 }
 
 /// A name without case. File systems have tables of their own; where they differ, it is in letters that few use.
@@ -124,6 +143,24 @@ mod tests {
     }
 
     #[test]
+    fn another_case_of_a_name_is_found() {
+        let pairs = |source: &[&str], target: &[&str]| {
+            let bytes =
+                |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
+            let (source, target) = (bytes(source), bytes(target));
+            let source: Vec<&[u8]> = source.iter().map(Vec::as_slice).collect();
+            let target: Vec<&[u8]> = target.iter().map(Vec::as_slice).collect();
+            other_cases(&source, &target)
+        };
+        assert_eq!(pairs(&["a", "file", "z"], &["File", "a", "y"]), [(0, 1)]);
+        assert_eq!(pairs(&["Ärger"], &["ärger"]), [(0, 0)]);
+        // Two that would be one, one that is there just so, and the same one of two sources.
+        assert_eq!(pairs(&["FILE", "file"], &["File"]), []);
+        assert_eq!(pairs(&["File", "file"], &["File"]), []);
+        assert_eq!(pairs(&["file", "file"], &["File"]), [(0, 0)]);
+    }
+
+    #[test]
     fn names_that_become_one_are_found() {
         let mut seen = Folded::default();
         for name in ["a", "ä", "B"] {
@@ -134,6 +171,7 @@ mod tests {
         for name in ["A", "Ä", "b"] {
             assert_eq!(seen.add(name.as_bytes()).unwrap_err().kind, ErrorKind::Conflict, "{name}");
         }
+        seen.add(b"a").unwrap();
         seen.add(b"\xffA").unwrap();
         assert!(seen.add(b"\xffa").is_err());
     }

@@ -6,15 +6,17 @@
 use crate::content::ContentSum;
 use crate::entry::{Attributes, Kind, Time};
 use crate::error::{Error, ErrorKind, Result};
-use crate::extended::ExtendedRef;
+use crate::extended::{EXTENDED_BYTES_MAX, ExtendedRef};
 use crate::path::{EntryPath, PATH_BYTES_MAX, check_name};
 
 /// Files up to this size travel in packs; larger ones in pieces.
 pub const PACKED_FILE_BYTES_MAX: u64 = 256 * 1024;
 /// A pack is closed when it has grown to this size.
 pub const PACK_BYTES_TARGET: usize = 512 * 1024;
-/// No pack is larger than this.
-pub const PACK_BYTES_MAX: usize = 1024 * 1024;
+/// A pack does not grow beyond this, unless one entry alone does, with very large extended attributes.
+pub const PACK_BYTES_USUAL: usize = 1024 * 1024;
+/// No pack is larger than this: the limit of a frame's payload.
+pub const PACK_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The most records in one pack.
 pub const PACK_RECORDS_MAX: u32 = 1024;
 
@@ -27,6 +29,11 @@ const FLAG_REPLACES: u8 = 1;
 const FLAG_SPARSE: u8 = 2;
 /// Behind the name: a length (4) and extended attributes.
 const FLAG_EXTENDED: u8 = 4;
+// One entry fits into a pack of its own, whatever it has.
+const _: () = assert!(
+    EXTENDED_BYTES_MAX + PACKED_FILE_BYTES_MAX as usize + 2 * PATH_BYTES_MAX + 64 <= PACK_BYTES_MAX,
+    "a pack has room for one entry"
+);
 /// tag, flags, name length (2), mode, uid, gid, seconds (8), nanoseconds, content length.
 const ENTRY_HEADER_BYTES: usize = 32;
 /// In front of a file's content: the sum of it.

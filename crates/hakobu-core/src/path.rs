@@ -10,33 +10,83 @@ use crate::error::{Error, ErrorKind, Result};
 pub const PATH_BYTES_MAX: usize = 4095;
 /// The longest name of one entry, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
-/// The prefix of names that belong to files being written. Scans skip them.
+/// The prefix of names that belong to files being written.
 pub const DRAFT_PREFIX: &[u8] = b".hakobu.";
 
-/// How many characters of five bits each follow it.
-pub const DRAFT_CHARACTERS: usize = 26;
+/// How many characters of five bits each follow the prefix: those that tell drafts apart, and a checksum of them.
+pub const DRAFT_CHARACTERS: usize = DRAFT_BODY_CHARACTERS + DRAFT_SUM_CHARACTERS;
+/// The characters that tell drafts apart.
+pub const DRAFT_BODY_CHARACTERS: usize = 18;
+/// The characters of the checksum: 40 bits, so that no other name is taken for that of a draft.
+const DRAFT_SUM_CHARACTERS: usize = 8;
 /// The length of such a name in bytes.
 pub const DRAFT_NAME_BYTES: usize = DRAFT_PREFIX.len() + DRAFT_CHARACTERS;
+const DRAFT_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// Whether `name` is the name of a draft: the prefix and 26 characters.
-pub fn is_draft_name(name: &[u8]) -> bool {
-    name.len() == DRAFT_NAME_BYTES && name.starts_with(DRAFT_PREFIX)
+/// How long a draft lives. It is part of the checksum in its name, and says which further proof there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DraftLife {
+    /// From many seconds to many runs: a large file and its journal. The file itself proves that it is a draft.
+    Long,
+    /// Within one operation. A killed process leaves one at most for each of its lanes.
+    Short,
 }
 
-/// The name of a draft that stands for a value of up to 16 bytes.
+/// Whether `name` has the form of a draft's name: the prefix, 26 characters and among them the right checksum. A file can
+/// have such a name only if hakobu has given it, or somebody has copied the name.
+pub fn is_draft_name(name: &[u8]) -> bool {
+    draft_life(name).is_some()
+}
+
+/// How long the draft of that name lives. `None` for any other name.
+pub fn draft_life(name: &[u8]) -> Option<DraftLife> {
+    let characters = name.strip_prefix(DRAFT_PREFIX).filter(|rest| rest.len() == DRAFT_CHARACTERS)?;
+    if !characters.iter().all(|byte| DRAFT_ALPHABET.contains(byte)) {
+        return None;
+    }
+    let (body, sum) = characters.split_at(DRAFT_BODY_CHARACTERS);
+    [DraftLife::Long, DraftLife::Short]
+        .into_iter()
+        .find(|life| draft_sum(body, *life).eq(sum.iter().copied()))
+}
+
+/// The characters of the checksum.
+fn draft_sum(body: &[u8], life: DraftLife) -> impl Iterator<Item = u8> {
+    let about: &[u8] = match life {
+        DraftLife::Long => b"hakobu draft, long life",
+        DraftLife::Short => b"hakobu draft, short life",
+    };
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(about).update(body);
+    let sum = *hasher.finalize().as_bytes();
+    (0..DRAFT_SUM_CHARACTERS).map(move |index| DRAFT_ALPHABET[usize::from(sum[index] & 31)])
+}
+
+/// The name of a draft with this body, of which [`DRAFT_BODY_CHARACTERS`] are taken.
+pub fn draft_name_of(body: impl Iterator<Item = u8>, life: DraftLife) -> [u8; DRAFT_NAME_BYTES] {
+    let mut name = [DRAFT_ALPHABET[0]; DRAFT_NAME_BYTES];
+    name[..DRAFT_PREFIX.len()].copy_from_slice(DRAFT_PREFIX);
+    let (head, sum_place) = name.split_at_mut(DRAFT_PREFIX.len() + DRAFT_BODY_CHARACTERS);
+    let body_place = &mut head[DRAFT_PREFIX.len()..];
+    body_place.iter_mut().zip(body).for_each(|(place, letter)| *place = letter);
+    sum_place.iter_mut().zip(draft_sum(body_place, life)).for_each(|(place, letter)| *place = letter);
+    name
+}
+
+/// The name of a draft that lives for one operation and stands for a value.
 pub fn draft_name(value: &[u8]) -> Vec<u8> {
-    DRAFT_PREFIX.iter().copied().chain(draft_characters(value, DRAFT_CHARACTERS)).collect()
+    let hash = blake3::hash(value);
+    draft_name_of(draft_characters(hash.as_bytes(), DRAFT_BODY_CHARACTERS), DraftLife::Short).to_vec()
 }
 
 /// The first characters of a draft's name that stand for a value, five bits each, from its first byte on. Behind its end there
 /// are zeros.
 pub fn draft_characters(value: &[u8], count: usize) -> impl Iterator<Item = u8> {
-    const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let byte = |index: usize| value.get(index).copied().unwrap_or(0);
     (0..count).map(move |index| {
         let bit = index * 5;
         let pair = u16::from_be_bytes([byte(bit / 8), byte(bit / 8 + 1)]);
-        ALPHABET[usize::from(pair >> (11 - bit % 8)) & 31]
+        DRAFT_ALPHABET[usize::from(pair >> (11 - bit % 8)) & 31]
     })
 }
 
@@ -167,16 +217,15 @@ impl<'de> Deserialize<'de> for EntryPath {
     }
 }
 
-/// Bytes for human eyes: UTF-8 where it is, control characters and other bytes escaped, so that
-/// no name can move a terminal's cursor.
+/// Bytes for human eyes: UTF-8 where it is, other bytes escaped, and characters that a terminal obeys or that cannot be
+/// seen ([`is_shown`]), so that no name can move a terminal's cursor or look like another one.
 pub fn lossy(bytes: &[u8]) -> String {
     let mut words = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
-            if character.is_control() || is_deceptive(character) {
-                words.extend(character.escape_default());
-            } else {
-                words.push(character);
+            match is_shown(character) {
+                true => words.push(character),
+                false => words.extend(character.escape_default()),
             }
         }
         for byte in chunk.invalid() {
@@ -186,9 +235,32 @@ pub fn lossy(bytes: &[u8]) -> String {
     words
 }
 
-/// Characters that change the direction or place of the text around them.
-fn is_deceptive(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+/// Whether a character can be seen for what it is: no control or format character (direction, joiners, tags), no
+/// separator of lines, nothing of no width, nothing private or unassigned.
+pub fn is_shown(character: char) -> bool {
+    match character {
+        ' '..='~' => true,
+        // Spaces that texts of people have.
+        '\u{a0}' | '\u{3000}' => true,
+        // Letters and marks that leave no trace: fillers, joiners, and selectors of variants.
+        '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{ffa0}'
+        | '\u{e0100}'..='\u{e01ef}' => false,
+        // The library's own table knows what is printable. Behind a letter it leaves marks that combine with it alone.
+        other => {
+            let mut room = [b'x'; 5];
+            let bytes = other.encode_utf8(&mut room[1..]).len();
+            let escaped = |text: &str| text.escape_debug().nth(1) == Some('\\');
+            str::from_utf8(&room[..1 + bytes]).is_ok_and(|text| !escaped(text))
+        }
+    }
 }
 
 /// Byte strings as serde's byte type, which is one length and the bytes on the wire.
@@ -237,12 +309,35 @@ mod tests {
     #[test]
     fn a_value_has_a_name_of_a_draft_of_its_own() {
         let (one, other) = (draft_name(&[0; 16]), draft_name(&[255; 16]));
-        assert_eq!(one, b".hakobu.aaaaaaaaaaaaaaaaaaaaaaaaaa");
         assert!(is_draft_name(&one) && is_draft_name(&other) && is_draft_name(&draft_name(b"")));
         assert_ne!(one, other);
         // Five bits each, the highest first.
         assert!(draft_characters(&[0b0000_1000, 0b1000_0110], 3).eq(*b"bcd"));
-        assert!(!is_draft_name(&one[..33]) && !is_draft_name(b"hakobu.aaaaaaaaaaaaaaaaaaaaaaaaaaa"));
+        let body = || b"abcdefghijklmnopqr".iter().copied();
+        let (long, short) = (draft_name_of(body(), DraftLife::Long), draft_name_of(body(), DraftLife::Short));
+        assert_eq!((draft_life(&long), draft_life(&short)), (Some(DraftLife::Long), Some(DraftLife::Short)));
+        assert!(long.starts_with(b".hakobu.abcdefghijklmnopqr") && long != short);
+    }
+
+    #[test]
+    fn a_name_that_only_looks_like_one_of_a_draft_is_none() {
+        let draft = draft_name(b"x");
+        for place in 0..draft.len() {
+            for other in [b'a', b'q', b'7', b'1', b'A', b' ', 0xff] {
+                let mut name = draft.clone();
+                name[place] = other;
+                assert_eq!(is_draft_name(&name), name == draft, "{}", lossy(&name));
+            }
+        }
+        assert!(!is_draft_name(&draft[..33]) && !is_draft_name(&[&draft[..], b"a"].concat()));
+        for name in [
+            ".hakobu.NOTES-2026-11-25 (copy).md",
+            ".hakobu.abcdefghijklmnopqrstuvwxyz",
+            ".hakobu.aaaaaaaaaaaaaaaaaaaaaaaaaa",
+            ".hakobu.77777777777777777777777777",
+        ] {
+            assert!(name.len() == DRAFT_NAME_BYTES && !is_draft_name(name.as_bytes()), "{name}");
+        }
     }
 
     #[test]
@@ -266,6 +361,55 @@ mod tests {
 
     #[test]
     fn control_characters_and_foreign_bytes_are_escaped() {
+        for hidden in [
+            "\u{7f}",
+            "\u{85}",
+            "\u{9b}",
+            "\u{ad}",
+            "\u{34f}",
+            "\u{61c}",
+            "\u{180e}",
+            "\u{200b}",
+            "\u{200d}",
+            "\u{200e}",
+            "\u{200f}",
+            "\u{2028}",
+            "\u{2029}",
+            "\u{202a}",
+            "\u{202e}",
+            "\u{2060}",
+            "\u{2066}",
+            "\u{2069}",
+            "\u{206f}",
+            "\u{3164}",
+            "\u{e000}",
+            "\u{fe0f}",
+            "\u{feff}",
+            "\u{fff9}",
+            "\u{378}",
+            "\u{fffe}",
+            "\u{110bd}",
+            "\u{13430}",
+            "\u{1d173}",
+            "\u{e0001}",
+            "\u{e0041}",
+            "\u{f0000}",
+            "\u{10ffff}",
+        ] {
+            assert_eq!(lossy(hidden.as_bytes()), hidden.escape_default().to_string());
+        }
+        for seen in [
+            "\u{e9}",
+            "e\u{301}",
+            "\u{904b}\u{3000}\u{3076}",
+            "\u{645}",
+            "\u{1f600}",
+            "\u{a0}",
+            "'\"\\",
+            "\u{fffd}",
+        ] {
+            assert_eq!(lossy(seen.as_bytes()), seen);
+        }
         assert_eq!(lossy(b"a\x1b[2Jb\xff\xe9\x81\x8b"), "a\\u{1b}[2Jb\\xff\u{904b}");
     }
 

@@ -1,7 +1,8 @@
 //! What is decided for one path: a pure function of what both sides have.
 
 use crate::capabilities::Capabilities;
-use crate::entry::{Kind, Metadata, SET_ID, Time};
+use crate::entry::{Kind, Metadata, SET_ID};
+use crate::plant::planted;
 
 /// What will be done for one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,8 @@ pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities,
             true if same_attributes(source, target, able) && same_time(source, target, able) => Action::Leave,
             true => Action::SetAttributes,
         },
-        _ if source.size_bytes != target.size_bytes || !same_time(source, target, able) => Action::Replace,
+        _ if source.size_bytes != target.size_bytes => Action::Replace,
+        _ if !same_time(source, target, able) && !planted("equal-by-size") => Action::Replace,
         _ if same_attributes(source, target, able) => Action::Leave,
         _ => Action::SetAttributes,
     }
@@ -59,13 +61,7 @@ pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities,
 
 /// Whether the times of the last change are equal, as far as the target can hold them.
 pub fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
-    // Of a million entries nearly all have the very time.
-    if source.mtime == target.mtime {
-        return true;
-    }
-    let exact = |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
-    // Rounded to steps in either direction it is another time, by less than one of them.
-    exact(source.mtime).abs_diff(exact(target.mtime)) < u128::from(able.time_step_ns)
+    able.same_time(source.mtime, target.mtime)
 }
 
 /// Whether permissions, owner and extended attributes are equal, as far as the target can hold them.
@@ -76,7 +72,7 @@ pub fn same_attributes(source: &Metadata, target: &Metadata, able: &Capabilities
     let kept = if set_id { 0o7777 } else { 0o7777 & !SET_ID };
     let permissions = source.kind == Kind::Symlink || source.mode & kept == target.mode & kept;
     // The listings have only those that the target can hold.
-    permissions && (owned || !able.owners) && source.extended == target.extended
+    permissions && (owned || !able.owners) && source.same_extended(target)
 }
 
 #[cfg(test)]
@@ -84,6 +80,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::entry::Time;
 
     fn metadata(kind: Kind, size_bytes: u64, nanoseconds: u32) -> Metadata {
         let mtime = Time { seconds: 1, nanoseconds };
@@ -171,6 +168,21 @@ mod tests {
         {
             assert_eq!(decide(&at(source), Some(&at(10)), &able, false), action, "{source}");
         }
+    }
+
+    #[test]
+    fn a_time_beyond_what_the_target_holds_is_brought_over_once() {
+        let able = Capabilities { time_last_s: 2_147_483_647, ..Capabilities::posix(true) };
+        let at = |seconds| {
+            let mut found = metadata(Kind::File, 1, 0);
+            found.mtime.seconds = seconds;
+            found
+        };
+        let source = at(4_294_967_297);
+        assert_eq!(decide(&source, Some(&at(2_147_483_647)), &able, false), Action::Leave);
+        assert_eq!(decide(&source, Some(&at(1)), &able, false), Action::Replace);
+        let any = Capabilities::posix(true);
+        assert_eq!(decide(&source, Some(&at(2_147_483_647)), &any, false), Action::Replace);
     }
 
     #[test]

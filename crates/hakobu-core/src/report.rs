@@ -306,7 +306,8 @@ pub struct ReportLoss {
 impl From<&Loss> for ReportLoss {
     fn from(loss: &Loss) -> Self {
         let (example, example_base64) = text_and_base64(&loss.example);
-        let (what, side) = (loss.what.name().to_owned(), loss.what.side().to_owned());
+        let (what, side) =
+            (loss.what.name().to_owned(), if loss.at_target { "target" } else { "source" }.to_owned());
         Self { what, count: loss.count, side, example, example_base64 }
     }
 }
@@ -521,20 +522,38 @@ impl Report {
     /// Ends the report: failures, the error that ended the run, outcome, exit code and rate. Call
     /// it after [`Report::set_figures`] and after the seconds are known.
     pub fn conclude(&mut self, failures: &[Failure], fatal: Option<&Error>, interrupted: bool) {
+        let of_source = failures.iter().filter(|failure| failure.error.is_source_change()).count();
+        self.conclude_counted((failures, of_source as u64), fatal, interrupted);
+    }
+
+    /// As [`Report::conclude`], where more may have failed than is kept by name: the figures count all of them, and so many
+    /// in all have the source as their cause.
+    pub fn conclude_counted(
+        &mut self,
+        (failures, failures_of_source): (&[Failure], u64),
+        fatal: Option<&Error>,
+        interrupted: bool,
+    ) {
         self.failures = failures.iter().map(ReportFailure::from).collect();
         self.error = fatal.map(ReportError::from);
-        let kinds: Vec<ErrorKind> = failures.iter().map(|failure| failure.error.kind).collect();
+        let mut kinds: Vec<ErrorKind> = failures.iter().map(|failure| failure.error.kind).collect();
+        self.entries.failed = self.entries.failed.max(failures.len() as u64);
+        if self.entries.failed > failures.len() as u64 {
+            let all_of_source = failures_of_source >= self.entries.failed;
+            kinds.push(if all_of_source { ErrorKind::SourceChanged } else { ErrorKind::Io });
+        }
+        let differ = self.only_compared
+            && (self.entries.different > 0 || self.entries.only_in_target > 0 || self.differing_bytes > 0);
         self.outcome = outcome(&OutcomeFacts {
             failures: &kinds,
             fatal: fatal.map(|error| error.kind),
             interrupted,
-            differences: !self.differences.is_empty(),
+            differences: differ || !self.differences.is_empty(),
             withheld: self.rights_withheld || self.is_partly_compared(),
             something_done: self.something_done(),
             ..OutcomeFacts::default()
         });
         self.exit_code = self.outcome.exit_code();
-        self.entries.failed = self.entries.failed.max(failures.len() as u64);
         let seconds = &self.seconds;
         let span = if seconds.transfer > 0.0 { seconds.transfer } else { seconds.total };
         if span > 0.0 {

@@ -17,6 +17,7 @@ use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use crate::digest::{self, BlockValue, Digest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::extent::{BLOCK_BYTES, BLOCKS_PER_PIECE};
+use crate::plant::planted;
 
 /// How long a key is, in bytes.
 pub const TAG_KEY_BYTES: usize = 16;
@@ -71,6 +72,8 @@ impl Tagger {
 
     /// The sum of `bytes`, which must not leave this machine.
     fn sum(&self, bytes: &[u8]) -> Result<Sum> {
+        let bytes =
+            &bytes[..bytes.len() - usize::from(planted("last-byte-not-compared") && !bytes.is_empty())];
         let nonce = Nonce::assume_unique_for_key(NONCE);
         let tag = self.cipher.seal_in_place_separate_tag(nonce, Aad::from(bytes), &mut []);
         let tag = tag.map_err(|_| refused())?;

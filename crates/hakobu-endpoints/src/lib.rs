@@ -8,3 +8,4 @@ mod allowance;
 pub mod block;
 pub mod local;
 pub mod sftp;
+mod time_steps;

@@ -38,7 +38,7 @@ pub mod kind {
     pub const ABANDON: u8 = 8;
     /// Apply changes; payload: the changes.
     pub const APPLY: u8 = 9;
-    /// Bring everything to stable storage.
+    /// Everything has been written: a [`Barrier`](super::Barrier).
     pub const BARRIER: u8 = 10;
     /// Make a range [`Zero`](super::Zero).
     pub const ZERO: u8 = 11;
@@ -224,6 +224,15 @@ pub struct Complete {
     pub value: Option<Digest>,
     /// Whether a journal may remember it.
     pub kept: bool,
+}
+
+/// Everything has been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Barrier {
+    /// Bring it to stable storage.
+    pub durable: bool,
+    /// All that the job is about was looked at, and nothing of it failed.
+    pub whole: bool,
 }
 
 /// Says how long a draft is that was begun without a size.

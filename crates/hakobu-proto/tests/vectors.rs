@@ -244,7 +244,7 @@ fn messages_on_data_connections() {
     vectors.message("apply", &changes);
     vectors.message("inspected, nothing", &None::<Metadata>);
     vectors.message("inspected", &Some(metadata()));
-    let losses = vec![Loss { what: LossKind::Owner, count: 3, example: b"a/c".to_vec() }];
+    let losses = vec![Loss { what: LossKind::Owner, count: 3, at_target: true, example: b"a/c".to_vec() }];
     vectors.message("stored", &Stored { failures: vec![(7, no_space())], losses });
     vectors.message("failed", &no_space());
     let times = FarTime { all_ns: 300, input_ns: 1, work_ns: 2, processor_ns: 3, queued_ns: 4 };
@@ -326,6 +326,7 @@ fn control_messages() {
         may_remove: true,
         only_reads: false,
         bytes_max: Some(1 << 30),
+        source_directories: Vec::new(),
         may_write_in_place: false,
     };
     let serve = ServeRequest {

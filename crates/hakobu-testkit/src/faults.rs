@@ -69,7 +69,7 @@ impl OperationKind {
             Operation::Finish { .. } => Self::Finish,
             Operation::Abandon { .. } => Self::Abandon,
             Operation::Apply { .. } => Self::Apply,
-            Operation::Barrier => Self::Barrier,
+            Operation::Barrier { .. } => Self::Barrier,
             Operation::Sign { .. } | Operation::Sum { .. } | Operation::Hole { .. } => Self::Sign,
             Operation::Patch { .. } | Operation::Assemble { .. } => Self::Write,
             Operation::Zero { .. } => Self::Zero,
@@ -388,7 +388,7 @@ impl State {
             Operation::Apply { changes } => {
                 changes.iter().map(Change::path).map(|path| path.as_bytes().to_vec()).collect()
             }
-            Operation::Barrier | Operation::Names { .. } | Operation::Numbers { .. } => Vec::new(),
+            Operation::Barrier { .. } | Operation::Names { .. } | Operation::Numbers { .. } => Vec::new(),
         };
         let has_digest = matches!(operation, Operation::Write { check, .. } if check.value.is_some());
         Logged { lane, kind, paths, draft: of_draft, has_digest }

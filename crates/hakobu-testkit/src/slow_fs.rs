@@ -46,11 +46,24 @@ impl SlowFs {
     /// # Errors
     /// What mounting fails with.
     pub fn mount(at: &Path, backing: &Path, delay: Duration) -> io::Result<Self> {
+        Self::mount_failing(at, backing, delay, None)
+    }
+
+    /// The same, with a call that always fails: that for closing a file, or for bringing one to stable storage.
+    ///
+    /// # Errors
+    /// As [`SlowFs::mount`].
+    pub fn mount_failing(
+        at: &Path,
+        backing: &Path,
+        delay: Duration,
+        fails: Option<Fails>,
+    ) -> io::Result<Self> {
         let root = HashMap::from([(INodeNo::ROOT.0, backing.to_owned())]);
         let waiting = Arc::new(Waiting::default());
         let paths = Mutex::new(root);
         let (files, next) = (Mutex::default(), AtomicU64::new(1));
-        let slow = Slow { delay, waiting: waiting.clone(), paths, files, next };
+        let slow = Slow { delay, fails, waiting: waiting.clone(), paths, files, next };
         let mut config = fuser::Config::default();
         (config.n_threads, config.clone_fd, config.acl) = (Some(THREADS), true, SessionACL::All);
         Ok(Self { _session: fuser::spawn_mount(slow, at, &config)?, waiting })
@@ -63,8 +76,18 @@ impl SlowFs {
     }
 }
 
+/// A call that fails with an I/O error, as the upload to an object store does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fails {
+    /// Closing a file.
+    Close,
+    /// Bringing a file to stable storage.
+    Sync,
+}
+
 struct Slow {
     delay: Duration,
+    fails: Option<Fails>,
     waiting: Arc<Waiting>,
     /// Where each inode was last seen.
     paths: Mutex<HashMap<u64, PathBuf>>,
@@ -369,7 +392,10 @@ impl Filesystem for Slow {
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         self.wait();
-        reply.ok();
+        match self.fails {
+            Some(Fails::Close) => reply.error(Errno::EIO),
+            _ => reply.ok(),
+        }
     }
 
     fn release(
@@ -388,7 +414,10 @@ impl Filesystem for Slow {
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
         self.wait();
-        Self::empty(reply, self.file(handle).and_then(|file| file.sync_all()));
+        match self.fails {
+            Some(Fails::Sync) => reply.error(Errno::EIO),
+            _ => Self::empty(reply, self.file(handle).and_then(|file| file.sync_all())),
+        }
     }
 
     fn readdir(&self, _: &Request, inode: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -27,8 +27,10 @@ pub use users::{Shell, Sudo, User};
 const SSHD: &str = "/usr/sbin/sshd";
 /// The alias of the server in its client's configuration.
 const ALIAS: &str = "throwaway";
-/// What a session's PATH holds besides [`SshdOptions::path_dirs`].
-const PLAIN_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+/// Where the tools are that a session finds besides those in [`SshdOptions::path_dirs`].
+const TOOLS: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+/// What this begins with is no tool: whether a session finds this program is for the test to say.
+const NO_TOOL: &[u8] = b"hakobu";
 /// How long sshd may take to listen.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How long killed sessions may take to be gone.
@@ -59,8 +61,8 @@ pub struct SshdOptions {
     pub banner: Option<String>,
     /// Who logs in when no user is named; the one who runs the test when `None`.
     pub login: Option<String>,
-    /// Directories before the usual ones on a session's PATH. The usual ones, and those that the login shell's own
-    /// startup file adds (root's may), must hold no hakobu.
+    /// Directories before that of the machine's tools on a session's PATH. The latter holds no hakobu, even if one is installed;
+    /// those that the login shell's own startup file adds (root's may) must hold none.
     pub path_dirs: Vec<PathBuf>,
     /// Environment of every session.
     pub set_env: Vec<(String, String)>,
@@ -240,6 +242,28 @@ fn free_port(options: &SshdOptions) -> io::Result<u16> {
     Ok(TcpListener::bind((options.address, 0))?.local_addr()?.port())
 }
 
+/// A directory with the tools of the machine and nothing else, made once for a server.
+fn tools(at: &Path) -> io::Result<PathBuf> {
+    let tools = at.join("tools");
+    if tools.exists() {
+        return Ok(tools);
+    }
+    fs::create_dir(&tools)?;
+    let entries = TOOLS.iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten();
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(NO_TOOL) {
+            continue;
+        }
+        match symlink(entry.path(), tools.join(entry.file_name())) {
+            // The same tool in an earlier directory comes first.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+    }
+    Ok(tools)
+}
+
 fn write_server_config(at: &Path, options: &SshdOptions, port: u16) -> io::Result<()> {
     let mut lines = options.config_lines.clone();
     let at_dir = at.display();
@@ -266,7 +290,7 @@ fn write_server_config(at: &Path, options: &SshdOptions, port: u16) -> io::Resul
     for dir in &options.path_dirs {
         path.push(dir.display().to_string());
     }
-    path.push(PLAIN_PATH.to_owned());
+    path.push(tools(at)?.display().to_string());
     let mut set_env = format!("SetEnv \"PATH={}\"", path.join(":"));
     if options.login.is_none() {
         // To bash, a session is then one within another shell, so that it leaves out ~/.bashrc: whoever runs the tests may

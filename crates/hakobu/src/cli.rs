@@ -437,7 +437,7 @@ pub struct CopyArguments {
     #[arg(long)]
     pub restart: bool,
 
-    /// Do not lose: xattr, acl, hardlinks, holes, owner, setid, flags
+    /// Do not lose: xattr, acl, hardlinks, holes, owner, setid, flags, times
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub require: Vec<String>,
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_agent::live_limits::LiveLimits;
 use hakobu_agent::request::CopyRequest;
+use hakobu_agent::stream;
 use hakobu_agent::transfer::Surroundings;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::{Event, Observer};
@@ -66,15 +67,18 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
         Ok(cancel) => cancel,
         Err(error) => return not_begun(&[Error::io("installing signal handlers", &error)], job),
     };
-    if request.sources.iter().any(Location::is_stream) && std::io::stdin().is_terminal() {
+    let is_terminal = |source: &Location| source.is_stream() && stream::is_terminal(source, true);
+    if request.sources.iter().any(is_terminal) {
         let words = "standard input is a terminal; let a program or a file give what is copied";
-        return exit::errors(&[Error::new(ErrorKind::Usage, "copying from", words).at("-")]);
+        report_file.into_iter().for_each(ReportFile::forget);
+        return not_begun(&[Error::new(ErrorKind::Usage, "copying from", words).at("-")], job);
     }
     let shown = render_settings(typed, mode);
     let renderer = match request.target.is_stream() {
-        true if std::io::stdout().is_terminal() => {
+        true if stream::is_terminal(&request.target, false) => {
             let words = "standard output is a terminal; send it to a program or a file";
-            return exit::errors(&[Error::new(ErrorKind::Usage, "copying to", words).at("-")]);
+            report_file.into_iter().for_each(ReportFile::forget);
+            return not_begun(&[Error::new(ErrorKind::Usage, "copying to", words).at("-")], job);
         }
         true => Renderer::with_outputs(shown, Box::new(std::io::stderr()), Box::new(std::io::stderr())),
         false => Renderer::new(shown),
@@ -106,12 +110,14 @@ pub fn run(typed: &CopyArguments, mode: Mode, arguments: &[OsString], job: Optio
     let said = renderer.unwritten().map_or(Ok(()), Err);
     let kept = job.map_or(Ok(()), |job| job.keep(&report));
     let written = report_file.map_or(Ok(()), |file| file.write(&report));
-    match kept.and(written).and(said) {
-        Err(error) => match (exit::errors(&[error]), report.exit_code) {
-            (code, 0) => code,
-            (_, code) => code,
-        },
-        Ok(()) => report.exit_code,
+    let after: Vec<Error> = [kept, written, said].into_iter().filter_map(Result::err).collect();
+    if after.is_empty() {
+        return report.exit_code;
+    }
+    // What went wrong before says more.
+    match (exit::errors(&after), report.exit_code) {
+        (code, 0) => code,
+        (_, code) => code,
     }
 }
 

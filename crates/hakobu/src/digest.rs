@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, stdout};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -57,10 +58,17 @@ pub fn digest(typed: &DigestArguments) -> u8 {
     let shown =
         RenderSettings { mode: request.mode, progress: shows_progress(), ..RenderSettings::default() };
     let renderer = Renderer::new(shown).with_machines(machines(&request));
-    let (on_terminal, held) = (stdout().is_terminal(), Mutex::default());
-    let manifest = Manifest { inner: &renderer, place: place(&request), json: typed.json, on_terminal, held };
+    let manifest = Manifest {
+        inner: &renderer,
+        place: place(&request),
+        json: typed.json,
+        on_terminal: stdout().is_terminal(),
+        held: Mutex::default(),
+        printed: AtomicU8::new(0),
+    };
     let (report, digest) = run::digest(&request, &manifest, cancel);
-    let manifest_printed = output::print(&std::mem::take(&mut *manifest.held()));
+    manifest.print(&mut manifest.held());
+    let manifest_printed = manifest.printed.load(Relaxed);
     renderer.finish(&report);
     let name = typed.location.as_bytes();
     let said = match (typed.json, digest) {
@@ -89,9 +97,16 @@ struct Manifest<'a> {
     on_terminal: bool,
     /// What was not printed yet.
     held: Mutex<Vec<u8>>,
+    /// The exit code of what was: lines that are missing in the middle count as well.
+    printed: AtomicU8,
 }
 
 impl Manifest<'_> {
+    /// Prints what is held.
+    fn print(&self, held: &mut Vec<u8>) {
+        self.printed.fetch_max(output::print(&std::mem::take(held)), Relaxed);
+    }
+
     fn held(&self) -> MutexGuard<'_, Vec<u8>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,7 +137,7 @@ impl Observer for Manifest<'_> {
         held.extend_from_slice(&said);
         if self.on_terminal || held.len() >= HELD_BYTES {
             // Whoever reads it may have ended; then the run goes on to its exit code.
-            output::print(&std::mem::take(&mut *held));
+            self.print(&mut held);
         }
     }
 }

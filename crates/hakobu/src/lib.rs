@@ -51,6 +51,12 @@ use crate::cli::{Cli, MakeData, Verb};
 
 /// Runs the program with these arguments, the program's own name first.
 pub fn main(arguments: &[OsString]) -> ExitCode {
+    #[cfg(feature = "planted-faults")]
+    if let Ok(name) = std::env::var(hakobu_core::plant::VARIABLE)
+        && !hakobu_core::plant::plant(&name)
+    {
+        return ExitCode::from(exit::wrong_usage(&[format!("hakobu: no fault is named {name}")]));
+    }
     ExitCode::from(dispatch(arguments))
 }
 

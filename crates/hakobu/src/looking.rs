@@ -1,13 +1,12 @@
 //! What the verbs have in common that only look at machines: an interruption ends them, and one place says what went wrong.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::location::SshHost;
-use hakobu_core::path::lossy;
 
 use crate::prompts::Terminal;
 use crate::words::{self, Machines};
@@ -76,7 +75,10 @@ struct Remarks;
 impl Observer for Remarks {
     fn event(&self, event: Event) {
         if let Event::Notice { words } = event {
-            crate::tell(&format!("hakobu: {}", lossy(words.as_bytes())));
+            static NOTES: AtomicU64 = AtomicU64::new(0);
+            if let Some(line) = words::note(NOTES.fetch_add(1, Relaxed), "hakobu", &words) {
+                crate::tell(&line);
+            }
         }
     }
 }

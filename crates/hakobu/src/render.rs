@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -19,7 +20,7 @@ use hakobu_core::units::{format_bytes, format_count};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::shell;
-use crate::words::{self, Machines};
+use crate::words::{self, Machines, note};
 
 pub mod disks;
 pub mod doctor;
@@ -70,6 +71,8 @@ pub struct Renderer {
     line_to: Option<LineTo>,
     /// What to type to go on, where that is not the command itself.
     go_on: Option<String>,
+    /// How many notes there were.
+    notes: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -89,7 +92,7 @@ struct State {
 impl Renderer {
     /// Shows on standard output and standard error.
     pub fn new(settings: RenderSettings) -> Self {
-        Self::with_outputs(settings, Box::new(std::io::stdout()), Box::new(std::io::stderr()))
+        Self::with_outputs(settings, crate::output::results(), Box::new(std::io::stderr()))
     }
 
     /// Shows elsewhere: results and remarks.
@@ -112,7 +115,7 @@ impl Renderer {
         let bar = settings.progress.then(progress_bar);
         let machines = Machines::default();
         let (began, state) = (Instant::now(), Mutex::new(state));
-        Self { settings, machines, began, bar, line_to: None, go_on: None, state }
+        Self { settings, machines, began, bar, line_to: None, go_on: None, notes: AtomicU64::new(0), state }
     }
 
     /// The same for a run that has to do with these machines.
@@ -357,7 +360,9 @@ impl Observer for Renderer {
             Event::Progress(snapshot) => self.progress(snapshot),
             Event::Failure(failure) => self.failure(failure),
             Event::Notice { words } if !self.settings.quiet => {
-                self.remark(&format!("note: {}", lossy(words.as_bytes())));
+                if let Some(line) = note(self.notes.fetch_add(1, Relaxed), "note", words) {
+                    self.remark(&line);
+                }
             }
             Event::Decision { choice, reason } if self.settings.why => {
                 let (choice, reason) = (lossy(choice.as_bytes()), lossy(reason.as_bytes()));

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::report::Report;
 use hakobu_endpoints::block::inspect::{Places, is_stray};
+use hakobu_sys::standard::was_closed;
 
 use crate::render::json;
 
@@ -36,6 +37,10 @@ impl ReportFile {
     /// `-` is standard output.
     pub fn open(path: &Path) -> Result<Self, Error> {
         if path == Path::new("-") {
+            if was_closed(1) {
+                let error = io::Error::other("standard output is closed");
+                return Err(Self::error("opening the report", path, &error));
+            }
             let file = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
             let file = file.map_err(|error| Self::error("opening the report", path, &error))?;
             return Ok(Self { path: path.to_owned(), file, replaces: false });

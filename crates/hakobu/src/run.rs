@@ -144,7 +144,8 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     report.peak_memory_bytes.source = transfer.peak_memory_bytes.0;
     report.peak_memory_bytes.target = transfer.peak_memory_bytes.1;
     let interrupted = summary.fatal.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
-    report.conclude(&summary.failures, summary.fatal.as_ref(), interrupted);
+    let failures = (&summary.failures[..], summary.failures_of_source);
+    report.conclude_counted(failures, summary.fatal.as_ref(), interrupted);
     report
 }
 

@@ -14,6 +14,7 @@ use hakobu_agent::request::{
     Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, HostLogin, Lanes, Preserve,
     RETRY_FOR_DETACHED, Transport, Verify,
 };
+use hakobu_agent::stream::{named_source, named_target};
 use hakobu_core::compression::Compression;
 use hakobu_core::digest::Algorithm;
 use hakobu_core::endpoint::LossKind;
@@ -36,7 +37,7 @@ use crate::{files_from, pairs, settings_file, shell};
 /// The answer to `-` where nothing is written to it.
 const NO_INPUT: &str = "hakobu digest does not read standard input in this version; b3sum and sha256sum do. A file named - is ./-";
 /// The kinds that `--require` knows.
-const REQUIREMENTS: [LossKind; 7] = [
+const REQUIREMENTS: [LossKind; 8] = [
     LossKind::Xattr,
     LossKind::Acl,
     LossKind::HardLinks,
@@ -44,6 +45,7 @@ const REQUIREMENTS: [LossKind; 7] = [
     LossKind::Owner,
     LossKind::SetId,
     LossKind::Flags,
+    LossKind::Times,
 ];
 
 /// The request that the arguments stand for. `environment_ssh` is the value of [`settings_file::SSH_VARIABLE`].
@@ -59,12 +61,13 @@ pub fn request(
     let mut found = Findings::default();
     refuse_later(typed, &mut found);
     let sources = typed.sources.iter().map(|source| Location::parse(source.as_bytes()));
-    let sources = sources.filter_map(|source| found.keep(source)).collect();
+    let sources = sources.filter_map(|source| found.keep(source)).map(named_source).collect();
     let target = typed.target.as_ref().map(|target| Location::parse(target.as_bytes()));
-    let target = target.and_then(|target| found.keep(target)).unwrap_or_default();
+    let target = target.and_then(|target| found.keep(target)).map(named_target).unwrap_or_default();
     let mut request = CopyRequest { sources, target, mode, ..CopyRequest::default() };
     if let Some(file) = &typed.pairs {
-        request.pairs = found.keep(pairs::read(file)).unwrap_or_default();
+        let pairs = found.keep(pairs::read(file)).unwrap_or_default().into_iter();
+        request.pairs = pairs.map(|(from, to)| (named_source(from), named_target(to))).collect();
     }
     check_streams(&mut request, typed, &mut found);
     if mode != Mode::Copy && typed.sources.len() > 1 {
@@ -158,6 +161,10 @@ fn check_streams(request: &mut CopyRequest, typed: &CopyArguments, found: &mut F
     if !request.target.is_stream() {
         return;
     }
+    let is_input = |source: &Location| source.is_stream() && source.as_typed() == request.target.as_typed();
+    if request.target.as_typed() != b"-" && request.sources.iter().any(is_input) {
+        found.usage("TARGET", "it is the source as well");
+    }
     if request.mode != Mode::Copy {
         found.usage("-", "standard output can only be copied to");
     }
@@ -178,7 +185,8 @@ pub fn digest_request(
     environment_ssh: Option<OsString>,
 ) -> Result<CopyRequest, Vec<Error>> {
     let mut found = Findings::default();
-    let location = found.keep(Location::parse(typed.location.as_bytes())).unwrap_or_default();
+    let location = found.keep(Location::parse(typed.location.as_bytes()));
+    let location = location.map(named_source).unwrap_or_default();
     let algorithm = Algorithm::from_name(&typed.algorithm).unwrap_or_default();
     if location.is_stream() {
         found.usage("-", NO_INPUT);

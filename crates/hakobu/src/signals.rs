@@ -4,8 +4,10 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Instant;
 
 use hakobu_agent::passes;
+use hakobu_core::stopping;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -30,7 +32,7 @@ pub fn cancel_flag() -> io::Result<Arc<AtomicBool>> {
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for _ in signals.forever() {
             match flag.swap(true, SeqCst) {
-                false => {}
+                false => stopping::ask(Instant::now()),
                 true if passes::holds_still() => crate::tell(HELD),
                 true => signal_hook::low_level::exit(i32::from(INTERRUPTED)),
             }
@@ -50,7 +52,12 @@ fn ignored_signals(status: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
+
+    /// What a child may take, and then some.
+    const LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
     fn the_mask_of_ignored_signals_is_read() {
@@ -65,14 +72,18 @@ mod tests {
         let raise = || {
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT).unwrap();
         };
+        // Whoever runs the tests may have it ignored (nohup, a background job), which children inherit.
+        hakobu_sys::signal::heed_all().unwrap();
         let cancel = cancel_flag().unwrap();
         raise();
+        let until = Instant::now() + LIMIT;
         while !cancel.load(SeqCst) {
-            std::thread::yield_now();
+            assert!(Instant::now() < until, "the signal is not heeded");
+            std::thread::sleep(Duration::from_millis(5));
         }
         println!("asked to stop");
         raise();
-        std::thread::sleep(std::time::Duration::from_secs(60));
+        std::thread::sleep(LIMIT);
     }
 
     #[test]
@@ -84,5 +95,13 @@ mod tests {
         let said = String::from_utf8_lossy(&child.stdout);
         assert!(said.contains("asked to stop"), "{said}");
         assert_eq!(child.status.code(), Some(130));
+    }
+
+    #[test]
+    fn a_signal_that_is_ignored_stays_ignored() {
+        let mut command = std::process::Command::new("env");
+        command.args(["--ignore-signal=INT", "cat", "/proc/self/status"]);
+        let status = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        assert_eq!(ignored_signals(&status) & 1 << (SIGINT - 1), 1 << (SIGINT - 1), "{status}");
     }
 }

@@ -129,6 +129,24 @@ fn next_step(kind: &str) -> Option<&'static str> {
     })
 }
 
+/// So many notes of a run are said, and so much of each: what a peer says has an end.
+const NOTES_MAX: u64 = 500;
+const NOTE_CHARS_MAX: usize = 4000;
+
+/// A note in one line, printable. `said`: how many were said before; nothing where that was enough.
+pub fn note(said: u64, prefix: &str, words: &str) -> Option<String> {
+    match said.cmp(&NOTES_MAX) {
+        std::cmp::Ordering::Less => {
+            let mut chars = words.chars();
+            let cut: String = chars.by_ref().take(NOTE_CHARS_MAX).collect();
+            let rest = if chars.next().is_some() { " \u{2026}" } else { "" };
+            Some(format!("{prefix}: {}{rest}", lossy(cut.as_bytes())))
+        }
+        std::cmp::Ordering::Equal => Some(format!("{prefix}: \u{2026} further notes are suppressed")),
+        std::cmp::Ordering::Greater => None,
+    }
+}
+
 /// Control and deceptive characters escaped, but lines stay lines.
 pub fn escaped_lines(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(|line| lossy(line.as_bytes())).collect();
@@ -183,6 +201,15 @@ mod tests {
         let told = Error::new(ErrorKind::Io, "starting ssh", "Host key changed!\n\x1b[31mbeware\r");
         assert_eq!(error(&told), "hakobu: starting ssh: Host key changed!\n  \\u{1b}[31mbeware\\r");
         assert_eq!(failure(b"a\nb", &told).lines().count(), 1);
+    }
+
+    #[test]
+    fn notes_are_cut_and_come_to_an_end() {
+        assert_eq!(note(0, "note", "a\u{1b}b"), Some("note: a\\u{1b}b".to_owned()));
+        assert!(note(0, "note", &"x".repeat(1 << 20)).is_some_and(|line| line.len() < 5000));
+        let all = (0..10_000).filter_map(|said| note(said, "note", "x"));
+        assert_eq!(all.next_back().as_deref(), Some("note: \u{2026} further notes are suppressed"));
+        assert_eq!((0..10_000).filter_map(|said| note(said, "note", "x")).count() as u64, NOTES_MAX + 1);
     }
 
     #[test]

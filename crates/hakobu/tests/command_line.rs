@@ -86,6 +86,15 @@ fn what_is_wrong_is_said_on_standard_error_with_code_2() {
     }
 }
 
+/// Faults on purpose are in a build of their own alone.
+#[test]
+#[cfg(not(feature = "planted-faults"))]
+fn the_program_has_no_fault_on_purpose() {
+    let program = std::fs::read(env!("CARGO_BIN_EXE_hakobu")).expect("the program can be read");
+    let variable = b"HAKOBU_PLANT";
+    assert!(!program.windows(variable.len()).any(|part| part == variable), "it is built with planted-faults");
+}
+
 #[test]
 fn every_verb_of_later_versions_is_known_by_name() {
     for verb in ["scan", "daemon", "receive", "modules", "keys", "serve", "broker"] {

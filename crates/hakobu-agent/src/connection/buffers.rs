@@ -122,6 +122,11 @@ impl Inbound {
         &self.bytes[start..self.plain_start]
     }
 
+    /// Whether any byte that came is still to be used.
+    pub(super) fn has_any(&self) -> bool {
+        !(self.plain().is_empty() && self.raw().is_empty())
+    }
+
     pub(super) fn raw(&self) -> &[u8] {
         &self.bytes[self.raw_start..self.raw_end]
     }

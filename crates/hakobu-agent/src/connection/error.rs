@@ -29,6 +29,9 @@ pub enum ConnectionError {
     /// The handshake was not done within its time, counted from its start.
     #[error("the handshake took too long")]
     HandshakeTimeout,
+    /// The peer sends, or answers, more slowly than any way or disk explains.
+    #[error("the peer is too slow: {0}")]
+    TooSlow(&'static str),
     /// The peer broke the rules of the protocol.
     #[error("the peer broke the protocol: {0}")]
     Protocol(&'static str),

@@ -40,8 +40,12 @@ use tls_config::Terms;
 
 pub use error::{ConnectionError, Result};
 pub use identity::{Fingerprint, Identity};
+use receive::Slow;
 pub use receive::{Incoming, PIECE_LIMIT_BYTES, Wait};
 pub use tls_config::Cipher;
+
+/// How long an answer may take to begin. A target whose disk is busy for minutes is slow, not gone.
+const SILENCE_LIMIT: Duration = Duration::from_secs(900);
 
 /// Size the send buffer begins with: a usual payload, its meta and the
 /// records' overhead.
@@ -67,6 +71,10 @@ pub struct Connection {
     closed: bool,
     send_failed: bool,
     receive_failed: bool,
+    /// How long a frame that has begun has been waited for, and how much of it had come by then.
+    slow: Slow,
+    /// How long nothing at all may come while something is waited for.
+    silence_limit: Duration,
 }
 
 #[derive(Debug)]
@@ -144,6 +152,12 @@ impl Connection {
             closed: false,
             send_failed: false,
             receive_failed: false,
+            slow: Slow::default(),
+            silence_limit: match role {
+                // It waits for nothing but answers; a disk may take its time for them.
+                Role::Client => SILENCE_LIMIT,
+                Role::Server => Duration::MAX,
+            },
         })
     }
 

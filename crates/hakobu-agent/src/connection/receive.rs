@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use hakobu_core::stopping;
 use hakobu_proto::frame::{Digest, HEADER_BYTES, Header, KIND_CLOSE, PAYLOAD_LIMIT_BYTES, SEAL_BYTES, Seal};
 
 use super::error::{ConnectionError, Result};
 use super::records::{Step, has_whole_record};
-use super::socket::Received;
+use super::socket::{READ_LIMIT, Received};
 use super::{Connection, Protection};
 
 /// The longest piece [`Connection::payload_piece`] can be asked for in bytes.
@@ -45,6 +46,32 @@ pub struct Incoming {
     /// else protects the payload there: it must be compared before the
     /// payload is believed.
     pub digest: Option<Digest>,
+}
+
+/// How long a frame that has begun may take, and each of its bytes at a least rate: a peer that sends a byte now and then
+/// keeps nobody waiting. Only waiting counts, and no wait as longer than it was looked for: a process that was stopped in
+/// between goes on.
+const FRAME_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 120 });
+
+/// What of a frame has come, and how long that took.
+#[derive(Debug, Default)]
+pub(super) struct Slow {
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Slow {
+    fn check(&mut self, is_under_way: bool, waited: Duration, bytes: u64) -> Result<()> {
+        if !is_under_way {
+            return Ok(());
+        }
+        self.waited += waited.min(2 * READ_LIMIT);
+        self.bytes += bytes;
+        match self.waited > FRAME_LIMIT + stopping::time_for(self.bytes) {
+            true => Err(ConnectionError::TooSlow("a message has not come as a whole")),
+            false => Ok(()),
+        }
+    }
 }
 
 /// [`Wait`], counted from a moment.
@@ -136,6 +163,9 @@ impl Connection {
     }
 
     fn next_frame(&mut self, until: Until) -> Result<Option<Incoming>> {
+        if self.payload_left == 0 {
+            self.slow = Slow::default();
+        }
         while self.payload_left > 0 {
             if !self.need(1, until)? {
                 return Ok(None);
@@ -266,12 +296,27 @@ impl Connection {
                 return Ok(true);
             }
         }
+        let is_under_way = self.payload_left > 0 || self.inbound.has_any();
         let room = self.inbound.room();
         let room_bytes = room.len().min(RECEIVE_BYTES);
         let room = &mut room[..room_bytes];
         let received = match until {
             Until::Now => self.socket.receive(room, false)?,
-            Until::Forever => self.socket.receive(room, true)?,
+            Until::Forever => {
+                let mut silent = Duration::ZERO;
+                loop {
+                    let (bytes, waited) = (self.socket.received_bytes, self.socket.input_waited);
+                    let received = self.socket.receive(room, true)?;
+                    let waited = self.socket.input_waited - waited;
+                    self.slow.check(is_under_way, waited, self.socket.received_bytes - bytes)?;
+                    silent += waited.min(2 * READ_LIMIT);
+                    match received {
+                        Received::NothingYet if silent < self.silence_limit => {}
+                        Received::NothingYet => return Err(ConnectionError::TooSlow("no answer has come")),
+                        other => break other,
+                    }
+                }
+            }
             Until::At(deadline) => match self.socket.wait(true, false, Some(deadline))?.read {
                 true => self.socket.receive(room, false)?,
                 false => Received::NothingYet,

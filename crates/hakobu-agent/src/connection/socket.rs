@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
+use hakobu_core::stopping;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
@@ -21,6 +22,9 @@ const UNSENT_MAX_BYTES: u32 = 256 << 10;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 6;
+
+/// How long one call that waits for bytes waits at most.
+pub(super) const READ_LIMIT: Duration = Duration::from_secs(1);
 
 /// What one attempt to receive gave.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,6 +66,7 @@ impl Socket {
         // Only TCP has a line that could go dead without a word. An ssh process watches its own.
         if sockopt::socket_domain(&stream)? == AddressFamily::UNIX {
             stream.set_nonblocking(false)?;
+            stream.set_read_timeout(Some(READ_LIMIT))?;
             return Ok(Self {
                 stream,
                 sent_bytes: 0,
@@ -73,6 +78,7 @@ impl Socket {
         sockopt::set_tcp_nodelay(&stream, true)?;
         // Blocking receives below rely on it; sends always ask not to block.
         stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(READ_LIMIT))?;
         stream.set_tcp_notsent_lowat(UNSENT_MAX_BYTES)?;
         sockopt::set_socket_keepalive(&stream, true)?;
         sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
@@ -111,7 +117,7 @@ impl Socket {
         }
     }
 
-    /// Receives what is there; `block` waits for at least one byte.
+    /// Receives what is there; `block` waits for at least one byte, for [`READ_LIMIT`].
     pub(super) fn receive(&mut self, into: &mut [u8], block: bool) -> Result<Received> {
         // Zero bytes into no room would look like the end.
         debug_assert!(!into.is_empty());
@@ -146,11 +152,12 @@ impl Socket {
         let failed = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
         loop {
             let mut polled = [PollFd::new(&self.stream, wanted)];
-            let timeout = deadline.map(|deadline| {
-                let left = deadline.saturating_duration_since(Instant::now());
-                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
-            });
-            match rustix::event::poll(&mut polled, timeout.as_ref()) {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let step = left.unwrap_or(Duration::MAX).min(stopping::LOOK_EVERY);
+            let timeout = Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() };
+            match rustix::event::poll(&mut polled, Some(&timeout)) {
+                // Nobody waits for a peer once a signal has come.
+                Ok(0) if left.is_none_or(|left| step < left) && !stopping::is_asked() => {}
                 Ok(_) => {
                     let ready = polled[0].revents();
                     return Ok(Ready {

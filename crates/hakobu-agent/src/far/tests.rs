@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_millis(200);
 fn hear(bytes: &[u8]) -> Result<Answer> {
     let (mut reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(bytes).unwrap();
-    receive(&mut reader, LIMIT, "host")
+    receive(&mut reader, LIMIT, &|| None, "host")
 }
 
 fn told(answer: &Answer) -> Vec<u8> {
@@ -49,8 +49,38 @@ fn an_agent_that_goes_away_is_a_lost_connection() {
     let (mut reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(&[9, 0, 0, 0, 1]).unwrap();
     drop(writer);
-    assert_eq!(receive(&mut reader, LIMIT, "host").unwrap_err().kind, ErrorKind::ConnectionLost);
-    assert_eq!(receive(&mut reader, LIMIT, "host").unwrap_err().kind, ErrorKind::ConnectionLost);
+    assert_eq!(receive(&mut reader, LIMIT, &|| None, "host").unwrap_err().kind, ErrorKind::ConnectionLost);
+    assert_eq!(receive(&mut reader, LIMIT, &|| None, "host").unwrap_err().kind, ErrorKind::ConnectionLost);
+}
+
+/// Sends a message byte by byte, one every 20 ms.
+fn trickle(mut writer: PipeWriter, answer: &Answer) {
+    for byte in told(answer) {
+        std::thread::sleep(Duration::from_millis(20));
+        let _ = writer.write_all(&[byte]);
+    }
+}
+
+#[test]
+fn an_answer_that_trickles_has_the_time_of_an_answer() {
+    let long = Answer::Listening(Err(Error::new(ErrorKind::Io, "x", "y".repeat(1000))));
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    std::thread::spawn(move || trickle(writer, &long));
+    let began = Instant::now();
+    let error = receive(&mut reader, LIMIT, &|| None, "host").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TimedOut);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[test]
+fn an_answer_that_trickles_does_not_outlast_a_stop() {
+    let long = Answer::Event(Event::Notice { words: "y".repeat(1000) });
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    std::thread::spawn(move || trickle(writer, &long));
+    let (cancel, began) = (AtomicBool::new(true), Instant::now());
+    let error = receive_run(&mut reader, &NoObserver, &cancel, "host").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Cancelled);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 /// Sends an answer again and again until nobody listens any more.

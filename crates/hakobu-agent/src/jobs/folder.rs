@@ -29,6 +29,8 @@ const LIMITS: &str = "limits.json";
 pub(super) const RECORD_BYTES_MAX: u64 = 8 << 20;
 /// The report of a run lists 10 000 failures at most, each of which has paths of a few KiB.
 const REPORT_BYTES_MAX: u64 = 512 << 20;
+/// Longer ones are not held in memory as a whole: whoever wants one opens the file.
+const REPORT_HELD_BYTES_MAX: u64 = 64 << 20;
 /// Some words.
 const LIMITS_BYTES_MAX: u64 = 64 * 1024;
 /// A line.
@@ -147,18 +149,27 @@ impl JobFolder {
         (JobState::of(runs, self.is_paused(), ended.as_ref()), ended)
     }
 
+    /// How the last run ended. Of its report, which may be long, only this is kept in memory.
     fn ended(&self) -> Option<Ended> {
-        let bytes = match self.read(REPORT, REPORT_BYTES_MAX) {
-            Ok(bytes) => bytes,
+        let file = match self.open_short(REPORT, REPORT_BYTES_MAX) {
+            Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => return Some(Ended::unreadable(error.to_string())),
         };
-        Some(serde_json::from_slice(&bytes).unwrap_or_else(|error| Ended::unreadable(error.to_string())))
+        let read = serde_json::from_reader(io::BufReader::new(file));
+        Some(read.unwrap_or_else(|error: serde_json::Error| Ended::unreadable(error.to_string())))
     }
 
-    /// The report of the last run as JSON, if it has ended.
+    /// The report of the last run as JSON, if it has ended; of one that is very long only where it is.
     pub fn report(&self) -> Option<serde_json::Value> {
-        serde_json::from_slice(&self.read(REPORT, REPORT_BYTES_MAX).ok()?).ok()
+        match self.read(REPORT, REPORT_HELD_BYTES_MAX) {
+            Ok(bytes) => serde_json::from_slice(&bytes).ok(),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                let at = String::from_utf8_lossy(&self.place(REPORT)).into_owned();
+                Some(serde_json::json!({ "too_long_to_show": true, "path": at }))
+            }
+            Err(_) => None,
+        }
     }
 
     /// Keeps the report of a run.
@@ -282,13 +293,21 @@ impl JobFolder {
         Ok(File::from(file))
     }
 
-    fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
+    /// Opens a file of at most so many bytes; what is added meanwhile is not read.
+    fn open_short(&self, name: &str, bytes_max: u64) -> io::Result<io::Take<File>> {
         let file = self.open_file(name)?;
-        let mut bytes = Vec::new();
-        file.take(bytes_max + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > bytes_max {
-            return Err(io::Error::other("it is too long"));
+        match file.metadata()?.len() {
+            length if length > bytes_max => {
+                let words = format!("it has {length} bytes, and at most {bytes_max} are read");
+                Err(io::Error::new(io::ErrorKind::FileTooLarge, words))
+            }
+            _ => Ok(file.take(bytes_max)),
         }
+    }
+
+    fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.open_short(name, bytes_max)?.read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 

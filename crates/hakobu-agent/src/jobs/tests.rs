@@ -166,6 +166,27 @@ fn the_state_follows_from_lock_report_and_wish() {
     assert_eq!(state(), JobState::Done);
 }
 
+#[test]
+fn a_long_report_is_not_taken_into_memory() {
+    let (_place, jobs) = jobs();
+    let folder = jobs.create().unwrap();
+    let path = folder.path().join("report.json");
+    let line = format!("{{\"path\": \"{}\"}},\n", "x".repeat(1 << 20));
+    let report = format!(
+        "{{\"outcome\": \"done\", \"exit_code\": 0, \"failures\": [{}1], \"bytes_done\": 7}}",
+        line.repeat(70)
+    );
+    fs::write(&path, &report).unwrap();
+    let (state, ended) = folder.state();
+    assert_eq!((state, ended.unwrap().bytes_done), (JobState::Done, 7));
+    assert_eq!(folder.report().unwrap()["too_long_to_show"], true);
+    // A file of any length costs nothing, and is said.
+    fs::File::options().write(true).open(&path).unwrap().set_len(3 << 30).unwrap();
+    let (state, ended) = folder.state();
+    assert!(ended.unwrap().error.unwrap().error.contains("3221225472 bytes"));
+    assert_eq!(state, JobState::Failed);
+}
+
 fn jobs_ended(folder: &JobFolder) -> Option<Ended> {
     serde_json::from_value(folder.report()?).ok()
 }

@@ -40,6 +40,7 @@ fn nowhere() -> Result<Grant> {
         may_remove: false,
         only_reads: true,
         bytes_max: None,
+        source_directories: Vec::new(),
         may_write_in_place: false,
     })
 }

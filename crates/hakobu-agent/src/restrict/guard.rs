@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -13,13 +14,14 @@ use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::job::Job;
+use hakobu_core::landing::{Ancestry, TargetFound};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{
     Answer, ConnectRequest, PathBytes, ProbeAsk, Ran, Request, RunHereRequest, RunRequest, ServeRequest,
     SourceAsk, SourceLook, TargetLook, Way,
 };
 
-use super::{Restriction, shown};
+use super::{Restriction, look, shown};
 
 /// Where the content of files goes of which only the digest is wanted: a directory, and the name in it.
 const NOWHERE: (&[u8], &[u8]) = (b"/dev", b"null");
@@ -33,6 +35,7 @@ impl Restriction {
         let refused = |answer: Answer| Err(Box::new(answer));
         match request {
             Request::LookAtPlaces { root, places } => match self.places(&root, &places) {
+                // The way that was checked, not the one that was typed.
                 Ok(root) => Ok(Request::LookAtPlaces { root, places }),
                 Err(error) => refused(Answer::Places(Err(error))),
             },
@@ -73,48 +76,70 @@ impl Restriction {
         }
     }
 
-    /// Looks at a source by `look`, if it is one that this login may see.
+    /// Looks at a source, if it is one that this login may see.
     ///
     /// # Errors
-    /// `PermissionDenied`, and those of `look`.
-    pub(crate) fn source(
-        &self,
-        ask: &SourceAsk,
-        look: impl FnOnce(&SourceAsk) -> Result<SourceLook>,
-    ) -> Result<SourceLook> {
+    /// `PermissionDenied`, and those of looking.
+    pub(crate) fn source(&self, ask: &SourceAsk) -> Result<SourceLook> {
         const DURING: &str = "looking at the source";
         let place = self.resolve(&ask.path, ask.contents, DURING)?;
-        self.refuse_device(&place, DURING).map_err(|error| error.at(&ask.path))?;
-        let look = look(&SourceAsk { path: bytes(place), contents: ask.contents })?;
-        // A link may have taken its place meanwhile, or be one to a device.
-        match self.beneath.holds(path(&look.resolved)) && look.kind != Kind::BlockDevice {
+        // A link to a device stands for the device.
+        let led_to = self.beneath.resolve(&ask.path, true).unwrap_or_else(|_| place.clone());
+        self.refuse_device(&led_to, DURING).map_err(|error| error.at(&ask.path))?;
+        let look = look::source(&self.beneath, &place, ask)?;
+        // A device may have taken its place meanwhile.
+        match look.kind != Kind::BlockDevice {
             true => Ok(look),
             false => Err(self.outside(DURING).at(&ask.path)),
         }
     }
 
-    /// Looks at a target by `look`, if it is one that this login may see.
+    /// Looks at a target, if it is one that this login may see.
     ///
     /// # Errors
-    /// `PermissionDenied`, and those of `look`.
-    pub(crate) fn target(
-        &self,
-        typed: &[u8],
-        look: impl FnOnce(&[u8]) -> Result<TargetLook>,
-    ) -> Result<TargetLook> {
+    /// `PermissionDenied`, and those of looking.
+    pub(crate) fn target(&self, typed: &[u8]) -> Result<TargetLook> {
         const DURING: &str = "looking at the target";
         if typed == [NOWHERE.0, b"/", NOWHERE.1].concat() {
             // All that can be done with it is checked where it is to be done.
-            return look(typed);
+            return crate::look::target(typed);
         }
-        let place = self.resolve(typed, false, DURING)?;
+        // A slash behind a link that leads nowhere does not make a directory of what it names.
+        let place = self.resolve(without_slashes(typed), false, DURING)?;
         let led_to = self.resolve(typed, true, DURING)?;
         self.refuse_device(&led_to, DURING).map_err(|error| error.at(typed))?;
-        let look = look(&bytes(place))?;
-        match self.beneath.holds(path(&look.resolved)) {
+        let look = look::target(&self.beneath, &place, &led_to, typed)?;
+        match look.found != TargetFound::BlockDevice {
             true => Ok(look),
-            false => Err(self.outside(DURING).at(typed)),
+            false => Err(self.no_disks(DURING).at(typed)),
         }
+    }
+
+    /// The identities of a place below a root that was checked, and of all directories above it.
+    ///
+    /// # Errors
+    /// Those of looking.
+    pub(crate) fn place(&self, root: &[u8], place: &EntryPath) -> Result<Ancestry> {
+        look::place(&self.beneath, path(root), place)
+    }
+
+    /// Opens what is to be measured, and changes the request so that it names what is open.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub(crate) fn hold(&self, ask: &mut ProbeAsk) -> Result<Option<OwnedFd>> {
+        let (held, during, path) = match ask {
+            ProbeAsk::Source(ask) => {
+                (self.beneath.hold(path(&ask.path)), "measuring the source", &mut ask.path)
+            }
+            ProbeAsk::Target(ask) => {
+                (self.beneath.hold_directory(path(&ask.path)), "measuring the target", &mut ask.path)
+            }
+            ProbeAsk::Machine { .. } | ProbeAsk::Way { .. } => return Ok(None),
+        };
+        let (fd, way) = held.map_err(|error| Error::io(during, &error).at(&*path))?;
+        *path = bytes(way);
+        Ok(Some(fd))
     }
 
     /// Places whose identities are asked for; gives the root that is meant.
@@ -173,6 +198,7 @@ impl Restriction {
             ProbeAsk::Target(ask) => {
                 place(&mut ask.path, "measuring the target")?;
                 ask.write &= !self.read_only;
+                ask.device.clear();
             }
             ProbeAsk::Machine { .. } | ProbeAsk::Way { .. } => {}
         }
@@ -247,7 +273,7 @@ impl Restriction {
 
     /// Refuses devices. What is not there is none.
     fn refuse_device(&self, place: &Path, during: &'static str) -> Result<()> {
-        let kind = std::fs::symlink_metadata(place).map(|found| found.file_type());
+        let kind = self.beneath.lstat(place).map(|found| found.file_type());
         match kind.is_ok_and(|kind| kind.is_block_device()) {
             true => Err(self.no_disks(during)),
             false => Ok(()),
@@ -284,8 +310,24 @@ fn digesting() -> Result<Grant> {
         may_remove: false,
         only_reads: true,
         bytes_max: None,
+        source_directories: Vec::new(),
         may_write_in_place: false,
     })
+}
+
+/// Whether a target is what the grant of a digest is for.
+pub(crate) fn is_nowhere(root: &[u8], grant: &Grant) -> bool {
+    root == NOWHERE.0 && digesting().is_ok_and(|digesting| *grant == digesting)
+}
+
+/// A path without the slashes, and dots, that ask for a directory at its end.
+fn without_slashes(mut path: &[u8]) -> &[u8] {
+    while let Some(rest) =
+        path.strip_suffix(b"/").or(path.strip_suffix(b"/.")).filter(|rest| !rest.is_empty())
+    {
+        path = rest;
+    }
+    path
 }
 
 fn failed(error: Error) -> Answer {

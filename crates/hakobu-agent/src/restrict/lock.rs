@@ -42,7 +42,7 @@ type Rule = (OwnedFd, BitFlags<AccessFs>);
 ///
 /// # Errors
 /// `Unsupported` when the kernel cannot, or when there are threads already, which would not be locked in.
-pub(super) fn lock_process(root: &Path, terms: &Terms) -> Result<Vec<OwnedFd>> {
+pub(super) fn lock_process(root: impl AsFd, terms: &Terms) -> Result<Vec<OwnedFd>> {
     refuse_threads()?;
     let rules = rules(root, terms)?;
     lock_thread(&rules, terms.may_connect)?;
@@ -66,14 +66,14 @@ fn refuse_threads() -> Result<()> {
     }
 }
 
-fn rules(root: &Path, terms: &Terms) -> Result<Vec<Rule>> {
-    let failed = |error: rustix::io::Errno| Error::io(DURING, &error.into());
+fn rules(root: impl AsFd, terms: &Terms) -> Result<Vec<Rule>> {
+    let root = root.as_fd().try_clone_to_owned().map_err(|error| Error::io(DURING, &error))?;
     let place = |path: &Path| open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     let mut access = AccessFs::ReadFile | AccessFs::ReadDir;
     if !terms.read_only {
         access |= written();
     }
-    let mut rules = vec![(place(root).map_err(failed)?, access)];
+    let mut rules = vec![(root, access)];
     let names = if terms.may_connect { &READ_FOR_NAMES[..] } else { &[] };
     // What of these is not there will not be read.
     let read = READ.iter().chain(names).filter_map(|path| place(Path::new(path)).ok());
@@ -171,7 +171,7 @@ mod tests {
             let terms = Terms { path: root.clone(), read_only, may_connect };
             std::thread::scope(|scope| {
                 let thread = scope.spawn(|| {
-                    let rules = rules(&root, &terms).unwrap();
+                    let rules = rules(File::open(&root).unwrap(), &terms).unwrap();
                     lock_thread(&rules, may_connect).unwrap();
                     // What is locked stays so in threads of it.
                     std::thread::scope(|scope| scope.spawn(|| does(self)).join().unwrap());

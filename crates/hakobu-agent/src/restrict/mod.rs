@@ -1,10 +1,12 @@
 //! An agent for one directory: what a key in `authorized_keys` may be held to.
 //!
-//! Two layers, of which each is enough. [`guard`] checks the words of every request; [`lock`] has the kernel lock the
-//! process in before the first of them is read. Where the kernel cannot, there is no agent.
+//! The directory is opened once, and all that is done for a peer is done beneath that descriptor, resolved by the kernel
+//! without links ([`resolve`]). [`guard`] checks the words of every request, and [`lock`] has the kernel lock the process
+//! in before the first of them is read. Where the kernel can do neither, there is no agent.
 
 mod guard;
 mod lock;
+mod look;
 mod original;
 mod resolve;
 
@@ -13,7 +15,9 @@ use std::path::{Path, PathBuf};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::path::lossy;
+use hakobu_endpoints::local::Confinement;
 
+pub(crate) use guard::is_nowhere;
 pub use lock::lock_out_of_everything;
 use original::FOR_HAKOBU_ALONE;
 pub use original::{Asked, asked};
@@ -68,13 +72,21 @@ impl Restriction {
             Error::io("opening the directory of --restrict", &error)
                 .at(terms.path.as_os_str().as_encoded_bytes())
         };
-        let beneath = Beneath::new(&terms.path).map_err(fail)?;
+        let beneath = Beneath::new(&terms.path)
+            .map_err(|error| Error { during: "opening the directory of --restrict".into(), ..error })?;
         if !terms.read_only {
             refuse_keys_to_it(&beneath)?;
         }
-        std::env::set_current_dir(beneath.path()).map_err(fail)?;
-        let kept = lock::lock_process(beneath.path(), terms)?;
+        rustix::process::fchdir(beneath.confinement().fd()).map_err(|errno| fail(errno.into()))?;
+        let kept = lock::lock_process(beneath.confinement().fd(), terms)?;
         Ok(Self { beneath, read_only: terms.read_only, may_connect: terms.may_connect, _kept: kept })
+    }
+}
+
+impl Restriction {
+    /// The directory that everything is opened beneath.
+    pub(crate) fn confinement(&self) -> &Confinement {
+        self.beneath.confinement()
     }
 }
 

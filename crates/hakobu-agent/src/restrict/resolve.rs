@@ -1,9 +1,18 @@
-//! Where a path leads, without ever looking outside of one directory.
+//! Where a path leads, without ever looking outside of one directory: that is open, and everything is looked at beneath
+//! its descriptor. What comes out has no links in it, and is opened beneath the same descriptor; a link that somebody puts
+//! there meanwhile makes that fail.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+
+use hakobu_core::error::Result as CoreResult;
+use hakobu_endpoints::local::Confinement;
+use rustix::fs::{OFlags, readlinkat};
 
 /// So many links are followed on the way to one place, as the kernel does it.
 const LINKS_MAX: u32 = 40;
@@ -11,8 +20,7 @@ const LINKS_MAX: u32 = 40;
 /// A directory, and what lies beneath it.
 #[derive(Debug)]
 pub(super) struct Beneath {
-    /// Links resolved.
-    root: PathBuf,
+    root: Confinement,
     /// As it was typed, from the file system's root.
     typed: PathBuf,
 }
@@ -24,22 +32,76 @@ pub(super) struct Stray;
 impl Beneath {
     /// # Errors
     /// When there is no such directory.
-    pub(super) fn new(path: &Path) -> std::io::Result<Self> {
-        let root = std::fs::canonicalize(path)?;
-        if !root.is_dir() {
-            return Err(std::io::ErrorKind::NotADirectory.into());
-        }
-        Ok(Self { root, typed: std::path::absolute(path)? })
+    pub(super) fn new(path: &Path) -> CoreResult<Self> {
+        let typed = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Ok(Self { root: Confinement::open(path)?, typed })
+    }
+
+    /// The directory, for what opens something beneath it.
+    pub(super) fn confinement(&self) -> &Confinement {
+        &self.root
     }
 
     /// The directory itself, links resolved.
     pub(super) fn path(&self) -> &Path {
-        &self.root
+        self.root.path()
+    }
+
+    /// Opens what has a path that was resolved; no link is followed.
+    ///
+    /// # Errors
+    /// `EXDEV` for what is elsewhere; otherwise the system's.
+    pub(super) fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        Ok(self.root.open_at(path, flags)?)
+    }
+
+    /// Describes what has a path that was resolved; no link is followed.
+    ///
+    /// # Errors
+    /// As [`Beneath::open`].
+    pub(super) fn lstat(&self, path: &Path) -> io::Result<Metadata> {
+        File::from(self.open(path, OFlags::PATH)?).metadata()
+    }
+
+    /// A path to the same thing for what takes nothing but paths, and what has to stay open for it: nothing that is
+    /// renamed meanwhile changes where it leads.
+    ///
+    /// # Errors
+    /// As [`Beneath::open`].
+    pub(super) fn hold(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
+        let way = |fd: &OwnedFd| PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+        if self.lstat(path)?.is_dir() {
+            let fd = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+            let path = way(&fd).join(".");
+            return Ok((fd, path));
+        }
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let fd = self.open(parent, OFlags::PATH | OFlags::DIRECTORY)?;
+        let path = way(&fd).join(name);
+        Ok((fd, path))
+    }
+
+    /// The directory that has this path, or the nearest one above that is there.
+    ///
+    /// # Errors
+    /// As [`Beneath::open`].
+    pub(super) fn hold_directory(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
+        let mut held = path.ancestors().take_while(|above| self.holds(above));
+        let there = held.find(|above| self.lstat(above).is_ok_and(|found| found.is_dir()));
+        self.hold(there.unwrap_or(self.path()))
+    }
+
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        let link = self.open(path, OFlags::PATH)?;
+        let led_to = readlinkat(&link, c"", Vec::new())?;
+        Ok(PathBuf::from(std::ffi::OsString::from_vec(led_to.into_bytes())))
     }
 
     /// Whether a path without links is the directory, or lies beneath it.
     pub(super) fn holds(&self, path: &Path) -> bool {
-        path.starts_with(&self.root)
+        path.starts_with(self.path())
     }
 
     /// The place that a path leads to; it need not be there. One that does not begin with a slash counts from the
@@ -61,7 +123,7 @@ impl Beneath {
             if ahead.is_empty() && !follow {
                 break;
             }
-            let Ok(led_to) = std::fs::read_link(self.below(&at)) else { continue };
+            let Ok(led_to) = self.read_link(&self.below(&at)) else { continue };
             links += 1;
             if links > LINKS_MAX {
                 return Err(Stray);
@@ -77,7 +139,7 @@ impl Beneath {
     }
 
     fn below(&self, names: &[Vec<u8>]) -> PathBuf {
-        let mut path = self.root.clone();
+        let mut path = self.path().to_owned();
         names.iter().for_each(|name| path.push(OsStr::from_bytes(name)));
         path
     }
@@ -89,7 +151,7 @@ impl Beneath {
         if !path.starts_with(b"/") {
             return Some(names);
         }
-        [&self.root, &self.typed].into_iter().find_map(|root| {
+        [self.path(), &self.typed].into_iter().find_map(|root| {
             let own: Vec<_> = self::names(root.as_os_str().as_bytes()).collect();
             names.starts_with(&own).then(|| names.iter().skip(own.len()).copied().collect())
         })

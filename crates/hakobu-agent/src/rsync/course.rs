@@ -400,6 +400,7 @@ impl<'a> Course<'a> {
         losses.extend(lost.into_iter().map(|(what, (count, example))| Loss {
             what,
             count,
+            at_target: what.is_of_target(),
             example: example.as_bytes().to_vec(),
         }));
     }

@@ -25,6 +25,6 @@ pub(super) fn add_owner(course: &Course<'_>, prompts: &mut dyn Prompts, losses: 
         // The top itself is one of them.
         let (count, example) = (all.saturating_sub(own) + 1, course.ends.prefix.as_bytes());
         let example = if example.is_empty() { b".".to_vec() } else { example.to_vec() };
-        losses.push(Loss { what: LossKind::Owner, count, example });
+        losses.push(Loss { what: LossKind::Owner, count, at_target: true, example });
     }
 }

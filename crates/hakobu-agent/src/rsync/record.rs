@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hakobu_core::counters::Snapshot;
 use hakobu_core::engine::{FAILURES_KEPT_MAX, Summary};
 use hakobu_core::error::{Error, ErrorKind};
-use hakobu_core::event::{Event, Failure, Observer};
+use hakobu_core::event::{Event, Failure, Observer, drafts_left_out};
 use hakobu_core::path::EntryPath;
 
 use super::pool::{Batch, Change};
@@ -37,6 +37,7 @@ struct Sums {
     made: HashSet<EntryPath>,
     /// When something last went forward.
     moved_at: Option<Instant>,
+    directories_with_drafts: u64,
 }
 
 impl Sums {
@@ -67,6 +68,33 @@ impl<'a> Record<'a> {
     /// Changes the figures.
     pub fn count(&self, change: impl FnOnce(&mut Snapshot)) {
         change(&mut self.sums().counters);
+    }
+
+    /// A directory of the source holds so many drafts, which are left out.
+    pub fn drafts(&self, directory: &EntryPath, drafts: u64) {
+        if drafts == 0 {
+            return;
+        }
+        let earlier = {
+            let mut sums = self.sums();
+            sums.counters.entries_scanned += drafts;
+            sums.counters.entries_skipped += drafts;
+            sums.directories_with_drafts += 1;
+            sums.directories_with_drafts - 1
+        };
+        if let Some(words) = drafts_left_out(directory, drafts, earlier) {
+            self.observer.event(Event::Notice { words });
+        }
+    }
+
+    /// A directory of the source has the name in which rsync keeps what was cut off, and is left out, as by rsync itself.
+    pub fn partial(&self, directory: &EntryPath) {
+        self.count(|counters| {
+            counters.entries_scanned += 1;
+            counters.entries_skipped += 1;
+        });
+        let words = format!("{directory} is left out: rsync keeps there what was cut off");
+        self.observer.event(Event::Notice { words });
     }
 
     /// The scan has seen everything.

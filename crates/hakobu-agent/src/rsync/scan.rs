@@ -13,7 +13,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Classes;
 use hakobu_core::filter::{Filter, error_of_missing};
 use hakobu_core::listing::DirectoryListing;
-use hakobu_core::path::{EntryPath, lossy};
+use hakobu_core::path::{EntryPath, is_draft_name, lossy};
 use hakobu_endpoints::local::{LocalSource, SourceRoot};
 
 use super::options::{PARTIAL_DIRECTORY, Purpose};
@@ -153,12 +153,16 @@ impl Scan<'_> {
                     continue;
                 }
             };
+            self.record.drafts(&directory, entries.drafts());
             for index in 0..entries.len() {
                 let metadata = entries.metadata(index);
                 let path = directory.join(entries.name(index))?;
                 let below = without(&path, tree)?;
                 self.saw(&below);
-                if is_of_a_draft(entries.name(index), metadata.kind)
+                if is_partial(entries.name(index), metadata.kind) {
+                    self.record.partial(&below);
+                }
+                if is_partial(entries.name(index), metadata.kind)
                     || self.filter.is_some_and(|filter| filter.leaves_out(below.as_bytes(), metadata))
                 {
                     self.left_out(&below)?;
@@ -244,8 +248,17 @@ impl Scan<'_> {
             self.saw(&item.path);
             let metadata = metadata_of(&item);
             let (parent, name) = item.path.split_last().unwrap_or_default();
-            let is_out = left_out.contains(&parent)
-                || is_of_a_draft(name, item.kind)
+            if is_partial(name, item.kind) {
+                self.record.partial(&item.path);
+            }
+            // Nothing but the name can be known of what is far.
+            let is_draft = is_draft_name(name) && matches!(item.kind, Kind::File | Kind::Symlink);
+            if is_draft {
+                self.record.drafts(&parent, 1);
+            }
+            let is_out = is_draft
+                || left_out.contains(&parent)
+                || is_partial(name, item.kind)
                 || self.filter.is_some_and(|filter| filter.leaves_out(item.path.as_bytes(), &metadata));
             if is_out {
                 self.left_out(&item.path)?;
@@ -335,7 +348,7 @@ pub(super) fn list(
 }
 
 /// Whether it is where rsync keeps what was cut off. It takes no part, as rsync has it as well.
-fn is_of_a_draft(name: &[u8], kind: Kind) -> bool {
+fn is_partial(name: &[u8], kind: Kind) -> bool {
     kind == Kind::Directory && name == PARTIAL_DIRECTORY.as_bytes()
 }
 

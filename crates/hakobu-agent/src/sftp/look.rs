@@ -7,6 +7,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
 
 use super::SftpSide;
+use crate::look;
 
 /// What takes content and keeps nothing. Whether the server has it is asked when something is written to it, and never where
 /// only digests are taken.
@@ -70,7 +71,12 @@ impl SftpSide {
             let found = TargetFound::CharacterDevice { null: true };
             return Ok(look(found, NOWHERE.to_vec(), b"/dev".to_vec(), b"null".to_vec()));
         }
-        let there = match self.look.describe(typed, false)? {
+        // With a slash behind it, the server would follow a link, which may lead to a disk that is not mounted now.
+        let bare = match trim(typed) {
+            b"" => typed,
+            bare => bare,
+        };
+        let there = match self.look.describe(bare, false)? {
             Some(link) if link.kind == Kind::Symlink => {
                 let led_to = self.look.describe(typed, true)?;
                 let led_to = led_to.map_or(TargetFound::Symlink, |led_to| found(&led_to));
@@ -114,12 +120,21 @@ impl SftpSide {
     }
 
     /// The identities of a path and of all directories above it. Version 3 has no inodes: paths without links stand for
-    /// themselves, on this server.
+    /// themselves, on this server. Where it turns out to be on this very machine, and shows all of it, they are those that
+    /// the system has.
     fn ancestry(&self, whole: &[u8], exists: bool) -> Ancestry {
+        if self.boot_id.as_deref().is_some_and(|id| id == look::boot_id())
+            && let Ok(mut here) = look::places(whole, &[EntryPath::root()])
+            && let Some(here) = here.pop()
+            && here.exists == exists
+        {
+            return here;
+        }
+        let machine = self.boot_id.as_deref().unwrap_or(&self.host);
         let identity = |path: &[u8]| {
             let mut inode = [0; 8];
             inode.copy_from_slice(&blake3::hash(path).as_bytes()[..8]);
-            Identity { boot_id: format!("sftp {}", self.host), device: 0, inode: u64::from_le_bytes(inode) }
+            Identity { boot_id: format!("sftp {machine}"), device: 0, inode: u64::from_le_bytes(inode) }
         };
         let mut upwards = Vec::new();
         let mut at = whole;
@@ -130,7 +145,7 @@ impl SftpSide {
             upwards.push(identity(at));
             match above(at) {
                 Some(parent) => at = parent,
-                None => return Ancestry { exists, upwards },
+                None => return Ancestry { exists, upwards, volumes: Vec::new() },
             }
         }
     }

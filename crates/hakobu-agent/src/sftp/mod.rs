@@ -38,6 +38,8 @@ pub struct SftpSide {
     look: SftpLook,
     round_trip: Duration,
     sessions: Arc<Sessions>,
+    /// What its machine is known by, if it says so.
+    boot_id: Option<String>,
 }
 
 impl SftpSide {
@@ -66,7 +68,8 @@ impl SftpSide {
         sessions.round_trip_is(round_trip);
         let is_home_of_root = home == b"/root" && found.is_some_and(|found| found.uid == 0);
         access.is_root = login.host.user.as_deref() == Some("root") || is_home_of_root;
-        Ok(Self { host, why, access, look, round_trip, sessions })
+        let boot_id = look.boot_id();
+        Ok(Self { host, why, access, look, round_trip, sessions, boot_id })
     }
 
     /// How long a question takes.

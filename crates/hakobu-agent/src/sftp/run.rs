@@ -16,6 +16,10 @@ use crate::party::Party;
 use crate::request::CopyRequest;
 use crate::side::{Side, Stop};
 
+/// Said first of every run that writes to a server.
+const LINKS: &str = "files are protected against links only as far as SFTP allows (each directory is looked at before it is used and \
+                     after, but a server follows what is swapped in between)";
+
 /// What a run is between.
 pub(crate) struct Ends<'a> {
     pub source: &'a Party,
@@ -46,24 +50,26 @@ pub(crate) fn check(
     }
     // A plan, a comparison or a digest writes nothing that could lack something.
     let writes = !request.mode.only_reads() && !request.mode.is_digest();
-    let tell = |side: &SftpSide, what: &str, lost: &[&str]| {
+    let tell = |side: &SftpSide, what: &str, lost: &[&str], is_written: bool| {
         let why = match &side.why {
             Some(why) => format!("{}: over sftp, since there is no agent: {why}", side.host),
             None => format!("{}: over sftp, as asked", side.host),
         };
+        // Who may not rely on it should know before anything else.
+        let why = if is_written { format!("{LINKS}; {why}") } else { why };
         for words in [why, format!("{what}: {}", lost.join(", "))] {
             observer.event(Event::Notice { words });
         }
     };
     if let Some(side) = source.sftp() {
-        tell(side, "what the server does not show", &losses::as_source());
+        tell(side, "what the server does not show", &losses::as_source(), false);
     }
     if let Some(side) = target.sftp().filter(|_| !writes && source.sftp().is_none()) {
-        tell(side, "what the server does not show", &losses::as_source());
+        tell(side, "what the server does not show", &losses::as_source(), false);
     }
     if let Some(side) = target.sftp().filter(|_| writes) {
         let lost = losses::as_target(side.abilities(), side.is_root(), request.durable);
-        tell(side, "what cannot be kept there", &lost);
+        tell(side, "what cannot be kept there", &lost, true);
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::process::ChildStdout;
 use std::time::{Duration, Instant};
 
+use hakobu_core::stopping;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -130,16 +131,24 @@ fn readable(input: &impl std::os::fd::AsFd, deadline: Instant) -> io::Result<boo
 }
 
 /// Waits until `stream` is ready for `what`, or has failed or ended. `false` when the deadline passes first.
+///
+/// # Errors
+/// Those of the system; and that the user has asked to stop.
 pub(super) fn wait_for(
     stream: &impl std::os::fd::AsFd,
     what: PollFlags,
     deadline: Instant,
 ) -> io::Result<bool> {
     loop {
+        if stopping::is_asked() {
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "stopped as asked"));
+        }
         let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: i64::from(i32::MAX), tv_nsec: 0 });
+        let step = left.min(stopping::LOOK_EVERY);
+        let limit = Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() };
         let mut wanted = [PollFd::new(stream, what)];
-        match poll(&mut wanted, Some(&left)) {
+        match poll(&mut wanted, Some(&limit)) {
+            Ok(0) if step < left => {}
             Ok(ready) => return Ok(ready > 0),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

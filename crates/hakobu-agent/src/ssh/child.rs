@@ -8,10 +8,15 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hakobu_core::stopping;
 use rustix::process::{Pid, Signal, kill_process};
+
+use super::spoken::Shown;
 
 /// How long ssh may take to end once its input is closed, before it is told to, and then once more before it is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The same once the user has asked to stop.
+const PATIENCE_AT_A_STOP: Duration = Duration::from_millis(300);
 /// How often its end is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -21,16 +26,24 @@ pub struct SshChild {
     child: Child,
     /// The other end of its standard input and output, if they are a socket.
     socket: Option<UnixStream>,
+    /// Whether its words were shown, where they are.
+    shown: Option<Shown>,
 }
 
 impl SshChild {
     pub(super) fn new(child: Child) -> Self {
-        Self { child, socket: None }
+        Self { child, socket: None, shown: None }
     }
 
     /// One whose standard input and output are the other end of this socket.
     pub(super) fn at(child: Child, socket: UnixStream) -> Self {
-        Self { child, socket: Some(socket) }
+        Self { child, socket: Some(socket), shown: None }
+    }
+
+    /// The same, of whose words it is known whether they were shown.
+    pub(super) fn heard(mut self, shown: Shown) -> Self {
+        self.shown = Some(shown);
+        self
     }
 
     /// Its process id.
@@ -47,6 +60,10 @@ impl SshChild {
         let deadline = Instant::now() + limit;
         loop {
             if let Some(status) = self.child.try_wait()? {
+                // What it said last comes before what is said of its end.
+                if let Some(shown) = self.shown.take() {
+                    shown.wait();
+                }
                 return Ok(Some(status));
             }
             if Instant::now() >= deadline {
@@ -65,7 +82,7 @@ impl SshChild {
         if let Some(socket) = &self.socket {
             let _ = socket.shutdown(Shutdown::Both);
         }
-        if let Some(status) = self.wait(PATIENCE)? {
+        if let Some(status) = self.wait(patience())? {
             return Ok(status);
         }
         self.kill()
@@ -86,7 +103,7 @@ impl SshChild {
             return Ok(status);
         }
         self.tell_to_end();
-        if let Some(status) = self.wait(PATIENCE)? {
+        if let Some(status) = self.wait(patience())? {
             return Ok(status);
         }
         self.child.kill()?;
@@ -98,6 +115,10 @@ impl Drop for SshChild {
     fn drop(&mut self) {
         let _ = self.end();
     }
+}
+
+fn patience() -> Duration {
+    if stopping::is_asked() { PATIENCE_AT_A_STOP } else { PATIENCE }
 }
 
 /// "exit code 3" or "signal 9".

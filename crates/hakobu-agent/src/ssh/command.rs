@@ -109,8 +109,7 @@ pub(super) fn with_options(settings: &SshSettings, ours: &[String]) -> Result<Ve
     Ok(words)
 }
 
-/// Builds the command that starts an agent, its standard input and output as pipes, its standard error ours, so that
-/// ssh's words and questions reach the user as they are. `ours` are more words for OpenSSH.
+/// Builds the command that starts an agent, its standard input and output as pipes. `ours` are more words for OpenSSH.
 pub(super) fn build(settings: &SshSettings, ours: &[String]) -> Result<Command, SshError> {
     if let Some(path) = &settings.agent_path
         && (path.is_empty() || path.contains(&0))
@@ -120,7 +119,7 @@ pub(super) fn build(settings: &SshSettings, ours: &[String]) -> Result<Command, 
     let mut command = log_in(settings, &with_options(settings, ours)?)?;
     let flags = (settings.sudo, settings.always_upload, settings.nice);
     command.arg(script::command_line(flags, settings.agent_path.as_deref()));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     Ok(command)
 }
 

@@ -1,12 +1,13 @@
 //! A login that opens no session of its own: others go through it, ssh processes of ours and of programs that start ssh
 //! themselves, as rsync does.
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use hakobu_core::stopping;
 use hakobu_sys::process::ends_with_this_thread;
 
 use super::answer::printable;
@@ -15,6 +16,7 @@ use super::child::SshChild;
 use super::command::{self, PLAIN_PIPE};
 use super::sessions::{Said, each_piece, with_nobody_to_ask, words_of_its_own};
 use super::shared::{self, Found, Shared, Sharing};
+use super::spoken::Spoken;
 use super::{SshError, SshSettings};
 
 /// How often it is looked whether the login is done.
@@ -98,7 +100,7 @@ impl Master {
             if self.ssh.wait(LOOK_EVERY)?.is_some() {
                 return Err(SshError::Login { host, command: self.settings.typed() });
             }
-            if stop.load(Relaxed) || Instant::now() > deadline {
+            if stop.load(Relaxed) || stopping::is_asked() || Instant::now() > deadline {
                 return Err(SshError::TimedOut { host, limit: self.settings.time_limit });
             }
         }
@@ -157,13 +159,15 @@ fn spawn(mut command: Command, said: Said, is_silent: Arc<AtomicBool>) -> Result
         Ok(mut child) => {
             let stderr = child.stderr.take();
             let _ = sender.send(Ok(SshChild::new(child)));
+            let mut spoken = Spoken::on_stderr();
             each_piece(stderr, |words| {
                 said.add(words);
                 // Later it tells of sessions, whose own ssh says the same.
                 if !is_silent.load(Relaxed) {
-                    let _ = std::io::stderr().write_all(words);
+                    spoken.add(words);
                 }
             });
+            spoken.end();
             said.end();
         }
         Err(error) => {

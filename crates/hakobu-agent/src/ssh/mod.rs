@@ -13,12 +13,14 @@ mod asking;
 mod child;
 mod command;
 mod error;
+mod left;
 mod logins;
 mod master;
 mod prompts;
 mod script;
 pub mod sessions;
 mod shared;
+mod spoken;
 mod unattended;
 mod upload;
 
@@ -135,8 +137,8 @@ pub struct Started {
 /// Starts an agent and waits for its preamble. Where there may be further sessions, [`sessions::Sessions::start`] does
 /// it.
 ///
-/// ssh's standard error and terminal are ours: its questions reach the user. It stays in our process group, so that
-/// it may ask; a Ctrl-C on the terminal reaches it too.
+/// ssh's terminal is ours: its questions reach the user. What it says on standard error does as well, made printable. It
+/// stays in our process group, so that it may ask; a Ctrl-C on the terminal reaches it too.
 ///
 /// # Errors
 /// [`SshError`]; ssh has ended then.
@@ -152,12 +154,14 @@ fn start_with(
     started: impl FnOnce(u32),
 ) -> Result<Started, SshError> {
     let mut command = command::build(settings, ours)?;
-    let mut child = command.spawn().map_err(|error| SshError::Spawn {
-        command: command.get_program().to_string_lossy().into_owned(),
-        error,
-    })?;
-    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let ssh = SshChild::new(child);
+    let ear = spoken::prepare(&mut command);
+    let spawned = command.spawn();
+    let program = command.get_program().to_string_lossy().into_owned();
+    // Here its end of a terminal would stay open.
+    drop(command);
+    let mut child = spawned.map_err(|error| SshError::Spawn { command: program, error })?;
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let ssh = SshChild::new(child).heard(spoken::listen(ear, stderr)?);
     started(ssh.id());
     let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
         return Err(SshError::Pipe(ErrorKind::BrokenPipe.into()));

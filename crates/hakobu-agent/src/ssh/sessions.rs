@@ -29,7 +29,7 @@ use super::child::SshChild;
 use super::command::{self, Program};
 use super::logins::Logins;
 use super::shared::{self, Found, Shared, Sharing};
-use super::{Prompts, SshError, SshSettings, Started, start_with};
+use super::{Prompts, SshError, SshSettings, Started, spoken, start_with};
 
 /// How long a login that asks nothing may take.
 pub(super) const LOGIN_LIMIT: Duration = Duration::from_secs(30);
@@ -197,8 +197,12 @@ impl Sessions {
     /// When ssh cannot be run.
     pub fn first(&self, session: Session<'_>) -> Result<Pipe, SshError> {
         let mut command = command::session(&self.settings, session, &self.for_the_first())?;
-        command.stderr(Stdio::inherit());
-        let (pipe, _) = spawn(&mut command)?;
+        let ear = spoken::prepare(&mut command);
+        let spawned = spawn(&mut command);
+        // Here its end of a terminal would stay open.
+        drop(command);
+        let (mut pipe, stderr) = spawned?;
+        pipe.ssh = pipe.ssh.heard(spoken::listen(ear, stderr)?);
         self.watch(pipe.ssh.id());
         Ok(pipe)
     }

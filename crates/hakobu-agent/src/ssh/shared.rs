@@ -1,7 +1,7 @@
 //! One login for several sessions: the socket by which further ssh processes reach the one that has logged in.
 
 use std::collections::hash_map::RandomState;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::hash::BuildHasher;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
@@ -16,6 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use super::answer::wait_for;
 use super::child::SshChild;
 use super::command::{self, Program};
+use super::left;
 use super::{SshError, SshSettings};
 use crate::machine;
 
@@ -141,6 +142,8 @@ fn ask(mut command: Command) -> Result<Option<String>, SshError> {
 #[derive(Debug)]
 pub(super) struct Shared {
     directory: PathBuf,
+    /// Says that this process lives: what a killed one has left is removed by the next.
+    lock: Option<File>,
     held: Option<OwnedFd>,
 }
 
@@ -150,11 +153,13 @@ impl Shared {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let places = runtime.into_iter().chain([std::env::temp_dir(), PathBuf::from("/tmp")]);
         places.filter(|place| place.is_absolute()).find_map(|place| {
-            let name = format!("hakobu-ssh.{:016x}", RandomState::new().hash_one(std::process::id()));
-            let shared = Self { directory: place.join(name), held: None };
+            left::remove(&place);
+            let name = format!("{}{:016x}", left::PREFIX, RandomState::new().hash_one(std::process::id()));
+            let mut shared = Self { directory: place.join(name), lock: None, held: None };
             is_plain(&shared.path()).then_some(())?;
             // Fails where something has that name.
             DirBuilder::new().mode(0o700).create(&shared.directory).ok()?;
+            shared.lock = left::lock(&shared.directory);
             shared.takes_sockets().then_some(shared)
         })
     }

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
+use hakobu_core::stopping;
+
 use super::answer::wait_for;
 
 /// Machines by their number in an ELF header, named as `uname -m` names them. All are little-endian.
@@ -132,11 +134,13 @@ impl Parcel {
     }
 }
 
-/// Writes all of `bytes`, waiting at most `limit` each time the pipe is full.
+/// Writes all of `bytes`, waiting at most `limit` each time the pipe is full, and no longer in all than at a rate that no
+/// way is slower than.
 pub(super) fn send_all(to: &mut ChildStdin, mut bytes: &[u8], limit: Duration) -> io::Result<()> {
     let flags = fcntl_getfl(&*to)?;
     fcntl_setfl(&*to, flags | OFlags::NONBLOCK)?;
     let mut outcome = Ok(());
+    let deadline = Instant::now() + limit + stopping::time_for(bytes.len() as u64);
     while outcome.is_ok() && !bytes.is_empty() {
         outcome = match to.write(bytes) {
             Ok(0) => Err(ErrorKind::WriteZero.into()),
@@ -146,7 +150,7 @@ pub(super) fn send_all(to: &mut ChildStdin, mut bytes: &[u8], limit: Duration) -
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                match wait_for(&*to, PollFlags::OUT, Instant::now() + limit) {
+                match wait_for(&*to, PollFlags::OUT, deadline.min(Instant::now() + limit)) {
                     Ok(true) => Ok(()),
                     Ok(false) => Err(ErrorKind::TimedOut.into()),
                     Err(error) => Err(error),

@@ -215,6 +215,7 @@ pub fn grant() -> Grant {
         may_remove: false,
         only_reads: false,
         bytes_max: None,
+        source_directories: Vec::new(),
     }
 }
 

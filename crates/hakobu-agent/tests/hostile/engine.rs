@@ -334,7 +334,8 @@ fn errors_of_any_length_are_cut() {
 
 #[test]
 fn losses_that_cannot_be_summed() {
-    let loss = Loss { what: LossKind::Owner, count: u64::MAX, example: vec![b'x'; 100_000] };
+    let loss =
+        Loss { what: LossKind::Owner, count: u64::MAX, at_target: false, example: vec![b'x'; 100_000] };
     let summary = run(1, able(), move |target, _, frame, _| match frame.kind {
         kind::STORE | kind::APPLY => {
             let losses = vec![loss.clone(), loss.clone(), loss.clone()];

@@ -36,7 +36,7 @@ fn operations() -> Vec<(u8, Vec<u8>, Vec<u8>)> {
         (kind::FINISH, encoded(&finish), Vec::new()),
         (kind::ABANDON, encoded(&data::Abandon { draft: 1, keep: false }), Vec::new()),
         (kind::APPLY, Vec::new(), encoded(&vec![(0u8, "tree/made", 0o755u32)])),
-        (kind::BARRIER, Vec::new(), Vec::new()),
+        (kind::BARRIER, encoded(&data::Barrier { durable: true, whole: true }), Vec::new()),
     ]
 }
 

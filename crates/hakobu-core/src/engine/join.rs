@@ -200,6 +200,9 @@ impl<'a> Join<'a> {
             }
             return;
         }
+        if let Err(error) = self.check_readable(source.name(index), metadata) {
+            return self.fail(source.name(index), at_source(error));
+        }
         let able = &self.shared.able;
         let action = match metadata.kind {
             Kind::BlockDevice if self.is_large(metadata) => as_content(target),
@@ -290,7 +293,7 @@ impl<'a> Join<'a> {
         if counted == Counted::AttributesOnly {
             self.planned("attributes", &target_path, 0);
         }
-        let differs = target.is_none_or(|target| target.extended != metadata.extended);
+        let differs = target.is_none_or(|target| !target.same_extended(metadata));
         let touched = Touched::new(action != Action::Leave && writes, is_new || differs);
         // A directory without origins is made, and not looked into.
         let beyond = self.shared.setup.job.one_file_system && metadata.mount_point;
@@ -365,10 +368,14 @@ impl<'a> Join<'a> {
     /// What a file is written to.
     fn written_as(&self, metadata: &Metadata, old: Option<&Metadata>) -> DraftKind {
         let both_files = metadata.kind == Kind::File && old.is_some_and(|old| old.kind == Kind::File);
-        match both_files && metadata.size_bytes > 0 {
+        let kind = match both_files && metadata.size_bytes > 0 {
             true => self.shared.setup.job.update.draft_kind(),
             false => DraftKind::File,
-        }
+        };
+        // One of its further names may be that of a file of the source.
+        let systems = &self.shared.setup.job.source_file_systems;
+        let shared = old.and_then(|old| old.inode).is_some_and(|it| systems.contains(&it.file_system));
+        if kind == DraftKind::InPlace && shared { DraftKind::File } else { kind }
     }
 
     /// Takes note of a file that travels by itself.
@@ -421,7 +428,7 @@ impl<'a> Join<'a> {
 
     fn attributes(&mut self, source: &Arc<Listing>, index: usize, target: Option<&Metadata>) {
         let (name, metadata) = (source.name(index), source.metadata(index));
-        let differs = target.is_some_and(|target| target.extended != metadata.extended);
+        let differs = target.is_some_and(|target| !target.same_extended(metadata));
         let paths = (self.below.join(name), self.node.target.join(self.target_name.unwrap_or(name)));
         match paths {
             (_, Ok(path)) if self.shared.setup.job.dry_run => {

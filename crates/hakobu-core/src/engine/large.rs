@@ -55,6 +55,7 @@ pub(super) struct LargeFile {
     ended: AtomicBool,
     failed: AtomicBool,
     of_no_use: AtomicBool,
+    begun_anew: AtomicBool,
     changed: AtomicBool,
     /// Of pieces that differ: how many blocks were compared, and how many of them differ.
     blocks: [AtomicU64; 2],
@@ -121,6 +122,7 @@ impl LargeFile {
             ended: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             of_no_use: AtomicBool::new(false),
+            begun_anew: AtomicBool::new(false),
             changed: AtomicBool::new(false),
             blocks: Default::default(),
             pieces: Default::default(),
@@ -272,6 +274,11 @@ impl LargeFile {
     /// Whether each chunk has to be completed by an operation.
     pub fn completes(&self) -> bool {
         self.completes.load(Ordering::Acquire)
+    }
+
+    /// Begins it anew. Whether that has been tried before.
+    pub fn begins_anew(&self) -> bool {
+        self.begun_anew.swap(true, Ordering::AcqRel)
     }
 
     /// What is in place at the target is not the same.

@@ -7,12 +7,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::inodes::Inodes;
 use super::node::Node;
 use crate::entry::{Inode, Metadata};
 use crate::path::EntryPath;
+use crate::plant::planted;
 
 /// So many inodes are known at a time, at about 150 bytes each. The names of further ones become files of their own.
-const GROUPS_MAX: usize = 1_000_000;
+pub(super) const GROUPS_MAX: usize = 1_000_000;
 
 /// A name of an inode whose content comes by another one.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub(super) struct Follower {
     pub replaces: bool,
     /// That entry's inode, if it is equal but for its content, which is not known yet.
     pub there: Option<Inode>,
+    /// Whether the target has an equal file there, though not of the same inode.
+    pub equal: bool,
 }
 
 /// What is to be done with a name.
@@ -62,11 +66,20 @@ struct Group {
 
 /// What is known of the inodes with several names.
 #[derive(Debug, Default)]
-pub(super) struct Links(Mutex<HashMap<Inode, Group>>);
+pub(super) struct Links {
+    groups: Mutex<HashMap<Inode, Group>>,
+    /// What was said of each.
+    pub inodes: Inodes,
+}
 
 impl Links {
+    /// What an inode is known by.
+    fn key(inode: Inode) -> Inode {
+        if planted("links-mixed-up") { Inode { number: inode.number & !7, ..inode } } else { inode }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Inode, Group>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A name of `inode` was met that is to be brought over, or compared with `there`. [`Links::done`] has to follow if
@@ -99,6 +112,7 @@ impl Links {
         first: impl FnOnce() -> State,
         follower: impl FnOnce() -> Follower,
     ) -> Entered {
+        let inode = Self::key(inode);
         let mut groups = self.lock();
         let Some(group) = groups.get_mut(&inode) else {
             if groups.len() >= GROUPS_MAX {
@@ -118,6 +132,7 @@ impl Links {
                 let entered = Entered::There(path.clone(), *there);
                 if is_last {
                     groups.remove(&inode);
+                    self.inodes.forget(inode);
                 }
                 entered
             }
@@ -127,12 +142,14 @@ impl Links {
     /// The first name of `inode` is at the target now, and those that waited become further names of it. With `kept` it
     /// was equal, and is the inode that it was, which comes with them.
     pub fn done(&self, inode: Inode, path: &EntryPath, kept: bool) -> (Vec<Follower>, Option<Inode>) {
+        let inode = Self::key(inode);
         let mut groups = self.lock();
         let Some(group) = groups.get_mut(&inode) else { return (Vec::new(), None) };
         let State::Moving(followers, there) = &mut group.state else { return (Vec::new(), None) };
         let (followers, there) = (std::mem::take(followers), there.filter(|_| kept));
         if group.left == 0 {
             groups.remove(&inode);
+            self.inodes.forget(inode);
         } else {
             group.state = State::There(path.clone(), there);
         }
@@ -142,10 +159,12 @@ impl Links {
     /// The first name of `inode` could not be brought over. The next one that waits brings the content; without one,
     /// it is as if none had been met.
     pub fn failed(&self, inode: Inode) -> Option<Follower> {
+        let inode = Self::key(inode);
         let mut groups = self.lock();
         let State::Moving(followers, _) = &mut groups.get_mut(&inode)?.state else { return None };
         if followers.is_empty() {
             groups.remove(&inode);
+            self.inodes.forget(inode);
             return None;
         }
         Some(followers.remove(0))
@@ -176,6 +195,7 @@ mod tests {
             metadata,
             replaces: false,
             there: None,
+            equal: false,
         }
     }
 

@@ -8,6 +8,7 @@
 mod accounts;
 mod entrance;
 mod gate;
+mod inodes;
 mod join;
 mod lane;
 mod large;
@@ -153,6 +154,9 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         setup.observer.event(Event::Notice { words });
     }
     let able = able(setup);
+    if !setup.job.dry_run && !setup.job.mode.only_reads() {
+        setup.source.meet_time_step(able.time_step_ns);
+    }
     let now_ns = setup.clock.now_ns();
     let pacer = Pacer::new(now_ns);
     let keeper = Keeper::new(setup.job.limits.clone(), &pacer, now_ns);
@@ -200,6 +204,7 @@ fn able(setup: &Setup<'_>) -> Capabilities {
     let (source, target) = (setup.source.capabilities(), setup.target.capabilities());
     Capabilities {
         time_step_ns: source.time_step_ns.max(target.time_step_ns),
+        time_step_before_1970_ns: source.time_step_before_1970_ns.max(target.time_step_before_1970_ns),
         inodes: source.inodes && target.inodes,
         ..target.clone()
     }
@@ -208,7 +213,13 @@ fn able(setup: &Setup<'_>) -> Capabilities {
 /// Which extended attributes are kept between these ends, and which are lost.
 fn what_to_keep(setup: &Setup<'_>) -> ExtendedAsk {
     // Those that are not seen at the source cannot be missed.
-    let seen = setup.job.extended & setup.source.capabilities().extended;
+    let mut seen = setup.source.capabilities().extended;
+    // A source that can tell what it has, and has no access control lists, has none: not even what new entries
+    // inherit from the target's directories.
+    if !seen.is_empty() {
+        seen = seen | Classes::ACL;
+    }
+    let seen = setup.job.extended & seen;
     let able = setup.target.capabilities().extended;
     match setup.job.removal {
         Removal::Remove => ExtendedAsk::default(),

@@ -1,6 +1,6 @@
 //! What a run has to say in the end: counters, failures, losses, and what stopped it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -58,6 +58,26 @@ pub struct Summary {
     pub transfer_ns: u64,
 }
 
+impl Summary {
+    /// Adds the failures of an earlier part of the same run, which did other work: what it could not do is not done by this
+    /// part. What failed again is counted once.
+    pub fn add_failures(&mut self, earlier: &Summary) {
+        let known: HashSet<&[u8]> = self.failures.iter().map(|failure| &failure.path[..]).collect();
+        let (again, new): (Vec<_>, Vec<_>) =
+            earlier.failures.iter().partition(|failure| known.contains(&failure.path[..]));
+        // Those beyond what is kept of the failures are not known by name.
+        let count = earlier.counters.entries_failed.max(earlier.failures.len() as u64);
+        let count = count.saturating_sub(again.len() as u64);
+        self.counters.entries_failed = self.counters.entries_failed.saturating_add(count);
+        let of_source = again.iter().filter(|failure| failure.error.is_source_change()).count() as u64;
+        let of_source = earlier.failures_of_source.saturating_sub(of_source);
+        self.failures_of_source = self.failures_of_source.saturating_add(of_source);
+        let room = FAILURES_KEPT_MAX.saturating_sub(self.failures.len());
+        let new: Vec<Failure> = new.into_iter().take(room).cloned().collect();
+        self.failures.extend(new);
+    }
+}
+
 /// The record of a run under way.
 #[derive(Debug)]
 pub(super) struct Record {
@@ -82,6 +102,7 @@ pub(super) struct Record {
     scan_ended_ns: OnceLock<u64>,
     paused_ns: AtomicU64,
     plan_bytes: AtomicU64,
+    directories_with_drafts: AtomicU64,
 }
 
 impl Record {
@@ -112,7 +133,13 @@ impl Record {
             scan_ended_ns: OnceLock::new(),
             paused_ns: AtomicU64::new(0),
             plan_bytes: AtomicU64::new(0),
+            directories_with_drafts: AtomicU64::new(0),
         }
+    }
+
+    /// A directory of the source holds drafts, which are left out. How many such directories there were before.
+    pub fn directory_with_drafts(&self) -> u64 {
+        self.directories_with_drafts.fetch_add(1, Relaxed)
     }
 
     pub fn fatal(&self, error: Error) {
@@ -215,6 +242,11 @@ impl Record {
         if failures.len() < FAILURES_KEPT_MAX {
             failures.push(failure.clone());
         }
+    }
+
+    /// Whether nothing has failed so far.
+    pub fn is_clean(&self) -> bool {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     pub fn losses(&self, losses: Vec<Loss>) {

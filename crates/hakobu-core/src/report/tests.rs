@@ -13,7 +13,7 @@ fn filled() -> Report {
     report.source = ReportEnd::typed(b"/a\xff");
     report.target = ReportEnd::typed(b"h:/b");
     report.seconds = ReportSeconds { total: 3.0, transfer: 2.0, ..ReportSeconds::default() };
-    let loss = Loss { what: LossKind::Xattr, count: 2, example: b"p".to_vec() };
+    let loss = Loss { what: LossKind::Xattr, count: 2, at_target: false, example: b"p".to_vec() };
     report.losses = vec![ReportLoss::from(&loss)];
     report.set_figures(&sum);
     let error = Error::new(ErrorKind::PermissionDenied, "reading", "permission denied");

@@ -7,31 +7,45 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
 use hakobu_core::entry::Account;
+use hakobu_core::{Error, ErrorKind, Result};
 
 /// The longest name that is taken: Linux's own programs make none that is longer than 32.
 const NAME_BYTES_MAX: usize = 256;
 
 /// The name of an account.
-pub(crate) fn name_of(account: Account) -> Option<Vec<u8>> {
+///
+/// # Errors
+/// When nobody could tell whether there is one.
+pub(crate) fn name_of(account: Account) -> Result<Option<Vec<u8>>> {
     let number = account.number().to_string();
-    let (name, found) = look_up(account, number.as_bytes())?;
-    (found == account.number() && !name.is_empty() && name.len() <= NAME_BYTES_MAX).then_some(name)
+    let is_name = |(name, found): &(Vec<u8>, u32)| {
+        *found == account.number() && !name.is_empty() && name.len() <= NAME_BYTES_MAX
+    };
+    Ok(look_up(account, number.as_bytes())?.filter(is_name).map(|(name, _)| name))
 }
 
 /// The number of a user or group, as `of` says, with this name.
-pub(crate) fn number_of(of: Account, name: &[u8]) -> Option<u32> {
+///
+/// # Errors
+/// As with [`name_of`].
+pub(crate) fn number_of(of: Account, name: &[u8]) -> Result<Option<u32>> {
     // A name that is a number would be looked up as one.
     let plain = !name.is_empty()
         && name.len() <= NAME_BYTES_MAX
         && !name.starts_with(b"-")
         && !name.iter().all(u8::is_ascii_digit)
         && !name.iter().any(|byte| matches!(byte, 0 | b':' | b'\n'));
-    let (found, number) = plain.then(|| look_up(of, name)).flatten()?;
-    (found == name).then_some(number)
+    if !plain {
+        return Ok(None);
+    }
+    Ok(look_up(of, name)?.filter(|(found, _)| found == name).map(|(_, number)| number))
 }
 
 /// The account with this name or number.
-fn look_up(account: Account, key: &[u8]) -> Option<(Vec<u8>, u32)> {
+fn look_up(account: Account, key: &[u8]) -> Result<Option<(Vec<u8>, u32)>> {
+    const DURING: &str = "looking up an owner";
+    /// What `getent` ends with where there is no such entry.
+    const NONE: i32 = 2;
     let (base, file) = match account {
         Account::User(_) => ("passwd", "/etc/passwd"),
         Account::Group(_) => ("group", "/etc/group"),
@@ -39,14 +53,24 @@ fn look_up(account: Account, key: &[u8]) -> Option<(Vec<u8>, u32)> {
     let key = std::ffi::OsStr::from_bytes(key);
     let asked = Command::new("getent").arg(base).arg(key).stdin(Stdio::null()).stderr(Stdio::null()).output();
     match asked {
-        Ok(output) => output.stdout.split(|byte| *byte == b'\n').find_map(entry),
-        Err(_) => {
-            let lines = std::fs::read(file).ok()?;
+        Ok(output) if matches!(output.status.code(), Some(0 | NONE)) => {
+            Ok(output.stdout.split(|byte| *byte == b'\n').find_map(entry))
+        }
+        Ok(output) => {
+            let words = format!("getent {base} failed ({})", output.status);
+            Err(Error::new(ErrorKind::Io, DURING, words))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let lines = match std::fs::read(file) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+                read => read.map_err(|error| Error::io(DURING, &error).at(file))?,
+            };
             let is_it = |(name, number): &(Vec<u8>, u32)| {
                 name == key.as_bytes() || number.to_string().as_bytes() == key.as_bytes()
             };
-            lines.split(|byte| *byte == b'\n').filter_map(entry).find(is_it)
+            Ok(lines.split(|byte| *byte == b'\n').filter_map(entry).find(is_it))
         }
+        Err(error) => Err(Error::io(DURING, &error).at("getent")),
     }
 }
 
@@ -64,13 +88,13 @@ mod tests {
 
     #[test]
     fn root_is_known_and_strange_names_are_not() {
-        assert_eq!(name_of(Account::User(0)).unwrap(), b"root");
-        assert_eq!(number_of(Account::User(7), b"root"), Some(0));
-        assert_eq!(number_of(Account::Group(7), b"root"), Some(0));
+        assert_eq!(name_of(Account::User(0)).unwrap().unwrap(), b"root");
+        assert_eq!(number_of(Account::User(7), b"root"), Ok(Some(0)));
+        assert_eq!(number_of(Account::Group(7), b"root"), Ok(Some(0)));
         for name in [&b""[..], b"0", b"-h", b"no such user here", b"root:x", b"\0"] {
-            assert_eq!(number_of(Account::User(0), name), None, "{name:?}");
+            assert_eq!(number_of(Account::User(0), name), Ok(None), "{name:?}");
         }
-        assert_eq!(name_of(Account::Group(4_000_000_000)), None);
+        assert_eq!(name_of(Account::Group(4_000_000_000)), Ok(None));
     }
 
     #[test]

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::endpoint::Detail;
 use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::extended::UNREADABLE;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::extended::{ExtendedReader, Place};
-use super::file_system::is_network;
+use super::file_system::{FUSE, is_network, kind_of};
 use super::helpers::{BATCH, Found, Helpers, Names};
 use super::many::many;
 use super::metadata;
@@ -54,7 +55,7 @@ impl<'a> Describer<'a> {
         (entries_max, detail): (usize, Detail),
         extended: &'a mut ExtendedReader,
     ) -> Self {
-        let asker = Asker { directory, on: None, detail };
+        let asker = Asker { directory, on: None, of_program: None, detail };
         let kept_max = entries_max.saturating_add(1).min(KEPT_MAX);
         Self {
             asker,
@@ -146,6 +147,12 @@ impl<'a> Describer<'a> {
     }
 }
 
+/// What is told of an entry that cannot be looked at: that it is there. `None` where not even its kind is known.
+pub(super) fn undescribed(file_type: FileType) -> Option<Metadata> {
+    let kind = metadata::kind(file_type).ok()?;
+    Some(Metadata { extended: UNREADABLE, ..Metadata::new(kind) })
+}
+
 /// Hands over what was found out. Whether further entries are wanted.
 fn keep_all(found: Vec<Found>, keep: &mut Keep<'_>) -> Result<bool> {
     for (name, described) in found.into_iter().flatten() {
@@ -162,17 +169,21 @@ struct Asker<'a> {
     directory: &'a OwnedFd,
     /// The file system that it is on, once that was asked.
     on: Option<u64>,
+    /// Whether that is one of another program, once that was asked.
+    of_program: Option<bool>,
     detail: Detail,
 }
 
 impl Asker<'_> {
     /// Those who describe entries of the same directory.
     fn helpers(&self) -> Option<Helpers> {
-        let (on, detail) = (self.on, self.detail);
+        let (on, of_program, detail) = (self.on, self.of_program, self.detail);
         Helpers::start(|| {
             let directory = self.directory.try_clone().ok()?;
             let mut extended = ExtendedReader::default();
-            Some(move |names| Asker { directory: &directory, on, detail }.ask_all(names, &mut extended))
+            Some(move |names| {
+                Asker { directory: &directory, on, of_program, detail }.ask_all(names, &mut extended)
+            })
         })
     }
 
@@ -190,7 +201,12 @@ impl Asker<'_> {
         {
             return Ok(Metadata::new(kind));
         }
-        let (mut found, on) = metadata::of_name_on(self.directory, name)?;
+        let (mut found, on) = match metadata::of_name_on(self.directory, name) {
+            Ok(found) => found,
+            // Whoever looks for it once more tells whether it has gone.
+            Err(Errno::NOENT) => return Err(Errno::NOENT),
+            Err(errno) => return undescribed(file_type).ok_or(errno),
+        };
         if found.kind == Kind::Directory {
             let here = match self.on {
                 Some(here) => here,
@@ -198,10 +214,17 @@ impl Asker<'_> {
             };
             found.mount_point = on != here;
         }
+        if found.inode.is_some() {
+            let of_program = match self.of_program {
+                Some(known) => known,
+                None => *self.of_program.insert(kind_of(self.directory.as_fd()) == FUSE),
+            };
+            found.uncertain = of_program || found.ctime.nanoseconds == 0;
+        }
         let Detail { extended: keep, missed, .. } = self.detail;
         if !(keep | missed).is_empty() {
             let place = Place::Named(self.directory.as_fd(), name);
-            (found.extended, found.missed) = extended.digest(place, keep, missed);
+            extended.mark(place, keep, missed).put(&mut found);
         }
         Ok(found)
     }

@@ -3,14 +3,25 @@
 use std::ffi::{CStr, CString};
 
 use hakobu_core::endpoint::LossKind;
-use hakobu_core::extended::{ATTRIBUTE_VALUE_BYTES_MAX, Classes, Extended, ExtendedAsk, ExtendedRef};
+use hakobu_core::entry::Metadata;
+use hakobu_core::extended::{
+    ACCESS_LIST, ATTRIBUTE_VALUE_BYTES_MAX, Classes, Extended, ExtendedAsk, ExtendedRef, UNREADABLE,
+    mode_without_list,
+};
 use hakobu_core::grant::Grant;
+use hakobu_core::{Error, ErrorKind, Result};
 use hakobu_sys::extended::{get_at, list_at};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, listxattr, removexattr, setxattr,
+    XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, fstatvfs, getxattr, listxattr, removexattr,
+    setxattr, statvfs,
 };
 use rustix::io::Errno;
+
+use super::fault::source_fault;
+
+/// One attribute as it was read.
+type NameAndValue = (Vec<u8>, Vec<u8>);
 
 /// The most bytes of names that the kernel gives for one entry.
 const NAMES_BYTES_MAX: usize = 64 * 1024;
@@ -37,6 +48,16 @@ impl Place<'_> {
         }
     }
 
+    /// Whether the file system has room for an attribute.
+    fn has_room(self) -> bool {
+        let figures = match self {
+            Place::Open(fd) | Place::Named(fd, _) => fstatvfs(fd),
+            Place::Proc(path) => statvfs(path),
+        };
+        let free_bytes = figures.ok().and_then(|figures| super::target::free_bytes(&figures));
+        free_bytes.is_none_or(|free_bytes| free_bytes > 4 * ATTRIBUTE_VALUE_BYTES_MAX as u64)
+    }
+
     fn get(self, attribute: &CStr, room: &mut [u8]) -> Result<usize, Errno> {
         match self {
             Place::Open(fd) => fgetxattr(fd, attribute, room),
@@ -54,82 +75,164 @@ pub(crate) struct ExtendedReader {
     encoded: Vec<u8>,
 }
 
+/// What was read of the extended attributes of one entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attached<'a> {
+    /// Those that are to be kept, unless none are.
+    pub(crate) kept: Option<ExtendedRef<'a>>,
+    /// The bits of its mode that may be set where it loses its access control list; all of them where it does not.
+    pub(crate) mode_mask: u32,
+}
+
+/// What stands in a listing for the extended attributes of one entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    /// As in [`Metadata::extended`](hakobu_core::entry::Metadata).
+    pub(crate) digest: u64,
+    /// Whether there are any of those that are missed, or may be.
+    pub(crate) missed: bool,
+    /// As in [`Attached`].
+    pub(crate) mode_mask: u32,
+}
+
+impl Mark {
+    /// Puts it into what is told of the entry.
+    pub(crate) fn put(self, metadata: &mut Metadata) {
+        (metadata.extended, metadata.missed) = (self.digest, self.missed);
+        metadata.mode &= self.mode_mask;
+    }
+}
+
+/// The mask that leaves a mode as it is.
+const WHOLE_MODE: u32 = 0o7777;
+
 impl ExtendedReader {
-    /// The attributes that are to be kept, unless none are, and in `lost` what an entry loses.
+    /// Reads the attributes that are to be kept, and puts into `lost` what an entry loses.
+    ///
+    /// # Errors
+    /// When they cannot be listed, one of them cannot be read, or they are more than can travel. Nothing that could not
+    /// be read counts as missing.
     pub(crate) fn read(
         &mut self,
         place: Place<'_>,
         ask: ExtendedAsk,
         lost: &mut Vec<LossKind>,
-    ) -> Option<ExtendedRef<'_>> {
+    ) -> Result<Attached<'_>> {
         let wanted = ask.keep | ask.miss;
+        let mut mode_mask = WHOLE_MODE;
         if wanted.is_empty() {
-            return None;
+            return Ok(Attached { kept: None, mode_mask });
         }
         let mut found = Vec::new();
-        let bytes = self.list(place);
-        for name in self.names[..bytes].split_inclusive(|&byte| byte == 0) {
-            let Ok(attribute) = CStr::from_bytes_with_nul(name) else { continue };
-            let Some(class) = Classes::of(attribute.to_bytes()).filter(|class| wanted.contains(*class))
-            else {
-                continue;
-            };
-            let mut lose = || {
-                if !lost.contains(&class.loss()) {
-                    lost.push(class.loss());
-                }
-            };
-            if !ask.keep.contains(class) {
-                lose();
-                continue;
-            }
-            self.value.resize(ATTRIBUTE_VALUE_BYTES_MAX, 0);
-            match place.get(attribute, &mut self.value) {
-                Ok(bytes) => found.push((attribute.to_bytes().to_vec(), self.value[..bytes].to_vec())),
-                // It has just gone.
-                Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
-                Err(_) => lose(),
-            }
-        }
+        let bytes = self.list(place)?;
+        let names = std::mem::take(&mut self.names);
+        let each = names[..bytes].split_inclusive(|&byte| byte == 0);
+        let read = each.map(|name| self.one(place, ask, (name, &mut found), (lost, &mut mode_mask)));
+        let read: Result<()> = read.collect();
+        self.names = names;
+        read?;
         if ask.keep.is_empty() {
-            return None;
+            return Ok(Attached { kept: None, mode_mask });
         }
-        match Extended::new(ask.keep, &mut found) {
-            Ok(extended) => {
-                self.encoded = extended.into_bytes();
-                ExtendedRef::decode(&self.encoded).ok()
-            }
-            Err(_) => {
-                lost.push(LossKind::Xattr);
-                None
-            }
-        }
+        self.encoded = Extended::new(ask.keep, &mut found)?.into_bytes();
+        Ok(Attached { kept: Some(ExtendedRef::decode(&self.encoded)?), mode_mask })
     }
 
-    /// What stands for the attributes of some classes in a listing, and whether there are any of those that are missed.
-    pub(crate) fn digest(&mut self, place: Place<'_>, keep: Classes, miss: Classes) -> (u64, bool) {
+    /// Reads one attribute, if it is asked for.
+    fn one(
+        &mut self,
+        place: Place<'_>,
+        ask: ExtendedAsk,
+        (name, found): (&[u8], &mut Vec<NameAndValue>),
+        (lost, mode_mask): (&mut Vec<LossKind>, &mut u32),
+    ) -> Result<()> {
+        let Ok(attribute) = CStr::from_bytes_with_nul(name) else { return Ok(()) };
+        let name = attribute.to_bytes();
+        let wanted = ask.keep | ask.miss;
+        let Some(class) = Classes::of(name).filter(|class| wanted.contains(*class)) else { return Ok(()) };
+        let is_kept = ask.keep.contains(class);
+        if !is_kept {
+            if !lost.contains(&class.loss()) {
+                lost.push(class.loss());
+            }
+            // What it grants is in the mode, and must not be granted to others.
+            if name != ACCESS_LIST {
+                return Ok(());
+            }
+        }
+        self.value.resize(ATTRIBUTE_VALUE_BYTES_MAX, 0);
+        match place.get(attribute, &mut self.value) {
+            Ok(bytes) if is_kept => found.push((name.to_vec(), self.value[..bytes].to_vec())),
+            Ok(bytes) => *mode_mask &= mode_without_list(&self.value[..bytes]),
+            // It has just gone, unless it is still listed.
+            Err(Errno::NODATA) if !self.lists(place, attribute)? => {}
+            Err(errno) => return Err(unread(errno, &format!("reading {}", shown(name)))),
+        }
+        Ok(())
+    }
+
+    /// Returns what stands for the attributes of some classes in a listing.
+    pub(crate) fn mark(&mut self, place: Place<'_>, keep: Classes, miss: Classes) -> Mark {
+        let none = Mark { digest: 0, missed: false, mode_mask: WHOLE_MODE };
         self.names.resize(NAMES_BYTES.max(self.names.len()), 0);
         // Most entries have none, and there are many of them.
         if (keep | miss).is_empty() || matches!(place.list(&mut self.names), Ok(0)) {
-            return (0, false);
+            return none;
         }
         let mut lost = Vec::new();
         let ask = ExtendedAsk { keep, miss, readable: false };
-        let digest = self.read(place, ask, &mut lost).map_or(0, ExtendedRef::digest);
-        (digest, !miss.is_empty() && !lost.is_empty())
-    }
-
-    /// Lists the names. What cannot be listed has none.
-    fn list(&mut self, place: Place<'_>) -> usize {
-        self.names.resize(NAMES_BYTES.max(self.names.len()), 0);
-        match place.list(&mut self.names) {
-            Err(Errno::RANGE) => {
-                self.names.resize(NAMES_BYTES_MAX, 0);
-                place.list(&mut self.names).unwrap_or(0)
-            }
-            listed => listed.unwrap_or(0),
+        match self.read(place, ask, &mut lost) {
+            Ok(Attached { kept, mode_mask }) => Mark {
+                digest: kept.map_or(0, ExtendedRef::digest),
+                missed: !miss.is_empty() && !lost.is_empty(),
+                mode_mask,
+            },
+            // Whoever looks at the entry by itself is told why.
+            Err(_) => Mark { digest: UNREADABLE, missed: !miss.is_empty(), ..none },
         }
     }
+
+    /// Lists the names. Only a file system that has none at all has none for an entry whose names cannot be listed.
+    fn list(&mut self, place: Place<'_>) -> Result<usize> {
+        self.names.resize(NAMES_BYTES.max(self.names.len()), 0);
+        let mut listed = place.list(&mut self.names);
+        if listed == Err(Errno::RANGE) {
+            self.names.resize(NAMES_BYTES_MAX, 0);
+            listed = place.list(&mut self.names);
+        }
+        match listed {
+            Err(Errno::OPNOTSUPP) => Ok(0),
+            listed => listed.map_err(|errno| unread(errno, "listing them")),
+        }
+    }
+
+    /// Whether an attribute is listed.
+    fn lists(&self, place: Place<'_>, attribute: &CStr) -> Result<bool> {
+        let names = present(place).map_err(|errno| unread(errno, "listing them"))?;
+        Ok(names.iter().any(|name| **name == *attribute))
+    }
+}
+
+/// The error for extended attributes that could not be read.
+fn unread(errno: Errno, step: &str) -> Error {
+    let leave_out = "; --preserve no-xattr,no-acl leaves all of them out";
+    let mut error = source_fault("reading the extended attributes", errno);
+    error.detail = match errno {
+        Errno::TOOBIG | Errno::RANGE => {
+            error.kind = ErrorKind::Unsupported;
+            format!(
+                "their names take more than {} KiB, which the system does not list; remove some of them{leave_out}",
+                NAMES_BYTES_MAX / 1024
+            )
+        }
+        _ if error.is_source_change() => return error,
+        _ => format!("{step}: {}{leave_out}", error.detail),
+    };
+    error
+}
+
+fn shown(name: &[u8]) -> String {
+    hakobu_core::path::lossy(name).to_string()
 }
 
 /// The classes that can be seen in a directory by this user.
@@ -178,7 +281,7 @@ fn held(directory: &OwnedFd) -> Classes {
 }
 
 /// Gives an entry exactly these attributes of their classes. A new entry that inherits nothing has none yet, which
-/// `is_bare` says. What cannot be set is lost.
+/// `is_bare` says. What cannot be set is lost. Returns the bits of its mode that may be set then.
 ///
 /// # Errors
 /// The system's, where it is about more than this attribute.
@@ -188,9 +291,10 @@ pub(crate) fn settle(
     is_bare: bool,
     able: Classes,
     lost: &mut Vec<LossKind>,
-) -> Result<(), Errno> {
+) -> Result<u32, Errno> {
+    let mut mode_mask = WHOLE_MODE;
     if is_bare && wanted.is_empty() {
-        return Ok(());
+        return Ok(mode_mask);
     }
     let mut lose = |name: &[u8]| {
         let kind = Classes::of(name).map_or(LossKind::Xattr, Classes::loss);
@@ -202,8 +306,15 @@ pub(crate) fn settle(
     if !is_bare {
         for name in present(place)? {
             let known = Classes::of(name.to_bytes()).is_some_and(|class| classes.contains(class));
-            if known && wanted.get(name.to_bytes()).is_none() && accepted(remove(place, &name))?.is_none() {
+            if known
+                && wanted.get(name.to_bytes()).is_none()
+                && accepted(place, remove(place, &name))?.is_none()
+            {
                 lose(name.to_bytes());
+                if name.to_bytes() == ACCESS_LIST {
+                    // The bits of the group are the mask of the list that stays.
+                    mode_mask &= !0o070;
+                }
             }
         }
     }
@@ -217,16 +328,26 @@ pub(crate) fn settle(
                 continue;
             }
         }
-        if !able || accepted(set(place, &name, value))?.is_none() {
+        if !able || accepted(place, set(place, &name, value))?.is_none() {
             lose(bytes);
+            if bytes == ACCESS_LIST {
+                mode_mask &= mode_without_list(value);
+                // Another one, which is there or was inherited, grants what it likes.
+                if !is_bare && !matches!(remove(place, &name), Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP))
+                {
+                    mode_mask &= !0o070;
+                }
+            }
         }
     }
-    Ok(())
+    Ok(mode_mask)
 }
 
 /// Tells what this file system, or this user, cannot have from what fails.
-fn accepted(done: Result<(), Errno>) -> Result<Option<()>, Errno> {
+fn accepted(place: Place<'_>, done: Result<(), Errno>) -> Result<Option<()>, Errno> {
     match done {
+        // File systems say so as well of what is too large for an entry, however much room there is.
+        Err(Errno::NOSPC) if !place.has_room() => Err(Errno::NOSPC),
         // Gone already.
         Ok(()) | Err(Errno::NODATA) => Ok(Some(())),
         Err(
@@ -235,6 +356,9 @@ fn accepted(done: Result<(), Errno>) -> Result<Option<()>, Errno> {
             | Errno::ACCESS
             | Errno::INVAL
             | Errno::TOOBIG
+            | Errno::FBIG
+            | Errno::NAMETOOLONG
+            | Errno::ILSEQ
             | Errno::RANGE
             | Errno::NOSPC,
         ) => Ok(None),

@@ -4,10 +4,11 @@ use std::ffi::CString;
 
 use hakobu_core::endpoint::{Fetched, LossKind, Picks};
 use hakobu_core::entry::{Kind, Metadata};
-use hakobu_core::extended::{EXTENDED_BYTES_MAX, ExtendedAsk};
+use hakobu_core::extended::{ExtendedAsk, ExtendedRef};
 use hakobu_core::losses::Losses;
-use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACKED_FILE_BYTES_MAX, PackBuilder};
+use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder};
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
+use hakobu_core::plant::planted;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, openat, readlinkat_raw};
@@ -19,6 +20,7 @@ use super::losses::{check_required, has_hole};
 use super::metadata;
 use super::positioned::{read_file, wrong_size};
 use super::source::{NoAtime, Reader};
+use crate::time_steps::TimeSteps;
 
 /// What a record takes at most besides content and extended attributes, with its name.
 const HEAD_BYTES_MAX: usize = 300;
@@ -54,13 +56,17 @@ impl Fetcher {
         };
         run.pack.directory(target);
         let require = reader.require();
+        let steps = reader.steps();
         let opened = reader.with_directory(root, directory, |fd, noatime| {
             for index in from as usize..picks.entries.len() {
                 if run.is_full(index) {
                     break;
                 }
                 self.lost.clear();
-                run.entry(index, (fd, noatime), (&require, ask), self);
+                // Begun anew, it is the first of the next pack.
+                if !run.entry(index, (fd, noatime), (&require, ask, &steps), self) {
+                    break;
+                }
                 run.fetched.until = index as u32 + 1;
             }
         });
@@ -92,33 +98,33 @@ impl Run<'_> {
             Kind::File => listing.metadata(listed).size_bytes.min(PACKED_FILE_BYTES_MAX) as usize,
             _ => PATH_BYTES_MAX,
         });
-        self.pack.records() > 0
-            && self.pack.bytes() + HEAD_BYTES_MAX + EXTENDED_BYTES_MAX + size_bytes > PACK_BYTES_MAX
+        self.pack.records() > 0 && self.pack.bytes() + HEAD_BYTES_MAX + size_bytes > PACK_BYTES_USUAL
     }
 
+    /// Packs one entry. `false`: there is no room for its extended attributes behind what is in the pack.
     fn entry(
         &mut self,
         index: usize,
         (fd, noatime): (&OwnedFd, &mut NoAtime),
-        (require, ask): (&[LossKind], ExtendedAsk),
+        (require, ask, steps): (&[LossKind], ExtendedAsk, &TimeSteps),
         Fetcher { extended, lost }: &mut Fetcher,
-    ) {
+    ) -> bool {
         let pick = self.picks.entries[index];
         let listing = &self.picks.listing;
         if pick.index as usize >= listing.len() {
             let error = Error::new(ErrorKind::Usage, "reading", "an entry that is not in the listing");
             self.fetched.failures.push((index as u32, error));
-            return;
+            return true;
         }
         let name = listing.name(pick.index as usize);
         let metadata = listing.metadata(pick.index as usize);
         let new_name = self.picks.target_name.as_deref().unwrap_or(name);
-        let put = Put { fd, name, new_name, metadata, replaces: pick.replaces, ask };
+        let put = Put { fd, name, new_name, metadata, replaces: pick.replaces, ask, steps };
         let packed = match metadata.kind {
             Kind::File => put.file(&mut self.pack, noatime, (extended, lost), require),
-            Kind::Symlink => put.link(&mut self.pack, (extended, lost), require).map(|()| 0),
+            Kind::Symlink => put.link(&mut self.pack, (extended, lost), require),
             Kind::Fifo | Kind::BlockDevice | Kind::CharDevice => {
-                put.special(&mut self.pack, (extended, lost), require).map(|()| 0)
+                put.special(&mut self.pack, (extended, lost), require)
             }
             other => Err(Error::new(
                 ErrorKind::Usage,
@@ -127,15 +133,17 @@ impl Run<'_> {
             )),
         };
         match packed {
-            Ok(content_bytes) => {
+            Ok(None) => return false,
+            Ok(Some(content_bytes)) => {
                 self.fetched.packed.push(index as u32);
                 self.fetched.content_bytes += content_bytes;
-                self.losses.merge(lost, || place(self.directory, name));
+                self.losses.merge(lost, false, || place(self.directory, name));
             }
             Err(error) => {
                 self.fetched.failures.push((index as u32, error.at(place(self.directory, name))));
             }
         }
+        true
     }
 
     fn finish(mut self) -> Fetched {
@@ -157,10 +165,11 @@ struct Put<'a> {
     metadata: &'a Metadata,
     replaces: bool,
     ask: ExtendedAsk,
+    steps: &'a TimeSteps,
 }
 
 impl Put<'_> {
-    /// Packs a file, and tells its size. If it is not what was listed, it is taken as it is now, so that a busy tree can
+    /// Packs a file, and tells its size; `None` where there is no room for it. If it is not what was listed, it is taken as it is now, so that a busy tree can
     /// be copied; what changes while it is read, again and again, is not.
     fn file(
         &self,
@@ -168,7 +177,7 @@ impl Put<'_> {
         noatime: &mut NoAtime,
         (extended, lost): (&mut ExtendedReader, &mut Vec<LossKind>),
         require: &[LossKind],
-    ) -> Result<u64> {
+    ) -> Result<Option<u64>> {
         let size_bytes = self.metadata.size_bytes;
         if size_bytes > PACKED_FILE_BYTES_MAX {
             return Err(Error::new(ErrorKind::Usage, "reading", "a file that is too large for a pack"));
@@ -177,19 +186,30 @@ impl Put<'_> {
             noatime.open(self.metadata.uid, |flags| openat(self.fd, self.name, flags, Mode::empty()));
         let file = opened.map_err(|errno| source_fault("opening", errno))?;
         let mut version = *self.metadata;
-        for _ in 0..LOOKS {
+        for look in 1..=LOOKS {
+            if look < LOOKS {
+                self.steps.wait(&version);
+            }
+            // What changes again and again while it is waited for is brought over again the next time.
+            let is_settled = look < LOOKS || !self.steps.may_repeat(&version);
             let mut now = version;
             // Attributes are of the same version as the content.
             lost.clear();
-            let extended = extended.read(open_place(&file), self.ask, lost);
+            let attached = extended.read(open_place(&file), self.ask, lost)?;
             check_required(require, lost)?;
+            let extended = attached.kept;
+            if !has_room(pack, extended, version.size_bytes as usize) {
+                return Ok(None);
+            }
+            let mut attributes = version.attributes();
+            attributes.mode &= attached.mode_mask;
+            if !is_settled {
+                attributes.mtime = self.steps.never(version.mtime);
+            }
             // Only a hint that zeros need not be written: all of it is read, whatever the file system says of holes.
             let sparse = version.sparse && has_hole(&file, version.size_bytes);
-            let head = Head {
-                sparse,
-                extended,
-                ..Head::new(self.new_name, version.attributes()).replacing(self.replaces)
-            };
+            let head =
+                Head { sparse, extended, ..Head::new(self.new_name, attributes).replacing(self.replaces) };
             let whole = pack.file(&head, version.size_bytes as usize, |space| {
                 let sum = read_file(&file, version.size_bytes, space);
                 let sum = sum.map_err(|errno| source_fault("reading", errno))?;
@@ -199,11 +219,13 @@ impl Put<'_> {
                     return Ok(None);
                 }
                 let end = sum.end();
-                let sum = sum.value(version.size_bytes).filter(|_| end == version.size_bytes);
+                let sum = sum
+                    .value(version.size_bytes)
+                    .filter(|_| end == version.size_bytes || planted("early-end-accepted"));
                 sum.map(Some).ok_or_else(|| wrong_size("reading", end, version.size_bytes))
             })?;
             if whole {
-                return Ok(version.size_bytes);
+                return Ok(Some(version.size_bytes));
             }
             if !self.may_be_taken_as(&now, pack) {
                 break;
@@ -216,7 +238,7 @@ impl Put<'_> {
     /// Whether another version than the listed one goes on as what it was taken for: a file of the same names, for
     /// which there is room.
     fn may_be_taken_as(&self, now: &Metadata, pack: &PackBuilder) -> bool {
-        let room = PACK_BYTES_MAX.saturating_sub(pack.bytes() + HEAD_BYTES_MAX + EXTENDED_BYTES_MAX) as u64;
+        let room = PACK_BYTES_USUAL.saturating_sub(pack.bytes() + HEAD_BYTES_MAX) as u64;
         now.kind == Kind::File
             && (now.links, now.inode) == (self.metadata.links, self.metadata.inode)
             && now.size_bytes <= PACKED_FILE_BYTES_MAX.min(room)
@@ -232,13 +254,18 @@ impl Put<'_> {
         pack: &mut PackBuilder,
         (extended, lost): (&mut ExtendedReader, &mut Vec<LossKind>),
         require: &[LossKind],
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         let Metadata { kind, device, .. } = *self.metadata;
         let name = self.terminated()?;
-        let extended = extended.read(Place::Named(self.fd.as_fd(), &name), self.ask, lost);
+        let attached = extended.read(Place::Named(self.fd.as_fd(), &name), self.ask, lost)?;
         check_required(require, lost)?;
-        pack.special(&Head { extended, ..self.head() }, kind, device);
-        Ok(())
+        if !has_room(pack, attached.kept, 0) {
+            return Ok(None);
+        }
+        let mut head = Head { extended: attached.kept, ..self.head() };
+        head.attributes.mode &= attached.mode_mask;
+        pack.special(&head, kind, device);
+        Ok(Some(0))
     }
 
     fn terminated(&self) -> Result<CString> {
@@ -250,7 +277,7 @@ impl Put<'_> {
         pack: &mut PackBuilder,
         (extended, lost): (&mut ExtendedReader, &mut Vec<LossKind>),
         require: &[LossKind],
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         let mut room = [0; PATH_BYTES_MAX + 1];
         let read = readlinkat_raw(self.fd, self.name, &mut room[..]);
         let length = match read {
@@ -264,9 +291,19 @@ impl Put<'_> {
             return Err(changed("reading the link"));
         }
         let name = self.terminated()?;
-        let extended = extended.read(Place::Named(self.fd.as_fd(), &name), self.ask, lost);
+        let extended = extended.read(Place::Named(self.fd.as_fd(), &name), self.ask, lost)?.kept;
         check_required(require, lost)?;
+        if !has_room(pack, extended, length) {
+            return Ok(None);
+        }
         pack.symlink(&Head { extended, ..self.head() }, &room[..length]);
-        Ok(())
+        Ok(Some(0))
     }
+}
+
+/// Whether an entry fits into a pack: into an empty one always.
+fn has_room(pack: &PackBuilder, extended: Option<ExtendedRef<'_>>, content_bytes: usize) -> bool {
+    let bytes_max = if pack.records() == 0 { PACK_BYTES_MAX } else { PACK_BYTES_USUAL };
+    let extended_bytes = extended.map_or(0, |extended| extended.as_bytes().len());
+    pack.bytes() + HEAD_BYTES_MAX + extended_bytes + content_bytes <= bytes_max
 }

@@ -4,11 +4,16 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use hakobu_core::entry::Metadata;
 use hakobu_core::names::NameRules;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{
-    AtFlags, Mode, OFlags, StatFs, fstatfs, fstatvfs, ioctl_getflags, openat, statat, statfs, unlinkat,
+    AtFlags, CWD, Mode, OFlags, StatFs, StatxFlags, fstatfs, fstatvfs, ioctl_getflags, openat, statat,
+    statfs, statx, unlinkat, utimensat,
 };
+
+use super::metadata;
+use super::target::{modified, proc_path};
 
 // Numbers of file systems, from the kernel's `linux/magic.h` and the drivers' own.
 const MSDOS: u64 = 0x4d44;
@@ -18,10 +23,25 @@ const NTFS: u64 = 0x5346_544e;
 const HFS_PLUS: u64 = 0x482b;
 const CIFS: u64 = 0xff53_4d42;
 const SMB2: u64 = 0xfe53_4d42;
-const FUSE: u64 = 0x6573_5546;
+pub(crate) const FUSE: u64 = 0x6573_5546;
 const NFS: u64 = 0x6969;
 const TMPFS: u64 = 0x0102_1994;
+const XFS: u64 = 0x5846_5342;
+const BTRFS: u64 = 0x9123_683e;
+const OVERLAY: u64 = 0x794c_7630;
 pub(crate) const EXT4: u64 = 0xef53;
+const RAMFS: u64 = 0x8584_58f6;
+/// File systems on which the time of an inode's last change is kept as it is, whatever other times are set.
+const KEEPS_CHANGE_TIMES: [u64; 8] = [
+    EXT4,
+    XFS,
+    BTRFS,
+    NFS,
+    0xf2f5_2010, // F2FS
+    0x2fc1_2fc1, // ZFS
+    0xca45_1a4e, // bcachefs
+    OVERLAY,
+];
 /// File systems of a network, and FUSE, of which that cannot be told.
 const NETWORK: [u64; 14] = [
     CIFS,
@@ -64,15 +84,29 @@ pub fn rules(directory: BorrowedFd<'_>, may_write: bool) -> NameRules {
     NameRules { bytes_max, text, windows, ignores_case }
 }
 
-/// The steps in which the file system that a directory is on keeps times, in nanoseconds.
+/// The least steps in which the file system that a directory is on keeps times, in nanoseconds, as far as its kind tells.
 pub fn time_step_ns(directory: BorrowedFd<'_>) -> u32 {
     match kind_of(directory) {
         MSDOS => 2_000_000_000,
+        // Inodes that have no room for when they were made have none for fractions of a second either.
+        EXT4 if !tells_birth(directory) => 1_000_000_000,
         HFS_PLUS => 1_000_000_000,
         EXFAT => 10_000_000,
         NTFS3 | NTFS | CIFS | SMB2 => 100,
         _ => 1,
     }
+}
+
+/// Whether the file system's kind does not tell in which steps it keeps times: FUSE, file servers and what is not known
+/// here may be anything.
+pub(crate) fn keeps_unknown_steps(directory: BorrowedFd<'_>) -> bool {
+    const KNOWN: [u64; 5] = [TMPFS, XFS, BTRFS, OVERLAY, EXT4];
+    !KNOWN.contains(&kind_of(directory))
+}
+
+fn tells_birth(directory: BorrowedFd<'_>) -> bool {
+    let asked = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
+    asked.is_ok_and(|found| StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME))
 }
 
 /// Whether what is at a path is on a network file system, or one of another program (FUSE).
@@ -83,6 +117,35 @@ pub fn is_on_network(path: &Path) -> bool {
 /// The same for an open directory.
 pub(crate) fn is_network(directory: BorrowedFd<'_>) -> bool {
     NETWORK.contains(&kind_of(directory))
+}
+
+/// How content gets to stable storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stability {
+    /// It lives in memory: nothing outlives the machine.
+    Memory,
+    /// Content that the device has is on stable storage before any name that was given later: ext4 and XFS, whose journals flush
+    /// the device first.
+    InOrder,
+    /// Only a flush of the file itself says so.
+    Flushed,
+    /// The same, and whether content was kept is told file by file, by flushing and closing: networks, and other programs (FUSE).
+    ToldByFile,
+}
+
+/// How content gets to stable storage on the file system that a directory is on.
+pub(crate) fn stability(directory: BorrowedFd<'_>) -> Stability {
+    match kind_of(directory) {
+        TMPFS | RAMFS => Stability::Memory,
+        EXT4 | XFS => Stability::InOrder,
+        kind if NETWORK.contains(&kind) => Stability::ToldByFile,
+        _ => Stability::Flushed,
+    }
+}
+
+/// Whether the time of an inode's last change is kept by itself, and nobody can set it.
+pub(crate) fn keeps_change_times(directory: BorrowedFd<'_>) -> bool {
+    KEEPS_CHANGE_TIMES.contains(&kind_of(directory))
 }
 
 /// Whether files of this file system may share blocks with others of it. Of one that is not known here, they may.
@@ -129,8 +192,15 @@ fn number(found: &StatFs) -> u64 {
     found.f_type as u64 & 0xffff_ffff
 }
 
+/// Sets the time of a directory in which something was tried out to what it was before.
+pub(crate) fn give_time_back(directory: BorrowedFd<'_>, before: &Metadata) {
+    // Nothing but the time is wrong if that fails.
+    let _ = utimensat(CWD, proc_path(directory), &modified(before.mtime, true), AtFlags::empty());
+}
+
 /// Whether a file is found under its name in capitals.
 fn ignores_case(directory: BorrowedFd<'_>) -> bool {
+    let before = metadata::of_path(directory);
     let name = format!(".hakobu-case-{}-{}", std::process::id(), directory.as_raw_fd());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     if openat(directory, &name, flags, Mode::from_raw_mode(0o600)).is_err() {
@@ -138,6 +208,9 @@ fn ignores_case(directory: BorrowedFd<'_>) -> bool {
     }
     let found = statat(directory, name.to_ascii_uppercase(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
     let _ = unlinkat(directory, &name, AtFlags::empty());
+    if let Ok(before) = before {
+        give_time_back(directory, &before);
+    }
     found
 }
 

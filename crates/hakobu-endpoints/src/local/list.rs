@@ -1,24 +1,28 @@
 //! Listings of directories: complete or an error, without an allocation per entry.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use hakobu_core::Result;
 use hakobu_core::endpoint::{Detail, Outcome};
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
-use hakobu_core::path::{EntryPath, is_draft_name};
+use hakobu_core::path::EntryPath;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{OFlags, RawDir};
+use rustix::fs::{Dir, Mode, OFlags, RawDir, openat};
 use rustix::io::Errno;
 
 use super::beneath::Root;
-use super::describe::{Described, Describer};
+use super::describe::{Described, Describer, undescribed};
+use super::draft_name::is_ours;
 use super::extended::ExtendedReader;
 use super::file_system::is_deleted_on_nfs;
+use super::target::is_mark_name;
 
 /// The bytes that one `getdents` may fill: about 1 000 entries.
 const NAMES_BYTES: usize = 32 * 1024;
 const DURING: &str = "listing the directory";
+/// How many drafts, and directories with marks of runs, are remembered from one list to the next.
+const MET_MAX: usize = 1024;
 
 /// Turns an error number into an error, as it means something else at the source and the target.
 pub(crate) type Fault = fn(&'static str, Errno) -> hakobu_core::Error;
@@ -30,6 +34,10 @@ pub(crate) struct Lister {
     /// The entries of the last directory: the next one is often about as large.
     expected: usize,
     extended: ExtendedReader,
+    /// Drafts and journals that no listing shows, with their directories.
+    met_drafts: Vec<(EntryPath, Vec<u8>)>,
+    /// Directories in which a run has left its mark.
+    met_marks: Vec<EntryPath>,
 }
 
 /// What is asked about many directories.
@@ -42,6 +50,16 @@ pub(crate) struct Ask {
 }
 
 impl Lister {
+    /// The drafts and journals that were met since it was asked last.
+    pub(crate) fn met_drafts(&mut self) -> Vec<(EntryPath, Vec<u8>)> {
+        std::mem::take(&mut self.met_drafts)
+    }
+
+    /// The directories, listed since it was asked last, in which there are marks of runs.
+    pub(crate) fn met_marks(&mut self) -> Vec<EntryPath> {
+        std::mem::take(&mut self.met_marks)
+    }
+
     /// Lists `directories`, and then descendants, level by level, as long as all together stay
     /// below `budget` entries. `enter` says which directories may be entered.
     pub(crate) fn list_all(
@@ -127,15 +145,19 @@ impl Lister {
         fault: Fault,
     ) -> Result<Option<(Listing, bool)>> {
         let failed = |errno| fault(DURING, errno).at(path);
-        let (mut taken, mut more) = (0, false);
+        let (mut taken, mut drafts, mut more) = (0, 0, false);
         let mut listing = Listing::with_capacity(self.expected.min(entries_max));
         self.names.reserve_exact(NAMES_BYTES);
         let mut names = RawDir::new(directory, self.names.spare_capacity_mut());
         let mut describer = Describer::new(directory, (entries_max, detail), &mut self.extended);
+        let mut gone = Vec::new();
         let mut keep = |name: &[u8], described: Described| {
             let metadata = match described {
                 Ok(metadata) => metadata,
-                Err(Errno::NOENT) => return Ok(true),
+                Err(Errno::NOENT) => {
+                    gone.push(name.to_vec());
+                    return Ok(true);
+                }
                 Err(errno) => return Err(fault(DURING, errno).at(super::fault::place(path, name))),
             };
             let has_room = listing.len() < entries_max || entries_max >= ENTRIES_MAX;
@@ -154,11 +176,20 @@ impl Lister {
             let entry = entry.map_err(failed)?;
             taken += 1;
             let bytes = entry.file_name().to_bytes();
-            if bytes == b"."
-                || bytes == b".."
-                || is_draft_name(bytes)
-                || is_deleted_on_nfs(directory.as_fd(), bytes)
-            {
+            if bytes == b"." || bytes == b".." || is_deleted_on_nfs(directory.as_fd(), bytes) {
+                continue;
+            }
+            if is_mark_name(bytes) {
+                if self.met_marks.last() != Some(path) && self.met_marks.len() < MET_MAX {
+                    self.met_marks.push(path.clone());
+                }
+                continue;
+            }
+            if is_ours(directory, bytes) {
+                drafts += 1;
+                if self.met_drafts.len() < MET_MAX {
+                    self.met_drafts.push((path.clone(), bytes.to_vec()));
+                }
                 continue;
             }
             if !describer.entry(entry.file_name(), entry.file_type(), &mut keep)? {
@@ -167,6 +198,10 @@ impl Lister {
         }
         if !describer.rest(&mut keep)? {
             return Ok(None);
+        }
+        listing.count_drafts(drafts);
+        for (name, metadata) in still_listed(directory, &gone).map_err(failed)? {
+            listing.push(&name, metadata).map_err(|error| error.at(path))?;
         }
         listing.sort();
         self.expected = listing.len().min(4096);
@@ -183,9 +218,36 @@ struct Amount {
     portion: usize,
 }
 
+/// Those of the names that a directory still lists, although the system has said that they are not there: they have not
+/// gone, or are there once more, and do not count as missing.
+fn still_listed(
+    directory: &OwnedFd,
+    gone: &[Vec<u8>],
+) -> std::result::Result<Vec<(Vec<u8>, Metadata)>, Errno> {
+    if gone.is_empty() {
+        return Ok(Vec::new());
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let anew = openat(directory, c".", flags, Mode::empty())?;
+    let gone: HashSet<&[u8]> = gone.iter().map(Vec::as_slice).collect();
+    let mut found = Vec::new();
+    for entry in Dir::read_from(anew)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if gone.contains(name)
+            && let Some(metadata) = undescribed(entry.file_type())
+        {
+            found.push((name.to_vec(), metadata));
+        }
+    }
+    Ok(found)
+}
+
 fn open(root: &Root, path: &EntryPath, fault: Fault) -> Result<OwnedFd> {
     let opened = root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY);
-    opened.map_err(|errno| fault(DURING, errno).at(path))
+    let opened = opened.map_err(|errno| fault(DURING, errno).at(path))?;
+    root.check_apart(&opened).map_err(|error| error.at(path))?;
+    Ok(opened)
 }
 
 /// Queues the directories of a listing, if there is a budget for going down at all.

@@ -32,9 +32,11 @@ mod stream_source;
 pub(crate) mod target;
 #[cfg(test)]
 mod tests;
+mod tried;
 mod unreadable;
 
 pub use at_once::AtOnce;
+pub use beneath::Confinement;
 pub use file_system::is_on_network;
 pub use metadata::describe_entry;
 pub use source::{LocalSource, LocalSourceLane, SourceRoot, SourceWork};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Endpoint, Lane, Loss, LossKind, Operation, Outcome, Pick, Picks};
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::endpoint::{Detail, Endpoint, Lane, Loss, LossKind, Operation, Outcome, Pick, Picks};
+use hakobu_core::entry::{Inode, Kind, Metadata};
 use hakobu_core::extended::{Classes, Extended, ExtendedAsk, ExtendedRef};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::accounts;
 use super::at_once::{AtOnce, Work};
-use super::beneath::{Root, STEP};
+use super::beneath::{Confinement, Root, STEP};
 use super::buffers::Buffers;
 use super::digests::{self, Digester};
 use super::extended::{ExtendedReader, Place, seen};
@@ -29,6 +29,8 @@ use super::metadata;
 use super::recent::Recent;
 use super::shared_devices::SharedDevices;
 use super::source_files::SourceFiles;
+use super::tried::put_seen;
+use crate::time_steps::TimeSteps;
 
 /// How many directories a lane keeps open.
 const DIRECTORIES_KEPT: usize = 8;
@@ -47,6 +49,7 @@ pub struct LocalSource {
     capabilities: Capabilities,
     require: Arc<[LossKind]>,
     devices: Arc<SharedDevices>,
+    steps: TimeSteps,
     files_only: bool,
 }
 
@@ -56,20 +59,42 @@ impl LocalSource {
     /// # Errors
     /// When one of them is missing, is no directory or cannot be entered.
     pub fn open(roots: &[SourceRoot]) -> Result<Self> {
-        let roots = roots.iter().map(|root| Root::open(&root.path)).collect::<Result<Arc<[Root]>>>()?;
+        Self::of(roots.iter().map(|root| Root::open(&root.path)).collect::<Result<_>>()?)
+    }
+
+    /// As [`LocalSource::open`] for who is held to a directory: roots are resolved beneath it, without links. The directory
+    /// that holds it is a root as well, for what is named by the directory itself.
+    ///
+    /// # Errors
+    /// As [`LocalSource::open`], and `PermissionDenied` for what is elsewhere.
+    pub fn open_within(confinement: &Confinement, roots: &[SourceRoot]) -> Result<Self> {
+        let roots = roots.iter().map(|root| Root::open_source_within(confinement, &root.path));
+        Self::of(roots.collect::<Result<_>>()?)
+    }
+
+    fn of(roots: Arc<[Root]>) -> Result<Self> {
         let mut capabilities = Capabilities::posix(rustix::process::geteuid().is_root());
         capabilities.clones = true;
         capabilities.extended = roots.iter().fold(Classes::NONE, |classes, root| classes | seen(root.fd()));
+        put_seen(roots.iter().map(Root::fd), &mut capabilities);
         // There may be many, and they are hardly ever on several servers.
         capabilities.answer_ns = roots.iter().find_map(|root| answer_ns(root.fd().as_fd()));
-        let (require, devices) = (Arc::new([]), Arc::default());
-        Ok(Self { roots, capabilities, require, devices, files_only: false })
+        let (require, devices, steps) = (Arc::new([]), Arc::default(), TimeSteps::default());
+        Ok(Self { roots, capabilities, require, devices, steps, files_only: false })
     }
 
     /// Reads no block device, whoever names one.
     #[must_use]
     pub fn files_only(mut self) -> Self {
         self.files_only = true;
+        self
+    }
+
+    /// Does not look into these directories, which are the target's, wherever they are met.
+    #[must_use]
+    pub fn apart_from(mut self, directories: &[Inode]) -> Self {
+        let roots = Arc::get_mut(&mut self.roots);
+        roots.into_iter().flatten().for_each(|root| root.hold_apart(directories));
         self
     }
 
@@ -99,6 +124,7 @@ impl LocalSource {
                 noatime: NoAtime::new(),
                 require: Arc::clone(&self.require),
                 devices: Arc::clone(&self.devices),
+                steps: self.steps.clone(),
                 files_only: self.files_only,
             },
             lister: Lister::default(),
@@ -119,6 +145,10 @@ impl Endpoint for LocalSource {
     fn open_lane(&self, _index: usize) -> Result<Box<dyn Lane>> {
         Ok(Box::new(self.lane()))
     }
+
+    fn meet_time_step(&self, step_ns: u32) {
+        self.steps.meet(step_ns);
+    }
 }
 
 /// The roots as one lane sees them, with the directories it used last.
@@ -130,6 +160,7 @@ pub(crate) struct Reader {
     /// What no entry may lose.
     require: Arc<[LossKind]>,
     devices: Arc<SharedDevices>,
+    steps: TimeSteps,
     /// Whether no block device may be read.
     files_only: bool,
 }
@@ -146,6 +177,11 @@ impl Reader {
     /// What no entry may lose.
     pub(crate) fn require(&self) -> Arc<[LossKind]> {
         Arc::clone(&self.require)
+    }
+
+    /// The steps in which the ends keep times.
+    pub(crate) fn steps(&self) -> TimeSteps {
+        self.steps.clone()
     }
 
     /// The devices that all lanes read.
@@ -249,8 +285,8 @@ impl Work for SourceWork {
 impl SourceWork {
     fn answer(&mut self, operation: Operation) -> Result<Outcome> {
         match operation {
-            Operation::Inspect { root, path, extended } => {
-                inspect_content(&self.reader, (root, &path), (&mut self.extended, extended))
+            Operation::Inspect { root, path, detail } => {
+                inspect_content(&self.reader, (root, &path), (&mut self.extended, detail))
             }
             Operation::List { root, directories, budget, detail } => {
                 let root = self.reader.root(root)?;
@@ -282,7 +318,8 @@ impl SourceWork {
                 end.map(Outcome::HoleUntil).map_err(|error| error.at(&file.path))
             }
             Operation::Names { accounts } => {
-                Ok(Outcome::Names(accounts.into_iter().map(accounts::name_of).collect()))
+                let names: Result<_> = accounts.into_iter().map(accounts::name_of).collect();
+                names.map(Outcome::Names)
             }
             Operation::DigestPicks { root, directory, picks, key } => {
                 self.digester.takes(key)?;
@@ -336,7 +373,7 @@ fn extended_of(
     let opened = reader.root(root)?.open_beneath(path, flags);
     let opened = opened.map_err(|errno| source_fault("opening", errno))?;
     let mut lost = Vec::new();
-    let found = extended.read(Place::Proc(&super::target::proc_path(&opened)), ask, &mut lost);
+    let found = extended.read(Place::Proc(&super::target::proc_path(&opened)), ask, &mut lost)?.kept;
     check_required(&reader.require, &lost)?;
     extended_outcome(found, lost, path)
 }
@@ -348,7 +385,7 @@ pub(crate) fn extended_outcome(
     path: &EntryPath,
 ) -> Result<Outcome> {
     let extended = found.map(|found| Extended::decode(found.as_bytes().to_vec())).transpose()?;
-    let loss = |what| Loss { what, count: 1, example: path.as_bytes().to_vec() };
+    let loss = |what| Loss { what, count: 1, at_target: false, example: path.as_bytes().to_vec() };
     Ok(Outcome::Extended { extended, losses: lost.into_iter().map(loss).collect() })
 }
 
@@ -356,7 +393,7 @@ pub(crate) fn extended_outcome(
 fn inspect_content(
     reader: &Reader,
     (root, path): (u16, &EntryPath),
-    extended: (&mut ExtendedReader, Classes),
+    extended: (&mut ExtendedReader, Detail),
 ) -> Result<Outcome> {
     let root = reader.root(root)?;
     let found = inspect(root, path, extended)?;
@@ -379,13 +416,13 @@ fn inspect_content(
 pub(crate) fn inspect(
     root: &Root,
     path: &EntryPath,
-    (extended, classes): (&mut ExtendedReader, Classes),
+    (extended, Detail { extended: keep, missed, .. }): (&mut ExtendedReader, Detail),
 ) -> Result<Outcome> {
     let found = root.open_beneath(path, OFlags::PATH).and_then(|opened| {
         let mut found = metadata::of_path(&opened)?;
-        if !classes.is_empty() {
+        if !(keep | missed).is_empty() {
             let place = super::target::proc_path(&opened);
-            (found.extended, _) = extended.digest(Place::Proc(&place), classes, Classes::NONE);
+            extended.mark(Place::Proc(&place), keep, missed).put(&mut found);
         }
         Ok(found)
     });

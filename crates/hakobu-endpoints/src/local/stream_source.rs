@@ -251,9 +251,7 @@ fn umask() -> u32 {
 mod tests {
     use std::io::Write;
 
-    use hakobu_core::endpoint::{SourceFile, Wait};
-
-    use hakobu_core::extended::Classes;
+    use hakobu_core::endpoint::{Detail, SourceFile, Wait};
 
     use super::*;
 
@@ -265,7 +263,7 @@ mod tests {
     fn inspect(lane: &mut dyn Lane) -> Metadata {
         match ask(
             lane,
-            Operation::Inspect { root: 0, path: EntryPath::new("0").unwrap(), extended: Classes::NONE },
+            Operation::Inspect { root: 0, path: EntryPath::new("0").unwrap(), detail: Detail::default() },
         )
         .unwrap()
         {
@@ -362,7 +360,7 @@ mod tests {
         let mut lane = source.open_lane(0).unwrap();
         let asked = ask(
             &mut *lane,
-            Operation::Inspect { root: 0, path: EntryPath::new("0").unwrap(), extended: Classes::NONE },
+            Operation::Inspect { root: 0, path: EntryPath::new("0").unwrap(), detail: Detail::default() },
         );
         assert_eq!(asked.unwrap_err().kind, ErrorKind::Cancelled);
     }

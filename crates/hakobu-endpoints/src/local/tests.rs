@@ -15,7 +15,7 @@ struct Local {
 
 impl Harness for Local {
     fn target(&self, root: &Path, grant: Grant) -> Box<dyn Endpoint> {
-        let options = TargetOptions { job: [7; 32], durable: true, state: None };
+        let options = TargetOptions { job: [7; 32], durable: false, state: None };
         let open = if self.plain { LocalTarget::open_plain } else { LocalTarget::open };
         Box::new(open(root, grant, options).unwrap())
     }

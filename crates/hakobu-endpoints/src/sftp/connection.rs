@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use hakobu_core::{Error, ErrorKind, Result};
+use hakobu_core::{Error, ErrorKind, Result, stopping};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, read};
@@ -183,6 +183,7 @@ impl State {
         while let Some(end) = self.packet_end()? {
             let (id, reply) = read_reply(&self.input[4..end])?;
             self.input.drain(..end);
+            self.heard = Instant::now();
             self.take(id, reply)?;
         }
         let limit = if self.syncs > 0 { SYNC_LIMIT } else { SILENCE_LIMIT };
@@ -222,8 +223,9 @@ impl State {
         self.input.truncate(begin + got.unwrap_or(0));
         match got {
             Ok(0) => Err(lost("the server, or the ssh connection to it, ended")),
-            Ok(_) => {
-                self.heard = Instant::now();
+            Ok(count) => {
+                // A byte now and then is no sign of life: only whole packets are, and what comes at a rate that a way has.
+                self.heard = Instant::now().min(self.heard + stopping::time_for(count as u64));
                 Ok(())
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(()),

@@ -16,7 +16,7 @@ use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extended::ExtendedAsk;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::grant::Grant;
-use hakobu_core::pack::PACK_BYTES_MAX;
+use hakobu_core::pack::PACK_BYTES_USUAL;
 use hakobu_core::path::EntryPath;
 use hakobu_testkit::conformance::ask;
 
@@ -317,10 +317,10 @@ fn files_that_are_all_larger_than_listed_do_not_fill_the_memory() {
         _ => usual(kind, id, rest),
     };
     let fetched = fetch(growing);
-    let taken = PACK_BYTES_MAX as u64 / LARGER_BYTES;
+    let taken = PACK_BYTES_USUAL as u64 / LARGER_BYTES;
     assert_eq!(fetched.content_bytes, taken * LARGER_BYTES);
     assert_eq!((fetched.packed.len(), fetched.failures.len()), (taken as usize, 100 - taken as usize));
-    assert!(READ_BYTES.load(Relaxed) <= 2 * PACK_BYTES_MAX);
+    assert!(READ_BYTES.load(Relaxed) <= 2 * PACK_BYTES_USUAL);
     assert!(fetched.failures.iter().all(|(_, error)| error.kind == ErrorKind::SourceChanged));
 }
 

@@ -118,6 +118,7 @@ async fn list(
             Err(refusal) => return Err(site.error("listing the directory", refusal).at(place(path, &name))),
         }
     }
+    listing.count_drafts(drafts.len());
     if !drafts.is_empty() {
         tell(path, &drafts);
     }
@@ -181,7 +182,7 @@ fn is_draft(named: &Named) -> bool {
 /// Adds a part to a listing. Of some things it does not say what they are.
 fn add(listing: &mut Listing, unclear: &mut Vec<Vec<u8>>, part: Vec<Named>) -> Result<()> {
     for named in part {
-        if named.name == b"." || named.name == b".." || is_draft_name(&named.name) {
+        if named.name == b"." || named.name == b".." {
             continue;
         }
         check_name(&named.name)?;

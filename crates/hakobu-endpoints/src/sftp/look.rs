@@ -5,9 +5,13 @@ use std::time::{Duration, Instant};
 use hakobu_core::Result;
 use hakobu_core::entry::Metadata;
 
-use super::requests::{Refusal, attrs, unclear};
+use super::requests::{Refusal, attrs, data, done, unclear};
 use super::server::{Abilities, GREETING_LIMIT, Server};
 use super::{Access, Channel};
+
+/// Where Linux tells what it is known by until it is started again, and more bytes than that has.
+const BOOT_ID: &[u8] = b"/proc/sys/kernel/random/boot_id";
+const BOOT_ID_BYTES: usize = 64;
 
 /// A connection to a server on which one question is asked after another.
 pub struct SftpLook {
@@ -54,6 +58,19 @@ impl SftpLook {
     pub fn resolve(&self, path: &[u8]) -> Result<Vec<u8>> {
         let resolved = self.server.wait(self.server.connection.real_path(path));
         resolved.map_err(|refusal| refusal.error("looking at").at(path))
+    }
+
+    /// What tells the server's machine from all others for as long as it runs, as its system says. `None` where it does not
+    /// say, or shows only some of its files.
+    pub fn boot_id(&self) -> Option<String> {
+        let connection = &self.server.connection;
+        let handle = self.server.wait(connection.open_to_read(BOOT_ID)).ok()?;
+        let read = self.server.wait(data(connection.read(&handle, 0, BOOT_ID_BYTES), BOOT_ID_BYTES));
+        let _ = self.server.wait(done(connection.close(&handle)));
+        let id = String::from_utf8(read.ok()?).ok()?;
+        let is_sound =
+            |id: &&str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        Some(id.trim()).filter(is_sound).map(str::to_owned)
     }
 
     /// Where the account begins, who that belongs to, and how long a question takes: the shorter of two, where the server

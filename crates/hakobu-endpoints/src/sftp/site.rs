@@ -28,11 +28,15 @@ pub(crate) enum End {
     Target,
 }
 
+/// What was asked once more about the directories on a way.
+pub(crate) struct Glance(Vec<(EntryPath, Answer)>);
+
 /// A root directory of a server, as one lane sees it.
 ///
 /// The server resolves paths, so links cannot be kept out as `openat2` does it: every directory on the way is looked at
-/// once, and remembered. Who can swap a directory for a link on the server between that look and a request can lead it
-/// astray, within what the account may do there.
+/// before what is below it is used, and after something was written there. Who can swap a directory for a link on the
+/// server between that look and a request can lead it astray, within what the account may do there; unless it is
+/// swapped back at once, the second look finds that, and it is an error.
 pub(crate) struct Site {
     pub(crate) server: Server,
     pub(crate) end: End,
@@ -118,29 +122,37 @@ impl Site {
         Ok(())
     }
 
-    /// Asks once more about a directory whose way was checked, together with what is asked of it.
-    pub(crate) fn glance(&self, path: &EntryPath) -> Option<Answer> {
-        (!path.is_root()).then(|| self.server.connection.look(&self.whole(path)))
+    /// Asks once more about every directory on a way that was checked, together with what is asked of the last of them.
+    pub(crate) fn glance(&self, path: &EntryPath) -> Glance {
+        let mut steps = Vec::new();
+        let mut at = path.clone();
+        while let Some((parent, _)) = at.split_last() {
+            steps.push(std::mem::replace(&mut at, parent));
+        }
+        steps.reverse();
+        let look = |step: EntryPath| {
+            let answer = self.server.connection.look(&self.whole(&step));
+            (step, answer)
+        };
+        Glance(steps.into_iter().map(look).collect())
     }
 
-    /// Whether it still is a directory.
+    /// Whether all of them still are directories.
     ///
     /// # Errors
     /// As [`Site::check_way`].
-    pub(crate) async fn glanced(&self, path: &EntryPath, glance: Option<Answer>) -> Result<()> {
-        let Some(glance) = glance else { return Ok(()) };
-        let found = attrs(glance).await.map_err(|refusal| self.error("opening the directory", refusal));
-        match found {
-            Ok(Some(found)) if found.kind == Kind::Directory => Ok(()),
-            Ok(found) => {
-                self.forget(path);
-                Err(self.no_directory(found.as_ref()).at(path))
-            }
-            Err(error) => {
-                self.forget(path);
-                Err(error.at(path))
-            }
+    pub(crate) async fn glanced(&self, path: &EntryPath, glance: Glance) -> Result<()> {
+        for (step, answer) in glance.0 {
+            let found = attrs(answer).await.map_err(|refusal| self.error("opening the directory", refusal));
+            let error = match found {
+                Ok(Some(found)) if found.kind == Kind::Directory => continue,
+                Ok(found) => self.no_directory(found.as_ref()),
+                Err(error) => error,
+            };
+            self.forget(&step);
+            return Err(error.at(path));
         }
+        Ok(())
     }
 
     fn no_directory(&self, found: Option<&Metadata>) -> Error {

@@ -1,13 +1,17 @@
 //! The endpoints over SFTP pass the conformance suite: with all that OpenSSH's server offers, and with version 3 alone.
 
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use hakobu_core::endpoint::Endpoint;
+use hakobu_core::endpoint::{Change, Endpoint, Lane, Operation, Outcome, Wait};
+use hakobu_core::entry::{Attributes, Time};
 use hakobu_core::error::{Error, Result};
 use hakobu_core::grant::Grant;
+use hakobu_core::path::EntryPath;
 use hakobu_testkit::conformance::{Harness, run_all};
 use hakobu_testkit::sshd::sftp_server;
 
@@ -68,4 +72,42 @@ fn sftp_endpoints_conform() {
 #[test]
 fn sftp_endpoints_conform_without_extensions() {
     run_all(&Sftp { refused: "posix-rename,statvfs,fstatvfs,hardlink,fsync,lsetstat,limits" });
+}
+
+fn apply(lane: &mut dyn Lane, change: Change) -> Vec<Error> {
+    assert!(lane.submit(1, Operation::Apply { changes: vec![change] }).is_ok());
+    match lane.reap(Wait::Forever).unwrap().result.unwrap() {
+        Outcome::Stored { failures, .. } => failures.into_iter().map(|(_, error)| error).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_directory_on_the_way_that_becomes_a_link_leads_nowhere() {
+    let place = tempfile::tempdir().unwrap();
+    let (root, outside) = (place.path().join("root"), place.path().join("out"));
+    for directory in [root.join("a/b"), outside.join("b")] {
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("canary"), "canary").unwrap();
+        fs::set_permissions(directory.join("canary"), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let target = Sftp { refused: "" }.target(&root, Grant::everything());
+    let mut lane = target.open_lane(0).unwrap();
+    let path = |text: &str| EntryPath::new(text).unwrap();
+    let own = fs::metadata(&root).unwrap();
+    let attributes = Attributes { mode: 0o644, uid: own.uid(), gid: own.gid(), mtime: Time::default() };
+    let attributes = || Change::Attributes { path: path("a/b/canary"), attributes, extended: None };
+    assert_eq!(apply(&mut *lane, attributes()), []);
+    assert_eq!(fs::metadata(root.join("a/b/canary")).unwrap().mode() & 0o777, 0o644);
+    // The lane has seen that the whole way consists of directories.
+    fs::rename(root.join("a"), place.path().join("as it was")).unwrap();
+    symlink(&outside, root.join("a")).unwrap();
+    assert_eq!(apply(&mut *lane, attributes()).len(), 1);
+    assert_eq!(fs::metadata(outside.join("b/canary")).unwrap().mode() & 0o777, 0o600);
+    let remove = Change::Remove { path: path("a/b/canary"), directory: false, kept_names: 0 };
+    apply(&mut *lane, remove);
+    assert!(outside.join("b/canary").exists());
+    // What is to be written needs directories: the link gives way.
+    assert_eq!(apply(&mut *lane, Change::MakeDirectory { path: path("a/b/new"), mode: 0o755 }), []);
+    assert!(!outside.join("b/new").exists() && root.join("a/b/new").is_dir());
 }

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::job::Mode;
 use hakobu_core::names::NameRules;
+use hakobu_testkit::faults::OperationKind;
 
 use crate::bench::{Order, Place};
 
@@ -68,7 +69,24 @@ fn what_the_target_has_in_another_case_is_in_the_way() {
     fs::write(place.target().join("NAME"), "old").unwrap();
     let made = place.run(&order().job(|job| job.mode = Mode::Delta));
     assert_eq!(made.failed_paths(), [b"name".to_vec()]);
-    assert!(made.writes().is_empty() && !place.target().join("name").exists());
+    // It was asked to write its name in that case, and refused: here it does not ignore it.
+    assert!(made.writes().iter().all(|logged| logged.kind == OperationKind::Apply), "{:?}", made.writes());
+    assert!(!place.target().join("name").exists());
+    assert_eq!(fs::read(place.target().join("NAME")).unwrap(), b"old");
+}
+
+#[test]
+fn two_entries_are_never_taken_for_one_in_another_case() {
+    let place = Place::new();
+    fs::write(place.source().join("name"), "new").unwrap();
+    for name in ["NAME", "Name"] {
+        fs::write(place.target().join(name), "old").unwrap();
+    }
+    let made = place.run(&order());
+    assert_eq!(made.failed_paths(), [b"name".to_vec()]);
+    for name in ["NAME", "Name"] {
+        assert_eq!(fs::read(place.target().join(name)).unwrap(), b"old");
+    }
 }
 
 #[test]

@@ -197,7 +197,8 @@ mod tests {
         }
         std::fs::write(place.path().join("large"), vec![0; 2 << 20]).unwrap();
         std::os::unix::fs::symlink("large", place.path().join("link")).unwrap();
-        std::fs::write(place.path().join(".hakobu.abcdefghijklmnopqrstuvwxyz"), "a draft").unwrap();
+        let draft = String::from_utf8(hakobu_core::path::draft_name(b"any")).unwrap();
+        std::fs::write(place.path().join(draft), "a draft").unwrap();
         for threads in [1, 4] {
             let found = scan(place.path(), threads, Duration::from_secs(60), &AtomicBool::new(false));
             let tree = found.tree;

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that panics has failed")]
 
-use hakobu_core::extended::Classes;
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
@@ -255,7 +254,7 @@ pub fn list(lane: &mut dyn Lane, at: &str) -> Result<Listing> {
 /// # Errors
 /// Those of the lane.
 pub fn inspect(lane: &mut dyn Lane, at: &str) -> Result<Option<Metadata>> {
-    match ask(lane, Operation::Inspect { root: 0, path: path(at), extended: Classes::NONE })? {
+    match ask(lane, Operation::Inspect { root: 0, path: path(at), detail: Detail::default() })? {
         Outcome::Inspected(found) => Ok(found),
         other => panic!("not the answer to a look: {other:?}"),
     }

@@ -307,5 +307,5 @@ fn barrier(bench: &Bench<'_>) {
     let target = bench.target();
     let mut lane = lane(&target);
     store_all(&mut *lane, pack("a", &[(b"b", b"c")]));
-    done(&ask(&mut *lane, Operation::Barrier).unwrap()).unwrap();
+    done(&ask(&mut *lane, Operation::Barrier { durable: true, whole: true }).unwrap()).unwrap();
 }

@@ -34,6 +34,7 @@ fn grant(place: &str, tree: bool) -> Grant {
         may_remove: false,
         only_reads: false,
         bytes_max: None,
+        source_directories: Vec::new(),
     }
 }
 

@@ -10,6 +10,7 @@ use hakobu_core::Result;
 use hakobu_core::endpoint::{Change, Lane, Operation, Outcome};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::path::draft_name;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::Case;
@@ -70,7 +71,11 @@ fn directories(bench: &Bench<'_>) {
     fs::create_dir_all(root.join("full")).unwrap();
     fs::write(root.join("full/file"), "x").unwrap();
     fs::create_dir(root.join("left")).unwrap();
-    fs::write(root.join("left/.hakobu.abcdefghijklmnopqrstuvwxyz"), "half").unwrap();
+    let draft = String::from_utf8(draft_name(b"any")).unwrap();
+    fs::write(root.join("left").join(draft), "half").unwrap();
+    // Only looks like a draft, so it is a user's.
+    fs::create_dir_all(root.join("named")).unwrap();
+    fs::write(root.join("named/.hakobu.abcdefghijklmnopqrstuvwxyz"), "mine").unwrap();
     let mut lane = lane(&target);
     assert_eq!(kind(remove(&mut *lane, "full", true, 0)), ErrorKind::Conflict);
     assert_eq!(fs::read(root.join("full/file")).unwrap(), b"x");
@@ -79,7 +84,10 @@ fn directories(bench: &Bench<'_>) {
     assert!(remove(&mut *lane, "full", false, 0).is_err());
     assert!(remove(&mut *lane, "full/file", true, 0).is_err());
     assert_eq!(fs::read(root.join("full/file")).unwrap(), b"x");
-    assert_eq!(names(root), [b"full"]);
+    assert_eq!(kind(remove(&mut *lane, "named", true, 0)), ErrorKind::Conflict);
+    assert_eq!(fs::read(root.join("named/.hakobu.abcdefghijklmnopqrstuvwxyz")).unwrap(), b"mine");
+    assert_eq!(list(&mut *lane, "named").unwrap().len(), 1);
+    assert_eq!(names(root), [&b"full"[..], b"named"]);
 }
 
 fn granted(may_remove: bool) -> Grant {

@@ -163,7 +163,7 @@ const WAYS: [Known; 8] = [
     ("rsync", "moved by the installed rsync", "インストール済みの rsync による転送"),
 ];
 
-const LOSSES: [Known; 7] = [
+const LOSSES: [Known; 8] = [
     ("acl", "access control lists", "アクセス制御リスト(ACL)"),
     ("xattr", "extended attributes", "拡張属性"),
     ("hardlinks", "hard links", "ハードリンク"),
@@ -171,9 +171,10 @@ const LOSSES: [Known; 7] = [
     ("owner", "owner or group", "所有者またはグループ"),
     ("setid", "set-ID bits or capabilities", "set-ID ビットまたはケーパビリティ"),
     ("flags", "immutable or append-only flags", "変更不可・追記専用の属性"),
+    ("times", "exact times of the last change", "正確な更新時刻"),
 ];
 
-const LOSSES_MEAN: [Known; 7] = [
+const LOSSES_MEAN: [Known; 8] = [
     (
         "acl",
         "Who may use these entries goes by their plain permissions at the target.",
@@ -210,6 +211,11 @@ const LOSSES_MEAN: [Known; 7] = [
         "flags",
         "The files can be changed at the target; set the flags there with chattr if they are wanted.",
         "コピー先ではファイルを変更できます。必要なら chattr で設定してください。",
+    ),
+    (
+        "times",
+        "The target keeps times in larger steps, or none so early or late; the nearest one that it keeps is set.",
+        "コピー先のファイルシステムは、より粗い単位または限られた範囲の時刻しか保持できないため、最も近い時刻を設定しました。",
     ),
 ];
 
@@ -418,10 +424,11 @@ mod tests {
             LossKind::Owner,
             LossKind::SetId,
             LossKind::Flags,
+            LossKind::Times,
         ] {
             assert!(matches!(loss(lost.name(), ja), Span::Words(_)) && loss_means(lost.name(), ja).is_some());
-            assert!(side(lost.side(), ja).is_some());
         }
+        assert!(side("source", ja).is_some() && side("target", ja).is_some());
         for different in [
             Different::OnlyInSource,
             Different::OnlyInTarget,

@@ -20,6 +20,7 @@ mod starters;
 use program::*;
 
 fn bench(host: Option<&Host>, arguments: &[&str]) -> Command {
+    hakobu_sys::signal::heed_all().unwrap();
     let mut command = Command::new(HAKOBU);
     command.arg("bench").args(arguments).env("LC_ALL", "C").env_remove("HAKOBU_SSH");
     if let Some(host) = host {

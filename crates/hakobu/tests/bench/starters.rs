@@ -156,7 +156,8 @@ fn an_agent_that_is_not_there_is_said_before_anything_is_measured() {
 /// What an article saw and did not explain: whenever one of the hosts' sshd served, the rate halved. Here the sshd of the host has a
 /// fifth of a processor once somebody is logged in, and nothing else has less than it wants.
 #[test]
-fn a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
+#[ignore = "long: measures, so it depends on what else the machine does"]
+fn long_a_throttled_sshd_is_what_an_asymmetry_is_explained_by() {
     if no_root() {
         return;
     }

@@ -24,6 +24,7 @@ fn copy_of(content: &[u8], host: &Host, arguments: &[&OsStr]) -> Output {
 }
 
 fn start(host: &Host, arguments: &[&OsStr]) -> std::process::Child {
+    heed_signals();
     let mut command = Command::new(HAKOBU);
     command.arg("copy").args(arguments).env("HAKOBU_SSH", host.sshd.ssh_command());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

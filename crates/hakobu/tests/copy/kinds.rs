@@ -440,15 +440,23 @@ fn device_nodes_need_leave_where_the_source_is_elsewhere() {
     same(&pulled);
 }
 
-/// Drafts of other runs belong to them.
+/// Drafts of other runs belong to them, and are known by more than how their names look.
 #[test]
-fn drafts_are_not_copied() {
+fn drafts_are_not_copied_and_names_like_theirs_are() {
+    let draft = String::from_utf8(hakobu_core::path::draft_name(b"any")).unwrap();
+    let others =
+        [".hakobu.NOTES-2026-11-25 (copy).md", ".hakobu.abcdefghijklmnopqrstuvwxyz", ".hakobu.settings"];
     let pair = Pair::of(|source| {
-        fs::write(source.join(".hakobu.abcdefghijklmnopqrstuvwxyz"), "partial").unwrap();
-        fs::write(source.join(".hakobu.settings"), "a file like any other").unwrap();
+        fs::write(source.join(&draft), "partial").unwrap();
+        for name in others {
+            fs::write(source.join(name), name).unwrap();
+            fs::set_permissions(source.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+        }
     });
-    pair.copy().run_to(0);
-    let names: Vec<OsString> =
+    let report = pair.copy().run_to(0).report;
+    let mut names: Vec<OsString> =
         fs::read_dir(&pair.target).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names, [".hakobu.settings"]);
+    names.sort();
+    assert_eq!(names, others);
+    assert_eq!(report["entries"]["skipped"], 1, "{report:#}");
 }

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod agents;
+mod attributes;
 mod changes;
 mod compression;
 mod content;
@@ -13,8 +14,10 @@ mod digest;
 mod directions;
 mod disk_list;
 mod doctor;
+mod durable;
 mod fidelity;
 mod filters;
+mod identity;
 mod input;
 mod job_limits;
 mod jobs;
@@ -25,7 +28,9 @@ mod limits;
 mod make_data;
 mod network;
 mod options;
+mod outcomes;
 mod over_ssh;
+mod peers;
 mod probe;
 mod probe_obstacles;
 #[path = "../program/mod.rs"]

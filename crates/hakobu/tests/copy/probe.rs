@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::program::*;
 
 fn probe(host: Option<&Host>) -> Command {
+    heed_signals();
     let mut command = Command::new(HAKOBU);
     command.arg("probe").arg("--gentle").env_remove("HAKOBU_SSH").env("LC_ALL", "C").stdin(Stdio::null());
     if let Some(host) = host {
@@ -164,6 +165,7 @@ fn nothing_is_left_by_a_probe_that_is_killed() {
 #[test]
 fn a_machine_that_is_lost_ends_it_with_what_was_measured() {
     let (place, host) = (place(), Host::up());
+    heed_signals();
     let mut child = Command::new(HAKOBU);
     child.args(["probe", "--json"]).arg(host.at(place.path())).env("HAKOBU_SSH", host.sshd.ssh_command());
     let child = child.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -321,6 +323,7 @@ fn an_interrupt_while_it_logs_in_is_no_failed_login() {
     let place = place();
     for verb in ["probe", "doctor"] {
         let said = place.path().join(verb);
+        heed_signals();
         let mut command = Command::new(HAKOBU);
         command.arg(verb).arg(if verb == "probe" { "nowhere:/tmp" } else { "nowhere" });
         command.env("HAKOBU_SSH", "ssh -F none -o 'ProxyCommand=exec sleep 60'").stdin(Stdio::null());

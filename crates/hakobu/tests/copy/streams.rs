@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::program::*;
 
 fn copy<S: AsRef<OsStr>>(host: &Host, arguments: &[S]) -> Command {
+    heed_signals();
     let mut command = Command::new(HAKOBU);
     command.arg("copy").args(arguments).env("HAKOBU_SSH", host.sshd.ssh_command());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

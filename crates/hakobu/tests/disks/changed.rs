@@ -158,6 +158,13 @@ fn refused_until_restart(interrupted: &Interrupted, content: &[u8]) {
     interrupted.ends_well(interrupted.copy().arg("--restart"), false, content);
 }
 
+/// What nobody has seen yet is begun anew, and said to be.
+#[track_caller]
+fn begun_anew(interrupted: &Interrupted, content: &[u8]) {
+    let ran = interrupted.ends_well(interrupted.copy(), false, content);
+    ran.says(&["the source changed since the run that was interrupted; it is copied anew"]);
+}
+
 fn a_file_changed(to_disk: bool) {
     let interrupted = Interrupted::new(false, to_disk);
     // To other bytes and fewer.
@@ -169,15 +176,19 @@ fn a_file_changed(to_disk: bool) {
     fs::write(&interrupted.source, &content).unwrap();
     if to_disk {
         content.truncate(SIZE_BYTES as usize);
+        return refused_until_restart(&interrupted, &content);
     }
-    refused_until_restart(&interrupted, &content);
+    begun_anew(&interrupted, &content);
 }
 
 fn a_disk_changed(to_disk: bool) {
     let interrupted = Interrupted::new(true, to_disk);
     // Its first chunk has been brought over, and is read once more.
     let content = interrupted.change_disk();
-    refused_until_restart(&interrupted, &content);
+    match to_disk {
+        true => refused_until_restart(&interrupted, &content),
+        false => begun_anew(&interrupted, &content),
+    }
 }
 
 /// A disk in use has changed by the time that its copy goes on, and a sync finds what has.

@@ -512,3 +512,38 @@ fn a_disk_that_is_locked() {
     Copy::new().arg(&case.image).arg(&disk.path).run_to(0);
     assert!(disk.remembered().is_empty());
 }
+
+/// What writes to the file behind a loop device writes to the disk, by whatever name it opened the file.
+#[test]
+fn a_loop_device_whose_file_is_written_to_is_in_use() {
+    if no_root() {
+        return;
+    }
+    let case = Case::new();
+    let disk = case.disk("written");
+    let id = disk.id();
+    let hold = |how: &str, file: &Path| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("exec 9{how}\"$1\"; echo ready; exec sleep 600"), "sh"]).arg(file);
+        let mut holder = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = [0; 6];
+        std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut line).unwrap();
+        holder
+    };
+    let end = |mut holder: Child| {
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+    };
+    let hard_link = case.place.path().join("another name");
+    fs::hard_link(&disk.backing, &hard_link).unwrap();
+    for file in [&disk.backing, &hard_link] {
+        let holder = hold("<>", file);
+        let words = ["is open for writing by process", &holder.id().to_string()];
+        case.refused(&case.image, &disk.path, &["--confirm", &id], &words);
+        end(holder);
+    }
+    // Who only reads it is in nobody's way.
+    let reader = hold("<", &disk.backing);
+    Copy::new().args(["--confirm", &id]).arg(&case.image).arg(&disk.path).run_to(0);
+    end(reader);
+}

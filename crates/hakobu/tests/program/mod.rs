@@ -234,6 +234,11 @@ pub fn contents(path: impl AsRef<OsStr>) -> OsString {
     typed
 }
 
+/// Lets signals end what is started from now on, however the tests were started.
+pub fn heed_signals() {
+    hakobu_sys::signal::heed_all().unwrap();
+}
+
 /// `hakobu copy`, or another verb that moves data, before it runs.
 pub struct Copy {
     command: Command,
@@ -262,6 +267,7 @@ impl Copy {
 
     /// The same for another verb.
     pub fn verb(mut command: Command, verb: &str) -> Self {
+        heed_signals();
         let report = TempDir::with_prefix("hakobu-report.").unwrap();
         command.args([verb, "--json", "--report"]).arg(report.path().join("report.json"));
         command

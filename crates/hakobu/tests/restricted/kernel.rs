@@ -4,9 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use hakobu_core::error::ErrorKind;
-use hakobu_proto::control::Ran;
-
 use crate::program::{HAKOBU, place};
 use crate::raw::*;
 
@@ -51,38 +48,43 @@ fn without_a_lock_that_holds_there_is_no_agent() {
     Controller::by(without("landlock_create_ruleset", "error=ENOSYS:when=65535", place.path(), &[]));
 }
 
-/// What a digest gives of a file in a directory that has the name of the one that the agent was given. By its words the
-/// request is the same as before: only the kernel knows that this is another place.
-fn read_by_a_name_taken(agent: impl FnOnce(&Path) -> Command) -> (Ran, Ran) {
+#[test]
+fn without_resolving_beneath_a_descriptor_there_is_no_agent() {
+    let place = place();
+    for (error, options) in [("ENOSYS", &["--read-only"][..]), ("EPERM", &[])] {
+        let (words, code) = not_started(without("openat2", &format!("error={error}"), place.path(), options));
+        assert_eq!(code, Some(1), "{words}");
+        assert!(words.contains("the kernel cannot resolve paths beneath it"), "{words}");
+    }
+}
+
+/// What a digest gives of a file in a directory that was renamed, of which another one has the name, and what a copy
+/// writes there. The agent holds the directory that it was given, whatever that is called.
+fn read_by_a_name_taken(agent: impl FnOnce(&Path) -> Command) {
     let place = place();
     let (inside, secret) = (place.path().join("in"), place.path().join("secret"));
     for directory in [&inside, &secret] {
         fs::create_dir(directory).unwrap();
-        fs::write(directory.join("file"), "content").unwrap();
+        fs::write(directory.join("file"), directory.file_name().unwrap().as_encoded_bytes()).unwrap();
     }
     let mut controller = Controller::by(agent(&inside));
     assert_eq!(controller.ran(digest(&inside, "file")).summary.fatal, None);
-    fs::rename(&inside, place.path().join("as it was")).unwrap();
+    let renamed = place.path().join("as it was");
+    fs::rename(&inside, &renamed).unwrap();
     fs::rename(&secret, &inside).unwrap();
-    let read = controller.ran(digest(&inside, "file"));
-    (read, controller.ran(copy((&inside, "file"), (&inside, "copied"))))
+    let read = controller.ran(digest(&inside, "file")).summary;
+    assert_eq!((read.fatal, read.digest), (None, Some(*blake3::hash(b"in").as_bytes())));
+    let written = controller.ran(copy((&inside, "file"), (&inside, "copied"))).summary;
+    assert_eq!((written.fatal, written.failures.len()), (None, 0));
+    assert_eq!(fs::read(renamed.join("copied")).unwrap(), b"in");
+    assert!(!inside.join("copied").exists());
 }
 
 #[test]
 fn what_takes_the_directorys_name_is_not_the_directory() {
-    let (read, written) = read_by_a_name_taken(|path| agent(path, &[]));
-    let summary = read.summary;
-    let errors = summary.failures.iter().map(|failure| &failure.error).chain(&summary.fatal);
-    let kinds: Vec<_> = errors.map(|error| error.kind).collect();
-    assert!(kinds.contains(&ErrorKind::PermissionDenied), "{kinds:?}");
-    assert_eq!((summary.digest, summary.counters.source_read_bytes), (None, 0));
-    assert!(written.summary.fatal.is_some() || !written.summary.failures.is_empty());
-
-    // An agent that is made to believe that it is locked in does both: nothing but the lock stood in the way.
-    let (read, written) =
-        read_by_a_name_taken(|path| without("landlock_restrict_self", "retval=0", path, &[]));
-    assert_eq!(read.summary.digest, Some(*blake3::hash(b"content").as_bytes()));
-    assert_eq!((written.summary.fatal, written.summary.failures.len()), (None, 0));
+    read_by_a_name_taken(|path| agent(path, &[]));
+    // The descriptor is enough: the same where the agent is made to believe that it is locked in.
+    read_by_a_name_taken(|path| without("landlock_restrict_self", "retval=0", path, &[]));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod kernel;
 mod keys;
 #[path = "../program/mod.rs"]
 mod program;
+mod races;
 mod raw;
 mod requests;
 mod sessions;

@@ -168,12 +168,8 @@ fn sync_removes_and_verify_reads_back() {
     copy(&host).args(&typed).run_to(0);
     fs::create_dir_all(target.join("more/deep")).unwrap();
     fs::write(target.join("more/deep/x"), "x").unwrap();
-    fs::write(target.join(".hakobu.abcdefghijklmnopqrstuvwxyz"), "of a run that was killed").unwrap();
-    fs::rename(
-        target.join(".hakobu.abcdefghijklmnopqrstuvwxyz"),
-        target.join("more/.hakobu.abcdefghijklmnopqrstuvwxyz"),
-    )
-    .unwrap();
+    let draft = String::from_utf8(hakobu_core::path::draft_name(b"any")).unwrap();
+    fs::write(target.join("more").join(draft), "of a run that was killed").unwrap();
     fs::set_permissions(source.join("large"), fs::Permissions::from_mode(0o640)).unwrap();
     let synced = Copy::sync().to(&host).options("--transport sftp --delete").args(&typed).run_to(0);
     assert_rsync_agrees(&source, &target, &[]);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::node::Doomed;
 use crate::job::Removal;
+use crate::plant::planted;
 
 impl Join<'_> {
     /// Whether an entry may take the place of one of another kind. What the user named by itself may not: what is in
@@ -27,7 +28,9 @@ impl Join<'_> {
 
     /// Whether a rule protects an entry that only the target has.
     pub(super) fn is_protected(&mut self, name: &[u8], kind: Kind) -> bool {
-        let Some(filter) = &self.shared.filter else { return false };
+        let Some(filter) = self.shared.filter.as_ref().filter(|_| !planted("removal-ignores-filter")) else {
+            return false;
+        };
         let top_bytes = self.below_top.len();
         self.below_top.extend_from_slice(name);
         let protected = filter.rules_leave_out(&self.below_top, kind == Kind::Directory);

@@ -35,6 +35,7 @@ impl Join<'_> {
             target: path.clone(),
             replaces: action != Action::Create,
             there,
+            equal: action == Action::Leave && !compared,
         };
         // Before anybody can know of it: the first name may be there the moment after.
         self.node.hold(1);
@@ -46,7 +47,7 @@ impl Join<'_> {
         let is_further_name = match entered {
             Entered::First => false,
             Entered::TooMany => {
-                self.losses.add(LossKind::HardLinks, || path.as_bytes().to_vec());
+                self.losses.add(LossKind::HardLinks, true, || path.as_bytes().to_vec());
                 false
             }
             Entered::Waits => {

@@ -1,6 +1,15 @@
 //! What an entry loses, and whether it may be copied or left as it is all the same.
 
 use super::*;
+use crate::entry::Time;
+
+/// The error for an entry that could not be looked at, or whose extended attributes could not be read, when its directory
+/// was listed.
+pub(super) fn unreadable() -> Error {
+    let words = "it, or its extended attributes, could not be read when its directory was listed; look at it with stat and \
+                 getfattr, and run it again";
+    Error::new(ErrorKind::Io, "looking at the entry", words)
+}
 
 impl Join<'_> {
     /// Counts what an entry loses, as far as nobody else does: of what is brought over, losses are
@@ -32,20 +41,38 @@ impl Join<'_> {
             self.examine(name, source.kind, self.shared.required()).map_err(at_source)?;
         }
         // What is brought over counts what it loses itself, but for what only the listing shows.
-        let counted = |what: &LossKind| only_planned || stays || *what == LossKind::Flags;
+        let counted = |what: &LossKind| {
+            only_planned || stays || matches!(what, LossKind::Flags | LossKind::Times | LossKind::HardLinks)
+        };
         let lost: Vec<_> = lost.into_iter().filter(counted).collect();
         if !lost.is_empty() {
             let (below, above) = (self.below, &self.node.target);
             let target_name = self.target_name.unwrap_or(name);
             for what in lost {
-                self.losses.add(what, || {
-                    let of_target = what.side() == "target";
+                let of_target = what.is_of_target();
+                self.losses.add(what, of_target, || {
                     let example = if of_target { above.join(target_name) } else { below.join(name) };
                     example.unwrap_or_default().as_bytes().to_vec()
                 });
             }
         }
         Ok(())
+    }
+
+    /// Fails with the cause where the extended attributes of an entry could not be read when it was listed. A directory
+    /// is looked into all the same, and fails when its own are to be set.
+    pub(super) fn check_readable(&mut self, name: &[u8], source: &Metadata) -> Result<()> {
+        // Of what could not be looked at at all nothing is known.
+        let is_known = source.ctime != Time::default();
+        let is_directory = source.kind == Kind::Directory && is_known;
+        let is_later = is_directory && !self.shared.ask.keep.is_empty() && !self.verifies();
+        if !source.is_unreadable() || is_later || self.removes() {
+            return Ok(());
+        }
+        let path = self.below.join(name)?;
+        // Whoever looks at it alone is told why.
+        (self.examine)(self.root, &path, ExtendedAsk { readable: false, ..self.shared.ask })?;
+        Err(unreadable())
     }
 
     /// Why this entry cannot be copied, if it cannot.
@@ -76,7 +103,7 @@ impl Join<'_> {
             Action::Create | Action::Replace | Action::SetAttributes | Action::Leave => {
                 let require = &self.shared.setup.job.require;
                 // Whether an owner can be kept is the target's affair, and known in the end.
-                let kind = lost.iter().find(|kind| kind.side() == "source" && require.contains(kind))?;
+                let kind = lost.iter().find(|kind| !kind.is_of_target() && require.contains(kind))?;
                 let words = format!(
                     "--require {} cannot be met: the target cannot hold it, or may not set it",
                     kind.name()
@@ -105,6 +132,9 @@ impl Join<'_> {
         }
         if source.locked && there.is_none_or(|there| !there.locked) {
             lost.push(LossKind::Flags);
+        }
+        if !setup.target.capabilities().holds_time(source.mtime) {
+            lost.push(LossKind::Times);
         }
         let owned = there.is_none_or(|there| source.uid == there.uid && source.gid == there.gid);
         let able = setup.target.capabilities();

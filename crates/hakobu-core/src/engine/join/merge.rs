@@ -2,16 +2,17 @@
 
 use super::*;
 
-/// So many entries that are left out are named by each lane.
-const LEFT_OUT_TOLD_MAX: u64 = 5;
-
 impl Join<'_> {
     /// Whether no earlier part has an entry of this name. Otherwise it is dealt with here.
     pub(super) fn comes_first(&mut self, parts: &[Part], number: usize, index: usize) -> bool {
         let source = &parts[number].listing;
         let (name, metadata) = (source.name(index), source.metadata(index));
         let target_name = self.target_name.unwrap_or(name);
-        let earlier = parts[..number].iter().find_map(|part| self.kind_in(part, target_name));
+        // What takes no part is in nobody's way.
+        if self.is_left_out(name, metadata) {
+            return true;
+        }
+        let earlier = parts[..number].iter().find_map(|part| self.kind_taken(part, target_name));
         let directory = metadata.kind == Kind::Directory;
         match earlier {
             None => return true,
@@ -27,30 +28,25 @@ impl Join<'_> {
             }
             Some(_) => {
                 self.scanned(metadata);
-                self.left_out(target_name);
-                if metadata.kind == Kind::File {
-                    self.counters.bytes_unchanged.add(metadata.size_bytes);
+                // It was said when everything else was looked at.
+                if self.removes() {
+                    return false;
                 }
+                let words = "an earlier source has an entry of this name, which is copied instead; copy this one elsewhere, \
+                             or rename one of them";
+                self.fail(name, Error::new(ErrorKind::Conflict, "copying", words));
             }
         }
         false
     }
 
-    /// Counts what is left out for an earlier source's entry of the same name, and names the first of them.
-    fn left_out(&mut self, target_name: &[u8]) {
-        self.counters.entries_skipped.add(1);
-        let told = self.counters.entries_skipped.get();
-        let Ok(path) = self.node.target.join(target_name) else { return };
-        let words = match told {
-            ..=LEFT_OUT_TOLD_MAX => {
-                format!("{path} is that of an earlier source; one of the same name is left out")
-            }
-            _ if told == LEFT_OUT_TOLD_MAX + 1 => {
-                "more of the same name are left out; the count is in the end".to_owned()
-            }
-            _ => return,
-        };
-        self.shared.setup.observer.event(Event::Notice { words });
+    /// The kind of the entry that an earlier part brings to a name of the target, if one does that no rule leaves out.
+    fn kind_taken(&mut self, part: &Part, target_name: &[u8]) -> Option<Kind> {
+        let kind = self.kind_in(part, target_name)?;
+        let whole = self.node.origins.get(part.origin).is_some_and(|origin| origin.only.is_none());
+        let index = part.listing.find(target_name, kind == Kind::Directory).filter(|_| whole);
+        let left_out = index.is_some_and(|index| self.is_left_out(target_name, part.listing.metadata(index)));
+        (!left_out).then_some(kind)
     }
 
     /// The kind of the entry that a part brings to a name of the target, if it brings one.

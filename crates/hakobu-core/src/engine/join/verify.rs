@@ -14,13 +14,16 @@ impl Join<'_> {
 
     /// Whether the content of an entry that both sides have decides what is done about it.
     pub(super) fn compares(&self, source: &Metadata, action: Action, target: Option<&Metadata>) -> bool {
-        let both = |kind| source.kind == kind && target.is_some_and(|target| target.kind == kind);
-        self.shared.setup.job.compare_content
-            && !self.removes()
+        let Some(target) = target.filter(|target| target.kind == Kind::File) else { return false };
+        // What the target may have lost with its machine is believed by nothing else.
+        let doubted = target.doubted && matches!(action, Action::Leave | Action::SetAttributes);
+        let asked = self.shared.setup.job.compare_content
             && self.target_name.is_none()
-            && both(Kind::File)
-            && target.is_some_and(|target| target.size_bytes == source.size_bytes)
-            && matches!(action, Action::Leave | Action::SetAttributes | Action::Replace)
+            && matches!(action, Action::Leave | Action::SetAttributes | Action::Replace);
+        (asked || doubted)
+            && !self.removes()
+            && source.kind == Kind::File
+            && target.size_bytes == source.size_bytes
     }
 
     /// Whether this run only takes digests.
@@ -84,8 +87,24 @@ impl Join<'_> {
         if target.kind != metadata.kind {
             return self.differs(&path, Different::Kind);
         }
-        if let Err(error) = self.count_missed(name, metadata) {
-            return self.fail(name, at_source(error));
+        let readable = self.check_readable(name, metadata).and_then(|()| self.count_missed(name, metadata));
+        let readable = readable.map_err(at_source).and_then(|()| match target.is_unreadable() {
+            true => Err(at_target(super::losses::unreadable(), &path)),
+            false => Ok(()),
+        });
+        if let Err(error) = readable {
+            self.fail(name, error);
+            // What it holds is compared all the same.
+            if metadata.kind == Kind::Directory {
+                self.directory(&parts[number..], index, Some(target), Action::Leave);
+            }
+            return;
+        }
+        // They are compared in the steps that both sides have; of what lies outside the target's range it is said.
+        let able = self.shared.setup.target.capabilities();
+        if able.within_range(metadata.mtime).seconds != metadata.mtime.seconds {
+            let below = self.below.join(name).unwrap_or_default();
+            self.losses.add(LossKind::Times, false, || below.as_bytes().to_vec());
         }
         let mut attributes = self.shared.attributes_that_differ(metadata, target);
         if self.is_another_file(metadata, target, &path) {
@@ -128,6 +147,7 @@ impl Join<'_> {
             target: path.clone(),
             replaces: true,
             there: target.inode,
+            equal: false,
         };
         match self.shared.links.enter_there(inode, (path, target.inode), follower, metadata.links) {
             Entered::There(_, known) => known.is_none() || known != target.inode,
@@ -178,7 +198,7 @@ impl Shared<'_> {
             (source.kind == Kind::Symlink || source.mode == target.mode, Different::Mode),
             (!job.owners || owner, Different::Owner),
             (same_time(source, target, &self.able), Different::Time),
-            (source.extended == target.extended, Different::Extended),
+            (source.same_extended(target), Different::Extended),
         ]
         .into_iter()
         .filter_map(|(equal, what)| (!equal).then_some(what))

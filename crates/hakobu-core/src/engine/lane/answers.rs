@@ -141,11 +141,12 @@ impl Worker<'_> {
                 self.fail_file(&file, at_target(error, &file.target), 0)?;
                 return self.end_file(file, Progress::Abandon);
             }
-            Pending::Begun(file)
-            | Pending::BegunAlone(file)
-            | Pending::Unbegun(file)
-            | Pending::BegunToClone(file)
-            | Pending::Cloned(file) => return self.fail_file(&file, at_target(error, &file.target), 0),
+            Pending::Begun(file) | Pending::BegunToClone(file) => {
+                return self.begin_anew_if_invisible(file, error);
+            }
+            Pending::BegunAlone(file) | Pending::Unbegun(file) | Pending::Cloned(file) => {
+                return self.fail_file(&file, at_target(error, &file.target), 0);
+            }
             Pending::Chunk { file, extent, .. } => {
                 return self.fail_file(&file, at_target(error, &file.target), chunk_count(extent.length));
             }

@@ -99,8 +99,8 @@ impl Worker<'_> {
     }
 
     fn look_at(&mut self, item: &Item) -> Result<Metadata> {
-        let extended = self.shared.ask.keep;
-        let inspect = Operation::Inspect { root: item.root, path: item.source.clone(), extended };
+        let detail = self.detail();
+        let inspect = Operation::Inspect { root: item.root, path: item.source.clone(), detail };
         let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
             return Err(not_there());
         };
@@ -111,8 +111,8 @@ impl Worker<'_> {
     }
 
     fn look_at_target(&mut self, path: &EntryPath) -> Result<Option<Metadata>> {
-        let extended = self.shared.ask.keep;
-        match self.ask_target(Operation::Inspect { root: 0, path: path.clone(), extended }) {
+        let detail = Detail { missed: Classes::NONE, ..self.detail() };
+        match self.ask_target(Operation::Inspect { root: 0, path: path.clone(), detail }) {
             Ok(Outcome::Inspected(there)) => Ok(there),
             Ok(_) => Err(unexpected()),
             Err(error) => Err(at_target(error, path)),
@@ -149,6 +149,7 @@ impl Worker<'_> {
         let how = How { kind: item.place, replaces, named: true, digest: job.digest };
         let file = LargeFile::new(node.clone(), source, item.target.clone(), draft, how);
         self.compare_sizes(&file, there.as_ref());
+        self.compare_attributes(&file, there.as_ref())?;
         self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         self.shared.queue.release(&node, self.counters);
         Ok(())
@@ -183,6 +184,27 @@ impl Worker<'_> {
         }
     }
 
+    /// Of two files that are compared the attributes count as well, as in a tree; those that the target cannot have are said.
+    fn compare_attributes(&mut self, file: &LargeFile, there: Option<&Metadata>) -> Result<()> {
+        let source = &file.source;
+        let Some(there) = there.filter(|there| there.kind == Kind::File) else { return Ok(()) };
+        let is_compared = self.shared.setup.job.mode == Mode::Compare && source.metadata.kind == Kind::File;
+        if !is_compared || self.is_stream() {
+            return Ok(());
+        }
+        if !self.shared.ask.miss.is_empty() {
+            let ask = self.shared.ask_losses();
+            super::directories::examine(self.shared, &mut *self.source, (source.root, &source.path), ask)
+                .map_err(at_source)?;
+        }
+        let different = self.shared.attributes_that_differ(&source.metadata, there);
+        different.iter().for_each(|what| self.shared.differs(&file.target, *what));
+        if !different.is_empty() {
+            file.changes();
+        }
+        Ok(())
+    }
+
     /// Of the files in a directory digests are taken.
     fn begin_digests(&mut self, place: (Vec<Origin>, EntryPath)) -> Result<()> {
         self.counters.entries_scanned.add(1);
@@ -210,7 +232,7 @@ impl Worker<'_> {
         let verifies = self.shared.setup.job.mode == Mode::Compare;
         let (state, counted, touched) = match there.map(|there| there.kind) {
             Some(Kind::Directory) => {
-                let differs = there.is_some_and(|there| there.extended != metadata.extended);
+                let differs = there.is_some_and(|there| !there.same_extended(metadata));
                 let touched = differs || there.map(Metadata::attributes) != Some(metadata.attributes());
                 let counted = match there {
                     Some(there) if verifies => self.compare_top(&place.1, metadata, there),

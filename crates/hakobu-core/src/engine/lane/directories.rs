@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 use super::*;
 use crate::entry::Account;
+use crate::event::drafts_left_out;
 use crate::job::Removal;
 
 /// So many names are asked for in one operation.
@@ -74,7 +75,7 @@ impl Worker<'_> {
             return Ok(Vec::new());
         }
         let is_new = matches!(task.target, TargetState::Absent);
-        let detail = if is_new { Detail::default() } else { self.detail() };
+        let detail = if is_new { self.new_detail() } else { self.detail() };
         let parts = self.scan(&task.node, detail, is_new && self.may_take_portions(&task.node))?;
         // What lies at the top is in no listing that would show it.
         let unlisted = is_new || task.node.is_top() || self.shared.must_examine();
@@ -100,8 +101,14 @@ impl Worker<'_> {
     }
 
     /// What has to be known of entries that both sides may have.
-    fn detail(&self) -> Detail {
+    pub(super) fn detail(&self) -> Detail {
         Detail { kinds_only: false, extended: self.shared.ask.keep, missed: self.shared.ask.miss }
+    }
+
+    /// What has to be known of entries that only the source has: where the target has no access control lists, the mode
+    /// that an entry may have without.
+    fn new_detail(&self) -> Detail {
+        Detail { missed: self.shared.ask.miss & Classes::ACL, ..Detail::default() }
     }
 
     /// Lists a directory of the source, each of its origins, or the first portion of the only one. What fails is
@@ -136,7 +143,7 @@ impl Worker<'_> {
         if let Some(only) = &origin.only {
             let mut listing = Listing::with_capacity(1);
             let path = origin.path.join(&only.name)?;
-            let inspect = Operation::Inspect { root: origin.root, path, extended: detail.extended };
+            let inspect = Operation::Inspect { root: origin.root, path, detail };
             let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else {
                 return Err(not_there());
             };
@@ -148,8 +155,28 @@ impl Worker<'_> {
         let list = Operation::List { root: origin.root, directories, budget: 0, detail };
         let Outcome::Listed(mut listed) = self.ask_source(list)? else { return Err(unexpected()) };
         let mut listing = listed.pop().ok_or_else(unexpected)?.result?;
+        self.leave_drafts_out(origin, &listing);
+        self.check_inodes(origin, &mut listing)?;
         self.by_name(&mut listing)?;
         Ok(listing)
+    }
+
+    /// Counts the drafts of a directory of the source, which take no part, and says so of the first such directories.
+    fn leave_drafts_out(&self, origin: &Origin, listing: &Listing) {
+        let drafts = listing.drafts();
+        if drafts == 0 {
+            return;
+        }
+        self.counters.entries_scanned.add(drafts);
+        self.counters.entries_skipped.add(drafts);
+        // The run before has said it.
+        if self.shared.setup.job.removal == Removal::Remove {
+            return;
+        }
+        let earlier = self.shared.record.directory_with_drafts();
+        if let Some(words) = drafts_left_out(&origin.named(), drafts, earlier) {
+            self.shared.setup.observer.event(Event::Notice { words });
+        }
     }
 
     /// Whether a directory can be copied without being known as a whole. Plans, and what people read, are in order, and
@@ -172,6 +199,8 @@ impl Worker<'_> {
         let Outcome::Portion(mut listing, rest) = self.ask_source(portion)? else {
             return Err(unexpected());
         };
+        self.leave_drafts_out(origin, &listing);
+        self.check_inodes(origin, &mut listing)?;
         self.by_name(&mut listing)?;
         Ok((listing, rest))
     }
@@ -181,7 +210,7 @@ impl Worker<'_> {
     fn portion(&mut self, node: &Arc<Node>, from: Option<OwnedFd>) -> Result<()> {
         let Some(origin) = node.origins.first() else { return Err(unexpected()) };
         self.enter(Stage::Scan);
-        let scanned = self.scan_portion(origin, from, Detail::default());
+        let scanned = self.scan_portion(origin, from, self.new_detail());
         self.leave(Stage::Scan);
         match scanned {
             Ok((listing, rest)) => {
@@ -288,6 +317,11 @@ impl Worker<'_> {
         target: Option<&Listing>,
         prefetched: &Prefetched,
     ) -> Result<()> {
+        let renamed = match target {
+            Some(target) => self.rename_by_case(node, parts, target)?,
+            None => None,
+        };
+        let target = renamed.as_ref().or(target);
         self.enter(Stage::Scan);
         let found = {
             let mut drafts = draft_numbers(&mut self.next_draft);
@@ -346,7 +380,15 @@ impl Worker<'_> {
                     return Ok(());
                 }
                 if let Change::Directory { extended, .. } = &mut change {
-                    *extended = self.extended_of(&node)?;
+                    match self.extended_of(&node)? {
+                        Ok(found) => *extended = found,
+                        // Its mode may say more than its access list would. A new one stays closed.
+                        Err(NotRead) => {
+                            node.count(self.counters);
+                            self.shared.queue.complete(1);
+                            continue;
+                        }
+                    }
                 }
                 changes.push((node, change));
             } else {
@@ -362,23 +404,26 @@ impl Worker<'_> {
     }
 
     /// The extended attributes of a directory that is complete, if they have to be set.
-    fn extended_of(&mut self, node: &Arc<Node>) -> Result<Option<Extended>> {
+    fn extended_of(&mut self, node: &Arc<Node>) -> Result<std::result::Result<Option<Extended>, NotRead>> {
         let Some(origin) = node.first().filter(|_| node.extended && !self.shared.ask.keep.is_empty()) else {
-            return Ok(None);
+            return Ok(Ok(None));
         };
         let ask = ExtendedAsk { miss: Classes::NONE, ..self.shared.ask };
         match examine(self.shared, &mut *self.source, (origin.root, &origin.path), ask) {
-            Ok(extended) => Ok(extended),
+            Ok(extended) => Ok(Ok(extended)),
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
                 if node.fail() {
                     fail(self.shared, self.counters, failure(node.source(), at_source(error)));
                 }
-                Ok(None)
+                Ok(Err(NotRead))
             }
         }
     }
 }
+
+/// The extended attributes of a directory could not be read, which has been recorded.
+struct NotRead;
 
 /// Asks for extended attributes of an entry, and counts those that are lost; fails if they must not be.
 pub(super) fn examine(

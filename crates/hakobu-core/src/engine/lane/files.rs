@@ -7,14 +7,23 @@ use crate::extent::JOURNALED_FROM_BYTES;
 /// How many chunks of an earlier run are read once more.
 const SAMPLES_MAX: usize = 64;
 
-/// What stands for the version of a file; of a device, which has no time, for its size only.
-fn version(metadata: &Metadata) -> Digest {
-    let mut hasher = blake3::Hasher::new_derive_key("hakobu source version 1");
+/// What stands for the version of a file; of a device, which has no time, for its size only. With `inodes` the source tells when
+/// an inode was last changed: that cannot be set, and so tells of content that was rewritten under the same time, and of another
+/// file that was put in its place.
+fn version(metadata: &Metadata, inodes: bool) -> Digest {
+    let mut hasher = blake3::Hasher::new_derive_key("hakobu source version 2");
     hasher.update(&[metadata.kind as u8]);
     hasher.update(&metadata.size_bytes.to_le_bytes());
     if metadata.kind == Kind::File {
         hasher.update(&metadata.mtime.seconds.to_le_bytes());
         hasher.update(&metadata.mtime.nanoseconds.to_le_bytes());
+    }
+    if metadata.kind == Kind::File && inodes {
+        hasher.update(&metadata.ctime.seconds.to_le_bytes());
+        hasher.update(&metadata.ctime.nanoseconds.to_le_bytes());
+        if let Some(inode) = metadata.inode {
+            hasher.update(&inode.file_system.to_le_bytes()).update(&inode.number.to_le_bytes());
+        }
     }
     *hasher.finalize().as_bytes()
 }
@@ -52,7 +61,7 @@ impl Worker<'_> {
             path: file.target.clone(),
             size_bytes: file.size_bytes(),
             kind: file.kind,
-            version: journaled.then(|| version(metadata)),
+            version: journaled.then(|| version(metadata, self.source_tells_inodes())),
             earlier,
             sparse: metadata.sparse || file.is_open_ended() || metadata.kind == Kind::BlockDevice,
             verify_medium: job.verify_medium,
@@ -81,11 +90,14 @@ impl Worker<'_> {
     /// A draft has been begun that keeps a journal, in which there may be something.
     pub(super) fn begun_again(&mut self, file: Arc<LargeFile>, begun: Begun) -> Result<()> {
         let samples = begun.samples.clone();
-        if let Err(error) = self.check_samples(&file, &samples) {
+        let checked = if begun.done.is_empty() { Ok(()) } else { self.check_samples(&file, &samples) };
+        if let Err(error) = checked {
             if error.is_fatal() {
                 return Err(error);
             }
-            if error.kind == ErrorKind::SourceChanged && self.shared.setup.job.mode == Mode::Delta {
+            let begins_anew = file.kind.is_new_file() || self.shared.setup.job.mode == Mode::Delta;
+            if error.kind == ErrorKind::SourceChanged && begins_anew {
+                self.tell_begun_anew(&file);
                 let abandon = Operation::Abandon { draft: file.draft, keep: false };
                 return self.submit(abandon, Pending::Unbegun(file)).map(drop);
             }
@@ -105,13 +117,44 @@ impl Worker<'_> {
         }
     }
 
-    /// Says how much of what an earlier run has brought over was compared with a disk, which has no time by which to
-    /// tell that it changed.
+    /// Whether the source tells when an inode was last changed.
+    fn source_tells_inodes(&self) -> bool {
+        self.shared.setup.source.capabilities().inodes
+    }
+
+    /// Whether nothing but its content tells that a source is what an earlier run has read.
+    fn is_told_by_content(&self, file: &LargeFile) -> bool {
+        file.is_of_disk() || !self.source_tells_inodes()
+    }
+
+    /// Says that what an earlier run has brought over of a file that was named is of no use.
+    fn tell_begun_anew(&self, file: &LargeFile) {
+        if !file.named {
+            return;
+        }
+        let words = format!(
+            "{}: the source changed since the run that was interrupted; it is copied anew",
+            file.target
+        );
+        self.shared.setup.observer.event(Event::Notice { words });
+    }
+
+    /// What an earlier run has left is of another version. A file that nobody sees yet is begun anew; what is written where it
+    /// lies stays, until it is said that it is of no use.
+    pub(super) fn begin_anew_if_invisible(&mut self, file: Arc<LargeFile>, error: Error) -> Result<()> {
+        if error.kind == ErrorKind::SourceChanged && file.kind.is_new_file() && !file.begins_anew() {
+            self.tell_begun_anew(&file);
+            return self.begin_anew(file);
+        }
+        self.fail_file(&file, at_target(error, &file.target), 0)
+    }
+
+    /// Says how much of what an earlier run has brought over was compared with a source of which nothing else tells that it
+    /// changed.
     fn tell_sampled(&self, file: &LargeFile, samples: u64, done_bytes: u64) {
         let chunks = done_bytes / CHUNK_BYTES;
         let compared = samples.min(SAMPLES_MAX as u64);
-        let is_disk = file.is_of_disk();
-        if !is_disk || self.shared.setup.job.live || compared >= chunks {
+        if !self.is_told_by_content(file) || self.shared.setup.job.live || compared >= chunks {
             return;
         }
         let words = format!(
@@ -127,12 +170,16 @@ impl Worker<'_> {
         self.begin_with(file, Earlier::Forget)
     }
 
-    /// Reads some of what an earlier run has done once more: a device has no time by which to tell
-    /// that it changed.
+    /// Reads some of what an earlier run has done once more, where nothing else tells that the source changed.
     fn check_samples(&mut self, file: &Arc<LargeFile>, samples: &[(Extent, Digest)]) -> Result<()> {
         // A source that is known to be in use has changed: the copy mixes old and new in any case.
-        if !file.is_of_disk() || self.shared.setup.job.live {
+        if !self.is_told_by_content(file) || self.shared.setup.job.live {
             return Ok(());
+        }
+        if samples.is_empty() && !file.is_of_disk() {
+            let words = "nothing tells that the source is what the run that was interrupted has read";
+            let error = Error::new(ErrorKind::SourceChanged, "going on with an earlier run", words);
+            return Err(error.at(&file.source.path));
         }
         for (extent, value) in samples.iter().take(SAMPLES_MAX) {
             if extent.length != CHUNK_BYTES

@@ -69,7 +69,19 @@ impl Worker<'_> {
             // cannot be done, it is told.
             if error.kind == ErrorKind::Unsupported {
                 let example = follower.target.as_bytes().to_vec();
-                self.shared.record.losses(vec![Loss { what: LossKind::HardLinks, count: 1, example }]);
+                self.shared.record.losses(vec![Loss {
+                    what: LossKind::HardLinks,
+                    count: 1,
+                    at_target: true,
+                    example,
+                }]);
+                // As an earlier run had to make it.
+                if follower.equal {
+                    self.counters.entries_unchanged.add(1);
+                    self.counters.bytes_unchanged.add(follower.metadata.size_bytes);
+                    self.task_done(&follower.node);
+                    continue;
+                }
             }
             follower.metadata.inode = None;
             self.bring_over(follower)?;

@@ -50,7 +50,7 @@ fn cost(operation: &Operation) -> Cost {
         | Operation::Zero { .. }
         | Operation::Finish { .. }
         | Operation::Abandon { .. }
-        | Operation::Barrier => Cost::Owe(1),
+        | Operation::Barrier { .. } => Cost::Owe(1),
         // How many files are in a pack is known where it is handed over.
         Operation::Store { .. }
         | Operation::Next { .. }

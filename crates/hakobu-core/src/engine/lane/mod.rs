@@ -2,6 +2,7 @@
 
 mod answers;
 mod begin;
+mod case;
 mod chunks;
 mod clones;
 mod compare;
@@ -13,6 +14,7 @@ mod hashes;
 mod limits;
 mod moved;
 mod packs;
+mod same_inode;
 mod sparse;
 mod whole;
 
@@ -40,7 +42,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
-use crate::job::{Item, Mode};
+use crate::job::{Item, Mode, Removal};
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
 use crate::tag::{PieceTags, Tagger};
@@ -245,11 +247,14 @@ impl<'a> Worker<'a> {
             return self.foresee_room();
         }
         let writes = !job.dry_run && !only_content && !job.mode.only_reads();
-        if self.shared.queue.is_stopped() || !writes || !job.durable {
+        if self.shared.queue.is_stopped() || !writes {
             return Ok(());
         }
+        let all = self.shared.filter.is_none() && !job.one_file_system && job.removal != Removal::Remove;
+        let barrier =
+            Operation::Barrier { durable: job.durable, whole: all && self.shared.record.is_clean() };
         self.enter(Stage::Sync);
-        let Outcome::Done = self.ask_target(Operation::Barrier)? else { return Err(unexpected()) };
+        let Outcome::Done = self.ask_target(barrier)? else { return Err(unexpected()) };
         self.leave(Stage::Sync);
         Ok(())
     }
@@ -451,13 +456,14 @@ fn batches<T>(changes: impl IntoIterator<Item = (T, Change)>) -> Vec<(Vec<T>, Ve
     let mut batches = Vec::new();
     let (mut stand, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
     for (one, change) in changes {
-        bytes += change.extended().map_or(0, |extended| extended.as_bytes().len());
-        stand.push(one);
-        batch.push(change);
-        if batch.len() >= CHANGES_AT_ONCE || bytes >= CHANGES_BYTES_TARGET {
+        let more = change.extended().map_or(0, |extended| extended.as_bytes().len());
+        if batch.len() >= CHANGES_AT_ONCE || (!batch.is_empty() && bytes + more > CHANGES_BYTES_TARGET) {
             batches.push((std::mem::take(&mut stand), std::mem::take(&mut batch)));
             bytes = 0;
         }
+        bytes += more;
+        stand.push(one);
+        batch.push(change);
     }
     if !batch.is_empty() {
         batches.push((stand, batch));

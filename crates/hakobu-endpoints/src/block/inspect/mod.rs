@@ -93,7 +93,7 @@ pub fn inspect_open(places: &Places, device: BorrowedFd<'_>, path: &Path) -> Res
     facts.path = place.to_vec();
     facts.path.truncate(PATH_BYTES_MAX);
     match &node {
-        Some(node) => Machine::look(places).uses_of(node, &mut facts),
+        Some(node) => Machine::look(places).uses_of(places, node, &mut facts),
         None => facts.note("sysfs does not show it, so that what uses it cannot be seen"),
     }
     Ok(facts)
@@ -150,7 +150,7 @@ pub fn all_disks(places: &Places) -> Result<Vec<DeviceFacts>> {
         };
         // A device may be taken away while it is looked at.
         if facts.size_bytes > 0 {
-            machine.uses_of(node, &mut facts);
+            machine.uses_of(places, node, &mut facts);
             disks.push(facts);
         }
     }

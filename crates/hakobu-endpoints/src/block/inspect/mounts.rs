@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use hakobu_core::disk::{DeviceNumber, PATH_BYTES_MAX, TEXT_BYTES_MAX};
 
 use super::places::{Places, block_device_at, device_number, entries, list, parse_device_number};
+use super::writers::Opened;
 
 /// So many namespaces of mounts are looked into, those of containers.
 const NAMESPACES_MAX: usize = 1024;
@@ -120,14 +121,19 @@ impl Systems<'_> {
 }
 
 /// The devices that are swapped to.
-pub fn swaps(places: &Places) -> Vec<DeviceNumber> {
+pub fn swaps(places: &Places) -> Vec<Opened> {
     let text = list(&places.proc.join("swaps"));
     let paths = text
         .split(|&byte| byte == b'\n')
         .skip(1)
         .filter_map(|line| line.split(u8::is_ascii_whitespace).next());
     let paths = paths.filter(|path| path.starts_with(b"/"));
-    paths.filter_map(|path| device_named(places, &unescaped(path))).collect()
+    let opened = |path: Vec<u8>| match device_named(places, &path) {
+        Some(device) => Some(Opened::Device(device)),
+        // A file, which may be behind a loop device as well.
+        None => Opened::at(Path::new(OsStr::from_bytes(&path))),
+    };
+    paths.filter_map(|path| opened(unescaped(path))).collect()
 }
 
 /// The device at a path that the kernel told: by the node, or by the name in sysfs where the node

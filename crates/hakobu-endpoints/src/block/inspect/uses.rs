@@ -10,12 +10,12 @@ use super::identity::file_number;
 use super::mounts::{Mount, mounts, swaps};
 use super::node::Node;
 use super::places::{Places, block_device_at, entries};
-use super::writers::{Writer, writers};
+use super::writers::{Opened, Writer, writers};
 
 /// What is in use on this machine, taken once for all devices.
 pub struct Machine {
     mounts: Vec<Mount>,
-    swaps: Vec<DeviceNumber>,
+    swaps: Vec<Opened>,
     writers: Vec<Writer>,
     all_writers_seen: bool,
     /// Loop devices, each with the device behind it.
@@ -30,7 +30,6 @@ impl Machine {
     /// Looks at the machine.
     pub fn look(places: &Places) -> Self {
         let mounts = mounts(places);
-        let (writers, all_writers_seen) = writers(places);
         let loops = entries(&places.sys.join("block")).into_iter().filter_map(|path| {
             let node = Node::at(&path).filter(|node| node.name.starts_with(b"loop"))?;
             let behind = block_device_at(&node.backing_path()?)?;
@@ -41,8 +40,11 @@ impl Machine {
             let behind = file_number(&node, &node.backing_path()?)?;
             Some((node, behind))
         });
+        let files: Vec<_> = files.collect();
+        let opened: Vec<_> = files.iter().map(|(_, file)| opened(file)).collect();
+        let (writers, all_writers_seen) = writers(places, &opened);
         Self {
-            files: files.collect(),
+            files,
             swaps: swaps(places),
             writers,
             all_writers_seen,
@@ -53,7 +55,7 @@ impl Machine {
     }
 
     /// What uses the device, and what lies on it.
-    pub fn uses_of(&self, node: &Node, facts: &mut DeviceFacts) {
+    pub fn uses_of(&self, places: &Places, node: &Node, facts: &mut DeviceFacts) {
         if !self.all_writers_seen {
             facts.note("without root, processes of others that have it open for writing cannot be seen");
         }
@@ -73,9 +75,16 @@ impl Machine {
             uses.add(whole.clone());
             uses.follow(first, Some(whole.number));
         }
+        // What is written to the file behind a loop device is written to all that lies on it.
+        node.below(places).iter().for_each(|below| uses.behind(below));
         uses.zfs(facts);
         facts.uses = uses.found;
     }
+}
+
+/// A file behind a loop device, as processes may have it open.
+fn opened(file: &FileNumber) -> Opened {
+    Opened::File(file.device, file.inode)
 }
 
 /// The pools that the kernel's ZFS knows, if it has one.
@@ -121,8 +130,9 @@ impl Uses<'_> {
     }
 
     fn push(&mut self, node: &Node, kind: UseKind) {
-        if self.found.len() < USES_MAX {
-            self.found.push(Use { device: node.name.clone(), kind });
+        let found = Use { device: node.name.clone(), kind };
+        if self.found.len() < USES_MAX && !self.found.contains(&found) {
+            self.found.push(found);
         }
     }
 
@@ -133,12 +143,27 @@ impl Uses<'_> {
             let (path, file_system) = (mount.path.clone(), mount.file_system.clone());
             self.push(node, UseKind::Mounted { path, file_system, read_only: mount.read_only });
         }
-        if machine.swaps.contains(&node.number) {
+        self.opened(node, Opened::Device(node.number));
+        self.behind(node);
+    }
+
+    /// Swap and processes that write, of a device or of the file behind one.
+    fn opened(&mut self, node: &Node, opened: Opened) {
+        let machine = self.machine;
+        if machine.swaps.contains(&opened) {
             self.push(node, UseKind::Swap);
         }
-        for writer in machine.writers.iter().filter(|writer| writer.device == node.number) {
+        for writer in machine.writers.iter().filter(|writer| writer.opened == opened) {
             let (pid, command) = (writer.pid, writer.command.clone());
             self.push(node, UseKind::OpenForWriting { pid, command });
+        }
+    }
+
+    /// Who uses the file behind a device, if there is one.
+    fn behind(&mut self, node: &Node) {
+        let file = self.machine.files.iter().find(|(known, _)| known.number == node.number);
+        if let Some((_, file)) = file {
+            self.opened(node, opened(file));
         }
     }
 

@@ -1,26 +1,53 @@
-//! Which processes have block devices open for writing.
+//! Which processes have block devices open for writing, or the files behind loop devices.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
 use hakobu_core::disk::{DeviceNumber, TEXT_BYTES_MAX};
+use rustix::fs::FileType;
 
 use super::mounts::processes;
-use super::places::{Places, attribute, block_device_at, entries};
+use super::places::{Places, attribute, entries, look};
 
-/// A process that has a device open for writing.
+/// What a process may have open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// A block device.
+    Device(DeviceNumber),
+    /// A file, by its file system's device and its inode: by whatever name it was opened.
+    File(DeviceNumber, u64),
+}
+
+impl Opened {
+    /// What is at a path, links followed.
+    pub fn at(path: &Path) -> Option<Self> {
+        let found = look(path)?;
+        match FileType::from_raw_mode(u32::from(found.stx_mode)) {
+            FileType::BlockDevice => {
+                Some(Self::Device(DeviceNumber { major: found.stx_rdev_major, minor: found.stx_rdev_minor }))
+            }
+            FileType::RegularFile => {
+                let device = DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
+                Some(Self::File(device, found.stx_ino))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A process that has a device, or a file behind one, open for writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Writer {
-    /// The device.
-    pub device: DeviceNumber,
+    /// What it has open.
+    pub opened: Opened,
     /// The process.
     pub pid: u32,
     /// Its command's name.
     pub command: Vec<u8>,
 }
 
-/// Looks through the descriptors of all other processes; and whether all could be seen.
-pub fn writers(places: &Places) -> (Vec<Writer>, bool) {
+/// Looks through the descriptors of all other processes for block devices and these `files`; and whether all could be seen.
+pub fn writers(places: &Places, files: &[Opened]) -> (Vec<Writer>, bool) {
     let (mut writers, mut all_seen) = (Vec::new(), true);
     for (pid, process) in processes(places) {
         if pid == std::process::id() {
@@ -28,23 +55,24 @@ pub fn writers(places: &Places) -> (Vec<Writer>, bool) {
         }
         let descriptors = process.join("fd");
         match std::fs::read_dir(&descriptors) {
-            Ok(_) => find(pid, &process, &mut writers),
+            Ok(_) => find(pid, &process, files, &mut writers),
             Err(error) => all_seen &= error.kind() != ErrorKind::PermissionDenied,
         }
     }
     (writers, all_seen)
 }
 
-fn find(pid: u32, process: &Path, writers: &mut Vec<Writer>) {
+fn find(pid: u32, process: &Path, files: &[Opened], writers: &mut Vec<Writer>) {
     for descriptor in entries(&process.join("fd")) {
-        let Some(device) = block_device_at(&descriptor) else { continue };
-        let known = writers.iter().any(|writer| (writer.device, writer.pid) == (device, pid));
+        let counts = |opened: &Opened| matches!(opened, Opened::Device(_)) || files.contains(opened);
+        let Some(opened) = Opened::at(&descriptor).filter(counts) else { continue };
+        let known = writers.iter().any(|writer| (writer.opened, writer.pid) == (opened, pid));
         if known || !is_for_writing(process, &descriptor) || is_starting(process) {
             continue;
         }
         let mut command = attribute(&process.join("comm")).unwrap_or_default();
         command.truncate(TEXT_BYTES_MAX);
-        writers.push(Writer { device, pid, command });
+        writers.push(Writer { opened, pid, command });
     }
 }
 

@@ -9,6 +9,7 @@ use hakobu_core::entry::{Attributes, Kind};
 use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::losses::Losses;
 use hakobu_core::path::EntryPath;
+use hakobu_core::plant::planted;
 use hakobu_core::{Error, ErrorKind};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::OFlags;
@@ -18,6 +19,7 @@ use super::attributes::Lost;
 use super::directories::{Directories, PASSING_MODE, reach};
 use super::link::link;
 use super::remove::remove;
+use super::rename::rename;
 use crate::local::fault::fault;
 use crate::local::many::many;
 use crate::local::metadata;
@@ -65,7 +67,7 @@ struct Applied {
 impl Applied {
     fn take(&mut self, (index, change): (usize, &Change), result: Result<()>, lost: &Lost) -> Result<()> {
         match result {
-            Ok(()) => self.losses.merge(lost, || change.path().as_bytes().to_vec()),
+            Ok(()) => self.losses.merge(lost, true, || change.path().as_bytes().to_vec()),
             Err(error) if error.is_fatal() => return Err(error.at(change.path())),
             Err(error) => self.failures.push((index as u32, error.at(change.path()))),
         }
@@ -97,13 +99,16 @@ fn apply_one(shared: &Shared, directories: &mut Directories, change: &Change, lo
         Change::Remove { directory, kept_names, .. } => {
             remove(shared, directories, path, *directory, *kept_names)
         }
+        Change::Rename { from, .. } => rename(shared, directories, path, from),
         Change::Link { to, replaces, .. } => link(shared, directories, path, to, *replaces),
         Change::MakeDirectory { mode, .. } => reach(shared, path, *mode).map(drop),
         Change::Directory { attributes, extended, .. } => {
             let directory = reach(shared, path, PASSING_MODE)?;
+            shared.root.check_apart(&directory)?;
             // New files may belong to others from now on.
             directories.forget(path);
-            settle(shared, path, &directory, (attributes, extended.as_ref().map(Extended::as_ref)), lost)
+            let extended = extended.as_ref().filter(|_| !planted("directory-xattrs-lost"));
+            settle(shared, path, &directory, (attributes, extended.map(Extended::as_ref)), lost)
         }
         Change::Attributes { attributes, extended, .. } => {
             let entry = open_entry(shared, path)?;

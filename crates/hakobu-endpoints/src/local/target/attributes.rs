@@ -1,15 +1,18 @@
 //! Owner, mode and times: what may be set, in which order, and what is lost.
 
+use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::LossKind;
 use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID, Time};
 use hakobu_core::extended::{Classes, ExtendedRef};
 use hakobu_core::grant::Grant;
+use hakobu_sys::mode::set_mode_of;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
     futimens, openat, utimensat,
 };
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::local::extended::{Place, settle};
 
@@ -41,6 +44,10 @@ pub(crate) struct Policy {
     pub(crate) may_set_id: bool,
     /// The extended attributes that can be set.
     pub(crate) extended: Classes,
+    /// Which times can be kept.
+    pub(crate) times: Capabilities,
+    /// Whether the time of the last change is set only together with that of the last access.
+    pub(crate) times_together: bool,
     /// The bits that the process's umask removes from new entries.
     umask: u32,
 }
@@ -55,6 +62,8 @@ impl Policy {
             may_chown: grant.may_chown && rustix::process::geteuid().is_root(),
             may_set_id: grant.may_set_id,
             extended,
+            times: Capabilities::posix(false),
+            times_together: false,
             umask: umask(),
         }
     }
@@ -76,15 +85,16 @@ impl Policy {
     ) -> Result<(), Errno> {
         let owned = self.settle_owner(is, wanted, lost, |uid, gid| fchown(file, uid, gid))?;
         // Changing the owner takes capabilities away, and an access list changes the mode.
-        if let Some(extended) = extended {
-            settle(Place::Open(file), extended, is_bare, self.extended, lost)?;
-        }
+        let mode_mask = match extended {
+            Some(extended) => settle(Place::Open(file), extended, is_bare, self.extended, lost)?,
+            None => !0,
+        };
         // Changing the owner, and the writing before, take set-ID bits away: the mode comes after.
-        let mode = self.mode(wanted.mode, owned, lost);
-        if !has_mode {
+        let mode = self.mode(wanted.mode, owned, lost) & mode_mask;
+        if !has_mode || mode & 0o777 != wanted.mode & 0o777 {
             fchmod(file, Mode::from_raw_mode(mode))?;
         }
-        futimens(file, &modified(wanted.mtime))
+        futimens(file, &self.modified(wanted.mtime))
     }
 
     /// Sets the attributes of a link just made.
@@ -105,7 +115,7 @@ impl Policy {
             let link = openat(directory, name, open, Mode::empty())?;
             settle(Place::Proc(&proc_path(&link)), extended, true, self.extended, lost)?;
         }
-        utimensat(directory, name, &modified(wanted.mtime), flags)
+        utimensat(directory, name, &self.modified(wanted.mtime), flags)
     }
 
     /// Sets the attributes of an entry that is there, open with `O_PATH`. Only what differs is
@@ -119,25 +129,43 @@ impl Policy {
         lost: &mut Lost,
     ) -> Result<(), Errno> {
         let owner = Owner { uid: is.uid, gid: is.gid };
+        let chmod = |mode| set_mode(entry, mode);
+        let is_link = is.kind == Kind::Symlink;
+        let changes_owner = owner != Owner { uid: wanted.uid, gid: wanted.gid };
+        // Meanwhile nobody may do what the source does not allow: neither a new owner or group, nor a group that an
+        // access list has restrained. Without an owner to be changed the system keeps set-ID bits.
+        let narrow = is.mode & (wanted.mode | if changes_owner { 0 } else { SET_ID });
+        let mut mode_is = is.mode;
+        if !is_link && narrow != is.mode && (changes_owner || extended.is_some()) {
+            chmod(narrow)?;
+            mode_is = narrow;
+        }
         let owned = self.settle_owner(owner, wanted, lost, |uid, gid| {
             chownat(entry, c"", uid, gid, AtFlags::EMPTY_PATH)
         })?;
-        if let Some(extended) = extended {
-            settle(Place::Proc(&proc_path(entry)), extended, false, self.extended, lost)?;
-        }
-        if is.kind != Kind::Symlink {
+        let mode_mask = match extended {
+            Some(extended) => settle(Place::Proc(&proc_path(entry)), extended, false, self.extended, lost)?,
+            None => !0,
+        };
+        if !is_link {
             // Set-ID bits mean no privilege on a directory.
-            let mode = self.mode(wanted.mode, owned || is.kind == Kind::Directory, lost);
-            let chowned = owned && owner != (Owner { uid: wanted.uid, gid: wanted.gid });
-            if mode != is.mode || extended.is_some() || (chowned && mode & SET_ID != 0) {
-                chmodat(CWD, proc_path(entry), Mode::from_raw_mode(mode), AtFlags::empty())?;
+            let mode = self.mode(wanted.mode, owned || is.kind == Kind::Directory, lost) & mode_mask;
+            let chowned = owned && changes_owner;
+            if mode != mode_is || extended.is_some() || (chowned && mode & SET_ID != 0) {
+                chmod(mode)?;
             }
         }
-        match utimensat(entry, c"", &modified(wanted.mtime), AtFlags::EMPTY_PATH) {
+        let modified = self.modified(wanted.mtime);
+        match utimensat(entry, c"", &modified, AtFlags::EMPTY_PATH) {
             // Before Linux 5.8.
-            Err(Errno::INVAL) => utimensat(CWD, proc_path(entry), &modified(wanted.mtime), AtFlags::empty()),
+            Err(Errno::INVAL) => utimensat(CWD, proc_path(entry), &modified, AtFlags::empty()),
             other => other,
         }
+    }
+
+    /// The modification time, or the nearest one that can be kept.
+    fn modified(&self, mtime: Time) -> Timestamps {
+        modified(self.times.time_to_set(mtime), self.times_together)
     }
 
     /// Changes the owner where that is wanted and allowed, and says whether it is as wanted.
@@ -175,15 +203,28 @@ impl Policy {
     }
 }
 
+/// Sets the mode of what is open with `O_PATH`: by the descriptor, and before Linux 6.6 by its way below `/proc`, which
+/// leads to the same thing whatever has its name by now.
+fn set_mode(entry: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
+    match set_mode_of(entry, mode) {
+        Err(Errno::NOSYS) => chmodat(CWD, proc_path(entry), Mode::from_raw_mode(mode), AtFlags::empty()),
+        other => other,
+    }
+}
+
 /// The way to an open entry for system calls that take no descriptor.
 pub(crate) fn proc_path(entry: impl AsFd) -> String {
     format!("/proc/self/fd/{}", entry.as_fd().as_raw_fd())
 }
 
-/// The modification time alone.
-fn modified(mtime: Time) -> Timestamps {
+/// The modification time alone, or with `together` this moment as the time of the last access.
+pub(crate) fn modified(mtime: Time, together: bool) -> Timestamps {
+    let last_access = match together {
+        true => clock_gettime(ClockId::Realtime),
+        false => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+    };
     Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_access,
         last_modification: Timespec {
             tv_sec: mtime.seconds,
             tv_nsec: i64::from(mtime.nanoseconds.min(999_999_999)),

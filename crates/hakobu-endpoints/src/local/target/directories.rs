@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, fgetxattr, fstat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
@@ -12,6 +12,7 @@ use super::Shared;
 use super::attributes::Owner;
 use crate::local::beneath::STEP;
 use crate::local::fault::{creation_fault, fault};
+use crate::local::file_system::{Stability, stability};
 use crate::local::metadata;
 use crate::local::recent::Recent;
 use hakobu_core::entry::Kind;
@@ -36,6 +37,8 @@ pub(crate) struct Directory {
     pub(crate) keeps_modes: bool,
     /// Whether new entries inherit no access list.
     pub(crate) is_bare: bool,
+    /// How content gets to stable storage there.
+    pub(crate) stability: Stability,
     /// Whether files without a name can be made in it.
     pub(crate) nameless: bool,
     /// How many names of its path lead to a directory that was found to be on the same file system.
@@ -49,8 +52,8 @@ pub(crate) struct Directory {
 #[derive(Debug)]
 pub(crate) struct Directories {
     recent: Recent<EntryPath, Directory>,
-    /// The devices that this lane has told the others about.
-    known: Vec<u64>,
+    /// The devices that this lane has told the others about, and how content gets to stable storage there.
+    known: Vec<(u64, Stability)>,
 }
 
 impl Directories {
@@ -63,11 +66,16 @@ impl Directories {
     pub(crate) fn enter(&mut self, shared: &Shared, path: &EntryPath) -> Result<&mut Directory> {
         shared.grant.check_enter(path)?;
         if self.recent.find(|key| key == path).is_none() {
-            let directory = Directory::open(shared, path)?;
-            if !self.known.contains(&directory.device) {
-                self.known.push(directory.device);
-                shared.devices.remember(directory.device, &directory.fd);
-            }
+            let mut directory = Directory::open(shared, path)?;
+            directory.stability = match self.known.iter().find(|(device, _)| *device == directory.device) {
+                Some((_, stability)) => *stability,
+                None => {
+                    let stability = stability(directory.fd.as_fd());
+                    self.known.push((directory.device, stability));
+                    shared.devices.remember(directory.device, &directory.fd);
+                    stability
+                }
+            };
             self.recent.insert(path.clone(), directory);
         }
         let missing = || Error::new(ErrorKind::Io, "opening the directory", "").at(path);
@@ -107,11 +115,23 @@ impl Directory {
             Err(Errno::ACCESS) => (fd, false),
             Err(errno) => return Err(failed(errno)),
         };
-        let device = fstat(&fd).map_err(failed)?.st_dev;
+        let found = fstat(&fd).map_err(failed)?;
+        shared.root.check_apart_as((found.st_dev, found.st_ino)).map_err(|error| error.at(path))?;
+        let device = found.st_dev;
         let path = path.clone();
         let (fd, keeps_modes, nameless) = (Arc::new(fd), is_bare, shared.nameless);
-        let (on_one_system_from, new_owner) = (None, None);
-        Ok(Self { path, fd, device, keeps_modes, is_bare, nameless, on_one_system_from, new_owner })
+        let (on_one_system_from, new_owner, stability) = (None, None, Stability::Flushed);
+        Ok(Self {
+            path,
+            fd,
+            device,
+            keeps_modes,
+            is_bare,
+            stability,
+            nameless,
+            on_one_system_from,
+            new_owner,
+        })
     }
 
     /// Takes note that it is on the file system of the directory that so many names of its path lead to.

@@ -9,6 +9,7 @@ use hakobu_core::disk::DeviceIdentity;
 use hakobu_core::endpoint::{Begun, DraftKind};
 use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
+use hakobu_core::plant::planted;
 use hakobu_core::tag::Tagger;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
@@ -21,6 +22,7 @@ use super::journal::Journal;
 use super::stream::stream_fault;
 use crate::local::draft_name::DraftName;
 use crate::local::fault::fault;
+use crate::local::file_system::Stability;
 
 /// How many slices go into one system call.
 const SLICES: usize = 16;
@@ -55,6 +57,10 @@ pub struct Draft {
     /// Which disk it is, if it is one.
     pub(super) disk: Option<DeviceIdentity>,
     pub(super) owner: Owner,
+    /// How its content gets to stable storage.
+    pub(super) stability: Stability,
+    /// Whether it takes the place of something.
+    pub(super) replaces: bool,
     /// Of a stream, not known until it ends.
     pub(super) size_bytes: AtomicU64,
     pub(super) written_bytes: AtomicU64,
@@ -111,6 +117,8 @@ impl Draft {
             goes_on: false,
             disk: None,
             owner,
+            stability: Stability::Flushed,
+            replaces: false,
             size_bytes: AtomicU64::new(size_bytes),
             written_bytes: AtomicU64::new(0),
             streamed_bytes: Mutex::new(0),
@@ -293,6 +301,8 @@ impl Draft {
     }
 
     pub(super) fn write(&self, mut offset: u64, slices: &[&[u8]]) -> Result<(), Errno> {
+        let whole_blocks = [slices.first().map_or(&[][..], |slice| &slice[..slice.len() & !4_095])];
+        let slices = if planted("last-block-dropped") { &whole_blocks } else { slices };
         for some in slices.chunks(SLICES) {
             let mut vectors = [IoSlice::new(&[]); SLICES];
             vectors.iter_mut().zip(some).for_each(|(vector, slice)| *vector = IoSlice::new(slice));
@@ -331,13 +341,14 @@ impl Draft {
         if keep && self.keep() {
             return;
         }
-        if let Some(journal) = self.journal() {
-            journal.remove();
-        }
+        // The journal goes last: it proves that the other is a draft.
         if let Some(name) = &self.draft_name
             && self.pending.swap(false, Ordering::AcqRel)
         {
             let _ = unlinkat(&self.directory, name.as_bytes(), AtFlags::empty());
+        }
+        if let Some(journal) = self.journal() {
+            journal.remove();
         }
     }
 

@@ -13,6 +13,8 @@ use rustix::fs::{fsync, ftruncate, renameat};
 use super::Shared;
 use super::attributes::{Lost, NewFile};
 use super::draft::Draft;
+use super::stable;
+use crate::local::draft_name::unmark;
 use crate::local::fault::{creation_fault, fault};
 
 impl Draft {
@@ -57,7 +59,11 @@ impl Draft {
         if self.holes.load(Ordering::Acquire) || self.stale.load(Ordering::Acquire) {
             ftruncate(&self.file, self.size_bytes()).map_err(|errno| fault("setting the length", errno))?;
         }
+        unmark(&self.file).map_err(|errno| fault("setting the attributes", errno))?;
         self.set_attributes(shared, wanted, lost)?;
+        let must = shared.before_naming() || self.replaces || self.size_bytes() >= stable::FLUSHED_FROM_BYTES;
+        stable::flush(&self.file, self.stability, must, shared.options.durable)?;
+        stable::close_another(&self.file, self.stability)?;
         renameat(&self.directory, draft_name.as_bytes(), &self.directory, &*self.name)
             .map_err(|errno| creation_fault("renaming into place", errno, &self.directory))?;
         self.pending.store(false, Ordering::Release);
@@ -74,7 +80,8 @@ impl Draft {
         ftruncate(&self.file, self.size_bytes()).map_err(|errno| fault("setting the length", errno))?;
         self.flush_all(shared)?;
         self.set_attributes(shared, wanted, lost)?;
-        self.flush_all(shared)
+        self.flush_all(shared)?;
+        stable::close_another(&self.file, self.stability)
     }
 
     fn set_attributes(

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Begin, DraftId, DraftKind, Loss, Operation, Outcome};
+use hakobu_core::endpoint::{Begin, Detail, DraftId, DraftKind, Loss, Operation, Outcome};
 use hakobu_core::entry::{Account, Attributes};
-use hakobu_core::extended::{Classes, Extended, ExtendedRef};
+use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -16,6 +16,7 @@ use super::apply::apply;
 use super::attributes::Lost;
 use super::directories::Directories;
 use super::draft::Draft;
+use super::leftovers::remove_leftovers;
 use super::new_file::Maker;
 use super::store::store;
 use super::writer::DraftWriter;
@@ -78,7 +79,7 @@ impl Work for TargetWork {
                 self.buffers.return_pack(pack);
                 stored
             }
-            Operation::Inspect { root, path, extended } => self.inspect(root, &path, extended),
+            Operation::Inspect { root, path, detail } => self.inspect(root, &path, detail),
             Operation::List { root, directories, budget, detail } => {
                 self.list(root, directories, Ask { budget, detail })
             }
@@ -144,13 +145,14 @@ impl Work for TargetWork {
             Operation::Apply { changes } => self
                 .refuse_writing(DraftKind::File)
                 .and_then(|()| apply(&self.shared, &mut self.directories, &changes)),
-            Operation::Barrier => self.barrier(),
+            Operation::Barrier { durable, whole } => self.barrier(durable, whole),
             Operation::Digest { directory, names, key } => {
                 self.digester.takes(key).and_then(|()| self.digests(&directory, &names)).map(Outcome::Digests)
             }
             Operation::Numbers { names } => {
                 let number = |(of, name): (Account, Vec<u8>)| accounts::number_of(of, &name);
-                Ok(Outcome::Numbers(names.into_iter().map(number).collect()))
+                let numbers: Result<_> = names.into_iter().map(number).collect();
+                numbers.map(Outcome::Numbers)
             }
             Operation::DigestPicks { .. }
             | Operation::Names { .. }
@@ -218,17 +220,32 @@ impl TargetWork {
         Err(Error::new(ErrorKind::BeyondGrant, "writing", "the job only compares"))
     }
 
-    fn inspect(&mut self, root: u16, path: &EntryPath, extended: Classes) -> Result<Outcome> {
+    fn inspect(&mut self, root: u16, path: &EntryPath, detail: Detail) -> Result<Outcome> {
         check_root(root)?;
         self.shared.grant.check_enter(path)?;
-        inspect(&self.shared.root, path, (&mut self.extended, extended))
+        let marks = &self.shared.marks;
+        let mut inspected = inspect(&self.shared.root, path, (&mut self.extended, detail))?;
+        if let (Outcome::Inspected(Some(found)), true) = (&mut inspected, marks.has_doubts()) {
+            let (parent, _) = path.split_last().unwrap_or_default();
+            marks.doubts(&parent).into_iter().for_each(|since| found.doubt(since));
+        }
+        Ok(inspected)
     }
 
     fn list(&mut self, root: u16, directories: Vec<EntryPath>, ask: Ask) -> Result<Outcome> {
         check_root(root)?;
         let shared = &self.shared;
         let enter = |path: &EntryPath| shared.grant.check_enter(path);
-        Ok(self.lister.list_all(&shared.root, directories, ask, enter, fault))
+        let mut listed = self.lister.list_all(&shared.root, directories, ask, enter, fault);
+        shared.marks.learn(&shared.root, self.lister.met_marks());
+        shared.leftovers.add(self.lister.met_drafts());
+        if let (Outcome::Listed(listings), true) = (&mut listed, shared.marks.has_doubts()) {
+            for directory in listings {
+                let Ok(listing) = &mut directory.result else { continue };
+                shared.marks.doubt_listing(&directory.path, listing);
+            }
+        }
+        Ok(listed)
     }
 
     /// Digests or tags of what is there, which tell what is in it: only of what is granted.
@@ -320,13 +337,18 @@ impl TargetWork {
             return Ok(Outcome::Done);
         }
         let example = draft.path().as_bytes();
-        let losses =
-            lost.into_iter().map(|what| Loss { what, count: 1, example: example.to_vec() }).collect();
+        let losses = lost
+            .into_iter()
+            .map(|what| Loss { what, count: 1, at_target: true, example: example.to_vec() })
+            .collect();
         Ok(Outcome::Stored { failures: Vec::new(), losses })
     }
 
     /// A draft that is not there is as good as abandoned.
     fn abandon(&mut self, id: DraftId, keep: bool) {
+        if keep {
+            self.shared.leftovers.keep();
+        }
         if let Ok(writer) = self.draft_writer(id) {
             let draft = Arc::clone(writer.draft());
             if draft.abandon(keep) && self.shared.drafts.remove(id) {
@@ -336,10 +358,14 @@ impl TargetWork {
         self.last = None;
     }
 
-    fn barrier(&self) -> Result<Outcome> {
-        if self.shared.options.durable {
-            self.shared.devices.flush(&self.shared.root)?;
+    fn barrier(&self, durable: bool, whole: bool) -> Result<Outcome> {
+        let shared = &self.shared;
+        let durable = durable && shared.options.durable;
+        if durable {
+            shared.devices.flush(&shared.root)?;
         }
+        remove_leftovers(shared);
+        shared.marks.end(&shared.options.job, durable, whole);
         Ok(Outcome::Done)
     }
 }

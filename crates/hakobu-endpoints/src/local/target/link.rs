@@ -67,7 +67,9 @@ fn link_fault(errno: Errno, directory: &OwnedFd) -> Error {
     let words = match errno {
         Errno::XDEV => "the other name is on another file system",
         Errno::MLINK => "the file system allows no more names of one file",
-        Errno::PERM | Errno::OPNOTSUPP => "the file system has no hard links, or not for this user",
+        Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS => {
+            "the file system has no hard links, or not for this user"
+        }
         _ => return creation_fault("making the hard link", errno, directory),
     };
     Error::new(ErrorKind::Unsupported, "making the hard link", words)

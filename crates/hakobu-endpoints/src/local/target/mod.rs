@@ -13,14 +13,18 @@ mod draft;
 mod drafts;
 mod finish;
 mod in_place;
-mod journal;
+pub(crate) mod journal;
 mod lane;
+mod leftovers;
 mod link;
 mod new_file;
 mod open;
 mod remove;
+mod rename;
+mod run_mark;
 mod signed;
 mod sparse;
+mod stable;
 mod state;
 mod store;
 mod stream;
@@ -42,19 +46,24 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{StatVfs, StatVfsMountFlags, fstatvfs};
 
 use super::at_once::AtOnce;
-use super::beneath::Root;
+use super::beneath::{Confinement, Root};
 use super::draft_name::DraftName;
 use super::extended::settable;
 use super::file_system;
 use super::metadata;
+use super::tried::{Tried, by_writing, put_seen};
 use crate::allowance::Allowance;
 use attributes::Policy;
-pub(crate) use attributes::proc_path;
+pub(crate) use attributes::{modified, proc_path};
 use devices::Devices;
 pub use draft::Draft;
 use drafts::Drafts;
 pub use lane::{LocalTargetLane, TargetWork};
+use leftovers::Leftovers;
+pub(crate) use new_file::create_draft;
 pub use open::open_exclusively;
+use run_mark::RunMarks;
+pub(crate) use run_mark::is_mark_name;
 pub use state::StateDirectory;
 pub use writer::DraftWriter;
 
@@ -86,6 +95,8 @@ pub(crate) struct Shared {
     grant: Grant,
     options: TargetOptions,
     policy: Policy,
+    marks: RunMarks,
+    leftovers: Leftovers,
     drafts: Drafts,
     devices: Devices,
     /// Bytes of content taken from the grant so far.
@@ -108,13 +119,39 @@ impl LocalTarget {
     /// # Errors
     /// When it is missing, is no directory or cannot be entered.
     pub fn open(root: &Path, grant: Grant, options: TargetOptions) -> Result<Self> {
-        let (root_path, root) = (whole_path(root), Root::open(root)?);
-        let policy = Policy::new(&grant, settable(root.fd(), &grant));
+        Self::of(whole_path(root), Root::open(root)?, grant, options)
+    }
+
+    /// As [`LocalTarget::open`] for who is held to a directory: `root` is resolved beneath it, without links.
+    ///
+    /// # Errors
+    /// As [`LocalTarget::open`], and `PermissionDenied` for what is elsewhere.
+    pub fn open_within(
+        confinement: &Confinement,
+        root: &Path,
+        grant: Grant,
+        options: TargetOptions,
+    ) -> Result<Self> {
+        let opened = Root::open_within(confinement, root)?;
+        Self::of(root.as_os_str().as_encoded_bytes().to_vec(), opened, grant, options)
+    }
+
+    fn of(root_path: Vec<u8>, mut root: Root, grant: Grant, options: TargetOptions) -> Result<Self> {
+        root.hold_apart(&grant.source_directories);
+        let mut policy = Policy::new(&grant, settable(root.fd(), &grant));
         let mut capabilities = Capabilities::posix(policy.may_chown);
         (capabilities.clones, capabilities.set_id) =
             (file_system::may_share(root.fd().as_fd()), policy.may_set_id);
         capabilities.extended = policy.extended;
         capabilities.time_step_ns = file_system::time_step_ns(root.fd().as_fd());
+        match tried(&root, &grant, &options, &root_path) {
+            Some(tried) => {
+                tried.put(&mut capabilities);
+                policy.times_together = tried.together;
+            }
+            None => put_seen([root.fd()], &mut capabilities),
+        }
+        policy.times = capabilities.clone();
         capabilities.names = file_system::rules(root.fd().as_fd(), !grant.only_reads);
         capabilities.answer_ns = file_system::answer_ns(root.fd().as_fd());
         if let Ok(figures) = fstatvfs(root.fd()) {
@@ -123,6 +160,7 @@ impl LocalTarget {
             capabilities.free_inodes = (figures.f_files > 0).then_some(figures.f_favail);
         }
         let devices = Devices::new();
+        let marks = RunMarks::look(&root, &grant);
         let (drafts, allowance, lanes) = (Drafts::default(), Allowance::default(), AtomicU32::new(0));
         let (nameless, stream, files_only) = (true, None, false);
         let on_network = capabilities.answer_ns.is_some();
@@ -132,6 +170,8 @@ impl LocalTarget {
             grant,
             options,
             policy,
+            marks,
+            leftovers: Leftovers::default(),
             drafts,
             devices,
             allowance,
@@ -233,6 +273,12 @@ impl Shared {
         }
     }
 
+    /// Sees that it will be known if this machine ends before what gets a name now is on stable storage. Whether the file has to
+    /// be flushed for that.
+    fn before_naming(&self) -> bool {
+        self.options.durable && self.marks.begin(&self.root, &self.grant, &self.options.job)
+    }
+
     /// Takes content bytes from the grant.
     fn take_bytes(&self, bytes: u64) -> Result<()> {
         self.allowance.take(&self.grant, bytes)
@@ -242,6 +288,17 @@ impl Shared {
     fn return_bytes(&self, bytes: u64) {
         self.allowance.give_back(&self.grant, bytes);
     }
+}
+
+/// What the file system of a root is found to hold by trying; a job that only compares makes no file that could be seen.
+fn tried(root: &Root, grant: &Grant, options: &TargetOptions, root_path: &[u8]) -> Option<Tried> {
+    // A disk has no times.
+    if grant.places.iter().all(|place| place.device.is_some()) {
+        return None;
+    }
+    let names = [0, 1].map(|number| DraftName::new(&options.job, u32::MAX - 2 - number, root_path, b""));
+    let drafts = (!grant.only_reads).then_some([&names[0], &names[1]]);
+    by_writing(root.fd().as_fd(), drafts)
 }
 
 /// A path from the file system's root, links resolved; as it is where that cannot be had.

@@ -7,7 +7,7 @@ use hakobu_core::zeros::stretches;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Dev, FileType, Mode, OFlags, ftruncate, linkat, makedev, mknodat, openat, renameat,
+    AtFlags, CWD, Dev, FileType, Mode, OFlags, fstat, ftruncate, linkat, makedev, mknodat, openat, renameat,
     symlinkat, unlinkat,
 };
 use rustix::io::Errno;
@@ -15,8 +15,11 @@ use rustix::io::Errno;
 use super::Shared;
 use super::attributes::{Lost, NewFile, proc_path};
 use super::directories::Directory;
+use super::leftovers::hold;
+use super::stable::{WaitingFile, close, flush};
 use crate::local::draft_name::DraftName;
 use crate::local::fault::{creation_fault, fault};
+use crate::local::file_system::Stability;
 use crate::local::metadata;
 use crate::local::positioned::write_at;
 
@@ -37,12 +40,16 @@ pub(crate) struct Maker {
     naming: Naming,
     /// What the entry at hand loses.
     pub(crate) lost: Lost,
+    /// Which record of a pack the entry at hand is.
+    pub(crate) index: u32,
+    /// Files that get their names when their content is on the medium.
+    pub(crate) waiting: Vec<WaitingFile>,
 }
 
 impl Maker {
     /// For the lane of that number; nothing known yet.
     pub(crate) fn new(lane: u32) -> Self {
-        Self { lane, naming: Naming::Descriptor, lost: Vec::new() }
+        Self { lane, naming: Naming::Descriptor, lost: Vec::new(), index: 0, waiting: Vec::new() }
     }
 
     /// Makes a file with its content and attributes, then gives it its name.
@@ -54,15 +61,17 @@ impl Maker {
         content: FileContent<'_>,
     ) -> Result<()> {
         let Head { name, attributes, replaces, .. } = *head;
-        // A nameless file costs no more than a draft, and a killed process leaves none behind.
-        if directory.nameless {
+        let must_flush = shared.before_naming();
+        // A nameless file costs no more than a draft, and a killed process leaves none behind. Where closing tells whether
+        // content was kept, it has to have a name before that.
+        if directory.nameless && directory.stability != Stability::ToldByFile {
             let mode = attributes.mode & 0o777;
             let created = if shared.policy.keeps_mode(mode) { mode } else { 0o600 };
             let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
             match openat(&directory.fd, c".", flags, Mode::from_raw_mode(created)) {
                 Ok(file) => {
                     self.fill(shared, directory, (&file, created), head, content)?;
-                    return self.name_file(shared, directory, &file, name, replaces);
+                    return self.name_file(shared, directory, file, head, must_flush);
                 }
                 Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {
                     directory.nameless = false;
@@ -72,8 +81,22 @@ impl Maker {
         }
         let draft = self.draft_name(shared, directory, name);
         let file = create_draft(directory.fd.as_fd(), &draft)?;
+        hold(&file);
         let filled = self.fill(shared, directory, (&file, 0o600), head, content);
-        publish(directory, &draft, name, filled)
+        if filled.is_ok() && waits(directory, replaces, must_flush) {
+            self.wait(directory, draft, name, file);
+            return Ok(());
+        }
+        let flushed = filled
+            .and_then(|()| flush(&file, directory.stability, must_flush, shared.options.durable))
+            .and_then(|()| close(file, directory.stability));
+        publish(directory, &draft, name, flushed)
+    }
+
+    /// Gives a file its name later, when its content is on the medium.
+    fn wait(&mut self, directory: &Directory, draft: DraftName, name: &[u8], file: OwnedFd) {
+        let content_bytes = fstat(&file).map_or(0, |found| u64::try_from(found.st_size).unwrap_or(0));
+        self.waiting.push(WaitingFile::begin((self.index, content_bytes), directory, draft, name, file));
     }
 
     /// The name of a draft of this lane: two lanes that are asked for the same path must not write
@@ -111,26 +134,34 @@ impl Maker {
         &mut self,
         shared: &Shared,
         directory: &Directory,
-        file: &OwnedFd,
-        name: &[u8],
-        replaces: bool,
+        file: OwnedFd,
+        Head { name, replaces, .. }: &Head<'_>,
+        must_flush: bool,
     ) -> Result<()> {
         let failed = |errno| creation_fault("making the file", errno, &directory.fd);
+        let mut replaces = *replaces;
         if !replaces {
-            match self.link(directory, file, name) {
+            flush(&file, directory.stability, must_flush, shared.options.durable)?;
+            match self.link(directory, &file, name) {
                 Ok(()) => return Ok(()),
-                Err(Errno::EXIST) => {}
+                Err(Errno::EXIST) => replaces = true,
                 Err(errno) => return Err(failed(errno)),
             }
         }
         let draft = self.draft_name(shared, directory, name);
-        let mut linked = self.link(directory, file, draft.as_bytes());
+        hold(&file);
+        let mut linked = self.link(directory, &file, draft.as_bytes());
         if linked == Err(Errno::EXIST) {
             let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
-            linked = self.link(directory, file, draft.as_bytes());
+            linked = self.link(directory, &file, draft.as_bytes());
         }
         linked.map_err(failed)?;
-        publish(directory, &draft, name, Ok(()))
+        if waits(directory, replaces, must_flush) {
+            self.wait(directory, draft, name, file);
+            return Ok(());
+        }
+        let flushed = flush(&file, directory.stability, must_flush, shared.options.durable);
+        publish(directory, &draft, name, flushed)
     }
 
     fn link(&mut self, directory: &Directory, file: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
@@ -295,13 +326,24 @@ pub(crate) fn create_draft(directory: rustix::fd::BorrowedFd<'_>, name: &DraftNa
 }
 
 fn rename(directory: &Directory, draft: &DraftName, name: &[u8]) -> Result<()> {
-    renameat(&directory.fd, draft.as_bytes(), &directory.fd, name)
-        .map_err(|errno| creation_fault("renaming into place", errno, &directory.fd))
+    rename_at(&directory.fd, draft, name)
+}
+
+/// Gives a draft its name.
+pub(crate) fn rename_at(directory: &OwnedFd, draft: &DraftName, name: &[u8]) -> Result<()> {
+    renameat(directory, draft.as_bytes(), directory, name)
+        .map_err(|errno| creation_fault("renaming into place", errno, directory))
+}
+
+/// Whether a file waits for its medium together with others: what it replaces must not go before it is there, and a wait is all
+/// that this takes.
+fn waits(directory: &Directory, replaces: bool, must_flush: bool) -> bool {
+    directory.stability == Stability::InOrder && (replaces || must_flush)
 }
 
 fn link_fault(errno: Errno, directory: &Directory) -> Error {
     match errno {
-        Errno::PERM | Errno::OPNOTSUPP => {
+        Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS => {
             Error::new(ErrorKind::Unsupported, "making the link", "the file system has no symbolic links")
         }
         _ => creation_fault("making the link", errno, &directory.fd),

@@ -23,23 +23,23 @@ use super::attributes::Owner;
 use super::directories::Directory;
 use super::draft::Draft;
 use super::journal::{
-    Journal, Subject, TARGET_SAMPLES_MAX, is_ours, left, remove, remove_others, samples, told,
+    Journal, Subject, TARGET_SAMPLES_MAX, is_ours, left, place_of_file, remove, remove_others, samples, told,
 };
+use super::leftovers::hold;
 use super::new_file::create_draft;
+use super::stable::note_change;
 use super::state::StateDirectory;
 use super::store::keep_device;
 use super::{Shared, free_bytes};
 use crate::block::inspect::{Places, identity_of, loop_device_of};
 use crate::local::aligned::{AlignedBuffer, open_direct};
-use crate::local::draft_name::DraftName;
+use crate::local::draft_name::{DraftName, JOURNAL, mark};
 use crate::local::fault::fault;
 use crate::local::positioned::{has_more, wrong_size};
 use crate::local::{file_system, metadata};
 
 /// The devices that take content without keeping it: null, zero and full.
 const SINKS: [(u32, u32); 3] = [(1, 3), (1, 5), (1, 7)];
-/// In the place of a lane's number in the names of journals.
-const JOURNAL: u32 = u32::MAX;
 /// What is done when a device cannot be opened.
 const OPENING_DEVICE: &str = "opening the device";
 
@@ -65,6 +65,10 @@ impl Draft {
             DraftKind::Compare => Self::compare(shared, directory, name, begin)?,
             DraftKind::Stream => Self::stream(shared, directory, name, begin)?,
         };
+        draft.stability = directory.stability;
+        if draft.kind == DraftKind::InPlace && shared.options.durable {
+            note_change(&draft.file, draft.stability);
+        }
         draft.tagger = begin.tag_key.map(Tagger::new).transpose()?;
         draft.verify_medium =
             begin.verify_medium && !matches!(draft.kind, DraftKind::Sink | DraftKind::Stream);
@@ -83,7 +87,9 @@ impl Draft {
         begin: &Begin,
         outstanding_bytes: u64,
     ) -> Result<Self> {
-        match metadata::of_name(&directory.fd, name) {
+        let there = metadata::of_name(&directory.fd, name);
+        let replaces = there.is_ok();
+        match there {
             Ok(found) if found.kind == Kind::Directory => {
                 return Err(fault("making the file", Errno::ISDIR));
             }
@@ -101,13 +107,15 @@ impl Draft {
         if let Some(version) = begin.version {
             let earlier = open_earlier(directory, &draft_name);
             if let Some(file) = earlier {
-                let subject = Subject { version, size_bytes: begin.size_bytes, place: inode(&file)? };
+                hold(&file);
+                let subject = Subject { version, size_bytes: begin.size_bytes, place: place_of_file(&file)? };
                 let owner = directory
                     .owner_of_new(&file, 0o600)
                     .map_err(|errno| fault("opening the draft", errno))?;
                 let mut draft =
                     Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
                 (draft.draft_name, draft.sparse) = (Some(draft_name), begin.sparse);
+                draft.replaces = replaces;
                 // It stays where going on is refused. What is of no use is made anew, by removing
                 // the file first.
                 if draft.go_on(&directory.fd, journal_name, &subject, begin)? {
@@ -125,12 +133,21 @@ impl Draft {
             check_room(directory, begin.size_bytes, outstanding_bytes)?;
         }
         let file = create_draft(directory.fd.as_fd(), &draft_name)?;
+        hold(&file);
         let owner = directory.owner_of_new(&file, 0o600).map_err(|errno| fault("making the file", errno))?;
         // From here on the draft removes its file when it is dropped.
         let mut draft =
             Self::new((&begin.path, name), begin.kind, &directory.fd, file, owner, begin.size_bytes);
         (draft.draft_name, draft.sparse) = (Some(draft_name), begin.sparse);
+        draft.replaces = replaces;
         draft.pending.store(true, Ordering::Release);
+        // Before anything is in it, so that it is known to be a draft however the run ends.
+        mark(&draft.file);
+        if let Some(version) = begin.version {
+            let subject =
+                Subject { version, size_bytes: begin.size_bytes, place: place_of_file(&draft.file)? };
+            draft.journal = Some(Mutex::new(Journal::begin(&directory.fd, journal_name, &subject)?));
+        }
         if let Some(old) = old {
             draft.shares_old = draft.shares(&old)?;
             if !begin.sparse && !draft.shares_old {
@@ -139,10 +156,6 @@ impl Draft {
             draft.old = Some(old);
         }
         draft.allocated = !begin.sparse && !draft.shares_old && draft.preallocate()?;
-        if let Some(version) = begin.version {
-            let subject = Subject { version, size_bytes: begin.size_bytes, place: inode(&draft.file)? };
-            draft.journal = Some(Mutex::new(Journal::begin(&directory.fd, journal_name, &subject)?));
-        }
         Ok(draft)
     }
 
@@ -261,7 +274,7 @@ impl Draft {
     ) -> Result<()> {
         let Some(version) = begin.version.filter(|_| begin.kind == DraftKind::InPlace) else { return Ok(()) };
         let journal_name = shared.draft_name(JOURNAL, &directory.path, &self.name);
-        let subject = Subject { version, size_bytes: begin.size_bytes, place: inode(&self.file)? };
+        let subject = Subject { version, size_bytes: begin.size_bytes, place: place_of_file(&self.file)? };
         if !self.go_on(&directory.fd, journal_name, &subject, begin)? {
             // What a copy that was interrupted has left will not be asked for any more.
             remove(&directory.fd, shared.draft_name(0, &directory.path, &self.name));
@@ -442,14 +455,6 @@ fn open_old(directory: &Directory, name: &[u8]) -> Option<OwnedFd> {
     let file = openat(&directory.fd, name, flags, Mode::empty()).ok()?;
     let found = metadata::of_file(&file).ok()?;
     (found.kind == Kind::File).then_some(file)
-}
-
-/// What stands for a file, for as long as it is there.
-fn inode(file: &OwnedFd) -> Result<Digest> {
-    let found = fstat(file).map_err(|errno| fault("looking at the file", errno))?;
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&found.st_dev.to_le_bytes()).update(&found.st_ino.to_le_bytes());
-    Ok(*hasher.finalize().as_bytes())
 }
 
 /// Says beforehand that a file will not fit, where that can be known.

@@ -2,8 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use hakobu_core::entry::Kind;
-use hakobu_core::path::{EntryPath, is_draft_name};
+use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, unlinkat};
@@ -11,8 +10,8 @@ use rustix::io::Errno;
 
 use super::Shared;
 use super::directories::{Directories, Directory};
+use crate::local::draft_name::is_ours;
 use crate::local::fault::fault;
-use crate::local::metadata;
 
 const REMOVING: &str = "removing";
 
@@ -88,11 +87,14 @@ fn remove_directory(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     let directory = openat(parent, name, flags, Mode::empty())?;
     let drafts: Vec<Vec<u8>> = Dir::read_from(&directory)?
         .filter_map(|entry| Some(entry.ok()?.file_name().to_bytes().to_vec()))
-        .filter(|name| is_draft_name(name))
+        .filter(|name| is_ours(&directory, name))
         .collect();
     for draft in drafts {
-        if metadata::of_name(&directory, &draft).is_ok_and(|found| found.kind == Kind::File) {
-            unlinkat(&directory, std::ffi::OsStr::from_bytes(&draft), AtFlags::empty())?;
+        let name = std::ffi::OsStr::from_bytes(&draft);
+        match unlinkat(&directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(Errno::ISDIR) => unlinkat(&directory, name, AtFlags::REMOVEDIR)?,
+            Err(errno) => return Err(errno),
         }
     }
     unlinkat(parent, name, AtFlags::REMOVEDIR)

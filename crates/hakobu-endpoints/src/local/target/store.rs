@@ -10,7 +10,9 @@ use hakobu_core::{Error, ErrorKind, Result};
 use super::Shared;
 use super::directories::Directories;
 use super::new_file::{Maker, Node};
+use super::stable::WAITING_MAX;
 use crate::local::fault::place;
+use crate::local::file_system::Stability;
 use crate::local::metadata;
 
 /// Writes all records of a pack. Entries that fail are named in the outcome by their index.
@@ -34,7 +36,9 @@ pub(crate) fn store(
         losses: Losses::default(),
         stored_bytes: 0,
     };
-    let done = run.records(pack);
+    let done = run.records(pack).and_then(|()| run.name_waiting());
+    run.maker.waiting.drain(..).for_each(|file| file.discard());
+    run.failures.sort_by_key(|(index, _)| *index);
     shared.return_bytes(content_bytes - run.stored_bytes);
     done?;
     Ok(Outcome::Stored { failures: run.failures, losses: run.losses.finish() })
@@ -110,13 +114,34 @@ impl Run<'_> {
                 }
                 Record::Entry(head, content) => (head, content),
             };
+            self.maker.index = index;
+            // A name that is given twice has one draft.
+            let here = self.here.as_ref().map(|here| &here.path);
+            if here.is_some_and(|here| self.maker.waiting.iter().any(|file| file.is_for(here, head.name))) {
+                self.name_waiting()?;
+            }
             if let Err(error) = self.entry(&head, content) {
                 if error.is_fatal() {
                     return Err(error);
                 }
                 self.failures.push((index, error));
             }
+            if self.maker.waiting.len() >= WAITING_MAX {
+                self.name_waiting()?;
+            }
             index += 1;
+        }
+        Ok(())
+    }
+
+    /// Gives files their names whose content is on the medium by then.
+    fn name_waiting(&mut self) -> Result<()> {
+        for file in self.maker.waiting.drain(..) {
+            let (index, content_bytes) = (file.index, file.content_bytes);
+            if let Err(error) = file.finish(Stability::InOrder) {
+                self.stored_bytes = self.stored_bytes.saturating_sub(content_bytes);
+                self.failures.push((index, error));
+            }
         }
         Ok(())
     }
@@ -160,7 +185,7 @@ impl Run<'_> {
             other => other,
         };
         done.map_err(|error| error.at(place(&here.path, name)))?;
-        self.losses.merge(&self.maker.lost, || place(&here.path, name));
+        self.losses.merge(&self.maker.lost, true, || place(&here.path, name));
         if let Content::File(content) = content {
             self.stored_bytes += content.bytes.len() as u64;
         }

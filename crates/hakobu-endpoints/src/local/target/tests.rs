@@ -16,7 +16,7 @@ use hakobu_core::path::EntryPath;
 use super::*;
 
 fn target(root: &Path, plain: bool) -> LocalTarget {
-    let options = TargetOptions { job: [3; 32], durable: true, state: None };
+    let options = TargetOptions { job: [3; 32], durable: false, state: None };
     let open = if plain { LocalTarget::open_plain } else { LocalTarget::open };
     open(root, Grant::everything(), options).unwrap()
 }

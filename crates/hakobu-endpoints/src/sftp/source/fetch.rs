@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hakobu_core::endpoint::{Fetched, Picks};
 use hakobu_core::entry::{Kind, Metadata};
-use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACKED_FILE_BYTES_MAX, PackBuilder};
+use hakobu_core::pack::{Head, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder};
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::{Error, ErrorKind, Result};
 
@@ -12,6 +12,7 @@ use crate::local::fault::{changed, place};
 use crate::sftp::reading::{Small, at_once, read_small};
 use crate::sftp::requests::attrs;
 use crate::sftp::site::Site;
+use crate::time_steps::TimeSteps;
 
 /// What a record takes at most besides content, with its name.
 const HEAD_BYTES_MAX: usize = 300;
@@ -39,7 +40,7 @@ enum Taken {
 /// Reads the picked entries from one on, as many as fit into a pack. What cannot be read is among the failures, the
 /// rest is packed.
 pub(super) async fn fetch(
-    site: &Site,
+    (site, steps): (&Site, &TimeSteps),
     (directory, target): (&EntryPath, &EntryPath),
     (picks, from): (&Picks, u32),
     buffer: Vec<u8>,
@@ -54,8 +55,8 @@ pub(super) async fn fetch(
     pack.directory(target);
     fetched.until = until(picks, from, pack.bytes());
     let glance = site.glance(directory);
-    let growth = Growth(AtomicU64::new(PACK_BYTES_MAX as u64));
-    let entries = (from..fetched.until).map(|index| entry(site, directory, (picks, index), &growth));
+    let growth = Growth(AtomicU64::new(PACK_BYTES_USUAL as u64));
+    let entries = (from..fetched.until).map(|index| entry((site, steps), directory, (picks, index), &growth));
     let taken = at_once(entries).await;
     let glanced = site.glanced(directory, glance).await;
     for (index, taken) in (from..fetched.until).zip(taken) {
@@ -93,7 +94,7 @@ fn until(picks: &Picks, from: u32, begun_bytes: usize) -> u32 {
                 Kind::File => picks.listing.metadata(listed).size_bytes.min(PACKED_FILE_BYTES_MAX) as usize,
                 _ => PATH_BYTES_MAX,
             });
-        if bytes > PACK_BYTES_MAX && index > from {
+        if bytes > PACK_BYTES_USUAL && index > from {
             return index;
         }
     }
@@ -101,7 +102,7 @@ fn until(picks: &Picks, from: u32, begun_bytes: usize) -> u32 {
 }
 
 async fn entry(
-    site: &Site,
+    (site, steps): (&Site, &TimeSteps),
     directory: &EntryPath,
     (picks, index): (&Picks, u32),
     growth: &Growth,
@@ -113,7 +114,7 @@ async fn entry(
     let whole = site.in_directory(directory, picks.listing.name(pick));
     let listed = picks.listing.metadata(pick);
     match listed.kind {
-        Kind::File => file(site, &whole, listed, growth).await,
+        Kind::File => file((site, steps), &whole, listed, growth).await,
         Kind::Symlink => link(site, &whole, listed).await.map(|text| (*listed, Taken::Link(text))),
         Kind::Fifo => Ok((*listed, Taken::Pipe)),
         Kind::BlockDevice | Kind::CharDevice => {
@@ -129,14 +130,31 @@ async fn entry(
 
 /// Reads a file. If it is not what was listed, it is taken as it is now, so that a busy tree can be copied; what changes
 /// while it is read, again and again, is not.
-async fn file(site: &Site, whole: &[u8], listed: &Metadata, growth: &Growth) -> Result<(Metadata, Taken)> {
+async fn file(
+    (site, steps): (&Site, &TimeSteps),
+    whole: &[u8],
+    listed: &Metadata,
+    growth: &Growth,
+) -> Result<(Metadata, Taken)> {
     if listed.size_bytes > PACKED_FILE_BYTES_MAX {
         return Err(Error::new(ErrorKind::Usage, "reading", "a file that is too large for a pack"));
     }
-    let mut size_bytes = listed.size_bytes;
-    for _ in 0..LOOKS {
-        if let Some(small) = read_small(site, whole, size_bytes).await? {
-            return Ok((small.is, Taken::File(small)));
+    let (mut size_bytes, mut version) = (listed.size_bytes, *listed);
+    for look in 1..=LOOKS {
+        if look < LOOKS {
+            steps.wait(&version);
+        }
+        let began = TimeSteps::moment();
+        if let Some(mut small) = read_small(site, whole, size_bytes).await? {
+            if !steps.may_repeat_at(&small.is, began) {
+                return Ok((small.is, Taken::File(small)));
+            }
+            if look == LOOKS {
+                small.is.mtime = steps.never(small.is.mtime);
+                return Ok((small.is, Taken::File(small)));
+            }
+            version = small.is;
+            continue;
         }
         let now = attrs(site.server.connection.look(whole)).await;
         let now = now.map_err(|refusal| site.error("looking at", refusal))?;
@@ -174,7 +192,7 @@ fn put(pack: &mut PackBuilder, picks: &Picks, index: u32, is: &Metadata, taken: 
     match taken {
         Taken::File(Small { bytes, sum, .. }) => {
             // It may have grown since it was listed, or been listed with a size that was not true.
-            if pack.bytes() + HEAD_BYTES_MAX + bytes.len() > PACK_BYTES_MAX {
+            if pack.bytes() + HEAD_BYTES_MAX + bytes.len() > PACK_BYTES_USUAL {
                 return Err(changed("reading"));
             }
             pack.whole_file(&head, &bytes, sum);

@@ -70,6 +70,7 @@ impl SourceWork {
             }
             drop(site.server.connection.close(&open.handle));
         }
+        self.steps.wait(&file.metadata);
         let (connection, whole) = (&site.server.connection, site.whole(&file.path));
         let (parent, _) = file.path.split_last().unwrap_or_default();
         site.check_way(&parent).await?;

@@ -23,7 +23,11 @@ use super::site::{End, Site};
 use super::{Access, SftpLook, Stops, TIME_STEP_NS};
 use crate::local::fault::{changed, place};
 use crate::local::positioned::wrong_size;
+use crate::time_steps::TimeSteps;
 use large::LargeReader;
+
+/// How far the clocks of this machine and of a server may be apart for a change a moment ago to be seen as one.
+const CLOCKS_APART_NS: u32 = 1_000_000_000;
 
 /// Directories of a server, opened to be read. Roots are numbered as they were given.
 pub struct SftpSource {
@@ -32,6 +36,7 @@ pub struct SftpSource {
     roots: Arc<[Vec<u8>]>,
     capabilities: Capabilities,
     look: Server,
+    steps: TimeSteps,
     /// Set when the run has failed already.
     stops: Stops,
 }
@@ -47,6 +52,7 @@ impl SftpSource {
             roots: roots.into(),
             capabilities,
             look: look.server().clone(),
+            steps: TimeSteps::of_another_machine(TIME_STEP_NS, CLOCKS_APART_NS),
             stops: Stops::default(),
         }
     }
@@ -62,8 +68,13 @@ impl Endpoint for SftpSource {
         let site = |root: &Vec<u8>| Site::new(server.clone(), End::Source, root.clone());
         let sites = self.roots.iter().map(site).collect();
         let store = Store::default();
-        let work = SourceWork { sites, store: store.clone(), large: Mutex::default() };
+        let (large, steps) = (Mutex::default(), self.steps.clone());
+        let work = SourceWork { sites, store: store.clone(), large, steps };
         Ok(Box::new(Queue::new(Arc::new(work), server, store)))
+    }
+
+    fn meet_time_step(&self, step_ns: u32) {
+        self.steps.meet(step_ns);
     }
 
     fn interrupt(&self) {
@@ -84,6 +95,7 @@ impl Endpoint for SftpSource {
 pub(crate) struct SourceWork {
     sites: Vec<Site>,
     store: Store,
+    steps: TimeSteps,
     /// The large file that was read last, as it is open. Taken out while it is used.
     large: Mutex<Option<LargeReader>>,
 }
@@ -102,7 +114,7 @@ impl SourceWork {
 
     async fn answer(&self, operation: Operation) -> Result<Outcome> {
         match operation {
-            Operation::Inspect { root, path, extended: _ } => {
+            Operation::Inspect { root, path, detail: _ } => {
                 self.site(root)?.inspect(&path).await.map(Outcome::Inspected)
             }
             Operation::List { root, directories, budget, detail: _ } => {
@@ -114,7 +126,8 @@ impl SourceWork {
             }
             Operation::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
                 let site = self.site(root)?;
-                let fetched = fetch::fetch(site, (&directory, &target), (&picks, from), buffer).await;
+                let fetched =
+                    fetch::fetch((site, &self.steps), (&directory, &target), (&picks, from), buffer).await;
                 Ok(Outcome::Fetched(fetched))
             }
             Operation::Read { file, extent, buffer } => {

@@ -28,7 +28,7 @@ impl Ground {
         for some in changes.chunks(CHANGES_AT_ONCE) {
             for (change, made) in some.iter().zip(self.apply_some(some).await) {
                 match made {
-                    Ok(lost) => losses.merge(&lost, || change.path().as_bytes().to_vec()),
+                    Ok(lost) => losses.merge(&lost, true, || change.path().as_bytes().to_vec()),
                     Err(error) if error.is_fatal() => return Err(error.at(change.path())),
                     Err(error) => failures.push((index, error.at(change.path()))),
                 }
@@ -67,16 +67,40 @@ impl Ground {
         }
         for (index, begun) in pending {
             made[index] = match begun {
-                Ok(begun) => begun.end().await,
+                Ok(begun) => begun.end(self).await,
                 Err(error) => Err(error),
             };
         }
         self.end_removals(changes, &mut removals, &mut made).await;
+        self.look_again(changes, &mut made).await;
         let synced = join_all(changes.iter().map(|change| self.sync_change(change))).await;
         made.into_iter()
             .zip(synced)
             .map(|(made, synced)| made.and_then(|lost| synced.map(|()| lost)))
             .collect()
+    }
+
+    /// Looks once more at the ways to what was changed: a link that was put there meanwhile is an error.
+    async fn look_again(&self, changes: &[Change], made: &mut [Result<Lost>]) {
+        let parent =
+            |change: &Change| change.path().split_last().map(|(parent, _)| parent).unwrap_or_default();
+        let mut ways: Vec<EntryPath> = Vec::new();
+        for change in changes.iter().filter(|change| !matches!(change, Change::Remove { .. })) {
+            let way = parent(change);
+            if !ways.contains(&way) {
+                ways.push(way);
+            }
+        }
+        let looks: Vec<_> = ways.iter().map(|way| self.site.glance(way)).collect();
+        for (way, look) in ways.iter().zip(looks) {
+            let Err(error) = self.site.glanced(way, look).await else { continue };
+            let those = changes.iter().zip(made.iter_mut()).filter(|(change, _)| parent(change) == *way);
+            for (_, made) in
+                those.filter(|(change, made)| made.is_ok() && !matches!(change, Change::Remove { .. }))
+            {
+                *made = Err(error.clone());
+            }
+        }
     }
 
     /// Brings the names and attributes that a change has made to stable storage.
@@ -87,7 +111,10 @@ impl Ground {
                 let (parent, _) = path.split_last().unwrap_or_default();
                 self.sync_directory(&parent).await
             }
-            Change::MakeDirectory { .. } | Change::Attributes { .. } | Change::Remove { .. } => Ok(()),
+            Change::MakeDirectory { .. }
+            | Change::Attributes { .. }
+            | Change::Remove { .. }
+            | Change::Rename { .. } => Ok(()),
         }
     }
 
@@ -102,6 +129,10 @@ impl Ground {
                     true => Ok(Ready::Remove { directory: *directory }),
                     false => Ok(Ready::Done),
                 }
+            }
+            Change::Rename { .. } => {
+                let words = "whether a server ignores case is not known";
+                Err(Error::new(ErrorKind::Unsupported, "renaming", words).at(path))
             }
             Change::Link { to, replaces, .. } => {
                 grant.check_write(path)?;
@@ -155,12 +186,15 @@ impl Ground {
         let sets_links = self.site.server.abilities.sets_links;
         let mut lost = Lost::new();
         if is.kind == Kind::Symlink && !sets_links {
-            return Ok(Settling { owner: None, settled: None, wanted: *wanted, lost });
+            return Ok(Settling { owner: None, settled: None, again: None, wanted: *wanted, lost });
         }
-        // Without links in the way OpenSSH changes modes only through /proc, which an account in a cage does not have.
-        let set = |attrs: &Attrs| match is.kind {
-            Kind::Symlink => connection.set_here(&whole, attrs),
-            _ => connection.set_through(&whole, attrs),
+        // A link that takes its place meanwhile is not followed, where the server can do that. Of modes OpenSSH can do it
+        // only through /proc, on older systems, which an account in a cage does not have.
+        let here = is.kind == Kind::Symlink
+            || (sets_links && !self.shared.modes_through_only.load(std::sync::atomic::Ordering::Relaxed));
+        let set = |attrs: &Attrs| match here {
+            true => connection.set_here(&whole, attrs),
+            false => connection.set_through(&whole, attrs),
         };
         let mut owner = Some(self.settle_owner(wanted, || connection.look(&whole), set));
         // Set-ID bits mean no privilege on a directory.
@@ -177,7 +211,9 @@ impl Ground {
         };
         let attrs = Attrs::settled(wanted, mode & 0o7777, now_s());
         let attrs = if is.kind == Kind::Symlink { Attrs { mode: None, ..attrs } } else { attrs };
-        Ok(Settling { owner, settled: Some(set(&attrs)), wanted: *wanted, lost })
+        let settled = Some(set(&attrs));
+        let again = (here && is.kind != Kind::Symlink).then_some(Again { whole, kind: is.kind, attrs });
+        Ok(Settling { owner, settled, again, wanted: *wanted, lost })
     }
 
     // Removing
@@ -331,23 +367,49 @@ enum Ready<'a> {
     },
 }
 
+/// Attributes that could not be set without following links.
+struct Again {
+    whole: Vec<u8>,
+    kind: Kind,
+    attrs: Attrs,
+}
+
+impl Again {
+    /// Sets them through what is there, if that is of the kind that it was.
+    async fn set(self, ground: &Ground) -> Done {
+        let connection = &ground.site.server.connection;
+        match attrs(connection.look(&self.whole)).await? {
+            Some(is) if is.kind == self.kind => {}
+            _ => return Err(Refusal::NotFound),
+        }
+        let set = done(connection.set_through(&self.whole, &self.attrs)).await;
+        if set.is_ok() {
+            ground.shared.modes_through_only.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+        set
+    }
+}
+
 /// Attributes on their way.
 struct Settling {
     owner: Option<super::ground::OwnerAnswer>,
     settled: Option<Answer>,
+    /// What is tried where the server cannot do it without following links.
+    again: Option<Again>,
     wanted: Attributes,
     lost: Lost,
 }
 
 impl Settling {
-    async fn end(mut self) -> Result<Lost> {
+    async fn end(mut self, ground: &Ground) -> Result<Lost> {
         let ended = async {
             if let Some(owner) = self.owner {
                 owner.keeps(&self.wanted, &mut self.lost).await?;
             }
-            match self.settled {
-                Some(settled) => done(settled).await,
-                None => Ok(()),
+            let Some(settled) = self.settled else { return Ok(()) };
+            match (done(settled).await, self.again) {
+                (Err(Refusal::Other | Refusal::Unsupported), Some(again)) => again.set(ground).await,
+                (settled, _) => settled,
             }
         };
         ended.await.map_err(|refusal| refusal.error(SETTING))?;

@@ -203,7 +203,8 @@ impl TargetWork {
             return Ok(Outcome::Done);
         }
         let example = draft.path.as_bytes();
-        let losses = lost.into_iter().map(|what| Loss { what, count: 1, example: example.to_vec() });
+        let losses =
+            lost.into_iter().map(|what| Loss { what, count: 1, at_target: true, example: example.to_vec() });
         Ok(Outcome::Stored { failures: Vec::new(), losses: losses.collect() })
     }
 
@@ -315,7 +316,10 @@ impl Ground {
         }
         let lost = self.settle_open(&handle, attributes, Some(size_bytes), true).await?;
         let (parent, _) = draft.path.split_last().unwrap_or((EntryPath::root(), b""));
+        // What it was written to is looked at again: somebody may have put a link on the way meanwhile.
+        self.site.glanced(&parent, self.site.glance(&parent)).await?;
         self.put_in_place(&draft.whole, &draft.path, true).await?;
+        self.site.glanced(&parent, self.site.glance(&parent)).await?;
         self.sync_directory(&parent).await?;
         Ok(lost)
     }

@@ -161,6 +161,21 @@ impl Ground {
         }
     }
 
+    /// The same beside files that were named one by one, whose directories no listing shows.
+    pub(super) async fn sweep_beside_files(&self) {
+        let mut parents: Vec<EntryPath> = Vec::new();
+        for place in self.shared.grant.places.iter().filter(|place| !place.tree) {
+            let Some((parent, _)) = place.path.split_last() else { continue };
+            if parents.contains(&parent) {
+                continue;
+            }
+            if let Ok(drafts) = crate::sftp::list::drafts(&self.site, &parent).await {
+                self.sweep(&parent, &drafts);
+            }
+            parents.push(parent);
+        }
+    }
+
     /// Creates a file that is not there.
     pub(super) async fn create(&self, whole: &[u8]) -> Done<Handle> {
         let connection = &self.site.server.connection;

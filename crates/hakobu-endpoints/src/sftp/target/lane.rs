@@ -46,7 +46,7 @@ impl TargetWork {
         let ground = &*self.ground;
         let (site, grant) = (&ground.site, &ground.shared.grant);
         match operation {
-            Operation::Inspect { root, path, extended: _ } => {
+            Operation::Inspect { root, path, detail: _ } => {
                 check_root(root)?;
                 grant.check_enter(&path)?;
                 site.inspect(&path).await.map(Outcome::Inspected)
@@ -82,7 +82,13 @@ impl TargetWork {
                 ground.shared.may_write()?;
                 ground.apply(&changes).await
             }
-            Operation::Barrier => ground.sync_directory(&EntryPath::root()).await.map(|()| Outcome::Done),
+            Operation::Barrier { durable, .. } => {
+                ground.sweep_beside_files().await;
+                match durable {
+                    true => ground.sync_directory(&EntryPath::root()).await.map(|()| Outcome::Done),
+                    false => Ok(Outcome::Done),
+                }
+            }
             Operation::Digest { directory, names, key } => {
                 grant.check_enter(&directory)?;
                 let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();

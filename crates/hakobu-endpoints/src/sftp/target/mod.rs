@@ -72,6 +72,8 @@ pub(crate) struct Shared {
     allowance: Allowance,
     /// Owner and group can be set: the account is root's.
     may_chown: bool,
+    /// Whether the server was found to set modes only through links.
+    modes_through_only: AtomicBool,
 }
 
 impl SftpTarget {
@@ -89,6 +91,7 @@ impl SftpTarget {
         capabilities.set_id = grant.may_set_id;
         capabilities.extended = Classes::NONE;
         capabilities.time_step_ns = TIME_STEP_NS;
+        (capabilities.time_first_s, capabilities.time_last_s) = (0, u32::MAX.into());
         capabilities.remote = true;
         capabilities.hard_links = look.abilities.hard_links;
         capabilities.sets_links = look.abilities.sets_links;
@@ -108,6 +111,7 @@ impl SftpTarget {
             names,
             allowance: Allowance::default(),
             may_chown,
+            modes_through_only: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared), capabilities, look, stops: Stops::default() }
     }

@@ -6,11 +6,16 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hakobu_core::path::{DRAFT_CHARACTERS, DRAFT_PREFIX, draft_characters, is_draft_name};
+use hakobu_core::path::{
+    DRAFT_BODY_CHARACTERS, DRAFT_CHARACTERS, DRAFT_PREFIX, DraftLife, draft_characters, draft_name_of,
+    is_draft_name,
+};
 
 /// Characters of five bits each that stand for the job, and for the run and the draft.
-const OF_JOB: usize = 10;
-const OF_RUN: usize = DRAFT_CHARACTERS - OF_JOB;
+const OF_JOB: usize = 8;
+const OF_RUN: usize = DRAFT_BODY_CHARACTERS - OF_JOB;
+/// Follows the prefix in the name of what is put aside, which no draft's name has.
+const ASIDE: &[u8] = b"aside-";
 
 /// Makes the names of one run, and knows those in use.
 #[derive(Debug)]
@@ -36,17 +41,22 @@ impl DraftNames {
 
     /// The name of one more draft.
     pub(crate) fn name(&self) -> Vec<u8> {
-        let mut name = self.begin.clone();
-        let number = self.next.fetch_add(1, Relaxed).to_le_bytes();
-        name.extend(draft_characters(blake3::keyed_hash(&self.run, &number).as_bytes(), OF_RUN));
-        name
+        let of_job = self.begin.iter().skip(DRAFT_PREFIX.len()).copied();
+        draft_name_of(of_job.chain(self.of_next(OF_RUN)), DraftLife::Short).to_vec()
     }
 
-    /// A name for what is put aside. It is of no job: nobody removes it but who put it there.
+    /// A name for what is put aside. It is no draft: until what replaces it has its name, it is the user's own file, which takes
+    /// part in any copy and is removed by nobody but who put it there.
     pub(crate) fn aside(&self) -> Vec<u8> {
-        let mut name = DRAFT_PREFIX.to_vec();
-        name.extend(self.name().into_iter().rev().take(OF_JOB + OF_RUN));
-        name
+        let characters = self.of_next(DRAFT_CHARACTERS - ASIDE.len());
+        DRAFT_PREFIX.iter().chain(ASIDE).copied().chain(characters).collect()
+    }
+
+    /// Characters that nothing else of this run has.
+    fn of_next(&self, count: usize) -> impl Iterator<Item = u8> {
+        let number = self.next.fetch_add(1, Relaxed).to_le_bytes();
+        let hash = *blake3::keyed_hash(&self.run, &number).as_bytes();
+        draft_characters(&hash, count).collect::<Vec<_>>().into_iter()
     }
 
     /// Whether a name is that of a draft of this job, of this run or an earlier one.
@@ -91,6 +101,7 @@ mod tests {
         assert!(one.is_of_job(&other.name()));
         assert!(!one.is_of_job(&DraftNames::new(&[2; 32], &[1; 16]).name()));
         assert!(!one.is_of_job(&name[..20]));
-        assert!(is_draft_name(&one.aside()) && !one.is_of_job(&one.aside()));
+        assert!(!is_draft_name(&one.aside()) && one.aside() != one.aside());
+        assert_eq!(one.aside().len(), name.len());
     }
 }

@@ -48,6 +48,7 @@ impl Ground {
         }
         let (mut failures, mut losses, mut stored_bytes, mut fatal) =
             (Vec::new(), Losses::default(), 0, None);
+        let places: Vec<_> = items.iter().map(|item| (item.index, item.directory)).collect();
         let mut put = Vec::with_capacity(items.len());
         for item in items {
             put.push(self.item(&directories, &blocked, item));
@@ -57,7 +58,7 @@ impl Ground {
             let name = place(&directories[item.directory], item.head.name);
             match done {
                 Ok(lost) => {
-                    losses.merge(&lost, || name.clone());
+                    losses.merge(&lost, true, || name.clone());
                     stored_bytes += content(&item);
                 }
                 Err(error) if error.is_fatal() => drop(fatal.get_or_insert(error.at(&name))),
@@ -65,6 +66,23 @@ impl Ground {
             }
         }
         drop(all);
+        // Somebody may have put a link on the way meanwhile.
+        for (number, directory) in
+            directories.iter().enumerate().filter(|(number, _)| blocked[*number].is_none())
+        {
+            let Err(error) = self.site.glanced(directory, self.site.glance(directory)).await else {
+                continue;
+            };
+            if error.is_fatal() {
+                fatal.get_or_insert(error);
+                break;
+            }
+            for (index, _) in places.iter().filter(|(_, directory)| *directory == number) {
+                if !failures.iter().any(|(failed, _)| failed == index) {
+                    failures.push((*index, error.clone()));
+                }
+            }
+        }
         self.shared.allowance.give_back(&self.shared.grant, content_bytes - stored_bytes);
         if let Some(error) = fatal {
             return Err(error);

@@ -82,7 +82,7 @@ impl Recorded {
     fn facts(&self, number: &str) -> DeviceFacts {
         let node = self.node(number);
         let mut facts = facts_of(&self.places, node.number, Some(&node), None).unwrap();
-        Machine::look(&self.places).uses_of(&node, &mut facts);
+        Machine::look(&self.places).uses_of(&self.places, &node, &mut facts);
         facts
     }
 

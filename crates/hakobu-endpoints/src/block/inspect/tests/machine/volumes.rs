@@ -162,7 +162,7 @@ fn a_pool_counts_as_imported_where_the_kernel_says_so() {
         let label = label.as_bytes().to_vec();
         facts.contents =
             vec![Signature { kind: SignatureKind::Zfs, offset_bytes: 0, uuid: String::new(), label }];
-        Machine::look(&recorded.places).uses_of(&node, &mut facts);
+        Machine::look(&recorded.places).uses_of(&recorded.places, &node, &mut facts);
         uses(&facts)
     };
     let module = "proc/spl/kstat/zfs/arcstats = x\nproc/spl/kstat/zfs/tank/state = ONLINE";

@@ -1,0 +1,88 @@
+//! Directories for sockets of logins, which killed processes have left: each is locked by the process that made it.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+/// How the names of these directories begin.
+pub(super) const PREFIX: &str = "hakobu-ssh.";
+/// So many entries of a place are looked at.
+const LOOKED_AT_MAX: usize = 20_000;
+/// What was made so lately may not be locked yet.
+const YOUNG: Duration = Duration::from_secs(1);
+
+/// Says that a directory is in use, for as long as the file is open and this process lives.
+pub(super) fn lock(directory: &Path) -> Option<File> {
+    let file = open(directory)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(file)
+}
+
+/// Removes those of this user in a place that nobody holds.
+pub(super) fn remove(place: &Path) {
+    let Ok(entries) = std::fs::read_dir(place) else { return };
+    let is_one = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()))
+    };
+    for path in entries.take(LOOKED_AT_MAX).flatten().map(|entry| entry.path()).filter(is_one) {
+        let Some(file) = open(&path) else { continue };
+        let Ok(found) = file.metadata() else { continue };
+        let own = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
+        let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(found.ctime()).unwrap_or(0));
+        let is_young = changed.elapsed().is_ok_and(|age| age < YOUNG);
+        if own && !is_young && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            empty(&path);
+            let _ = std::fs::remove_dir(&path);
+        }
+    }
+}
+
+/// Removes sockets. Anything else is nobody's business here, and keeps its directory.
+fn empty(directory: &Path) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_socket()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn open(directory: &Path) -> Option<File> {
+    let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC).bits();
+    OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(directory).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{DirBuilder, write};
+    use std::os::unix::fs::DirBuilderExt;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn what_nobody_holds_goes_and_nothing_else_does() {
+        let place = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let path = place.path().join(name);
+            DirBuilder::new().mode(0o700).create(&path).unwrap();
+            path
+        };
+        let (dead, alive) = (make("hakobu-ssh.0123456789abcdef"), make("hakobu-ssh.fedcba9876543210"));
+        let (others, theirs) = (make("ssh.x"), make("hakobu-ssh.with-a-file"));
+        drop(UnixListener::bind(dead.join("s")).unwrap());
+        write(theirs.join("file"), "kept").unwrap();
+        let held = lock(&alive).unwrap();
+        remove(place.path());
+        assert!(dead.exists(), "it was made a moment ago");
+        std::thread::sleep(Duration::from_millis(2100));
+        remove(place.path());
+        assert!(!dead.exists() && alive.exists() && others.exists() && theirs.join("file").exists());
+        drop(held);
+        remove(place.path());
+        assert!(!alive.exists());
+    }
+}

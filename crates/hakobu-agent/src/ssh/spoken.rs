@@ -1,0 +1,213 @@
+//! What ssh, and the far side through it, says on standard error: it reaches the user through one writer, which lets no
+//! control character pass and has an end.
+//!
+//! Questions do not come this way: ssh asks them on the terminal itself.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{ChildStderr, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use hakobu_core::path::lossy;
+use hakobu_sys::terminal;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// The most bytes of a line that are shown.
+const LINE_BYTES_MAX: usize = 1024;
+/// The most lines that all the far sides of a run may show.
+const LINES_MAX: usize = 500;
+/// A line that has no end yet is shown after so long: it may be a question of a program between here and there.
+const PARTIAL_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// How long the last words of a process that has ended are waited for. Another process may have its standard error still.
+const LAST_WORDS_LIMIT: Duration = Duration::from_millis(200);
+
+/// How many lines this process has shown.
+static LINES: AtomicUsize = AtomicUsize::new(0);
+
+/// Shows the words of peers, line by line.
+#[derive(Debug)]
+pub(crate) struct Spoken<'a, W> {
+    to: W,
+    lines: &'a AtomicUsize,
+    line: Vec<u8>,
+    cut: bool,
+}
+
+impl Spoken<'static, io::Stderr> {
+    /// On standard error, within the limit of this process.
+    pub(crate) fn on_stderr() -> Self {
+        Self::new(io::stderr(), &LINES)
+    }
+}
+
+impl<'a, W: Write> Spoken<'a, W> {
+    fn new(to: W, lines: &'a AtomicUsize) -> Self {
+        Self { to, lines, line: Vec::new(), cut: false }
+    }
+
+    /// Takes more of what was said.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            match byte {
+                b'\n' => self.end_line(),
+                _ if self.line.len() < LINE_BYTES_MAX => self.line.push(byte),
+                _ => self.cut = true,
+            }
+        }
+    }
+
+    /// Shows what has no end yet, if there is anything.
+    pub(crate) fn end(&mut self) {
+        if !self.line.is_empty() {
+            self.end_line();
+        }
+    }
+
+    fn end_line(&mut self) {
+        let number = self.lines.fetch_add(1, Relaxed);
+        let words = match number.cmp(&LINES_MAX) {
+            std::cmp::Ordering::Less => shown(&self.line, self.cut),
+            std::cmp::Ordering::Equal => {
+                format!(
+                    "hakobu: the far side has said {LINES_MAX} lines; \u{2026} all that follows is suppressed\n"
+                )
+            }
+            std::cmp::Ordering::Greater => String::new(),
+        };
+        if !words.is_empty() {
+            // In one piece, so that no other line comes between.
+            let _ = self.to.write_all(words.as_bytes());
+        }
+        self.line.clear();
+        self.cut = false;
+    }
+}
+
+/// A line, printable. Tabs are words' own.
+fn shown(line: &[u8], cut: bool) -> String {
+    let mut line = line;
+    // ssh ends its lines for a terminal that may be in any state.
+    while let [rest @ .., b'\r'] = line {
+        line = rest;
+    }
+    let parts: Vec<String> = line.split(|&byte| byte == b'\t').map(lossy).collect();
+    format!("{}{}\n", parts.join("\t"), if cut { " \u{2026}" } else { "" })
+}
+
+/// Whether all that a process has said was shown.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shown(Arc<AtomicBool>);
+
+impl Shown {
+    /// Waits a little for the last words of a process that has ended.
+    pub(super) fn wait(&self) {
+        let deadline = Instant::now() + LAST_WORDS_LIMIT;
+        while !self.0.load(SeqCst) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The other end of a process's standard error.
+#[derive(Debug)]
+pub(super) enum Ear {
+    /// Its standard error is a pipe, which the process itself holds.
+    Pipe,
+    /// It is a terminal of its own.
+    Terminal(OwnedFd),
+}
+
+/// Gives a command a standard error whose words are shown. It is a terminal where ours is one: OpenSSH tells only then
+/// that a security key has to be touched.
+pub(super) fn prepare(command: &mut Command) -> Ear {
+    if io::stderr().is_terminal()
+        && let Ok((ours, theirs)) = terminal::pair()
+    {
+        command.stderr(theirs);
+        return Ear::Terminal(ours);
+    }
+    command.stderr(Stdio::piped());
+    Ear::Pipe
+}
+
+/// Shows what is said, until its end, on a thread of its own.
+///
+/// # Errors
+/// When no thread can be started.
+pub(super) fn listen(ear: Ear, stderr: Option<ChildStderr>) -> io::Result<Shown> {
+    let from: OwnedFd = match (ear, stderr) {
+        (Ear::Terminal(ours), _) => ours,
+        (Ear::Pipe, Some(stderr)) => stderr.into(),
+        (Ear::Pipe, None) => return Ok(Shown(Arc::new(AtomicBool::new(true)))),
+    };
+    let shown = Shown::default();
+    let done = shown.clone();
+    let thread = std::thread::Builder::new().name("ssh words".to_owned());
+    thread.spawn(move || {
+        show_all(&mut std::fs::File::from(from), &mut Spoken::on_stderr());
+        done.0.store(true, SeqCst);
+    })?;
+    Ok(shown)
+}
+
+fn show_all(from: &mut (impl Read + AsFd), spoken: &mut Spoken<'_, impl Write>) {
+    let mut piece = [0; 4096];
+    loop {
+        let mut ready = [PollFd::new(from, PollFlags::IN)];
+        if !spoken.line.is_empty() && matches!(poll(&mut ready, Some(&PARTIAL_AFTER)), Ok(0)) {
+            spoken.end();
+            continue;
+        }
+        match from.read(&mut piece) {
+            Ok(count @ 1..) => spoken.add(piece.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // A terminal of which nobody has the other end any more gives an error.
+            Ok(_) | Err(_) => return spoken.end(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(bytes: &[u8]) -> String {
+        let (mut to, lines) = (Vec::new(), AtomicUsize::new(0));
+        let mut spoken = Spoken::new(&mut to, &lines);
+        spoken.add(bytes);
+        spoken.end();
+        String::from_utf8(to).unwrap()
+    }
+
+    #[test]
+    fn words_stay_words_and_nothing_moves_the_cursor() {
+        assert_eq!(said(b"Warning: added\tit\r\nnext"), "Warning: added\tit\nnext\n");
+        assert_eq!(said(b"\x1b]0;T\x07\x1b[2Jx\ry\n"), "\\u{1b}]0;T\\u{7}\\u{1b}[2Jx\\ry\n");
+        assert_eq!(said("\u{9b}2J\u{202e}a\u{2028}".as_bytes()), "\\u{9b}2J\\u{202e}a\\u{2028}\n");
+        assert_eq!(said(b"\xff\x9b"), "\\xff\\x9b\n");
+    }
+
+    #[test]
+    fn lines_are_cut_and_come_to_an_end() {
+        let long = said(&[b'x'; 5000]);
+        assert_eq!(long, format!("{} \u{2026}\n", "x".repeat(LINE_BYTES_MAX)));
+        let many = said(&b"word\n".repeat(LINES_MAX + 1000));
+        assert_eq!(many.lines().count(), LINES_MAX + 1);
+        assert!(many.ends_with("suppressed\n"), "{many}");
+    }
+
+    #[test]
+    fn a_process_is_heard_to_its_end() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "printf 'one\\ntwo' >&2"]);
+        command.stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (mut to, lines) = (Vec::new(), AtomicUsize::new(0));
+        let mut from = std::fs::File::from(OwnedFd::from(child.stderr.take().unwrap()));
+        show_all(&mut from, &mut Spoken::new(&mut to, &lines));
+        assert_eq!(to, b"one\ntwo\n");
+        child.wait().unwrap();
+    }
+}

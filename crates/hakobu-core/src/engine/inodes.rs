@@ -1,0 +1,127 @@
+//! What is known of inodes that other names lead to, so that a number is not taken for an inode.
+//!
+//! A file system of another program may give one number to several files, and any gives the number of a file that is gone to
+//! a new one. So the names of one number are taken for names of one inode only where all that the listings say of it is
+//! the same as for its first name.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, PoisonError};
+
+use super::links::GROUPS_MAX;
+use crate::entry::{Inode, Metadata};
+use crate::path::EntryPath;
+
+/// What a name with the number of an inode is.
+#[derive(Debug)]
+pub(super) enum Named {
+    /// The first of it, or one that agrees with the first.
+    Agrees,
+    /// One that agrees with this name of root and directory, where another file may do that as well.
+    Perhaps(Box<FirstName>),
+    /// One of another inode, or nobody knows.
+    Differs,
+}
+
+/// The first name of an inode that was met.
+#[derive(Clone, Debug)]
+pub(super) struct FirstName {
+    pub root: u16,
+    pub directory: EntryPath,
+    pub name: Vec<u8>,
+    pub metadata: Metadata,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// Stands for what the listing said of it.
+    said: u64,
+    first: Option<Box<FirstName>>,
+}
+
+/// The inodes of which names are still to come.
+#[derive(Debug, Default)]
+pub(super) struct Inodes(Mutex<HashMap<Inode, Known>>);
+
+impl Inodes {
+    /// A name with this number was met.
+    pub fn meet(
+        &self,
+        inode: Inode,
+        (root, directory, name): (u16, &EntryPath, &[u8]),
+        metadata: &Metadata,
+    ) -> Named {
+        let said = said(metadata);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(it) = known.get_mut(&inode) else {
+            if known.len() >= GROUPS_MAX {
+                return Named::Differs;
+            }
+            let first = metadata.uncertain.then(|| {
+                let (directory, name) = (directory.clone(), name.to_vec());
+                Box::new(FirstName { root, directory, name, metadata: *metadata })
+            });
+            known.insert(inode, Known { said, first });
+            return Named::Agrees;
+        };
+        if it.said != said {
+            return Named::Differs;
+        }
+        match &it.first {
+            Some(first) => Named::Perhaps(first.clone()),
+            None => Named::Agrees,
+        }
+    }
+
+    /// All names of it were dealt with: the number may come again.
+    pub fn forget(&self, inode: Inode) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&inode);
+    }
+}
+
+/// What is the same for all names of an inode.
+fn said(it: &Metadata) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (it.kind, it.mode, it.uid, it.gid, it.size_bytes, it.mtime, it.ctime, it.links, it.device)
+        .hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Kind;
+
+    const INODE: Inode = Inode { file_system: 1, number: 2 };
+
+    fn file(size_bytes: u64) -> Metadata {
+        Metadata { links: 3, size_bytes, inode: Some(INODE), ..Metadata::new(Kind::File) }
+    }
+
+    fn meet(inodes: &Inodes, metadata: &Metadata) -> Named {
+        inodes.meet(INODE, (0, &EntryPath::root(), b"name"), metadata)
+    }
+
+    #[test]
+    fn a_number_is_an_inode_only_where_all_else_agrees() {
+        let inodes = Inodes::default();
+        assert!(matches!(meet(&inodes, &file(5)), Named::Agrees));
+        let mut changed = file(5);
+        changed.ctime.nanoseconds = 1;
+        for other in [file(6), changed, Metadata { links: 2, ..file(5) }, Metadata { mode: 1, ..file(5) }] {
+            assert!(matches!(meet(&inodes, &other), Named::Differs));
+        }
+        assert!(matches!(meet(&inodes, &file(5)), Named::Agrees));
+        assert!(matches!(meet(&inodes, &file(5)), Named::Agrees));
+        inodes.forget(INODE);
+        assert!(matches!(meet(&inodes, &file(6)), Named::Agrees));
+    }
+
+    #[test]
+    fn where_numbers_may_lie_the_first_name_is_told() {
+        let inodes = Inodes::default();
+        let uncertain = Metadata { uncertain: true, ..file(5) };
+        assert!(matches!(meet(&inodes, &uncertain), Named::Agrees));
+        assert!(matches!(meet(&inodes, &uncertain), Named::Perhaps(first) if first.name == b"name"));
+    }
+}

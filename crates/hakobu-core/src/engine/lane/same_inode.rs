@@ -1,0 +1,54 @@
+//! Whether names with the number of one inode are names of one file.
+
+use super::*;
+use crate::engine::inodes::{FirstName, Named};
+use crate::job::Removal;
+
+impl Worker<'_> {
+    /// Takes the inode from entries of a listing of the source that have the number of another one's: each becomes an entry
+    /// of its own.
+    pub(super) fn check_inodes(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
+        let job = self.shared.setup.job;
+        if !job.hard_links || !self.shared.able.hard_links || job.removal == Removal::Remove {
+            return Ok(());
+        }
+        for index in 0..listing.len() {
+            let metadata = *listing.metadata(index);
+            let Some(inode) = metadata.inode else { continue };
+            let place = (origin.root, &origin.path, listing.name(index));
+            let differs = match self.shared.links.inodes.meet(inode, place, &metadata) {
+                Named::Agrees => false,
+                Named::Differs => true,
+                Named::Perhaps(first) => {
+                    let (directory, name) = (origin.path.clone(), listing.name(index).to_vec());
+                    let other = FirstName { root: origin.root, directory, name, metadata };
+                    metadata.kind == Kind::File && !self.have_same_content(&first, &other)?
+                }
+            };
+            if differs && let Some(metadata) = listing.metadata_mut(index) {
+                (metadata.inode, metadata.links) = (None, 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether two files of the source have the same content. What cannot be read has not.
+    fn have_same_content(&mut self, one: &FirstName, other: &FirstName) -> Result<bool> {
+        let (one, other) = (self.content_digest(one)?, self.content_digest(other)?);
+        Ok(one.is_some() && one == other)
+    }
+
+    fn content_digest(&mut self, file: &FirstName) -> Result<Option<Digest>> {
+        let mut listing = Listing::with_capacity(1);
+        listing.push(&file.name, file.metadata)?;
+        let entries = vec![Pick { index: 0, replaces: false }];
+        let picks = Arc::new(Picks { listing: Arc::new(listing), entries, target_name: None });
+        let (root, directory) = (file.root, file.directory.clone());
+        match self.ask_source(Operation::DigestPicks { root, directory, picks, key: None }) {
+            Ok(Outcome::Digests(mut digests)) => Ok(digests.pop().and_then(Result::ok)),
+            Ok(_) => Err(unexpected()),
+            Err(error) if error.is_fatal() => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Which times a place can hold, and when two of them count as one.
+
+use crate::capabilities::Capabilities;
+use crate::entry::Time;
+
+const NANOSECONDS: i128 = 1_000_000_000;
+
+impl Capabilities {
+    /// Returns the nearest time that is neither before the first nor after the last one that can be held.
+    pub fn within_range(&self, time: Time) -> Time {
+        let whole = |seconds| Time { seconds, nanoseconds: 0 };
+        // Linux keeps no fraction of the first and of the last second.
+        match time.seconds {
+            seconds if seconds <= self.time_first_s => whole(self.time_first_s),
+            seconds if seconds >= self.time_last_s => whole(self.time_last_s),
+            _ => time,
+        }
+    }
+
+    /// Whether a time can be held as it is.
+    pub fn holds_time(&self, time: Time) -> bool {
+        let step_ns = i128::from(self.step_ns(time).max(1));
+        self.within_range(time) == time && exact(time).rem_euclid(step_ns) == 0
+    }
+
+    /// Returns the nearest time that can be held, where it is known how fractions before 1970 are to be left out.
+    pub fn time_to_set(&self, time: Time) -> Time {
+        let time = self.within_range(time);
+        // What a file system makes of other fractions is its own affair.
+        if time.seconds >= 0 || self.time_step_before_1970_ns <= self.time_step_ns {
+            return time;
+        }
+        let step_ns = self.time_step_before_1970_ns.min(1_000_000_000);
+        Time { nanoseconds: time.nanoseconds - time.nanoseconds % step_ns, ..time }
+    }
+
+    fn step_ns(&self, time: Time) -> u32 {
+        match time.seconds {
+            ..0 => self.time_step_before_1970_ns.max(self.time_step_ns),
+            _ => self.time_step_ns,
+        }
+    }
+
+    /// Whether two times are one, as far as they can be held. Rounded to steps in either direction one becomes another,
+    /// by less than a step.
+    pub fn same_time(&self, one: Time, other: Time) -> bool {
+        // Of a million entries nearly all have the very time.
+        if one == other {
+            return true;
+        }
+        let (one, other) = (self.within_range(one), self.within_range(other));
+        exact(one).abs_diff(exact(other)) < u128::from(self.step_ns(one.min(other)))
+    }
+}
+
+fn exact(time: Time) -> i128 {
+    i128::from(time.seconds) * NANOSECONDS + i128::from(time.nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64, nanoseconds: u32) -> Time {
+        Time { seconds, nanoseconds }
+    }
+
+    #[test]
+    fn steps_are_counted_from_1970_in_both_directions() {
+        let able = Capabilities { time_step_ns: 100, ..Capabilities::posix(true) };
+        // The second is half a microsecond before 1970.
+        for (time, holds) in [(at(5, 300), true), (at(-1, 999_999_500), true), (at(-1, 999_999_550), false)] {
+            assert_eq!(able.holds_time(time), holds, "{time:?}");
+        }
+        assert!(able.same_time(at(-1, 999_999_950), at(-1, 999_999_900)));
+        assert!(able.same_time(at(-1, 999_999_950), at(0, 0)), "rounded up");
+        assert!(!able.same_time(at(-1, 999_999_900), at(0, 0)), "a whole step");
+        let seconds = Capabilities { time_step_ns: 2_000_000_000, ..able };
+        assert!(seconds.holds_time(at(-4, 0)) && !seconds.holds_time(at(-3, 0)));
+        assert!(seconds.same_time(at(-3, 5), at(-4, 0)) && !seconds.same_time(at(-2, 5), at(-4, 0)));
+    }
+
+    #[test]
+    fn fractions_before_1970_are_left_out_where_they_are_not_kept_right() {
+        let able = Capabilities {
+            time_step_ns: 100,
+            time_step_before_1970_ns: 1_000_000_000,
+            ..Capabilities::posix(true)
+        };
+        assert_eq!(able.time_to_set(at(-2, 987_654_321)), at(-2, 0));
+        assert_eq!(able.time_to_set(at(2, 987_654_321)), at(2, 987_654_321));
+        assert!(able.same_time(at(-2, 987_654_321), at(-2, 0)) && !able.same_time(at(-2, 1), at(-3, 0)));
+        assert!(able.holds_time(at(-2, 0)) && !able.holds_time(at(-2, 100)) && able.holds_time(at(2, 100)));
+        let any = Capabilities::posix(true);
+        assert_eq!(any.time_to_set(at(-2, 987_654_321)), at(-2, 987_654_321));
+    }
+
+    #[test]
+    fn what_lies_outside_is_the_limit() {
+        let (first, last) = (i64::from(i32::MIN), i64::from(i32::MAX));
+        let able = Capabilities { time_first_s: first, time_last_s: last, ..Capabilities::posix(true) };
+        assert!(
+            able.same_time(at(last + 9, 5), at(last, 0)) && able.same_time(at(first - 9, 5), at(first, 0))
+        );
+        assert!(able.same_time(at(last, 7), at(last, 0)), "the last second has no fraction");
+        assert!(!able.same_time(at(last + 9, 5), at(last - 1, 0)));
+        assert!(!able.holds_time(at(last + 1, 0)) && able.holds_time(at(last, 0)));
+        assert!(able.holds_time(at(first + 1, 1)) && !able.holds_time(at(first - 1, 1)));
+        let any = Capabilities::posix(true);
+        assert!(any.holds_time(at(1 << 40, 1)) && any.holds_time(at(-(1 << 40), 999_999_999)));
+        assert!(!any.same_time(at(0, 0), at(-1, 999_999_999)));
+    }
+}

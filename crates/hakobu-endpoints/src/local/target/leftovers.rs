@@ -1,0 +1,128 @@
+//! What runs that are over have left in directories that this one writes to: drafts and journals that nobody holds the lock of.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hakobu_core::path::{EntryPath, is_draft_name};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat, flock, openat, statat, unlinkat};
+
+use super::Shared;
+use super::run_mark::is_mark_name;
+use crate::local::draft_name::is_ours;
+use crate::local::file_system::is_network;
+use crate::local::metadata;
+
+/// How many are remembered until the run ends. What there is beyond is for the next run.
+const REMEMBERED_MAX: usize = 4096;
+/// How many entries of a directory that no listing shows are looked at.
+const LOOKED_AT_MAX: usize = 20_000;
+/// What was changed so lately may be of somebody who has not locked it yet, or cannot, as a server.
+const YOUNG_S: i64 = 2;
+/// On a network others may work whose locks are not seen here.
+const YOUNG_ON_NETWORK_S: i64 = 24 * 60 * 60;
+
+/// Drafts and journals that were met.
+#[derive(Debug, Default)]
+pub(crate) struct Leftovers {
+    met: Mutex<Vec<(EntryPath, Vec<u8>)>>,
+    /// Whether this run keeps something for a later one.
+    keeps: AtomicBool,
+}
+
+impl Leftovers {
+    /// Remembers what a listing has met.
+    pub(crate) fn add(&self, some: Vec<(EntryPath, Vec<u8>)>) {
+        if some.is_empty() {
+            return;
+        }
+        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = REMEMBERED_MAX.saturating_sub(met.len());
+        met.extend(some.into_iter().take(room));
+    }
+
+    /// Something that was begun is kept for a later run, so nothing is removed in the end.
+    pub(crate) fn keep(&self) {
+        self.keeps.store(true, Ordering::Release);
+    }
+}
+
+/// Says that a draft or journal is in use, for as long as it is open. Where that cannot be said, its age has to.
+pub(crate) fn hold(file: &OwnedFd) {
+    let _ = flock(file, FlockOperation::NonBlockingLockExclusive);
+}
+
+/// Removes, at the end of a run that has finished all it began, what others have left.
+pub(crate) fn remove_leftovers(shared: &Shared) {
+    let leftovers = &shared.leftovers;
+    if leftovers.keeps.load(Ordering::Acquire) || shared.grant.only_reads {
+        return;
+    }
+    let mut all = std::mem::take(&mut *leftovers.met.lock().unwrap_or_else(PoisonError::into_inner));
+    all.extend(beside_files(shared));
+    let mut waited = false;
+    for (path, name) in all {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let Ok(directory) = shared.root.open_beneath(&path, flags) else { continue };
+        if !is_ours(&directory, &name) {
+            continue;
+        }
+        let Ok(found) = look(&directory, &name) else { continue };
+        if age_s(&found) < YOUNG_S && !std::mem::replace(&mut waited, true) {
+            std::thread::sleep(Duration::from_secs(YOUNG_S as u64));
+        }
+        remove(&directory, &name);
+    }
+}
+
+/// What lies beside files that were named one by one, whose directories no listing shows.
+fn beside_files(shared: &Shared) -> Vec<(EntryPath, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut parents: Vec<EntryPath> = Vec::new();
+    for place in shared.grant.places.iter().filter(|place| !place.tree && place.device.is_none()) {
+        let Some((parent, _)) = place.path.split_last() else { continue };
+        if !parents.contains(&parent) {
+            parents.push(parent);
+        }
+    }
+    for parent in parents {
+        let opened = shared.root.open_beneath(&parent, OFlags::RDONLY | OFlags::DIRECTORY);
+        let Ok(entries) = opened.and_then(Dir::read_from) else { continue };
+        for entry in entries.take(LOOKED_AT_MAX).flatten() {
+            let name = entry.file_name().to_bytes();
+            if is_draft_name(name) && !is_mark_name(name) {
+                found.push((parent.clone(), name.to_vec()));
+            }
+        }
+    }
+    found
+}
+
+fn look(directory: &OwnedFd, name: &[u8]) -> Result<Stat, rustix::io::Errno> {
+    statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn age_s(found: &Stat) -> i64 {
+    metadata::now().seconds.saturating_sub(found.st_ctime)
+}
+
+/// Removes one, if it is this user's, nobody uses it, and it was not changed a moment ago.
+fn remove(directory: &OwnedFd, name: &[u8]) {
+    let own = rustix::process::geteuid().as_raw();
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(directory, OsStr::from_bytes(name), flags, Mode::empty());
+    // A link cannot be locked, and lives for a moment only.
+    let is_free = match &file {
+        Ok(file) => flock(file, FlockOperation::NonBlockingLockExclusive).is_ok(),
+        Err(_) => true,
+    };
+    let Ok(found) = look(directory, name) else { return };
+    let is_on_network = is_network(directory.as_fd());
+    let age_needed_s = if is_on_network { YOUNG_ON_NETWORK_S } else { YOUNG_S };
+    if is_free && found.st_uid == own && age_s(&found) >= age_needed_s {
+        let _ = unlinkat(directory, OsStr::from_bytes(name), AtFlags::empty());
+    }
+}

@@ -1,0 +1,83 @@
+//! Names in another case, in directories that ignore case.
+
+use hakobu_core::path::EntryPath;
+use hakobu_core::{Error, ErrorKind, Result};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, RenameFlags, renameat, renameat_with, statat};
+use rustix::io::Errno;
+
+use super::Shared;
+use super::directories::Directories;
+use crate::local::fault::fault;
+
+const RENAMING: &str = "renaming";
+/// A name that is on its way has this behind it. It is no draft's, which would be taken for nobody's after a crash.
+const ON_THE_WAY: &str = ".renamed-by-hakobu";
+/// As much of a name as is kept before that.
+const KEPT_BYTES: usize = 200;
+
+/// Writes the name of an entry in another case. Both names have to lead to it already.
+pub(crate) fn rename(
+    shared: &Shared,
+    directories: &mut Directories,
+    path: &EntryPath,
+    from: &EntryPath,
+) -> Result<()> {
+    shared.grant.check_write(from)?;
+    let no_name = || Error::new(ErrorKind::Conflict, RENAMING, "the target itself is a directory");
+    let (parent, name) = path.split_last().ok_or_else(no_name)?;
+    let (from_parent, from_name) = from.split_last().ok_or_else(no_name)?;
+    let refused = |words| Err(Error::new(ErrorKind::Conflict, RENAMING, words));
+    if parent != from_parent {
+        return refused("the names are in different directories");
+    }
+    let directory = directories.enter(shared, &parent)?.fd.clone();
+    let failed = |errno| fault(RENAMING, errno);
+    let seen = |name: &[u8]| statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed);
+    let (is, will_be) = (seen(from_name)?, seen(name)?);
+    // Where it ignores case it shows the entry under its own name only. Numbers of inodes tell nothing here, as a file system
+    // of another program may give each name one of its own.
+    let is_one = (is.st_dev, is.st_mode, is.st_size) == (will_be.st_dev, will_be.st_mode, will_be.st_size)
+        && !has_name(&directory, name).map_err(failed)?;
+    if !is_one {
+        return refused("there are two entries, and the target does not ignore the case of this name");
+    }
+    directories.forget(from);
+    renameat(&directory, from_name, &directory, name).map_err(failed)?;
+    if has_name(&directory, name).map_err(failed)? {
+        return Ok(());
+    }
+    // To the kernel both names are one already, and it did nothing.
+    let kept = from_name.len().min(KEPT_BYTES);
+    let kept = (0..=kept).rev().find(|end| from_name.get(*end).is_none_or(|byte| byte & 0xc0 != 0x80));
+    let on_the_way = [&from_name[..kept.unwrap_or(0)], ON_THE_WAY.as_bytes()].concat();
+    move_to(&directory, from_name, &on_the_way).map_err(failed)?;
+    move_to(&directory, &on_the_way, name).map_err(|errno| {
+        let _ = move_to(&directory, &on_the_way, from_name);
+        failed(errno)
+    })
+}
+
+/// Renames an entry to a name that is free.
+fn move_to(directory: &OwnedFd, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+    match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
+        // Not every file system has it.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+        other => return other,
+    }
+    match statat(directory, to, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => renameat(directory, from, directory, to),
+        Ok(_) => Err(Errno::EXIST),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether an entry of a directory has just this name.
+fn has_name(directory: &OwnedFd, name: &[u8]) -> Result<bool, Errno> {
+    for entry in Dir::read_from(directory.as_fd())? {
+        if entry?.file_name().to_bytes() == name {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

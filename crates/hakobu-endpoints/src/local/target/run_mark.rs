@@ -1,0 +1,542 @@
+//! The mark of a run, in the directory that it writes to: made and brought to stable storage before the first file gets its
+//! name, removed when all of them are on stable storage. A mark that is found and whose machine, or mount, is no more tells
+//! that files which were changed since it was made may have lost their content; listings doubt them, and the engine compares
+//! them. See `docs/design/0014-unclean-ends.md`.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use hakobu_core::checksum::crc64;
+use hakobu_core::entry::Time;
+use hakobu_core::grant::Grant;
+use hakobu_core::listing::Listing;
+use hakobu_core::path::{DRAFT_PREFIX, EntryPath, draft_name};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags, Timespec, Timestamps, UTIME_OMIT, flock,
+    fstat, fsync, futimens, openat, statat, statx, syncfs, unlinkat,
+};
+use rustix::io::{Errno, pread, pwrite};
+
+use crate::local::beneath::Root;
+use crate::local::file_system::{Stability, is_network, keeps_change_times, stability};
+
+/// So many runs can be under way, or have ended without a farewell, in one directory.
+const SLOTS: usize = 8;
+const MAGIC: &[u8; 16] = b"hakobu run mark1";
+const MARK_BYTES: usize = 128;
+/// How far a clock may be put back while a run is under way.
+const CLOCK_MARGIN_S: i64 = 60;
+/// How many directories above the root are looked into: each look may be a message on a network.
+const ABOVE_MAX: usize = 64;
+const ABOVE_ON_NETWORK_MAX: usize = 1;
+/// `STATX_MNT_ID_UNIQUE`, since Linux 6.8: a number that no other mount ever gets.
+const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+
+static NAMES: LazyLock<[Vec<u8>; SLOTS]> =
+    LazyLock::new(|| std::array::from_fn(|slot| draft_name(format!("run mark {slot}").as_bytes())));
+
+/// Whether an entry has the name of a mark.
+pub(crate) fn is_mark_name(name: &[u8]) -> bool {
+    name.starts_with(DRAFT_PREFIX) && NAMES.iter().any(|mark| mark == name)
+}
+
+/// The marks that concern one target.
+#[derive(Debug, Default)]
+pub(crate) struct RunMarks {
+    /// Whether the first file may get its name.
+    is_made: AtomicBool,
+    /// No mark could be made: each file has to be flushed by itself.
+    is_missing: AtomicBool,
+    has_doubts: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    own: Option<Slot>,
+    /// What other runs have left, wherever it was found.
+    left: Vec<Left>,
+}
+
+/// A mark that this process holds the lock of.
+#[derive(Debug)]
+struct Slot {
+    directory: Arc<OwnedFd>,
+    name: &'static [u8],
+    file: OwnedFd,
+}
+
+/// The mark of a run that is over, or of one under way.
+#[derive(Debug)]
+struct Left {
+    directory: Arc<OwnedFd>,
+    name: &'static [u8],
+    job: Option<[u8; 32]>,
+    /// What it makes doubtful: everything at and below this path that was changed since then, or whenever that was.
+    doubts: Option<(EntryPath, Option<Time>)>,
+}
+
+/// What a mark says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    /// Since when; nothing where change times tell nothing.
+    since: Option<Time>,
+    job: [u8; 32],
+    /// What stands for the machine's uptime and the mount: while both last, so does what is in memory.
+    life: [u8; 32],
+}
+
+impl RunMarks {
+    /// Looks for what earlier runs have left at the places of a grant and above them.
+    pub(crate) fn look(root: &Root, grant: &Grant) -> Self {
+        let marks = Self::default();
+        let mut state = State::default();
+        for path in places(grant) {
+            if let Ok(directory) = open_readable(root, &path) {
+                state.look_into(&Arc::new(directory), &path);
+            }
+        }
+        let above = if is_network(root.fd().as_fd()) { ABOVE_ON_NETWORK_MAX } else { ABOVE_MAX };
+        state.look_above(root, above);
+        marks.has_doubts.store(state.has_doubts(), Ordering::Release);
+        *marks.state() = state;
+        marks
+    }
+
+    /// Sees that there is a mark before a file gets its name. Whether each file has to be flushed, since there is none.
+    pub(crate) fn begin(&self, root: &Root, grant: &Grant, job: &[u8; 32]) -> bool {
+        if !self.is_made.load(Ordering::Acquire) {
+            let mut state = self.state();
+            if !self.is_made.load(Ordering::Acquire) {
+                match make(root, grant, job) {
+                    Ok(own) => state.own = own,
+                    Err(_) => self.is_missing.store(true, Ordering::Release),
+                }
+                self.is_made.store(true, Ordering::Release);
+            }
+        }
+        self.is_missing.load(Ordering::Acquire)
+    }
+
+    /// All files have their names and, with `durable`, are on stable storage. With `whole`, all that the job is about was looked
+    /// at and is as it should be.
+    pub(crate) fn end(&self, job: &[u8; 32], durable: bool, whole: bool) {
+        let mut state = self.state();
+        if let Some(own) = state.own.take() {
+            remove(&own.directory, own.name, &own.file);
+        }
+        self.is_made.store(false, Ordering::Release);
+        state.left.retain(|left| {
+            let ended = match left.doubts {
+                // What it had written may have been in memory until now.
+                None => durable && syncfs(&left.directory).is_ok(),
+                Some(_) => durable && whole && left.job == Some(*job),
+            };
+            !(ended && left.remove())
+        });
+        self.has_doubts.store(state.has_doubts(), Ordering::Release);
+    }
+
+    /// Whether anything is doubtful.
+    pub(crate) fn has_doubts(&self) -> bool {
+        self.has_doubts.load(Ordering::Acquire)
+    }
+
+    /// Looks into directories in which a listing has met marks.
+    pub(crate) fn learn(&self, root: &Root, met: Vec<EntryPath>) {
+        if met.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        for path in met {
+            if let Ok(directory) = open_readable(root, &path) {
+                state.look_into(&Arc::new(directory), &path);
+            }
+        }
+        self.has_doubts.store(state.has_doubts(), Ordering::Release);
+    }
+
+    /// Doubts what has to be in the listing of a directory.
+    pub(crate) fn doubt_listing(&self, path: &EntryPath, listing: &mut Listing) {
+        self.doubts(path).into_iter().for_each(|since| listing.doubt(since));
+    }
+
+    /// Since when what lies in a directory is doubtful, if it is.
+    pub(crate) fn doubts(&self, directory: &EntryPath) -> Option<Option<Time>> {
+        let state = self.state();
+        let doubts = state.left.iter().filter_map(|left| left.doubts.as_ref());
+        let here = doubts.filter(|(path, _)| directory.is_within(path)).map(|(_, since)| *since);
+        // Without a time all is doubtful, and so that comes before every time.
+        here.min()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn has_doubts(&self) -> bool {
+        self.left.iter().any(|left| left.doubts.is_some())
+    }
+
+    /// Reads the marks in a directory. What lies at `path` and below it is what they are about.
+    fn look_into(&mut self, directory: &Arc<OwnedFd>, path: &EntryPath) {
+        let mut life = None;
+        for name in NAMES.iter() {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let mark = match openat(directory, OsStr::from_bytes(name), flags, Mode::empty()) {
+                Ok(file) => read(&file),
+                // Another user's, or one that cannot be read: whatever it says.
+                Err(Errno::ACCESS | Errno::PERM | Errno::IO) => None,
+                Err(_) => continue,
+            };
+            if self.left.iter().any(|left| left.name == name.as_slice() && same(&left.directory, directory)) {
+                continue;
+            }
+            let life = *life.get_or_insert_with(|| life_of(directory));
+            let lasts = mark.is_some_and(|mark| Some(mark.life) == life);
+            let doubts = (!lasts).then(|| (path.clone(), mark.and_then(|mark| mark.since)));
+            let job = mark.map(|mark| mark.job);
+            self.left.push(Left { directory: Arc::clone(directory), name, job, doubts });
+        }
+    }
+
+    /// The root and the directories above it on the same file system.
+    fn look_above(&mut self, root: &Root, most: usize) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(mut here) = openat(root.fd(), c".", flags, Mode::empty()).map(Arc::new) else { return };
+        for _ in 0..=most {
+            self.look_into(&here, &EntryPath::root());
+            let Ok(above) = openat(&*here, c"..", flags, Mode::empty()).map(Arc::new) else { return };
+            let places = (fstat(&*here), fstat(&*above));
+            match places {
+                (Ok(here), Ok(above)) if here.st_dev == above.st_dev && here.st_ino != above.st_ino => {}
+                _ => return,
+            }
+            here = above;
+        }
+    }
+}
+
+impl Left {
+    /// Removes it, unless its run is under way. Whether it is gone.
+    fn remove(&self) -> bool {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        match openat(&*self.directory, OsStr::from_bytes(self.name), flags, Mode::empty()) {
+            Ok(file) => {
+                let dead = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+                // Another run may have taken the name meanwhile.
+                let is_it = read(&file).is_none_or(|mark| Some(mark.job) == self.job || self.job.is_none());
+                dead && is_it && remove(&self.directory, self.name, &file)
+            }
+            Err(Errno::NOENT) => true,
+            Err(_) => false,
+        }
+    }
+}
+
+/// Makes a mark, and brings it to stable storage. None where nothing outlives the machine.
+fn make(root: &Root, grant: &Grant, job: &[u8; 32]) -> Result<Option<Slot>, Errno> {
+    let place = common(&places(grant));
+    let directory = Arc::new(open_readable(root, &place)?);
+    if stability(directory.as_fd()) == Stability::Memory {
+        return Ok(None);
+    }
+    let life = life_of(&directory).unwrap_or_default();
+    let times = fstat(&*directory)?;
+    for name in NAMES.iter() {
+        let Some((file, mark)) = claim(&directory, name, job, &life)? else { continue };
+        keep_time(&directory, &times);
+        let made = write(&file, &mark).and_then(|()| sync(&file)).and_then(|()| sync(&directory));
+        if let Err(errno) = made {
+            remove(&directory, name, &file);
+            return Err(errno);
+        }
+        return Ok(Some(Slot { directory, name, file }));
+    }
+    Err(Errno::EXIST)
+}
+
+/// Takes a name that is free, or that a run of the same job has left a moment ago: then all since that is one run.
+fn claim(
+    directory: &Arc<OwnedFd>,
+    name: &[u8],
+    job: &[u8; 32],
+    life: &[u8; 32],
+) -> Result<Option<(OwnedFd, Mark)>, Errno> {
+    let name = OsStr::from_bytes(name);
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let new = flags | OFlags::CREATE | OFlags::EXCL;
+    let (file, is_new) = match openat(&**directory, name, new, Mode::from_raw_mode(0o644)) {
+        Ok(file) => (file, true),
+        Err(Errno::EXIST) => match openat(&**directory, name, flags, Mode::empty()) {
+            Ok(file) => (file, false),
+            Err(_) => return Ok(None),
+        },
+        Err(errno) => return Err(errno),
+    };
+    let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+    if !is_new {
+        let Some(mark) = read(&file).filter(|mark| mark.job == *job && mark.life == *life) else {
+            return Ok(None);
+        };
+        let is_there = is_at(directory, name.as_bytes(), &file);
+        return Ok((locked.is_ok() && is_there && *life != [0; 32]).then_some((file, mark)));
+    }
+    let found = fstat(&file)?;
+    let since = keeps_change_times(directory.as_fd())
+        .then(|| Time { seconds: (found.st_ctime as i64).saturating_sub(CLOCK_MARGIN_S), nanoseconds: 0 });
+    Ok(Some((file, Mark { since, job: *job, life: *life })))
+}
+
+/// The directories that the grant's places are in, or are, without those that lead to others.
+fn places(grant: &Grant) -> Vec<EntryPath> {
+    const PLACES_MAX: usize = 64;
+    let mut all: Vec<EntryPath> = Vec::new();
+    for place in grant.places.iter().take(PLACES_MAX) {
+        let leads = |other: &EntryPath| *other != place.path && other.is_within(&place.path);
+        if !place.tree && grant.places.iter().take(PLACES_MAX).any(|other| leads(&other.path)) {
+            continue;
+        }
+        let path = match place.tree {
+            true => place.path.clone(),
+            false => place.path.split_last().map_or_else(EntryPath::root, |(parent, _)| parent),
+        };
+        if !all.contains(&path) {
+            all.push(path);
+        }
+    }
+    all
+}
+
+/// The directory that all of them are in.
+fn common(paths: &[EntryPath]) -> EntryPath {
+    let Some((first, others)) = paths.split_first() else { return EntryPath::root() };
+    let mut common = first.clone();
+    while !others.iter().all(|path| path.is_within(&common)) {
+        common = common.split_last().map_or_else(EntryPath::root, |(parent, _)| parent);
+    }
+    common
+}
+
+fn open_readable(root: &Root, path: &EntryPath) -> Result<OwnedFd, Errno> {
+    root.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY)
+}
+
+/// What stands for the machine's uptime and the mount. None where it cannot be known.
+fn life_of(directory: &OwnedFd) -> Option<[u8; 32]> {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+    let found = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | UNIQUE_MOUNT).ok()?;
+    if found.stx_mask & UNIQUE_MOUNT.bits() == 0 {
+        return None;
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&boot).update(&found.stx_mnt_id.to_le_bytes());
+    hasher.update(&found.stx_dev_major.to_le_bytes()).update(&found.stx_dev_minor.to_le_bytes());
+    Some(*hasher.finalize().as_bytes())
+}
+
+fn write(file: &OwnedFd, mark: &Mark) -> Result<(), Errno> {
+    let mut bytes = [0; MARK_BYTES];
+    bytes[..16].copy_from_slice(MAGIC);
+    if let Some(since) = mark.since {
+        bytes[16] = 1;
+        bytes[24..32].copy_from_slice(&since.seconds.to_le_bytes());
+        bytes[32..36].copy_from_slice(&since.nanoseconds.to_le_bytes());
+    }
+    bytes[40..72].copy_from_slice(&mark.job);
+    bytes[72..104].copy_from_slice(&mark.life);
+    let sum = crc64(&bytes[..MARK_BYTES - 8]);
+    bytes[MARK_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
+    match pwrite(file, &bytes, 0)? {
+        MARK_BYTES => Ok(()),
+        _ => Err(Errno::IO),
+    }
+}
+
+/// What a mark says, if it is whole.
+fn read(file: &OwnedFd) -> Option<Mark> {
+    let mut bytes = [0; MARK_BYTES];
+    let is_file = fstat(file).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file());
+    let whole = is_file && pread(file, &mut bytes, 0) == Ok(MARK_BYTES);
+    let sum = crc64(&bytes[..MARK_BYTES - 8]).to_le_bytes();
+    if !whole || !bytes.starts_with(MAGIC) || bytes[MARK_BYTES - 8..] != sum {
+        return None;
+    }
+    let since = (bytes[16] == 1).then_some(Time {
+        seconds: i64::from_le_bytes(bytes[24..32].try_into().ok()?),
+        nanoseconds: u32::from_le_bytes(bytes[32..36].try_into().ok()?),
+    });
+    Some(Mark { since, job: bytes[40..72].try_into().ok()?, life: bytes[72..104].try_into().ok()? })
+}
+
+/// Some file systems cannot flush directories, or single files, and say so.
+fn sync(file: &OwnedFd) -> Result<(), Errno> {
+    match fsync(file) {
+        Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Removes a mark, which leaves no trace in the directory's time. Whether it is gone.
+fn remove(directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> bool {
+    if !is_at(directory, name, file) {
+        return false;
+    }
+    let Ok(times) = fstat(directory) else { return false };
+    let removed = unlinkat(directory, OsStr::from_bytes(name), AtFlags::empty()).is_ok();
+    keep_time(directory, &times);
+    removed
+}
+
+/// Gives a directory the time that it had. Only its owner may, who alone can have set it.
+fn keep_time(directory: &OwnedFd, was: &rustix::fs::Stat) {
+    let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let last_modification = Timespec { tv_sec: was.st_mtime as _, tv_nsec: was.st_mtime_nsec as _ };
+    let _ = futimens(directory, &Timestamps { last_access, last_modification });
+}
+
+/// Whether the name leads to the file.
+fn is_at(directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> bool {
+    let there = statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW);
+    matches!((there, fstat(file)), (Ok(there), Ok(file))
+        if there.st_dev == file.st_dev && there.st_ino == file.st_ino)
+}
+
+fn same(one: &OwnedFd, other: &OwnedFd) -> bool {
+    matches!((fstat(one), fstat(other)), (Ok(one), Ok(other))
+        if one.st_dev == other.st_dev && one.st_ino == other.st_ino)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use hakobu_core::entry::{Kind, Metadata};
+    use hakobu_core::grant::GrantedPlace;
+
+    use super::*;
+
+    const JOB: [u8; 32] = [3; 32];
+
+    /// A directory on a file system that outlives the machine.
+    fn folder() -> tempfile::TempDir {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+        tempfile::tempdir_in(if here.is_dir() { here } else { std::env::temp_dir() }).unwrap()
+    }
+
+    fn names(path: &Path) -> Vec<std::ffi::OsString> {
+        let mut names: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    }
+
+    /// Makes the mark of a run that ended without a farewell look as if its machine had ended as well.
+    fn forget_life(path: &Path) {
+        for name in names(path) {
+            let mut bytes = fs::read(path.join(&name)).unwrap();
+            bytes[80] ^= 1;
+            let sum = crc64(&bytes[..MARK_BYTES - 8]).to_le_bytes();
+            bytes[MARK_BYTES - 8..].copy_from_slice(&sum);
+            fs::write(path.join(name), bytes).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_mark_goes_with_its_run_and_leaves_no_trace() {
+        let (folder, grant) = (folder(), Grant::everything());
+        let root = Root::open(folder.path()).unwrap();
+        if stability(root.fd().as_fd()) == Stability::Memory {
+            return;
+        }
+        let before = folder.path().metadata().unwrap().modified().unwrap();
+        let marks = RunMarks::look(&root, &grant);
+        assert!(!marks.begin(&root, &grant, &JOB) && !marks.begin(&root, &grant, &JOB));
+        assert_eq!(names(folder.path()).len(), 1);
+        // Another run beside it has a mark of its own, and neither doubts anything.
+        let other = RunMarks::look(&root, &grant);
+        assert!(!other.begin(&root, &grant, &[4; 32]) && !other.has_doubts());
+        assert_eq!(names(folder.path()).len(), 2);
+        other.end(&[4; 32], true, true);
+        assert_eq!(names(folder.path()).len(), 1, "the run under way keeps its mark");
+        marks.end(&JOB, true, true);
+        assert!(names(folder.path()).is_empty());
+        assert_eq!(folder.path().metadata().unwrap().modified().unwrap(), before);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_doubted_only_if_its_machine_ended_too() {
+        let (folder, grant) = (folder(), Grant::everything());
+        let root = Root::open(folder.path()).unwrap();
+        if stability(root.fd().as_fd()) == Stability::Memory {
+            return;
+        }
+        let killed = RunMarks::look(&root, &grant);
+        killed.begin(&root, &grant, &JOB);
+        drop(killed);
+        let next = RunMarks::look(&root, &grant);
+        let lasts = life_of(root.fd()).is_some();
+        assert_eq!(next.has_doubts(), !lasts);
+        next.begin(&root, &grant, &[4; 32]);
+        next.end(&[4; 32], true, false);
+        assert_eq!(names(folder.path()).len(), usize::from(!lasts));
+        let killed = RunMarks::look(&root, &grant);
+        killed.begin(&root, &grant, &JOB);
+        drop(killed);
+        forget_life(folder.path());
+        let next = RunMarks::look(&root, &grant);
+        assert!(next.has_doubts());
+        let mut file =
+            Metadata { ctime: Time { seconds: i64::MAX, nanoseconds: 0 }, ..Metadata::new(Kind::File) };
+        file.doubt(next.doubts(&EntryPath::new("a/b").unwrap()).unwrap());
+        assert!(file.doubted);
+        if keeps_change_times(root.fd().as_fd()) {
+            let mut old = Metadata::new(Kind::File);
+            old.doubt(next.doubts(&EntryPath::root()).unwrap());
+            assert!(!old.doubted, "it was there long before");
+        }
+        // It stays until a run of the same job has looked at everything.
+        next.end(&[4; 32], true, true);
+        RunMarks::look(&root, &grant).end(&JOB, true, false);
+        assert!(RunMarks::look(&root, &grant).has_doubts());
+        RunMarks::look(&root, &grant).end(&JOB, true, true);
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn a_mark_above_or_below_counts_and_one_that_is_torn_doubts_everything() {
+        let (folder, grant) = (folder(), Grant::everything());
+        let deeper = folder.path().join("a/b");
+        fs::create_dir_all(&deeper).unwrap();
+        let (root, inner) = (Root::open(folder.path()).unwrap(), Root::open(&deeper).unwrap());
+        fs::write(folder.path().join(OsStr::from_bytes(&NAMES[3])), "torn").unwrap();
+        let marks = RunMarks::look(&inner, &grant);
+        assert_eq!(marks.doubts(&EntryPath::root()), Some(None));
+        fs::remove_file(folder.path().join(OsStr::from_bytes(&NAMES[3]))).unwrap();
+        fs::write(deeper.join(OsStr::from_bytes(&NAMES[0])), "torn").unwrap();
+        let marks = RunMarks::look(&root, &grant);
+        assert!(!marks.has_doubts() && is_mark_name(&NAMES[0]) && !is_mark_name(b".hakobu.x"));
+        let path = EntryPath::new("a/b").unwrap();
+        marks.learn(&root, vec![path.clone()]);
+        assert_eq!((marks.doubts(&path), marks.doubts(&EntryPath::root())), (Some(None), None));
+    }
+
+    #[test]
+    fn the_mark_is_where_the_next_run_looks() {
+        let path = |text: &str| EntryPath::new(text).unwrap();
+        let grant = |places: &[(&str, bool)]| Grant {
+            places: places.iter().map(|(place, tree)| GrantedPlace::new(path(place), *tree)).collect(),
+            ..Grant::everything()
+        };
+        let place = |places: &[(&str, bool)]| common(&self::places(&grant(places)));
+        assert_eq!(place(&[("t", true)]), path("t"));
+        assert_eq!(place(&[("t", false), ("t/a", true), ("t/b", false)]), path("t"));
+        assert_eq!(place(&[("file", false)]), EntryPath::root());
+        assert_eq!(place(&[("t/a", true), ("t/ab", true)]), path("t"));
+    }
+}

@@ -1,0 +1,253 @@
+//! What a file system can hold, found out by trying: in which steps and between which limits it keeps times, and
+//! whether a file can have a second name. What a mount is made of does not tell: the same driver (FUSE) stands for many,
+//! and ext4 and XFS keep what their inodes have room for.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::entry::Time;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, futimens, linkat, openat, unlinkat};
+use rustix::io::Errno;
+
+use super::draft_name::DraftName;
+use super::target::{create_draft, modified};
+use super::{file_system, metadata};
+
+/// Steps that file systems keep times in, in nanoseconds.
+const STEPS_NS: [u32; 8] = [1, 100, 1_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 2_000_000_000];
+/// Times that show the step: odd in every place.
+const ODD: [Time; 2] = [
+    Time { seconds: 981_173_107, nanoseconds: 123_456_789 },
+    Time { seconds: 1_234_567_891, nanoseconds: 987_654_321 },
+];
+/// One before 1970, for programs that divide towards zero.
+const ODD_EARLY: Time = Time { seconds: -1_234_567, nanoseconds: 123_456_789 };
+/// Beyond every limit.
+const FAR_S: i64 = 1 << 40;
+/// Where limits are when the file system does not tell the nearest time that it holds: those of 64 bits of 100 ns, of
+/// 32 bits with and without a sign, of FAT, and some between.
+const LAST_S: [i64; 7] =
+    [1 << 39, 1 << 36, 15_032_385_535, 1 << 33, u32::MAX as i64, 4_354_819_198, i32::MAX as i64];
+const FIRST_S: [i64; 6] = [-1 << 36, -11_644_473_600, i32::MIN as i64, -1, 0, 315_532_800];
+/// After this no further limit is looked for.
+const TRYING_LIMIT: Duration = Duration::from_secs(1);
+/// So many entries are looked at for the step of a place that nothing is written to, in so many directories.
+const SEEN_MAX: usize = 64;
+const DIRECTORIES_MAX: usize = 8;
+
+/// What was found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tried {
+    pub(crate) step_ns: u32,
+    pub(crate) step_before_1970_ns: u32,
+    pub(crate) first_s: i64,
+    pub(crate) last_s: i64,
+    /// A second name was refused.
+    pub(crate) no_links: bool,
+    /// The time of the last change is set only together with that of the last access, as by some programs behind FUSE.
+    pub(crate) together: bool,
+}
+
+impl Tried {
+    /// Puts it into what an endpoint can do, beside what is known of its kind.
+    pub(crate) fn put(self, capabilities: &mut Capabilities) {
+        capabilities.time_step_ns = capabilities.time_step_ns.max(self.step_ns);
+        capabilities.time_step_before_1970_ns = self.step_before_1970_ns.max(capabilities.time_step_ns);
+        (capabilities.time_first_s, capabilities.time_last_s) = (self.first_s, self.last_s);
+        capabilities.hard_links &= !self.no_links;
+    }
+}
+
+/// Tries with a file that nobody sees, or where there is no such, and `draft` allows it, with one of that name. `None`
+/// where no file can be made, or its times cannot be set.
+pub(crate) fn by_writing(directory: BorrowedFd<'_>, draft: Option<[&DraftName; 2]>) -> Option<Tried> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match openat(directory, c".", flags, Mode::from_raw_mode(0o600)) {
+        Ok(file) => with_file(&file, false),
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {
+            let [name, other] = draft?;
+            // The directory's own time is to be as before.
+            let before = metadata::of_path(directory).ok()?;
+            let file = create_draft(directory, name).ok()?;
+            let linked = linkat(directory, name.as_bytes(), directory, other.as_bytes(), AtFlags::empty());
+            let no_links = matches!(
+                linked,
+                Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK | Errno::INVAL)
+            );
+            let tried = with_file(&file, no_links);
+            drop(file);
+            for name in [name, other] {
+                let _ = unlinkat(directory, name.as_bytes(), AtFlags::empty());
+            }
+            file_system::give_time_back(directory, &before);
+            tried
+        }
+        Err(_) => None,
+    }
+}
+
+fn with_file(file: &OwnedFd, no_links: bool) -> Option<Tried> {
+    let began = Instant::now();
+    let set = |time: Time, together: bool| {
+        futimens(file, &modified(time, together)).ok()?;
+        metadata::of_file(file).ok().map(|found| found.mtime)
+    };
+    let step_of = |odd: Time, together: bool| step_between(odd, set(odd, together)?);
+    let together = step_of(ODD[0], false).is_none();
+    let mut step_ns = 1;
+    for odd in ODD {
+        step_ns = step_ns.max(step_of(odd, together)?);
+    }
+    let step_before_1970_ns = step_of(ODD_EARLY, together).unwrap_or(1_000_000_000).max(step_ns);
+    let keep = |time: Time| set(time, together);
+    let kept = |seconds| keep(Time { seconds, nanoseconds: 0 }).map(|time| time.seconds);
+    let holds = |seconds: i64| {
+        let steps_s = i64::from(step_ns / 1_000_000_000).max(1);
+        kept(seconds).is_some_and(|found| found.abs_diff(seconds) < steps_s.unsigned_abs())
+    };
+    let limit = |far: i64, outward: i64, known: &[i64], none: i64| {
+        if holds(far) {
+            return none;
+        }
+        // Most tell the nearest one that they hold.
+        if let Some(nearest) = kept(far)
+            && nearest.abs() < FAR_S
+            && kept(nearest) == Some(nearest)
+            && kept(nearest.saturating_add(outward)) == Some(nearest)
+        {
+            return nearest;
+        }
+        let mut known = known.iter().take_while(|_| began.elapsed() < TRYING_LIMIT);
+        known.find(|seconds| holds(**seconds)).copied().unwrap_or(none)
+    };
+    let last_s = limit(FAR_S, 1, &LAST_S, i64::MAX);
+    let first_s = limit(-FAR_S, -1, &FIRST_S, i64::MIN);
+    Some(Tried { step_ns, step_before_1970_ns, first_s, last_s, no_links, together })
+}
+
+/// The step in which one time has become another. `None` if it is none of those that are known.
+fn step_between(set: Time, kept: Time) -> Option<u32> {
+    if set == kept {
+        return Some(1);
+    }
+    let exact = |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+    let (set, kept) = (exact(set), exact(kept));
+    STEPS_NS.into_iter().find(|step| is_multiple(kept, *step) && set.abs_diff(kept) < u128::from(*step))
+}
+
+fn is_multiple(exact_ns: i128, step_ns: u32) -> bool {
+    exact_ns.rem_euclid(i128::from(step_ns)) == 0
+}
+
+/// Puts into what an endpoint can do in which steps times are kept below directories that are only read.
+pub(crate) fn put_seen<'a>(roots: impl IntoIterator<Item = &'a OwnedFd>, capabilities: &mut Capabilities) {
+    for root in roots {
+        let known = file_system::time_step_ns(root.as_fd());
+        let step_ns = match file_system::keeps_unknown_steps(root.as_fd()) {
+            true => known.max(step_by_looking(root)),
+            false => known,
+        };
+        let network = file_system::is_network(root.as_fd());
+        // Programs may divide towards zero, which is seen only where there is such a time.
+        let before_1970 = if network { step_ns.max(1_000_000_000) } else { step_ns };
+        capabilities.time_step_ns = capabilities.time_step_ns.max(step_ns);
+        capabilities.time_step_before_1970_ns = capabilities.time_step_before_1970_ns.max(before_1970);
+    }
+}
+
+/// Returns the step in which the times of a place are that nothing is written to: the largest of which all are that were
+/// seen. When inodes changed is told by the clock, so where these times differ they tell the step; what was set by
+/// somebody may be in whole seconds on any file system, but nowhere in finer steps than are kept.
+pub(crate) fn step_by_looking(root: &OwnedFd) -> u32 {
+    let (mut changed, mut all) = (BTreeSet::new(), Vec::new());
+    let mut see = |found: &hakobu_core::entry::Metadata| {
+        changed.insert(found.ctime);
+        all.extend([found.ctime, found.mtime]);
+    };
+    let Ok(found) = metadata::of_path(root) else { return 1 };
+    see(&found);
+    let mut waiting = vec![(c".".to_owned(), None::<OwnedFd>)];
+    let mut seen = 0;
+    for _ in 0..DIRECTORIES_MAX {
+        let Some((name, parent)) = waiting.pop() else { break };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = openat(parent.as_ref().map_or(root.as_fd(), AsFd::as_fd), &name, flags, Mode::empty());
+        let Ok(directory) = opened else { continue };
+        let Ok(entries) = Dir::read_from(&directory) else { continue };
+        for entry in entries.flatten().take(SEEN_MAX) {
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") || seen >= SEEN_MAX {
+                continue;
+            }
+            let Ok(found) = metadata::of_name(&directory, name) else { continue };
+            seen += 1;
+            see(&found);
+            if entry.file_type() == FileType::Directory
+                && waiting.len() < DIRECTORIES_MAX
+                && let Ok(parent) = directory.try_clone()
+            {
+                waiting.push((name.to_owned(), Some(parent)));
+            }
+        }
+    }
+    // One moment may be a whole step by chance, but hardly a large one.
+    let least = if changed.len() < 2 { 1_000_000 } else { 1 };
+    let exact = |time: &Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+    let is_step = |step: &u32| all.iter().all(|time| is_multiple(exact(time), *step));
+    STEPS_NS.into_iter().rev().take_while(|step| *step >= least).find(is_step).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn a_file_system_of_this_machine_keeps_every_time_and_shows_nothing() {
+        let place = tempfile::tempdir_in("/dev/shm").unwrap();
+        let directory = File::open(place.path()).unwrap();
+        let tried = by_writing(directory.as_fd(), None).unwrap();
+        let expected = Tried {
+            step_ns: 1,
+            step_before_1970_ns: 1,
+            first_s: i64::MIN,
+            last_s: i64::MAX,
+            no_links: false,
+            together: false,
+        };
+        assert_eq!(tried, expected);
+        assert_eq!(place.path().read_dir().unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_step_is_seen_in_what_was_kept() {
+        let at = |seconds, nanoseconds| Time { seconds, nanoseconds };
+        let set = at(981_173_107, 123_456_789);
+        for (kept, step) in [
+            (set, Some(1)),
+            (at(981_173_107, 123_456_700), Some(100)),
+            (at(981_173_107, 123_456_000), Some(1_000)),
+            (at(981_173_107, 120_000_000), Some(10_000_000)),
+            (at(981_173_107, 0), Some(1_000_000_000)),
+            (at(981_173_106, 0), Some(2_000_000_000)),
+            (at(981_173_108, 0), Some(1_000_000_000)),
+            (at(0, 0), None),
+        ] {
+            assert_eq!(step_between(set, kept), step, "{kept:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_shows_the_step_of_its_times() {
+        let place = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            File::create(place.path().join(name)).unwrap();
+            std::thread::sleep(Duration::from_millis(12));
+        }
+        let root = OwnedFd::from(File::open(place.path()).unwrap());
+        assert_eq!(step_by_looking(&root), 1);
+    }
+}

@@ -1,0 +1,353 @@
+//! Ends of a machine, of a process and of a file system, and what the next run makes of them.
+
+use std::fs::{self, File, FileTimes};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use hakobu_testkit::devices::{self, LoopDevice};
+use hakobu_testkit::slow_fs::{Fails, SlowFs};
+use hakobu_testkit::sshd::no_root;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::program::*;
+
+const MIB: u64 = 1 << 20;
+/// So that a run is cut in the middle.
+const SLOWLY: &str = "--bwlimit 40M --lanes 2";
+
+/// A file system on a disk that can be cut off, and a tree to copy to it.
+struct Disk {
+    kind: &'static str,
+    place: TempDir,
+    device: LoopDevice,
+    mounted: Option<devices::Undo>,
+}
+
+impl Disk {
+    fn new(kind: &'static str) -> Self {
+        let place = place();
+        let device = LoopDevice::new(900 * MIB).unwrap();
+        devices::run(&format!("mkfs.{kind}"), &["-q"], device.path()).unwrap();
+        for directory in ["mounted", "source"] {
+            fs::create_dir(place.path().join(directory)).unwrap();
+        }
+        let mut disk = Self { kind, place, device, mounted: None };
+        disk.mount();
+        disk
+    }
+
+    fn mount(&mut self) {
+        self.mounted = Some(devices::mount(self.device.path(), &self.at(), &[]).unwrap());
+    }
+
+    fn at(&self) -> PathBuf {
+        self.place.path().join("mounted")
+    }
+
+    fn source(&self) -> PathBuf {
+        self.place.path().join("source")
+    }
+
+    fn target(&self) -> PathBuf {
+        self.at().join("target")
+    }
+
+    /// Small files, large ones with a hole at their end, and one that takes long.
+    fn fill_source(&self) {
+        for number in 0..200 {
+            file(&self.source().join(format!("a small {number}")), 3000 + number);
+        }
+        for number in 0..8 {
+            let path = file(&self.source().join(format!("b hole {number}")), 5 * MIB + number);
+            File::options().write(true).open(path).unwrap().set_len(8 * MIB).unwrap();
+        }
+        file(&self.source().join("z last"), 300 * MIB);
+    }
+
+    fn copy(&self) -> Copy {
+        Copy::new().arg(contents(self.source())).arg(self.target())
+    }
+
+    /// Begins a copy, and ends it when all but the last file have their names.
+    fn begin(&self, end: impl FnOnce(&Self)) {
+        let running = self.copy().options(SLOWLY).start();
+        let names = || fs::read_dir(self.target()).map_or(0, Iterator::count);
+        wait_until("names are there", Duration::from_secs(60), || {
+            running.assert_unfinished();
+            names() > 208 && self.target().join("b hole 7").exists()
+        });
+        end(self);
+        running.signal(Signal::KILL);
+        running.end();
+    }
+
+    /// Nothing that is not on the disk by now gets there any more.
+    fn cut(&self) {
+        let output = Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.at()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    fn mount_again(&mut self) {
+        self.mounted = None;
+        self.mount();
+    }
+
+    /// Names of large files whose content is missing although size and time are there.
+    fn lies(&self) -> Vec<String> {
+        let names = fs::read_dir(self.target()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.map(|name| name.into_string().unwrap()).filter(|name| name.starts_with("b "));
+        names.filter(|name| !same(&self.source().join(name), &self.target().join(name))).collect()
+    }
+}
+
+fn same(one: &Path, other: &Path) -> bool {
+    let read = |path: &Path| {
+        let mut bytes = Vec::new();
+        File::open(path).unwrap().read_to_end(&mut bytes).unwrap();
+        bytes
+    };
+    read(one) == read(other)
+}
+
+/// Changes content, and nothing else that can be set.
+fn change_hidden(path: &Path, at: u64) {
+    let modified = path.metadata().unwrap().modified().unwrap();
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+    file.set_times(FileTimes::new().set_modified(modified)).unwrap();
+}
+
+/// What has its name has its content, and what of the rest was lost is found by the next run.
+#[test]
+fn after_a_power_cut_nothing_looks_complete_that_is_not() {
+    if no_root() {
+        return;
+    }
+    for kind in ["ext4", "xfs"] {
+        let mut disk = Disk::new(kind);
+        disk.fill_source();
+        disk.begin(Disk::cut);
+        disk.mount_again();
+        assert_eq!(disk.lies(), Vec::<String>::new(), "{}", disk.kind);
+        disk.copy().run_to(0);
+        assert_same(&disk.source(), &disk.target());
+        assert_eq!(drafts(&disk.at()), Vec::<PathBuf>::new());
+    }
+}
+
+/// A large file that is replaced is the old one or the new one.
+#[test]
+fn after_a_power_cut_a_file_that_is_replaced_is_the_old_or_the_new_one() {
+    if no_root() {
+        return;
+    }
+    for kind in ["ext4", "xfs"] {
+        let mut disk = Disk::new(kind);
+        disk.fill_source();
+        fs::create_dir(disk.target()).unwrap();
+        let names: Vec<_> =
+            fs::read_dir(disk.source()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let old = |size: u64| vec![b'x'; size as usize];
+        for name in names.iter().filter(|name| *name != "z last") {
+            let size = disk.source().join(name).metadata().unwrap().len();
+            fs::write(disk.target().join(name), old(size)).unwrap();
+        }
+        rustix::fs::sync();
+        disk.begin(|disk| {
+            let hole = disk.target().join("b hole 7");
+            wait_until("the last is replaced", Duration::from_secs(60), || {
+                same(&disk.source().join("b hole 7"), &hole)
+            });
+            disk.cut();
+        });
+        disk.mount_again();
+        for name in names.iter().filter(|name| *name != "z last") {
+            let (source, target) = (disk.source().join(name), disk.target().join(name));
+            let size = source.metadata().unwrap().len();
+            let is_old = fs::read(&target).unwrap() == old(size);
+            assert!(is_old || same(&source, &target), "{kind}: {name:?} is neither");
+        }
+        disk.copy().run_to(0);
+        assert_same(&disk.source(), &disk.target());
+    }
+}
+
+/// The mark of a run tells whether the machine, or the mount, has ended with it. Only then is anything compared.
+#[test]
+fn what_a_run_wrote_before_its_machine_ended_is_compared() {
+    if no_root() {
+        return;
+    }
+    let mut disk = Disk::new("ext4");
+    disk.fill_source();
+    disk.begin(|_| {});
+    let lies = ["a small 3", "b hole 2"].map(|name| disk.target().join(name));
+    lies.iter().for_each(|path| change_hidden(path, 100));
+    rustix::fs::sync();
+    // The same machine: nothing was lost, and nothing is read that need not be.
+    disk.copy().options("--dry-run").run_to(0);
+    assert!(lies.iter().all(|path| !same(path, &disk.source().join(path.file_name().unwrap()))));
+    disk.mount_again();
+    // A run of another job looks as well, but the doubt stays.
+    let other = Copy::new().arg(disk.source().join("a small 3")).arg(disk.target()).run_to(0);
+    assert_eq!(other.entries("updated"), 1, "{:#}", other.report);
+    let ran = disk.copy().run_to(0);
+    assert_eq!(ran.entries("updated"), 1, "{:#}", ran.report);
+    assert_same(&disk.source(), &disk.target());
+    assert_eq!(drafts(&disk.at()), Vec::<PathBuf>::new());
+    // From now on nothing is doubtful, nor compared.
+    change_hidden(&lies[0], 100);
+    assert_eq!(disk.copy().run_to(0).entries("updated"), 0);
+}
+
+/// A file that was rewritten between two attempts, with size and time as they were, is no mixture of both.
+#[test]
+fn nothing_is_gone_on_with_that_was_rewritten_under_the_same_time() {
+    if no_root() {
+        return;
+    }
+    let host = Host::up();
+    for (from_there, to_there, options) in [
+        (false, false, ""),
+        (false, true, ""),
+        (true, false, ""),
+        (true, false, "--transport sftp"),
+        (false, true, "--transport sftp"),
+    ] {
+        let place = place();
+        let source = file(&place.path().join("source"), 150 * MIB);
+        let target = place.path().join("target");
+        let end = |path: &Path, there: bool| match there {
+            true => host.at(path),
+            false => path.as_os_str().to_owned(),
+        };
+        let copy = || {
+            let copy = Copy::new().to(&host).options(options);
+            copy.arg(end(&source, from_there)).arg(end(&target, to_there))
+        };
+        let running = copy().options("--bwlimit 40M").start();
+        wait_until("something is there", Duration::from_secs(60), || {
+            running.assert_unfinished();
+            drafts(place.path()).iter().any(|draft| draft.metadata().is_ok_and(|it| it.size() > 60 * MIB))
+        });
+        running.signal(Signal::KILL);
+        running.end();
+        host.wait_for_no_agent();
+        change_hidden(&source, 5 * MIB);
+        copy().run_to(0);
+        assert!(same(&source, &target), "{from_there} {to_there} {options}");
+        assert_eq!(drafts(place.path()), Vec::<PathBuf>::new());
+    }
+}
+
+/// A further change within the same step of the coarser clock has another time.
+#[test]
+fn a_file_that_is_changed_again_at_once_is_seen_to_be() {
+    if no_root() {
+        return;
+    }
+    let (place, host) = (place(), Host::up());
+    let (source, near, far) =
+        (place.path().join("source"), place.path().join("near"), place.path().join("far"));
+    fs::create_dir(&source).unwrap();
+    let path = source.join("file");
+    for round in 0..4 {
+        for content in [format!("one {round}"), format!("two {round}")] {
+            fs::write(&path, &content).unwrap();
+            Copy::new().arg(contents(&source)).arg(&near).run_to(0);
+            assert_eq!(fs::read_to_string(near.join("file")).unwrap(), content);
+        }
+        for content in [format!("one {round}"), format!("two {round}")] {
+            fs::write(&path, &content).unwrap();
+            let copy = Copy::new().to(&host).options("--transport sftp");
+            copy.arg(contents(&source)).arg(host.at(&far)).run_to(0);
+            assert_eq!(fs::read_to_string(far.join("file")).unwrap(), content);
+        }
+    }
+    let pulled = place.path().join("pulled");
+    for content in ["three", "four!"] {
+        fs::write(&path, content).unwrap();
+        let copy = Copy::new().to(&host).options("--transport sftp");
+        copy.arg(host.at(contents(&source))).arg(&pulled).run_to(0);
+        assert_eq!(fs::read_to_string(pulled.join("file")).unwrap(), content);
+    }
+}
+
+/// What only closing or flushing a file tells is a failure of that file.
+#[test]
+fn errors_at_close_and_of_flushes_count() {
+    if no_root() {
+        return;
+    }
+    for fails in [Fails::Close, Fails::Sync] {
+        let place = place();
+        let (source, back, at) =
+            (place.path().join("source"), place.path().join("back"), place.path().join("at"));
+        [&source, &back, &at].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        file(&source.join("large"), MIB);
+        file(&source.join("small"), 100);
+        let _mounted = SlowFs::mount_failing(&at, &back, Duration::ZERO, Some(fails)).unwrap();
+        let ran = Copy::new().arg(contents(&source)).arg(at.join("target")).run_to(3);
+        let mut failed: Vec<_> = ran.failures().into_iter().map(|(path, _)| path).collect();
+        failed.sort();
+        assert_eq!(failed, ["large", "small"], "{:#}", ran.report);
+        assert_eq!(fs::read_dir(back.join("target")).unwrap().count(), 0, "{fails:?}");
+    }
+}
+
+/// Whatever way the next run takes, what a killed one has left goes.
+#[test]
+fn what_a_killed_run_left_is_removed_by_the_next_whichever_way_it_takes() {
+    if no_root() {
+        return;
+    }
+    let (place, host) = (place(), Host::up());
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    file(&source.join("file"), 150 * MIB);
+    // What an agent left an SFTP server cannot tell from what is in use.
+    for next in ["", "--transport sftp"] {
+        let first = "--transport sftp";
+        let _ = fs::remove_dir_all(&target);
+        let copy = |options: &str| {
+            let copy = Copy::new().to(&host).options(options);
+            copy.arg(source.join("file")).arg(host.at(target.join("file")))
+        };
+        fs::create_dir(&target).unwrap();
+        let running = copy(first).options("--bwlimit 40M").start();
+        wait_until("a draft is there", Duration::from_secs(60), || {
+            running.assert_unfinished();
+            drafts(&target).iter().any(|draft| draft.metadata().is_ok_and(|it| it.size() > 10 * MIB))
+        });
+        running.signal(Signal::KILL);
+        running.end();
+        host.wait_for_no_agent();
+        assert!(!drafts(&target).is_empty());
+        copy(next).run_to(0);
+        assert_eq!(drafts(&target), Vec::<PathBuf>::new(), "{next}");
+        assert!(same(&source.join("file"), &target.join("file")));
+    }
+    // A tree that holds the file is another job, and the file's draft is of no use to it.
+    fs::remove_dir_all(&target).unwrap();
+    fs::create_dir(&target).unwrap();
+    let running =
+        Copy::new().options("--bwlimit 40M").arg(source.join("file")).arg(target.join("file")).start();
+    wait_until("a draft is there", Duration::from_secs(60), || {
+        running.assert_unfinished();
+        drafts(&target).len() == 2
+    });
+    // While its run is under way it stays.
+    let tree = || Copy::new().arg(contents(&source)).arg(&target).options("--exclude file");
+    tree().run_to(0);
+    assert_eq!(drafts(&target).len(), 2);
+    running.signal(Signal::KILL);
+    running.end();
+    tree().run_to(0);
+    assert_eq!(drafts(&target), Vec::<PathBuf>::new());
+}

@@ -1,0 +1,389 @@
+//! The same place by another name, names of descriptors, numbers that are no inodes, names in another case.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use hakobu_testkit::sshd::no_root;
+
+use crate::program::*;
+
+/// A mount that is gone with the test.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn bind(what: &Path, at: &Path) -> Self {
+        fs::create_dir_all(at).unwrap();
+        Self::new(&["--bind"], what, at)
+    }
+
+    fn new(options: &[&str], what: &Path, at: &Path) -> Self {
+        assert!(Command::new("mount").args(options).arg(what).arg(at).status().unwrap().success());
+        Self(at.to_owned())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// All paths below a directory, and the content of files.
+fn picture(root: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let mut found = Vec::new();
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() {
+                directories.push(path.clone());
+            }
+            found.push((path.clone(), fs::read(&path).ok()));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn write(path: &Path, content: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// Runs it, and fails unless it is refused and nothing has changed.
+#[track_caller]
+fn assert_refused(run: Copy, root: &Path) {
+    let before = picture(root);
+    run.run_to(6);
+    assert_eq!(picture(root), before);
+}
+
+#[test]
+fn a_bind_mount_is_the_place_it_shows() {
+    if no_root() {
+        return;
+    }
+    let (place, host) = (place(), Host::up());
+    let (big, bind) = (place.path().join("big"), place.path().join("bind"));
+    write(&big.join("sub/file"), "source");
+    write(&big.join("other"), "other");
+    let _mounted = Mounted::bind(&big.join("sub"), &bind);
+    let delete = "--delete --max-delete 100%";
+    assert_refused(Copy::sync().options(delete).arg(contents(&bind)).arg(&big), place.path());
+    assert_refused(Copy::new().arg(&big).arg(contents(&bind)), place.path());
+    assert_refused(Copy::new().arg(contents(&big)).arg(bind.join("new")), place.path());
+    assert_refused(Copy::new().arg(big.join("sub/file")).arg(bind.join("file")), place.path());
+    // The first lands beside the second, which lands on the first.
+    let both = [bind.join("file"), big.join("other")];
+    assert_refused(Copy::new().args(&both).arg(contents(big.join("sub"))), place.path());
+    // This machine by another name, with an agent and without.
+    for transport in ["auto", "sftp"] {
+        let to = || Copy::sync().to(&host).options(delete).options(&format!("--transport {transport}"));
+        assert_refused(to().arg(contents(&bind)).arg(host.at(&big)), place.path());
+        assert_refused(to().arg(host.at(contents(&bind))).arg(&big), place.path());
+    }
+    let two = Copy::sync().to(&host).options(delete).arg(host.at(contents(&bind))).arg(host.at_another(&big));
+    assert_refused(two, place.path());
+}
+
+#[test]
+fn a_mount_within_one_end_that_shows_the_other_is_left_alone() {
+    if no_root() {
+        return;
+    }
+    for (what, at) in [
+        // The source shows a part of the target, or all that the target is in; the target a part of the source, or all.
+        ("backup/export", "srv/export"),
+        ("", "srv/all"),
+        ("srv/a", "backup/m"),
+        ("", "backup/m"),
+    ] {
+        let place = place();
+        let root = place.path();
+        let (srv, backup) = (root.join("srv"), root.join("backup"));
+        write(&srv.join("a/file"), "source");
+        write(&backup.join("export/deep/file"), "target");
+        write(&backup.join("old"), "old");
+        let _mounted = Mounted::bind(&root.join(what), &root.join(at));
+        let sync = |rule: &str| {
+            let run = Copy::sync().options("--delete --max-delete 100%").options(rule);
+            run.arg(contents(&srv)).arg(contents(&backup))
+        };
+        let exported = fs::read(backup.join("export/deep/file")).unwrap();
+        assert_refused(sync(""), root);
+        // Where a rule may leave it out, the run sees to it.
+        sync("--exclude nothing").run_to(6);
+        assert_eq!(fs::read(srv.join("a/file")).unwrap(), b"source", "{what} at {at}");
+        assert_eq!(fs::read(backup.join("export/deep/file")).unwrap(), exported, "{what} at {at}");
+        assert!(backup.join("old").exists(), "nothing is deleted after failures");
+        let rule = format!("--exclude /{}", Path::new(at).file_name().unwrap().display());
+        sync(&rule).run_to(0);
+        assert_eq!(fs::read(srv.join("a/file")).unwrap(), b"source", "{what} at {at}");
+    }
+}
+
+#[test]
+fn layers_of_an_overlay_are_it() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let at = |name: &str| place.path().join(name);
+    for name in ["lower", "upper", "work", "merged"] {
+        fs::create_dir(at(name)).unwrap();
+    }
+    write(&at("lower/below"), "below");
+    write(&at("upper/above"), "above");
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        at("lower").display(),
+        at("upper").display(),
+        at("work").display()
+    );
+    let _mounted = Mounted::new(&["-t", "overlay", "-o", &options], Path::new("overlay"), &at("merged"));
+    for (source, target) in
+        [("upper", "merged"), ("merged", "upper"), ("merged", "lower"), ("merged", "lower/new")]
+    {
+        assert_refused(Copy::new().arg(contents(at(source))).arg(at(target)), &at("upper"));
+        assert_eq!(picture(&at("lower")).len(), 1);
+    }
+    // What is only read from there may come back on top of it.
+    Copy::new().arg(contents(at("lower"))).arg(at("merged")).run_to(0);
+}
+
+#[test]
+fn a_further_name_of_a_source_file_is_not_written_to_in_place() {
+    let place = place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    write(&source.join("a"), "of the source");
+    write(&source.join("b"), "the new content of b, which is longer");
+    fs::create_dir(&target).unwrap();
+    fs::hard_link(source.join("a"), target.join("b")).unwrap();
+    Copy::sync().options("--in-place").arg(contents(&source)).arg(&target).run_to(0);
+    assert_eq!(fs::read(source.join("a")).unwrap(), b"of the source");
+    assert_eq!(fs::read(target.join("b")).unwrap(), fs::read(source.join("b")).unwrap());
+    // Two names of one file, each named by itself.
+    fs::hard_link(source.join("a"), source.join("c")).unwrap();
+    for run in [Copy::new(), Copy::sync().options("--in-place")] {
+        assert_refused(run.arg(source.join("a")).arg(source.join("c")), &source);
+    }
+}
+
+#[test]
+fn a_link_to_a_disk_that_is_not_mounted_stays() {
+    let (place, host) = (place(), Host::up());
+    let (source, backup) = (place.path().join("source"), place.path().join("backup"));
+    write(&source.join("file"), "content");
+    symlink("/nowhere/disk", &backup).unwrap();
+    let within = backup.join("photos");
+    for typed in [contents(&backup), contents(contents(&backup)), within.clone().into(), contents(&within)] {
+        for transport in ["auto", "sftp"] {
+            for target in [typed.clone(), host.at(&typed)] {
+                let run = Copy::new().to(&host);
+                let run =
+                    if target == typed { run } else { run.options(&format!("--transport {transport}")) };
+                assert_eq!(run.arg(contents(&source)).arg(&target).run().code, Some(1), "{target:?}");
+                assert_eq!(fs::read_link(&backup).unwrap(), Path::new("/nowhere/disk"), "{target:?}");
+            }
+        }
+    }
+}
+
+/// By a shell, for what only that can open.
+fn by_shell(directory: &Path, line: &str) -> Output {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", line]).current_dir(directory).env("H", HAKOBU).env("HAKOBU_SETTINGS", "none");
+    shell.stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn names_of_descriptors_are_streams() {
+    let place = place();
+    write(&place.path().join("in"), "data");
+    fs::create_dir(place.path().join("d")).unwrap();
+    for (line, code, expected) in [
+        ("$H copy -q <(printf data) out", 0, Some("data")),
+        ("$H copy -q /dev/stdin out <in", 0, Some("data")),
+        ("cat in | $H copy -q /dev/stdin out", 0, Some("data")),
+        ("$H copy -q /dev/fd/7 out 7<in", 0, Some("data")),
+        ("exec 7<in; $H copy -q /proc/$$/fd/7 out; exit $?", 0, Some("data")),
+        // As cp: the file, whatever was read of it before.
+        ("(read -n 2; $H copy -q /dev/stdin out) <in", 0, Some("data")),
+        ("$H copy -q /dev/fd/99 out", 1, None),
+        ("$H copy -q /dev/fd/7 out 7<d", 2, None),
+        ("$H copy -q - out <&-", 1, None),
+        ("$H copy -q in /dev/stdout >out", 0, Some("data")),
+        ("printf more >out; $H copy -q in /dev/stdout >>out", 0, Some("moredata")),
+        ("$H copy -q in /proc/self/fd/7 7>out", 0, Some("data")),
+        (
+            "printf kept >out; $H copy -q in /dev/stderr 2>>out; rc=$?; head -c 4 out >o; mv o out; exit $rc",
+            2,
+            Some("kept"),
+        ),
+        ("printf kept >out; exec 7<>out; $H copy -q in /proc/$$/fd/7; exit $?", 2, Some("kept")),
+        (
+            "ln -s /dev/stdin l; $H copy -q l out <in; readlink out >o; rm l out; mv o out",
+            0,
+            Some("/dev/stdin\n"),
+        ),
+        ("$H digest in >/dev/full", 1, None),
+        ("$H digest in >&-", 1, None),
+        ("$H copy -q in - >&-", 1, None),
+        ("$H copy --json in out >&-; rc=$?; rm -f out; exit $rc", 1, None),
+        ("$H --version >&-", 1, None),
+    ] {
+        let ran = by_shell(place.path(), line);
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(code), "{line}: {said}");
+        let out = place.path().join("out");
+        assert_eq!(fs::read_to_string(&out).ok().as_deref(), expected, "{line}: {said}");
+        let _ = fs::remove_file(out);
+    }
+    assert!(fs::symlink_metadata("/dev/null").unwrap().file_type().is_char_device());
+}
+
+#[test]
+fn pipes_and_devices_that_are_named_are_not_replaced() {
+    let place = place();
+    let source = file(&place.path().join("in"), 10);
+    let pipe = place.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for target in [pipe.as_path(), Path::new("/dev/full"), Path::new("/dev/zero"), Path::new("/dev/tty")] {
+        Copy::new().arg(&source).arg(target).run_to(2);
+    }
+    assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+}
+
+#[test]
+fn of_two_sources_with_one_name_inside_the_second_fails() {
+    let (place, host) = (place(), Host::up());
+    for (source, content) in [("p", "first"), ("q", "second")] {
+        write(&place.path().join(source).join("x/f"), content);
+        write(&place.path().join(source).join("x").join(source), content);
+    }
+    let sources = ["p/x", "q/x"].map(|source| place.path().join(source));
+    for transport in ["here", "auto", "sftp"] {
+        let both = place.path().join(transport);
+        fs::create_dir(&both).unwrap();
+        let (run, target) = match transport {
+            "here" => (Copy::new(), both.clone().into()),
+            _ => (Copy::new().to(&host).options(&format!("--transport {transport}")), host.at(&both)),
+        };
+        let ran = run.args(&sources).arg(target).run_to(3);
+        assert!(
+            matches!(&ran.failures()[..], [(path, why)] if path == "x/f" && why.contains("earlier source"))
+        );
+        assert_eq!(fs::read(both.join("x/f")).unwrap(), b"first");
+        assert_eq!(fs::read_dir(both.join("x")).unwrap().count(), 3);
+    }
+    // What a rule leaves out is in nobody's way.
+    let run = Copy::new().options("--exclude f").args(&sources).arg(contents(place.path().join("ruled")));
+    run.run_to(0);
+}
+
+/// mergerfs shows the numbers that two file systems have, as if they were of one: here all else is the same as well.
+#[test]
+fn one_number_of_two_files_is_no_hard_link() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let at = |name: &str| place.path().join(name);
+    let branches = ["one", "two"].map(|name| {
+        let branch = Small::mount(&at(name), "size=1m");
+        for (file, content) in [("", name), ("-long", "longer content")] {
+            write(&at(name).join(format!("{name}{file}")), content);
+            fs::hard_link(at(name).join(format!("{name}{file}")), at(name).join(format!("{name}{file}-too")))
+                .unwrap();
+        }
+        branch
+    });
+    let time = fs::FileTimes::new()
+        .set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000));
+    for name in ["one/one", "two/two", "one/one-long", "two/two-long"] {
+        fs::File::options().write(true).open(at(name)).unwrap().set_times(time).unwrap();
+    }
+    fs::create_dir(at("merged")).unwrap();
+    let mut mergerfs = Command::new("mergerfs");
+    mergerfs.args(["-o", "use_ino,inodecalc=passthrough"]);
+    mergerfs.arg(format!("{}:{}", at("one").display(), at("two").display())).arg(at("merged"));
+    let ran = mergerfs.output().unwrap_or_else(|error| panic!("{error}; install mergerfs"));
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let _merged = Mounted(at("merged"));
+    let inode = |name: &str| fs::metadata(at("merged").join(name)).unwrap().ino();
+    assert_eq!((inode("one"), inode("one-long")), (inode("two"), inode("two-long")), "the numbers lie");
+    Copy::new().arg(contents(at("merged"))).arg(at("target")).run_to(0);
+    let there = |name: &str| at("target").join(name);
+    for name in ["one", "one-too", "two", "two-too"] {
+        assert_eq!(fs::read_to_string(there(name)).unwrap(), name[..3], "{name}");
+    }
+    let inode = |name: &str| fs::metadata(there(name)).unwrap().ino();
+    assert_eq!(inode("one"), inode("one-too"));
+    let again = Copy::new().arg(contents(at("merged"))).arg(at("target")).run_to(0);
+    assert_eq!((again.entries("created"), again.entries("updated")), (0, 0));
+    Copy::verify().arg(contents(at("merged"))).arg(at("target")).run_to(0);
+    drop(branches);
+}
+
+/// exFAT ignores case, and its driver makes up the numbers of inodes.
+#[test]
+fn a_name_in_another_case_is_taken_over() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let (image, at, source) =
+        (place.path().join("image"), place.path().join("at"), place.path().join("source"));
+    let mut made = fs::File::create(&image).unwrap();
+    made.write_all(&[]).unwrap();
+    made.set_len(32 << 20).unwrap();
+    fs::create_dir(&at).unwrap();
+    let run = |program: &str, arguments: &[&Path]| {
+        let ran = Command::new(program).args(arguments).output();
+        let ran = ran.unwrap_or_else(|error| panic!("{program}: {error}; install exfatprogs and exfat-fuse"));
+        assert!(ran.status.success(), "{program}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    run("mkfs.exfat", &[&image]);
+    let device = run("losetup", &[Path::new("--show"), Path::new("-f"), &image]);
+    let device = PathBuf::from(device.trim());
+    run("mount.exfat-fuse", &[&device, &at]);
+    let _mounted = Mounted(at.clone());
+    // It goes when the file system does.
+    run("losetup", &[Path::new("-d"), &device]);
+    let target = at.join("target");
+    write(&source.join("Dir/Inner"), "inner");
+    write(&source.join("File"), "file");
+    let names = |directory: &Path| {
+        let mut names: Vec<_> = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let sync = || Copy::sync().options("--delete").arg(contents(&source)).arg(&target).run_to(0);
+    sync();
+    write(&target.join("dir/kept/../../extra"), "only here");
+    for (old, new) in [("Dir/Inner", "Dir/INNER"), ("Dir", "dIR"), ("File", "file")] {
+        fs::rename(source.join(old), source.join(new)).unwrap();
+    }
+    write(&source.join("file"), "another content");
+    let inode = fs::metadata(source.join("file")).unwrap().ino();
+    Copy::new().arg(contents(&source)).arg(&target).run_to(0);
+    assert_eq!(names(&target), ["dIR", "extra", "file"]);
+    assert_eq!(names(&target.join("dIR")), ["INNER", "kept"]);
+    assert_eq!(fs::read(target.join("file")).unwrap(), b"another content");
+    assert_eq!(fs::metadata(source.join("file")).unwrap().ino(), inode);
+    let again = Copy::new().arg(contents(&source)).arg(&target).run_to(0);
+    assert_eq!((again.entries("created"), again.entries("updated")), (0, 0));
+    assert_eq!(names(&target), ["dIR", "extra", "file"]);
+    // Two that would be one.
+    write(&source.join("FILE"), "x");
+    let ran = Copy::new().arg(contents(&source)).arg(&target).run_to(3);
+    assert!(matches!(&ran.failures()[..], [(path, _)] if path == "FILE"), "{:?}", ran.failures());
+    assert_eq!(fs::read(target.join("file")).unwrap(), b"another content");
+}

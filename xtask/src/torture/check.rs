@@ -1,0 +1,380 @@
+//! Holds what is there against what was promised.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::model::{Name, Time};
+use super::promise::{Abilities, Expected, Promise};
+use super::select::Selection;
+use super::step::Step;
+use super::walk::{Entry, Kind, Snapshot};
+
+/// Something that is not as promised.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// A word for its kind: a reduction keeps this.
+    pub kind: &'static str,
+    /// The entry, where it is about one.
+    pub path: Option<Name>,
+    /// What is wrong, in words.
+    pub words: String,
+    /// What a script has to look at.
+    pub proof: Proof,
+}
+
+/// How a script without the oracle can see a violation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The entry has to be what it is at the source.
+    LikeSource,
+    /// The entry has to be what it was at the target.
+    LikeBefore,
+    /// The entry must not be there.
+    Absent,
+    /// The exit code has to be one of these.
+    Code(Vec<i32>),
+    /// The second run has to leave the target as it is.
+    Stable,
+    /// Only the oracle can tell.
+    Words,
+}
+
+impl Violation {
+    /// Returns one that is about an entry.
+    pub fn at(kind: &'static str, path: &Name, words: impl Into<String>, proof: Proof) -> Self {
+        Self { kind, path: Some(path.clone()), words: words.into(), proof }
+    }
+
+    /// Returns one that is about the whole run.
+    pub fn of_run(kind: &'static str, words: impl Into<String>, proof: Proof) -> Self {
+        Self { kind, path: None, words: words.into(), proof }
+    }
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}: ", self.kind)?;
+        if let Some(path) = &self.path {
+            write!(out, "/{path}: ")?;
+        }
+        write!(out, "{}", self.words)
+    }
+}
+
+/// Compares a target with what was promised of it.
+pub fn target(promise: &Promise, found: &Snapshot) -> Vec<Violation> {
+    let mut wrong = Vec::new();
+    let is_vague = |path: &Name| promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
+    for (path, expected) in &promise.entries {
+        let proof = if expected.kept && !expected.entry.is_directory() {
+            Proof::LikeBefore
+        } else {
+            Proof::LikeSource
+        };
+        match found.get(path) {
+            _ if expected.free.all => {}
+            None => wrong.push(Violation::at("missing", path, "it is not there", proof)),
+            Some(entry) => entry_as_promised(path, expected, entry, &proof, &mut wrong),
+        }
+    }
+    for path in found.keys().filter(|path| !promise.entries.contains_key(*path) && !is_vague(path)) {
+        let kind = if path.base().starts_with(b".hakobu.") { "leftover" } else { "surplus" };
+        wrong.push(Violation::at(kind, path, "nothing promises that this is there", Proof::Absent));
+    }
+    for group in &promise.links {
+        let inodes: BTreeSet<_> =
+            group.iter().filter_map(|path| found.get(path)).map(|entry| entry.inode).collect();
+        if inodes.len() > 1 {
+            let words = format!("{} names of one file are {} files", group.len(), inodes.len());
+            wrong.push(Violation::at("links", &group[0], words, Proof::Words));
+        }
+    }
+    let mut owner_of: BTreeMap<(u64, u64), &Name> = BTreeMap::new();
+    for (path, entry) in found.iter().filter(|(_, entry)| entry.is_file()) {
+        if let Some(other) = owner_of.insert(entry.inode, path)
+            && let (Some(one), Some(two)) = (promise.apart.get(path), promise.apart.get(other))
+            && one != two
+        {
+            wrong.push(Violation::at("links", path, format!("it is one file with /{other}"), Proof::Words));
+        }
+    }
+    wrong
+}
+
+fn entry_as_promised(
+    path: &Name,
+    expected: &Expected,
+    found: &Entry,
+    proof: &Proof,
+    wrong: &mut Vec<Violation>,
+) {
+    let (want, free) = (&expected.entry, expected.free);
+    let mut say = |kind, words: String| wrong.push(Violation::at(kind, path, words, proof.clone()));
+    if found.kind != want.kind && expected.or.as_ref() != Some(&found.kind) {
+        let words = format!("it is {}, and has to be {}", told(&found.kind), told(&want.kind));
+        say("content", words);
+        return;
+    }
+    let is_link = matches!(found.kind, Kind::Link(_));
+    let mask = if free.set_id { 0o1777 } else { 0o7777 };
+    let is_narrower = free.narrower && found.mode & !want.mode == 0;
+    if !free.mode && !is_narrower && !is_link && found.mode & mask != want.mode & mask {
+        say("mode", format!("the mode is {:o}, and has to be {:o}", found.mode, want.mode));
+    }
+    if !free.owner && found.owner != want.owner {
+        say("owner", format!("the owner is {:?}, and has to be {:?}", found.owner, want.owner));
+    }
+    if !free.mtime && found.mtime != want.mtime {
+        say("time", format!("the time is {}, and has to be {}", clock(found.mtime), clock(want.mtime)));
+    }
+    for (kind, is_acl, is_free) in [("xattr", false, free.xattrs), ("acl", true, free.acl)] {
+        let of = |entry: &Entry| -> BTreeMap<Name, Vec<u8>> {
+            let ours =
+                entry.xattrs.iter().filter(|(name, _)| name.0.starts_with(b"system.posix_acl") == is_acl);
+            ours.map(|(name, value)| (name.clone(), value.clone())).collect()
+        };
+        if !is_free && of(found) != of(want) {
+            let names =
+                |entry: &Entry| of(entry).keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            say(kind, format!("the attributes are [{}], and have to be [{}]", names(found), names(want)));
+        }
+    }
+    if expected.kept && found.inode != want.inode {
+        say("replaced", "it was to stay the same file, and is another".to_owned());
+    }
+}
+
+fn clock(time: Time) -> String {
+    format!("{}.{:09}", time.s, time.ns)
+}
+
+fn told(kind: &Kind) -> String {
+    match kind {
+        Kind::File { size, digest } => {
+            format!("a file of {size} B with digest {:02x}{:02x}{:02x}…", digest[0], digest[1], digest[2])
+        }
+        Kind::Link(to) => format!("a link to {}", Name(to.clone())),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Compares a target with what may be there after something went wrong: under each name what was there or what has to be there, whole,
+/// and nothing that looks complete and is not. `touched` are entries of the source that changed meanwhile.
+pub fn after_fault(
+    promise: &Promise,
+    before: &Snapshot,
+    found: &Snapshot,
+    touched: &[Name],
+    mixes: bool,
+) -> Vec<Violation> {
+    let mut wrong = Vec::new();
+    let is_touched = |path: &Name| {
+        touched.iter().any(|touched| path == touched || path.is_below(touched) || touched.is_below(path))
+    };
+    let is_vague = |path: &Name| promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
+    for (path, entry) in found {
+        let (old, new) = (before.get(path), promise.entries.get(path));
+        let is_draft = path.base().starts_with(b".hakobu.") && old.is_none() && new.is_none();
+        if is_draft
+            || is_touched(path)
+            || is_vague(path)
+            || entry.is_directory()
+            || new.is_some_and(|new| new.free.all)
+        {
+            continue;
+        }
+        let is_old = old.is_some_and(|old| old.kind == entry.kind);
+        let is_new =
+            new.is_some_and(|new| new.entry.kind == entry.kind || new.or.as_ref() == Some(&entry.kind));
+        if !(is_old || is_new || mixes && entry.is_file()) {
+            let words = format!(
+                "after a fault it is {}, neither what was there nor what has to be",
+                told(&entry.kind)
+            );
+            wrong.push(Violation::at("torn", path, words, Proof::Words));
+        }
+    }
+    for (path, entry) in before {
+        let stays =
+            promise.entries.get(path).is_some_and(|new| !entry.is_directory() && !new.entry.is_directory());
+        let hidden = is_touched(path) || is_vague(path);
+        if stays && !hidden && !found.contains_key(path) {
+            wrong.push(Violation::at(
+                "lost",
+                path,
+                "after a fault neither the old nor the new one is there",
+                Proof::Words,
+            ));
+        }
+    }
+    wrong
+}
+
+/// Compares a side before and after something that must not change it: not even the time of the last change of an inode.
+pub fn unchanged(before: &Snapshot, after: &Snapshot, kind: &'static str) -> Vec<Violation> {
+    let mut wrong = Vec::new();
+    let proof = if kind == "second run" { Proof::Stable } else { Proof::Words };
+    for (path, entry) in before {
+        match after.get(path) {
+            None => wrong.push(Violation::at(kind, path, "it is gone", proof.clone())),
+            // The room that a file takes is told later, where blocks are given out late.
+            Some(now) if (Entry { room: entry.room, ..now.clone() }) != *entry => {
+                let mut what = Vec::new();
+                let mut add = |differs: bool, word: &'static str| {
+                    if differs {
+                        what.push(word);
+                    }
+                };
+                add(now.kind != entry.kind, "content");
+                add(now.mode != entry.mode, "mode");
+                add(now.owner != entry.owner, "owner");
+                add(now.mtime != entry.mtime, "time");
+                add(now.xattrs != entry.xattrs, "attributes");
+                add(now.inode != entry.inode, "inode");
+                add(now.links != entry.links, "links");
+                add(now.ctime != entry.ctime, "ctime");
+                wrong.push(Violation::at(
+                    kind,
+                    path,
+                    format!("it has changed: {}", what.join(", ")),
+                    proof.clone(),
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    for path in after.keys().filter(|path| !before.contains_key(*path)) {
+        wrong.push(Violation::at(kind, path, "it is new", proof.clone()));
+    }
+    wrong
+}
+
+/// What `verify` has to find: each entry with the words of the report's `what`.
+pub type Differences = BTreeMap<Name, BTreeSet<&'static str>>;
+
+/// Returns what differs between two sides, of what takes part in a step.
+pub fn differences(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities) -> Differences {
+    let select = Selection::of(step);
+    let mut found = Differences::new();
+    let mut note = |path: &Name, what: &'static str| {
+        found.entry(path.clone()).or_default().insert(what);
+    };
+    let mut blocked: Vec<Name> = Vec::new();
+    let mut first_of: BTreeMap<(u64, u64), Vec<Name>> = BTreeMap::new();
+    for (path, entry) in source {
+        if blocked.iter().any(|above| path.is_below(above)) {
+            continue;
+        }
+        if !select.takes(path, source) {
+            blocked.push(path.clone());
+            continue;
+        }
+        let Some(there) = target.get(path) else {
+            note(path, "only_in_source");
+            blocked.push(path.clone());
+            continue;
+        };
+        if std::mem::discriminant(&entry.kind) != std::mem::discriminant(&there.kind) {
+            note(path, "kind");
+            blocked.push(path.clone());
+            continue;
+        }
+        if entry.size() != there.size() {
+            note(path, "size");
+        } else if entry.kind != there.kind {
+            note(path, "content");
+        }
+        let mask = if step.is_without("owner") || !able.owners { 0o1777 } else { 0o7777 };
+        if able.modes && !matches!(entry.kind, Kind::Link(_)) && entry.mode & mask != there.mode & mask {
+            note(path, "mode");
+        }
+        if able.owners && !step.is_without("owner") && entry.owner != there.owner {
+            note(path, "owner");
+        }
+        if able.time(entry.mtime) != there.mtime {
+            note(path, "time");
+        }
+        let attributes = |entry: &Entry| -> Vec<(Name, Vec<u8>)> {
+            let compared = entry.xattrs.iter().filter(|(name, _)| {
+                let is_acl = name.0.starts_with(b"system.posix_acl");
+                able.has_attribute(name) && !step.is_without(if is_acl { "acl" } else { "xattr" })
+            });
+            compared.map(|(name, value)| (name.clone(), value.clone())).collect()
+        };
+        if attributes(entry) != attributes(there) {
+            note(path, "xattr");
+        }
+        if entry.is_file() {
+            first_of.entry(entry.inode).or_default().push(path.clone());
+        }
+    }
+    if able.hard_links && !step.is_without("hardlinks") {
+        for group in first_of.values().filter(|group| group.len() > 1) {
+            for path in &group[1..] {
+                if target[path].inode != target[&group[0]].inode {
+                    note(path, "links");
+                }
+            }
+        }
+    }
+    for path in target.keys() {
+        let parent_differs =
+            path.parent().is_some_and(|parent| !source.contains_key(&parent) || blocked.contains(&parent));
+        // Sockets take no part, on neither side.
+        let counts = target.get(path).is_some_and(|entry| entry.kind != Kind::Socket);
+        if counts && !source.contains_key(path) && !parent_differs && select.may_remove(path, target) {
+            note(path, "only_in_target");
+        }
+    }
+    found
+}
+
+/// Compares what `verify` has reported with what differs. Names of one file stand for each other.
+pub fn verification(
+    expected: &Differences,
+    reported: &BTreeMap<Name, BTreeSet<String>>,
+    source: &Snapshot,
+) -> Vec<Violation> {
+    let one_file = |path: &Name, other: &Name| {
+        path == other
+            || matches!((source.get(path), source.get(other)), (Some(one), Some(two)) if one.links > 1 && one.inode == two.inode)
+    };
+    let mut wrong = Vec::new();
+    for (path, what) in expected {
+        let said: BTreeSet<&str> = reported
+            .iter()
+            .filter(|(other, _)| one_file(path, other))
+            .flat_map(|(_, said)| {
+                said.iter().map(|word| if word == "range" { "content" } else { word.as_str() })
+            })
+            .collect();
+        // Of what has another size it may be told where it differs.
+        let is_said = |word: &str| said.contains(word) || word == "size" && said.contains("content");
+        for word in what.iter().filter(|word| !is_said(word)) {
+            wrong.push(Violation::at(
+                "verify misses",
+                path,
+                format!("{word} differs, and verify does not say so"),
+                Proof::Words,
+            ));
+        }
+    }
+    for (path, said) in reported {
+        let real: BTreeSet<&str> = expected
+            .iter()
+            .filter(|(other, _)| one_file(path, other))
+            .flat_map(|(_, what)| what.iter().copied())
+            .collect();
+        let surplus = said.iter().map(|word| if word == "range" { "content" } else { word.as_str() });
+        for word in
+            surplus.filter(|word| !(real.contains(word) || *word == "content" && real.contains("size")))
+        {
+            wrong.push(Violation::at(
+                "verify errs",
+                path,
+                format!("verify says that {word} differs, and it does not"),
+                Proof::Words,
+            ));
+        }
+    }
+    wrong
+}

@@ -1,0 +1,262 @@
+//! Runs the program with a deadline, in surroundings of its own, and checks that what it says agrees with itself.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::Value;
+
+use super::check::{Proof, Violation};
+use super::ground;
+use super::ground::faults::Fault;
+use super::ground::meddling::SECRET;
+use super::ground::run::Surroundings;
+use super::model::Name;
+use super::place::Pool;
+
+/// A run may take so long.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A run that has ended.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The command line, for people.
+    pub typed: String,
+    /// The exit code; none after a signal, or when the deadline has passed.
+    pub code: Option<i32>,
+    /// Whether the deadline has passed.
+    pub hung: bool,
+    /// Standard output.
+    pub output: Vec<u8>,
+    /// Standard error.
+    pub errors: String,
+    /// The report, null where there is none.
+    pub report: Value,
+    /// Whether a fault took place.
+    pub took_place: bool,
+    /// How many system calls failed for it.
+    pub injected: u64,
+    /// What was copied that is not in the source, or written where nothing was to be written.
+    pub strayed: Vec<String>,
+}
+
+impl std::fmt::Display for Ran {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let end: String = String::from_utf8_lossy(&self.output).chars().take(2000).collect();
+        write!(out, "$ {}\n{end}{}exit code {:?}", self.typed, self.errors, self.code)
+    }
+}
+
+/// Runs the program to its end. `report` is where its report will be.
+pub fn run(
+    program: &Path,
+    words: &[OsString],
+    report: &Path,
+    notes: &Path,
+    plant: Option<&str>,
+) -> anyhow::Result<Ran> {
+    let mut command = Command::new(program);
+    command.args(words);
+    surround(&mut command, notes)?;
+    if let Some(plant) = plant {
+        command.env("HAKOBU_PLANT", plant);
+    }
+    let (output, errors) = (notes.join("stdout"), notes.join("stderr"));
+    command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(File::create(&errors)?);
+    let began = Instant::now();
+    let mut child = command.spawn().with_context(|| format!("starting {}", program.display()))?;
+    let (mut pause, mut hung) = (Duration::from_micros(500), false);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if began.elapsed() > DEADLINE {
+            hung = true;
+            child.kill()?;
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(8));
+    };
+    Ok(Ran {
+        typed: typed(program, words),
+        code: if hung { None } else { status.code() },
+        hung,
+        output: fs::read(output)?,
+        errors: String::from_utf8_lossy(&fs::read(errors)?).into_owned(),
+        report: read_report(report),
+        took_place: false,
+        injected: 0,
+        strayed: Vec::new(),
+    })
+}
+
+fn read_report(file: &Path) -> Value {
+    fs::read(file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
+}
+
+/// Runs the program with something going wrong meanwhile. `place` is the file system of the target, the source and the target. Returns
+/// what of the source and the target was changed by the fault as well.
+pub fn run_with(
+    fault: &Fault,
+    program: &Path,
+    words: &[OsString],
+    report: &Path,
+    notes: &Path,
+    pool: &mut Pool,
+    place: (&str, &Path, &Path),
+) -> anyhow::Result<(Ran, Vec<Name>)> {
+    let mut command = Command::new(program);
+    command.args(words);
+    surround(&mut command, notes)?;
+    let (hosts, mounted) = pool.both(place.0);
+    let mut around = Surroundings {
+        scratch: notes,
+        hosts,
+        source: Some(place.1),
+        target: Some(place.2),
+        mounted,
+        input: None,
+        deadline: DEADLINE,
+    };
+    let ran = ground::run::run_with(Some(fault), command, &mut around)?;
+    let mut strayed = ran.left_behind.clone();
+    if let Some(outside) = &ran.outside {
+        for (path, entry) in super::walk::walk(outside)?.iter().filter(|(_, entry)| entry.is_file()) {
+            if fs::read(path.below(outside)).is_ok_and(|bytes| bytes != SECRET) {
+                strayed.push(format!("{path} of {} B was written outside of the tree", entry.size()));
+            }
+        }
+        if holds_secret(place.2)? {
+            strayed.push("what a link in the source leads to was copied".to_owned());
+        }
+        fs::remove_dir_all(outside.parent().unwrap_or(outside))?;
+    }
+    let changed = ran.changed.iter().map(|path| Name(path.as_os_str().as_bytes().to_vec())).collect();
+    let errors = format!("{}{}", String::from_utf8_lossy(&ran.stderr), ran.hung.clone().unwrap_or_default());
+    let told = Ran {
+        typed: format!("{} # with {fault:?}", typed(program, words)),
+        code: ran.code,
+        hung: ran.hung.is_some(),
+        output: ran.stdout,
+        errors,
+        report: read_report(report),
+        took_place: ran.took_place,
+        injected: ran.injected as u64,
+        strayed,
+    };
+    Ok((told, changed))
+}
+
+/// Returns true if a file of the target is what must not be copied.
+fn holds_secret(target: &Path) -> anyhow::Result<bool> {
+    let files = super::walk::walk(target)?;
+    let mut alike = files.iter().filter(|(_, entry)| entry.is_file() && entry.size() == SECRET.len() as u64);
+    Ok(alike.any(|(path, _)| fs::read(path.below(target)).is_ok_and(|bytes| bytes == SECRET)))
+}
+
+/// Gives a command a home, a temporary folder and a state folder of its own, and nothing else of this machine's settings.
+pub fn surround(command: &mut Command, notes: &Path) -> anyhow::Result<()> {
+    for (name, folder) in [
+        ("HOME", "home"),
+        ("TMPDIR", "temporary"),
+        ("XDG_STATE_HOME", "state"),
+        ("XDG_RUNTIME_DIR", "runtime"),
+    ] {
+        let folder = notes.join(folder);
+        fs::create_dir_all(&folder)?;
+        command.env(name, folder);
+    }
+    command.env_remove("HAKOBU_SSH").env("HAKOBU_SETTINGS", "none").env("LC_ALL", "C.UTF-8");
+    Ok(())
+}
+
+fn typed(program: &Path, words: &[OsString]) -> String {
+    let mut line = program.display().to_string();
+    for word in words {
+        line.push(' ');
+        line.push_str(&super::script::quoted(std::os::unix::ffi::OsStrExt::as_bytes(word.as_os_str())));
+    }
+    line
+}
+
+impl Ran {
+    /// What is wrong with a run whatever it was to do: no panics, no end by a signal, and text, record and code agree.
+    pub fn wrong(&self) -> Vec<Violation> {
+        let mut wrong = Vec::new();
+        let mut say = |kind, words: String| wrong.push(Violation::of_run(kind, words, Proof::Words));
+        if self.hung {
+            say("hangs", format!("it has not ended after {} s", DEADLINE.as_secs()));
+        } else if self.code.is_none() {
+            say("crash", "it ended by a signal".to_owned());
+        }
+        for words in &self.strayed {
+            say("strayed", words.clone());
+        }
+        if self.errors.contains("panicked at") || self.code == Some(101) {
+            say("crash", "it panicked".to_owned());
+        }
+        let report = &self.report;
+        if report.is_null() {
+            return wrong;
+        }
+        let code = report["exit_code"].as_i64();
+        if self.code.map(i64::from) != code {
+            say("record", format!("the exit code is {:?}, and the report says {code:?}", self.code));
+        }
+        let outcome = match code {
+            Some(0) => "done",
+            Some(1) => "failed",
+            Some(3) => "partial",
+            Some(4) => "differences",
+            Some(5) => "source_changed",
+            Some(6) => "refused",
+            Some(130) => "interrupted",
+            _ => "",
+        };
+        if report["outcome"] != outcome {
+            say("record", format!("the exit code is {code:?}, and the outcome {}", report["outcome"]));
+        }
+        let failed = report["entries"]["failed"].as_u64().unwrap_or(0);
+        let listed = report["failures"].as_array().map_or(0, Vec::len);
+        if code == Some(0) && (failed > 0 || listed > 0 || !report["error"].is_null()) {
+            say(
+                "record",
+                format!("the exit code is 0, with {failed} entries failed, {listed} failures listed"),
+            );
+        }
+        if code == Some(3) && listed == 0 && !report["rights_withheld"].as_bool().unwrap_or(false) {
+            say("record", "the exit code is 3, and no failure is listed".to_owned());
+        }
+        if code == Some(0) && self.errors.lines().any(|line| line.starts_with("failed: ")) {
+            say("record", "the exit code is 0, and a failure is printed".to_owned());
+        }
+        wrong
+    }
+}
+
+/// Returns the bytes of a text in base64.
+pub fn from_base64(text: &str) -> Vec<u8> {
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for letter in text.bytes() {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => continue,
+        };
+        bits = (bits << 6 | u32::from(value)) & 0xff_ffff;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    bytes
+}

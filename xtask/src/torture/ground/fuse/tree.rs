@@ -1,0 +1,200 @@
+//! The tree that is shown, and what requests do to it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use fuser::{FileHandle, FopenFlags, INodeNo, Request, TimeOrNow};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::io::Errno as E;
+
+use super::content::{Listing, OpenFile, Opened};
+use super::lies::Lies;
+use super::nodes::{self, Nodes};
+
+/// A tree of the backing file system, shown with lies.
+pub struct Server {
+    pub(super) nodes: Nodes,
+    pub(super) lies: Lies,
+    pub(super) files: Opened<OpenFile>,
+    pub(super) directories: Opened<Listing>,
+}
+
+impl Server {
+    /// Shows the tree below `root`.
+    ///
+    /// # Errors
+    /// Where it cannot be opened.
+    pub fn new(root: &Path, lies: Lies) -> io::Result<Self> {
+        Ok(Self { nodes: Nodes::new(root)?, lies, files: Opened::default(), directories: Opened::default() })
+    }
+
+    pub(super) fn open_flags(&self) -> FopenFlags {
+        if self.lies.direct() { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::empty() }
+    }
+
+    /// The name as it is on disk: another one where names are compared without case.
+    pub(super) fn on_disk(&self, parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<Vec<u8>> {
+        let name = name.as_bytes();
+        if !self.lies.case_insensitive {
+            return Ok(name.to_vec());
+        }
+        let all = list(parent)?;
+        let same = |(_, _, other): &&(u64, fuser::FileType, Vec<u8>)| other.eq_ignore_ascii_case(name);
+        Ok(all.iter().find(same).map_or_else(|| name.to_vec(), |(_, _, other)| other.clone()))
+    }
+
+    pub(super) fn look_up(&self, parent: INodeNo, name: &OsStr) -> rustix::io::Result<(u64, Stat)> {
+        let parent = self.nodes.handle(parent)?;
+        let name = self.on_disk(&parent, name)?;
+        self.nodes.look_up(&parent, OsStr::from_bytes(&name))
+    }
+
+    /// Makes something with the rights of whoever asked for it, and looks it up.
+    pub(super) fn made(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        make: impl FnOnce(&OwnedFd) -> rustix::io::Result<()>,
+    ) -> rustix::io::Result<(u64, Stat)> {
+        let handle = self.nodes.handle(parent)?;
+        if self.lies.case_insensitive && self.on_disk(&handle, name)? != name.as_bytes() {
+            return Err(E::EXIST);
+        }
+        make(&handle)?;
+        owned(request, &handle, name)?;
+        self.nodes.look_up(&handle, name)
+    }
+
+    /// The mode of something new: without the umask's bits, unless the directory has an ACL for what is made in it.
+    pub(super) fn mode(&self, parent: INodeNo, mode: u32, umask: u32) -> rustix::io::Result<Mode> {
+        let handle = self.nodes.handle(parent)?;
+        let default = rustix::fs::getxattr_query(nodes::path_of(&handle), "system.posix_acl_default");
+        Ok(Mode::from_raw_mode(if default.is_ok() { mode } else { mode & !umask } & 0o7777))
+    }
+
+    pub(super) fn changed(
+        &self,
+        node: INodeNo,
+        change: &Change,
+        fh: Option<FileHandle>,
+    ) -> rustix::io::Result<Stat> {
+        let handle = self.nodes.handle(node)?;
+        let path = nodes::path_of(&handle);
+        if self.lies.no_owners && (change.uid.is_some() || change.gid.is_some() || change.mode.is_some()) {
+            return Err(E::PERM);
+        }
+        if change.uid.is_some() || change.gid.is_some() {
+            let (uid, gid) =
+                (change.uid.map(rustix::fs::Uid::from_raw), change.gid.map(rustix::fs::Gid::from_raw));
+            rustix::fs::chownat(&handle, "", uid, gid, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        if let Some(mode) = change.mode {
+            rustix::fs::chmod(&path, Mode::from_raw_mode(mode & 0o7777))?;
+        }
+        if let Some(size) = change.size {
+            if self.lies.enospc_at.is_some_and(|full| size > full && self.lies.holds_for(node.0)) {
+                return Err(E::NOSPC);
+            }
+            match fh.and_then(|fh| self.files.get(fh).ok()) {
+                Some(open) => rustix::fs::ftruncate(open.file(), size)?,
+                None => {
+                    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+                    rustix::fs::ftruncate(rustix::fs::open(&path, flags, Mode::empty())?, size)?;
+                }
+            }
+        }
+        if change.atime.is_some() || change.mtime.is_some() {
+            let times = Timestamps {
+                last_access: self.time(change.atime),
+                last_modification: self.time(change.mtime),
+            };
+            rustix::fs::utimensat(&handle, "", &times, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        nodes::stat(&handle)
+    }
+
+    pub(super) fn time(&self, time: Option<TimeOrNow>) -> Timespec {
+        match time {
+            None => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+            Some(TimeOrNow::Now) => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW },
+            Some(TimeOrNow::SpecificTime(time)) => {
+                let (seconds, nanoseconds) = nodes::sent(time);
+                let (seconds, nanoseconds) = self.lies.rounded(seconds, nanoseconds);
+                Timespec { tv_sec: seconds, tv_nsec: i64::from(nanoseconds) }
+            }
+        }
+    }
+
+    /// Opens a node for content. Positions are given with each request and buffers are any, so append and direct are left out.
+    pub(super) fn open_node(&self, node: INodeNo, flags: i32) -> rustix::io::Result<OpenFile> {
+        let left_out = OFlags::APPEND | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CREATE | OFlags::EXCL;
+        let flags = (OFlags::from_bits_retain(flags as u32) - left_out) | OFlags::CLOEXEC;
+        let handle = self.nodes.handle(node)?;
+        OpenFile::new(rustix::fs::open(nodes::path_of(&handle), flags, Mode::empty())?)
+    }
+
+    pub(super) fn created(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: Mode,
+        flags: i32,
+    ) -> rustix::io::Result<(u64, Stat, FileHandle)> {
+        let exclusive = OFlags::from_bits_retain(flags as u32) & OFlags::EXCL;
+        let make = |handle: &OwnedFd| {
+            let new = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            rustix::fs::openat(handle, name, new, mode).map(drop)
+        };
+        let (number, stat) = match self.made(request, parent, name, make) {
+            Err(E::EXIST) if exclusive.is_empty() => self.look_up(parent, name)?,
+            other => other?,
+        };
+        let open = self.open_node(INodeNo(number), flags)?;
+        Ok((number, stat, self.files.add(open)))
+    }
+
+    pub(super) fn xattr_allowed(&self, node: INodeNo) -> rustix::io::Result<String> {
+        if self.lies.no_xattrs {
+            return Err(E::OPNOTSUPP);
+        }
+        Ok(nodes::path_of(&*self.nodes.handle(node)?))
+    }
+}
+
+/// What a request wants to have changed.
+pub(super) struct Change {
+    pub(super) mode: Option<u32>,
+    pub(super) uid: Option<u32>,
+    pub(super) gid: Option<u32>,
+    pub(super) size: Option<u64>,
+    pub(super) atime: Option<TimeOrNow>,
+    pub(super) mtime: Option<TimeOrNow>,
+}
+
+/// All entries of a directory, with the two that every directory has.
+pub(super) fn list(directory: &OwnedFd) -> rustix::io::Result<Listing> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(nodes::path_of(directory), flags, Mode::empty())?;
+    let mut all = Vec::new();
+    for entry in rustix::fs::Dir::new(opened)? {
+        let entry = entry?;
+        all.push((entry.ino(), nodes::kind(entry.file_type()), entry.file_name().to_bytes().to_vec()));
+    }
+    Ok(all)
+}
+
+/// Gives something new to whoever asked for it; its group is its directory's where that says so.
+fn owned(request: &Request, parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
+    if request.uid() == 0 && request.gid() == 0 {
+        return Ok(());
+    }
+    let sticky_group = nodes::stat(parent)?.st_mode & 0o2000 != 0;
+    let gid = (!sticky_group).then(|| rustix::fs::Gid::from_raw(request.gid()));
+    let uid = Some(rustix::fs::Uid::from_raw(request.uid()));
+    rustix::fs::chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
+}

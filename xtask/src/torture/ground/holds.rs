@@ -1,0 +1,291 @@
+//! What each kind of file system can hold: written by hand from what is known, and held against what plain calls find.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use anyhow::Context;
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, Timespec, Timestamps, XattrFlags};
+
+use super::file_system::{FileSystemKind, Mounted};
+
+/// What a file system can hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holds {
+    /// Owners and groups.
+    pub owners: bool,
+    /// All bits of the mode.
+    pub modes: bool,
+    /// Symbolic links.
+    pub symlinks: bool,
+    /// Several names of one file.
+    pub hard_links: bool,
+    /// Pipes, sockets and devices.
+    pub special_files: bool,
+    /// Holes: a sparse file takes less than its size.
+    pub holes: bool,
+    /// Extended attributes `user.*`.
+    pub user_xattrs: bool,
+    /// Extended attributes `trusted.*`.
+    pub trusted_xattrs: bool,
+    /// POSIX ACLs.
+    pub acls: bool,
+    /// Names that differ in case alone are two.
+    pub case_sensitive: bool,
+    /// Names that are no UTF-8.
+    pub any_names: bool,
+    /// Content and attributes can be changed.
+    pub writable: bool,
+    /// The step of times in nanoseconds.
+    pub mtime_step_ns: u64,
+    /// First and last second that a time can have.
+    pub mtime_range_s: (i64, i64),
+    /// Longest name in bytes.
+    pub name_bytes_max: usize,
+    /// Largest value of one extended attribute in bytes. All of a file's together may be limited too: ext4 keeps them in
+    /// one block.
+    pub xattr_bytes_max: usize,
+    /// How many names one file can have; nobody runs into it where it is `None`.
+    pub links_max: Option<u64>,
+}
+
+/// Everything, exactly.
+const FULL: Holds = Holds {
+    owners: true,
+    modes: true,
+    symlinks: true,
+    hard_links: true,
+    special_files: true,
+    holes: true,
+    user_xattrs: true,
+    trusted_xattrs: true,
+    acls: true,
+    case_sensitive: true,
+    any_names: true,
+    writable: true,
+    mtime_step_ns: 1,
+    mtime_range_s: (i64::MIN, i64::MAX),
+    name_bytes_max: 255,
+    xattr_bytes_max: 65_536,
+    links_max: None,
+};
+
+/// Two bits above the 32 of the seconds, counted from 1901.
+const EXT4_RANGE_S: (i64, i64) = (i32::MIN as i64, (1 << 34) - 1 + i32::MIN as i64);
+/// Unsigned nanoseconds since 1901, in 64 bits.
+const XFS_RANGE_S: (i64, i64) = (i32::MIN as i64, (u64::MAX / 1_000_000_000) as i64 + i32::MIN as i64);
+const EXT4: Holds =
+    Holds { mtime_range_s: EXT4_RANGE_S, xattr_bytes_max: 3_900, links_max: Some(65_000), ..FULL };
+
+/// What is known of a kind of file system.
+#[must_use]
+pub fn of(kind: &FileSystemKind) -> Holds {
+    match kind {
+        FileSystemKind::Ext4 => EXT4,
+        // Blocks of 1 KiB: the image is small.
+        FileSystemKind::FullBytes => Holds { xattr_bytes_max: 900, ..EXT4 },
+        FileSystemKind::Ext4Small => Holds {
+            mtime_step_ns: 1_000_000_000,
+            mtime_range_s: (i64::from(i32::MIN), i64::from(i32::MAX)),
+            xattr_bytes_max: 900,
+            ..EXT4
+        },
+        FileSystemKind::Xfs => Holds { mtime_range_s: XFS_RANGE_S, ..FULL },
+        FileSystemKind::Btrfs => Holds { xattr_bytes_max: 16_000, links_max: Some(65_535), ..FULL },
+        FileSystemKind::Tmpfs | FileSystemKind::FullInodes | FileSystemKind::Overlay => FULL,
+        FileSystemKind::Erofs => Holds { writable: false, ..FULL },
+        FileSystemKind::Squashfs => Holds {
+            writable: false,
+            acls: false,
+            mtime_step_ns: 1_000_000_000,
+            mtime_range_s: (0, u32::MAX as i64),
+            ..FULL
+        },
+        FileSystemKind::Fuse(lies) => Holds {
+            owners: !lies.no_owners,
+            modes: !lies.no_owners,
+            hard_links: !lies.no_hard_links,
+            user_xattrs: !lies.no_xattrs,
+            trusted_xattrs: !lies.no_xattrs,
+            acls: !lies.no_xattrs,
+            case_sensitive: !lies.case_insensitive,
+            mtime_step_ns: lies.time_step_ns(),
+            // What is below decides; an ext4 is supposed.
+            ..EXT4
+        },
+        FileSystemKind::Ntfs3g => Holds {
+            acls: false,
+            any_names: false,
+            mtime_step_ns: 100,
+            // 100 ns since 1601, which ntfs-3g takes for a signed number.
+            mtime_range_s: (i64::MIN / 10_000_000 - 11_644_473_600, i64::MAX / 10_000_000 - 11_644_473_600),
+            links_max: Some(1_024),
+            ..FULL
+        },
+        FileSystemKind::ExfatFuse => Holds {
+            owners: false,
+            modes: false,
+            symlinks: false,
+            hard_links: false,
+            special_files: false,
+            holes: false,
+            user_xattrs: false,
+            trusted_xattrs: false,
+            acls: false,
+            case_sensitive: false,
+            any_names: false,
+            mtime_step_ns: 1_000_000_000,
+            // 128 years from 1980 on, with a leap year too many.
+            mtime_range_s: (315_532_800, 4_354_905_599),
+            xattr_bytes_max: 0,
+            links_max: Some(1),
+            ..FULL
+        },
+    }
+}
+
+/// Times that are tried, in seconds: around every limit that is known.
+const TRIED_S: [i64; 19] = [
+    -20_000_000_000,
+    -11_644_473_601,
+    -11_644_473_600,
+    i32::MIN as i64 - 1,
+    i32::MIN as i64,
+    -1,
+    0,
+    315_532_799,
+    315_532_800,
+    1_700_000_000,
+    i32::MAX as i64,
+    i32::MAX as i64 + 1,
+    4_354_905_599,
+    4_354_905_600,
+    u32::MAX as i64,
+    u32::MAX as i64 + 1,
+    EXT4_RANGE_S.1 + 1,
+    XFS_RANGE_S.1 + 1,
+    900_000_000_000,
+];
+
+/// Holds what is known of a mounted file system against what plain calls find there: one line for each difference. The file system is
+/// mounted anew in between where that can be done, and nothing is left behind.
+///
+/// # Errors
+/// Where not even a file can be made.
+pub fn differences(mounted: &mut Mounted) -> anyhow::Result<Vec<String>> {
+    let at = mounted.path().join(".ground-try");
+    fs::create_dir(&at).with_context(|| format!("make {}", at.display()))?;
+    let holds = mounted.holds().clone();
+    let mut wrong = tried(&holds, &at)?;
+    set_times(&at)?;
+    if mounted.can_remount() {
+        // What is cached may be more than what is kept.
+        mounted.remount()?;
+    }
+    wrong.extend(kept_times(&holds, &at)?);
+    fs::remove_dir_all(&at)?;
+    Ok(wrong)
+}
+
+fn tried(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
+    let file = at.join("file");
+    fs::write(&file, b"content")?;
+    let mut wrong = Vec::new();
+    let mut check = |what: &str, known: bool, found: bool| {
+        if known != found {
+            wrong.push(format!("{what}: known {known}, found {found}"));
+        }
+    };
+    let owner = std::os::unix::fs::chown(&file, Some(12_345), Some(54_321)).is_ok();
+    let seen = fs::metadata(&file)?;
+    check("owners", holds.owners, owner && (seen.uid(), seen.gid()) == (12_345, 54_321));
+    let modes = [0o4751, 0o2640, 0o1000, 0o007].into_iter().all(|mode| {
+        let set = fs::set_permissions(&file, fs::Permissions::from_mode(mode));
+        set.is_ok() && fs::metadata(&file).is_ok_and(|seen| seen.mode() & 0o7777 == mode)
+    });
+    check("modes", holds.modes, modes);
+    check("symlinks", holds.symlinks, std::os::unix::fs::symlink("nowhere", at.join("link")).is_ok());
+    check("hard_links", holds.hard_links, fs::hard_link(&file, at.join("name")).is_ok());
+    let pipe = rustix::fs::mknodat(CWD, at.join("pipe"), FileType::Fifo, Mode::RWXU, 0);
+    let device = rustix::fs::mknodat(CWD, at.join("device"), FileType::CharacterDevice, Mode::RWXU, 0x103);
+    check("special_files", holds.special_files, pipe.is_ok() && device.is_ok());
+    let sparse = File::create(at.join("sparse"))?;
+    sparse.set_len(8 << 20)?;
+    let _ = rustix::fs::fallocate(&sparse, FallocateFlags::KEEP_SIZE, 4 << 20, 4_096);
+    check("holes", holds.holes, sparse.metadata()?.blocks() < 8 << 11);
+    drop(sparse);
+    let set = |name: &str, value: &[u8]| rustix::fs::setxattr(&file, name, value, XattrFlags::empty());
+    check("user_xattrs", holds.user_xattrs, set("user.a", b"1").is_ok());
+    check("trusted_xattrs", holds.trusted_xattrs, set("trusted.a", b"1").is_ok());
+    let _ = rustix::fs::removexattr(&file, "trusted.a");
+    check("acls", holds.acls, set("system.posix_acl_access", &acl()).is_ok());
+    if holds.user_xattrs {
+        check("xattr_bytes_max", true, set("user.a", &vec![7; holds.xattr_bytes_max]).is_ok());
+        check(
+            "xattr_bytes_max + 8 KiB",
+            false,
+            set("user.a", &vec![7; holds.xattr_bytes_max + 8_192]).is_ok(),
+        );
+    }
+    fs::write(at.join("Case"), b"")?;
+    check("case_sensitive", holds.case_sensitive, fs::symlink_metadata(at.join("cASE")).is_err());
+    let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff\xfe\n");
+    check("any_names", holds.any_names, fs::write(at.join(odd), b"").is_ok());
+    check("name_bytes_max", true, fs::write(at.join("n".repeat(holds.name_bytes_max)), b"").is_ok());
+    check("name_bytes_max + 1", false, fs::write(at.join("n".repeat(holds.name_bytes_max + 1)), b"").is_ok());
+    Ok(wrong)
+}
+
+/// The time that shows the step.
+const STEP_TRIED: (i64, i64) = (1_700_000_001, 123_456_789);
+
+/// A file for each time that is tried.
+fn set_times(at: &Path) -> anyhow::Result<()> {
+    let exact = TRIED_S.into_iter().map(|second| (second, 0));
+    for (second, nanosecond) in exact.chain([STEP_TRIED]) {
+        let file = at.join(format!("time{second}"));
+        fs::write(&file, b"")?;
+        let want = Timespec { tv_sec: second, tv_nsec: nanosecond };
+        let times = Timestamps { last_access: want, last_modification: want };
+        // A time that is refused is not kept.
+        let _ = rustix::fs::utimensat(CWD, &file, &times, AtFlags::empty());
+    }
+    Ok(())
+}
+
+/// Each time of the list is kept exactly within the range, and not outside of it.
+fn kept_times(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    let (first, last) = holds.mtime_range_s;
+    let step_s = (holds.mtime_step_ns / 1_000_000_000).max(1) as i64;
+    for second in TRIED_S.into_iter().filter(|second| second % step_s == 0) {
+        let kept = fs::metadata(at.join(format!("time{second}")))?.mtime() == second;
+        if kept != (first..=last).contains(&second) {
+            wrong.push(format!("mtime_range_s: {second} is {}", if kept { "kept" } else { "not kept" }));
+        }
+    }
+    let (second, nanosecond) = STEP_TRIED;
+    let seen = fs::metadata(at.join(format!("time{second}")))?;
+    let all = i128::from(second) * 1_000_000_000 + i128::from(nanosecond);
+    let step = i128::from(holds.mtime_step_ns);
+    let (expected, found) =
+        (all / step * step, i128::from(seen.mtime()) * 1_000_000_000 + i128::from(seen.mtime_nsec()));
+    if expected != found {
+        wrong.push(format!("mtime_step_ns: expected {expected}, found {found}"));
+    }
+    Ok(wrong)
+}
+
+/// An access ACL with one named user, as the kernel takes it.
+fn acl() -> Vec<u8> {
+    let mut bytes = 2_u32.to_le_bytes().to_vec();
+    let nobody = u32::MAX;
+    for (tag, rights, who) in
+        [(0x01_u16, 6_u16, nobody), (0x02, 4, 1_234), (0x04, 4, nobody), (0x10, 4, nobody), (0x20, 0, nobody)]
+    {
+        bytes.extend(tag.to_le_bytes());
+        bytes.extend(rights.to_le_bytes());
+        bytes.extend(who.to_le_bytes());
+    }
+    bytes
+}

@@ -1,0 +1,100 @@
+//! A history: where it happens, the trees that it begins with, and what happens then. It follows from a seed, can be written down and
+//! cut down, and is played by [`play`](super::play).
+
+use serde::{Deserialize, Serialize};
+
+use super::generate::{self, Limits};
+use super::misfortune;
+use super::model::Tree;
+use super::mutate::{self, Mutation};
+use super::place::Setting;
+use super::rng::Rng;
+use super::step::{self, Shape, Step, Verb};
+
+/// A history.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct History {
+    /// The seed it came from.
+    pub seed: u64,
+    /// Where it happens.
+    pub setting: Setting,
+    /// The source at the beginning.
+    pub source: Tree,
+    /// The target at the beginning, if there is one.
+    pub target: Option<Tree>,
+    /// What happens.
+    pub events: Vec<Event>,
+}
+
+/// One of the things that happen.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Event {
+    /// The world changes the source.
+    Source(Mutation),
+    /// The world changes the target.
+    Target(Mutation),
+    /// hakobu is run. After a fault the same command is run again.
+    Run(Step),
+    /// hakobu is run with a fault, and not again before the world has gone on.
+    Interrupted(Step),
+}
+
+/// Returns the history of a seed in a setting.
+pub fn of_seed(seed: u64, setting: Setting) -> History {
+    of_seed_within(seed, setting, u64::MAX)
+}
+
+/// The same, with no file larger than so many bytes.
+pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> History {
+    let mut rng = Rng::new(seed);
+    let mut limits = limits(&mut rng, &setting);
+    limits.size_bytes = limits.size_bytes.min(size_bytes_max);
+    let source = generate::tree(&mut rng, limits);
+    let target = rng.percent(25).then(|| {
+        let mut tree = if rng.percent(50) { source.clone() } else { generate::tree(&mut rng, limits) };
+        tree.nodes.truncate(rng.between(1, tree.nodes.len() as u64) as usize);
+        tree
+    });
+    let mut events = Vec::new();
+    for _ in 0..rng.between(2, 5) {
+        let mut next = step::random(&mut rng, &source);
+        // A history of nothing but looking would say little.
+        if events.is_empty() && !next.writes() {
+            next = Step::plain(Verb::Copy, Shape::Contents);
+        }
+        setting.fit(&mut next);
+        if next.writes() && !setting.is_plain() && rng.percent(setting.faults_percent()) {
+            next.fault = Some(misfortune::random(&mut rng, &setting));
+        }
+        let interrupted = next.fault.is_some() && rng.percent(30);
+        events.push(if interrupted { Event::Interrupted(next) } else { Event::Run(next) });
+        for _ in 0..rng.below(5) {
+            let mutation = mutate::random(&mut rng, &source, limits);
+            events.push(if rng.percent(65) { Event::Source(mutation) } else { Event::Target(mutation) });
+        }
+    }
+    // What was interrupted has to be completed in the end.
+    if matches!(
+        events.iter().rev().find(|event| matches!(event, Event::Run(_) | Event::Interrupted(_))),
+        Some(Event::Interrupted(_))
+    ) {
+        events.push(Event::Run(Step::plain(Verb::Copy, Shape::Contents)));
+    }
+    History { seed, setting, source, target, events }
+}
+
+fn limits(rng: &mut Rng, setting: &Setting) -> Limits {
+    let size_bytes = match rng.below(60) {
+        0 => 5 << 30,
+        1 | 2 => 70 << 20,
+        3..18 => 9 << 20,
+        _ => 600 << 10,
+    };
+    let limits = Limits {
+        entries: rng.pick(&[3, 8, 20, 60]),
+        data_bytes: rng.pick(&[200_000, 1 << 20, 4 << 20, 9 << 20]),
+        size_bytes,
+        special: true,
+    };
+    setting.within(limits)
+}

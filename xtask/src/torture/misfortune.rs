@@ -1,0 +1,54 @@
+//! Chooses what goes wrong during a step. What each fault does is in [`ground`](super::ground); to add one, make it there and choose it here.
+
+use super::ground::faults::{Fault, INJECTED, Process, Trigger};
+use super::place::Setting;
+use super::rng::Rng;
+
+/// Returns a random fault that can happen in a setting.
+pub fn random(rng: &mut Rng, setting: &Setting) -> Fault {
+    let far: Vec<_> = setting.way.far().collect();
+    let seed = rng.next();
+    let process = |rng: &mut Rng| match (far.first(), rng.below(3)) {
+        (Some(_), 0) => Process::Agent(far[rng.below(far.len() as u64) as usize]),
+        (Some(_), 1) => Process::Ssh,
+        _ => Process::Controller,
+    };
+    let when = trigger(rng, setting);
+    match rng.below(20) {
+        0..3 => Fault::Kill { process: process(rng), when },
+        3 => Fault::KillAll { when },
+        4 => Fault::Interrupt { when },
+        5 => Fault::StopFor { process: process(rng), ms: rng.pick(&[5, 50, 300]), when },
+        6 if !far.is_empty() => Fault::LinkDown { host: far[0], ms: rng.pick(&[50, 400]), when },
+        7 if !setting.source_is_image() && !setting.way.is_far() => Fault::SourceChanges { seed, when },
+        8 => Fault::TargetDirectorySwapped { seed, when },
+        9 => Fault::TargetDirectoryRenamed { seed, when },
+        10 => Fault::TargetDirectoryRemoved { seed, when },
+        11 | 12 if setting.may_lose_power() => Fault::PowerCut { when },
+        _ => {
+            let (calls, errors) = INJECTED[rng.below(INJECTED.len() as u64) as usize];
+            let process = match far.first() {
+                Some(host) if rng.percent(50) && !setting.way.is_sftp() => Process::Agent(*host),
+                _ => Process::Controller,
+            };
+            Fault::Inject {
+                process,
+                calls: calls.to_owned(),
+                errno: rng.pick(errors).to_owned(),
+                nth: rng.pick(&[1, 2, 3, 5, 8, 12, 20, 40]),
+                from_then_on: rng.percent(35),
+            }
+        }
+    }
+}
+
+fn trigger(rng: &mut Rng, setting: &Setting) -> Trigger {
+    // A login takes a while before anything happens.
+    let start = if setting.way.is_far() { 150 } else { 0 };
+    match rng.below(6) {
+        0 => Trigger::DraftAppears,
+        1 => Trigger::BytesArrived(rng.pick(&[1, 100_000, 1_000_000])),
+        2 | 3 => Trigger::EntriesArrived(rng.pick(&[1, 3, 10])),
+        _ => Trigger::AfterMs(start + rng.pick(&[1, 3, 6, 10, 20, 50])),
+    }
+}

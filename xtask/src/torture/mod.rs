@@ -1,0 +1,275 @@
+//! `cargo xtask torture`: plays a hostile world against the real program, with an oracle that shares no code with it.
+//!
+//! ```text
+//! cargo build --release
+//! cargo xtask torture --seconds 180                   fresh seeds for three minutes, on all processors
+//! cargo xtask torture --seeds 1..500                  these seeds
+//! cargo xtask torture --seed 144                      one again, and what is wrong with it
+//! cargo xtask torture --replay target/torture/seed-144/history.json
+//! cargo xtask torture --self-check --program PATH     is each planted fault found?
+//! ```
+//!
+//! # What happens
+//!
+//! A seed becomes a history ([`history`]): trees ([`generate`], as [`model`] has them), steps of hakobu ([`step`]), mutations in between
+//! ([`mutate`]) and faults ([`misfortune`]), in a setting: two file systems ([`place`]) and a way between them ([`way`]). [`play`] makes the
+//! trees real ([`realize`]) and looks at both sides before and after each step with system calls of its own ([`walk`]). What has to be at
+//! the target then is predicted from the documents ([`promise`], with [`select`] for filters) and compared ([`check`]). Behind each step
+//! come a verification, which has to say what the oracle says, and a second run, which has to change nothing. A run in which something
+//! goes wrong may leave old or new things under final names and nothing else, and the same command afterwards has to put everything
+//! right. A history that fails is cut down ([`shrink`]) and written to a folder as a script of plain commands ([`script`]), with
+//! `history.json` for `--replay`.
+//!
+//! The oracle knows nothing but README.md, the book and the design notes. Where they leave something open, the expectation is free in
+//! that ([`promise::Free`], `vague`, `loose`), with a comment. Faults that are known and open are in [`known`], each with its reason.
+//!
+//! # To add something
+//!
+//! - **A step**, or an option of one: a field of [`step::Step`] with `#[serde(default)]`, its words in `Step::options`, how often it is
+//!   taken in `step::random`, what it changes of the promise in [`promise`], and a line in `plainer_steps` of [`shrink`].
+//! - **A mutation**: a variant of [`mutate::Mutation`], what it does in `mutate::apply` (nothing, where its path is not what it is for), how
+//!   often it is taken in `mutate::random`, and its shell command in `change` of [`script`]. The oracle looks at what is there, so that
+//!   nothing else has to know of it.
+//! - **A fault**: see [`ground`]; then choose it in [`misfortune`].
+//! - **A way** or an endpoint: see [`way`].
+//! - **A file system**, or a lie of one: see [`ground`]; then its name in [`place`].
+//! - **Content, names, attributes**: [`generate`]. A threshold of the code that is new goes into `THRESHOLDS`.
+//!
+//! ## An example: the option `--min-size`
+//!
+//! Say that `copy --min-size` is new. The book says "only files of this size or more; what the limits leave out stays at the target".
+//!
+//! 1. `step.rs`: `pub sizes: Option<(u64, u64)>` with its comment; in `Step::options` the words `--min-size=…B`; in
+//!    `choose_what_takes_part` a share of six in a hundred: `step.sizes = Some((least, most))`. `as_verify` keeps it, for `verify` has it too.
+//! 2. `select.rs`: in `takes`, a file of another size takes no part. As that is about the source only, `may_remove` does not ask for it.
+//! 3. `shrink.rs`: `|step| step.sizes = None`, so that a failure that has nothing to do with it loses it.
+//! 4. `cargo xtask torture --seeds 1..300 --plain`: it has to pass. Then break `takes` by one byte, and see it fail: an oracle that
+//!    cannot fail is no oracle.
+//!
+//! When something fails that is right by the documents, the promise is wrong: mend it, and say in a comment which sentence it follows.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+mod check;
+mod command;
+mod counts;
+mod generate;
+pub mod ground;
+mod history;
+mod known;
+mod misfortune;
+mod model;
+mod mutate;
+mod page;
+mod place;
+mod play;
+mod promise;
+mod realize;
+mod rng;
+mod script;
+mod select;
+mod self_check;
+mod shrink;
+mod step;
+#[cfg(test)]
+mod tests;
+mod walk;
+mod way;
+
+use counts::Counts;
+use history::History;
+use place::Pool;
+use play::{Failure, Stage};
+
+/// Play a hostile world against the program, and compare what it does with what it promises
+#[derive(Debug, Args)]
+pub struct TortureArgs {
+    /// The program
+    #[arg(long, value_name = "PATH", default_value = "target/release/hakobu")]
+    program: PathBuf,
+    /// These seeds: FIRST..LAST, both included
+    #[arg(long, value_name = "RANGE")]
+    seeds: Option<String>,
+    /// This seed only, and say what happens
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Fresh seeds for so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
+    /// Plant known faults, one at a time, and show that each is found: the program has to be built with `--features planted-faults`
+    #[arg(long)]
+    self_check: bool,
+    /// Only the planted faults with this in their names
+    #[arg(long, value_name = "NAME", requires = "self_check")]
+    only: Option<String>,
+    /// Write a page of what was done
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// A history that was written down
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    /// So many histories at a time [default: as many as there are processors]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Go on until so many histories have failed
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    failures: u64,
+    /// Where failures are written to
+    #[arg(long, value_name = "FOLDER", default_value = "target/torture")]
+    folder: PathBuf,
+    /// Leave the trees where they are
+    #[arg(long)]
+    keep: bool,
+    /// Only plain folders of this machine: no mounts, no hosts, no faults
+    #[arg(long)]
+    plain: bool,
+    /// Do not cut failures down
+    #[arg(long)]
+    no_shrink: bool,
+}
+
+/// Runs the task.
+pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
+    let program =
+        args.program.canonicalize().with_context(|| format!("the program {}", args.program.display()))?;
+    let stage = Stage { program, keep: args.keep, plant: None };
+    let counts = Counts::default();
+    if let Some(file) = &args.replay {
+        let history: History =
+            serde_json::from_slice(&std::fs::read(file)?).context("reading the history")?;
+        return one(&history, &stage, &counts);
+    }
+    if let Some(seed) = args.seed {
+        return one(&of_seed(seed, args.plain), &stage, &counts);
+    }
+    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
+    if args.self_check {
+        if !self_check::is_prepared(&stage.program) {
+            bail!("build the program with: cargo build -p hakobu --features planted-faults");
+        }
+        return self_check::run(&stage, jobs, args.only.as_deref());
+    }
+    let began = Instant::now();
+    let (first, last) = range(args)?;
+    let until = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let next = AtomicU64::new(first);
+    let stop = AtomicBool::new(false);
+    let talk = Mutex::new(());
+    std::thread::scope(|scope| {
+        for worker in 0..jobs {
+            let (next, stop, talk, counts, stage) = (&next, &stop, &talk, &counts, &stage);
+            scope.spawn(move || {
+                let mut pool = match Pool::new(&worker.to_string(), &stage.program) {
+                    Ok(pool) => pool,
+                    Err(error) => return println!("worker {worker}: {error:#}"),
+                };
+                while !stop.load(Ordering::Relaxed) && until.is_none_or(|until| Instant::now() < until) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > last {
+                        return;
+                    }
+                    let history = of_seed(seed, args.plain);
+                    let outcome = match play::play(&history, stage, &mut pool, counts) {
+                        Ok(None) => continue,
+                        Ok(Some(failure)) => failure,
+                        Err(error) => {
+                            // Nothing is known of hakobu then, so it is no violation; but a run of nothing else says nothing.
+                            counts.set_aside.fetch_add(1, Ordering::Relaxed);
+                            println!("seed {seed} is set aside: {error:#}");
+                            continue;
+                        }
+                    };
+                    let number = counts.violations.fetch_add(1, Ordering::Relaxed) + 1;
+                    if number >= args.failures {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    let (history, failure) = if args.no_shrink {
+                        (history, outcome)
+                    } else {
+                        let scrap = Counts::default();
+                        let play =
+                            |history: &History| play::play(history, stage, &mut pool, &scrap).ok().flatten();
+                        shrink::shrink(history, outcome, play)
+                    };
+                    let written = write_down(&args.folder, &history, &failure);
+                    let _turn = talk.lock();
+                    match written {
+                        Ok(folder) => tell(seed, &failure, &folder),
+                        Err(error) => println!("seed {seed}: writing it down failed: {error:#}"),
+                    }
+                }
+            });
+        }
+    });
+    println!("{}", counts.summary());
+    if let Some(file) = &args.output {
+        let seeds = (first, next.into_inner().saturating_sub(1).min(last));
+        page::write(file, &counts, &stage.program, seeds, began.elapsed())?;
+    }
+    let violations = counts.violations.load(Ordering::Relaxed);
+    let (played, set_aside) =
+        (counts.histories.load(Ordering::Relaxed), counts.set_aside.load(Ordering::Relaxed));
+    if violations == 0 && (played == 0 || set_aside * 10 > played) {
+        bail!(
+            "{played} histories were played, and {set_aside} could not be: that says nothing of the program"
+        );
+    }
+    if violations > 0 {
+        bail!("{violations} histories failed; each is in {}", args.folder.display());
+    }
+    Ok(())
+}
+
+fn of_seed(seed: u64, plain: bool) -> History {
+    history::of_seed(seed, place::random(&mut rng::Rng::new(seed.rotate_left(32)), plain))
+}
+
+fn range(args: &TortureArgs) -> anyhow::Result<(u64, u64)> {
+    if let Some(text) = &args.seeds {
+        let (first, last) = text.split_once("..").context("--seeds takes FIRST..LAST")?;
+        return Ok((first.parse()?, last.parse()?));
+    }
+    if args.seconds.is_none() {
+        bail!("say --seeds FIRST..LAST, --seed SEED or --seconds SECONDS");
+    }
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    Ok((now.as_millis() as u64 * 1000, u64::MAX))
+}
+
+fn one(history: &History, stage: &Stage, counts: &Counts) -> anyhow::Result<()> {
+    let mut pool = Pool::new("one", &stage.program)?;
+    match play::play(history, stage, &mut pool, counts)? {
+        None => println!("as promised: {}", counts.summary()),
+        Some(failure) => {
+            for violation in &failure.violations {
+                println!("{violation}");
+            }
+            println!("{}", failure.said);
+            bail!("event {} of seed {} is not as promised", failure.event, history.seed);
+        }
+    }
+    Ok(())
+}
+
+fn write_down(folder: &Path, history: &History, failure: &Failure) -> anyhow::Result<PathBuf> {
+    let folder = folder.join(format!("seed-{}", history.seed));
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join("history.json"), serde_json::to_string_pretty(history)?)?;
+    std::fs::write(folder.join("script.sh"), script::of(history, failure))?;
+    let words: Vec<String> = failure.violations.iter().map(ToString::to_string).collect();
+    std::fs::write(folder.join("failure.txt"), format!("{}\n\n{}\n", words.join("\n"), failure.said))?;
+    Ok(folder)
+}
+
+fn tell(seed: u64, failure: &Failure, folder: &Path) {
+    println!("seed {seed}: {}", folder.join("script.sh").display());
+    for violation in failure.violations.iter().take(3) {
+        println!("    {}", violation.to_string().chars().take(300).collect::<String>());
+    }
+}

@@ -1,0 +1,247 @@
+//! The abstract model of a tree: what the realization makes real, what a history begins with, and what the reduction cuts down.
+//!
+//! The model is plain data that can be written as JSON and read again. Names and paths are bytes, relative to the root of the tree;
+//! the root itself has the empty path.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::rng;
+
+/// A path below a root, as bytes; JSON has it as text in which bytes that are no plain ASCII are `%XX`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Name(pub Vec<u8>);
+
+impl From<String> for Name {
+    fn from(text: String) -> Self {
+        let (text, mut bytes, mut at) = (text.as_bytes(), Vec::new(), 0);
+        while at < text.len() {
+            let hex = text.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+            match (text[at], hex.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
+                (b'%', Some(byte)) => {
+                    bytes.push(byte);
+                    at += 3;
+                }
+                (byte, _) => {
+                    bytes.push(byte);
+                    at += 1;
+                }
+            }
+        }
+        Self(bytes)
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> Self {
+        name.to_string()
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for byte in &self.0 {
+            match byte {
+                b'%' | 0..=0x20 | 0x7f.. => write!(out, "%{byte:02x}")?,
+                byte => write!(out, "{}", char::from(*byte))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Name {
+    /// Returns the place of this path below a root.
+    pub fn below(&self, root: &Path) -> PathBuf {
+        if self.0.is_empty() { root.to_owned() } else { root.join(OsStr::from_bytes(&self.0)) }
+    }
+
+    /// Returns the path of the directory it is in; none for the root.
+    pub fn parent(&self) -> Option<Self> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let end = self.0.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        Some(Self(self.0[..end].to_vec()))
+    }
+
+    /// Returns the last component.
+    pub fn base(&self) -> &[u8] {
+        self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+    }
+
+    /// Returns the path of an entry in this directory.
+    pub fn join(&self, name: &[u8]) -> Self {
+        let mut path = self.0.clone();
+        if !path.is_empty() && !name.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        Self(path)
+    }
+
+    /// Returns true if this path lies below `directory`.
+    pub fn is_below(&self, directory: &Self) -> bool {
+        let (path, directory) = (&self.0, &directory.0);
+        path != directory
+            && path.starts_with(directory)
+            && (directory.is_empty() || path.get(directory.len()) == Some(&b'/'))
+    }
+}
+
+/// A tree: the root first, and every directory before what is in it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Tree {
+    /// All entries.
+    pub nodes: Vec<Node>,
+}
+
+/// One entry of a tree.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Node {
+    /// Its path below the root.
+    pub path: Name,
+    /// What it is.
+    pub what: What,
+    /// Permissions, set-ID and sticky bits.
+    pub mode: u32,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The time of the last change.
+    pub mtime: Time,
+    /// Extended attributes and access lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<Attribute>,
+}
+
+/// A time: seconds since 1970, and nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Time {
+    /// Seconds since 1970, negative before.
+    pub s: i64,
+    /// Nanoseconds within the second.
+    pub ns: u32,
+}
+
+/// The kinds of entries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// A directory.
+    Directory,
+    /// A file.
+    File(Content),
+    /// A symbolic link.
+    Link(Name),
+    /// A named pipe.
+    Pipe,
+    /// A character device with these numbers.
+    Device(u32, u32),
+    /// A socket.
+    Socket,
+    /// One more name of the file at this path.
+    SameAs(Name),
+}
+
+/// What is in a file: a size, and what is written where. All else are holes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// The size in bytes.
+    pub size: u64,
+    /// What is written, in this order.
+    pub extents: Vec<Extent>,
+}
+
+/// A range that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// The offset in bytes.
+    pub at: u64,
+    /// The length in bytes.
+    pub length: u64,
+    /// With what it is filled.
+    pub fill: Fill,
+}
+
+/// What a range is filled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fill {
+    /// What `seq START 9999999999` prints.
+    Count(u64),
+    /// Bytes that do not compress, from a seed.
+    Noise(u64),
+    /// Zeros that are written.
+    Zeros,
+}
+
+impl Extent {
+    /// Returns the bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        let length = self.length as usize;
+        match self.fill {
+            Fill::Count(start) => rng::count(start, length),
+            Fill::Noise(seed) => rng::noise(seed, length),
+            Fill::Zeros => vec![0; length],
+        }
+    }
+}
+
+/// An extended attribute.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attribute {
+    /// Its name, with the name space.
+    pub name: Name,
+    /// Its value.
+    pub value: Value,
+}
+
+/// The value of an extended attribute.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Value {
+    /// These bytes.
+    Text(Name),
+    /// Bytes that follow from a seed: length and seed.
+    Noise(usize, u64),
+    /// An access list: permissions of owner, group and others, the mask, and users with their permissions.
+    List([u16; 4], Vec<(u32, u16)>),
+    /// The capability `cap_net_bind_service`, as `setcap` stores it.
+    Capability,
+}
+
+impl Value {
+    /// Returns the bytes as the kernel takes them.
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text.0.clone(),
+            Self::Noise(length, seed) => rng::noise(*seed, *length),
+            Self::List([owner, group, others, mask], users) => {
+                let mut bytes = 2_u32.to_le_bytes().to_vec();
+                let mut entry = |tag: u16, permissions: u16, id: u32| {
+                    bytes.extend_from_slice(&tag.to_le_bytes());
+                    bytes.extend_from_slice(&permissions.to_le_bytes());
+                    bytes.extend_from_slice(&id.to_le_bytes());
+                };
+                entry(1, *owner, u32::MAX);
+                for (user, permissions) in users {
+                    entry(2, *permissions, *user);
+                }
+                entry(4, *group, u32::MAX);
+                entry(0x10, *mask, u32::MAX);
+                entry(0x20, *others, u32::MAX);
+                bytes
+            }
+            Self::Capability => {
+                let mut bytes = 0x0200_0001_u32.to_le_bytes().to_vec();
+                for word in [1_u32 << 10, 0, 0, 0] {
+                    bytes.extend_from_slice(&word.to_le_bytes());
+                }
+                bytes
+            }
+        }
+    }
+}

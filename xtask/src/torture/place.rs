@@ -1,0 +1,333 @@
+//! Where a history happens: the file systems of both sides.
+//!
+//! To add a file system: a variant of [`FileSystemKind`] with what it holds (see [`ground`](super::ground)), and its name in [`SOURCES`] or
+//! [`TARGETS`] below with how often it is taken. Nothing else has to know of it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use super::generate::Limits;
+use super::ground::file_system::{FileSystemKind, Mounted, mount, mount_read_only_of};
+use super::ground::fuse::Lies;
+use super::ground::holds;
+use super::ground::hosts::Hosts;
+use super::promise::Abilities;
+use super::rng::Rng;
+use super::step::Step;
+use super::way::Way;
+
+/// File systems that a source may be on, and how often. `fuse` stands for one that lies.
+const SOURCES: &[(&str, u64)] = &[
+    ("tmpfs", 24),
+    ("ext4", 8),
+    ("xfs", 6),
+    ("btrfs", 6),
+    ("overlay", 5),
+    ("erofs", 8),
+    ("squashfs", 4),
+    ("fuse", 14),
+    ("ext4small", 4),
+];
+/// File systems that a target may be on.
+const TARGETS: &[(&str, u64)] = &[
+    ("tmpfs", 24),
+    ("ext4", 10),
+    ("xfs", 8),
+    ("btrfs", 7),
+    ("overlay", 6),
+    ("fuse", 12),
+    ("ext4small", 5),
+    ("fullbytes", 5),
+    ("fullinodes", 5),
+    ("ntfs3g", 4),
+    ("exfatfuse", 4),
+];
+
+/// Where a history happens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The file system of the source, by its name.
+    pub source: String,
+    /// The file system of the target.
+    pub target: String,
+    /// The way between them.
+    pub way: Way,
+}
+
+/// Returns a random setting. `local` are those that need nothing but plain folders.
+pub fn random(rng: &mut Rng, plain: bool) -> Setting {
+    if plain {
+        return Setting { source: "plain".to_owned(), target: "plain".to_owned(), way: Way::Local };
+    }
+    let mut pick = |list: &[(&str, u64)], lies: Vec<Lies>| {
+        let weights: Vec<u64> = list.iter().map(|(_, weight)| *weight).collect();
+        match list[rng.weighted(&weights)].0 {
+            "fuse" => {
+                let lies = &lies[rng.below(lies.len() as u64) as usize];
+                format!("fuse:{}", serde_json::to_string(lies).unwrap_or_default())
+            }
+            name => name.to_owned(),
+        }
+    };
+    let source = pick(SOURCES, Lies::of_sources());
+    let target = pick(TARGETS, Lies::of_targets());
+    let way = if rng.percent(55) { Way::Local } else { rng.pick(Way::ALL) };
+    Setting { source, target, way }
+}
+
+impl Setting {
+    fn kind(name: &str) -> Option<FileSystemKind> {
+        FileSystemKind::parse(name).ok()
+    }
+
+    /// Returns the lies that the file system of a side tells.
+    fn lies(name: &str) -> Lies {
+        if let Some(FileSystemKind::Fuse(lies)) = Self::kind(name) { lies } else { Lies::default() }
+    }
+
+    /// Returns the names of both file systems for counting.
+    pub fn names(&self) -> [String; 2] {
+        let name = |side: &str, name: &String| {
+            let kind = Self::kind(name).map_or_else(|| name.clone(), |kind| kind.name());
+            format!("{side} {kind}")
+        };
+        [name("source", &self.source), name("target", &self.target)]
+    }
+
+    /// Returns true if something at the source cannot be read, so that entries fail.
+    pub fn spoils_reading(&self) -> bool {
+        let lies = Self::lies(&self.source);
+        // Files whose size is said to be 0 are "read to their end or refused with a reason".
+        lies.spoils_reading() || lies.size_zero
+    }
+
+    /// Returns true if something at the target cannot be written, so that entries or whole runs fail.
+    pub fn spoils_writing(&self) -> bool {
+        Self::lies(&self.target).spoils_writing()
+            || matches!(self.target.as_str(), "fullbytes" | "fullinodes")
+    }
+
+    /// Returns true if the power of the target's file system can be cut.
+    pub fn may_lose_power(&self) -> bool {
+        Self::kind(&self.target).is_some_and(|kind| kind.can_lose_power())
+    }
+
+    /// Returns true for plain folders of this machine.
+    pub fn is_plain(&self) -> bool {
+        self.source == "plain"
+    }
+
+    /// Returns in how many of a hundred steps something goes wrong.
+    pub fn faults_percent(&self) -> u64 {
+        // Where something is wrong all the time one cannot tell what a fault has done.
+        if self.spoils_reading() || self.spoils_writing() { 0 } else { 35 }
+    }
+
+    /// Returns true if the source is made anew from a folder for each step.
+    pub fn source_is_image(&self) -> bool {
+        Self::kind(&self.source).is_some_and(|kind| kind.is_read_only())
+    }
+
+    /// Returns the limits of a tree that both sides have room for.
+    pub fn within(&self, limits: Limits) -> Limits {
+        let mut limits = limits;
+        let slow = self.source.starts_with("fuse") || self.target.starts_with("fuse") || self.way.is_sftp();
+        if slow || matches!(self.target.as_str(), "ntfs3g" | "exfatfuse") || self.source_is_image() {
+            limits.size_bytes = limits.size_bytes.min(9 << 20);
+        }
+        if self.target == "ext4small" || self.source == "ext4small" || self.target == "fullbytes" {
+            limits.data_bytes = limits.data_bytes.min(6 << 20);
+            limits.size_bytes = limits.size_bytes.min(9 << 20);
+        }
+        limits
+    }
+
+    /// Takes out of a step what the setting does not allow.
+    pub fn fit(&self, step: &mut Step) {
+        self.way.fit(step);
+        let small = ["ntfs3g", "exfatfuse"].contains(&self.target.as_str()) || !self.abilities().hard_links;
+        if small {
+            step.in_place = false;
+        }
+    }
+
+    /// Returns what the target and the way can hold.
+    pub fn abilities(&self) -> Abilities {
+        let able = match Self::kind(&self.target) {
+            Some(kind) => {
+                let holds = holds::of(&kind);
+                Abilities {
+                    owners: holds.owners,
+                    modes: holds.modes,
+                    symlinks: holds.symlinks,
+                    hard_links: holds.hard_links,
+                    special_files: holds.special_files,
+                    user_xattrs: holds.user_xattrs,
+                    trusted_xattrs: holds.trusted_xattrs,
+                    acls: holds.acls,
+                    any_names: holds.any_names,
+                    case_sensitive: holds.case_sensitive,
+                    loose: matches!(kind, FileSystemKind::Ntfs3g | FileSystemKind::ExfatFuse),
+                    mtime_step_ns: holds.mtime_step_ns,
+                    mtime_range_s: holds.mtime_range_s,
+                    // A full file system has no room for attributes either, and tmpfs counts them as inodes.
+                    xattr_bytes_max: if matches!(kind, FileSystemKind::FullBytes | FileSystemKind::FullInodes)
+                    {
+                        0
+                    } else if holds.xattr_bytes_max >= 65_536 {
+                        usize::MAX
+                    } else {
+                        holds.xattr_bytes_max
+                    },
+                }
+            }
+            None => Abilities::default(),
+        };
+        self.way.limit(able)
+    }
+}
+
+/// What a worker keeps from history to history: mounts and hosts cost more than a history does. Dropping it removes all.
+#[derive(Debug)]
+pub struct Pool {
+    scratch: PathBuf,
+    program: PathBuf,
+    mounts: HashMap<(bool, String), Mounted>,
+    hosts: Option<Hosts>,
+    number: u64,
+}
+
+impl Pool {
+    /// Returns the pool of a worker.
+    pub fn new(worker: &str, program: &Path) -> anyhow::Result<Self> {
+        let scratch = PathBuf::from(format!("/dev/shm/hakobu-torture-{}-{worker}", std::process::id()));
+        std::fs::create_dir_all(&scratch)?;
+        Ok(Self { scratch, program: program.to_owned(), mounts: HashMap::new(), hosts: None, number: 0 })
+    }
+
+    /// Returns the hosts, which are started where they are needed first.
+    pub fn hosts(&mut self) -> anyhow::Result<&Hosts> {
+        if self.hosts.is_none() {
+            self.hosts = Some(Hosts::start(&self.scratch, &self.program)?);
+        }
+        self.hosts.as_ref().context("hosts")
+    }
+
+    /// Returns the hosts, if they were started.
+    pub fn started_hosts(&self) -> Option<&Hosts> {
+        self.hosts.as_ref()
+    }
+
+    /// Returns the hosts and the mount of a target.
+    pub fn both(&mut self, target: &str) -> (Option<&Hosts>, Option<&mut Mounted>) {
+        (self.hosts.as_ref(), self.mounts.get_mut(&(false, target.to_owned())))
+    }
+
+    /// Returns the folder of one side as hakobu sees it and as the oracle does.
+    fn side(&mut self, is_source: bool, name: &str) -> anyhow::Result<[PathBuf; 2]> {
+        let folder = format!("h{}", self.number);
+        if ["tmpfs", "plain"].contains(&name) || Setting::kind(name).is_some_and(|kind| kind.is_read_only()) {
+            let place = self.scratch.join(format!("{folder}-{}", if is_source { "s" } else { "t" }));
+            return Ok([place.clone(), place]);
+        }
+        let kind = FileSystemKind::parse(name)?;
+        let key = (is_source, name.to_owned());
+        if !self.mounts.contains_key(&key) {
+            // A lie has a mount of its own; too many of them at a time would be many processes.
+            let lies = |key: &(bool, String)| key.0 == is_source && key.1.starts_with("fuse:");
+            if name.starts_with("fuse:") {
+                self.mounts.retain(|key, _| !lies(key));
+            }
+            self.mounts.insert(key.clone(), mount(&kind, &self.scratch)?);
+        }
+        let mounted = &self.mounts[&key];
+        Ok([
+            mounted.path().join(&folder),
+            mounted.backing().unwrap_or(mounted.path().to_owned()).join(&folder),
+        ])
+    }
+
+    /// Forgets the mounts of a setting: what went wrong there must not reach the next history.
+    pub fn forget(&mut self, setting: &Setting) {
+        self.mounts.remove(&(true, setting.source.clone()));
+        self.mounts.remove(&(false, setting.target.clone()));
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.mounts.clear();
+        self.hosts = None;
+        clear(&self.scratch);
+    }
+}
+
+/// The folders of one history. Dropping it removes them.
+#[derive(Debug)]
+pub struct Ground {
+    /// The side of the source as hakobu sees it: `source` is in it.
+    pub source: PathBuf,
+    /// The side of the target: `target` and `one` are in it.
+    pub target: PathBuf,
+    /// The side of the source as the oracle sees it, without the lies.
+    pub true_source: PathBuf,
+    /// The side of the target as the oracle sees it.
+    pub true_target: PathBuf,
+    /// Reports, lists and outputs.
+    pub notes: PathBuf,
+    image: Option<Mounted>,
+    keep: bool,
+}
+
+impl Ground {
+    /// Makes the folders of a history.
+    pub fn new(setting: &Setting, pool: &mut Pool, keep: bool) -> anyhow::Result<Self> {
+        pool.number += 1;
+        let [source, true_source] = pool.side(true, &setting.source)?;
+        let [target, true_target] = pool.side(false, &setting.target)?;
+        let notes = pool.scratch.join(format!("n{}", pool.number));
+        let ground = Self { source, target, true_source, true_target, notes, image: None, keep };
+        for place in [&ground.true_source, &ground.true_target, &ground.notes] {
+            clear(place);
+            std::fs::create_dir_all(place).with_context(|| format!("making {}", place.display()))?;
+        }
+        Ok(ground)
+    }
+
+    /// Makes the image of a read-only source anew.
+    pub fn make_image(&mut self, setting: &Setting) -> anyhow::Result<()> {
+        self.image = None;
+        let kind = FileSystemKind::parse(&setting.source)?;
+        self.image = Some(mount_read_only_of(&kind, &self.true_source, &self.notes)?);
+        Ok(())
+    }
+
+    /// Returns where hakobu finds the source.
+    pub fn shown_source(&self) -> PathBuf {
+        self.image.as_ref().map_or(self.source.as_path(), Mounted::path).join("source")
+    }
+
+    /// Returns where the oracle finds the source as it is for this step.
+    pub fn seen_source(&self) -> PathBuf {
+        self.image.as_ref().map_or(self.true_source.as_path(), Mounted::path).join("source")
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        self.image = None;
+        if !self.keep {
+            for place in [&self.true_source, &self.true_target, &self.notes] {
+                clear(place);
+            }
+        }
+    }
+}
+
+fn clear(place: &Path) {
+    // What cannot be removed is found by whoever makes it again.
+    let _ = std::fs::remove_dir_all(place);
+}

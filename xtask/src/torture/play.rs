@@ -1,0 +1,562 @@
+//! Plays a history: makes its trees, lets the world and hakobu act in turn, and holds each step against its promise.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use serde_json::Value;
+
+use super::check::{self, Proof, Violation};
+use super::command::{self, Ran};
+use super::counts::Counts;
+use super::ground::faults::Fault;
+use super::history::{Event, History};
+use super::model::Name;
+use super::place::{Ground, Pool};
+use super::promise::{self, Abilities, Promise};
+use super::realize::realize;
+use super::select::Selection;
+use super::step::{Shape, Step, Verb};
+use super::walk::{self, Entry, Snapshot, walk};
+use super::{known, mutate};
+
+/// What all histories share.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// The program that is tortured.
+    pub program: PathBuf,
+    /// Whether folders stay.
+    pub keep: bool,
+    /// A fault to plant, in a program that was built for it.
+    pub plant: Option<String>,
+}
+
+/// What went wrong in a history.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The event in which it was seen.
+    pub event: usize,
+    /// What is wrong.
+    pub violations: Vec<Violation>,
+    /// The command, its exit code, and what it said.
+    pub said: String,
+}
+
+/// Plays a history from its beginning, and returns the first thing that is wrong.
+pub fn play(
+    history: &History,
+    stage: &Stage,
+    pool: &mut Pool,
+    counts: &Counts,
+) -> anyhow::Result<Option<Failure>> {
+    let played = play_in(history, stage, pool, counts);
+    if !matches!(played, Ok(None)) {
+        pool.forget(&history.setting);
+    }
+    played
+}
+
+fn play_in(
+    history: &History,
+    stage: &Stage,
+    pool: &mut Pool,
+    counts: &Counts,
+) -> anyhow::Result<Option<Failure>> {
+    if history.setting.way.is_far() {
+        pool.hosts()?;
+    }
+    let ground = Ground::new(&history.setting, pool, stage.keep)?;
+    realize(&history.source, &ground.true_source.join("source"))?;
+    if let Some(tree) = &history.target {
+        realize(tree, &ground.true_target.join("target"))?;
+    }
+    let able = history.setting.abilities();
+    let mut scene = Scene {
+        history,
+        stage,
+        pool,
+        counts,
+        able,
+        ground,
+        runs: 0,
+        stale: true,
+        drafts: BTreeSet::new(),
+        cut: false,
+    };
+    for (event, happens) in history.events.iter().enumerate() {
+        match happens {
+            Event::Source(mutation) => {
+                mutate::apply(mutation, &scene.ground.true_source.join("source"))?;
+                scene.stale = true;
+            }
+            Event::Target(mutation) => mutate::apply(mutation, &scene.ground.true_target.join("target"))?,
+            Event::Run(step) | Event::Interrupted(step) => {
+                let again = matches!(happens, Event::Run(_));
+                if let Some((violations, said)) = scene.act(step, again)? {
+                    return Ok(Some(Failure { event, violations, said }));
+                }
+            }
+        }
+    }
+    counts.histories.fetch_add(1, Ordering::Relaxed);
+    counts.note(&history.setting.way.name());
+    for name in history.setting.names() {
+        counts.note(&name);
+    }
+    Ok(None)
+}
+
+struct Scene<'a> {
+    history: &'a History,
+    stage: &'a Stage,
+    pool: &'a mut Pool,
+    counts: &'a Counts,
+    able: Abilities,
+    ground: Ground,
+    runs: usize,
+    /// Whether the image of a read-only source is older than the source.
+    stale: bool,
+    /// What interrupted runs have left behind.
+    drafts: BTreeSet<Name>,
+    /// Whether the power was cut since the last run that ended well.
+    cut: bool,
+}
+
+/// What is wrong with a step, and what hakobu said.
+type Wrong = Option<(Vec<Violation>, String)>;
+
+/// A step with what it is about: the part of the source, and where that lands.
+struct Matter<'s> {
+    step: &'s Step,
+    source: Snapshot,
+    place: PathBuf,
+    before: Snapshot,
+}
+
+impl Scene<'_> {
+    /// Plays one step, after which the same command without a fault has to put everything right.
+    fn act(&mut self, step: &Step, again: bool) -> anyhow::Result<Wrong> {
+        if self.stale && self.history.setting.source_is_image() {
+            self.ground.make_image(&self.history.setting)?;
+            self.stale = false;
+        }
+        let Some(mut matter) = self.matter(step)? else { return Ok(None) };
+        // What interrupted runs have left behind has to go.
+        matter.before.retain(|path, _| !self.drafts.contains(path));
+        let setting = &self.history.setting;
+        let spoiled = setting.spoils_reading() || setting.spoils_writing();
+        if step.fault.is_none() {
+            return if spoiled && step.verb != Verb::Digest {
+                self.spoiled(&matter)
+            } else {
+                self.step(&matter, true)
+            };
+        }
+        let names: BTreeSet<Name> = matter.before.keys().chain(matter.source.keys()).cloned().collect();
+        if let Some(wrong) = self.with_fault(&matter)? {
+            return Ok(Some(wrong));
+        }
+        let is_draft = |path: &Name| path.base().starts_with(b".hakobu.") && !names.contains(path);
+        self.drafts.extend(walk(&matter.place)?.into_keys().filter(is_draft));
+        self.cut |= matches!(step.fault, Some(Fault::PowerCut { .. }));
+        if !again {
+            return Ok(None);
+        }
+        self.act(&Step { fault: None, ..step.clone() }, true)
+    }
+
+    fn matter<'s>(&self, step: &'s Step) -> anyhow::Result<Option<Matter<'s>>> {
+        let whole = self.seen()?;
+        let side = &self.ground.true_target;
+        let (source, place) = match &step.shape {
+            Shape::OneFile(path) => match whole.get(path) {
+                Some(entry) if entry.is_file() => (
+                    Snapshot::from([(Name::default(), Entry { links: 1, ..entry.clone() })]),
+                    side.join("one"),
+                ),
+                _ => return Ok(None),
+            },
+            Shape::Directory => (whole, side.join("target/source")),
+            _ => (whole, side.join("target")),
+        };
+        if Selection::of(step).is_vague(&source) {
+            return Ok(None);
+        }
+        let before = walk(&place)?;
+        // Something else than a directory in the place of the whole target: the documents say too little of that.
+        let odd = before
+            .get(&Name::default())
+            .is_some_and(|entry| entry.is_directory() != !matches!(step.shape, Shape::OneFile(_)));
+        Ok((!odd).then_some(Matter { step, source, place, before }))
+    }
+
+    /// Returns the source as the way shows it.
+    fn seen(&self) -> anyhow::Result<Snapshot> {
+        Ok(self.history.setting.way.as_seen(walk(&self.ground.seen_source())?))
+    }
+
+    fn promise(&self, matter: &Matter<'_>, ran: &Ran, trusting: bool) -> Promise {
+        let mut promise = promise::of(matter.step, &matter.source, &matter.before, &self.able, ran.code);
+        if matches!(matter.step.shape, Shape::OneFile(_)) {
+            promise::of_one_file(matter.step, &matter.before, &mut promise);
+        }
+        if !trusting {
+            // After a power cut the next run compares by content.
+            promise.entries.values_mut().for_each(|expected| expected.or = None);
+        }
+        promise
+    }
+
+    /// A run in which nothing goes wrong, with what belongs to it: a verification and a second run. `trusting` is false where size and
+    /// time may not be believed.
+    fn step(&mut self, matter: &Matter<'_>, trusting: bool) -> anyhow::Result<Wrong> {
+        let step = matter.step;
+        let around = self.around(step)?;
+        let ran = self.run(step)?;
+        self.counts.steps.fetch_add(1, Ordering::Relaxed);
+        let after = walk(&matter.place)?;
+        let mut wrong = ran.wrong();
+        wrong.extend(self.beside(matter, &around)?);
+        match step.verb {
+            _ if step.dry_run => {
+                wrong.extend(check::unchanged(&matter.before, &after, "plan"));
+                let mut codes = self.promise(matter, &ran, true).codes;
+                codes.insert(0);
+                wrong.extend(code_as_promised(&ran, &codes));
+            }
+            Verb::Digest => {
+                wrong.extend(self.digests(step, &matter.source, &ran)?);
+                wrong.extend(code_as_promised(&ran, &[0].into()));
+            }
+            Verb::Verify => {
+                wrong.extend(check::unchanged(&matter.before, &after, "verify wrote"));
+                wrong.extend(self.verified(step, &matter.source, &after, &ran));
+            }
+            Verb::Copy | Verb::Sync => {
+                let promise = self.promise(matter, &ran, trusting);
+                wrong.extend(code_as_promised(&ran, &promise.codes));
+                wrong.extend(check::target(&promise, &after));
+                let wrong = self.unknown(wrong);
+                if !wrong.is_empty() {
+                    return Ok(Some((wrong, ran.to_string())));
+                }
+                return self.again(matter, &after, &promise);
+            }
+        }
+        let wrong = self.unknown(wrong);
+        Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
+    }
+
+    /// A second run changes nothing, and a verification says what the oracle says.
+    fn again(&mut self, matter: &Matter<'_>, after: &Snapshot, promise: &Promise) -> anyhow::Result<Wrong> {
+        let step = matter.step;
+        let verify = step.as_verify();
+        let ran = self.run(&verify)?;
+        let mut wrong = ran.wrong();
+        wrong.extend(self.verified(&verify, &matter.source, after, &ran));
+        let wrong = self.unknown(wrong);
+        if !wrong.is_empty() {
+            return Ok(Some((wrong, ran.to_string())));
+        }
+        if !promise.stable || step.during {
+            return Ok(None);
+        }
+        let ran = self.run(step)?;
+        let codes = promise::of(step, &matter.source, after, &self.able, ran.code).codes;
+        let mut wrong = ran.wrong();
+        wrong.extend(code_as_promised(&ran, &codes));
+        let mut now = walk(&matter.place)?;
+        if matches!(step.shape, Shape::OneFile(_)) {
+            // A single file under `sync` is opened for writing and gets its time once more: the inode's own time is not promised.
+            now.values_mut().zip(after.values()).for_each(|(now, before)| now.ctime = before.ctime);
+        }
+        wrong.extend(check::unchanged(after, &now, "second run"));
+        for count in ["created", "updated", "attributes_only", "deleted"] {
+            let number = ran.report["entries"][count].as_u64().unwrap_or(0);
+            // A single file under `sync` is compared and counted as it is written.
+            if number > 0 && !matches!(step.shape, Shape::OneFile(_)) {
+                let words = format!("the report of the second run has {number} {count}");
+                wrong.push(Violation::of_run("second run", words, Proof::Stable));
+            }
+        }
+        let wrong = self.unknown(wrong);
+        Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
+    }
+
+    /// A run where the source cannot be read or the target not be written in some places: nothing wrong under a final name, and exit code
+    /// 0 only if all is right.
+    fn spoiled(&mut self, matter: &Matter<'_>) -> anyhow::Result<Wrong> {
+        let ran = self.run(matter.step)?;
+        self.counts.steps.fetch_add(1, Ordering::Relaxed);
+        self.counts.faults.fetch_add(1, Ordering::Relaxed);
+        let mut wrong = ran.wrong();
+        wrong.extend(self.survived(matter, &ran, &[])?);
+        let wrong = self.unknown(wrong);
+        Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
+    }
+
+    /// A run in which something goes wrong.
+    fn with_fault(&mut self, matter: &Matter<'_>) -> anyhow::Result<Wrong> {
+        let Some(fault) = &matter.step.fault else { return Ok(None) };
+        if matches!(fault, Fault::PowerCut { .. }) {
+            // What was there before has to be on the disk, or the cut takes it.
+            rustix::fs::syncfs(std::fs::File::open(&self.ground.true_target)?)?;
+        }
+        let (ran, touched) = self.run_with(matter.step, fault)?;
+        self.counts.steps.fetch_add(1, Ordering::Relaxed);
+        if ran.took_place {
+            self.counts.faults.fetch_add(ran.injected.max(1), Ordering::Relaxed);
+            self.counts.kills.fetch_add(u64::from(fault.kills()), Ordering::Relaxed);
+            self.counts.note(&format!("fault {}", fault.name()));
+        }
+        let mut wrong: Vec<Violation> = ran.wrong();
+        // Killed programs write no report, and end by a signal.
+        if fault.kills() || matches!(fault, Fault::Interrupt { .. }) {
+            wrong.retain(|violation| violation.words != "it ended by a signal");
+        }
+        // What a cut leaves under final names may be wrong until the same command has run again.
+        if !matches!(fault, Fault::PowerCut { .. }) {
+            wrong.extend(self.survived(matter, &ran, &touched)?);
+        }
+        let wrong = self.unknown(wrong);
+        Ok((!wrong.is_empty()).then(|| (wrong, ran.to_string())))
+    }
+
+    /// Returns what is wrong at the target although something went wrong during the run.
+    fn survived(&self, matter: &Matter<'_>, ran: &Ran, touched: &[Name]) -> anyhow::Result<Vec<Violation>> {
+        let step = matter.step;
+        if !step.writes() {
+            let before = check::unchanged(&matter.before, &walk(&matter.place)?, "verify wrote");
+            return Ok(before);
+        }
+        let after = walk(&matter.place)?;
+        let promise = self.promise(matter, ran, true);
+        let in_place = step.in_place || matches!(step.shape, Shape::OneFile(_)) && step.verb == Verb::Sync;
+        let mixes = in_place && ran.code != Some(0);
+        let mut wrong = check::after_fault(&promise, &matter.before, &after, touched, mixes);
+        if ran.code == Some(0) && touched.is_empty() {
+            // Nothing has failed, so nothing may be missing.
+            wrong.extend(check::target(&promise, &after));
+            if !promise.codes.contains(&0) {
+                wrong.extend(code_as_promised(ran, &promise.codes));
+            }
+        }
+        Ok(wrong)
+    }
+
+    /// Returns what is wrong outside of the place where the step lands.
+    fn beside(&self, matter: &Matter<'_>, around: &Snapshot) -> anyhow::Result<Vec<Violation>> {
+        let mut wrong = Vec::new();
+        if !matches!(matter.step.shape, Shape::OneFile(_)) {
+            wrong.extend(check::unchanged(&matter.source, &self.seen()?, "source changed"));
+        }
+        wrong.extend(check::unchanged(around, &self.around(matter.step)?, "beside"));
+        let mut folders = vec![self.ground.notes.join("temporary")];
+        if let Some(hosts) = self.pool.started_hosts() {
+            folders.extend(self.history.setting.way.far().map(|host| hosts.temporary(host)));
+        }
+        for folder in folders {
+            for entry in std::fs::read_dir(&folder).into_iter().flatten() {
+                let words = format!("{} is left in a temporary folder", entry?.file_name().display());
+                wrong.push(Violation::of_run("leftover", words, Proof::Words));
+            }
+        }
+        Ok(wrong)
+    }
+
+    fn verified(&self, step: &Step, source: &Snapshot, target: &Snapshot, ran: &Ran) -> Vec<Violation> {
+        let mut differs = check::differences(step, source, target, &self.able);
+        let one = matches!(step.shape, Shape::OneFile(_));
+        if one {
+            // "Of a single file or disk only the content is compared."
+            differs
+                .values_mut()
+                .for_each(|what| what.retain(|word| matches!(*word, "content" | "size" | "kind")));
+        }
+        if target.is_empty() {
+            // "There is nothing to compare with."
+            return code_as_promised(ran, &[1, 4].into());
+        }
+        // What does not fit is counted as not compared, or differs: which of them is not promised.
+        let is_vague = |(path, entry): &(&Name, &Entry)| !self.able.takes(path, entry);
+        let vague: BTreeSet<&Name> = source.iter().filter(is_vague).map(|(path, _)| path).collect();
+        let large: BTreeSet<&Name> =
+            source.iter().filter(|(_, entry)| !self.able.fits(entry)).map(|(path, _)| path).collect();
+        let is_unheld = |entry: &Entry| entry.xattrs.keys().any(|name| !self.able.has_attribute(name));
+        let hidden = |path: &Name| promise::path_and_above(path).any(|above| vague.contains(&above));
+        let passes = |path: &Name, word: &str| {
+            let attributes = matches!(word, "xattr" | "mode" | "owner" | "time");
+            let narrower = word == "mode" && source.get(path).is_some_and(is_unheld);
+            narrower
+                || hidden(path)
+                || large.contains(path) && matches!(word, "xattr" | "mode")
+                || self.able.loose && attributes
+        };
+        for (path, what) in &mut differs {
+            what.retain(|word| !passes(path, word));
+        }
+        differs.retain(|_, what| !what.is_empty());
+        let mut reported: BTreeMap<Name, BTreeSet<String>> = BTreeMap::new();
+        for difference in ran.report["differences"].as_array().into_iter().flatten() {
+            let mut path = path_in(difference);
+            if step.shape == Shape::Directory {
+                // Told below the target, in which the directory has its name.
+                path = Name(
+                    path.0
+                        .strip_prefix(b"source/")
+                        .or(path.0.strip_prefix(b"source"))
+                        .unwrap_or(&path.0)
+                        .to_vec(),
+                );
+            }
+            let what = difference["what"].as_str().unwrap_or_default().to_owned();
+            if !passes(&path, &what) {
+                reported.entry(if one { Name::default() } else { path }).or_default().insert(what);
+            }
+        }
+        let missing = step.files_from.iter().flatten().any(|path| !source.contains_key(path));
+        let unheld = source.values().any(is_unheld);
+        let codes: BTreeSet<i32> = match (differs.is_empty(), missing) {
+            (true, _) if !large.is_empty() || !vague.is_empty() || self.able.loose => [0, 3, 4].into(),
+            // Attributes that the target cannot hold are not compared, and said to be so.
+            (true, _) if unheld => [0, 3, 4].into(),
+            (true, false) => [0].into(),
+            (true, true) => [3].into(),
+            (false, _) => [4].into(),
+        };
+        let mut wrong = code_as_promised(ran, &codes);
+        wrong.extend(check::verification(&differs, &reported, source));
+        wrong
+    }
+
+    /// Of a single file the digest has to be that of `sha256sum`; of a tree every file has to have a line.
+    fn digests(&self, step: &Step, source: &Snapshot, ran: &Ran) -> anyhow::Result<Vec<Violation>> {
+        if self.history.setting.spoils_reading() {
+            return Ok(Vec::new());
+        }
+        let lines: Vec<&[u8]> =
+            ran.output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+        let Shape::OneFile(path) = &step.shape else {
+            let files = source.values().filter(|entry| entry.is_file()).count();
+            let words = format!("{} lines for {files} files", lines.len());
+            return Ok(if lines.len() == files {
+                Vec::new()
+            } else {
+                vec![Violation::of_run("digest", words, Proof::Words)]
+            });
+        };
+        if source.values().any(|entry| entry.size() > walk::READ_WHOLE_MAX) {
+            return Ok(Vec::new());
+        }
+        let digest = walk::plain_digest(&path.below(&self.ground.seen_source()))?;
+        let found: String =
+            lines.first().map(|line| String::from_utf8_lossy(line).into_owned()).unwrap_or_default();
+        let words = format!("it printed {found}, and the digest is {digest}");
+        let right = found.trim_start_matches('\\').starts_with(&digest);
+        Ok(if right { Vec::new() } else { vec![Violation::at("digest", path, words, Proof::Words)] })
+    }
+
+    /// Returns what lies beside the place where the step lands, and must not change: all of the side of the target but that place.
+    fn around(&self, step: &Step) -> anyhow::Result<Snapshot> {
+        let mut side = walk(&self.ground.true_target)?;
+        let place = Name(match &step.shape {
+            Shape::OneFile(_) => b"one".to_vec(),
+            Shape::Directory => b"target/source".to_vec(),
+            _ => b"target".to_vec(),
+        });
+        // An inode with a name in the place that changes is not beside it.
+        side.retain(|path, entry| {
+            let inside = *path == place || path.is_below(&place) || place.is_below(path);
+            !inside && (entry.links <= 1 || entry.is_directory())
+        });
+        Ok(side)
+    }
+
+    fn unknown(&self, wrong: Vec<Violation>) -> Vec<Violation> {
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            wrong.into_iter().partition(|violation| known::reason(violation, self.history).is_some());
+        self.counts.known.fetch_add(known.len() as u64, Ordering::Relaxed);
+        unknown
+    }
+
+    /// Returns the command line of a step, and where its report will be.
+    fn words(&mut self, step: &Step) -> anyhow::Result<(Vec<OsString>, PathBuf)> {
+        self.runs += 1;
+        let list = self.ground.notes.join(format!("list-{}", self.runs));
+        if step.files_from.is_some() {
+            std::fs::write(&list, step.list())?;
+        }
+        let report = self.ground.notes.join(format!("report-{}.json", self.runs));
+        let (way, hosts) = (self.history.setting.way, self.pool.started_hosts());
+        let mut words: Vec<OsString> = vec![step.verb.word().into()];
+        words.extend(step.options(&list));
+        words.extend(way.options(step.verb, hosts));
+        if step.verb != Verb::Digest {
+            words.extend(["--report".into(), report.clone().into_os_string()]);
+            if step.fault.is_some() {
+                words.push("--retry-for=5s".into());
+            }
+        }
+        let mut places = places(step, &self.ground.shown_source(), &self.ground.target);
+        if let [source, target] = &mut places[..] {
+            let placed = way.places(hosts, std::mem::take(source), std::mem::take(target));
+            words.extend(placed);
+        } else {
+            words.extend(places);
+        }
+        Ok((words, report))
+    }
+
+    fn run(&mut self, step: &Step) -> anyhow::Result<Ran> {
+        let (words, report) = self.words(step)?;
+        command::run(&self.stage.program, &words, &report, &self.ground.notes, self.stage.plant.as_deref())
+    }
+
+    fn run_with(&mut self, step: &Step, fault: &Fault) -> anyhow::Result<(Ran, Vec<Name>)> {
+        let (words, report) = self.words(step)?;
+        let target = self.ground.true_target.join(if matches!(step.shape, Shape::OneFile(_)) {
+            "one"
+        } else {
+            "target"
+        });
+        let source = self.ground.shown_source();
+        let place = (self.history.setting.target.as_str(), source.as_path(), target.as_path());
+        command::run_with(fault, &self.stage.program, &words, &report, &self.ground.notes, self.pool, place)
+    }
+}
+
+/// Returns the places as they are typed.
+pub fn places(step: &Step, source: &Path, side_of_target: &Path) -> Vec<OsString> {
+    let slashed = |path: &Path| {
+        let mut word = path.as_os_str().to_owned();
+        word.push("/");
+        word
+    };
+    let target = side_of_target.join("target").into_os_string();
+    match (&step.shape, step.verb) {
+        (Shape::OneFile(path), Verb::Digest) => vec![path.below(source).into_os_string()],
+        (_, Verb::Digest) => vec![source.as_os_str().to_owned()],
+        (Shape::Contents, _) => vec![slashed(source), target],
+        (Shape::Directory, _) => vec![source.as_os_str().to_owned(), target],
+        (Shape::OneFile(path), _) => {
+            vec![path.below(source).into_os_string(), side_of_target.join("one").into_os_string()]
+        }
+    }
+}
+
+fn code_as_promised(ran: &Ran, codes: &BTreeSet<i32>) -> Vec<Violation> {
+    if ran.code.is_some_and(|code| codes.contains(&code)) {
+        return Vec::new();
+    }
+    let words = format!("it ended with {:?}, and has to end with {codes:?}", ran.code);
+    vec![Violation::of_run("exit code", words, Proof::Code(codes.iter().copied().collect()))]
+}
+
+/// Returns the path in an entry of a report, as bytes.
+fn path_in(value: &Value) -> Name {
+    match value["path_base64"].as_str() {
+        Some(text) => Name(command::from_base64(text)),
+        None => Name(value["path"].as_str().unwrap_or_default().as_bytes().to_vec()),
+    }
+}

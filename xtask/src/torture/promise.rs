@@ -1,0 +1,498 @@
+//! What a step promises: the target that it has to leave behind, and the exit code.
+//!
+//! Everything here is written from README.md, the book and the design notes, and from nothing else; when a document and this file say
+//! different things, one of them is wrong. The prediction starts from what the oracle saw of both sides before the step. Where
+//! the documents leave something open, the expectation is free in that, and a comment says why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::model::{Name, Time};
+use super::select::Selection;
+use super::step::{Step, Verb};
+use super::walk::{Entry, Kind, Snapshot};
+
+/// What the target and the way to it can hold.
+#[derive(Clone, Debug)]
+pub struct Abilities {
+    /// Owners and groups.
+    pub owners: bool,
+    /// All bits of the mode.
+    pub modes: bool,
+    /// Symbolic links.
+    pub symlinks: bool,
+    /// Several names of one file.
+    pub hard_links: bool,
+    /// Pipes and devices.
+    pub special_files: bool,
+    /// Extended attributes of users.
+    pub user_xattrs: bool,
+    /// Extended attributes `trusted.*`, and capabilities.
+    pub trusted_xattrs: bool,
+    /// Access lists.
+    pub acls: bool,
+    /// Names that are no UTF-8.
+    pub any_names: bool,
+    /// Names that differ in case alone are two.
+    pub case_sensitive: bool,
+    /// The step of times in nanoseconds.
+    pub mtime_step_ns: u64,
+    /// First and last second that a time can have.
+    pub mtime_range_s: (i64, i64),
+    /// Whether attributes are kept in ways that are not described here: only kinds and contents are looked at.
+    pub loose: bool,
+    /// All attributes of a file together that surely fit, in bytes.
+    pub xattr_bytes_max: usize,
+}
+
+impl Default for Abilities {
+    /// Returns what a file system has that holds everything.
+    fn default() -> Self {
+        Self {
+            owners: true,
+            modes: true,
+            symlinks: true,
+            hard_links: true,
+            special_files: true,
+            user_xattrs: true,
+            trusted_xattrs: true,
+            acls: true,
+            any_names: true,
+            case_sensitive: true,
+            mtime_step_ns: 1,
+            mtime_range_s: (i64::MIN, i64::MAX),
+            xattr_bytes_max: usize::MAX,
+            loose: false,
+        }
+    }
+}
+
+impl Abilities {
+    /// Returns the time that the target keeps of this one.
+    pub fn time(&self, time: Time) -> Time {
+        let (first, last) = self.mtime_range_s;
+        if time.s < first {
+            return Time { s: first, ns: 0 };
+        }
+        if time.s > last {
+            return Time { s: last, ns: 0 };
+        }
+        let step = self.mtime_step_ns;
+        if step < 1_000_000_000 {
+            return Time { s: time.s, ns: (u64::from(time.ns) / step * step) as u32 };
+        }
+        let seconds = (step / 1_000_000_000) as i64;
+        Time { s: time.s.div_euclid(seconds) * seconds, ns: 0 }
+    }
+
+    /// Returns true if attributes of this name can be held.
+    pub fn has_attribute(&self, name: &Name) -> bool {
+        let text = &name.0;
+        if text.starts_with(b"system.posix_acl") {
+            self.acls
+        } else if text.starts_with(b"user.") {
+            self.user_xattrs
+        } else {
+            self.trusted_xattrs
+        }
+    }
+}
+
+impl Abilities {
+    /// Returns true if the target surely takes an entry of this name and kind.
+    pub fn takes(&self, path: &Name, entry: &Entry) -> bool {
+        let kind = match entry.kind {
+            Kind::Link(_) => self.symlinks,
+            Kind::Pipe | Kind::Character(_) | Kind::Block(_) => self.special_files,
+            _ => true,
+        };
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        let base = path.base();
+        let name = self.any_names && self.case_sensitive
+            || base.iter().all(plain) && base.len() < 200 && !base.ends_with(b".") && base != b"CON";
+        kind && name
+    }
+
+    /// Returns true if the attributes of an entry surely fit.
+    pub fn fits(&self, entry: &Entry) -> bool {
+        let held = entry.xattrs.iter().filter(|(name, _)| self.has_attribute(name));
+        held.map(|(name, value)| name.0.len() + value.len() + 20).sum::<usize>() <= self.xattr_bytes_max
+    }
+}
+
+/// What is not promised of an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Free {
+    /// The owner.
+    pub owner: bool,
+    /// All of the mode.
+    pub mode: bool,
+    /// Set-ID bits.
+    pub set_id: bool,
+    /// Fewer permissions than those that are expected.
+    pub narrower: bool,
+    /// The time.
+    pub mtime: bool,
+    /// Extended attributes but access lists.
+    pub xattrs: bool,
+    /// Access lists.
+    pub acl: bool,
+    /// Everything, be it there or not.
+    pub all: bool,
+}
+
+/// An entry that the target has to have.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// The entry; its inode, ctime and room mean nothing unless `kept` is true.
+    pub entry: Entry,
+    /// The content it may have instead.
+    pub or: Option<Kind>,
+    /// What is not promised.
+    pub free: Free,
+    /// Whether it has to be the very inode that was there.
+    pub kept: bool,
+}
+
+/// What a step promises.
+#[derive(Clone, Debug, Default)]
+pub struct Promise {
+    /// The exit codes that it may end with: one, where the documents leave nothing open.
+    pub codes: BTreeSet<i32>,
+    /// The whole target.
+    pub entries: BTreeMap<Name, Expected>,
+    /// Names that have to be one file.
+    pub links: Vec<Vec<Name>>,
+    /// Which file of the source each name is: names of different files must not be one file.
+    pub apart: BTreeMap<Name, (u64, u64)>,
+    /// Whether a second run has to change nothing.
+    pub stable: bool,
+    /// What the target may not take. It fails there, or is a loss, and so is all below it.
+    pub vague: Vec<Name>,
+}
+
+/// Returns what `source` becomes at `target`. `code` is what the step ended with: it decides where the documents
+/// leave open which entries count for the limit of deletion, and whether something that the target does not hold is a failure.
+pub fn of(step: &Step, source: &Snapshot, target: &Snapshot, able: &Abilities, code: Option<i32>) -> Promise {
+    let mut making = Making {
+        step,
+        select: Selection::of(step),
+        source,
+        target,
+        able,
+        promise: Promise { stable: true, ..Promise::default() },
+        tainted: tainted(step, source, target),
+        failed: 0,
+        code,
+        blocked: Vec::new(),
+        brought: BTreeSet::new(),
+        making_way: Vec::new(),
+    };
+    making.failed += if step.verb == Verb::Sync && (step.delete || step.during) {
+        0 // removed at the target, as the source lacks them
+    } else {
+        making.select.missing(source)
+    };
+    making.bring_over();
+    making.remove();
+    making.link();
+    making.promise
+}
+
+struct Making<'a> {
+    step: &'a Step,
+    select: Selection<'a>,
+    source: &'a Snapshot,
+    target: &'a Snapshot,
+    able: &'a Abilities,
+    promise: Promise,
+    tainted: BTreeSet<Name>,
+    failed: usize,
+    code: Option<i32>,
+    /// Directories of the source under which nothing arrives.
+    blocked: Vec<Name>,
+    /// What of the source arrives.
+    brought: BTreeSet<Name>,
+    /// Directories of the target that have to go before a file of the source can come.
+    making_way: Vec<Name>,
+}
+
+impl Making<'_> {
+    /// All of the source that takes part.
+    fn bring_over(&mut self) {
+        for (path, entry) in self.source {
+            if self.blocked.iter().any(|blocked| path.is_below(blocked)) {
+                continue;
+            }
+            if !self.select.takes(path, self.source) {
+                self.blocked.push(path.clone());
+                continue;
+            }
+            if !self.able.takes(path, entry) {
+                self.promise.vague.push(path.clone());
+                self.blocked.push(path.clone());
+                continue;
+            }
+            let there = self.target.get(path);
+            match there {
+                Some(there)
+                    if entry.is_directory() && !there.is_directory() && self.step.verb == Verb::Copy =>
+                {
+                    self.failed += 1;
+                    self.blocked.push(path.clone());
+                    continue;
+                }
+                Some(there) if !entry.is_directory() && there.is_directory() => {
+                    if self.step.verb == Verb::Copy {
+                        self.failed += 1;
+                    } else {
+                        self.making_way.push(path.clone());
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            let expected = self.expected(path, entry, there);
+            self.promise.entries.insert(path.clone(), expected);
+            self.brought.insert(path.clone());
+        }
+    }
+
+    /// Returns what becomes of one entry.
+    fn expected(&self, path: &Name, entry: &Entry, there: Option<&Entry>) -> Expected {
+        let mut expected = Expected { entry: entry.clone(), or: None, free: self.free(), kept: false };
+        expected.entry.mtime = self.able.time(entry.mtime);
+        expected.entry.xattrs.retain(|name, _| self.able.has_attribute(name));
+        // Without its access list an entry may give fewer rights, and never more.
+        expected.free.narrower = entry.xattrs.keys().any(|name| !self.able.has_attribute(name));
+        if !self.able.fits(entry) {
+            // What does not fit is a loss or a failure, and which of them goes first is not promised.
+            expected.free.xattrs = true;
+            expected.free.acl = true;
+            expected.free.mode = true;
+        }
+        if let Some(there) = there.filter(|there| there.is_file() && entry.is_file()) {
+            let alike = there.size() == entry.size() && there.mtime == expected.entry.mtime;
+            if alike && !self.step.by_digest {
+                // "Files whose size and time are equal are left alone"; who looks closer may bring it over as well.
+                expected.or = Some(there.kind.clone());
+            }
+            // Of a file of several names one is written and the others are linked.
+            if self.step.in_place && self.step.verb == Verb::Sync && entry.links == 1 && there.links == 1 {
+                expected.kept = true;
+                expected.entry.inode = there.inode;
+            }
+        }
+        if there.is_some_and(Entry::is_directory) && entry.is_directory() {
+            expected.kept = true;
+            expected.entry.inode = there.map_or((0, 0), |there| there.inode);
+        }
+        if self.tainted.contains(path) {
+            // Names are one file at the target and several at the source, or the reverse: "the target may have names elsewhere
+            // that are nobody's business", so what one of them gets the others get, in no order.
+            let all = self.step.in_place;
+            expected.free = Free {
+                owner: true,
+                mode: true,
+                set_id: true,
+                narrower: false,
+                mtime: true,
+                xattrs: true,
+                acl: true,
+                all,
+            };
+            expected.or = there.map(|there| there.kind.clone());
+            expected.kept = false;
+        }
+        expected
+    }
+
+    fn free(&self) -> Free {
+        let without = |what: &str| self.step.is_without(what);
+        if self.able.loose {
+            return Free {
+                owner: true,
+                mode: true,
+                set_id: true,
+                narrower: false,
+                mtime: true,
+                xattrs: true,
+                acl: true,
+                all: false,
+            };
+        }
+        Free {
+            owner: without("owner") || !self.able.owners,
+            narrower: false,
+            // A set-ID bit without its owner would give the rights of somebody else.
+            set_id: without("owner") || !self.able.owners,
+            mode: !self.able.modes,
+            mtime: false,
+            xattrs: without("xattr"),
+            acl: without("acl"),
+            all: false,
+        }
+    }
+
+    /// What only the target has, and what is in the way.
+    fn remove(&mut self) {
+        let consent = self.step.delete || self.step.during;
+        let refused = self.code == Some(6);
+        let gone: BTreeSet<Name> = self.removable();
+        let sync = self.step.verb == Verb::Sync;
+        let (count, total) = (gone.len(), self.target.len().saturating_sub(1));
+        let limit_holds = self.step.all_may_go
+            || count * 2 <= total.saturating_sub(2)
+            // Whether the root counts, and what is in the way: not promised.
+            || count * 2 <= total + 2 && !refused;
+        // What fails at the target keeps everything from being removed.
+        let vague = !self.promise.vague.is_empty();
+        let removes = sync && consent && self.failed == 0 && limit_holds && !(vague && self.code != Some(0));
+        for (path, entry) in self.target {
+            if self.promise.entries.contains_key(path) || removes && gone.contains(path) {
+                continue;
+            }
+            let mut expected = Expected { entry: entry.clone(), or: None, free: Free::default(), kept: true };
+            // What is removed in a directory changes its time.
+            expected.free.mtime = entry.is_directory();
+            // Another name of the same file takes part: what that gets, this one gets ("the snapshot sees it too").
+            let shares =
+                |(other, its): (&Name, &Entry)| its.inode == entry.inode && self.brought.contains(other);
+            let is_vague = self.promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
+            if is_vague
+                || self.tainted.contains(path)
+                || entry.links > 1 && entry.is_file() && self.target.iter().any(shares)
+            {
+                expected.free.all = true;
+            }
+            let displaced = path_and_above(path).any(|above| {
+                let new = self.promise.entries.get(&above);
+                above != *path && new.is_some_and(|new| !new.entry.is_directory())
+            });
+            if !displaced {
+                self.promise.entries.insert(path.clone(), expected);
+            }
+        }
+        if removes {
+            for path in std::mem::take(&mut self.making_way) {
+                let still_there =
+                    self.promise.entries.keys().any(|other| *other == path || other.is_below(&path));
+                if still_there {
+                    // A rule protects something in the directory that is in the way.
+                    self.failed += 1;
+                } else if let Some(entry) = self.source.get(&path) {
+                    let expected = self.expected(&path, entry, None);
+                    self.promise.entries.insert(path.clone(), expected);
+                    self.brought.insert(path);
+                }
+            }
+        }
+        let stay = sync && !gone.is_empty() && !removes;
+        // The target has grown, so that in a second run the same number may be less than half of it.
+        self.promise.stable &= !(stay && consent);
+        self.promise.codes = match (self.failed > 0, stay) {
+            (false, false) => [0].into(),
+            (false, true) => [6].into(),
+            (true, false) => [3].into(),
+            // After a failure nothing is removed. Which of the two is said first is not promised.
+            (true, true) => [3, 6].into(),
+        };
+        if vague {
+            self.promise.codes.insert(3);
+            self.promise.stable = false;
+        }
+    }
+
+    /// Returns what only the target has and nothing protects. A directory stays if something in it does.
+    fn removable(&self) -> BTreeSet<Name> {
+        let mut gone = BTreeSet::new();
+        for (path, entry) in self.target.iter().rev() {
+            let in_the_way = path_and_above(path).any(|above| self.making_way.contains(&above));
+            let blocked = self.blocked.iter().any(|blocked| path == blocked || path.is_below(blocked));
+            let only_here = !self.source.contains_key(path) && !blocked;
+            let mut inside = self.target.keys().filter(|other| other.is_below(path));
+            let empties = !entry.is_directory() || inside.all(|other| gone.contains(other));
+            let is_displaced = path_and_above(path)
+                .any(|above| self.promise.entries.get(&above).is_some_and(|new| !new.entry.is_directory()));
+            if (only_here || in_the_way)
+                && empties
+                && !is_displaced
+                && self.select.may_remove(path, self.target)
+            {
+                gone.insert(path.clone());
+            }
+        }
+        gone
+    }
+
+    /// Which names have to be one file.
+    fn link(&mut self) {
+        // Attributes that do not fit are tried again, which changes the time of the inode.
+        let too_large = self.promise.entries.values().any(|expected| !self.able.fits(&expected.entry));
+        if !self.tainted.is_empty() || too_large {
+            self.promise.stable = false;
+        }
+        let mut groups: BTreeMap<(u64, u64), Vec<Name>> = BTreeMap::new();
+        for (path, entry) in self.source.iter().filter(|(_, entry)| entry.is_file()) {
+            if self.brought.contains(path) && !self.tainted.contains(path) {
+                groups.entry(entry.inode).or_default().push(path.clone());
+            }
+        }
+        if self.step.is_without("hardlinks") {
+            return;
+        }
+        for (inode, group) in groups {
+            self.promise.apart.extend(group.iter().map(|path| (path.clone(), inode)));
+            if self.able.hard_links && group.len() > 1 {
+                self.promise.links.push(group);
+            }
+        }
+    }
+}
+
+/// Returns a path and the directories that it is in, up to the root.
+pub fn path_and_above(path: &Name) -> impl Iterator<Item = Name> {
+    std::iter::successors(Some(path.clone()), Name::parent)
+}
+
+/// Returns the names of files that are linked at the target otherwise than at the source, and all that hangs together with them.
+fn tainted(step: &Step, source: &Snapshot, target: &Snapshot) -> BTreeSet<Name> {
+    let mut by_inode: BTreeMap<(bool, (u64, u64)), Vec<&Name>> = BTreeMap::new();
+    for (is_target, side) in [(false, source), (true, target)] {
+        for (path, entry) in side.iter().filter(|(_, entry)| entry.links > 1 && !entry.is_directory()) {
+            by_inode.entry((is_target, entry.inode)).or_default().push(path);
+        }
+    }
+    let mut found = BTreeSet::new();
+    for ((_, _), names) in by_inode.iter().filter(|((is_target, _), names)| *is_target && names.len() > 1) {
+        let at_source: Vec<Option<(u64, u64)>> =
+            names.iter().map(|name| source.get(*name).map(|entry| entry.inode)).collect();
+        if step.is_without("hardlinks")
+            || at_source.iter().any(|inode| inode.is_none() || *inode != at_source[0])
+        {
+            found.extend(names.iter().map(|name| (*name).clone()));
+        }
+    }
+    loop {
+        let before = found.len();
+        for names in by_inode.values() {
+            if names.iter().any(|name| found.contains(*name)) {
+                found.extend(names.iter().map(|name| (*name).clone()));
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+/// A single file under `sync` is compared by content and changed where it lies.
+pub fn of_one_file(step: &Step, before: &Snapshot, promise: &mut Promise) {
+    let there = before.get(&Name::default());
+    for expected in promise.entries.values_mut() {
+        if let Some(there) = there.filter(|there| there.is_file() && step.verb == Verb::Sync) {
+            expected.or = None;
+            expected.kept = true;
+            expected.entry.inode = there.inode;
+        }
+    }
+}

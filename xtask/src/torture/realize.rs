@@ -1,0 +1,126 @@
+//! Makes a model real, with plain system calls.
+//!
+//! What a file system does not take (a name, an attribute, a device node) is left out: the oracle looks at what is there afterwards
+//! and predicts from that. Only failures that no file system has a reason for are errors.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, lchown};
+use std::path::Path;
+
+use anyhow::Context;
+use rustix::fs::{AtFlags, FileType, Mode, Timespec, Timestamps, XattrFlags};
+
+use super::model::{Attribute, Content, Node, Time, Tree, What};
+
+/// Makes all of a tree; `root` must not be there yet.
+pub fn realize(tree: &Tree, root: &Path) -> anyhow::Result<()> {
+    for node in &tree.nodes {
+        if make(node, root)? && node.what != What::Directory {
+            dress(node, root)?;
+        }
+    }
+    // What is made in a directory changes its time, so directories come last, the deepest first.
+    for node in tree.nodes.iter().rev() {
+        if node.what == What::Directory && node.path.below(root).is_dir() {
+            dress(node, root)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes an entry without its attributes. Returns false where the file system does not take it.
+pub fn make(node: &Node, root: &Path) -> anyhow::Result<bool> {
+    let place = node.path.below(root);
+    let made = match &node.what {
+        What::Directory => fs::create_dir(&place),
+        What::File(content) => write_file(&place, content),
+        What::Link(to) => std::os::unix::fs::symlink(to.below(Path::new("")), &place),
+        What::Pipe => make_special(&place, FileType::Fifo, 0),
+        What::Socket => make_special(&place, FileType::Socket, 0),
+        What::Device(major, minor) => {
+            make_special(&place, FileType::CharacterDevice, rustix::fs::makedev(*major, *minor))
+        }
+        What::SameAs(other) => {
+            // A name of something that is not there is left out, as it is after a reduction.
+            if fs::symlink_metadata(other.below(root)).map_or(true, |other| !other.is_file()) {
+                return Ok(false);
+            }
+            fs::hard_link(other.below(root), &place)
+        }
+    };
+    match made {
+        Ok(()) => Ok(true),
+        Err(error) if may_lack(&error) => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("making {}", node.path)),
+    }
+}
+
+/// Returns true for the failures that file systems and full ones have a reason for.
+pub fn may_lack(error: &std::io::Error) -> bool {
+    // EPERM, ENOENT (its directory could not be made), EEXIST, ENOTDIR, EINVAL, EFBIG, ENOSPC, EMLINK, ERANGE, ENAMETOOLONG,
+    // ENOSYS, EILSEQ, EOPNOTSUPP, EDQUOT, E2BIG
+    let codes = [1, 2, 7, 17, 20, 22, 27, 28, 31, 34, 36, 38, 84, 95, 122];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
+fn make_special(place: &Path, kind: FileType, device: u64) -> std::io::Result<()> {
+    Ok(rustix::fs::mknodat(rustix::fs::CWD, place, kind, Mode::RUSR | Mode::WUSR, device)?)
+}
+
+fn write_file(place: &Path, content: &Content) -> std::io::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(place)?;
+    fill(&file, content)
+}
+
+/// Writes a content into a file that is empty.
+pub fn fill(file: &File, content: &Content) -> std::io::Result<()> {
+    file.set_len(content.size)?;
+    for extent in &content.extents {
+        file.write_all_at(&extent.bytes(), extent.at)?;
+    }
+    Ok(())
+}
+
+/// Gives an entry its owner, attributes, permissions and time. A further name of a file has those of its file.
+pub fn dress(node: &Node, root: &Path) -> anyhow::Result<()> {
+    if matches!(node.what, What::SameAs(_)) {
+        return Ok(());
+    }
+    let place = node.path.below(root);
+    lenient(lchown(&place, Some(node.uid), Some(node.gid)))?;
+    if !matches!(node.what, What::Link(_)) {
+        lenient(chmod(&place, node.mode))?;
+    }
+    for attribute in &node.attributes {
+        set_attribute(&place, attribute)?;
+    }
+    lenient(set_time(&place, node.mtime))
+}
+
+/// Sets an attribute, where the file system takes it.
+pub fn set_attribute(place: &Path, attribute: &Attribute) -> anyhow::Result<()> {
+    let value = attribute.value.bytes();
+    let set = rustix::fs::lsetxattr(place, attribute.name.0.as_slice(), &value, XattrFlags::empty());
+    lenient(set.map_err(std::io::Error::from))
+}
+
+/// Sets permissions.
+pub fn chmod(place: &Path, mode: u32) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(place, fs::Permissions::from_mode(mode))
+}
+
+/// Sets the time of the last change, of a link itself.
+pub fn set_time(place: &Path, time: Time) -> std::io::Result<()> {
+    let stamp = Timespec { tv_sec: time.s, tv_nsec: time.ns.into() };
+    let both = Timestamps { last_access: stamp, last_modification: stamp };
+    Ok(rustix::fs::utimensat(rustix::fs::CWD, place, &both, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+/// Lets pass what file systems may lack.
+pub fn lenient(result: std::io::Result<()>) -> anyhow::Result<()> {
+    match result {
+        Err(error) if !may_lack(&error) => Err(error.into()),
+        _ => Ok(()),
+    }
+}

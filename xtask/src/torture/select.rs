@@ -1,0 +1,81 @@
+//! Which entries take part in a step: filter rules, lists and limits, as the documents promise them.
+
+use super::model::Name;
+use super::step::Step;
+use super::walk::{Entry, Kind, Snapshot};
+
+/// The part of a step that says what takes part.
+#[derive(Debug)]
+pub struct Selection<'a> {
+    step: &'a Step,
+}
+
+impl<'a> Selection<'a> {
+    /// Returns that of a step.
+    pub fn of(step: &'a Step) -> Self {
+        Self { step }
+    }
+
+    /// Returns true if the rules leave out this entry itself; of all that match, the last decides.
+    fn is_excluded(&self, path: &Name, is_directory: bool) -> bool {
+        let last = self.step.rules.iter().rev().find(|rule| rule.pattern.matches(path, is_directory));
+        !path.0.is_empty() && last.is_some_and(|rule| !rule.include)
+    }
+
+    /// Returns true if the rules leave out an entry or a directory that it is in.
+    pub fn is_protected(&self, path: &Name, entries: &Snapshot) -> bool {
+        let mut at = path.clone();
+        let mut is_directory = entries.get(path).is_some_and(Entry::is_directory);
+        loop {
+            if self.is_excluded(&at, is_directory) {
+                return true;
+            }
+            let Some(parent) = at.parent() else { return false };
+            at = parent;
+            is_directory = true;
+        }
+    }
+
+    /// Returns true if `--files-from` names the path or a directory that it is in.
+    fn is_listed(&self, path: &Name) -> bool {
+        let Some(list) = &self.step.files_from else { return true };
+        list.iter().any(|listed| listed == path || path.is_below(listed))
+    }
+
+    /// Returns true if an entry of the source takes part.
+    pub fn takes(&self, path: &Name, source: &Snapshot) -> bool {
+        let Some(entry) = source.get(path) else { return false };
+        let on_the_way = |list: &Vec<Name>| {
+            entry.is_directory()
+                && list.iter().any(|listed| listed.is_below(path) && source.contains_key(listed))
+        };
+        // The root takes part always, and so do the directories on the way to what is listed.
+        let listed = path.0.is_empty()
+            || self.is_listed(path)
+            || self.step.files_from.as_ref().is_some_and(on_the_way);
+        let within = match (&entry.kind, self.step.sizes) {
+            (Kind::File { size, .. }, Some((least, most))) => (least..=most).contains(size),
+            _ => true,
+        };
+        listed && within && !self.is_protected(path, source) && entry.kind != Kind::Socket
+    }
+
+    /// Returns true if something that the source lacks may be removed: rules protect it, and so does not being listed.
+    pub fn may_remove(&self, path: &Name, target: &Snapshot) -> bool {
+        self.is_listed(path) && !self.is_protected(path, target)
+    }
+
+    /// Returns true if a listed path goes through something that is no directory of the source: what then happens to that is promised nowhere.
+    pub fn is_vague(&self, source: &Snapshot) -> bool {
+        let through = |path: &Name| {
+            let above = std::iter::successors(path.parent(), Name::parent);
+            above.into_iter().any(|above| source.get(&above).is_none_or(|entry| !entry.is_directory()))
+        };
+        self.step.files_from.iter().flatten().any(through)
+    }
+
+    /// Returns how many listed paths the source lacks: each fails.
+    pub fn missing(&self, source: &Snapshot) -> usize {
+        self.step.files_from.iter().flatten().filter(|path| !source.contains_key(*path)).count()
+    }
+}

@@ -1,0 +1,249 @@
+//! Cuts a history that fails down to a small one that fails in the same way.
+//!
+//! Parts are taken out by bisection: halves first, then quarters, down to single ones; then what is left is made plainer. A part that
+//! another one needs may be missing: mutations and links of what is not there do nothing.
+
+use std::time::{Duration, Instant};
+
+use super::check::Violation;
+use super::history::{Event, History};
+use super::model::{Fill, Name, Node, Time, Tree, What};
+use super::play::Failure;
+use super::step::Step;
+use super::way::Way;
+
+/// A reduction takes at most so long.
+const TIME_MAX: Duration = Duration::from_secs(40);
+
+/// Returns the smallest history that was found, with its failure. `play` plays a history.
+pub fn shrink(
+    history: History,
+    failure: Failure,
+    mut play: impl FnMut(&History) -> Option<Failure>,
+) -> (History, Failure) {
+    let mut shrinker = Shrinker {
+        kind: kind_of(&failure),
+        best: history,
+        failure,
+        play: &mut play,
+        until: Instant::now() + TIME_MAX,
+    };
+    shrinker.all();
+    (shrinker.best, shrinker.failure)
+}
+
+/// Returns the kind of a failure: that of what is worst in it.
+fn kind_of(failure: &Failure) -> &'static str {
+    let worst = |kind: &str| failure.violations.iter().find(|violation: &&Violation| violation.kind == kind);
+    let first = || failure.violations.first();
+    ["crash", "content", "missing"]
+        .into_iter()
+        .find_map(worst)
+        .or_else(first)
+        .map_or("", |violation| violation.kind)
+}
+
+struct Shrinker<'a> {
+    kind: &'static str,
+    best: History,
+    failure: Failure,
+    play: &'a mut dyn FnMut(&History) -> Option<Failure>,
+    until: Instant,
+}
+
+impl Shrinker<'_> {
+    fn all(&mut self) {
+        for _ in 0..3 {
+            let before = weight(&self.best);
+            self.truncate();
+            self.cut(|history| history.events.len(), |history, keep| retain(&mut history.events, keep));
+            self.attempt(|history| history.target = None);
+            self.cut(
+                |history| count(history.target.as_ref()),
+                |history, keep| prune(history.target.as_mut(), keep),
+            );
+            self.cut(
+                |history| history.source.nodes.len(),
+                |history, keep| prune(Some(&mut history.source), keep),
+            );
+            self.attempt(|history| history.setting.way = Way::Local);
+            self.attempt(|history| history.setting.source = "plain".to_owned());
+            self.attempt(|history| history.setting.target = "plain".to_owned());
+            self.plainer_steps();
+            self.plainer_nodes();
+            if weight(&self.best) == before || Instant::now() > self.until {
+                return;
+            }
+        }
+    }
+
+    /// What comes behind the failure does not matter.
+    fn truncate(&mut self) {
+        let end = self.failure.event + 1;
+        self.attempt(|history| history.events.truncate(end));
+    }
+
+    /// Tries a change. Returns true if the failure stays.
+    fn attempt(&mut self, change: impl FnOnce(&mut History)) -> bool {
+        if Instant::now() > self.until {
+            return false;
+        }
+        let mut next = self.best.clone();
+        change(&mut next);
+        if serde_json::to_string(&next).ok() == serde_json::to_string(&self.best).ok() {
+            return false;
+        }
+        match (self.play)(&next) {
+            Some(failure) if failure.violations.iter().any(|violation| violation.kind == self.kind) => {
+                self.best = next;
+                self.failure = failure;
+                self.failure.violations.sort_by_key(|violation| violation.kind != self.kind);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes out what can be taken out of a list, by bisection.
+    fn cut(&mut self, count: impl Fn(&History) -> usize, keep_only: impl Fn(&mut History, &[bool])) {
+        let mut chunk = count(&self.best).div_ceil(2);
+        while chunk > 0 {
+            let mut at = 0;
+            while at < count(&self.best) {
+                let total = count(&self.best);
+                let keep: Vec<bool> = (0..total).map(|index| index < at || index >= at + chunk).collect();
+                if !self.attempt(|history| keep_only(history, &keep)) {
+                    at += chunk;
+                }
+            }
+            chunk /= 2;
+        }
+    }
+
+    fn plainer_steps(&mut self) {
+        let simpler: &[fn(&mut Step)] = &[
+            |step| step.fault = None,
+            |step| step.manner.clear(),
+            |step| step.rules.clear(),
+            |step| step.files_from = None,
+            |step| step.sizes = None,
+            |step| step.without.clear(),
+            |step| step.check = None,
+            |step| step.by_digest = false,
+            |step| step.whole_file = false,
+            |step| step.in_place = false,
+            |step| (step.delete, step.during, step.all_may_go) = (false, false, false),
+            |step| step.during = false,
+            |step| step.all_may_go = false,
+        ];
+        for index in 0..self.best.events.len() {
+            for change in simpler {
+                self.attempt(|history| {
+                    if let Some(Event::Run(step) | Event::Interrupted(step)) = history.events.get_mut(index) {
+                        change(step);
+                    }
+                });
+            }
+        }
+    }
+
+    fn plainer_nodes(&mut self) {
+        let plain = Time { s: 1_000_000_000, ns: 0 };
+        // Everything at once first, then one by one.
+        self.attempt(|history| history.source.nodes.iter_mut().for_each(|node| bare(node, plain)));
+        for index in 0..self.best.source.nodes.len() {
+            let node = |history: &mut History, act: &dyn Fn(&mut Node)| {
+                if let Some(node) = history.source.nodes.get_mut(index) {
+                    act(node);
+                }
+            };
+            self.attempt(|history| node(history, &|node| bare(node, plain)));
+            self.attempt(|history| node(history, &|node| node.attributes.clear()));
+            self.attempt(|history| node(history, &|node| node.mode = 0o755));
+            self.attempt(|history| node(history, &|node| (node.uid, node.gid) = (0, 0)));
+            self.attempt(|history| node(history, &|node| node.mtime = plain));
+            for length in 1..5 {
+                self.attempt(|history| node(history, &|node| fewer_extents(node, length)));
+            }
+            for size in [1, 100, 4096, 100_000, 300_000, 5 << 20] {
+                if self.attempt(|history| node(history, &|node| smaller(node, size))) {
+                    break;
+                }
+            }
+            self.attempt(|history| {
+                node(history, &|node| {
+                    if let What::File(content) = &mut node.what {
+                        content.extents.iter_mut().for_each(|extent| extent.fill = Fill::Count(1));
+                    }
+                });
+            });
+            self.attempt(|history| rename(history, index));
+        }
+    }
+}
+
+fn bare(node: &mut Node, plain: Time) {
+    node.attributes.clear();
+    (node.uid, node.gid) = (0, 0);
+    node.mode = if node.what == What::Directory { 0o755 } else { 0o644 };
+    node.mtime = plain;
+}
+
+fn fewer_extents(node: &mut Node, length: usize) {
+    if let What::File(content) = &mut node.what {
+        content.extents.truncate(length);
+    }
+}
+
+fn smaller(node: &mut Node, size: u64) {
+    if let What::File(content) = &mut node.what
+        && size < content.size
+    {
+        content.size = size;
+        content.extents.retain(|extent| extent.at < size);
+        for extent in &mut content.extents {
+            extent.length = extent.length.min(size - extent.at);
+        }
+    }
+}
+
+/// Gives an entry that nothing refers to a short name in the root.
+fn rename(history: &mut History, index: usize) {
+    let Some(node) = history.source.nodes.get(index) else { return };
+    let text = serde_json::to_string(&history.events).unwrap_or_default();
+    let used = history
+        .source
+        .nodes
+        .iter()
+        .any(|other| other.path.is_below(&node.path) || other.what == What::SameAs(node.path.clone()));
+    if used || node.path.0.is_empty() || text.contains(&node.path.to_string()) {
+        return;
+    }
+    history.source.nodes[index].path = Name(format!("f{index}").into_bytes());
+}
+
+fn weight(history: &History) -> usize {
+    serde_json::to_string(history).map_or(0, |text| text.len())
+}
+
+fn count(tree: Option<&Tree>) -> usize {
+    tree.map_or(0, |tree| tree.nodes.len())
+}
+
+fn retain<T>(list: &mut Vec<T>, keep: &[bool]) {
+    let mut keep = keep.iter();
+    list.retain(|_| keep.next().copied().unwrap_or(true));
+}
+
+/// Takes out entries, and what is below the directories among them. The root stays.
+fn prune(tree: Option<&mut Tree>, keep: &[bool]) {
+    let Some(tree) = tree else { return };
+    let gone: Vec<Name> = tree
+        .nodes
+        .iter()
+        .zip(keep)
+        .filter(|(node, keep)| !**keep && !node.path.0.is_empty())
+        .map(|(node, _)| node.path.clone())
+        .collect();
+    tree.nodes.retain(|node| !gone.iter().any(|path| node.path == *path || node.path.is_below(path)));
+}

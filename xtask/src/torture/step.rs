@@ -1,0 +1,335 @@
+//! A step of a history: a command line of hakobu, as data.
+//!
+//! What a step promises is in [`promise`](super::promise); how it gets from here to there (locally, over ssh) in [`way`](super::way).
+
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+use super::ground::faults::Fault;
+use super::model::{Name, Node, Tree, What};
+use super::rng::Rng;
+
+/// What hakobu is told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verb {
+    /// `copy`
+    Copy,
+    /// `sync`
+    Sync,
+    /// `verify`
+    Verify,
+    /// `digest --algorithm sha256` of the source.
+    Digest,
+}
+
+/// What is named as the source, and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Shape {
+    /// `source/` to `target`: the contents of the source become those of the target.
+    Contents,
+    /// `source` to `target`: the directory lands in the target.
+    Directory,
+    /// A single file to a place beside the target, called `one`.
+    OneFile(Name),
+}
+
+/// A rule of `--exclude` or `--include`. The patterns are plain enough for the oracle to have its own matching.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// `--include` rather than `--exclude`.
+    pub include: bool,
+    /// What matches.
+    pub pattern: Pattern,
+}
+
+/// A pattern.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pattern {
+    /// `*SUFFIX`: names at any depth that end so.
+    Suffix(String),
+    /// `NAME`: this name at any depth.
+    Base(String),
+    /// `NAME/`: directories of this name at any depth.
+    Directories(String),
+    /// `/PATH`: this path only.
+    Path(String),
+    /// `[[:alpha:]]*`: names that begin with a letter; a class of POSIX.
+    Letter,
+}
+
+/// A step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// The verb.
+    pub verb: Verb,
+    /// What goes where.
+    pub shape: Shape,
+    /// `--delete`.
+    #[serde(default)]
+    pub delete: bool,
+    /// `--delete-during` in its place.
+    #[serde(default)]
+    pub during: bool,
+    /// `--max-delete 100%`: without it at most half of the target goes.
+    #[serde(default)]
+    pub all_may_go: bool,
+    /// `--in-place`
+    #[serde(default)]
+    pub in_place: bool,
+    /// `--whole-file`
+    #[serde(default)]
+    pub whole_file: bool,
+    /// `--compare digest`
+    #[serde(default)]
+    pub by_digest: bool,
+    /// `--dry-run`
+    #[serde(default)]
+    pub dry_run: bool,
+    /// `--verify HOW`
+    #[serde(default)]
+    pub check: Option<String>,
+    /// What `--preserve no-…` leaves out: owner, acl, xattr, hardlinks.
+    #[serde(default)]
+    pub without: Vec<String>,
+    /// Filter rules, in their order.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
+    /// `--files-from`: these paths only.
+    #[serde(default)]
+    pub files_from: Option<Vec<Name>>,
+    /// `--min-size` and `--max-size`.
+    #[serde(default)]
+    pub sizes: Option<(u64, u64)>,
+    /// Options that change how it is done and nothing of what is promised.
+    #[serde(default)]
+    pub manner: Vec<String>,
+    /// What goes wrong meanwhile.
+    #[serde(default)]
+    pub fault: Option<Fault>,
+}
+
+impl Step {
+    /// Returns a step with nothing but a verb and a shape.
+    pub fn plain(verb: Verb, shape: Shape) -> Self {
+        Self {
+            verb,
+            shape,
+            delete: false,
+            during: false,
+            all_may_go: false,
+            in_place: false,
+            whole_file: false,
+            by_digest: false,
+            dry_run: false,
+            check: None,
+            without: Vec::new(),
+            rules: Vec::new(),
+            files_from: None,
+            sizes: None,
+            manner: Vec::new(),
+            fault: None,
+        }
+    }
+
+    /// Returns true if the step is to write at the target.
+    pub fn writes(&self) -> bool {
+        matches!(self.verb, Verb::Copy | Verb::Sync) && !self.dry_run
+    }
+
+    /// Returns the same step as a verification: what takes part stays.
+    pub fn as_verify(&self) -> Self {
+        Self {
+            without: self.without.clone(),
+            rules: self.rules.clone(),
+            files_from: self.files_from.clone(),
+            sizes: self.sizes,
+            ..Self::plain(Verb::Verify, self.shape.clone())
+        }
+    }
+
+    /// Returns true if `what` is left out by `--preserve`.
+    pub fn is_without(&self, what: &str) -> bool {
+        self.without.iter().any(|left_out| left_out == what)
+    }
+
+    /// Returns the options, without those of the way. `list` is the file for `--files-from`.
+    pub fn options(&self, list: &std::path::Path) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        let mut flag = |on: bool, word: &str| {
+            if on {
+                words.push(word.into());
+            }
+        };
+        // Of a tree the digests are BLAKE3, which the oracle does not have.
+        flag(self.verb == Verb::Digest && matches!(self.shape, Shape::OneFile(_)), "--algorithm=sha256");
+        flag(self.delete && !self.during, "--delete");
+        flag(self.during, "--delete-during");
+        flag(self.all_may_go, "--max-delete=100%");
+        flag(self.in_place, "--in-place");
+        flag(self.whole_file, "--whole-file");
+        flag(self.by_digest, "--compare=digest");
+        flag(self.dry_run, "--dry-run");
+        if let Some(how) = &self.check {
+            words.push(format!("--verify={how}").into());
+        }
+        if !self.without.is_empty() {
+            let list: Vec<String> = self.without.iter().map(|what| format!("no-{what}")).collect();
+            words.push(format!("--preserve={}", list.join(",")).into());
+        }
+        for rule in &self.rules {
+            words.push(if rule.include { "--include" } else { "--exclude" }.into());
+            words.push(rule.pattern.text().into());
+        }
+        if self.files_from.is_some() {
+            words.push("--files-from".into());
+            words.push(list.into());
+        }
+        if let Some((least, most)) = self.sizes {
+            words.push(format!("--min-size={least}B").into());
+            words.push(format!("--max-size={most}B").into());
+        }
+        words.extend(self.manner.iter().map(OsString::from));
+        words
+    }
+
+    /// Returns the content of the file for `--files-from`.
+    pub fn list(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for path in self.files_from.iter().flatten() {
+            bytes.extend_from_slice(&path.0);
+            bytes.push(0);
+        }
+        bytes
+    }
+}
+
+impl Verb {
+    /// Returns the word that is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Sync => "sync",
+            Self::Verify => "verify",
+            Self::Digest => "digest",
+        }
+    }
+}
+
+impl Pattern {
+    /// Returns the pattern as it is typed.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Suffix(suffix) => format!("*{suffix}"),
+            Self::Base(name) => name.clone(),
+            Self::Directories(name) => format!("{name}/"),
+            Self::Path(path) => format!("/{path}"),
+            Self::Letter => "[[:alpha:]]*".to_owned(),
+        }
+    }
+
+    /// Returns true if the pattern matches an entry. Directories above it are asked for themselves.
+    pub fn matches(&self, path: &Name, is_directory: bool) -> bool {
+        let base = path.base();
+        match self {
+            Self::Suffix(suffix) => base.ends_with(suffix.as_bytes()),
+            Self::Base(name) => base == name.as_bytes(),
+            Self::Directories(name) => is_directory && base == name.as_bytes(),
+            Self::Path(whole) => path.0 == whole.as_bytes(),
+            Self::Letter => base.first().is_some_and(u8::is_ascii_alphabetic),
+        }
+    }
+}
+
+/// Returns a random step for a source that began as `tree`.
+pub fn random(rng: &mut Rng, tree: &Tree) -> Step {
+    let verb = match rng.below(12) {
+        0..5 => Verb::Copy,
+        5..10 => Verb::Sync,
+        10 => Verb::Verify,
+        _ => Verb::Digest,
+    };
+    let files: Vec<&Node> = tree.nodes.iter().filter(|node| matches!(node.what, What::File(_))).collect();
+    let shape = match rng.below(10) {
+        0 => Shape::Directory,
+        _ if verb == Verb::Digest && rng.percent(30) => Shape::Contents,
+        number if !files.is_empty() && (number == 1 || verb == Verb::Digest) => {
+            Shape::OneFile(files[rng.below(files.len() as u64) as usize].path.clone())
+        }
+        _ => Shape::Contents,
+    };
+    let mut step = Step::plain(verb, shape);
+    let one = matches!(step.shape, Shape::OneFile(_));
+    if verb == Verb::Digest {
+        return step;
+    }
+    if !one {
+        choose_what_takes_part(rng, &mut step, tree);
+    }
+    if rng.percent(15) {
+        step.without.push(rng.pick(&["owner", "acl", "xattr", "hardlinks"]).to_owned());
+    }
+    if verb == Verb::Verify {
+        return step;
+    }
+    if verb == Verb::Sync && !one {
+        step.delete = rng.percent(75);
+        step.during = step.delete && rng.percent(15);
+        step.all_may_go = step.during || rng.percent(85);
+    }
+    if verb == Verb::Sync {
+        step.in_place = rng.percent(15);
+        step.whole_file = !step.in_place && rng.percent(15);
+    }
+    step.by_digest = rng.percent(25);
+    step.dry_run = rng.percent(8);
+    if rng.percent(25) {
+        step.check = Some(rng.pick(&["wire", "wire", "none"]).to_owned());
+    }
+    if one && rng.percent(20) {
+        step.check = Some("medium".to_owned());
+    }
+    if rng.percent(30) {
+        step.manner.push("--durable=none".to_owned());
+    }
+    if rng.percent(30) {
+        step.manner.push(format!("--lanes={}", rng.between(1, 8)));
+    }
+    step
+}
+
+fn choose_what_takes_part(rng: &mut Rng, step: &mut Step, tree: &Tree) {
+    // Only names that need no escaping in a pattern.
+    let is_plain = |path: &Name| {
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'_');
+        !path.0.is_empty() && path.0.iter().all(plain)
+    };
+    let plain: Vec<&Node> = tree.nodes.iter().filter(|node| is_plain(&node.path)).collect();
+    if rng.percent(18) && !plain.is_empty() {
+        for _ in 0..rng.between(1, 3) {
+            let node = plain[rng.below(plain.len() as u64) as usize];
+            let base = String::from_utf8_lossy(node.path.base()).into_owned();
+            let pattern = match rng.below(9) {
+                0 | 1 => Pattern::Suffix(base.chars().last().map(String::from).unwrap_or_default()),
+                2 | 3 => Pattern::Base(base),
+                4 => Pattern::Directories(base),
+                5 if rng.percent(15) => Pattern::Letter,
+                _ => Pattern::Path(String::from_utf8_lossy(&node.path.0).into_owned()),
+            };
+            step.rules.push(Rule { include: rng.percent(25), pattern });
+        }
+    } else if rng.percent(8) {
+        let some = tree.nodes.iter().filter(|node| !node.path.0.is_empty() && rng.percent(20));
+        let mut list: Vec<Name> = some.map(|node| node.path.clone()).collect();
+        // An empty list is a case of its own, and a name that is not there another.
+        if rng.percent(10) {
+            list.push(Name(b"not there".to_vec()));
+        }
+        if !list.is_empty() {
+            step.files_from = Some(list);
+        }
+    } else if rng.percent(6) {
+        let least = rng.pick(&[0, 1, 4096, 20_000]);
+        step.sizes = Some((least, least + rng.pick(&[1, 100_000, 1 << 30])));
+    }
+}

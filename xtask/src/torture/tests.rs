@@ -1,0 +1,190 @@
+//! Tests of the harness itself: it must see what is wrong, and must not share code with what it tests.
+
+use std::path::Path;
+
+use super::check::{self, Proof, Violation};
+use super::generate::{self, Limits};
+use super::history::{self, Event, History};
+use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
+use super::place::{self, Setting};
+use super::play::Failure;
+use super::promise::{self, Abilities};
+use super::realize::realize;
+use super::rng::Rng;
+use super::shrink::shrink;
+use super::step::{Pattern, Rule, Shape, Step, Verb};
+use super::walk::{Snapshot, walk};
+use super::way::Way;
+
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("torture-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn file(path: &[u8], bytes: u64) -> Node {
+    let extents = vec![Extent { at: 0, length: bytes, fill: Fill::Count(1) }];
+    node(path, What::File(Content { size: bytes, extents }))
+}
+
+fn node(path: &[u8], what: What) -> Node {
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let mtime = Time { s: 1_000_000_000, ns: 7 };
+    Node { path: Name(path.to_vec()), what, mode: 0o755, uid, gid, mtime, attributes: Vec::new() }
+}
+
+fn snapshot(folder: &Folder, name: &str, nodes: Vec<Node>) -> Snapshot {
+    let mut all = vec![node(b"", What::Directory)];
+    all.extend(nodes);
+    let root = folder.0.join(name);
+    realize(&Tree { nodes: all }, &root).unwrap();
+    walk(&root).unwrap()
+}
+
+#[test]
+fn no_crate_of_hakobu_is_used() {
+    let mut left = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/torture")];
+    let mut files = 0;
+    while let Some(folder) = left.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                left.push(path);
+            } else {
+                files += 1;
+                let text = std::fs::read_to_string(&path).unwrap();
+                let word = concat!("hakobu", "_");
+                let used = ["core", "endpoints", "agent", "proto", "sys", "measure", "testkit"]
+                    .iter()
+                    .any(|name| text.contains(&format!("{word}{name}")));
+                assert!(!used, "{} uses a crate of hakobu", path.display());
+            }
+        }
+    }
+    assert!(files > 20, "the files are found");
+}
+
+#[test]
+fn a_seed_is_one_history_and_it_can_be_written_down() {
+    let setting = || place::random(&mut Rng::new(7), false);
+    let text = |history: &History| serde_json::to_string(history).unwrap();
+    let history = history::of_seed(7, setting());
+    assert_eq!(text(&history), text(&history::of_seed(7, setting())));
+    let read: History = serde_json::from_str(&text(&history)).unwrap();
+    assert_eq!(text(&history), text(&read));
+    let name = Name(vec![b'a', 0xff, b'%', b' ', b'4', b'1']);
+    assert_eq!(Name::from(String::from(name.clone())), name);
+}
+
+#[test]
+fn what_is_made_is_what_the_oracle_sees() {
+    let folder = Folder::new("made");
+    let limits = Limits { entries: 40, data_bytes: 1 << 20, size_bytes: 1 << 20, special: false };
+    for seed in 0..5 {
+        let tree = generate::tree(&mut Rng::new(seed), limits);
+        let root = folder.0.join(format!("{seed}"));
+        realize(&tree, &root).unwrap();
+        let found = walk(&root).unwrap();
+        assert!(found.len() * 10 >= tree.nodes.len() * 8, "most of it can be made anywhere");
+        for node in &tree.nodes {
+            if let (What::File(content), Some(entry)) = (&node.what, found.get(&node.path)) {
+                assert_eq!(entry.size(), content.size, "{}", node.path);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_oracle_sees_a_byte_a_hole_and_a_time() {
+    let folder = Folder::new("sees");
+    let step = Step::plain(Verb::Copy, Shape::Contents);
+    let source = snapshot(&folder, "source", vec![file(b"a", 10_000), file(b"b", 5)]);
+    let promise = promise::of(&step, &source, &Snapshot::new(), &Abilities::default(), Some(0));
+    assert_eq!(promise.codes, [0].into());
+    assert!(
+        check::target(&promise, &snapshot(&folder, "right", vec![file(b"a", 10_000), file(b"b", 5)]))
+            .is_empty()
+    );
+    let kinds = |found: &Snapshot| -> Vec<&'static str> {
+        check::target(&promise, found).iter().map(|violation| violation.kind).collect()
+    };
+    let mut head = file(b"a", 10_000);
+    head.what = What::File(Content {
+        size: 10_000,
+        extents: vec![Extent { at: 0, length: 9_999, fill: Fill::Count(1) }],
+    });
+    assert_eq!(kinds(&snapshot(&folder, "byte", vec![head, file(b"b", 5)])), ["content"]);
+    let mut late = file(b"b", 5);
+    late.mtime.ns += 1;
+    assert_eq!(kinds(&snapshot(&folder, "time", vec![file(b"a", 10_000), late])), ["time"]);
+    assert_eq!(kinds(&snapshot(&folder, "less", vec![file(b"a", 10_000)])), ["missing"]);
+    let more = vec![file(b"a", 10_000), file(b"b", 5), file(b".hakobu.aaaaaaaaaaaaaaaaaaaaaaaaaa", 1)];
+    assert_eq!(kinds(&snapshot(&folder, "more", more)), ["leftover"]);
+}
+
+#[test]
+fn holes_and_written_zeros_are_one_content_and_sizes_are_not() {
+    let folder = Folder::new("holes");
+    let zeros = |size, extents| node(b"f", What::File(Content { size, extents }));
+    let written = vec![Extent { at: 0, length: 8192, fill: Fill::Zeros }];
+    let one = snapshot(&folder, "one", vec![zeros(8192, Vec::new())]);
+    let two = snapshot(&folder, "two", vec![zeros(8192, written)]);
+    let three = snapshot(&folder, "three", vec![zeros(8193, Vec::new())]);
+    let kind = |snapshot: &Snapshot| snapshot[&Name(b"f".to_vec())].kind.clone();
+    assert_eq!(kind(&one), kind(&two));
+    assert_ne!(kind(&one), kind(&three));
+    // Past what is read whole the same holds, and a byte in the middle is seen.
+    let size = (64 << 20) + 5;
+    let middle = vec![Extent { at: 33_333_333, length: 1, fill: Fill::Count(1) }];
+    let large = snapshot(&folder, "large", vec![zeros(size, Vec::new())]);
+    let other = snapshot(&folder, "other", vec![zeros(size, middle)]);
+    assert_ne!(kind(&large), kind(&other));
+}
+
+#[test]
+fn sync_removes_what_rules_do_not_protect() {
+    let folder = Folder::new("sync");
+    let source = snapshot(&folder, "source", vec![file(b"a", 5)]);
+    let target = snapshot(&folder, "target", vec![file(b"a", 5), file(b"b", 5), file(b"c.tmp", 5)]);
+    let mut step = Step::plain(Verb::Sync, Shape::Contents);
+    let has = |step: &Step, code, name: &[u8]| {
+        let promise = promise::of(step, &source, &target, &Abilities::default(), Some(code));
+        promise.codes.contains(&code) && promise.entries.contains_key(&Name(name.to_vec()))
+    };
+    assert!(has(&step, 6, b"b"), "without leave nothing goes");
+    (step.delete, step.all_may_go) = (true, true);
+    assert!(!has(&step, 0, b"b") && has(&step, 0, b"a"));
+    step.rules.push(Rule { include: false, pattern: Pattern::Suffix(".tmp".to_owned()) });
+    assert!(has(&step, 0, b"c.tmp") && !has(&step, 0, b"b"));
+}
+
+#[test]
+fn a_failure_is_cut_down_to_what_it_needs() {
+    let setting = Setting { source: "plain".to_owned(), target: "plain".to_owned(), way: Way::Local };
+    let mut history = history::of_seed(3, setting);
+    let culprit = Name(b"culprit".to_vec());
+    history.source.nodes.push(file(b"culprit", 1_000));
+    let step = Step { by_digest: true, ..Step::plain(Verb::Sync, Shape::Contents) };
+    history.events.push(Event::Run(step));
+    // It fails if the file is there and something is compared by digest.
+    let play = |history: &History| {
+        let there = history.source.nodes.iter().any(|node| node.path == culprit);
+        let event =
+            history.events.iter().position(|event| matches!(event, Event::Run(step) if step.by_digest))?;
+        let violations = vec![Violation::at("content", &culprit, "wrong", Proof::LikeSource)];
+        there.then(|| Failure { event, violations, said: String::new() })
+    };
+    let failure = play(&history).unwrap();
+    let (small, _) = shrink(history, failure, play);
+    assert_eq!((small.events.len(), small.source.nodes.len(), small.target.is_none()), (1, 2, true));
+}

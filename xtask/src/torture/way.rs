@@ -1,0 +1,177 @@
+//! The ways from a source to a target: on one machine, over the network with an agent, through ssh, over SFTP.
+//!
+//! To add a way (or an endpoint): a variant in [`Way`] and [`Way::ALL`], how its places are written in [`Way::places`], which options it
+//! takes in [`Way::options`], and what it cannot keep in [`Way::limit`] (as a target) and [`Way::as_seen`] (as a source).
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::ground::hosts::{Host, Hosts};
+use super::model::Time;
+use super::promise::Abilities;
+use super::step::{Shape, Step, Verb};
+use super::walk::Snapshot;
+
+/// A way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// Both sides on this machine.
+    Local,
+    /// To host a.
+    Push,
+    /// From host a.
+    Pull,
+    /// From host a to host b.
+    HostToHost,
+    /// To host a, the data through ssh.
+    PushThroughSsh,
+    /// From host a, the data through ssh.
+    PullThroughSsh,
+    /// To host a, unencrypted.
+    PushInPlain,
+    /// To host a, all of it compressed.
+    PushCompressed,
+    /// From host a, all of it compressed.
+    PullCompressed,
+    /// To host a, over SFTP.
+    PushSftp,
+    /// From host a, over SFTP.
+    PullSftp,
+}
+
+impl Way {
+    /// Returns all but the local one.
+    pub const ALL: &[Self] = &[
+        Self::Push,
+        Self::Pull,
+        Self::HostToHost,
+        Self::PushThroughSsh,
+        Self::PullThroughSsh,
+        Self::PushInPlain,
+        Self::PushCompressed,
+        Self::PullCompressed,
+        Self::PushSftp,
+        Self::PullSftp,
+    ];
+
+    /// Returns where source and target are.
+    fn hosts(self) -> (Option<Host>, Option<Host>) {
+        match self {
+            Self::Local => (None, None),
+            Self::Pull | Self::PullThroughSsh | Self::PullCompressed | Self::PullSftp => {
+                (Some(Host::A), None)
+            }
+            Self::HostToHost => (Some(Host::A), Some(Host::B)),
+            _ => (None, Some(Host::A)),
+        }
+    }
+
+    /// Returns true if a host takes part.
+    pub fn is_far(self) -> bool {
+        self != Self::Local
+    }
+
+    /// Returns the hosts that take part.
+    pub fn far(self) -> impl Iterator<Item = Host> {
+        let (source, target) = self.hosts();
+        source.into_iter().chain(target)
+    }
+
+    /// Returns true for SFTP.
+    pub fn is_sftp(self) -> bool {
+        matches!(self, Self::PushSftp | Self::PullSftp)
+    }
+
+    /// Returns the words that a command gets for the way.
+    pub fn options(self, verb: Verb, hosts: Option<&Hosts>) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        if verb == Verb::Digest {
+            return words;
+        }
+        words.extend(hosts.map(Hosts::ssh_arguments).unwrap_or_default());
+        let word = match self {
+            Self::PushThroughSsh | Self::PullThroughSsh => "--transport=ssh",
+            Self::PushInPlain => "--cipher=none",
+            // Of a verification only digests travel, and the option is refused.
+            Self::PushCompressed | Self::PullCompressed if verb == Verb::Verify => "--transport=agent",
+            Self::PushCompressed | Self::PullCompressed => "--compress=zstd",
+            Self::PushSftp | Self::PullSftp => "--transport=sftp",
+            Self::Push | Self::Pull | Self::HostToHost => "--transport=agent",
+            Self::Local => return words,
+        };
+        words.push(word.into());
+        if self.hosts().0.is_some() {
+            // Rights are not handed out unasked by another machine.
+            words.push("--allow=setuid,devices".into());
+        }
+        words
+    }
+
+    /// Returns how a place of the source, and one of the target, is written.
+    pub fn places(self, hosts: Option<&Hosts>, source: OsString, target: OsString) -> [OsString; 2] {
+        let on = |host: Option<Host>, path: OsString| match (host, hosts) {
+            // A slash behind a path has a meaning, and `Path` keeps it.
+            (Some(host), Some(hosts)) if self.is_sftp() => hosts.sftp_location(host, Path::new(&path)),
+            (Some(host), Some(hosts)) => hosts.location(host, Path::new(&path)),
+            _ => path,
+        };
+        let (from, to) = self.hosts();
+        [on(from, source), on(to, target)]
+    }
+
+    /// Takes out of a step what the way refuses, as the documents say.
+    pub fn fit(self, step: &mut Step) {
+        if self.is_sftp() {
+            step.in_place = false;
+            if step.check.as_deref() == Some("medium") {
+                step.check = None;
+            }
+            // A single file under `sync` is changed in place, which takes an agent.
+            if matches!(step.shape, Shape::OneFile(_)) && step.verb == Verb::Sync {
+                step.verb = Verb::Copy;
+                step.whole_file = false;
+            }
+        }
+    }
+
+    /// Returns what is left of the abilities of a target.
+    pub fn limit(self, able: Abilities) -> Abilities {
+        let mut able = able;
+        if self == Self::PushSftp {
+            able.user_xattrs = false;
+            able.trusted_xattrs = false;
+            able.acls = false;
+            able.special_files = false;
+            able.mtime_step_ns = able.mtime_step_ns.max(1_000_000_000);
+            let (first, last) = able.mtime_range_s;
+            able.mtime_range_s = (first.max(0), last.min(i64::from(u32::MAX)));
+        }
+        if self == Self::PullSftp {
+            able.special_files = false;
+        }
+        able
+    }
+
+    /// Returns the source as the way shows it.
+    pub fn as_seen(self, source: Snapshot) -> Snapshot {
+        let mut source = source;
+        if self == Self::PullSftp {
+            for (number, entry) in source.values_mut().enumerate() {
+                entry.xattrs.clear();
+                // The server of OpenSSH cuts off what does not fit into 32 bits, and nobody can know.
+                entry.mtime = Time { s: i64::from(entry.mtime.s as u32), ns: 0 };
+                // Each name is a file of its own.
+                entry.inode = (0, number as u64);
+                entry.links = 1;
+            }
+        }
+        source
+    }
+
+    /// Returns a word for counting.
+    pub fn name(self) -> String {
+        format!("way {self:?}").to_lowercase()
+    }
+}
