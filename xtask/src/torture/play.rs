@@ -193,7 +193,7 @@ impl Scene<'_> {
 
     /// Returns the source as the way shows it.
     fn seen(&self) -> anyhow::Result<Snapshot> {
-        Ok(self.history.setting.way.as_seen(walk(&self.ground.seen_source())?))
+        Ok(self.history.setting.as_seen(walk(&self.ground.seen_source())?))
     }
 
     fn promise(&self, matter: &Matter<'_>, ran: &Ran, trusting: bool) -> Promise {

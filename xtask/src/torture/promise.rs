@@ -396,7 +396,8 @@ impl Making<'_> {
             // After a failure nothing is removed. Which of the two is said first is not promised.
             (true, true) => [3, 6].into(),
         };
-        if vague {
+        // Where attributes are kept in ways of their own, setting them may fail.
+        if vague || self.able.loose {
             self.promise.codes.insert(3);
             self.promise.stable = false;
         }
