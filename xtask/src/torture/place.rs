@@ -109,7 +109,9 @@ impl Setting {
     pub fn spoils_writing(&self) -> bool {
         let lies = Self::lies(&self.target);
         // Where nobody may change owners and modes an entry may fail or lose them: the documents speak of owners only.
-        lies.spoils_writing() || lies.no_owners || matches!(self.target.as_str(), "fullbytes" | "fullinodes")
+        lies.spoils_writing()
+            || lies.no_owners
+            || matches!(self.target.as_str(), "fullbytes" | "fullinodes" | "exfatfuse")
     }
 
     /// Returns true if the power of the target's file system can be cut.
@@ -139,7 +141,24 @@ impl Setting {
         let step =
             Abilities { mtime_step_ns: Self::lies(&self.source).time_step_ns(), ..Abilities::default() };
         source.values_mut().for_each(|entry| entry.mtime = step.time(entry.mtime));
+        if Self::lies(&self.source).no_xattrs {
+            source.values_mut().for_each(|entry| entry.xattrs.clear());
+        }
         self.way.as_seen(source)
+    }
+
+    /// Returns the target as its file system shows it: what the world has made there was made behind the lies.
+    pub fn target_as_seen(&self, target: Snapshot) -> Snapshot {
+        let mut target = target;
+        let lies = Self::lies(&self.target);
+        let step = Abilities { mtime_step_ns: lies.time_step_ns(), ..Abilities::default() };
+        for entry in target.values_mut() {
+            entry.mtime = step.time(entry.mtime);
+            if lies.no_xattrs {
+                entry.xattrs.clear();
+            }
+        }
+        target
     }
 
     /// Returns the limits of a tree that both sides have room for.
