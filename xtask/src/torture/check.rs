@@ -196,7 +196,8 @@ pub fn after_fault(
     for (path, entry) in before {
         let stays =
             promise.entries.get(path).is_some_and(|new| !entry.is_directory() && !new.entry.is_directory());
-        let hidden = is_touched(path) || is_vague(path);
+        // What only the target has may have been removed already.
+        let hidden = is_touched(path) || is_vague(path) || !promise.apart.contains_key(path);
         if stays && !hidden && !found.contains_key(path) {
             wrong.push(Violation::at(
                 "lost",

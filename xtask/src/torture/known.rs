@@ -20,6 +20,12 @@ pub fn reason(violation: &Violation, history: &History) -> Option<&'static str> 
             "`--compare digest` makes a draft beside a file of several names, so that the directory is touched each time",
         );
     }
+    let is_root = violation.path.as_ref().is_some_and(|path| path.0.is_empty());
+    if is_root && violation.words == "it has changed: ctime" {
+        return Some(
+            "which times a target can hold is found out by trying, also in a plan: the directory is touched",
+        );
+    }
     if violation.kind == "replaced" && any(|step| step.in_place && step.by_digest) {
         return Some("`--in-place --compare digest` replaces small files of the same size");
     }

@@ -17,6 +17,7 @@ use super::ground::hosts::Hosts;
 use super::promise::Abilities;
 use super::rng::Rng;
 use super::step::Step;
+use super::walk::Snapshot;
 use super::way::Way;
 
 /// File systems that a source may be on, and how often. `fuse` stands for one that lies.
@@ -106,8 +107,11 @@ impl Setting {
 
     /// Returns true if something at the target cannot be written, so that entries or whole runs fail.
     pub fn spoils_writing(&self) -> bool {
-        Self::lies(&self.target).spoils_writing()
-            || matches!(self.target.as_str(), "fullbytes" | "fullinodes")
+        let lies = Self::lies(&self.target);
+        // Where nobody may change owners and modes an entry may fail or lose them: the documents speak of owners only.
+        lies.spoils_writing()
+            || lies.no_owners
+            || matches!(self.target.as_str(), "fullbytes" | "fullinodes" | "exfatfuse")
     }
 
     /// Returns true if the power of the target's file system can be cut.
@@ -129,6 +133,32 @@ impl Setting {
     /// Returns true if the source is made anew from a folder for each step.
     pub fn source_is_image(&self) -> bool {
         Self::kind(&self.source).is_some_and(|kind| kind.is_read_only())
+    }
+
+    /// Returns the source as its file system shows it, with coarse times.
+    pub fn as_seen(&self, source: Snapshot) -> Snapshot {
+        let mut source = source;
+        let step =
+            Abilities { mtime_step_ns: Self::lies(&self.source).time_step_ns(), ..Abilities::default() };
+        source.values_mut().for_each(|entry| entry.mtime = step.time(entry.mtime));
+        if Self::lies(&self.source).no_xattrs {
+            source.values_mut().for_each(|entry| entry.xattrs.clear());
+        }
+        self.way.as_seen(source)
+    }
+
+    /// Returns the target as its file system shows it: what the world has made there was made behind the lies.
+    pub fn target_as_seen(&self, target: Snapshot) -> Snapshot {
+        let mut target = target;
+        let lies = Self::lies(&self.target);
+        let step = Abilities { mtime_step_ns: lies.time_step_ns(), ..Abilities::default() };
+        for entry in target.values_mut() {
+            entry.mtime = step.time(entry.mtime);
+            if lies.no_xattrs {
+                entry.xattrs.clear();
+            }
+        }
+        target
     }
 
     /// Returns the limits of a tree that both sides have room for.

@@ -235,7 +235,11 @@ impl Making<'_> {
             let there = self.target.get(path);
             match there {
                 Some(there)
-                    if entry.is_directory() && !there.is_directory() && self.step.verb == Verb::Copy =>
+                    // "A link at the target in the place of a directory is replaced by a directory."
+                    if entry.is_directory()
+                        && !there.is_directory()
+                        && !matches!(there.kind, Kind::Link(_))
+                        && self.step.verb == Verb::Copy =>
                 {
                     self.failed += 1;
                     self.blocked.push(path.clone());
@@ -327,8 +331,9 @@ impl Making<'_> {
             set_id: without("owner") || !self.able.owners,
             mode: !self.able.modes,
             mtime: false,
-            xattrs: without("xattr"),
-            acl: without("acl"),
+            // What cannot be seen or set is left as it is.
+            xattrs: without("xattr") || !self.able.user_xattrs || !self.able.trusted_xattrs,
+            acl: without("acl") || !self.able.acls,
             all: false,
         }
     }
@@ -396,7 +401,8 @@ impl Making<'_> {
             // After a failure nothing is removed. Which of the two is said first is not promised.
             (true, true) => [3, 6].into(),
         };
-        if vague {
+        // Where attributes are kept in ways of their own, setting them may fail.
+        if vague || self.able.loose {
             self.promise.codes.insert(3);
             self.promise.stable = false;
         }

@@ -149,6 +149,9 @@ impl Way {
             able.mtime_range_s = (first.max(0), last.min(i64::from(u32::MAX)));
         }
         if self == Self::PullSftp {
+            able.user_xattrs = false;
+            able.trusted_xattrs = false;
+            able.acls = false;
             able.special_files = false;
         }
         able
