@@ -343,7 +343,11 @@ impl Scene<'_> {
         let mixes = in_place && ran.code != Some(0);
         let mut wrong = check::after_fault(&promise, &matter.before, &after, touched, mixes);
         if ran.code == Some(0) && touched.is_empty() {
-            // Nothing has failed, so nothing may be missing.
+            // Nothing has failed, so nothing may be missing but what was said to be lost.
+            let mut promise = promise;
+            for loss in ran.report["losses"].as_array().into_iter().flatten() {
+                promise.free(loss["what"].as_str().unwrap_or_default());
+            }
             wrong.extend(check::target(&promise, &after));
             if !promise.codes.contains(&0) {
                 wrong.extend(code_as_promised(ran, &promise.codes));

@@ -119,6 +119,26 @@ impl Abilities {
     }
 }
 
+impl Promise {
+    /// Frees all entries of what the run has told as a loss, in the word of the report.
+    pub fn free(&mut self, what: &str) {
+        for expected in self.entries.values_mut() {
+            let free = &mut expected.free;
+            match what {
+                "xattr" => free.xattrs = true,
+                "acl" => (free.acl, free.mode) = (true, true),
+                "owner" => (free.owner, free.set_id) = (true, true),
+                "setid" => (free.set_id, free.xattrs) = (true, true),
+                "times" => free.mtime = true,
+                _ => {}
+            }
+        }
+        if what == "hardlinks" {
+            self.links.clear();
+        }
+    }
+}
+
 /// What is not promised of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Free {
