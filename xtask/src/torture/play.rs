@@ -310,7 +310,18 @@ impl Scene<'_> {
             // What was there before has to be on the disk, or the cut takes it.
             rustix::fs::syncfs(std::fs::File::open(&self.ground.true_target)?)?;
         }
-        let (ran, touched) = self.run_with(matter.step, fault)?;
+        let (ran, mut touched) = self.run_with(matter.step, fault)?;
+        if matches!(fault, Fault::SourceChanges { .. }) {
+            // Whatever is not as it was may have come over in any of its versions.
+            let now = self.seen()?;
+            touched.extend(
+                matter
+                    .source
+                    .iter()
+                    .filter(|(path, entry)| now.get(*path) != Some(*entry))
+                    .map(|(path, _)| path.clone()),
+            );
+        }
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
         if ran.took_place {
             self.counts.faults.fetch_add(ran.injected.max(1), Ordering::Relaxed);

@@ -468,6 +468,13 @@ impl Making<'_> {
         }
         for (inode, group) in groups {
             self.promise.apart.extend(group.iter().map(|path| (path.clone(), inode)));
+            // A name that is linked to one that was left alone has the content of that.
+            let left_alone = group.iter().find_map(|path| self.promise.entries.get(path)?.or.clone());
+            for path in &group {
+                if let Some(expected) = self.promise.entries.get_mut(path) {
+                    expected.or = expected.or.clone().or(left_alone.clone());
+                }
+            }
             if self.able.hard_links && group.len() > 1 {
                 self.promise.links.push(group);
             }
