@@ -146,18 +146,20 @@ impl Scene<'_> {
         matter.before.retain(|path, _| !self.drafts.contains(path));
         let setting = &self.history.setting;
         let spoiled = setting.spoils_reading() || setting.spoils_writing();
-        if step.fault.is_none() {
-            return if spoiled && step.verb != Verb::Digest {
-                self.spoiled(&matter)
-            } else {
-                self.step(&matter, true)
-            };
-        }
         let names: BTreeSet<Name> = matter.before.keys().chain(matter.source.keys()).cloned().collect();
+        let is_draft = |path: &Name| path.base().starts_with(b".hakobu.") && !names.contains(path);
+        if step.fault.is_none() {
+            let trusting = !std::mem::take(&mut self.cut);
+            if !spoiled || step.verb == Verb::Digest {
+                return self.step(&matter, trusting);
+            }
+            let wrong = self.spoiled(&matter)?;
+            self.drafts.extend(self.at(&matter.place)?.into_keys().filter(is_draft));
+            return Ok(wrong);
+        }
         if let Some(wrong) = self.with_fault(&matter)? {
             return Ok(Some(wrong));
         }
-        let is_draft = |path: &Name| path.base().starts_with(b".hakobu.") && !names.contains(path);
         self.drafts.extend(self.at(&matter.place)?.into_keys().filter(is_draft));
         self.cut |= matches!(step.fault, Some(Fault::PowerCut { .. }));
         if !again {
@@ -410,7 +412,9 @@ impl Scene<'_> {
         let passes = |path: &Name, word: &str| {
             let attributes = matches!(word, "xattr" | "mode" | "owner" | "time");
             let narrower = word == "mode" && source.get(path).is_some_and(is_unheld);
+            let close = word == "time" && self.able.seen_step_ns > 1;
             narrower
+                || close
                 || hidden(path)
                 || large.contains(path) && matches!(word, "xattr" | "mode")
                 || self.able.loose && attributes
@@ -546,7 +550,26 @@ impl Scene<'_> {
         });
         let source = self.ground.shown_source();
         let place = (self.history.setting.target.as_str(), source.as_path(), target.as_path());
-        command::run_with(fault, &self.stage.program, &words, &report, &self.ground.notes, self.pool, place)
+        let (ran, mut touched) = command::run_with(
+            fault,
+            &self.stage.program,
+            &words,
+            &report,
+            &self.ground.notes,
+            self.pool,
+            place,
+        )?;
+        if step.shape == Shape::Directory {
+            // Told below the target, in which the directory has its name.
+            touched.retain_mut(|path| {
+                let rest = path.0.strip_prefix(b"source/").map(<[u8]>::to_vec);
+                rest.is_some_and(|rest| {
+                    path.0 = rest;
+                    true
+                })
+            });
+        }
+        Ok((ran, touched))
     }
 }
 

@@ -38,6 +38,8 @@ pub struct Abilities {
     pub mtime_step_ns: u64,
     /// First and last second that a time can have.
     pub mtime_range_s: (i64, i64),
+    /// The step in which the source shows its times: what differs by less is not known to differ.
+    pub seen_step_ns: u64,
     /// Whether attributes are kept in ways that are not described here: only kinds and contents are looked at.
     pub loose: bool,
     /// All attributes of a file together that surely fit, in bytes.
@@ -59,6 +61,7 @@ impl Default for Abilities {
             any_names: true,
             case_sensitive: true,
             mtime_step_ns: 1,
+            seen_step_ns: 1,
             mtime_range_s: (i64::MIN, i64::MAX),
             xattr_bytes_max: usize::MAX,
             loose: false,
@@ -294,8 +297,14 @@ impl Making<'_> {
             expected.free.acl = true;
             expected.free.mode = true;
         }
+        let seen = Abilities { mtime_step_ns: self.able.seen_step_ns, ..Abilities::default() };
+        let within_step = |there: &Entry| seen.time(there.mtime) == seen.time(entry.mtime);
+        if self.able.seen_step_ns > 1 && there.is_some_and(within_step) {
+            expected.free.mtime = true;
+        }
         if let Some(there) = there.filter(|there| there.is_file() && entry.is_file()) {
-            let alike = there.size() == entry.size() && there.mtime == expected.entry.mtime;
+            let alike =
+                there.size() == entry.size() && (there.mtime == expected.entry.mtime || expected.free.mtime);
             if alike && !self.step.by_digest {
                 // "Files whose size and time are equal are left alone"; who looks closer may bring it over as well.
                 expected.or = Some(there.kind.clone());
