@@ -7,12 +7,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use hakobu_core::entry::Inode;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::host::HostFacts;
 use hakobu_proto::control::{
-    AgentHello, Answer, Listening, ProbeAnswer, ProbeAsk, Request, SILENT_MAX, SourceAsk, SourceLook,
-    negotiate,
+    AgentHello, Answer, DIRECTORIES_APART_MAX, Listening, ProbeAnswer, ProbeAsk, Request, SILENT_MAX,
+    SourceAsk, SourceLook, VERSION_OLDEST, negotiate, too_old,
 };
 
 use crate::cipher;
@@ -71,7 +72,7 @@ fn serve(
         .and_then(|()| output.flush())
         .map_err(|error| Error::io("greeting the controller", &error))?;
     let output = Answers(Mutex::new(output));
-    let mut agent = Agent { side, restriction, greeted: false, output };
+    let mut agent = Agent { side, restriction, version: None, apart: Vec::new(), output };
     loop {
         match requests.recv_timeout(SILENCE_LIMIT / 8) {
             Ok(Ok(request)) => agent.handle(request)?,
@@ -211,18 +212,25 @@ struct Agent<W> {
     side: Side,
     /// What the login is held to, if it is.
     restriction: Option<Restriction>,
-    /// Whether both have agreed on a version.
-    greeted: bool,
+    /// The version that both have agreed on.
+    version: Option<u16>,
+    /// Directories that the next target leaves alone.
+    apart: Vec<Inode>,
     output: Answers<W>,
 }
 
 impl<W: Write + Send> Agent<W> {
     fn handle(&mut self, request: Request) -> Result<()> {
-        if self.greeted == matches!(request, Request::Hello { .. }) {
+        if self.version.is_some() == matches!(request, Request::Hello { .. }) {
             let words = "the first request, and no other, has to be a greeting";
             let error = Error::new(ErrorKind::Protocol, "serving the controller", words);
             self.output.send(&Answer::Refused(error.clone()))?;
             return Err(error);
+        }
+        if let Some(version) = self.version.filter(|version| *version < VERSION_OLDEST)
+            && !is_of_all_versions(&request)
+        {
+            return self.output.send(&Answer::Refused(too_old(version)));
         }
         let request = match &self.restriction {
             None => request,
@@ -234,7 +242,7 @@ impl<W: Write + Send> Agent<W> {
         let answer = match request {
             Request::Hello { oldest, newest, digest } => match self.hello(oldest, newest, digest) {
                 Ok(hello) => {
-                    self.greeted = true;
+                    self.version = Some(hello.version);
                     Answer::Hello(hello)
                 }
                 Err(error) => Answer::Refused(error),
@@ -251,10 +259,24 @@ impl<W: Write + Send> Agent<W> {
                 None => look::places(&root, &places),
             }),
             Request::Listen { address, port } => Answer::Listening(self.listen(address.as_deref(), port)),
-            Request::Serve(request) => Answer::Serving(self.side.serve(&request)),
+            Request::HoldApart(directories) if directories.len() > DIRECTORIES_APART_MAX => {
+                let words = "too many directories to leave alone";
+                return Err(Error::new(ErrorKind::Protocol, "serving the controller", words));
+            }
+            Request::HoldApart(directories) => {
+                self.apart = directories;
+                return Ok(());
+            }
+            Request::Serve(mut request) => {
+                request.grant.source_directories = std::mem::take(&mut self.apart);
+                Answer::Serving(self.side.serve(&request))
+            }
             Request::Connect(request) => Answer::Connected(self.side.connect(&request)),
             Request::Run(request) => Answer::Ran(Box::new(self.side.run(&request, &self.output))),
-            Request::RunHere(request) => Answer::Ran(Box::new(self.side.run_here(&request, &self.output))),
+            Request::RunHere(mut request) => {
+                request.grant.source_directories = std::mem::take(&mut self.apart);
+                Answer::Ran(Box::new(self.side.run_here(&request, &self.output)))
+            }
             Request::EndServing => Answer::Served(self.side.end_serving()),
             Request::Disks => Answer::Disks(look::disks()),
             Request::Ciphers => Answer::Ciphers(cipher::here()),
@@ -309,6 +331,19 @@ impl<W: Write + Send> Agent<W> {
     }
 }
 
+/// Whether a request is the same in all versions in which an agent answers.
+fn is_of_all_versions(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Hello { .. }
+            | Request::Listen { .. }
+            | Request::Serve(_)
+            | Request::EndServing
+            | Request::Cancel
+            | Request::Alive
+    )
+}
+
 /// The way back to the controller, shared by the lanes that report events.
 struct Answers<W>(Mutex<W>);
 
@@ -329,7 +364,7 @@ impl<W: Write + Send> Observer for Answers<W> {
 mod tests {
     use std::os::unix::net::UnixStream;
 
-    use hakobu_proto::control::{VERSION_NEWEST, VERSION_OLDEST};
+    use hakobu_proto::control::VERSION_NEWEST;
 
     use super::*;
 

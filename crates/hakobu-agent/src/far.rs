@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
+use hakobu_core::grant::Grant;
 use hakobu_core::pacer::LimitChanges;
 use hakobu_core::stopping;
 use hakobu_proto::control::{
@@ -212,6 +213,17 @@ impl FarSide {
         match self.receive(limit)? {
             Answer::Refused(error) => Err(error),
             answer => Ok(answer),
+        }
+    }
+
+    /// Names the directories of the source that the target of the next request leaves alone.
+    ///
+    /// # Errors
+    /// As [`FarSide::ask`].
+    pub fn hold_apart(&mut self, grant: &Grant) -> Result<()> {
+        match grant.source_directories.is_empty() {
+            true => Ok(()),
+            false => self.send(&Request::HoldApart(grant.source_directories.clone())),
         }
     }
 

@@ -254,7 +254,10 @@ impl Party {
     pub fn serve(&mut self, request: ServeRequest) -> Result<Capabilities> {
         match self {
             Party::Here(side) => side.serve(&request),
-            Party::There(far) => ask!(far, Request::Serve(request), Serving),
+            Party::There(far) => {
+                far.hold_apart(&request.grant)?;
+                ask!(far, Request::Serve(request), Serving)
+            }
             Party::Sftp(side) => Err(needs_agent(side)),
         }
     }
@@ -320,7 +323,10 @@ impl Party {
     ) -> Result<Ran> {
         match self {
             Party::Here(side) => Ok(side.run_here(&request, observer)),
-            Party::There(far) => far.run(&Request::RunHere(request), observer, cancel, changes),
+            Party::There(far) => {
+                far.hold_apart(&request.grant)?;
+                far.run(&Request::RunHere(request), observer, cancel, changes)
+            }
             Party::Sftp(side) => Err(needs_agent(side)),
         }
     }

@@ -29,6 +29,9 @@ pub struct Grant {
     pub may_write_in_place: bool,
     /// Directories of the source, where it is on the target's machine: they are left alone if the target turns out to lead
     /// to them by another name.
+    ///
+    /// They travel ahead, in a request of their own.
+    #[serde(skip)]
     pub source_directories: Vec<Inode>,
 }
 

@@ -10,19 +10,22 @@ pub const PIECE_ALIGNMENT: usize = 4096;
 /// Room for pieces, which devices are read into and written from.
 static PIECE_ROOMS: Rooms = Rooms::new(PIECE_BYTES as usize);
 
+/// In the place of an offset: nobody says where the bytes belong.
+const ANYWHERE: u64 = u64::MAX;
+
 /// The room for one piece, allocated once and reused.
 #[derive(Debug)]
 pub struct PieceBuffer {
     room: Room,
     filled: usize,
-    /// Where in the file the bytes were read.
-    offset: Option<u64>,
+    /// Where in the file the bytes were read, or [`ANYWHERE`]. No option, which would make operations too large.
+    offset: u64,
 }
 
 impl PieceBuffer {
     /// A new, empty buffer of [`PIECE_BYTES`].
     pub fn new() -> Self {
-        Self { room: PIECE_ROOMS.take(), filled: 0, offset: None }
+        Self { room: PIECE_ROOMS.take(), filled: 0, offset: ANYWHERE }
     }
 
     /// The bytes in it.
@@ -39,18 +42,18 @@ impl PieceBuffer {
     /// Says how many bytes were put into the room.
     pub fn set_filled(&mut self, filled: usize) {
         assert!(filled <= PIECE_BYTES as usize, "a buffer cannot hold more than its room");
-        (self.filled, self.offset) = (filled, None);
+        (self.filled, self.offset) = (filled, ANYWHERE);
     }
 
     /// Says how many bytes were read into the room, and at which offset of their file.
     pub fn set_read(&mut self, offset: u64, filled: usize) {
         self.set_filled(filled);
-        self.offset = Some(offset);
+        self.offset = offset;
     }
 
     /// Whether this range of a file, and no other, can have been read into it.
     pub fn holds(&self, extent: Extent) -> bool {
-        self.filled as u64 == extent.length && self.offset.is_none_or(|offset| offset == extent.offset)
+        self.filled as u64 == extent.length && [extent.offset, ANYWHERE].contains(&self.offset)
     }
 }
 

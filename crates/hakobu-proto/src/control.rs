@@ -8,7 +8,7 @@ use std::time::Duration;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::disk::{DeviceFacts, DiskList};
 use hakobu_core::engine::Summary;
-use hakobu_core::entry::Kind;
+use hakobu_core::entry::{Inode, Kind};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::grant::Grant;
@@ -27,8 +27,13 @@ pub const ALIVE_EVERY: Duration = Duration::from_secs(15);
 pub const SILENT_MAX: Duration = Duration::from_secs(120);
 /// The oldest version of the protocol that this program speaks.
 pub const VERSION_OLDEST: u16 = 4;
+/// The oldest version in which an agent answers what has not changed since: `Listen`, `Serve`, `EndServing`. Everything else
+/// is refused with [`too_old`].
+pub const VERSION_OLDEST_ANSWERED: u16 = 3;
 /// The newest version of the protocol that this program speaks.
 pub const VERSION_NEWEST: u16 = 4;
+/// The most directories that one [`Request::HoldApart`] may name.
+pub const DIRECTORIES_APART_MAX: usize = 4096;
 /// The longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// The most connections that one session may have.
@@ -101,6 +106,9 @@ pub enum Request {
     Limits(Limits),
     /// The controller is there. From the first one on it says so every [`ALIVE_EVERY`].
     Alive,
+    /// Directories of the source on the agent's machine, for the `Serve` or `RunHere` that follows: they are left alone if the
+    /// target turns out to lead to them by another name. At most [`DIRECTORIES_APART_MAX`].
+    HoldApart(Vec<Inode>),
 }
 
 /// From an agent to the controller.
@@ -403,21 +411,30 @@ pub struct Served {
     pub peak_memory_bytes: Option<u64>,
 }
 
-/// The version that both sides speak.
+/// The version in which an agent answers.
 ///
 /// # Errors
 /// `Unsupported`, saying which side is the older one.
 pub fn negotiate(oldest: u16, newest: u16) -> Result<u16> {
     let common = newest.min(VERSION_NEWEST);
-    if common >= oldest.max(VERSION_OLDEST) {
-        return Ok(common);
+    match common >= oldest.max(VERSION_OLDEST_ANSWERED) {
+        true => Ok(common),
+        false => Err(no_common_version(oldest, newest)),
     }
+}
+
+/// What an agent refuses in a version older than [`VERSION_OLDEST`].
+pub fn too_old(version: u16) -> Error {
+    no_common_version(version, version)
+}
+
+fn no_common_version(oldest: u16, newest: u16) -> Error {
     let older = if newest < VERSION_OLDEST { "the near side" } else { "the far side" };
     let words = format!(
         "no common protocol version: the near side speaks {oldest} to {newest}, the far side \
          {VERSION_OLDEST} to {VERSION_NEWEST}; bring hakobu up to date on {older}"
     );
-    Err(Error::new(ErrorKind::Unsupported, "agreeing on a protocol version", words))
+    Error::new(ErrorKind::Unsupported, "agreeing on a protocol version", words)
 }
 
 #[cfg(test)]
@@ -429,6 +446,8 @@ mod tests {
         assert_eq!(negotiate(1, 9), Ok(VERSION_NEWEST));
         let error = negotiate(VERSION_NEWEST + 1, VERSION_NEWEST + 3).unwrap_err();
         assert!(error.detail.contains("on the far side"), "{error}");
+        assert_eq!(negotiate(3, 3), Ok(3));
+        assert!(too_old(3).detail.contains("on the near side"));
         assert!(negotiate(0, 0).unwrap_err().detail.contains("on the near side"));
     }
 }

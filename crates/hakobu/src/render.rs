@@ -360,7 +360,7 @@ impl Observer for Renderer {
             Event::Progress(snapshot) => self.progress(snapshot),
             Event::Failure(failure) => self.failure(failure),
             Event::Notice { words } if !self.settings.quiet => {
-                if let Some(line) = note(self.notes.fetch_add(1, Relaxed), "note", &words) {
+                if let Some(line) = note(self.notes.fetch_add(1, Relaxed), "note", words) {
                     self.remark(&line);
                 }
             }

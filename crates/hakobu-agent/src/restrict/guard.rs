@@ -71,6 +71,7 @@ impl Restriction {
             | Request::Cancel
             | Request::Limits(_)
             | Request::Alive
+            | Request::HoldApart(_)
             | Request::EndServing
             | Request::Ciphers => Ok(request),
         }

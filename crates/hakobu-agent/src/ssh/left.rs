@@ -2,17 +2,21 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// How the names of these directories begin.
-pub(super) const PREFIX: &str = "hakobu-ssh.";
+pub(super) const PREFIX: &str = "hakobu-ssh-";
+/// How they began in 0.1.0, which did not lock them: one of a run that is under way looks like one that was left.
+const PREFIX_UNLOCKED: &str = "hakobu-ssh.";
 /// So many entries of a place are looked at.
 const LOOKED_AT_MAX: usize = 20_000;
 /// What was made so lately may not be locked yet.
 const YOUNG: Duration = Duration::from_secs(1);
+/// No login is expected to last longer than this.
+const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Says that a directory is in use, for as long as the file is open and this process lives.
 pub(super) fn lock(directory: &Path) -> Option<File> {
@@ -24,19 +28,27 @@ pub(super) fn lock(directory: &Path) -> Option<File> {
 /// Removes those of this user in a place that nobody holds.
 pub(super) fn remove(place: &Path) {
     let Ok(entries) = std::fs::read_dir(place) else { return };
-    let is_one = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()))
-    };
-    for path in entries.take(LOOKED_AT_MAX).flatten().map(|entry| entry.path()).filter(is_one) {
+    for path in entries.take(LOOKED_AT_MAX).flatten().map(|entry| entry.path()) {
+        let Some(age_least) = age_least(&path) else { continue };
         let Some(file) = open(&path) else { continue };
         let Ok(found) = file.metadata() else { continue };
         let own = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
         let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(found.ctime()).unwrap_or(0));
-        let is_young = changed.elapsed().is_ok_and(|age| age < YOUNG);
+        let is_young = changed.elapsed().is_ok_and(|age| age < age_least);
         if own && !is_young && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
             empty(&path);
             let _ = std::fs::remove_dir(&path);
         }
+    }
+}
+
+/// How old a directory has to be to be removed; `None` for what is no such directory.
+fn age_least(path: &Path) -> Option<Duration> {
+    let name = path.file_name()?.as_encoded_bytes();
+    match () {
+        () if name.starts_with(PREFIX.as_bytes()) => Some(YOUNG),
+        () if name.starts_with(PREFIX_UNLOCKED.as_bytes()) => Some(OLD),
+        () => None,
     }
 }
 
@@ -71,8 +83,9 @@ mod tests {
             DirBuilder::new().mode(0o700).create(&path).unwrap();
             path
         };
-        let (dead, alive) = (make("hakobu-ssh.0123456789abcdef"), make("hakobu-ssh.fedcba9876543210"));
-        let (others, theirs) = (make("ssh.x"), make("hakobu-ssh.with-a-file"));
+        let (dead, alive) = (make("hakobu-ssh-0123456789abcdef"), make("hakobu-ssh-fedcba9876543210"));
+        let (others, theirs) = (make("ssh.x"), make("hakobu-ssh-with-a-file"));
+        let unlocked = make("hakobu-ssh.0123456789abcdef");
         drop(UnixListener::bind(dead.join("s")).unwrap());
         write(theirs.join("file"), "kept").unwrap();
         let held = lock(&alive).unwrap();
@@ -80,7 +93,13 @@ mod tests {
         assert!(dead.exists(), "it was made a moment ago");
         std::thread::sleep(Duration::from_millis(2100));
         remove(place.path());
-        assert!(!dead.exists() && alive.exists() && others.exists() && theirs.join("file").exists());
+        assert!(
+            !dead.exists()
+                && alive.exists()
+                && unlocked.exists()
+                && others.exists()
+                && theirs.join("file").exists()
+        );
         drop(held);
         remove(place.path());
         assert!(!alive.exists());

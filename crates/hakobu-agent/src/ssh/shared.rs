@@ -32,6 +32,8 @@ const CONFIGURATION_BYTES_MAX: usize = 1 << 20;
 const RENAMING: Duration = Duration::from_millis(500);
 /// The longest path of a socket is 107 bytes. ssh first makes it under a longer name: a dot and 16 letters.
 const SOCKET_PATH_BYTES_MAX: usize = 107 - 17;
+/// How often a directory is made anew that somebody removed at once.
+const TRIES: u32 = 3;
 
 /// How the sessions of one login come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,14 +156,19 @@ impl Shared {
         let places = runtime.into_iter().chain([std::env::temp_dir(), PathBuf::from("/tmp")]);
         places.filter(|place| place.is_absolute()).find_map(|place| {
             left::remove(&place);
-            let name = format!("{}{:016x}", left::PREFIX, RandomState::new().hash_one(std::process::id()));
-            let mut shared = Self { directory: place.join(name), lock: None, held: None };
-            is_plain(&shared.path()).then_some(())?;
-            // Fails where something has that name.
-            DirBuilder::new().mode(0o700).create(&shared.directory).ok()?;
-            shared.lock = left::lock(&shared.directory);
-            shared.takes_sockets().then_some(shared)
+            // Another run that cleans up may have been quicker than the lock.
+            (0..TRIES).find_map(|_| Self::create_in(&place))
         })
+    }
+
+    fn create_in(place: &Path) -> Option<Self> {
+        let name = format!("{}{:016x}", left::PREFIX, RandomState::new().hash_one(std::process::id()));
+        let mut shared = Self { directory: place.join(name), lock: None, held: None };
+        is_plain(&shared.path()).then_some(())?;
+        // Fails where something has that name.
+        DirBuilder::new().mode(0o700).create(&shared.directory).ok()?;
+        shared.lock = Some(left::lock(&shared.directory)?);
+        shared.takes_sockets().then_some(shared)
     }
 
     /// ssh ends where it cannot make its socket, so it is tried before.
@@ -309,7 +316,7 @@ mod tests {
 
     #[test]
     fn paths_that_ssh_would_read_are_not_used() {
-        assert!(is_plain(Path::new("/run/user/0/hakobu-ssh.00/s")));
+        assert!(is_plain(Path::new("/run/user/0/hakobu-ssh-00/s")));
         for path in ["/tmp/a b", "/tmp/%h", "/tmp/ä", "/tmp/\"x", "/tmp/${A}"] {
             assert!(!is_plain(Path::new(path)), "{path}");
         }

@@ -16,14 +16,13 @@ use super::describe::{Described, Describer, undescribed};
 use super::draft_name::is_ours;
 use super::extended::ExtendedReader;
 use super::file_system::is_deleted_on_nfs;
-use super::metadata;
 use super::target::is_mark_name;
 
 /// The bytes that one `getdents` may fill: about 1 000 entries.
 const NAMES_BYTES: usize = 32 * 1024;
 const DURING: &str = "listing the directory";
-/// How many directories with marks of runs are remembered from one list to the next.
-const MARKS_MET_MAX: usize = 1024;
+/// How many drafts, and directories with marks of runs, are remembered from one list to the next.
+const MET_MAX: usize = 1024;
 
 /// Turns an error number into an error, as it means something else at the source and the target.
 pub(crate) type Fault = fn(&'static str, Errno) -> hakobu_core::Error;
@@ -181,14 +180,14 @@ impl Lister {
                 continue;
             }
             if is_mark_name(bytes) {
-                if self.met_marks.last() != Some(path) && self.met_marks.len() < MARKS_MET_MAX {
+                if self.met_marks.last() != Some(path) && self.met_marks.len() < MET_MAX {
                     self.met_marks.push(path.clone());
                 }
                 continue;
             }
             if is_ours(directory, bytes) {
                 drafts += 1;
-                if self.met_drafts.len() < MARKS_MET_MAX {
+                if self.met_drafts.len() < MET_MAX {
                     self.met_drafts.push((path.clone(), bytes.to_vec()));
                 }
                 continue;
@@ -219,7 +218,8 @@ struct Amount {
     portion: usize,
 }
 
-/// Those of the names that a directory lists, again, and that are not there, again: they have not gone in between.
+/// Those of the names that a directory still lists, although the system has said that they are not there: they have not
+/// gone, or are there once more, and do not count as missing.
 fn still_listed(
     directory: &OwnedFd,
     gone: &[Vec<u8>],
@@ -235,7 +235,6 @@ fn still_listed(
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if gone.contains(name)
-            && metadata::of_name(directory, name) == Err(Errno::NOENT)
             && let Some(metadata) = undescribed(entry.file_type())
         {
             found.push((name.to_vec(), metadata));

@@ -3,6 +3,8 @@
 //! A build with the feature `planted-faults` (`cargo build -p hakobu --features planted-faults`) has all of them, and a process has the one
 //! that is named in its environment; those on hosts by [`plant`](super::hosts::Hosts::plant). Where they are in the product, the code says
 //! `planted("name")`; all names are in `crates/hakobu-core/src/plant.rs`, and an unknown one ends a run with the code 2.
+//!
+//! To add one: a line with `planted("name")` at its place in the product, the name there in `NAMES`, and an entry here.
 
 /// The variable of the environment.
 pub const VARIABLE: &str = "HAKOBU_PLANT";

@@ -1,5 +1,6 @@
-//! Keys are renewed before their limit, without end.
+//! Keys are renewed before their limit, without end; and a frame has a time.
 
+use hakobu_proto::frame::HEADER_BYTES;
 use rustls::crypto::CipherSuiteCommon;
 use rustls::{Tls13CipherSuite, crypto::aws_lc_rs::cipher_suite};
 
@@ -88,5 +89,47 @@ fn a_silent_receiver_survives_many_key_updates() {
         }
         send(&mut server, 1, b"at last", b"").unwrap();
         server.flush().unwrap();
+    });
+}
+
+/// A frame of which a byte comes now and then is given up, in its header and in its payload.
+#[test]
+fn a_frame_that_trickles_is_not_waited_for() {
+    let (mut client, server) = pair(Cipher::None);
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    let began = std::time::Instant::now();
+    let received = thread::scope(|scope| {
+        scope.spawn(|| {
+            // The bytes are no header, but only a whole one is looked at.
+            for _ in 0..HEADER_BYTES {
+                if ended.load(std::sync::atomic::Ordering::Relaxed) {
+                    return;
+                }
+                let _ = server.socket.stream().send(&[1]);
+                thread::sleep(Duration::from_millis(500));
+            }
+        });
+        let received = client.receive(Wait::Forever);
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        received
+    });
+    assert!(matches!(received, Err(ConnectionError::TooSlow(_))), "{received:?}");
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+}
+
+/// What may be waited for is the beginning of a frame: nobody counts the time before it.
+#[test]
+fn silence_before_a_frame_is_no_slowness() {
+    let (mut client, mut server) = pair(Cipher::None);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            thread::sleep(Duration::from_secs(4));
+            send(&mut server, 1, b"late", b"payload").unwrap();
+            server.flush().unwrap();
+            // The connection lives until the other end has it.
+            let _ = server.receive(Wait::For(Duration::from_secs(5)));
+        });
+        assert_eq!(receive(&mut client).unwrap().1, b"payload");
+        client.close().unwrap();
     });
 }
