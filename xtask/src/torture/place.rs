@@ -127,7 +127,7 @@ impl Setting {
     /// Returns in how many of a hundred steps something goes wrong.
     pub fn faults_percent(&self) -> u64 {
         // Where something is wrong all the time one cannot tell what a fault has done.
-        if self.spoils_reading() || self.spoils_writing() { 0 } else { 35 }
+        if self.spoils_reading() || self.spoils_writing() { 0 } else { 50 }
     }
 
     /// Returns true if the source is made anew from a folder for each step.
