@@ -14,17 +14,17 @@ pub fn random(rng: &mut Rng, setting: &Setting) -> Fault {
         _ => Process::Controller,
     };
     let when = trigger(rng, setting);
-    match rng.below(20) {
-        0..3 => Fault::Kill { process: process(rng), when },
-        3 => Fault::KillAll { when },
-        4 => Fault::Interrupt { when },
-        5 => Fault::StopFor { process: process(rng), ms: rng.pick(&[5, 50, 300]), when },
-        6 if !far.is_empty() => Fault::LinkDown { host: far[0], ms: rng.pick(&[50, 400]), when },
-        7 if !setting.source_is_image() && !setting.way.is_far() => Fault::SourceChanges { seed, when },
-        8 => Fault::TargetDirectorySwapped { seed, when },
-        9 => Fault::TargetDirectoryRenamed { seed, when },
-        10 => Fault::TargetDirectoryRemoved { seed, when },
-        11 | 12 if setting.may_lose_power() => Fault::PowerCut { when },
+    match rng.below(24) {
+        0..7 => Fault::Kill { process: process(rng), when },
+        7..9 => Fault::KillAll { when },
+        9 => Fault::Interrupt { when },
+        10 => Fault::StopFor { process: process(rng), ms: rng.pick(&[5, 50, 300]), when },
+        11 if !far.is_empty() => Fault::LinkDown { host: far[0], ms: rng.pick(&[50, 400]), when },
+        12 if !setting.source_is_image() && !setting.way.is_far() => Fault::SourceChanges { seed, when },
+        13 => Fault::TargetDirectorySwapped { seed, when },
+        14 => Fault::TargetDirectoryRenamed { seed, when },
+        15 => Fault::TargetDirectoryRemoved { seed, when },
+        16..19 if setting.may_lose_power() => Fault::PowerCut { when },
         _ => {
             let (calls, errors) = INJECTED[rng.below(INJECTED.len() as u64) as usize];
             let process = match far.first() {
@@ -42,13 +42,14 @@ pub fn random(rng: &mut Rng, setting: &Setting) -> Fault {
     }
 }
 
+/// Most runs are over within some milliseconds, or soon after the login: later moments would never come.
 fn trigger(rng: &mut Rng, setting: &Setting) -> Trigger {
-    // A login takes a while before anything happens.
-    let start = if setting.way.is_far() { 150 } else { 0 };
-    match rng.below(6) {
-        0 => Trigger::DraftAppears,
-        1 => Trigger::BytesArrived(rng.pick(&[1, 100_000, 1_000_000])),
-        2 | 3 => Trigger::EntriesArrived(rng.pick(&[1, 3, 10])),
-        _ => Trigger::AfterMs(start + rng.pick(&[1, 3, 6, 10, 20, 50])),
+    let moments: &[u64] =
+        if setting.way.is_far() { &[100, 300, 500, 700, 1000] } else { &[0, 1, 2, 3, 5, 8, 15] };
+    match rng.below(8) {
+        0 | 1 => Trigger::DraftAppears,
+        2 => Trigger::BytesArrived(rng.pick(&[1, 1, 100_000, 1_000_000])),
+        3 | 4 => Trigger::EntriesArrived(rng.pick(&[1, 1, 3, 10])),
+        _ => Trigger::AfterMs(rng.pick(moments)),
     }
 }

@@ -127,7 +127,7 @@ impl Setting {
     /// Returns in how many of a hundred steps something goes wrong.
     pub fn faults_percent(&self) -> u64 {
         // Where something is wrong all the time one cannot tell what a fault has done.
-        if self.spoils_reading() || self.spoils_writing() { 0 } else { 35 }
+        if self.spoils_reading() || self.spoils_writing() { 0 } else { 50 }
     }
 
     /// Returns true if the source is made anew from a folder for each step.
@@ -202,6 +202,7 @@ impl Setting {
                     case_sensitive: holds.case_sensitive,
                     loose: matches!(kind, FileSystemKind::Ntfs3g | FileSystemKind::ExfatFuse),
                     mtime_step_ns: holds.mtime_step_ns,
+                    seen_step_ns: 1,
                     mtime_range_s: holds.mtime_range_s,
                     // A full file system has no room for attributes either, and tmpfs counts them as inodes.
                     xattr_bytes_max: if matches!(kind, FileSystemKind::FullBytes | FileSystemKind::FullInodes)
@@ -216,7 +217,12 @@ impl Setting {
             }
             None => Abilities::default(),
         };
-        self.way.limit(able)
+        let mut able = self.way.limit(able);
+        able.seen_step_ns = Self::kind(&self.source).map_or(1, |kind| holds::of(&kind).mtime_step_ns);
+        if self.way == Way::PullSftp {
+            able.seen_step_ns = able.seen_step_ns.max(1_000_000_000);
+        }
+        able
     }
 }
 

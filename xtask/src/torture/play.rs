@@ -146,18 +146,20 @@ impl Scene<'_> {
         matter.before.retain(|path, _| !self.drafts.contains(path));
         let setting = &self.history.setting;
         let spoiled = setting.spoils_reading() || setting.spoils_writing();
-        if step.fault.is_none() {
-            return if spoiled && step.verb != Verb::Digest {
-                self.spoiled(&matter)
-            } else {
-                self.step(&matter, true)
-            };
-        }
         let names: BTreeSet<Name> = matter.before.keys().chain(matter.source.keys()).cloned().collect();
+        let is_draft = |path: &Name| path.base().starts_with(b".hakobu.") && !names.contains(path);
+        if step.fault.is_none() {
+            let trusting = !std::mem::take(&mut self.cut);
+            if !spoiled || step.verb == Verb::Digest {
+                return self.step(&matter, trusting);
+            }
+            let wrong = self.spoiled(&matter)?;
+            self.drafts.extend(self.at(&matter.place)?.into_keys().filter(is_draft));
+            return Ok(wrong);
+        }
         if let Some(wrong) = self.with_fault(&matter)? {
             return Ok(Some(wrong));
         }
-        let is_draft = |path: &Name| path.base().starts_with(b".hakobu.") && !names.contains(path);
         self.drafts.extend(self.at(&matter.place)?.into_keys().filter(is_draft));
         self.cut |= matches!(step.fault, Some(Fault::PowerCut { .. }));
         if !again {
@@ -310,7 +312,18 @@ impl Scene<'_> {
             // What was there before has to be on the disk, or the cut takes it.
             rustix::fs::syncfs(std::fs::File::open(&self.ground.true_target)?)?;
         }
-        let (ran, touched) = self.run_with(matter.step, fault)?;
+        let (ran, mut touched) = self.run_with(matter.step, fault)?;
+        if matches!(fault, Fault::SourceChanges { .. }) {
+            // Whatever is not as it was may have come over in any of its versions.
+            let now = self.seen()?;
+            touched.extend(
+                matter
+                    .source
+                    .iter()
+                    .filter(|(path, entry)| now.get(*path) != Some(*entry))
+                    .map(|(path, _)| path.clone()),
+            );
+        }
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
         if ran.took_place {
             self.counts.faults.fetch_add(ran.injected.max(1), Ordering::Relaxed);
@@ -343,7 +356,11 @@ impl Scene<'_> {
         let mixes = in_place && ran.code != Some(0);
         let mut wrong = check::after_fault(&promise, &matter.before, &after, touched, mixes);
         if ran.code == Some(0) && touched.is_empty() {
-            // Nothing has failed, so nothing may be missing.
+            // Nothing has failed, so nothing may be missing but what was said to be lost.
+            let mut promise = promise;
+            for loss in ran.report["losses"].as_array().into_iter().flatten() {
+                promise.free(loss["what"].as_str().unwrap_or_default());
+            }
             wrong.extend(check::target(&promise, &after));
             if !promise.codes.contains(&0) {
                 wrong.extend(code_as_promised(ran, &promise.codes));
@@ -395,7 +412,9 @@ impl Scene<'_> {
         let passes = |path: &Name, word: &str| {
             let attributes = matches!(word, "xattr" | "mode" | "owner" | "time");
             let narrower = word == "mode" && source.get(path).is_some_and(is_unheld);
+            let close = word == "time" && self.able.seen_step_ns > 1;
             narrower
+                || close
                 || hidden(path)
                 || large.contains(path) && matches!(word, "xattr" | "mode")
                 || self.able.loose && attributes
@@ -531,7 +550,26 @@ impl Scene<'_> {
         });
         let source = self.ground.shown_source();
         let place = (self.history.setting.target.as_str(), source.as_path(), target.as_path());
-        command::run_with(fault, &self.stage.program, &words, &report, &self.ground.notes, self.pool, place)
+        let (ran, mut touched) = command::run_with(
+            fault,
+            &self.stage.program,
+            &words,
+            &report,
+            &self.ground.notes,
+            self.pool,
+            place,
+        )?;
+        if step.shape == Shape::Directory {
+            // Told below the target, in which the directory has its name.
+            touched.retain_mut(|path| {
+                let rest = path.0.strip_prefix(b"source/").map(<[u8]>::to_vec);
+                rest.is_some_and(|rest| {
+                    path.0 = rest;
+                    true
+                })
+            });
+        }
+        Ok((ran, touched))
     }
 }
 

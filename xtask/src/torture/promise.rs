@@ -38,6 +38,8 @@ pub struct Abilities {
     pub mtime_step_ns: u64,
     /// First and last second that a time can have.
     pub mtime_range_s: (i64, i64),
+    /// The step in which the source shows its times: what differs by less is not known to differ.
+    pub seen_step_ns: u64,
     /// Whether attributes are kept in ways that are not described here: only kinds and contents are looked at.
     pub loose: bool,
     /// All attributes of a file together that surely fit, in bytes.
@@ -59,6 +61,7 @@ impl Default for Abilities {
             any_names: true,
             case_sensitive: true,
             mtime_step_ns: 1,
+            seen_step_ns: 1,
             mtime_range_s: (i64::MIN, i64::MAX),
             xattr_bytes_max: usize::MAX,
             loose: false,
@@ -116,6 +119,26 @@ impl Abilities {
     pub fn fits(&self, entry: &Entry) -> bool {
         let held = entry.xattrs.iter().filter(|(name, _)| self.has_attribute(name));
         held.map(|(name, value)| name.0.len() + value.len() + 20).sum::<usize>() <= self.xattr_bytes_max
+    }
+}
+
+impl Promise {
+    /// Frees all entries of what the run has told as a loss, in the word of the report.
+    pub fn free(&mut self, what: &str) {
+        for expected in self.entries.values_mut() {
+            let free = &mut expected.free;
+            match what {
+                "xattr" => free.xattrs = true,
+                "acl" => (free.acl, free.mode) = (true, true),
+                "owner" => (free.owner, free.set_id) = (true, true),
+                "setid" => (free.set_id, free.xattrs) = (true, true),
+                "times" => free.mtime = true,
+                _ => {}
+            }
+        }
+        if what == "hardlinks" {
+            self.links.clear();
+        }
     }
 }
 
@@ -274,8 +297,14 @@ impl Making<'_> {
             expected.free.acl = true;
             expected.free.mode = true;
         }
+        let seen = Abilities { mtime_step_ns: self.able.seen_step_ns, ..Abilities::default() };
+        let within_step = |there: &Entry| seen.time(there.mtime) == seen.time(entry.mtime);
+        if self.able.seen_step_ns > 1 && there.is_some_and(within_step) {
+            expected.free.mtime = true;
+        }
         if let Some(there) = there.filter(|there| there.is_file() && entry.is_file()) {
-            let alike = there.size() == entry.size() && there.mtime == expected.entry.mtime;
+            let alike =
+                there.size() == entry.size() && (there.mtime == expected.entry.mtime || expected.free.mtime);
             if alike && !self.step.by_digest {
                 // "Files whose size and time are equal are left alone"; who looks closer may bring it over as well.
                 expected.or = Some(there.kind.clone());
@@ -448,6 +477,13 @@ impl Making<'_> {
         }
         for (inode, group) in groups {
             self.promise.apart.extend(group.iter().map(|path| (path.clone(), inode)));
+            // A name that is linked to one that was left alone has the content of that.
+            let left_alone = group.iter().find_map(|path| self.promise.entries.get(path)?.or.clone());
+            for path in &group {
+                if let Some(expected) = self.promise.entries.get_mut(path) {
+                    expected.or = expected.or.clone().or(left_alone.clone());
+                }
+            }
             if self.able.hard_links && group.len() > 1 {
                 self.promise.links.push(group);
             }
