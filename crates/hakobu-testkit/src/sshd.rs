@@ -9,6 +9,7 @@ mod users;
 
 use std::ffi::OsString;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -242,26 +243,41 @@ fn free_port(options: &SshdOptions) -> io::Result<u16> {
     Ok(TcpListener::bind((options.address, 0))?.local_addr()?.port())
 }
 
-/// A directory with the tools of the machine and nothing else, made once for a server.
-fn tools(at: &Path) -> io::Result<PathBuf> {
-    let tools = at.join("tools");
-    if tools.exists() {
-        return Ok(tools);
+/// A directory with the tools of the machine and nothing else. All servers of all tests share it, and it stays: what a session
+/// has started may outlive its server, and still needs tools.
+fn tools() -> io::Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    for directory in TOOLS {
+        fs::metadata(directory).and_then(|found| found.modified()).ok().hash(&mut hasher);
     }
-    fs::create_dir(&tools)?;
+    let user = rustix::process::geteuid().as_raw();
+    let shared = std::env::temp_dir().join(format!("hakobu-test-tools-{user}-{:016x}", hasher.finish()));
+    if shared.exists() {
+        return Ok(shared);
+    }
+    let new = tempfile::Builder::new().prefix("hakobu-test-tools-new-").tempdir()?;
+    fs::set_permissions(new.path(), fs::Permissions::from_mode(0o755))?;
     let entries = TOOLS.iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten();
     for entry in entries {
         let entry = entry?;
         if entry.file_name().as_encoded_bytes().starts_with(NO_TOOL) {
             continue;
         }
-        match symlink(entry.path(), tools.join(entry.file_name())) {
+        match symlink(entry.path(), new.path().join(entry.file_name())) {
             // The same tool in an earlier directory comes first.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => made?,
         }
     }
-    Ok(tools)
+    match fs::rename(new.path(), &shared) {
+        // Another test was first.
+        Err(_) if shared.exists() => {}
+        renamed => {
+            renamed?;
+            let _ = new.keep();
+        }
+    }
+    Ok(shared)
 }
 
 fn write_server_config(at: &Path, options: &SshdOptions, port: u16) -> io::Result<()> {
@@ -290,7 +306,7 @@ fn write_server_config(at: &Path, options: &SshdOptions, port: u16) -> io::Resul
     for dir in &options.path_dirs {
         path.push(dir.display().to_string());
     }
-    path.push(tools(at)?.display().to_string());
+    path.push(tools()?.display().to_string());
     let mut set_env = format!("SetEnv \"PATH={}\"", path.join(":"));
     if options.login.is_none() {
         // To bash, a session is then one within another shell, so that it leaves out ~/.bashrc: whoever runs the tests may
