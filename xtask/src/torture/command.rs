@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -139,7 +139,9 @@ pub fn run_with(
     let mut changed: Vec<Name> =
         ran.changed.iter().map(|path| Name(path.as_os_str().as_bytes().to_vec())).collect();
     // A directory that was renamed has this name now.
-    let renamed: Vec<Name> = changed.iter().map(|path| Name([&path.0[..], b".tampered"].concat())).collect();
+    let other = |path: &PathBuf| Name(path.with_extension("tampered").as_os_str().as_bytes().to_vec());
+    let mut renamed: Vec<Name> = ran.changed.iter().map(other).collect();
+    renamed.extend(changed.iter().map(|path| Name([&path.0[..], b".tampered"].concat())));
     changed.extend(renamed);
     let errors = format!("{}{}", String::from_utf8_lossy(&ran.stderr), ran.hung.clone().unwrap_or_default());
     let told = Ran {
