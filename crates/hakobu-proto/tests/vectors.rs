@@ -360,7 +360,10 @@ fn control_messages() {
     let limits = Limits { rate, operations_per_second: Some(500), source_p99_us: None };
     vectors.message("request limits", &Request::Limits(limits));
     vectors.message("request alive", &Request::Alive);
-    vectors.message("request hold apart", &Request::HoldApart(vec![Inode { file_system: 1 << 35 | 3, number: 7 }]));
+    vectors.message(
+        "request hold apart",
+        &Request::HoldApart(vec![Inode { file_system: 1 << 35 | 3, number: 7 }]),
+    );
     let listening = Listening { port: 5000, addresses: vec!["192.0.2.1".to_owned()], process: 300 };
     vectors.message("answer listening", &Answer::Listening(Ok(listening)));
     vectors.message("answer refused", &Answer::Refused(no_space()));
