@@ -242,7 +242,7 @@ impl Planner<'_> {
         grant.may_set_id |= request.allow.set_id;
         grant.may_make_devices |= request.allow.devices;
         grant.may_chown &= request.preserve.owner;
-        grant.only_reads = request.mode == Mode::Compare;
+        grant.only_reads = request.dry_run || request.mode == Mode::Compare;
         grant.may_write_in_place = request.in_place && request.mode == Mode::Delta;
         grant.may_remove = request.removal != Removal::Leave;
         if let Some(disk) = &disk {

@@ -214,7 +214,7 @@ impl Restriction {
     fn run_here(&self, mut request: RunHereRequest) -> Result<RunHereRequest> {
         self.read(&mut request.roots, &request.job)?;
         if !request.job.mode.is_digest() {
-            request.grant.only_reads |= request.job.mode.only_reads();
+            request.grant.only_reads |= request.job.dry_run || request.job.mode.only_reads();
             self.written(&mut request.root, &mut request.grant)?;
             return Ok(request);
         }

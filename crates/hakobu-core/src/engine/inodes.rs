@@ -4,7 +4,7 @@
 //! a new one. So the names of one number are taken for names of one inode only where all that the listings say of it is
 //! the same as for its first name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
@@ -21,6 +21,9 @@ pub(super) enum Named {
     Perhaps(Box<FirstName>),
     /// One of another inode, or nobody knows.
     Differs,
+    /// The first of its number, though all that is said of it is said of another number as well: names of one file, to which a
+    /// program behind FUSE gives numbers of their own.
+    Apart,
 }
 
 /// The first name of an inode that was met.
@@ -41,7 +44,14 @@ struct Known {
 
 /// The inodes of which names are still to come.
 #[derive(Debug, Default)]
-pub(super) struct Inodes(Mutex<HashMap<Inode, Known>>);
+pub(super) struct Inodes(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    known: HashMap<Inode, Known>,
+    /// What was said where numbers may lie.
+    uncertain: HashSet<u64>,
+}
 
 impl Inodes {
     /// A name with this number was met.
@@ -52,7 +62,8 @@ impl Inodes {
         metadata: &Metadata,
     ) -> Named {
         let said = said(metadata);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { known, uncertain } = &mut *state;
         let Some(it) = known.get_mut(&inode) else {
             if known.len() >= GROUPS_MAX {
                 return Named::Differs;
@@ -62,7 +73,10 @@ impl Inodes {
                 Box::new(FirstName { root, directory, name, metadata: *metadata })
             });
             known.insert(inode, Known { said, first });
-            return Named::Agrees;
+            // In whole seconds many files have changed at one time.
+            let tells = metadata.uncertain && metadata.ctime.nanoseconds != 0;
+            let is_new = !tells || uncertain.len() >= GROUPS_MAX || uncertain.insert(said);
+            return if is_new { Named::Agrees } else { Named::Apart };
         };
         if it.said != said {
             return Named::Differs;
@@ -75,7 +89,7 @@ impl Inodes {
 
     /// All names of it were dealt with: the number may come again.
     pub fn forget(&self, inode: Inode) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&inode);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).known.remove(&inode);
     }
 }
 
@@ -123,5 +137,25 @@ mod tests {
         let uncertain = Metadata { uncertain: true, ..file(5) };
         assert!(matches!(meet(&inodes, &uncertain), Named::Agrees));
         assert!(matches!(meet(&inodes, &uncertain), Named::Perhaps(first) if first.name == b"name"));
+    }
+
+    #[test]
+    fn one_file_of_two_numbers_is_told() {
+        let at = |nanoseconds| Metadata {
+            ctime: crate::entry::Time { seconds: 5, nanoseconds },
+            uncertain: true,
+            ..file(5)
+        };
+        let inodes = Inodes::default();
+        let meet = |number: u64, metadata: &Metadata| {
+            let place = (0, &EntryPath::root(), &b"name"[..]);
+            inodes.meet(Inode { number, ..INODE }, place, metadata)
+        };
+        assert!(matches!(meet(1, &at(7)), Named::Agrees));
+        assert!(matches!(meet(2, &at(7)), Named::Apart));
+        assert!(matches!(meet(3, &at(8)), Named::Agrees));
+        assert!(matches!(meet(4, &at(0)), Named::Agrees));
+        assert!(matches!(meet(5, &at(0)), Named::Agrees));
+        assert!(matches!(meet(6, &Metadata { uncertain: false, ..at(7) }), Named::Agrees));
     }
 }

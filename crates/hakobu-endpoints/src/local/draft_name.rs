@@ -17,7 +17,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::target::journal;
+use super::target::{has_mark_name, journal};
 
 /// The attribute of a large draft, from its beginning until it gets its final attributes.
 const MARK: &CStr = c"user.hakobu.draft";
@@ -83,7 +83,9 @@ pub(crate) fn unmark(file: &OwnedFd) -> Result<(), Errno> {
 /// Whether what has this name in `directory` is a draft or journal of hakobu, whatever job or process made it. It takes no part
 /// in a copy, and may be removed if nobody uses it. Anything that does not prove it is a user's.
 pub(crate) fn is_ours(directory: impl AsFd, name: &[u8]) -> bool {
-    draft_life(name).is_some_and(|life| proves(directory.as_fd(), name, life).unwrap_or(false))
+    // A run's mark has a name of the same form, and proves itself by other things.
+    !has_mark_name(name)
+        && draft_life(name).is_some_and(|life| proves(directory.as_fd(), name, life).unwrap_or(false))
 }
 
 fn proves(directory: BorrowedFd<'_>, name: &[u8], life: DraftLife) -> Result<bool, Errno> {
@@ -146,7 +148,7 @@ fn journal_names(directory: BorrowedFd<'_>, name: &[u8], file: &OwnedFd) -> bool
 
 /// What is left as a proof where files have no attributes: nobody else can read it, and it is the user's own or is in a directory
 /// of its owner. A file system that keeps no modes gives files that of directories.
-fn has_mode_and_owner(directory: BorrowedFd<'_>, found: &Stat) -> Result<bool, Errno> {
+pub(crate) fn has_mode_and_owner(directory: BorrowedFd<'_>, found: &Stat) -> Result<bool, Errno> {
     let within = fstat(directory)?;
     let is_private = found.st_mode & 0o7777 == 0o600;
     let keeps_no_modes = found.st_mode & 0o7777 == within.st_mode & 0o7777;

@@ -8,7 +8,7 @@ use hakobu_core::entry::Metadata;
 use hakobu_core::names::NameRules;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, StatFs, StatxFlags, fstatfs, fstatvfs, ioctl_getflags, openat, statat,
+    AtFlags, CWD, Dir, Mode, OFlags, StatFs, StatxFlags, fstatfs, fstatvfs, ioctl_getflags, openat, statat,
     statfs, statx, unlinkat, utimensat,
 };
 
@@ -65,6 +65,8 @@ const CASEFOLD: u32 = 0x4000_0000;
 /// How often a file server is asked to find out how long it takes, and after how long it is not asked again.
 const ASKED_MAX: u32 = 5;
 const ASKING_LIMIT: Duration = Duration::from_millis(100);
+/// So many entries of a directory are looked at to see whether it ignores case.
+const LOOKED_AT_MAX: usize = 64;
 
 /// The rules of the file system that a directory is on. Where its kind does not tell whether it ignores case, and
 /// `may_write` allows it, that is tried out with an empty file.
@@ -74,10 +76,10 @@ pub fn rules(directory: BorrowedFd<'_>, may_write: bool) -> NameRules {
     let (text, windows, ignores_case) = match kind_of(directory) {
         MSDOS | EXFAT => (true, true, true),
         // Which of Windows' rules the driver keeps is an option of the mount; what it refuses is told one by one.
-        NTFS3 | NTFS => (true, false, may_write && ignores_case(directory)),
+        NTFS3 | NTFS => (true, false, ignores_case(directory, may_write)),
         HFS_PLUS => (true, false, true),
-        CIFS | SMB2 => (true, false, may_write && ignores_case(directory)),
-        FUSE => (false, false, may_write && ignores_case(directory)),
+        CIFS | SMB2 => (true, false, ignores_case(directory, may_write)),
+        FUSE => (false, false, ignores_case(directory, may_write)),
         // Directories of ext4 and F2FS may ignore case one by one.
         _ => (false, false, ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0)),
     };
@@ -198,8 +200,11 @@ pub(crate) fn give_time_back(directory: BorrowedFd<'_>, before: &Metadata) {
     let _ = utimensat(CWD, proc_path(directory), &modified(before.mtime, true), AtFlags::empty());
 }
 
-/// Whether a file is found under its name in capitals.
-fn ignores_case(directory: BorrowedFd<'_>) -> bool {
+/// Whether a file is found under its name in capitals: a new one, or where nothing may be written, what is there.
+fn ignores_case(directory: BorrowedFd<'_>, may_write: bool) -> bool {
+    if !may_write {
+        return ignores_case_by_looking(directory).unwrap_or(false);
+    }
     let before = metadata::of_path(directory);
     let name = format!(".hakobu-case-{}-{}", std::process::id(), directory.as_raw_fd());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -212,6 +217,28 @@ fn ignores_case(directory: BorrowedFd<'_>) -> bool {
         give_time_back(directory, &before);
     }
     found
+}
+
+/// `None` where nothing there tells.
+fn ignores_case_by_looking(directory: BorrowedFd<'_>) -> Option<bool> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let entries = Dir::read_from(openat(directory, c".", flags, Mode::empty()).ok()?).ok()?;
+    for entry in entries.take(LOOKED_AT_MAX).flatten() {
+        let name = entry.file_name().to_bytes();
+        let swap = |byte: &u8| if byte.is_ascii_alphabetic() { byte ^ 0x20 } else { *byte };
+        let other: Vec<u8> = name.iter().map(swap).collect();
+        let Ok(found) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        // What has several names may have both.
+        if other == name || found.st_nlink > 1 {
+            continue;
+        }
+        match statat(directory, &*other, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(other) if other.st_ino == found.st_ino && other.st_dev == found.st_dev => return Some(true),
+            Ok(_) => {}
+            Err(_) => return Some(false),
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::describe::{Described, Describer, undescribed};
 use super::draft_name::is_ours;
 use super::extended::ExtendedReader;
 use super::file_system::is_deleted_on_nfs;
-use super::target::is_mark_name;
+use super::target::is_mark;
 
 /// The bytes that one `getdents` may fill: about 1 000 entries.
 const NAMES_BYTES: usize = 32 * 1024;
@@ -179,7 +179,7 @@ impl Lister {
             if bytes == b"." || bytes == b".." || is_deleted_on_nfs(directory.as_fd(), bytes) {
                 continue;
             }
-            if is_mark_name(bytes) {
+            if is_mark(directory, bytes) {
                 if self.met_marks.last() != Some(path) && self.met_marks.len() < MET_MAX {
                     self.met_marks.push(path.clone());
                 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, FileTimes};
 use std::io::Read;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -349,5 +349,79 @@ fn what_a_killed_run_left_is_removed_by_the_next_whichever_way_it_takes() {
     running.signal(Signal::KILL);
     running.end();
     tree().run_to(0);
+    assert_eq!(drafts(&target), Vec::<PathBuf>::new());
+}
+
+/// What a directory has, and when it and its entries were changed.
+fn trace(directory: &Path) -> Vec<(PathBuf, i64, i64, i64, i64)> {
+    let of = |path: PathBuf| {
+        let found = path.symlink_metadata().unwrap();
+        (path, found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec())
+    };
+    let entries = fs::read_dir(directory).unwrap().map(|entry| of(entry.unwrap().path()));
+    let mut all: Vec<_> = entries.chain([of(directory.to_owned())]).collect();
+    all.sort();
+    all
+}
+
+/// Nothing is tried out there, no mark made and no leftover removed.
+#[test]
+fn a_plan_and_a_verification_write_nothing() {
+    if no_root() {
+        return;
+    }
+    let (place, host) = (place(), Host::up());
+    let at = |name: &str| place.path().join(name);
+    ["source", "back", "mounted", "plain"].into_iter().for_each(|name| fs::create_dir(at(name)).unwrap());
+    let _mounted = SlowFs::mount(&at("mounted"), &at("back"), Duration::ZERO).unwrap();
+    file(&at("source").join("large"), MIB);
+    file(&at("source").join("small"), 100);
+    for (target, back) in [("mounted", "back"), ("plain", "plain")] {
+        Copy::new().arg(contents(at("source"))).arg(at(target)).run_to(0);
+        assert_eq!(drafts(&at(back)), Vec::<PathBuf>::new(), "{target}");
+    }
+    file(&at("source").join("new"), 100);
+    fs::write(at("source").join("small"), "changed").unwrap();
+    for (target, back) in [("mounted", "back"), ("plain", "plain")] {
+        let before = trace(&at(back));
+        for there in [false, true] {
+            let place = if there { host.at(at(target)) } else { at(target).into_os_string() };
+            let with = |copy: Copy| copy.to(&host).arg(contents(at("source"))).arg(&place);
+            for options in ["-n", "-n --compare digest"] {
+                let planned = with(Copy::new()).options(options).run_to(0);
+                assert_eq!((planned.entries("created"), planned.entries("updated")), (1, 1), "{options}");
+                assert_eq!(trace(&at(back)), before, "{target} {there} {options}");
+            }
+            with(Copy::sync()).options("-n --delete").run_to(0);
+            with(Copy::verify()).run_to(4);
+            assert_eq!(trace(&at(back)), before, "{target} {there}");
+        }
+    }
+}
+
+/// A file that has the name of a mark, and is none, is copied as any other, and stays where it is in nobody's way.
+#[test]
+fn a_users_file_with_the_name_of_a_mark_is_copied() {
+    // The first of the fixed names.
+    const NAME: &str = ".hakobu.wt2iljbm3ke5lpkhxkt2lnlodp";
+    let place = place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    file(&source.join("other"), 3000);
+    for content in ["a user's", ""] {
+        fs::write(source.join(NAME), content).unwrap();
+        Copy::new().arg(contents(&source)).arg(&target).run_to(0);
+        assert_eq!(fs::read_to_string(target.join(NAME)).unwrap(), content);
+        let again = Copy::new().arg(contents(&source)).arg(&target).run_to(0);
+        assert_eq!((again.entries("created"), again.entries("updated")), (0, 0));
+        Copy::verify().arg(contents(&source)).arg(&target).run_to(0);
+    }
+    fs::remove_file(source.join(NAME)).unwrap();
+    Copy::sync().options("--delete --max-delete 100%").arg(contents(&source)).arg(&target).run_to(0);
+    assert!(!target.join(NAME).exists());
+    // What the end of the machine left of a mark goes with the first run that has looked at everything.
+    fs::write(target.join(NAME), [0; 128]).unwrap();
+    fs::set_permissions(target.join(NAME), fs::Permissions::from_mode(0o600)).unwrap();
+    Copy::new().arg(contents(&source)).arg(&target).run_to(0);
     assert_eq!(drafts(&target), Vec::<PathBuf>::new());
 }

@@ -328,6 +328,58 @@ fn one_number_of_two_files_is_no_hard_link() {
     drop(branches);
 }
 
+/// Names of one file on FUSE are linked, large ones as well: their content is compared. Large files of one number that differ are
+/// not.
+#[test]
+fn names_of_one_large_file_on_fuse_are_linked() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let at = |name: &str| place.path().join(name);
+    ["back", "mounted"].into_iter().for_each(|name| fs::create_dir(at(name)).unwrap());
+    for (name, bytes) in [("small", 100), ("large", 300_000), ("larger", 5_000_000)] {
+        file(&at("back").join(name), bytes);
+        fs::hard_link(at("back").join(name), at("back").join(format!("{name}-too"))).unwrap();
+    }
+    let mut mergerfs = Command::new("mergerfs");
+    mergerfs.args(["-o", "use_ino,inodecalc=passthrough"]).arg(at("back")).arg(at("mounted"));
+    let ran = mergerfs.output().unwrap_or_else(|error| panic!("{error}; install mergerfs"));
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let _mounted = Mounted(at("mounted"));
+    let inode = |name: &str| fs::metadata(at("target").join(name)).unwrap().ino();
+    for created in [7, 0] {
+        let ran = Copy::new().arg(contents(at("mounted"))).arg(at("target")).run_to(0);
+        assert_eq!((ran.entries("created"), ran.lost("hardlinks")), (created, 0), "{:#}", ran.report);
+        for name in ["small", "large", "larger"] {
+            assert_eq!(inode(name), inode(&format!("{name}-too")), "{name}");
+            assert_eq!(fs::read(at("back").join(name)).unwrap(), fs::read(at("target").join(name)).unwrap());
+        }
+    }
+}
+
+/// Where a program behind FUSE gives each name a number of its own, links are lost, and that is said.
+#[test]
+fn links_that_a_file_system_does_not_show_are_lost_aloud() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let at = |name: &str| place.path().join(name);
+    ["back", "mounted"].into_iter().for_each(|name| fs::create_dir(at(name)).unwrap());
+    file(&at("back").join("large"), 300_000);
+    fs::hard_link(at("back").join("large"), at("back").join("too")).unwrap();
+    let mut mergerfs = Command::new("mergerfs");
+    mergerfs.args(["-o", "inodecalc=path-hash"]).arg(at("back")).arg(at("mounted"));
+    let ran = mergerfs.output().unwrap_or_else(|error| panic!("{error}; install mergerfs"));
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let _mounted = Mounted(at("mounted"));
+    let inode = |name: &str| fs::metadata(at("mounted").join(name)).unwrap().ino();
+    assert_ne!(inode("large"), inode("too"));
+    let ran = Copy::new().arg(contents(at("mounted"))).arg(at("target")).run_to(0);
+    assert_eq!(ran.lost("hardlinks"), 1, "{:#}", ran.report);
+}
+
 /// exFAT ignores case, and its driver makes up the numbers of inodes.
 #[test]
 fn a_name_in_another_case_is_taken_over() {

@@ -206,7 +206,7 @@ impl Worker<'_> {
     /// Reads one piece. With it comes where the hole ends that it lies in, 0 if in none, and
     /// [`UNREADABLE`] if some of it could not be read, which has been recorded.
     pub(super) fn read_piece(&mut self, file: &Arc<LargeFile>, piece: Extent) -> Result<(Piece, u64)> {
-        let (content, end, unreadable) = self.read_quietly(file, piece)?;
+        let (content, end, unreadable) = self.read_quietly(&file.source, piece)?;
         if unreadable.is_empty() {
             return Ok((content, end));
         }
@@ -217,12 +217,12 @@ impl Worker<'_> {
     /// Reads one piece, with where its hole ends, and what of it could not be read.
     pub(super) fn read_quietly(
         &mut self,
-        file: &Arc<LargeFile>,
+        source: &Arc<SourceFile>,
         piece: Extent,
     ) -> Result<(Piece, u64, Vec<Extent>)> {
         let buffer = self.target.piece_buffer();
         self.enter(Stage::Read);
-        let read = Operation::Read { file: file.source.clone(), extent: piece, buffer };
+        let read = Operation::Read { file: source.clone(), extent: piece, buffer };
         let outcome = self.ask_source(read)?;
         self.leave(Stage::Read);
         let (buffer, unreadable) = match outcome {
@@ -236,12 +236,12 @@ impl Worker<'_> {
         };
         if buffer.filled().len() as u64 == piece.length && !buffer.holds(piece) {
             self.target.recycle(buffer);
-            return Err(misplaced(piece).at(&file.source.path));
+            return Err(misplaced(piece).at(&source.path));
         }
         if buffer.filled().len() as u64 != piece.length {
             self.target.recycle(buffer);
             let error = Error::new(ErrorKind::SourceChanged, "reading", "it ends before its size");
-            return Err(error.at(&file.source.path));
+            return Err(error.at(&source.path));
         }
         self.counters.source_read_bytes.add(piece.length);
         Ok((Piece::Bytes(buffer), 0, unreadable))

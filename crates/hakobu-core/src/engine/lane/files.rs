@@ -206,7 +206,7 @@ impl Worker<'_> {
     /// Reads a piece that an earlier run has brought over. `None`: it cannot be read any more, as
     /// happens to disks that are about to die, and says nothing about the rest.
     fn sample(&mut self, file: &Arc<LargeFile>, piece: Extent) -> Result<Option<Piece>> {
-        match self.read_quietly(file, piece) {
+        match self.read_quietly(&file.source, piece) {
             Ok((content, _, unreadable)) if unreadable.is_empty() => Ok(Some(content)),
             Ok((content, ..)) => {
                 self.recycle(content);

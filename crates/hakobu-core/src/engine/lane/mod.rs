@@ -32,7 +32,7 @@ use super::queue::{PackTask, Taken, Task};
 use crate::checksum::crc64;
 use crate::compression::{Compressed, Levels};
 use crate::counters::{LaneCounters, Stage, WorkTime};
-use crate::digest::{Digest, chunk_value, piece_value};
+use crate::digest::{Digest, Forest, chunk_value, piece_value};
 use crate::endpoint::{
     Begin, Begun, Change, Check, Completion, Detail, DraftId, DraftKind, Earlier, Fetched, Lane, Loss,
     LossKind, Operation, Outcome, Pick, Picks, PieceBuffer, SourceFile, Ticket, Wait, failure,

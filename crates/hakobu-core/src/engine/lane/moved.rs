@@ -178,7 +178,7 @@ impl Worker<'_> {
             let (content, hole_end) = match compared {
                 // What cannot be read was told then.
                 true => {
-                    let (content, hole_end, missing) = self.read_quietly(file, piece)?;
+                    let (content, hole_end, missing) = self.read_quietly(&file.source, piece)?;
                     (content, if missing.is_empty() { hole_end } else { UNREADABLE })
                 }
                 false => self.read_piece(file, piece)?,
@@ -201,7 +201,7 @@ impl Worker<'_> {
         let mut offset = range.offset;
         while offset < range.end() {
             let part = Extent { offset, length: PIECE_BYTES.min(range.end() - offset) };
-            let (content, ..) = self.read_quietly(file, part)?;
+            let (content, ..) = self.read_quietly(&file.source, part)?;
             search.window.extend_from_slice(content.bytes());
             self.recycle(content);
             offset += part.length;

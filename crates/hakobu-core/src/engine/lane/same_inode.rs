@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::inodes::{FirstName, Named};
 use crate::job::Removal;
+use crate::pack::PACKED_FILE_BYTES_MAX;
 
 impl Worker<'_> {
     /// Takes the inode from entries of a listing of the source that have the number of another one's: each becomes an entry
@@ -19,6 +20,14 @@ impl Worker<'_> {
             let differs = match self.shared.links.inodes.meet(inode, place, &metadata) {
                 Named::Agrees => false,
                 Named::Differs => true,
+                Named::Apart => {
+                    if !job.mode.only_reads() && metadata.kind != Kind::Directory {
+                        let example = origin.path.join(listing.name(index))?.as_bytes().to_vec();
+                        let loss = Loss { what: LossKind::HardLinks, count: 1, at_target: false, example };
+                        self.shared.record.losses(vec![loss]);
+                    }
+                    false
+                }
                 Named::Perhaps(first) => {
                     let (directory, name) = (origin.path.clone(), listing.name(index).to_vec());
                     let other = FirstName { root: origin.root, directory, name, metadata };
@@ -39,6 +48,12 @@ impl Worker<'_> {
     }
 
     fn content_digest(&mut self, file: &FirstName) -> Result<Option<Digest>> {
+        if file.metadata.size_bytes > PACKED_FILE_BYTES_MAX {
+            return match self.large_digest(file) {
+                Err(error) if error.is_fatal() => Err(error),
+                digest => Ok(digest.ok()),
+            };
+        }
         let mut listing = Listing::with_capacity(1);
         listing.push(&file.name, file.metadata)?;
         let entries = vec![Pick { index: 0, replaces: false }];
@@ -50,5 +65,25 @@ impl Worker<'_> {
             Err(error) if error.is_fatal() => Err(error),
             Err(_) => Ok(None),
         }
+    }
+
+    /// The digest of a file that is in no pack, read in pieces. It has to be the version that was listed, before and after.
+    fn large_digest(&mut self, file: &FirstName) -> Result<Digest> {
+        let FirstName { root, directory, name, metadata } = file;
+        let size_bytes = metadata.size_bytes;
+        let path = directory.join(name)?;
+        let source = Arc::new(SourceFile { root: *root, path, metadata: *metadata, tolerant: false });
+        let mut forest = Forest::new(size_bytes);
+        for (index, piece) in (Extent { offset: 0, length: size_bytes }).pieces().enumerate() {
+            let (content, _, unreadable) = self.read_quietly(&source, piece)?;
+            let value = piece_value(size_bytes, piece.offset, content.bytes());
+            self.recycle(content);
+            if !unreadable.is_empty() {
+                return Err(Error::new(ErrorKind::Io, "reading", "some of it cannot be read"));
+            }
+            forest.add(index as u64, value);
+        }
+        self.ask_source(Operation::Confirm { file: source, ask: ExtendedAsk::default() })?;
+        forest.digest().ok_or_else(unexpected)
     }
 }

@@ -237,7 +237,7 @@ impl TargetWork {
         let shared = &self.shared;
         let enter = |path: &EntryPath| shared.grant.check_enter(path);
         let mut listed = self.lister.list_all(&shared.root, directories, ask, enter, fault);
-        shared.marks.learn(&shared.root, self.lister.met_marks());
+        shared.marks.learn(&shared.root, &shared.grant, self.lister.met_marks());
         shared.leftovers.add(self.lister.met_drafts());
         if let (Outcome::Listed(listings), true) = (&mut listed, shared.marks.has_doubts()) {
             for directory in listings {

@@ -11,7 +11,6 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat, flock, openat, statat, unlinkat};
 
 use super::Shared;
-use super::run_mark::is_mark_name;
 use crate::local::draft_name::is_ours;
 use crate::local::file_system::is_network;
 use crate::local::metadata;
@@ -93,7 +92,7 @@ fn beside_files(shared: &Shared) -> Vec<(EntryPath, Vec<u8>)> {
         let Ok(entries) = opened.and_then(Dir::read_from) else { continue };
         for entry in entries.take(LOOKED_AT_MAX).flatten() {
             let name = entry.file_name().to_bytes();
-            if is_draft_name(name) && !is_mark_name(name) {
+            if is_draft_name(name) {
                 found.push((parent.clone(), name.to_vec()));
             }
         }

@@ -63,7 +63,7 @@ use leftovers::Leftovers;
 pub(crate) use new_file::create_draft;
 pub use open::open_exclusively;
 use run_mark::RunMarks;
-pub(crate) use run_mark::is_mark_name;
+pub(crate) use run_mark::{has_mark_name, is_mark};
 pub use state::StateDirectory;
 pub use writer::DraftWriter;
 

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::Shared;
 use super::directories::{Directories, Directory};
+use super::run_mark::is_mark;
 use crate::local::draft_name::is_ours;
 use crate::local::fault::fault;
 
@@ -87,7 +88,7 @@ fn remove_directory(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     let directory = openat(parent, name, flags, Mode::empty())?;
     let drafts: Vec<Vec<u8>> = Dir::read_from(&directory)?
         .filter_map(|entry| Some(entry.ok()?.file_name().to_bytes().to_vec()))
-        .filter(|name| is_ours(&directory, name))
+        .filter(|name| is_ours(&directory, name) || is_mark(&directory, name))
         .collect();
     for draft in drafts {
         let name = std::ffi::OsStr::from_bytes(&draft);

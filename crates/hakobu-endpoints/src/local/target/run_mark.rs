@@ -13,14 +13,15 @@ use hakobu_core::entry::Time;
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::Listing;
 use hakobu_core::path::{DRAFT_PREFIX, EntryPath, draft_name};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags, Timespec, Timestamps, UTIME_OMIT, flock,
-    fstat, fsync, futimens, openat, statat, statx, syncfs, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags, Timespec, Timestamps, UTIME_OMIT, fchmod,
+    flock, fstat, fsync, futimens, openat, statat, statx, syncfs, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite};
 
 use crate::local::beneath::Root;
+use crate::local::draft_name::has_mode_and_owner;
 use crate::local::file_system::{Stability, is_network, keeps_change_times, stability};
 
 /// So many runs can be under way, or have ended without a farewell, in one directory.
@@ -38,8 +39,13 @@ const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 static NAMES: LazyLock<[Vec<u8>; SLOTS]> =
     LazyLock::new(|| std::array::from_fn(|slot| draft_name(format!("run mark {slot}").as_bytes())));
 
-/// Whether an entry has the name of a mark.
-pub(crate) fn is_mark_name(name: &[u8]) -> bool {
+/// Whether an entry of a directory is a mark. The name alone is no proof: a user's file may have any.
+pub(crate) fn is_mark(directory: impl AsFd, name: &[u8]) -> bool {
+    has_mark_name(name) && examine(directory.as_fd(), name).is_some()
+}
+
+/// Whether a name is that of a mark.
+pub(crate) fn has_mark_name(name: &[u8]) -> bool {
     name.starts_with(DRAFT_PREFIX) && NAMES.iter().any(|mark| mark == name)
 }
 
@@ -75,6 +81,8 @@ struct Left {
     directory: Arc<OwnedFd>,
     name: &'static [u8],
     job: Option<[u8; 32]>,
+    /// Whether all that it is about belongs to this run.
+    is_covered: bool,
     /// What it makes doubtful: everything at and below this path that was changed since then, or whenever that was.
     doubts: Option<(EntryPath, Option<Time>)>,
 }
@@ -96,7 +104,7 @@ impl RunMarks {
         let mut state = State::default();
         for path in places(grant) {
             if let Ok(directory) = open_readable(root, &path) {
-                state.look_into(&Arc::new(directory), &path);
+                state.look_into(&Arc::new(directory), &path, grant.is_in_tree(&path));
             }
         }
         let above = if is_network(root.fd().as_fd()) { ABOVE_ON_NETWORK_MAX } else { ABOVE_MAX };
@@ -133,7 +141,8 @@ impl RunMarks {
             let ended = match left.doubts {
                 // What it had written may have been in memory until now.
                 None => durable && syncfs(&left.directory).is_ok(),
-                Some(_) => durable && whole && left.job == Some(*job),
+                // One that does not say whose it is was never complete, or is damaged.
+                Some(_) => durable && whole && left.job.map_or(left.is_covered, |its| its == *job),
             };
             !(ended && left.remove())
         });
@@ -146,14 +155,14 @@ impl RunMarks {
     }
 
     /// Looks into directories in which a listing has met marks.
-    pub(crate) fn learn(&self, root: &Root, met: Vec<EntryPath>) {
+    pub(crate) fn learn(&self, root: &Root, grant: &Grant, met: Vec<EntryPath>) {
         if met.is_empty() {
             return;
         }
         let mut state = self.state();
         for path in met {
             if let Ok(directory) = open_readable(root, &path) {
-                state.look_into(&Arc::new(directory), &path);
+                state.look_into(&Arc::new(directory), &path, grant.is_in_tree(&path));
             }
         }
         self.has_doubts.store(state.has_doubts(), Ordering::Release);
@@ -184,16 +193,10 @@ impl State {
     }
 
     /// Reads the marks in a directory. What lies at `path` and below it is what they are about.
-    fn look_into(&mut self, directory: &Arc<OwnedFd>, path: &EntryPath) {
+    fn look_into(&mut self, directory: &Arc<OwnedFd>, path: &EntryPath, is_covered: bool) {
         let mut life = None;
         for name in NAMES.iter() {
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let mark = match openat(directory, OsStr::from_bytes(name), flags, Mode::empty()) {
-                Ok(file) => read(&file),
-                // Another user's, or one that cannot be read: whatever it says.
-                Err(Errno::ACCESS | Errno::PERM | Errno::IO) => None,
-                Err(_) => continue,
-            };
+            let Some(mark) = examine(directory.as_fd(), name) else { continue };
             if self.left.iter().any(|left| left.name == name.as_slice() && same(&left.directory, directory)) {
                 continue;
             }
@@ -201,7 +204,7 @@ impl State {
             let lasts = mark.is_some_and(|mark| Some(mark.life) == life);
             let doubts = (!lasts).then(|| (path.clone(), mark.and_then(|mark| mark.since)));
             let job = mark.map(|mark| mark.job);
-            self.left.push(Left { directory: Arc::clone(directory), name, job, doubts });
+            self.left.push(Left { directory: Arc::clone(directory), name, job, is_covered, doubts });
         }
     }
 
@@ -210,7 +213,7 @@ impl State {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(mut here) = openat(root.fd(), c".", flags, Mode::empty()).map(Arc::new) else { return };
         for _ in 0..=most {
-            self.look_into(&here, &EntryPath::root());
+            self.look_into(&here, &EntryPath::root(), false);
             let Ok(above) = openat(&*here, c"..", flags, Mode::empty()).map(Arc::new) else { return };
             let places = (fstat(&*here), fstat(&*above));
             match places {
@@ -230,7 +233,8 @@ impl Left {
             Ok(file) => {
                 let dead = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
                 // Another run may have taken the name meanwhile.
-                let is_it = read(&file).is_none_or(|mark| Some(mark.job) == self.job || self.job.is_none());
+                let there = examine(self.directory.as_fd(), self.name);
+                let is_it = there.is_some_and(|mark| mark.map(|mark| mark.job) == self.job);
                 dead && is_it && remove(&self.directory, self.name, &file)
             }
             Err(Errno::NOENT) => true,
@@ -251,7 +255,10 @@ fn make(root: &Root, grant: &Grant, job: &[u8; 32]) -> Result<Option<Slot>, Errn
     for name in NAMES.iter() {
         let Some((file, mark)) = claim(&directory, name, job, &life)? else { continue };
         keep_time(&directory, &times);
-        let made = write(&file, &mark).and_then(|()| sync(&file)).and_then(|()| sync(&directory));
+        let made = write(&file, &mark).and_then(|()| sync(&file));
+        // From now on everybody may read it. Until then its mode is part of what tells it from a user's file.
+        let _ = fchmod(&file, Mode::from_raw_mode(0o644));
+        let made = made.and_then(|()| sync(&directory));
         if let Err(errno) = made {
             remove(&directory, name, &file);
             return Err(errno);
@@ -271,7 +278,7 @@ fn claim(
     let name = OsStr::from_bytes(name);
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let new = flags | OFlags::CREATE | OFlags::EXCL;
-    let (file, is_new) = match openat(&**directory, name, new, Mode::from_raw_mode(0o644)) {
+    let (file, is_new) = match openat(&**directory, name, new, Mode::from_raw_mode(0o600)) {
         Ok(file) => (file, true),
         Err(Errno::EXIST) => match openat(&**directory, name, flags, Mode::empty()) {
             Ok(file) => (file, false),
@@ -352,19 +359,71 @@ fn write(file: &OwnedFd, mark: &Mark) -> Result<(), Errno> {
     bytes[72..104].copy_from_slice(&mark.life);
     let sum = crc64(&bytes[..MARK_BYTES - 8]);
     bytes[MARK_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
-    match pwrite(file, &bytes, 0)? {
-        MARK_BYTES => Ok(()),
-        _ => Err(Errno::IO),
+    let mut written = 0;
+    while written < MARK_BYTES {
+        match pwrite(file, &bytes[written..], written as u64) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(some) => written += some,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
     }
+    Ok(())
+}
+
+/// Looks at what has the name of a mark. `None` is no mark, `Some(None)` one that does not say what it should: the machine
+/// ended before its content was on the medium, it is damaged, or another user's who lets nobody read it.
+fn examine(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Option<Mark>> {
+    let name = OsStr::from_bytes(name);
+    let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_file = FileType::from_raw_mode(found.st_mode).is_file();
+    let size_bytes = usize::try_from(found.st_size).ok().filter(|size| is_file && *size <= MARK_BYTES)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match openat(directory, name, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::ACCESS | Errno::PERM | Errno::IO) => {
+            return (found.st_mode & 0o077 == 0 && [0, MARK_BYTES].contains(&size_bytes)).then_some(None);
+        }
+        Err(_) => return None,
+    };
+    let mut bytes = [0; MARK_BYTES];
+    let is_private = || has_mode_and_owner(directory, &found).unwrap_or(false);
+    let Ok(length) = read_some(&file, &mut bytes) else { return is_private().then_some(None) };
+    if let Some(mark) = parse(&bytes[..length]) {
+        return Some(Some(mark));
+    }
+    let is_blank = bytes[..length].iter().all(|byte| *byte == 0);
+    (bytes[..length].starts_with(MAGIC) || is_blank && is_private()).then_some(None)
+}
+
+/// Reads from the beginning until the room is full or the file ends.
+fn read_some(file: &OwnedFd, bytes: &mut [u8]) -> Result<usize, Errno> {
+    let mut length = 0;
+    while length < bytes.len() {
+        match pread(file, &mut bytes[length..], length as u64) {
+            Ok(0) => break,
+            Ok(some) => length += some,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(length)
 }
 
 /// What a mark says, if it is whole.
 fn read(file: &OwnedFd) -> Option<Mark> {
     let mut bytes = [0; MARK_BYTES];
     let is_file = fstat(file).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file());
-    let whole = is_file && pread(file, &mut bytes, 0) == Ok(MARK_BYTES);
+    match is_file && read_some(file, &mut bytes) == Ok(MARK_BYTES) {
+        true => parse(&bytes),
+        false => None,
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<Mark> {
+    let bytes: &[u8; MARK_BYTES] = bytes.try_into().ok()?;
     let sum = crc64(&bytes[..MARK_BYTES - 8]).to_le_bytes();
-    if !whole || !bytes.starts_with(MAGIC) || bytes[MARK_BYTES - 8..] != sum {
+    if !bytes.starts_with(MAGIC) || bytes[MARK_BYTES - 8..] != sum {
         return None;
     }
     let since = (bytes[16] == 1).then_some(Time {
@@ -415,6 +474,7 @@ fn same(one: &OwnedFd, other: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
     use hakobu_core::entry::{Kind, Metadata};
@@ -514,16 +574,56 @@ mod tests {
         let deeper = folder.path().join("a/b");
         fs::create_dir_all(&deeper).unwrap();
         let (root, inner) = (Root::open(folder.path()).unwrap(), Root::open(&deeper).unwrap());
-        fs::write(folder.path().join(OsStr::from_bytes(&NAMES[3])), "torn").unwrap();
+        let torn = |path: &Path| {
+            fs::write(path, [0; MARK_BYTES]).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        let above = folder.path().join(OsStr::from_bytes(&NAMES[3]));
+        torn(&above);
         let marks = RunMarks::look(&inner, &grant);
         assert_eq!(marks.doubts(&EntryPath::root()), Some(None));
-        fs::remove_file(folder.path().join(OsStr::from_bytes(&NAMES[3]))).unwrap();
-        fs::write(deeper.join(OsStr::from_bytes(&NAMES[0])), "torn").unwrap();
+        marks.end(&JOB, true, true);
+        assert!(above.exists(), "what it is about was not looked at");
+        fs::remove_file(&above).unwrap();
+        torn(&deeper.join(OsStr::from_bytes(&NAMES[0])));
         let marks = RunMarks::look(&root, &grant);
-        assert!(!marks.has_doubts() && is_mark_name(&NAMES[0]) && !is_mark_name(b".hakobu.x"));
+        assert!(!marks.has_doubts() && has_mark_name(&NAMES[0]) && !has_mark_name(b".hakobu.x"));
         let path = EntryPath::new("a/b").unwrap();
-        marks.learn(&root, vec![path.clone()]);
+        marks.learn(&root, &grant, vec![path.clone()]);
         assert_eq!((marks.doubts(&path), marks.doubts(&EntryPath::root())), (Some(None), None));
+        marks.end(&JOB, true, false);
+        assert_eq!(names(&deeper).len(), 1, "not everything was looked at");
+        marks.end(&JOB, true, true);
+        assert!(names(&deeper).is_empty());
+    }
+
+    #[test]
+    fn the_name_alone_is_no_proof() {
+        let (folder, grant) = (folder(), Grant::everything());
+        let root = Root::open(folder.path()).unwrap();
+        let path = folder.path().join(OsStr::from_bytes(&NAMES[0]));
+        let is = || is_mark(root.fd(), &NAMES[0]);
+        let foreign = || assert!(!is() && !RunMarks::look(&root, &grant).has_doubts());
+        foreign();
+        for content in [b"a user's".to_vec(), Vec::new(), vec![0; MARK_BYTES], vec![1; MARK_BYTES + 1]] {
+            fs::write(&path, &content).unwrap();
+            foreign();
+        }
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        foreign();
+        fs::remove_dir(&path).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+        foreign();
+        fs::remove_file(&path).unwrap();
+        if stability(root.fd().as_fd()) != Stability::Memory {
+            RunMarks::look(&root, &grant).begin(&root, &grant, &JOB);
+            assert!(is());
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[50] ^= 1;
+            fs::write(&path, bytes).unwrap();
+            assert!(is() && RunMarks::look(&root, &grant).has_doubts(), "it is damaged");
+        }
     }
 
     #[test]
