@@ -194,7 +194,9 @@ fn sources_that_land_on_one_place_are_merged_and_the_first_wins() {
             let sources: Vec<_> = sources.map(|it| if way == "pull" { host.at(it) } else { it }).collect();
             let target = if way == "push" { host.at(&to) } else { to.clone().into() };
             for round in 0..2 {
-                let ran = Copy::new().to(&host).args(&sources).arg(&target).run_to(0);
+                // What another source has of the same name is not copied, and that is said.
+                let ran = Copy::new().to(&host).args(&sources).arg(&target).run_to(3);
+                ran.says(&["an earlier source has an entry of this name"]);
                 for (name, winner) in expected {
                     assert_same(&from.join(winner), &to.join(name));
                 }

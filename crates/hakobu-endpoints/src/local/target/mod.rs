@@ -42,6 +42,7 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, Lane};
 use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
+use hakobu_core::stopping;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{StatVfs, StatVfsMountFlags, fstatvfs};
 
@@ -218,6 +219,7 @@ impl LocalTarget {
     /// dropped: for a process that may end before the last of those who share it let go.
     pub fn close(&self) {
         self.shared.drafts.close();
+        self.shared.settle();
     }
 
     /// A lane of the concrete type, which also offers [`LocalTargetLane::draft_writer`].
@@ -245,7 +247,7 @@ impl Endpoint for LocalTarget {
 
 impl Drop for LocalTarget {
     fn drop(&mut self) {
-        self.shared.drafts.close();
+        self.close();
     }
 }
 
@@ -274,6 +276,15 @@ impl Shared {
     }
 
     /// Sees that it will be known if this machine ends before what gets a name now is on stable storage. Whether the file has to
+    /// A run that has failed leaves its mark only where what it wrote cannot be brought to stable storage now. A user who
+    /// has asked to stop does not wait for that.
+    fn settle(&self) {
+        let stays = stopping::is_asked() || !self.options.durable || !self.marks.is_held();
+        if !stays && self.devices.flush(&self.root).is_ok() {
+            self.marks.end(&self.options.job, true, false);
+        }
+    }
+
     /// be flushed for that.
     fn before_naming(&self) -> bool {
         self.options.durable && self.marks.begin(&self.root, &self.grant, &self.options.job)

@@ -149,6 +149,11 @@ impl RunMarks {
         self.has_doubts.store(state.has_doubts(), Ordering::Release);
     }
 
+    /// Whether this run has a mark.
+    pub(crate) fn is_held(&self) -> bool {
+        self.state().own.is_some()
+    }
+
     /// Whether anything is doubtful.
     pub(crate) fn has_doubts(&self) -> bool {
         self.has_doubts.load(Ordering::Acquire)
