@@ -254,7 +254,10 @@ mod tests {
         let directory = File::open(place.path()).unwrap();
         assert_eq!((time_step_ns(directory.as_fd()), answer_ns(directory.as_fd())), (1, None));
         assert_eq!(rules(directory.as_fd(), true), NameRules::ANY);
-        assert!(!ignores_case(directory.as_fd()));
+        assert!(!ignores_case(directory.as_fd(), true) && !ignores_case(directory.as_fd(), false));
         assert_eq!(place.path().read_dir().unwrap().count(), 0, "what was tried out is gone");
+        assert_eq!(ignores_case_by_looking(directory.as_fd()), None);
+        File::create(place.path().join("Name")).unwrap();
+        assert_eq!(ignores_case_by_looking(directory.as_fd()), Some(false));
     }
 }
