@@ -49,7 +49,7 @@ impl SlowFs {
         Self::mount_failing(at, backing, delay, None)
     }
 
-    /// The same, with a call that always fails: that for closing a file, or for bringing one to stable storage.
+    /// The same, with a call that always fails.
     ///
     /// # Errors
     /// As [`SlowFs::mount`].
@@ -76,13 +76,15 @@ impl SlowFs {
     }
 }
 
-/// A call that fails with an I/O error, as the upload to an object store does.
+/// A call that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fails {
-    /// Closing a file.
+    /// Closing a file, with an I/O error, as the upload to an object store does.
     Close,
-    /// Bringing a file to stable storage.
+    /// Bringing a file to stable storage, likewise.
     Sync,
+    /// Setting a mode with set-ID or sticky bits, which the file system does not have, as exFAT by FUSE.
+    SpecialBits,
 }
 
 struct Slow {
@@ -244,6 +246,9 @@ impl Filesystem for Slow {
                 lchown(&path, uid, gid)?;
             }
             if let Some(mode) = mode {
+                if self.fails == Some(Fails::SpecialBits) && mode & 0o7000 != 0 {
+                    return Err(rustix::io::Errno::PERM.into());
+                }
                 fs::set_permissions(&path, fs::Permissions::from_mode(mode & 0o7777))?;
             }
             if atime.is_some() || mtime.is_some() {

@@ -303,8 +303,8 @@ const VERIFY_HELP: &str = "\
 Both sides read their own data; only digests travel. Of a tree names, kinds, permissions, owners,
 times, extended attributes and content are compared, and each difference is a line on standard
 output. `dir` is compared with TARGET/dir, `dir/` with TARGET, as hakobu copy would place it. Of a
-disk as many bytes are compared as SOURCE has; TARGET may be larger. Of a single file or disk only
-the content is compared.
+disk as many bytes are compared as SOURCE has; TARGET may be larger. Of a single file the same is
+compared as of a file in a tree; of a disk or a stream only the content.
 
 Examples:
   hakobu verify data/ host:/srv/data

@@ -407,12 +407,6 @@ impl Scene<'_> {
     fn verified(&self, step: &Step, source: &Snapshot, target: &Snapshot, ran: &Ran) -> Vec<Violation> {
         let mut differs = check::differences(step, source, target, &self.able);
         let one = matches!(step.shape, Shape::OneFile(_));
-        if one {
-            // "Of a single file or disk only the content is compared."
-            differs
-                .values_mut()
-                .for_each(|what| what.retain(|word| matches!(*word, "content" | "size" | "kind")));
-        }
         if target.is_empty() {
             // "There is nothing to compare with."
             return code_as_promised(ran, &[1, 4].into());

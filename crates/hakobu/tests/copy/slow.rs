@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hakobu_testkit::link::{Link, LinkSettings};
-use hakobu_testkit::slow_fs::SlowFs;
+use hakobu_testkit::slow_fs::{Fails, SlowFs};
 use hakobu_testkit::sshd::no_root;
 use hakobu_testkit::sshfs::Sshfs;
 
@@ -55,6 +55,65 @@ fn trees_come_from_there_and_go_there() {
     assert_eq!((ran.entries("deleted"), ran.entries("created")), (1, 1), "{:#}", ran.report);
     assert_same(&source.backing, &target.backing);
     Copy::verify().args(&typed).run_to(0);
+}
+
+/// A file system without extended attributes, or without set-ID and sticky bits, is no reason for a failure: it has none, and what
+/// it cannot have is a counted loss.
+#[test]
+fn what_a_file_system_does_not_have_is_no_failure() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let (source, back, at, pulled) = (
+        place.path().join("source"),
+        place.path().join("back"),
+        place.path().join("at"),
+        place.path().join("pulled"),
+    );
+    [&source, &back, &at].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    let set_mode = |name: &str, mode| {
+        fs::set_permissions(source.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    file(&source.join("plain"), 100);
+    file(&source.join("large"), 1 << 20);
+    fs::create_dir(source.join("shared")).unwrap();
+    // What belongs to others is looked at in another way by the kernel.
+    std::os::unix::fs::chown(source.join("plain"), Some(1234), Some(1234)).unwrap();
+    let _mounted = SlowFs::mount_failing(&at, &back, Duration::ZERO, Some(Fails::SpecialBits)).unwrap();
+    let absent = rustix::fs::setxattr(&at, c"user.any", b"", rustix::fs::XattrFlags::empty());
+    assert_eq!(absent, Err(rustix::io::Errno::OPNOTSUPP));
+    let target = at.join("target");
+    let push = || Copy::new().arg(contents(&source)).arg(&target);
+    push().run_to(0);
+    Copy::verify().arg(contents(&source)).arg(&target).run_to(0);
+    Copy::verify().arg(source.join("plain")).arg(target.join("plain")).run_to(0);
+    Copy::new().arg(contents(&target)).arg(&pulled).run_to(0);
+    assert_same(&source, &pulled);
+    Copy::new().arg(target.join("plain")).arg(place.path().join("named")).run_to(0);
+    // Over SFTP the same is compared and copied.
+    let host = Host::up();
+    let sftp = |copy: Copy| copy.to(&host).options("--transport sftp");
+    sftp(Copy::verify()).arg(source.join("plain")).arg(host.at(target.join("plain"))).run_to(0);
+    sftp(Copy::verify()).arg(host.at(target.join("plain"))).arg(source.join("plain")).run_to(0);
+    sftp(Copy::new()).arg(host.at(contents(&target))).arg(place.path().join("by sftp")).run_to(0);
+    let old = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    fs::File::open(source.join("plain")).unwrap().set_modified(old).unwrap();
+    sftp(Copy::verify()).arg(source.join("plain")).arg(host.at(target.join("plain"))).run_to(4);
+    Copy::verify().arg(source.join("plain")).arg(target.join("plain")).run_to(4);
+    // Neither new entries nor those that are there, the root among them, fail for bits that nothing can have there.
+    set_mode(".", 0o2755);
+    set_mode("large", 0o4711);
+    set_mode("shared", 0o1777);
+    file(&source.join("new"), 100);
+    set_mode("new", 0o2711);
+    let ran = push().run_to(0);
+    assert_eq!(ran.lost("setid"), 4, "{:#}", ran.report);
+    let mode_of = |name: &str| fs::metadata(back.join("target").join(name)).unwrap().permissions().mode();
+    assert_eq!(
+        [".", "large", "shared", "new"].map(|name| mode_of(name) & 0o7777),
+        [0o755, 0o711, 0o777, 0o711]
+    );
 }
 
 /// Nothing but waiting takes time there, so that whatever has many entries is waited for by many.

@@ -92,7 +92,7 @@ impl Policy {
         // Changing the owner, and the writing before, take set-ID bits away: the mode comes after.
         let mode = self.mode(wanted.mode, owned, lost) & mode_mask;
         if !has_mode || mode & 0o777 != wanted.mode & 0o777 {
-            fchmod(file, Mode::from_raw_mode(mode))?;
+            set_bits(mode, lost, |mode| fchmod(file, Mode::from_raw_mode(mode)))?;
         }
         futimens(file, &self.modified(wanted.mtime))
     }
@@ -152,7 +152,7 @@ impl Policy {
             let mode = self.mode(wanted.mode, owned || is.kind == Kind::Directory, lost) & mode_mask;
             let chowned = owned && changes_owner;
             if mode != mode_is || extended.is_some() || (chowned && mode & SET_ID != 0) {
-                chmod(mode)?;
+                set_bits(mode, lost, chmod)?;
             }
         }
         let modified = self.modified(wanted.mtime);
@@ -200,6 +200,21 @@ impl Policy {
             return wanted & 0o7777 & !SET_ID;
         }
         wanted & 0o7777
+    }
+}
+
+/// Sets a mode. A file system that has no set-ID and sticky bits, such as exFAT by FUSE, refuses a mode with any of them:
+/// they are lost then, and the entry gets the others.
+fn set_bits(mode: u32, lost: &mut Lost, chmod: impl Fn(u32) -> Result<(), Errno>) -> Result<(), Errno> {
+    match chmod(mode) {
+        Err(Errno::PERM | Errno::OPNOTSUPP) if mode & 0o7000 != 0 => {
+            chmod(mode & 0o777)?;
+            if !lost.contains(&LossKind::SetId) {
+                lost.push(LossKind::SetId);
+            }
+            Ok(())
+        }
+        done => done,
     }
 }
 

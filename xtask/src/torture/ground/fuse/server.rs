@@ -59,7 +59,11 @@ impl Filesystem for Server {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // ACLs are the kernel's to enforce, and what they and the umask make of a new file's mode is ours. What a kernel lacks
         // of these is left out.
-        let _ = config.add_capabilities(InitFlags::FUSE_POSIX_ACL);
+        if !self.lies.no_xattrs {
+            // The kernel asks for the list before it opens what belongs to others, and passes on that there are no attributes:
+            // nobody could open it then.
+            let _ = config.add_capabilities(InitFlags::FUSE_POSIX_ACL);
+        }
         let _ = config.add_capabilities(InitFlags::FUSE_DONT_MASK);
         let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
         let _ = config.add_capabilities(InitFlags::FUSE_AUTO_INVAL_DATA);
