@@ -1,6 +1,7 @@
 //! Faults that are known and open. Each has a reason, and goes when it is mended: the list is meant to be empty.
 
 use super::check::Violation;
+use super::ground::faults::Fault;
 use super::history::{Event, History};
 use super::step::Step;
 
@@ -24,6 +25,21 @@ pub fn reason(violation: &Violation, history: &History) -> Option<&'static str> 
     if is_root && violation.words == "it has changed: ctime" {
         return Some(
             "which times a target can hold is found out by trying, also in a plan: the directory is touched",
+        );
+    }
+    let had = |is: fn(&Fault) -> bool| {
+        history.events.iter().any(|event| {
+            matches!(event, Event::Run(step) | Event::Interrupted(step) if step.fault.as_ref().is_some_and(is))
+        })
+    };
+    if violation.kind == "leftover" && had(|fault| matches!(fault, Fault::PowerCut { .. })) {
+        return Some(
+            "the mark of a run that a power cut has ended stays until its job has looked at everything (design 0014)",
+        );
+    }
+    if violation.kind == "leftover" && had(Fault::kills) {
+        return Some(
+            "a draft without a journal that was killed between its last attributes and its rename counts as a file of the user",
         );
     }
     if violation.kind == "replaced" && any(|step| step.in_place && step.by_digest) {

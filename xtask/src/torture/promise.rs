@@ -378,6 +378,10 @@ impl Making<'_> {
             || count * 2 <= total.saturating_sub(2)
             // Whether the root counts, and what is in the way: not promised.
             || count * 2 <= total + 2 && !refused;
+        // What goes before anything is brought over is gone, whatever fails afterwards.
+        if sync && self.step.during && self.failed > 0 {
+            self.promise.vague.extend(gone.iter().cloned());
+        }
         // What fails at the target keeps everything from being removed.
         let vague = !self.promise.vague.is_empty();
         let removes = sync && consent && self.failed == 0 && limit_holds && !(vague && self.code != Some(0));

@@ -134,7 +134,7 @@ impl Shrinker<'_> {
             |step| step.in_place = false,
             |step| (step.delete, step.during, step.all_may_go) = (false, false, false),
             |step| step.during = false,
-            |step| step.all_may_go = false,
+            |step| step.all_may_go &= step.during,
         ];
         for index in 0..self.best.events.len() {
             for change in simpler {
