@@ -32,11 +32,6 @@ pub fn reason(violation: &Violation, history: &History) -> Option<&'static str> 
             matches!(event, Event::Run(step) | Event::Interrupted(step) if step.fault.as_ref().is_some_and(is))
         })
     };
-    if violation.kind == "leftover" && had(|fault| matches!(fault, Fault::PowerCut { .. })) {
-        return Some(
-            "the mark of a run that a power cut has ended stays until its job has looked at everything (design 0014)",
-        );
-    }
     if violation.kind == "leftover" && had(Fault::kills) {
         return Some(
             "a draft without a journal that was killed between its last attributes and its rename counts as a file of the user",

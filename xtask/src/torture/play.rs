@@ -83,6 +83,7 @@ fn play_in(
         stale: true,
         drafts: BTreeSet::new(),
         cut: false,
+        had_cut: false,
         before_cut: Snapshot::new(),
     };
     for (event, happens) in history.events.iter().enumerate() {
@@ -124,6 +125,16 @@ struct Scene<'a> {
     before_cut: Snapshot,
     /// Whether the power was cut since the last run that ended well.
     cut: bool,
+    /// Whether it was ever cut.
+    had_cut: bool,
+}
+
+/// Returns whether a file is the mark of a run, or one whose content a cut has taken.
+fn is_mark(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".hakobu."))
+        && std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= 128)
+        && std::fs::read(path)
+            .is_ok_and(|bytes| bytes.starts_with(b"hakobu run mark") || bytes.iter().all(|byte| *byte == 0))
 }
 
 /// What is wrong with a step, and what hakobu said.
@@ -165,7 +176,7 @@ impl Scene<'_> {
         }
         self.drafts.extend(self.at(&matter.place)?.into_keys().filter(is_draft));
         if matches!(step.fault, Some(Fault::PowerCut { .. })) {
-            self.cut = true;
+            (self.cut, self.had_cut) = (true, true);
             self.before_cut = matter.before.clone();
         }
         if !again {
@@ -201,7 +212,10 @@ impl Scene<'_> {
 
     /// Returns what is at a place of the target.
     fn at(&self, place: &Path) -> anyhow::Result<Snapshot> {
-        Ok(self.history.setting.target_as_seen(walk(place)?))
+        let mut seen = self.history.setting.target_as_seen(walk(place)?);
+        // A mark stays until its job has looked at everything, and takes no part in anything (design 0014).
+        seen.retain(|path, _| !(self.had_cut && is_mark(&path.below(place))));
+        Ok(seen)
     }
 
     /// Returns the source as the way shows it.
