@@ -32,7 +32,8 @@ pub fn reason(violation: &Violation, history: &History) -> Option<&'static str> 
             matches!(event, Event::Run(step) | Event::Interrupted(step) if step.fault.as_ref().is_some_and(is))
         })
     };
-    if violation.kind == "leftover" && had(Fault::kills) {
+    let is_draft = violation.path.as_ref().is_some_and(|path| path.base().starts_with(b".hakobu."));
+    if is_draft && ["leftover", "verify misses"].contains(&violation.kind) && had(Fault::kills) {
         return Some(
             "a draft without a journal that was killed between its last attributes and its rename counts as a file of the user",
         );

@@ -379,7 +379,7 @@ impl Making<'_> {
             // Whether the root counts, and what is in the way: not promised.
             || count * 2 <= total + 2 && !refused;
         // What goes before anything is brought over is gone, whatever fails afterwards.
-        if sync && self.step.during && self.failed > 0 {
+        if sync && self.step.during && (self.failed > 0 || self.code != Some(0)) {
             self.promise.vague.extend(gone.iter().cloned());
         }
         // What fails at the target keeps everything from being removed.
