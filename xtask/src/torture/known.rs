@@ -3,6 +3,7 @@
 use super::check::Violation;
 use super::ground::faults::Fault;
 use super::history::{Event, History};
+use super::mutate::Mutation;
 use super::step::Step;
 
 /// Returns why a violation is passed over, if it is.
@@ -36,6 +37,19 @@ pub fn reason(violation: &Violation, history: &History) -> Option<&'static str> 
     if is_draft && ["leftover", "verify misses"].contains(&violation.kind) && had(Fault::kills) {
         return Some(
             "a draft without a journal that was killed between its last attributes and its rename counts as a file of the user",
+        );
+    }
+    let changed = |is: fn(&Mutation) -> bool| {
+        history.events.iter().any(|event| matches!(event, Event::Source(mutation) if is(mutation)))
+    };
+    if violation.kind == "content"
+        && changed(|change| {
+            matches!(change, Mutation::RewriteKeepingTime(..) | Mutation::ReplaceKeepingTime(..))
+        })
+        && changed(|change| matches!(change, Mutation::LinkTo(..)))
+    {
+        return Some(
+            "a new name is linked by size and time of the first one (the book, coming from rsync): content that keeps both is not seen",
         );
     }
     if violation.kind == "replaced" && any(|step| step.in_place && step.by_digest) {
