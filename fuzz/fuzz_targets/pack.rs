@@ -20,11 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
                 check_name(head.name).unwrap();
                 match *content {
                     Content::File(content) => {
-                        let put = |space: &mut [u8]| {
-                            space.copy_from_slice(content);
-                            Ok::<_, ()>(true)
-                        };
-                        builder.file(head, content.len(), put).unwrap();
+                        builder.whole_file(head, content.bytes, content.sum);
                     }
                     Content::Symlink(text) => {
                         assert!(!text.is_empty() && !text.contains(&0));

@@ -21,6 +21,7 @@ use hakobu_endpoints::local::{DraftWriter, LocalTarget, LocalTargetLane};
 use hakobu_measure::process::thread_time;
 use hakobu_proto::compressed;
 use hakobu_proto::data::{self, kind};
+use hakobu_proto::frame::PAYLOAD_LIMIT_BYTES;
 use hakobu_proto::listings;
 
 use crate::compression::{self, Unpacker};
@@ -169,9 +170,6 @@ impl Session {
         );
         if !takes_payload && frame.payload_bytes > 0 {
             return Err(breach("a payload where none belongs"));
-        }
-        if frame.kind == kind::STORE && frame.payload_bytes > PACK_BYTES_MAX {
-            return Err(breach("a pack that exceeds the limit"));
         }
         let meta = self.connection.meta();
         let decoded = match frame.kind {
@@ -594,6 +592,9 @@ fn is_intact(
         None => crc64(content) == frame.checksum,
     }
 }
+
+// A frame that is longer than a pack may be is refused before anybody looks what it is.
+const _: () = assert!(PACK_BYTES_MAX == PAYLOAD_LIMIT_BYTES);
 
 fn breach(what: &str) -> Error {
     Error::new(ErrorKind::Protocol, "serving the target", what)

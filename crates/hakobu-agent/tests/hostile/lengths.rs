@@ -1,7 +1,7 @@
 //! Lengths beyond their limits. What is announced is never believed.
 
 use hakobu_core::endpoint::Begin;
-use hakobu_core::pack::{PACK_BYTES_MAX, PACK_RECORDS_MAX};
+use hakobu_core::pack::PACK_RECORDS_MAX;
 use hakobu_proto::control::Cipher;
 use hakobu_proto::data::{self, CHANGES_MAX, LIST_DIRECTORIES_MAX, kind};
 use hakobu_proto::frame::{HEADER_BYTES, META_LIMIT_BYTES, PAYLOAD_LIMIT_BYTES, SEAL_BYTES};
@@ -40,20 +40,6 @@ fn headers_that_announce_too_much() {
     let mut peer = session.peer();
     send_header(&peer, 0, 0, 0);
     peer.is_cut_off("a header without its seal");
-    session.end(&[]);
-}
-
-#[test]
-fn a_pack_beyond_its_limit() {
-    let session = Session::new();
-    let mut largest = pack("tree", "file", &attributes(0o644), b"x");
-    // Directory records are the smallest there are.
-    while largest.len() + 7 <= PACK_BYTES_MAX + 7 {
-        largest.extend_from_slice(&[1, 4, 0]);
-        largest.extend_from_slice(b"tree");
-    }
-    assert!(largest.len() > PACK_BYTES_MAX);
-    session.peer().breaks("a pack beyond the limit", kind::STORE, &[], &largest);
     session.end(&[]);
 }
 
