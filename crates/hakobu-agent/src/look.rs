@@ -281,8 +281,7 @@ fn ancestry(path: &Path, mounts: Option<(&Mounts, bool)>) -> std::io::Result<Anc
     Ok(Ancestry { exists, upwards, volumes })
 }
 
-/// The kernel's identity since it started. Without one, device numbers alone have to do.
-/// The same for all processes since this machine was started.
+/// The kernel's identity since it started, the same for all processes. Without one, device numbers alone have to do.
 pub(crate) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }

@@ -126,7 +126,7 @@ fn ancestry(beneath: &Beneath, path: &Path) -> io::Result<Ancestry> {
             Err(error) => return Err(error),
         }
     }
-    // The names that mounts give a place are read from a file that the lock does not let through.
+    // Names that mounts give a place are not looked up here: only identities are compared.
     Ok(Ancestry { exists, upwards, volumes: Vec::new() })
 }
 
