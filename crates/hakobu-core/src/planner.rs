@@ -67,12 +67,16 @@ pub fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> b
 /// Whether permissions, owner and extended attributes are equal, as far as the target can hold them.
 pub fn same_attributes(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
     let owned = source.uid == target.uid && source.gid == target.gid;
-    // Without the right owner these bits would lend the rights of the wrong one.
-    let set_id = able.set_id && (owned || able.owners);
-    let kept = if set_id { 0o7777 } else { 0o7777 & !SET_ID };
-    let permissions = source.kind == Kind::Symlink || source.mode & kept == target.mode & kept;
+    let permissions = same_permissions(source, target, able.set_id && (owned || able.owners));
     // The listings have only those that the target can hold.
     permissions && (owned || !able.owners) && source.same_extended(target)
+}
+
+/// Whether permissions are equal, with set-ID bits or without. Without the right owner these would lend the rights of the wrong
+/// one, so they are not kept then.
+pub fn same_permissions(source: &Metadata, target: &Metadata, with_set_id: bool) -> bool {
+    let kept = if with_set_id { 0o7777 } else { 0o7777 & !SET_ID };
+    source.kind == Kind::Symlink || source.mode & kept == target.mode & kept
 }
 
 #[cfg(test)]

@@ -245,7 +245,7 @@ impl<'a> Join<'a> {
             Action::MakeWay => {
                 self.counters.entries_in_the_way.add(1);
                 if let Some((listing, index)) = beside {
-                    self.extra(listing, index);
+                    self.extra(listing, index, Some(metadata.kind));
                 }
                 // What goes first is planned above, and what comes in its place here.
                 if self.shared.setup.job.dry_run {
@@ -368,9 +368,9 @@ impl<'a> Join<'a> {
     /// What a file is written to.
     fn written_as(&self, metadata: &Metadata, old: Option<&Metadata>) -> DraftKind {
         let both_files = metadata.kind == Kind::File && old.is_some_and(|old| old.kind == Kind::File);
-        let kind = match both_files && metadata.size_bytes > 0 {
-            true => self.shared.setup.job.update.draft_kind(),
-            false => DraftKind::File,
+        let kind = match self.shared.setup.job.update.draft_kind() {
+            kind if both_files && (metadata.size_bytes > 0 || kind == DraftKind::InPlace) => kind,
+            _ => DraftKind::File,
         };
         // One of its further names may be that of a file of the source.
         let systems = &self.shared.setup.job.source_file_systems;

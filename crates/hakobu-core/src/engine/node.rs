@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::counters::LaneCounters;
 use crate::endpoint::Change;
-use crate::entry::Attributes;
+use crate::entry::{Attributes, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
 
@@ -92,6 +93,8 @@ pub(super) struct Doomed {
     pub removed: bool,
     /// How many names of its path lead to the directory that stays.
     pub kept_names: u16,
+    /// What the source has in its place, which is no directory.
+    pub in_the_way_of: Option<Kind>,
 }
 
 /// A directory on both sides, kept until everything below it is done.
@@ -288,21 +291,33 @@ impl Node {
         self.doomed.is_some_and(|doomed| doomed.removed) && !stays
     }
 
-    /// Whether something is to be done to it now that all in it is done.
-    pub fn has_change(&self) -> bool {
+    /// Why it cannot make way for what the source has in its place: a rule leaves something alone that is in it.
+    pub fn held_by_rule(&self) -> Option<Error> {
+        let doomed = self.doomed.filter(|doomed| !doomed.removed && self.spared.load(Ordering::Relaxed))?;
+        let words = format!(
+            "the target has a directory where the source has {}, and a filter rule leaves something in it alone; remove or \
+             rename one of them, or change the rule",
+            doomed.in_the_way_of?.words()
+        );
+        Some(Error::new(ErrorKind::Conflict, "copying", words))
+    }
+
+    /// Whether something is to be done to it, or said of it, now that all in it is done.
+    pub fn has_end(&self) -> bool {
         match self.doomed {
-            Some(_) => self.is_removed(),
+            Some(_) => self.is_removed() || self.held_by_rule().is_some(),
             None => self.attributes.is_some() && self.touched.load(Ordering::Relaxed),
         }
     }
 
     /// What is to be done to it now that all in it is done.
     pub fn change(&self) -> Option<Change> {
-        if !self.has_change() {
+        if !self.has_end() {
             return None;
         }
         let path = self.target.clone();
         match self.doomed {
+            Some(_) if !self.is_removed() => None,
             Some(Doomed { kept_names, .. }) => Some(Change::Remove { path, directory: true, kept_names }),
             None => Some(Change::Directory { path, attributes: self.attributes?, extended: None }),
         }

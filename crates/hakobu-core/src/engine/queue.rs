@@ -201,7 +201,7 @@ impl Queue {
     pub fn release(&self, node: &Arc<Node>, counters: &LaneCounters) {
         let mut node = node;
         while node.release() {
-            if node.has_change() {
+            if node.has_end() {
                 let mut state = self.lock();
                 state.outstanding += 1;
                 let is_first = state.finished.is_empty();

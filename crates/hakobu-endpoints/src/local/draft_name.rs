@@ -1,8 +1,8 @@
 //! Drafts on a local file system: their names, and how a file is known to be one.
 //!
 //! A name is no proof: a user's file may have any. A file is a draft of ours only if its name has the form and the checksum of
-//! [`draft_life`], and more fits: a journal has its header; a large draft has the attribute [`MARK`] or, from the moment that
-//! it gets its final attributes, a journal that names its inode; where the file system keeps no such attributes, it has the
+//! [`draft_life`], and more fits: a journal has its header; a large draft has the attribute [`MARK`], or a journal that
+//! names its inode; where the file system keeps no such attributes, it has the
 //! mode and the owner of a draft. A file that lives for one operation only has the name alone, for that long.
 
 use std::ffi::CStr;
@@ -19,8 +19,8 @@ use rustix::io::Errno;
 
 use super::target::{has_mark_name, journal};
 
-/// The attribute of a large draft, from its beginning until it gets its final attributes.
-const MARK: &CStr = c"user.hakobu.draft";
+/// The attribute of a large draft, from its beginning until it gets its name.
+pub(super) const MARK: &CStr = c"user.hakobu.draft";
 /// In the place of a lane's number in the names of journals.
 pub(crate) const JOURNAL: u32 = u32::MAX;
 /// In the place of a lane's number: all lanes share the draft, a large one.

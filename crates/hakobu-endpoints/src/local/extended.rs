@@ -18,6 +18,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::draft_name::MARK;
 use super::fault::source_fault;
 
 /// One attribute as it was read.
@@ -25,6 +26,10 @@ type NameAndValue = (Vec<u8>, Vec<u8>);
 
 /// The most bytes of names that the kernel gives for one entry.
 const NAMES_BYTES_MAX: usize = 64 * 1024;
+/// What a program may do though root did not start it.
+const CAPABILITY: &CStr = c"security.capability";
+/// The kernel's own structure has 24.
+const CAPABILITY_BYTES_MAX: usize = 64;
 /// Most entries have names that fit into this.
 const NAMES_BYTES: usize = 512;
 
@@ -262,7 +267,7 @@ fn held(directory: &OwnedFd) -> Classes {
         (Classes::USER, c"user.hakobu"),
         (Classes::ACL, c"system.posix_acl_access"),
         (Classes::TRUSTED, c"trusted.hakobu"),
-        (Classes::CAPABILITY, c"security.capability"),
+        (Classes::CAPABILITY, CAPABILITY),
         (Classes::SELINUX, c"security.selinux"),
     ];
     let holds = |name: &CStr| {
@@ -306,7 +311,10 @@ pub(crate) fn settle(
     if !is_bare {
         for name in present(place)? {
             let known = Classes::of(name.to_bytes()).is_some_and(|class| classes.contains(class));
+            // A draft's own mark goes when the draft gets its name.
+            let is_mark = matches!(place, Place::Open(_)) && *name == *MARK;
             if known
+                && !is_mark
                 && wanted.get(name.to_bytes()).is_none()
                 && accepted(place, remove(place, &name))?.is_none()
             {
@@ -341,6 +349,30 @@ pub(crate) fn settle(
         }
     }
     Ok(mode_mask)
+}
+
+/// Returns the value of `security.capability`, unless the entry has none.
+///
+/// # Errors
+/// What reading it fails with.
+pub(crate) fn capabilities(place: Place<'_>) -> Result<Option<Vec<u8>>, Errno> {
+    let mut value = vec![0; CAPABILITY_BYTES_MAX];
+    match place.get(CAPABILITY, &mut value) {
+        Ok(bytes) => {
+            value.truncate(bytes);
+            Ok(Some(value))
+        }
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Sets `security.capability` to what [`capabilities`] has read.
+///
+/// # Errors
+/// What setting it fails with.
+pub(crate) fn set_capabilities(place: Place<'_>, value: &[u8]) -> Result<(), Errno> {
+    set(place, CAPABILITY, value)
 }
 
 /// Tells what this file system, or this user, cannot have from what fails.

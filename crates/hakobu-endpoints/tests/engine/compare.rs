@@ -69,6 +69,7 @@ fn each_difference_is_named() {
     fs::create_dir_all(source.join("dir/below")).unwrap();
     fs::create_dir_all(source.join("missing/below")).unwrap();
     symlink("one", source.join("link")).unwrap();
+    symlink("one", source.join("link longer")).unwrap();
     for name in ["dir/below", "dir", "missing/below", "missing", ""] {
         stamp(&source.join(name), 50, 0);
     }
@@ -95,10 +96,12 @@ fn each_difference_is_named() {
     fs::remove_dir_all(target.join("missing")).unwrap();
     fs::create_dir_all(target.join("extra/below")).unwrap();
     fs::set_permissions(target.join("dir/below"), fs::Permissions::from_mode(0o711)).unwrap();
-    fs::remove_file(target.join("link")).unwrap();
-    symlink("two", target.join("link")).unwrap();
-    let time = fs::symlink_metadata(source.join("link")).unwrap();
-    stamp(&target.join("link"), time.mtime(), time.mtime_nsec());
+    for (name, text) in [("link", "two"), ("link longer", "three")] {
+        fs::remove_file(target.join(name)).unwrap();
+        symlink(text, target.join(name)).unwrap();
+        let time = fs::symlink_metadata(source.join(name)).unwrap();
+        stamp(&target.join(name), time.mtime(), time.mtime_nsec());
+    }
     stamp(&target.join("dir"), 50, 0);
     stamp(&target, 50, 0);
     let piece = Extent { offset: 512 * 1024, length: 256 * 1024 };
@@ -111,6 +114,7 @@ fn each_difference_is_named() {
         ("kind", Different::Kind),
         ("large", Different::Range(piece)),
         ("link", Different::Content),
+        ("link longer", Different::Content),
         ("missing", Different::OnlyInSource),
         ("mode", Different::Mode),
         ("owner", Different::Owner),
@@ -126,7 +130,7 @@ fn each_difference_is_named() {
         let expected = expected.map(|(path, what)| (path.to_owned(), what));
         assert_eq!(found, expected);
         let it = &made.summary.counters;
-        assert_eq!((it.entries_different, it.entries_only_in_target), (13, 1));
+        assert_eq!((it.entries_different, it.entries_only_in_target), (14, 1));
         let told = made.events.iter().filter(|event| matches!(event, Event::Difference(_))).count();
         assert_eq!(told, expected.len() - 1, "ranges are in the summary only");
     }

@@ -381,3 +381,49 @@ fn where_files_have_one_name_links_are_told_as_lost() {
         assert_eq!(ran.lost("hardlinks"), 2, "{:#}", ran.report);
     }
 }
+
+/// The kernel takes capabilities from a program whose owner changes.
+#[test]
+fn capabilities_outlast_a_change_of_the_owner_alone() {
+    if no_root() {
+        return;
+    }
+    const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let place = place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    for (name, bytes) in [("small", 10), ("large", 400_000)] {
+        let path = file(&source.join(name), bytes);
+        std::os::unix::fs::chown(&path, Some(1234), Some(1234)).unwrap();
+        set(&path, "security.capability", &CAPABILITY);
+    }
+    let ends = [contents(&source), target.clone().into()];
+    Copy::new().options("--preserve no-owner").args(&ends).run_to(0);
+    let ran = Copy::new().args(&ends).run_to(0);
+    assert_eq!(ran.entries("attributes_only"), 2, "{:#}", ran.report);
+    assert_eq!(attributes(&target).matches("security.capability").count(), 2, "{}", attributes(&target));
+    assert_eq!(attributes(&source), attributes(&target));
+}
+
+#[test]
+fn set_id_bits_without_their_owner_are_lost_and_are_no_difference() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    fs::create_dir(&source).unwrap();
+    let path = file(&source.join("program"), 10);
+    std::os::unix::fs::chown(&path, Some(1234), Some(1234)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
+    let ends = [contents(&source), target.clone().into()];
+    for copy in [Copy::new(), Copy::sync()] {
+        let ran = copy.options("--preserve no-owner").args(&ends).run_to(0);
+        assert_eq!((ran.lost("setid"), mode(&target.join("program"))), (1, 0o755), "{:#}", ran.report);
+    }
+    Copy::verify().options("--preserve no-owner").args(&ends).run_to(0);
+    // Whoever wants to know about owners is told of both.
+    assert_eq!(Copy::verify().args(&ends).run_to(4).entries("different"), 1);
+    fs::set_permissions(target.join("program"), fs::Permissions::from_mode(0o711)).unwrap();
+    Copy::verify().options("--preserve no-owner").args(&ends).run_to(4);
+}

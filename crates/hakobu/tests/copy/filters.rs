@@ -117,6 +117,31 @@ fn what_is_left_out_is_not_removed_either() {
 }
 
 #[test]
+fn a_directory_with_something_protected_in_it_cannot_make_way() {
+    let pair = Pair::new();
+    Copy::new().args(pair.typed()).run_to(0);
+    for name in ["src", "cache"] {
+        fs::remove_dir_all(pair.source.join(name)).unwrap();
+        fs::write(pair.source.join(name), "a file").unwrap();
+    }
+    let protected = "--delete --exclude deep/ --exclude *.o --exclude /src/main.c";
+    for options in ["", "--delete-during", "--dry-run"] {
+        let copy = Copy::sync().options(protected).options(options);
+        let ran = copy.args(pair.typed()).run_to(3);
+        assert_eq!(ran.failures().len(), 1, "{:?}", ran.failures());
+        let (path, error) = &ran.failures()[0];
+        assert!(
+            path.ends_with("src") && error.contains("a filter rule leaves something in it alone"),
+            "{error}"
+        );
+        assert_eq!(files(&pair.target)[..2], ["cache/a/b", "keep.o"], "nothing is deleted after failures");
+    }
+    fs::remove_dir_all(pair.target.join("src")).unwrap();
+    Copy::sync().options(protected).options("--max-delete 100%").args(pair.typed()).run_to(0);
+    assert_eq!(files(&pair.target), ["cache", "keep.o", "notes", "src"]);
+}
+
+#[test]
 fn rules_that_are_none_are_refused() {
     let pair = Pair::new();
     for (options, words) in [

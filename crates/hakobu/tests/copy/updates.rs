@@ -103,6 +103,27 @@ fn what_differs_travels() {
 }
 
 #[test]
+fn an_empty_file_stays_the_file_that_it_is() {
+    let place = place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    for (directory, held) in [(&source, ""), (&target, "something")] {
+        fs::create_dir(directory).unwrap();
+        for name in ["emptied", "empty"] {
+            fs::write(directory.join(name), if name == "empty" { "" } else { held }).unwrap();
+        }
+        let at = std::time::UNIX_EPOCH + Duration::from_secs(held.len() as u64);
+        fs::File::open(directory.join("empty")).unwrap().set_modified(at).unwrap();
+    }
+    let inodes = || ["emptied", "empty"].map(|name| fs::metadata(target.join(name)).unwrap().ino());
+    let before = inodes();
+    let ran = Copy::sync().options("--in-place").args([contents(&source), target.clone().into()]).run_to(0);
+    // Of the one that was empty before only the time differs.
+    let changed = ["updated", "attributes_only"].map(|what| ran.entries(what));
+    assert_eq!((changed, inodes()), ([1, 1], before), "{:#}", ran.report);
+    assert_same(&source, &target);
+}
+
+#[test]
 fn all_of_it_travels_where_that_is_asked_for() {
     let pair = Pair::new();
     assert!(wire_bytes(&pair.sync("push", "--whole-file")) > SIZE_BYTES);

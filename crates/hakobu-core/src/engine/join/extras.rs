@@ -95,12 +95,13 @@ impl Join<'_> {
         }
         let matched = std::mem::take(&mut self.matched);
         for index in matched.iter().enumerate().filter_map(|(index, matched)| (!matched).then_some(index)) {
-            self.extra(target, index);
+            self.extra(target, index, None);
         }
     }
 
-    /// Removes an entry of the target, or counts it and, of a directory, all that is in it.
-    pub(super) fn extra(&mut self, target: &Listing, index: usize) {
+    /// Removes an entry of the target, or counts it and, of a directory, all that is in it. `in_the_way_of` is what the source
+    /// has in its place.
+    pub(super) fn extra(&mut self, target: &Listing, index: usize, in_the_way_of: Option<Kind>) {
         let path = match self.node.target.join(target.name(index)) {
             Ok(path) => path,
             Err(error) => return self.fail(target.name(index), error),
@@ -126,7 +127,7 @@ impl Join<'_> {
         if metadata.kind == Kind::Directory {
             let listed = |listing| TargetState::Listed(listing, self.prefetched.clone());
             let state = self.prefetched.take(&path).map_or(TargetState::Unknown, listed);
-            let doomed = Doomed { removed, kept_names: self.node.kept_names() };
+            let doomed = Doomed { removed, kept_names: self.node.kept_names(), in_the_way_of };
             let node = Node::doomed(path, self.node, doomed);
             self.found.directories.push(DirectoryTask { node, target: state });
         } else if removed {

@@ -4,7 +4,7 @@ use super::*;
 use crate::engine::links::Entered;
 use crate::event::Different;
 use crate::job::Mode;
-use crate::planner::same_time;
+use crate::planner::{same_permissions, same_time};
 
 impl Join<'_> {
     /// Whether this run only compares.
@@ -106,6 +106,11 @@ impl Join<'_> {
             let below = self.below.join(name).unwrap_or_default();
             self.losses.add(LossKind::Times, false, || below.as_bytes().to_vec());
         }
+        let lacks_set_id = metadata.kind != Kind::Symlink && metadata.mode & SET_ID & !target.mode != 0;
+        if lacks_set_id && !able.set_id {
+            let below = self.below.join(name).unwrap_or_default();
+            self.losses.add(LossKind::SetId, false, || below.as_bytes().to_vec());
+        }
         let mut attributes = self.shared.attributes_that_differ(metadata, target);
         if self.is_another_file(metadata, target, &path) {
             attributes.push(Different::Links);
@@ -117,8 +122,10 @@ impl Join<'_> {
                 let action = if differs { Action::SetAttributes } else { Action::Leave };
                 self.directory(&parts[number..], index, Some(target), action);
             }
-            Kind::File | Kind::Symlink if metadata.size_bytes != target.size_bytes => {
-                self.differs(&path, Different::Size);
+            Kind::File if metadata.size_bytes != target.size_bytes => self.differs(&path, Different::Size),
+            // The size of a link is the length of its text.
+            Kind::Symlink if metadata.size_bytes != target.size_bytes => {
+                self.differs(&path, Different::Content);
             }
             Kind::File if self.shared.setup.job.sample.is_some_and(|sample| !sample.takes(&path)) => {
                 self.count(differs);
@@ -186,6 +193,12 @@ impl Join<'_> {
 }
 
 impl Shared<'_> {
+    /// Whether set-ID bits are compared: those that a copy of the same options would not keep are no difference.
+    fn keeps_set_id(&self, source: &Metadata, target: &Metadata) -> bool {
+        let owned = (source.uid, source.gid) == (target.uid, target.gid);
+        self.setup.target.capabilities().set_id && (owned || self.setup.job.owners)
+    }
+
     /// Which attributes of entries of one kind differ, as far as they are compared.
     pub(in crate::engine) fn attributes_that_differ(
         &self,
@@ -195,7 +208,7 @@ impl Shared<'_> {
         let job = self.setup.job;
         let owner = (source.uid, source.gid) == (target.uid, target.gid);
         [
-            (source.kind == Kind::Symlink || source.mode == target.mode, Different::Mode),
+            (same_permissions(source, target, self.keeps_set_id(source, target)), Different::Mode),
             (!job.owners || owner, Different::Owner),
             (same_time(source, target, &self.able), Different::Time),
             (source.same_extended(target), Different::Extended),

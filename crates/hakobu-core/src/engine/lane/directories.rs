@@ -368,6 +368,9 @@ impl Worker<'_> {
     /// order in which they were finished, so that a directory comes after those it holds.
     pub(super) fn finish_directories(&mut self) -> Result<()> {
         let finished = self.shared.queue.take_finished();
+        for (node, error) in finished.iter().filter_map(|node| Some((node, node.held_by_rule()?))) {
+            fail(self.shared, self.counters, failure(node.source(), at_target(error, &node.target)));
+        }
         if self.shared.setup.job.dry_run {
             finished.iter().for_each(|node| node.count(self.counters));
             self.shared.queue.complete(finished.len() as u64);

@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::local::extended::{Place, settle};
+use crate::local::extended::{Place, capabilities, set_capabilities, settle};
 
 /// Who an entry belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +140,9 @@ impl Policy {
             chmod(narrow)?;
             mode_is = narrow;
         }
+        // Changing the owner takes capabilities away. Where no attributes come with it, those that it has are right.
+        let stays = changes_owner && extended.is_none() && self.extended.contains(Classes::CAPABILITY);
+        let capabilities = if stays { capabilities(Place::Proc(&proc_path(entry)))? } else { None };
         let owned = self.settle_owner(owner, wanted, lost, |uid, gid| {
             chownat(entry, c"", uid, gid, AtFlags::EMPTY_PATH)
         })?;
@@ -147,6 +150,9 @@ impl Policy {
             Some(extended) => settle(Place::Proc(&proc_path(entry)), extended, false, self.extended, lost)?,
             None => !0,
         };
+        if let Some(value) = capabilities {
+            set_capabilities(Place::Proc(&proc_path(entry)), &value)?;
+        }
         if !is_link {
             // Set-ID bits mean no privilege on a directory.
             let mode = self.mode(wanted.mode, owned || is.kind == Kind::Directory, lost) & mode_mask;

@@ -59,11 +59,11 @@ impl Draft {
         if self.holes.load(Ordering::Acquire) || self.stale.load(Ordering::Acquire) {
             ftruncate(&self.file, self.size_bytes()).map_err(|errno| fault("setting the length", errno))?;
         }
-        unmark(&self.file).map_err(|errno| fault("setting the attributes", errno))?;
-        self.set_attributes(shared, wanted, lost)?;
+        self.set_attributes_of_draft(shared, wanted, lost)?;
         let must = shared.before_naming() || self.replaces || self.size_bytes() >= stable::FLUSHED_FROM_BYTES;
         stable::flush(&self.file, self.stability, must, shared.options.durable)?;
         stable::close_another(&self.file, self.stability)?;
+        self.unmark()?;
         renameat(&self.directory, draft_name.as_bytes(), &self.directory, &*self.name)
             .map_err(|errno| creation_fault("renaming into place", errno, &self.directory))?;
         self.pending.store(false, Ordering::Release);
@@ -82,6 +82,31 @@ impl Draft {
         self.set_attributes(shared, wanted, lost)?;
         self.flush_all(shared)?;
         stable::close_another(&self.file, self.stability)
+    }
+
+    /// It is marked as a draft until it has its name, while it is flushed as well. Only where its mode would forbid to take the
+    /// mark off, or the mark takes the room of an attribute, that goes before.
+    fn set_attributes_of_draft(
+        &self,
+        shared: &Shared,
+        wanted: (&Attributes, Option<ExtendedRef<'_>>),
+        lost: &mut Lost,
+    ) -> Result<()> {
+        if wanted.0.mode & 0o200 == 0 && !rustix::process::geteuid().is_root() {
+            self.unmark()?;
+        }
+        let before = lost.len();
+        self.set_attributes(shared, wanted, lost)?;
+        if lost.len() > before {
+            self.unmark()?;
+            lost.truncate(before);
+            self.set_attributes(shared, wanted, lost)?;
+        }
+        Ok(())
+    }
+
+    fn unmark(&self) -> Result<()> {
+        unmark(&self.file).map_err(|errno| fault("setting the attributes", errno))
     }
 
     fn set_attributes(
