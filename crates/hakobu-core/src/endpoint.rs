@@ -104,7 +104,7 @@ pub trait Lane: Send {
     /// An empty buffer of one piece, from the lane's own store. [`Operation::Write`] gives it back.
     fn piece_buffer(&mut self) -> PieceBuffer;
 
-    /// An empty buffer for a pack, from the lane's own store. [`Operation::Store`] gives it back.
+    /// A buffer for a pack, from the lane's own store, with whatever an earlier pack has left in it. [`Operation::Store`] gives it back.
     fn pack_buffer(&mut self) -> Vec<u8>;
 
     /// Gives back a buffer that was not used up.

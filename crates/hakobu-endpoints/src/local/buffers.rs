@@ -19,7 +19,7 @@ impl Buffers {
         self.pieces.pop().unwrap_or_default()
     }
 
-    /// An empty buffer for a pack.
+    /// A buffer for a pack, with what an earlier one has left in it.
     pub(crate) fn pack(&mut self) -> Vec<u8> {
         self.packs.pop().unwrap_or_else(|| Vec::with_capacity(PACK_BYTES_TARGET + PACK_BYTES_TARGET / 4))
     }
@@ -33,9 +33,8 @@ impl Buffers {
     }
 
     /// Takes a pack's buffer back.
-    pub(crate) fn return_pack(&mut self, mut buffer: Vec<u8>) {
+    pub(crate) fn return_pack(&mut self, buffer: Vec<u8>) {
         if self.packs.len() < KEPT {
-            buffer.clear();
             self.packs.push(buffer);
         }
     }
