@@ -14,14 +14,6 @@ pub fn reason(violation: &Violation, history: &History) -> Option<&'static str> 
             .iter()
             .any(|event| matches!(event, Event::Run(step) | Event::Interrupted(step) if is(step)))
     };
-    if violation.kind == "second run"
-        && violation.words == "it has changed: ctime"
-        && any(|step| step.by_digest)
-    {
-        return Some(
-            "`--compare digest` makes a draft beside a file of several names, so that the directory is touched each time",
-        );
-    }
     let is_root = violation.path.as_ref().is_some_and(|path| path.0.is_empty());
     if is_root && violation.words == "it has changed: ctime" {
         return Some(
@@ -51,9 +43,6 @@ pub fn reason(violation: &Violation, history: &History) -> Option<&'static str> 
         return Some(
             "a new name is linked by size and time of the first one (the book, coming from rsync): content that keeps both is not seen",
         );
-    }
-    if violation.kind == "replaced" && any(|step| step.in_place && step.by_digest) {
-        return Some("`--in-place --compare digest` replaces small files of the same size");
     }
     if any(|step| step.is_without("owner"))
         && (violation.kind == "verify errs"

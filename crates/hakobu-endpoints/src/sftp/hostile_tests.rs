@@ -293,13 +293,13 @@ fn short_answers_about_small_files_are_gone_on_with() {
         assert!(fetched.pack.windows(expected.len()).any(|bytes| bytes == expected));
     }
     // The end is where the server says so, and nowhere else.
-    size_that_is_not_true(fetch(short::<2, 100, 99>));
-    size_that_is_not_true(fetch(short::<3, 100, 101>));
-    size_that_is_not_true(fetch(short::<4, 100, 0>));
+    size_that_is_not_true(&fetch(short::<2, 100, 99>));
+    size_that_is_not_true(&fetch(short::<3, 100, 101>));
+    size_that_is_not_true(&fetch(short::<4, 100, 0>));
 }
 
 /// A server whose file gives so many bytes, while its size is said to be as it was listed.
-fn size_that_is_not_true(fetched: Fetched) {
+fn size_that_is_not_true(fetched: &Fetched) {
     let [(0, error)] = &fetched.failures[..] else { panic!("{fetched:?}") };
     assert_eq!((fetched.packed.len(), error.kind), (0, ErrorKind::SourceChanged), "{error}");
     assert!(error.detail.contains("size is said to be") && error.detail.contains("100"), "{error}");
@@ -322,8 +322,8 @@ fn a_file_that_gives_more_or_fewer_bytes_than_its_size_fails() {
             _ => usual(kind, id, rest),
         }
     }
-    size_that_is_not_true(fetch(of::<99>));
-    size_that_is_not_true(fetch(of::<101>));
+    size_that_is_not_true(&fetch(of::<99>));
+    size_that_is_not_true(&fetch(of::<101>));
 }
 
 #[test]
