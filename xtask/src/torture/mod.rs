@@ -21,7 +21,7 @@
 //! `history.json` for `--replay`.
 //!
 //! The oracle knows nothing but README.md, the book and the design notes. Where they leave something open, the expectation is free in
-//! that ([`promise::Free`], `vague`, `loose`), with a comment. Faults that are known and open are in [`known`], each with its reason.
+//! that ([`promise::Free`], `vague`, `loose`), with a comment. What is passed over is in [`known`], each with its reason.
 //!
 //! # To add something
 //!

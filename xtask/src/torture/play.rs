@@ -525,10 +525,15 @@ impl Scene<'_> {
     }
 
     fn unknown(&self, wrong: Vec<Violation>) -> Vec<Violation> {
-        let (known, unknown): (Vec<_>, Vec<_>) =
-            wrong.into_iter().partition(|violation| known::reason(violation, self.history).is_some());
-        self.counts.known.fetch_add(known.len() as u64, Ordering::Relaxed);
-        unknown
+        let is_unknown = |violation: &Violation| match known::reason(violation, self.history) {
+            Some(reason) => {
+                self.counts.known.fetch_add(1, Ordering::Relaxed);
+                self.counts.note(&format!("known {reason}"));
+                false
+            }
+            None => true,
+        };
+        wrong.into_iter().filter(is_unknown).collect()
     }
 
     /// Returns the command line of a step, and where its report will be.

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::Shared;
-use super::large::{How, LargeFile};
+use super::large::{How, IfDifferent, LargeFile};
 use super::links::Follower;
 use super::node::{Counted, DirectoryTask, Node, Origin, Part, Prefetched, TargetState, Touched};
 use super::queue::PackTask;
@@ -70,6 +70,8 @@ pub(super) struct Join<'a> {
     /// The same for entries whose content is compared.
     compared: Vec<Pick>,
     compared_bytes: u64,
+    /// What becomes of those that differ.
+    compared_as: IfDifferent,
     /// Which of the target's entries the source has as well; empty where nobody asks.
     matched: Vec<bool>,
     /// The node's path for filter rules, in front of a name.
@@ -104,6 +106,7 @@ impl<'a> Join<'a> {
             picked_bytes: 0,
             compared: Vec::new(),
             compared_bytes: 0,
+            compared_as: IfDifferent::Write(DraftKind::File),
             matched: Vec::new(),
             below_top: if shared.filter.is_some() { node.below_top() } else { Vec::new() },
             folded: None,
@@ -229,7 +232,8 @@ impl<'a> Join<'a> {
             return;
         }
         if self.compares(metadata, action, target) {
-            return self.compare(source, index, action != Action::Leave);
+            let if_different = IfDifferent::Write(self.written_as(metadata, target));
+            return self.compare(source, index, action != Action::Leave, if_different);
         }
         match action {
             Action::Create => self.content(source, index, None),
@@ -465,7 +469,7 @@ impl<'a> Join<'a> {
         self.node.hold(1);
         self.node.touch();
         let (node, origin) = (self.node.clone(), self.origin);
-        self.found.packs.push(PackTask { node, origin, picks, compare: false });
+        self.found.packs.push(PackTask { node, origin, picks, compare: None });
     }
 
     fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {

@@ -68,6 +68,17 @@ pub(super) struct LargeFile {
     /// Whole chunks that lie in holes, as far as they were met.
     hole_bytes: AtomicU64,
     forest: Mutex<Option<Forest>>,
+    /// What becomes of one that is only compared at first.
+    pub if_different: OnceLock<IfDifferent>,
+}
+
+/// What becomes of a file whose content was compared, and differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum IfDifferent {
+    /// It is brought over, to this.
+    Write(DraftKind),
+    /// Its name becomes a further one of this file, which has the content.
+    Link(EntryPath),
 }
 
 /// What a big file is.
@@ -130,6 +141,7 @@ impl LargeFile {
             moves: Moves::default(),
             hole_bytes: AtomicU64::new(0),
             forest: Mutex::new(forest),
+            if_different: OnceLock::new(),
         }
     }
 

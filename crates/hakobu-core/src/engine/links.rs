@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::inodes::Inodes;
 use super::node::Node;
+use crate::endpoint::DraftKind;
 use crate::entry::{Inode, Metadata};
 use crate::path::EntryPath;
 use crate::plant::planted;
@@ -33,6 +34,10 @@ pub(super) struct Follower {
     pub replaces: bool,
     /// That entry's inode, if it is equal but for its content, which is not known yet.
     pub there: Option<Inode>,
+    /// Set where the content decides what is done, and whether something else is known to differ.
+    pub compared: Option<bool>,
+    /// What is written to, where it becomes a file of its own.
+    pub written_as: DraftKind,
     /// Whether the target has an equal file there, though not of the same inode.
     pub equal: bool,
 }
@@ -161,13 +166,15 @@ impl Links {
     pub fn failed(&self, inode: Inode) -> Option<Follower> {
         let inode = Self::key(inode);
         let mut groups = self.lock();
-        let State::Moving(followers, _) = &mut groups.get_mut(&inode)?.state else { return None };
+        let State::Moving(followers, there) = &mut groups.get_mut(&inode)?.state else { return None };
         if followers.is_empty() {
             groups.remove(&inode);
             self.inodes.forget(inode);
             return None;
         }
-        Some(followers.remove(0))
+        let next = followers.remove(0);
+        *there = next.there;
+        Some(next)
     }
 }
 
@@ -195,6 +202,8 @@ mod tests {
             metadata,
             replaces: false,
             there: None,
+            compared: None,
+            written_as: DraftKind::File,
             equal: false,
         }
     }

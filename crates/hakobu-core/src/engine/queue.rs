@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::large::LargeFile;
+use super::large::{IfDifferent, LargeFile};
 use super::node::{DirectoryTask, Node, TargetState};
 use crate::counters::LaneCounters;
 use crate::endpoint::Picks;
@@ -32,8 +32,8 @@ pub(super) struct PackTask {
     pub origin: usize,
     /// Which of the entries.
     pub picks: Arc<Picks>,
-    /// Whether they are compared first.
-    pub compare: bool,
+    /// Set where they are compared first.
+    pub compare: Option<IfDifferent>,
 }
 
 /// Something for a lane to do.
@@ -363,7 +363,7 @@ mod tests {
 
     fn pack(node: &Arc<Node>) -> PackTask {
         let picks = Picks { listing: Arc::default(), entries: Vec::new(), target_name: None };
-        PackTask { node: node.clone(), origin: 0, picks: Arc::new(picks), compare: false }
+        PackTask { node: node.clone(), origin: 0, picks: Arc::new(picks), compare: None }
     }
 
     #[test]

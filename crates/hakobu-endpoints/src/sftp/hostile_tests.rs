@@ -263,9 +263,43 @@ fn asked_for(rest: &[u8]) -> (u64, u64) {
     (u32::from_be_bytes(*length).into(), u64::from_be_bytes(*offset))
 }
 
+/// A server with one file that gives at most 7 bytes at once; its size is said to be `SAID`, and it gives `HAS`. Each has a number.
+fn short<const NUMBER: usize, const SAID: u64, const HAS: u64>(kind: u8, id: u32, rest: &[u8]) -> Vec<u8> {
+    static LISTINGS: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
+    match kind {
+        READDIR if LISTINGS[NUMBER].fetch_add(1, Relaxed) == 0 => names(id, &[b"000"]),
+        LSTAT if !rest.last().is_some_and(u8::is_ascii_digit) => usual(kind, id, rest),
+        LSTAT | FSTAT => packet(105, id, &[&attrs(0o100_644, SAID)]),
+        READ => match asked_for(rest) {
+            (length, offset) if offset < HAS => {
+                let end = HAS.min(offset + length.min(7));
+                packet(103, id, &[&text(&(offset..end).map(|at| at as u8).collect::<Vec<_>>())])
+            }
+            _ => status(id, 1),
+        },
+        _ => usual(kind, id, rest),
+    }
+}
+
+#[test]
+fn short_answers_about_small_files_are_gone_on_with() {
+    let answering: [(Answering, u64); 2] =
+        [(short::<0, 100, 100>, 100), (short::<1, 70_001, 70_001>, 70_001)];
+    for (answering, size_bytes) in answering {
+        let fetched = fetch(answering);
+        assert_eq!((&fetched.failures[..], fetched.packed.len()), (&[][..], 1), "{fetched:?}");
+        assert_eq!(fetched.content_bytes, size_bytes);
+        let expected: Vec<u8> = (0..size_bytes).map(|at| at as u8).collect();
+        assert!(fetched.pack.windows(expected.len()).any(|bytes| bytes == expected));
+    }
+    // The end is where the server says so, and nowhere else.
+    size_that_is_not_true(&fetch(short::<2, 100, 99>));
+    size_that_is_not_true(&fetch(short::<3, 100, 101>));
+    size_that_is_not_true(&fetch(short::<4, 100, 0>));
+}
+
 /// A server whose file gives so many bytes, while its size is said to be as it was listed.
-fn size_that_is_not_true(answering: Answering) {
-    let fetched = fetch(answering);
+fn size_that_is_not_true(fetched: &Fetched) {
     let [(0, error)] = &fetched.failures[..] else { panic!("{fetched:?}") };
     assert_eq!((fetched.packed.len(), error.kind), (0, ErrorKind::SourceChanged), "{error}");
     assert!(error.detail.contains("size is said to be") && error.detail.contains("100"), "{error}");
@@ -288,8 +322,8 @@ fn a_file_that_gives_more_or_fewer_bytes_than_its_size_fails() {
             _ => usual(kind, id, rest),
         }
     }
-    size_that_is_not_true(of::<99>);
-    size_that_is_not_true(of::<101>);
+    size_that_is_not_true(&fetch(of::<99>));
+    size_that_is_not_true(&fetch(of::<101>));
 }
 
 #[test]

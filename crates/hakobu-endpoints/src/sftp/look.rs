@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use hakobu_core::Result;
 use hakobu_core::entry::Metadata;
 
-use super::requests::{Refusal, attrs, data, done, unclear};
+use super::reading::fill;
+use super::requests::{Done, Refusal, attrs, data, done, unclear};
 use super::server::{Abilities, GREETING_LIMIT, Server};
 use super::{Access, Channel};
 
@@ -65,7 +66,15 @@ impl SftpLook {
     pub fn boot_id(&self) -> Option<String> {
         let connection = &self.server.connection;
         let handle = self.server.wait(connection.open_to_read(BOOT_ID)).ok()?;
-        let read = self.server.wait(data(connection.read(&handle, 0, BOOT_ID_BYTES), BOOT_ID_BYTES));
+        let read = self.server.wait(async {
+            let mut read = data(connection.read(&handle, 0, BOOT_ID_BYTES), BOOT_ID_BYTES).await?;
+            // A server may give less than it was asked for, and part of it would be the name of another machine.
+            if !read.is_empty() && !read.ends_with(b"\n") {
+                let got = read.len();
+                fill(connection, &handle, (0, BOOT_ID_BYTES), &mut read, got).await?;
+            }
+            Done::Ok(read)
+        });
         let _ = self.server.wait(done(connection.close(&handle)));
         let id = String::from_utf8(read.ok()?).ok()?;
         let is_sound =

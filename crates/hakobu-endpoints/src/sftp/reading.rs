@@ -1,6 +1,7 @@
 //! Reading files: whole small ones with what they are, and ranges of large ones.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
 
 use futures_util::stream::{self, StreamExt};
 use hakobu_core::content::ContentSum;
@@ -12,8 +13,8 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::tag::{TagKey, Tagger, content_value};
 use hakobu_core::{Error, Result};
 
-use super::connection::Connection;
-use super::requests::{Refusal, attrs, data, done};
+use super::connection::{Answer, Connection};
+use super::requests::{Done, Refusal, attrs, data, done};
 use super::site::{End, Site};
 use super::wire::Handle;
 use crate::local::fault::{changed, place};
@@ -34,6 +35,23 @@ pub(crate) struct Small {
 
 /// Reads a small file that is expected to have so many bytes. `None`: it changed while it was read.
 pub(crate) async fn read_small(site: &Site, whole: &[u8], size_bytes: u64) -> Result<Option<Small>> {
+    let size_bytes = size_bytes.min(PACKED_FILE_BYTES_MAX);
+    loop {
+        let asks_again = site.server.answers_short.load(Relaxed);
+        let handle = open_small(site, whole).await?;
+        let read = read_version(site, &handle, size_bytes, asks_again).await;
+        match read.map_err(|refusal| site.error("reading", refusal))? {
+            Version::Whole(small) => return Ok(Some(small)),
+            Version::Changed => return Ok(None),
+            Version::WrongSize(read, size_bytes) => return Err(wrong_size("reading", read, size_bytes)),
+            // It is closed already. Once more, and the next ones at once so.
+            Version::Short => site.server.answers_short.store(true, Relaxed),
+        }
+    }
+}
+
+/// Opens a small file.
+async fn open_small(site: &Site, whole: &[u8]) -> Result<Handle> {
     let connection = &site.server.connection;
     // Whoever swaps it for a link between these two has our luck; what is read is still what it says it is.
     let looked = connection.look(whole);
@@ -46,12 +64,7 @@ pub(crate) async fn read_small(site: &Site, whole: &[u8], size_bytes: u64) -> Re
         }
         return Err(found.err().unwrap_or_else(|| changed("opening")));
     }
-    let read = read_version(site, &handle?, size_bytes.min(PACKED_FILE_BYTES_MAX)).await;
-    match read.map_err(|refusal| site.error("reading", refusal))? {
-        Version::Whole(small) => Ok(Some(small)),
-        Version::Changed => Ok(None),
-        Version::WrongSize(read, size_bytes) => Err(wrong_size("reading", read, size_bytes)),
-    }
+    handle
 }
 
 /// What came of reading a small file.
@@ -62,42 +75,80 @@ enum Version {
     Changed,
     /// It gave so many bytes, and has been of this size all the time.
     WrongSize(u64, u64),
+    /// The server gave less than it was asked for, and did not say that the file ends there.
+    Short,
 }
 
-/// Reads what is open in one go: what it is, its content, and what it is then.
-async fn read_version(site: &Site, handle: &Handle, size_bytes: u64) -> Result<Version, Refusal> {
-    let (connection, part_bytes) = (&site.server.connection, site.server.read_bytes as u64);
+/// Reads what is open: what it is, its content, and what it is then. All of that is asked for in one go, unless the server is
+/// known to give less than it is asked for: with `asks_again` it is asked for the rest.
+async fn read_version(
+    site: &Site,
+    handle: &Handle,
+    size_bytes: u64,
+    asks_again: bool,
+) -> Result<Version, Refusal> {
+    let connection = &site.server.connection;
     let before = connection.look_open(handle);
-    // One byte more is asked for, so that a file that is longer is found.
-    let parts = (0..=size_bytes).step_by(part_bytes as usize).map(|offset| {
-        let length = part_bytes.min(size_bytes + 1 - offset) as usize;
-        (offset, length, connection.read(handle, offset, length))
-    });
-    let parts: Vec<_> = parts.collect();
-    let after = connection.look_open(handle);
-    let closes = connection.close(handle);
-    let before = attrs(before).await?;
-    let mut bytes = Vec::with_capacity(size_bytes as usize);
-    let mut sum = ContentSum::default();
-    for (offset, length, part) in parts {
-        let part = data(part, length).await?;
-        // Bytes behind a gap belong to another place; a server may give fewer than it was asked for.
-        if bytes.len() as u64 == offset {
-            sum.add(offset, &part);
-            bytes.extend_from_slice(&part);
-        }
-    }
+    let parts = ask_parts(site, handle, size_bytes);
+    let end = || (connection.look_open(handle), connection.close(handle));
+    let ended = (!asks_again).then(end);
+    let content = read_parts(connection, handle, (size_bytes, parts), asks_again).await;
+    let (after, closes) = ended.unwrap_or_else(end);
+    let (before, content) = (attrs(before).await?, content?);
     let after = attrs(after).await?;
     done(closes).await?;
     let (Some(before), Some(after)) = (before, after) else { return Ok(Version::Changed) };
     if !before.same_version(&after) || after.size_bytes != size_bytes {
         return Ok(Version::Changed);
     }
+    let Some((bytes, sum)) = content else { return Ok(Version::Short) };
     let read = bytes.len() as u64;
     Ok(match sum.value(size_bytes).filter(|_| read == size_bytes) {
         Some(sum) => Version::Whole(Small { bytes, sum, is: after }),
         None => Version::WrongSize(read, size_bytes),
     })
+}
+
+/// A part of a file that was asked for: where, how much, the answer.
+type Part = (u64, usize, Answer);
+
+/// Asks for all of a file that should have so many bytes, and for one more, so that a file that is longer is found.
+fn ask_parts(site: &Site, handle: &Handle, size_bytes: u64) -> Vec<Part> {
+    let part_bytes = site.server.read_bytes as u64;
+    let ask = |offset| {
+        let length = part_bytes.min(size_bytes + 1 - offset) as usize;
+        (offset, length, site.server.connection.read(handle, offset, length))
+    };
+    (0..=size_bytes).step_by(part_bytes as usize).map(ask).collect()
+}
+
+/// Waits for the parts of a file: its content, up to where it ends, and the sum of that. `None`: a part is shorter than it was
+/// asked for although it ends before the file should. That is no end of the file; with `asks_again` the rest is asked for.
+async fn read_parts(
+    connection: &Connection,
+    handle: &Handle,
+    (size_bytes, parts): (u64, Vec<Part>),
+    asks_again: bool,
+) -> Done<Option<(Vec<u8>, ContentSum)>> {
+    let mut bytes = Vec::with_capacity(size_bytes as usize);
+    let mut sum = ContentSum::default();
+    for (offset, length, part) in parts {
+        let part = data(part, length).await?;
+        // Behind its end there is nothing, or another version.
+        if bytes.len() as u64 != offset {
+            continue;
+        }
+        bytes.extend_from_slice(&part);
+        let got = part.len();
+        if got > 0 && got < length && offset + (got as u64) < size_bytes {
+            if !asks_again {
+                return Ok(None);
+            }
+            fill(connection, handle, (offset, length), &mut bytes, got).await?;
+        }
+        sum.add(offset, bytes.get(offset as usize..).unwrap_or_default());
+    }
+    Ok(Some((bytes, sum)))
 }
 
 /// Waits for many things, some of which are under way at a time; answers in their order.
@@ -174,26 +225,26 @@ pub(crate) async fn read_range(site: &Site, handle: &Handle, extent: Extent) -> 
         let part = data(answer, length).await.map_err(|refusal| site.error("reading", refusal))?;
         bytes.extend_from_slice(&part);
         if part.len() < length
-            && !fill(site, connection, handle, (offset, length), &mut bytes, part.len()).await?
+            && !fill(connection, handle, (offset, length), &mut bytes, part.len())
+                .await
+                .map_err(|refusal| site.error("reading", refusal))?
         {
             return Ok(bytes);
         }
     }
 }
 
-/// Asks for what is missing of a part, as long as there is more. Whether all of it came.
-async fn fill(
-    site: &Site,
+/// Asks for what is missing of a part of which `got` bytes came, as long as there is more. Whether all of it came.
+pub(super) async fn fill(
     connection: &Connection,
     handle: &Handle,
     (offset, length): (u64, usize),
     bytes: &mut Vec<u8>,
     mut got: usize,
-) -> Result<bool> {
+) -> Done<bool> {
     while got < length {
         let asked = length - got;
-        let part = data(connection.read(handle, offset + got as u64, asked), asked).await;
-        let part = part.map_err(|refusal| site.error("reading", refusal))?;
+        let part = data(connection.read(handle, offset + got as u64, asked), asked).await?;
         if part.is_empty() {
             return Ok(false);
         }

@@ -54,6 +54,8 @@ pub(crate) struct Server {
     pub(crate) handles: usize,
     /// Whether it tells the limits above.
     tells_limits: bool,
+    /// Whether it has given less than it was asked for where a file went on.
+    pub(crate) answers_short: Arc<AtomicBool>,
     /// How long it took to tell.
     pub(crate) took: Option<Duration>,
     /// Each ends every wait.
@@ -95,6 +97,7 @@ impl Server {
             write_bytes: TRANSFER_BYTES,
             handles: HANDLES_MAX,
             tells_limits,
+            answers_short: Arc::default(),
             took: None,
             stops: [cancel, Arc::default()],
         };

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hakobu_testkit::devices::{self, LoopDevice};
@@ -240,4 +240,99 @@ fn it_goes_on_where_it_was_interrupted() {
     }
     assert_same(&source, &target);
     assert!(drafts(place.path()).is_empty());
+}
+
+/// Files of the same size and time whose content differs, small and large ones, are found by their digests only.
+#[test]
+fn what_is_compared_by_digest_is_changed_where_it_lies() {
+    let (place, host) = (place(), Host::up());
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    let names = ["one byte", "small", "directory/small", "large"];
+    for (name, size_bytes) in names.into_iter().zip([1, 1000, 70_000, 3 * MIB + 7]) {
+        fs::create_dir_all(source.join(name).parent().unwrap()).unwrap();
+        file(&source.join(name), size_bytes);
+    }
+    Copy::new().arg(contents(&source)).arg(&target).run_to(0);
+    let inodes = || names.map(|name| fs::metadata(target.join(name)).unwrap().ino());
+    let inodes_before = inodes();
+    for to in [target.clone().into(), host.at(&target)] {
+        for name in names {
+            let (old, time) =
+                (target.join(name), fs::metadata(source.join(name)).unwrap().modified().unwrap());
+            let old = fs::File::options().write(true).open(old).unwrap();
+            let first = fs::read(source.join(name)).unwrap()[0];
+            old.write_all_at(&[!first], 0).unwrap();
+            old.set_modified(time).unwrap();
+        }
+        let sync =
+            || Copy::sync().to(&host).options("--in-place --compare digest").arg(contents(&source)).arg(&to);
+        let planned = sync().options("-n").run_to(0);
+        assert_eq!(planned.entries("updated"), 4, "{:#}", planned.report);
+        let ran = sync().run_to(0);
+        assert_eq!(ran.entries("updated"), 4, "{:#}", ran.report);
+        assert_same(&source, &target);
+        assert_eq!(inodes(), inodes_before);
+        let again = sync().run_to(0);
+        assert_eq!((again.entries("updated"), again.entries("unchanged")), (0, 6), "{:#}", again.report);
+    }
+}
+
+/// Everything that a run could touch of a tree: what is where, and when it was changed last.
+fn touched(root: &Path) -> Vec<(PathBuf, u64, i64, i64)> {
+    let mut found = Vec::new();
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for path in fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()) {
+            directories.extend(path.is_dir().then(|| path.clone()));
+            let is = fs::symlink_metadata(&path).unwrap();
+            found.push((path, is.ino(), is.ctime(), is.ctime_nsec()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn files_of_several_names_that_are_equal_are_left_alone() {
+    let (place, host) = (place(), Host::up());
+    let source = place.path().join("source");
+    fs::create_dir_all(source.join("directory/deeper")).unwrap();
+    for (name, size_bytes) in [("small", 5000), ("large", 3 * MIB + 7)] {
+        let first = file(&source.join(format!("directory/{name}")), size_bytes);
+        for further in ["directory/deeper", "directory"] {
+            fs::hard_link(&first, source.join(further).join(format!("{name} too"))).unwrap();
+        }
+    }
+    // Times in seconds are all that an sftp server keeps.
+    let second = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    for (path, ..) in touched(place.path()).into_iter().rev() {
+        fs::File::open(path).unwrap().set_modified(second).unwrap();
+    }
+    for (way, options) in [("here", ""), ("ssh", "--transport ssh"), ("sftp", "--transport sftp")] {
+        let target = place.path().join(way);
+        let to = if way == "here" { target.clone().into() } else { host.at(&target) };
+        let sync = || {
+            let sync = Copy::sync().to(&host).options(format!("--compare digest {options}").trim());
+            sync.arg(contents(&source)).arg(&to).run_to(0)
+        };
+        sync();
+        let before = touched(&target);
+        let again = sync();
+        assert_eq!(touched(&target), before, "{way}: {:#}", again.report);
+        assert_eq!(again.entries("unchanged"), again.entries("scanned"), "{way}: {:#}", again.report);
+        // Whose content is another one is no name of the file.
+        for name in ["directory/small too", "directory/deeper/large too"] {
+            let (at, of) = (target.join(name), fs::metadata(source.join(name)).unwrap());
+            fs::remove_file(&at).unwrap();
+            fs::write(&at, vec![7; of.len() as usize]).unwrap();
+            fs::File::options().write(true).open(&at).unwrap().set_modified(of.modified().unwrap()).unwrap();
+        }
+        let mended = sync();
+        assert_eq!(mended.entries("updated"), 2, "{way}: {:#}", mended.report);
+        assert_same(&source, &target);
+        for name in ["small", "large"] {
+            let file = fs::metadata(target.join("directory").join(name)).unwrap();
+            assert_eq!(file.nlink(), 3, "{way}: {name}");
+        }
+    }
 }

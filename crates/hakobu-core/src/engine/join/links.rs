@@ -35,6 +35,8 @@ impl Join<'_> {
             target: path.clone(),
             replaces: action != Action::Create,
             there,
+            compared: compared.then_some(action != Action::Leave),
+            written_as: self.written_as(metadata, target),
             equal: action == Action::Leave && !compared,
         };
         // Before anybody can know of it: the first name may be there the moment after.
@@ -50,15 +52,15 @@ impl Join<'_> {
                 self.losses.add(LossKind::HardLinks, true, || path.as_bytes().to_vec());
                 false
             }
-            Entered::Waits => {
-                self.node.touch();
-                return true;
-            }
+            Entered::Waits => return true,
             Entered::There(_, Some(known)) if there == Some(known) => false,
             // Where nobody can tell which names are of one inode, an equal file is left as it is.
             Entered::There(..) if !moves && !self.shared.able.inodes => false,
+            Entered::There(to, _) if compared && !self.shared.able.inodes => {
+                self.compare(source, index, action != Action::Leave, IfDifferent::Link(to));
+                true
+            }
             Entered::There(to, _) if !job.dry_run => {
-                self.node.touch();
                 let follower = follower();
                 self.found.links.push((follower, to));
                 return true;

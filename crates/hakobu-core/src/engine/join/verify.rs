@@ -35,25 +35,36 @@ impl Join<'_> {
     pub(super) fn hash(&mut self, parts: &[Part], number: usize, index: usize) {
         match parts[number].listing.metadata(index).kind {
             Kind::Directory => self.directory(&parts[number..], index, None, Action::Create),
-            Kind::File => self.compare(&parts[number].listing, index, false),
+            Kind::File => {
+                self.compare(&parts[number].listing, index, false, IfDifferent::Write(DraftKind::File));
+            }
             _ => self.counters.entries_skipped.add(1),
         }
     }
 
     /// Compares the content of an entry. With `differs` something else is known to differ.
-    pub(super) fn compare(&mut self, source: &Arc<Listing>, index: usize, differs: bool) {
+    pub(super) fn compare(
+        &mut self,
+        source: &Arc<Listing>,
+        index: usize,
+        differs: bool,
+        if_different: IfDifferent,
+    ) {
         let (name, metadata) = (source.name(index), source.metadata(index));
         if metadata.kind == Kind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX {
             let kind = if self.hashes() { DraftKind::Sink } else { DraftKind::Compare };
-            self.large(name, metadata, differs, kind);
+            if let Some(file) = self.large(name, metadata, differs, kind) {
+                let _once = file.if_different.set(if_different);
+            }
             return;
         }
         let bytes = metadata.size_bytes + name.len() as u64;
         let full = self.compared_bytes + bytes > PACK_BYTES_TARGET as u64
             || self.compared.len() as u32 >= self.shared.portions.pack_records;
-        if full {
+        if full || self.compared_as != if_different {
             self.close_compared(source);
         }
+        self.compared_as = if_different;
         self.compared.push(Pick { index: index as u32, replaces: differs });
         self.compared_bytes += bytes;
     }
@@ -69,7 +80,8 @@ impl Join<'_> {
         let picks = Arc::new(Picks { listing: source.clone(), entries, target_name });
         self.node.hold(1);
         let (node, origin) = (self.node.clone(), self.origin);
-        self.found.packs.push(PackTask { node, origin, picks, compare: true });
+        let compare = Some(self.compared_as.clone());
+        self.found.packs.push(PackTask { node, origin, picks, compare });
     }
 
     /// Compares an entry of a part with what the target has.
@@ -134,7 +146,7 @@ impl Join<'_> {
                 if differs {
                     self.counters.entries_different.add(1);
                 }
-                self.compare(source, index, differs);
+                self.compare(source, index, differs, IfDifferent::Write(DraftKind::File));
             }
             _ if metadata.device != target.device => self.differs(&path, Different::Content),
             _ => self.count(differs),
@@ -154,6 +166,8 @@ impl Join<'_> {
             target: path.clone(),
             replaces: true,
             there: target.inode,
+            compared: None,
+            written_as: DraftKind::File,
             equal: false,
         };
         match self.shared.links.enter_there(inode, (path, target.inode), follower, metadata.links) {

@@ -46,7 +46,7 @@ impl Worker<'_> {
         ours: Vec<Result<Digest>>,
         theirs: Vec<Result<Digest>>,
     ) -> Result<()> {
-        let PackTask { node, origin, picks, .. } = task;
+        let PackTask { node, origin, picks, compare } = task;
         if theirs.len() != ours.len() || ours.len() != picks.entries.len() {
             return Err(unexpected());
         }
@@ -82,6 +82,12 @@ impl Worker<'_> {
                     self.counters.entries_different.add(1);
                 }
             }
+        } else if let Some(IfDifferent::Link(to)) = compare {
+            for pick in changed {
+                let name = picks.listing.name(pick.index as usize);
+                let metadata = *picks.listing.metadata(pick.index as usize);
+                self.link_instead((node, *origin), (name, metadata), to)?;
+            }
         } else if self.shared.setup.job.dry_run {
             for pick in changed {
                 let metadata = picks.listing.metadata(pick.index as usize);
@@ -91,13 +97,22 @@ impl Worker<'_> {
                 self.shared.planned("update", &target, metadata.size_bytes);
                 self.first_name_done(metadata, &target, false)?;
             }
+        } else if *compare == Some(IfDifferent::Write(DraftKind::InPlace)) {
+            let from = node.origins.get(*origin).ok_or_else(unexpected)?;
+            for pick in changed {
+                let metadata = *picks.listing.metadata(pick.index as usize);
+                let name = picks.listing.name(pick.index as usize);
+                let target = node.target.join(picks.target_name.as_deref().unwrap_or(name))?;
+                let (root, path) = (from.root, from.path.join(name)?);
+                self.write_instead(node, (root, path, metadata), target, DraftKind::InPlace);
+            }
         } else if !changed.is_empty() {
             node.hold(1);
             node.touch();
             let (listing, target_name) = (picks.listing.clone(), picks.target_name.clone());
             let entries = changed.into_iter().map(|pick| Pick { replaces: true, ..pick }).collect();
             let picks = Arc::new(Picks { listing, entries, target_name });
-            let task = PackTask { node: node.clone(), origin: *origin, picks, compare: false };
+            let task = PackTask { node: node.clone(), origin: *origin, picks, compare: None };
             self.shared.queue.add(Vec::new(), vec![task], Vec::new());
         }
         self.task_done(node);
@@ -165,6 +180,15 @@ impl Worker<'_> {
         if !file.has_changed() || planned {
             self.first_name_done(&file.source.metadata, &file.target, !file.has_changed())?;
         }
+        let if_different = file.if_different.get();
+        if let (true, false, Some(IfDifferent::Link(to))) = (file.has_changed(), verifies, if_different) {
+            let (parent, name) = file.source.path.split_last().unwrap_or_default();
+            let is_from = |origin: &Origin| origin.root == file.source.root && origin.path == parent;
+            let origin = node.origins.iter().position(is_from).ok_or_else(unexpected)?;
+            self.link_instead((node, origin), (name, file.source.metadata), to)?;
+            self.task_done(node);
+            return Ok(());
+        }
         match (file.has_changed(), verifies) {
             (true, true) if !file.replaces => self.counters.entries_different.add(1),
             (false, _) if !file.replaces => {
@@ -181,22 +205,35 @@ impl Worker<'_> {
                 self.shared.planned("update", &file.target, file.size_bytes());
             }
             (true, false) => {
-                let job = self.shared.setup.job;
-                let SourceFile { root, path, metadata, tolerant } = &*file.source;
-                let source =
-                    SourceFile { root: *root, path: path.clone(), metadata: *metadata, tolerant: *tolerant };
-                let draft = draft_numbers(&mut self.next_draft)();
-                let kind = job.update.draft_kind();
-                let how = How { kind, replaces: true, named: false, digest: job.digest };
-                let again = LargeFile::new(node.clone(), source, file.target.clone(), draft, how);
-                again.changes();
-                node.hold(1);
-                node.touch();
-                self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(again)]);
+                let from = (file.source.root, file.source.path.clone(), file.source.metadata);
+                let kind = match if_different {
+                    Some(IfDifferent::Write(kind)) => *kind,
+                    _ => DraftKind::File,
+                };
+                self.write_instead(node, from, file.target.clone(), kind);
             }
         }
         self.task_done(node);
         Ok(())
+    }
+
+    /// Brings over the content of a file that was found to differ, as one that travels by itself.
+    fn write_instead(
+        &mut self,
+        node: &Arc<Node>,
+        (root, path, metadata): (u16, EntryPath, Metadata),
+        target: EntryPath,
+        kind: DraftKind,
+    ) {
+        let job = self.shared.setup.job;
+        let source = SourceFile { root, path, metadata, tolerant: job.skip_unreadable };
+        let how = How { kind, replaces: true, named: false, digest: job.digest };
+        let draft = draft_numbers(&mut self.next_draft)();
+        let file = LargeFile::new(node.clone(), source, target, draft, how);
+        file.changes();
+        node.hold(1);
+        node.touch();
+        self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
     }
 }
 

@@ -40,6 +40,13 @@ impl Worker<'_> {
             self.counters.entries_unchanged.add(1);
             self.task_done(&follower.node);
         }
+        let is_untold = |follower: &Follower| kept && follower.compared.is_some() && !self.shared.able.inodes;
+        let (untold, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_untold);
+        for mut follower in untold {
+            // Where nobody can tell which names are of one inode, an equal file is left as it is.
+            follower.metadata.inode = None;
+            self.compare_name(follower, IfDifferent::Link(target.clone()))?;
+        }
         self.link(others.into_iter().map(|follower| (follower, target.clone())).collect())
     }
 
@@ -62,9 +69,16 @@ impl Worker<'_> {
                     false => &self.counters.entries_created,
                 };
                 counter.add(1);
+                if !self.shared.setup.job.dry_run {
+                    follower.node.touch();
+                }
                 self.task_done(&follower.node);
                 continue;
             };
+            if error.kind != ErrorKind::Unsupported {
+                // Something may have been made and removed again.
+                follower.node.touch();
+            }
             // Another file system, or too many names, or the name is gone: it becomes a file of its own. If even that
             // cannot be done, it is told.
             if error.kind == ErrorKind::Unsupported {
@@ -89,29 +103,93 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Brings over the content of what waited for that of another name.
-    fn bring_over(&mut self, follower: Follower) -> Result<()> {
-        let Follower { node, origin, name, metadata, target, replaces, .. } = follower;
-        let from = node.origins.get(origin).ok_or_else(unexpected)?;
+    /// The content of a name was compared, and is not that of the file whose further name it is: it becomes one.
+    pub(super) fn link_instead(
+        &mut self,
+        (node, origin): (&Arc<Node>, usize),
+        (name, metadata): (&[u8], Metadata),
+        to: &EntryPath,
+    ) -> Result<()> {
+        let target = node.target.join(name)?;
+        let follower = Follower {
+            node: node.clone(),
+            origin,
+            name: name.to_vec(),
+            metadata,
+            target,
+            replaces: true,
+            there: None,
+            compared: None,
+            written_as: DraftKind::File,
+            equal: false,
+        };
         node.hold(1);
-        if metadata.kind == Kind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX {
-            let job = self.shared.setup.job;
-            let (path, tolerant) = (from.path.join(&name)?, job.skip_unreadable);
-            let source = SourceFile { root: from.root, path, metadata, tolerant };
+        self.shared.queue.hold(1);
+        self.link(vec![(follower, to.clone())])
+    }
+
+    /// Compares the content of a name that waited for another one with what the target has.
+    fn compare_name(&mut self, follower: Follower, if_different: IfDifferent) -> Result<()> {
+        let Follower { node, origin, name, metadata, target, compared, .. } = follower;
+        let differs = compared.unwrap_or(true);
+        node.hold(1);
+        if metadata.size_bytes > PACKED_FILE_BYTES_MAX {
+            let from = node.origins.get(origin).ok_or_else(unexpected)?;
+            let path = from.path.join(&name)?;
+            let source = SourceFile { root: from.root, path, metadata, tolerant: false };
             let draft = draft_numbers(&mut self.next_draft)();
-            let how = How { kind: DraftKind::File, replaces, named: false, digest: job.digest };
+            let how = How { kind: DraftKind::Compare, replaces: differs, named: false, digest: false };
             let file = LargeFile::new(node.clone(), source, target, draft, how);
+            let _once = file.if_different.set(if_different);
             self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
         } else {
-            let mut listing = Listing::with_capacity(1);
-            listing.push(&name, metadata)?;
-            let entries = vec![Pick { index: 0, replaces }];
-            let picks = Arc::new(Picks { listing: Arc::new(listing), entries, target_name: None });
-            let pack = PackTask { node: node.clone(), origin, picks, compare: false };
+            let picks = alone(&name, metadata, differs)?;
+            let pack = PackTask { node: node.clone(), origin, picks, compare: Some(if_different) };
             self.shared.queue.add(Vec::new(), vec![pack], Vec::new());
         }
         // What it held while it waited.
         self.task_done(&node);
         Ok(())
     }
+
+    /// Brings over the content of what waited for that of another name.
+    fn bring_over(&mut self, follower: Follower) -> Result<()> {
+        let written_as = follower.written_as;
+        if follower.compared.is_some() {
+            return self.compare_name(follower, IfDifferent::Write(written_as));
+        }
+        let Follower { node, origin, name, metadata, target, replaces, .. } = follower;
+        let from = node.origins.get(origin).ok_or_else(unexpected)?;
+        node.hold(1);
+        node.touch();
+        let is_large = metadata.kind == Kind::File && metadata.size_bytes > PACKED_FILE_BYTES_MAX;
+        if is_large || written_as == DraftKind::InPlace {
+            let job = self.shared.setup.job;
+            let (path, tolerant) = (from.path.join(&name)?, job.skip_unreadable);
+            let source = SourceFile { root: from.root, path, metadata, tolerant };
+            let draft = draft_numbers(&mut self.next_draft)();
+            let how = How { kind: written_as, replaces, named: false, digest: job.digest };
+            let file = LargeFile::new(node.clone(), source, target, draft, how);
+            if written_as != DraftKind::File {
+                // Of what is there nothing is known.
+                file.changes();
+            }
+            self.shared.queue.add(Vec::new(), Vec::new(), vec![Arc::new(file)]);
+        } else {
+            let picks = alone(&name, metadata, replaces)?;
+            let pack = PackTask { node: node.clone(), origin, picks, compare: None };
+            self.shared.queue.add(Vec::new(), vec![pack], Vec::new());
+        }
+        // What it held while it waited.
+        self.task_done(&node);
+        Ok(())
+    }
+}
+
+/// A pick of one entry.
+fn alone(name: &[u8], metadata: Metadata, replaces: bool) -> Result<Arc<Picks>> {
+    let mut listing = Listing::with_capacity(1);
+    listing.push(name, metadata)?;
+    let entries = vec![Pick { index: 0, replaces }];
+    Ok(Arc::new(Picks { listing: Arc::new(listing), entries, target_name: None }))
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use super::Shared;
 use super::join::{Found, Join, at_source, at_target, fail};
-use super::large::{How, LargeFile, Progress, SINGLE_LANE_CHUNKS};
+use super::large::{How, IfDifferent, LargeFile, Progress, SINGLE_LANE_CHUNKS};
 use super::links::Follower;
 use super::node::{Counted, DirectoryTask, Node, Only, Origin, Part, Prefetched, TargetState, Touched};
 use super::queue::{PackTask, Taken, Task};
@@ -322,7 +322,7 @@ impl<'a> Worker<'a> {
     }
 
     fn part(&mut self, task: PackTask) -> Result<()> {
-        if task.compare { self.compare_pack(task) } else { self.pack(&task) }
+        if task.compare.is_some() { self.compare_pack(task) } else { self.pack(&task) }
     }
 
     /// Hands an operation to the target, waiting for answers while its queue is full.
