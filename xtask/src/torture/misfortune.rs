@@ -36,7 +36,7 @@ pub fn random(rng: &mut Rng, setting: &Setting) -> Fault {
                 calls: calls.to_owned(),
                 errno: rng.pick(errors).to_owned(),
                 nth: rng.pick(&[1, 2, 3, 5, 8, 12, 20, 40]),
-                from_then_on: rng.percent(35),
+                from_then_on: rng.percent(45),
             }
         }
     }

@@ -29,7 +29,7 @@ const SOURCES: &[(&str, u64)] = &[
     ("overlay", 5),
     ("erofs", 8),
     ("squashfs", 4),
-    ("fuse", 14),
+    ("fuse", 20),
     ("ext4small", 4),
 ];
 /// File systems that a target may be on.
@@ -39,7 +39,7 @@ const TARGETS: &[(&str, u64)] = &[
     ("xfs", 8),
     ("btrfs", 7),
     ("overlay", 6),
-    ("fuse", 12),
+    ("fuse", 20),
     ("ext4small", 5),
     ("fullbytes", 5),
     ("fullinodes", 5),
@@ -218,6 +218,10 @@ impl Setting {
             None => Abilities::default(),
         };
         let mut able = self.way.limit(able);
+        if Self::lies(&self.source).no_xattrs {
+            // What a source cannot have is left as it is.
+            (able.user_xattrs, able.trusted_xattrs, able.acls) = (false, false, false);
+        }
         able.seen_step_ns = Self::kind(&self.source).map_or(1, |kind| holds::of(&kind).mtime_step_ns);
         if self.way == Way::PullSftp {
             able.seen_step_ns = able.seen_step_ns.max(1_000_000_000);

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat, flock, openat
 
 use super::Shared;
 use crate::local::draft_name::is_ours;
-use crate::local::file_system::is_network;
+use crate::local::file_system::{give_time_back, is_network};
 use crate::local::metadata;
 
 /// How many are remembered until the run ends. What there is beyond is for the next run.
@@ -73,7 +73,13 @@ pub(crate) fn remove_leftovers(shared: &Shared) {
         if age_s(&found) < YOUNG_S && !std::mem::replace(&mut waited, true) {
             std::thread::sleep(Duration::from_secs(YOUNG_S as u64));
         }
-        remove(&directory, &name);
+        // The directory has its own time already.
+        let before = metadata::of_path(&directory);
+        if remove(&directory, &name)
+            && let Ok(before) = before
+        {
+            give_time_back(directory.as_fd(), &before);
+        }
     }
 }
 
@@ -108,8 +114,8 @@ fn age_s(found: &Stat) -> i64 {
     metadata::now().seconds.saturating_sub(found.st_ctime)
 }
 
-/// Removes one, if it is this user's, nobody uses it, and it was not changed a moment ago.
-fn remove(directory: &OwnedFd, name: &[u8]) {
+/// Removes one, if it is this user's, nobody uses it, and it was not changed a moment ago. Whether it is gone.
+fn remove(directory: &OwnedFd, name: &[u8]) -> bool {
     let own = rustix::process::geteuid().as_raw();
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(directory, OsStr::from_bytes(name), flags, Mode::empty());
@@ -118,10 +124,11 @@ fn remove(directory: &OwnedFd, name: &[u8]) {
         Ok(file) => flock(file, FlockOperation::NonBlockingLockExclusive).is_ok(),
         Err(_) => true,
     };
-    let Ok(found) = look(directory, name) else { return };
+    let Ok(found) = look(directory, name) else { return false };
     let is_on_network = is_network(directory.as_fd());
     let age_needed_s = if is_on_network { YOUNG_ON_NETWORK_S } else { YOUNG_S };
-    if is_free && found.st_uid == own && age_s(&found) >= age_needed_s {
-        let _ = unlinkat(directory, OsStr::from_bytes(name), AtFlags::empty());
-    }
+    is_free
+        && found.st_uid == own
+        && age_s(&found) >= age_needed_s
+        && unlinkat(directory, OsStr::from_bytes(name), AtFlags::empty()).is_ok()
 }

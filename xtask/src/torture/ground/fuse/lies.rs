@@ -63,52 +63,58 @@ impl Lies {
     #[must_use]
     pub fn of_sources() -> Vec<Self> {
         let honest = Self::default;
-        vec![
-            honest(),
+        let often = [
             Self { blocks_zero: true, ..honest() },
             Self { size_zero: true, ..honest() },
-            Self { blocks_zero: true, size_zero: true, ..honest() },
             Self { short_reads: true, ..honest() },
+            Self { coarse_time_ns: 2_000_000_000, ..honest() },
+        ];
+        let others = vec![
+            honest(),
+            Self { blocks_zero: true, size_zero: true, ..honest() },
             Self { short_reads: true, blocks_zero: true, ..honest() },
             Self { direct_io: true, ..honest() },
             Self { no_seek_hole: true, ..honest() },
             Self { no_xattrs: true, ..honest() },
             Self { inode_numbers_lie: true, ..honest() },
-            Self { coarse_time_ns: 2_000_000_000, ..honest() },
             Self { early_eof: true, one_in: 3, ..honest() },
             Self { eio_at: Some(5_000), one_in: 2, ..honest() },
             Self { eio_at: Some(2_000_000), ..honest() },
             Self { fail_xattr_list: true, one_in: 3, ..honest() },
             Self { fail_xattr_read: true, one_in: 2, ..honest() },
             Self { fail_list_after: Some(3), one_in: 2, ..honest() },
-        ]
+        ];
+        [&often[..], &often, &often, &others].concat()
     }
 
     /// Lies that a target may tell.
     #[must_use]
     pub fn of_targets() -> Vec<Self> {
         let honest = Self::default;
-        vec![
-            honest(),
+        let often = [
             Self { blocks_zero: true, ..honest() },
             Self { short_reads: true, short_writes: true, ..honest() },
+            Self { no_hard_links: true, ..honest() },
+            Self { fail_close: true, ..honest() },
+            Self { fail_fsync: true, ..honest() },
+        ];
+        let others = vec![
+            honest(),
             Self { direct_io: true, ..honest() },
             Self { coarse_time_ns: 1_000_000_000, ..honest() },
             Self { coarse_time_ns: 2_000_000_000, ..honest() },
             Self { coarse_time_ns: 100, ..honest() },
-            Self { no_hard_links: true, ..honest() },
             Self { no_xattrs: true, ..honest() },
             Self { no_owners: true, ..honest() },
             Self { no_fallocate: true, no_seek_hole: true, ..honest() },
             Self { inode_numbers_lie: true, ..honest() },
             Self { case_insensitive: true, ..honest() },
-            Self { fail_close: true, ..honest() },
             Self { fail_close: true, one_in: 3, ..honest() },
-            Self { fail_fsync: true, ..honest() },
             Self { fail_fsync: true, one_in: 3, ..honest() },
             Self { enospc_at: Some(5_000), one_in: 2, ..honest() },
             Self { enospc_at: Some(2_000_000), ..honest() },
-        ]
+        ];
+        [&often[..], &often, &often, &others].concat()
     }
 
     /// True where something cannot be read, so that a run must end with failures; unless it has nothing to do with what it is
