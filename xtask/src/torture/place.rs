@@ -219,7 +219,8 @@ impl Setting {
         };
         let mut able = self.way.limit(able);
         able.seen_step_ns = Self::kind(&self.source).map_or(1, |kind| holds::of(&kind).mtime_step_ns);
-        if self.way == Way::PullSftp {
+        // A server tells whole seconds of either side, and an entry that is equal in these is left as it is.
+        if self.way.is_sftp() {
             able.seen_step_ns = able.seen_step_ns.max(1_000_000_000);
         }
         able
