@@ -194,6 +194,7 @@ impl Setting {
                     modes: holds.modes,
                     symlinks: holds.symlinks,
                     hard_links: holds.hard_links,
+                    tells_inodes: true,
                     special_files: holds.special_files,
                     user_xattrs: holds.user_xattrs,
                     trusted_xattrs: holds.trusted_xattrs,
