@@ -31,12 +31,14 @@ pub fn random(rng: &mut Rng, setting: &Setting) -> Fault {
                 Some(host) if rng.percent(50) && !setting.way.is_sftp() => Process::Agent(*host),
                 _ => Process::Controller,
             };
+            let errno = rng.pick(errors);
             Fault::Inject {
                 process,
                 calls: calls.to_owned(),
-                errno: rng.pick(errors).to_owned(),
+                errno: errno.to_owned(),
                 nth: rng.pick(&[1, 2, 3, 5, 8, 12, 20, 40]),
-                from_then_on: rng.percent(45),
+                // No signal interrupts each call for ever.
+                from_then_on: rng.percent(45) && errno != "EINTR",
             }
         }
     }

@@ -194,6 +194,7 @@ impl Setting {
                     modes: holds.modes,
                     symlinks: holds.symlinks,
                     hard_links: holds.hard_links,
+                    tells_inodes: true,
                     special_files: holds.special_files,
                     user_xattrs: holds.user_xattrs,
                     trusted_xattrs: holds.trusted_xattrs,
@@ -223,7 +224,8 @@ impl Setting {
             (able.user_xattrs, able.trusted_xattrs, able.acls) = (false, false, false);
         }
         able.seen_step_ns = Self::kind(&self.source).map_or(1, |kind| holds::of(&kind).mtime_step_ns);
-        if self.way == Way::PullSftp {
+        // A server tells whole seconds of either side, and an entry that is equal in these is left as it is.
+        if self.way.is_sftp() {
             able.seen_step_ns = able.seen_step_ns.max(1_000_000_000);
         }
         able

@@ -22,6 +22,8 @@ pub struct Abilities {
     pub symlinks: bool,
     /// Several names of one file.
     pub hard_links: bool,
+    /// Whether it is told which names are of one file.
+    pub tells_inodes: bool,
     /// Pipes and devices.
     pub special_files: bool,
     /// Extended attributes of users.
@@ -54,6 +56,7 @@ impl Default for Abilities {
             modes: true,
             symlinks: true,
             hard_links: true,
+            tells_inodes: true,
             special_files: true,
             user_xattrs: true,
             trusted_xattrs: true,
@@ -488,7 +491,19 @@ impl Making<'_> {
                     expected.or = expected.or.clone().or(left_alone.clone());
                 }
             }
-            if self.able.hard_links && group.len() > 1 {
+            // "Names that are equal files of their own there stay so, as the server does not tell which are one file."
+            let is_left = |path: &&Name| {
+                let (there, entry) = (self.target.get(*path), self.source.get(*path));
+                there.zip(entry).is_some_and(|(there, entry)| there.is_file() && there.size() == entry.size())
+            };
+            let left: BTreeSet<_> = group
+                .iter()
+                .filter(is_left)
+                .filter_map(|path| self.target.get(path))
+                .map(|it| it.inode)
+                .collect();
+            let is_told = self.able.tells_inodes || left.len() < 2;
+            if self.able.hard_links && is_told && group.len() > 1 {
                 self.promise.links.push(group);
             }
         }

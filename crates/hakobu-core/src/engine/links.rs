@@ -49,8 +49,8 @@ pub(super) enum Entered {
     First,
     /// Its inode is on its way: it waits until that is there.
     Waits,
-    /// The inode is there under this name, as this inode if that is known.
-    There(EntryPath, Option<Inode>),
+    /// The inode is there under this name, as this inode if that is known, and whether this run has put it there.
+    There(EntryPath, Option<Inode>, bool),
     /// Too many are known already.
     TooMany,
 }
@@ -59,7 +59,8 @@ pub(super) enum Entered {
 enum State {
     /// Its content is on its way, or compared with that of an inode of the target.
     Moving(Vec<Follower>, Option<Inode>),
-    There(EntryPath, Option<Inode>),
+    /// The same as [`Entered::There`].
+    There(EntryPath, Option<Inode>, bool),
 }
 
 #[derive(Debug)]
@@ -99,15 +100,15 @@ impl Links {
         self.meet(inode, names, || State::Moving(Vec::new(), there), follower)
     }
 
-    /// A name of `inode` was met that the target has at `path`, as `there`, or will be said to have.
+    /// A name of `inode` was met that the target has at `path`, as `there`, or with `is_new` will be said to have.
     pub fn enter_there(
         &self,
         inode: Inode,
-        (path, there): (&EntryPath, Option<Inode>),
+        (path, there, is_new): (&EntryPath, Option<Inode>, bool),
         follower: impl FnOnce() -> Follower,
         names: u32,
     ) -> Entered {
-        self.meet(inode, names, || State::There(path.clone(), there), follower)
+        self.meet(inode, names, || State::There(path.clone(), there, is_new), follower)
     }
 
     fn meet(
@@ -133,8 +134,8 @@ impl Links {
                 followers.push(follower());
                 Entered::Waits
             }
-            State::There(path, there) => {
-                let entered = Entered::There(path.clone(), *there);
+            State::There(path, there, is_new) => {
+                let entered = Entered::There(path.clone(), *there, *is_new);
                 if is_last {
                     groups.remove(&inode);
                     self.inodes.forget(inode);
@@ -156,7 +157,7 @@ impl Links {
             groups.remove(&inode);
             self.inodes.forget(inode);
         } else {
-            group.state = State::There(path.clone(), there);
+            group.state = State::There(path.clone(), there, !kept);
         }
         (followers, there)
     }
@@ -219,7 +220,7 @@ mod tests {
         assert!(matches!(links.enter(INODE, None, || follower("b"), 3), Entered::Waits));
         assert_eq!(names(&links.done(INODE, &path("a"), false).0), [b"b"]);
         assert!(
-            matches!(links.enter(INODE, None, || follower("c"), 3), Entered::There(at, None) if at == path("a"))
+            matches!(links.enter(INODE, None, || follower("c"), 3), Entered::There(at, None, true) if at == path("a"))
         );
         assert!(links.lock().is_empty());
     }
@@ -243,7 +244,7 @@ mod tests {
         assert_eq!(links.failed(INODE).unwrap().name, b"b");
         assert_eq!(names(&links.done(INODE, &path("b"), false).0), [b"c"]);
         assert!(
-            matches!(links.enter(INODE, None, || follower("d"), 4), Entered::There(at, None) if at == path("b"))
+            matches!(links.enter(INODE, None, || follower("d"), 4), Entered::There(at, None, true) if at == path("b"))
         );
         let alone = Inode { number: 9, ..INODE };
         assert!(matches!(links.enter(alone, None, || follower("x"), 2), Entered::First));
@@ -265,10 +266,10 @@ mod tests {
     fn what_the_target_has_is_the_first_name_with_its_inode() {
         let links = Links::default();
         let there = Inode { file_system: 7, number: 8 };
-        let first = links.enter_there(INODE, (&path("a"), Some(there)), || follower("a"), 2);
+        let first = links.enter_there(INODE, (&path("a"), Some(there), false), || follower("a"), 2);
         assert!(matches!(first, Entered::First));
         assert!(
-            matches!(links.enter(INODE, None, || follower("b"), 2), Entered::There(_, Some(found)) if found == there)
+            matches!(links.enter(INODE, None, || follower("b"), 2), Entered::There(_, Some(found), false) if found == there)
         );
     }
 }

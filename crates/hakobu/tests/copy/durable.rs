@@ -350,6 +350,8 @@ fn what_a_killed_run_left_is_removed_by_the_next_whichever_way_it_takes() {
     running.end();
     tree().run_to(0);
     assert_eq!(drafts(&target), Vec::<PathBuf>::new());
+    let [source, target] = [&source, &target].map(|path| path.metadata().unwrap().modified().unwrap());
+    assert_eq!(source, target, "the directory has its own time");
 }
 
 /// What a directory has, and when it and its entries were changed.

@@ -303,6 +303,11 @@ fn files_of_several_names_that_are_equal_are_left_alone() {
             fs::hard_link(&first, source.join(further).join(format!("{name} too"))).unwrap();
         }
     }
+    // The first name that is met, and a later one.
+    file(&source.join("directory/zebra"), 77);
+    for further in ["directory/a", "directory/deeper/zebra"] {
+        fs::hard_link(source.join("directory/zebra"), source.join(further)).unwrap();
+    }
     // Times in seconds are all that an sftp server keeps.
     let second = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     for (path, ..) in touched(place.path()).into_iter().rev() {
@@ -321,16 +326,16 @@ fn files_of_several_names_that_are_equal_are_left_alone() {
         assert_eq!(touched(&target), before, "{way}: {:#}", again.report);
         assert_eq!(again.entries("unchanged"), again.entries("scanned"), "{way}: {:#}", again.report);
         // Whose content is another one is no name of the file.
-        for name in ["directory/small too", "directory/deeper/large too"] {
+        for name in ["directory/small too", "directory/deeper/large too", "directory/a"] {
             let (at, of) = (target.join(name), fs::metadata(source.join(name)).unwrap());
             fs::remove_file(&at).unwrap();
             fs::write(&at, vec![7; of.len() as usize]).unwrap();
             fs::File::options().write(true).open(&at).unwrap().set_modified(of.modified().unwrap()).unwrap();
         }
         let mended = sync();
-        assert_eq!(mended.entries("updated"), 2, "{way}: {:#}", mended.report);
+        assert!(mended.entries("updated") >= 3, "{way}: {:#}", mended.report);
         assert_same(&source, &target);
-        for name in ["small", "large"] {
+        for name in ["small", "large", "zebra"] {
             let file = fs::metadata(target.join("directory").join(name)).unwrap();
             assert_eq!(file.nlink(), 3, "{way}: {name}");
         }

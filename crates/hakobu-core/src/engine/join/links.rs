@@ -44,7 +44,7 @@ impl Join<'_> {
         self.shared.queue.hold(1);
         let entered = match moves && (compared || !job.dry_run) {
             true => self.shared.links.enter(inode, there, follower, metadata.links),
-            false => self.shared.links.enter_there(inode, (&path, there), follower, metadata.links),
+            false => self.shared.links.enter_there(inode, (&path, there, moves), follower, metadata.links),
         };
         let is_further_name = match entered {
             Entered::First => false,
@@ -53,14 +53,15 @@ impl Join<'_> {
                 false
             }
             Entered::Waits => return true,
-            Entered::There(_, Some(known)) if there == Some(known) => false,
+            Entered::There(_, Some(known), _) if there == Some(known) => false,
             // Where nobody can tell which names are of one inode, an equal file is left as it is.
-            Entered::There(..) if !moves && !self.shared.able.inodes => false,
-            Entered::There(to, _) if compared && !self.shared.able.inodes => {
+            // What this run has written before is another file for sure.
+            Entered::There(_, _, false) if !moves && !self.shared.able.inodes => false,
+            Entered::There(to, _, false) if compared && !self.shared.able.inodes => {
                 self.compare(source, index, action != Action::Leave, IfDifferent::Link(to));
                 true
             }
-            Entered::There(to, _) if !job.dry_run => {
+            Entered::There(to, ..) if !job.dry_run => {
                 let follower = follower();
                 self.found.links.push((follower, to));
                 return true;

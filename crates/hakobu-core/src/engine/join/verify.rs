@@ -170,8 +170,8 @@ impl Join<'_> {
             written_as: DraftKind::File,
             equal: false,
         };
-        match self.shared.links.enter_there(inode, (path, target.inode), follower, metadata.links) {
-            Entered::There(_, known) => known.is_none() || known != target.inode,
+        match self.shared.links.enter_there(inode, (path, target.inode, false), follower, metadata.links) {
+            Entered::There(_, known, _) => known.is_none() || known != target.inode,
             Entered::First | Entered::Waits | Entered::TooMany => false,
         }
     }
