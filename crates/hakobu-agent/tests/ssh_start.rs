@@ -29,7 +29,8 @@ fn fake_agent() -> PathBuf {
             other => other,
         };
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--example", "fake_agent", "--profile", profile]);
+        // As a member of the workspace: features, and so all below it, are then those of the tests and built already.
+        cargo.args(["build", "--quiet", "--workspace", "--example", "fake_agent", "--profile", profile]);
         cargo.arg("--target-dir").arg(profile_dir.parent().unwrap());
         cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
         assert!(cargo.status().unwrap().success());

@@ -3,9 +3,11 @@
 
 #![allow(clippy::expect_used)]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// More lines than this need a reason on the file's first line.
 const LINES_MAX: usize = 800;
@@ -223,6 +225,29 @@ fn crates_depend_on_each_other_one_way() {
     crates.sort();
     there.sort();
     assert_eq!(crates, there);
+}
+
+/// The packages below these, with the features that they are built with.
+fn features(selection: &[&str]) -> BTreeSet<String> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["tree", "--offline", "--locked", "--edges", "normal,build,dev", "--prefix", "none"]);
+    cargo.args(["--format", "{p} [{f}]"]).args(selection).current_dir(root());
+    let ran = cargo.output().expect("cargo runs");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let lines = String::from_utf8_lossy(&ran.stdout).into_owned();
+    lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+}
+
+/// What is selected alone, by the tests that build a program and by `cargo xtask`, is there when the workspace is built. Where a
+/// feature differed, cargo would build all above it a second time, C libraries among them, in the middle of the tests.
+#[test]
+fn a_package_alone_is_built_with_the_features_of_the_workspace() {
+    let all = features(&["--workspace"]);
+    for package in ["hakobu", "xtask"] {
+        let alone = features(&["--package", package]);
+        let more: Vec<_> = alone.difference(&all).collect();
+        assert!(alone.len() > 50 && more.is_empty(), "{package} alone: {more:#?}");
+    }
 }
 
 #[test]

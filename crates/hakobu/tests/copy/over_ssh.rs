@@ -148,17 +148,27 @@ fn hardened_servers_are_no_obstacle() {
                 false => [contents(&source), host.at(&target)],
                 true => [contents(host.at(&source)), target.clone().into()],
             };
-            let before = host.logins();
-            let copy = Copy::new().to(&host).env("XDG_RUNTIME_DIR", runtime.path());
-            let copy = copy.options("--transport ssh --lanes 5").args(&typed);
-            let ran = copy.crawl_until_logins(&host, before + 6);
-            assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
-            assert_same(&source, &target);
-            assert_eq!(ran.report["transport"], "ssh", "{name}");
-            assert!(!ran.err.contains("open failed"), "{name}: {}", ran.err);
-            assert!(!host.sshd.log().contains("MaxStartups"), "{name}: {}", host.sshd.log());
-            assert_nothing_left(&host, runtime.path());
-            fs::remove_dir_all(&target).unwrap();
+            let mut tries = 0;
+            loop {
+                let before = host.logins();
+                let copy = Copy::new().to(&host).env("XDG_RUNTIME_DIR", runtime.path());
+                let copy = copy.options("--transport ssh --lanes 5").args(&typed);
+                let ran = copy.crawl_until_logins(&host, before + 6);
+                assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
+                assert_same(&source, &target);
+                assert_eq!(ran.report["transport"], "ssh", "{name}");
+                assert!(!host.sshd.log().contains("MaxStartups"), "{name}: {}", host.sshd.log());
+                assert_nothing_left(&host, runtime.path());
+                fs::remove_dir_all(&target).unwrap();
+                // A machine that is too busy to answer within 20 ms seems far away: there a connection or two go through the first
+                // login to save time, and may be refused aloud.
+                let refused = ran.err.matches("open failed").count();
+                if refused == 0 {
+                    break;
+                }
+                tries += 1;
+                assert!(refused <= 2 && lines.contains(&"MaxSessions 1") && tries < 5, "{name}: {}", ran.err);
+            }
         }
     }
 }
