@@ -467,7 +467,9 @@ impl Scene<'_> {
         let missing = step.files_from.iter().flatten().any(|path| !source.contains_key(path));
         // Nor are times that the target cannot have.
         let late = source.values().any(|entry| self.able.time(entry.mtime) != entry.mtime);
-        let unheld = late || source.values().any(is_unheld);
+        // And times that differ were passed over above where one side is seen in coarse steps.
+        let coarse = self.able.seen_step_ns > 1;
+        let unheld = late || coarse || source.values().any(is_unheld);
         let codes: BTreeSet<i32> = match (differs.is_empty(), missing) {
             (true, _) if !large.is_empty() || !vague.is_empty() || self.able.loose => [0, 3, 4].into(),
             // Attributes that the target cannot hold are not compared, and said to be so.
