@@ -20,6 +20,8 @@ pub struct Abilities {
     pub modes: bool,
     /// Symbolic links.
     pub symlinks: bool,
+    /// The longest text of a symbolic link in bytes.
+    pub link_bytes_max: usize,
     /// Several names of one file.
     pub hard_links: bool,
     /// Whether it is told which names are of one file.
@@ -55,6 +57,7 @@ impl Default for Abilities {
             owners: true,
             modes: true,
             symlinks: true,
+            link_bytes_max: usize::MAX,
             hard_links: true,
             tells_inodes: true,
             special_files: true,
@@ -107,7 +110,7 @@ impl Abilities {
     /// Returns true if the target surely takes an entry of this name and kind.
     pub fn takes(&self, path: &Name, entry: &Entry) -> bool {
         let kind = match entry.kind {
-            Kind::Link(_) => self.symlinks,
+            Kind::Link(ref to) => self.symlinks && to.len() <= self.link_bytes_max,
             Kind::Pipe | Kind::Character(_) | Kind::Block(_) => self.special_files,
             _ => true,
         };
