@@ -614,7 +614,9 @@ impl Scene<'_> {
         if step.shape == Shape::Directory {
             // Told below the target, in which the directory has its name.
             touched.retain_mut(|path| {
-                let rest = path.0.strip_prefix(b"source/").map(<[u8]>::to_vec);
+                // The directory itself is all that is in it.
+                let whole = (path.0 == b"source").then(Vec::new);
+                let rest = path.0.strip_prefix(b"source/").map(<[u8]>::to_vec).or(whole);
                 rest.is_some_and(|rest| {
                     path.0 = rest;
                     true
