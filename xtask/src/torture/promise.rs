@@ -487,11 +487,14 @@ impl Making<'_> {
         }
         for (inode, group) in groups {
             self.promise.apart.extend(group.iter().map(|path| (path.clone(), inode)));
-            // A name that is linked to one that was left alone has the content of that.
+            // A name that is linked to one that was left alone has the content of that, and its time where times are seen in steps.
             let left_alone = group.iter().find_map(|path| self.promise.entries.get(path)?.or.clone());
+            let is_free = |path: &Name| self.promise.entries.get(path).is_some_and(|it| it.free.mtime);
+            let free_time = group.iter().any(is_free);
             for path in &group {
                 if let Some(expected) = self.promise.entries.get_mut(path) {
                     expected.or = expected.or.clone().or(left_alone.clone());
+                    expected.free.mtime |= free_time;
                 }
             }
             // "Names that are equal files of their own there stay so, as the server does not tell which are one file."
