@@ -445,6 +445,14 @@ impl Making<'_> {
             self.promise.codes.insert(3);
             self.promise.stable = false;
         }
+        // What the target takes all the same may have entries there that the source has not: of those it is told as of others.
+        let extra = |path: &&Name| {
+            !self.source.contains_key(*path) && self.promise.vague.iter().any(|vague| path.is_below(vague))
+        };
+        if sync && self.target.keys().any(|path| extra(&path)) {
+            self.promise.codes.insert(6);
+            self.promise.stable = false;
+        }
     }
 
     /// Returns what only the target has and nothing protects. A directory stays if something in it does.
