@@ -12,8 +12,9 @@ use rustix::fs::{
     statfs, statx, unlinkat, utimensat,
 };
 
+use super::draft_name::DraftName;
 use super::metadata;
-use super::target::{modified, proc_path};
+use super::target::{create_draft, modified, proc_path};
 
 // Numbers of file systems, from the kernel's `linux/magic.h` and the drivers' own.
 const MSDOS: u64 = 0x4d44;
@@ -206,17 +207,24 @@ fn ignores_case(directory: BorrowedFd<'_>, may_write: bool) -> bool {
         return ignores_case_by_looking(directory).unwrap_or(false);
     }
     let before = metadata::of_path(directory);
-    let name = format!(".hakobu-case-{}-{}", std::process::id(), directory.as_raw_fd());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    if openat(directory, &name, flags, Mode::from_raw_mode(0o600)).is_err() {
+    let name = case_probe(directory);
+    if create_draft(directory, &name).is_err() {
         return false;
     }
-    let found = statat(directory, name.to_ascii_uppercase(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
-    let _ = unlinkat(directory, &name, AtFlags::empty());
+    let found = statat(directory, name.as_bytes().to_ascii_uppercase(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let _ = unlinkat(directory, name.as_bytes(), AtFlags::empty());
     if let Ok(before) = before {
         give_time_back(directory, &before);
     }
     found
+}
+
+/// The name of a draft that lives for one operation, so that the next run removes what a killed one leaves.
+fn case_probe(directory: BorrowedFd<'_>) -> DraftName {
+    let now = metadata::now();
+    let moment = format!("{} {}", now.seconds, now.nanoseconds);
+    let name = format!("{moment} {}", directory.as_raw_fd());
+    DraftName::new(&[0; 32], std::process::id(), b"case of names", name.as_bytes())
 }
 
 /// `None` where nothing there tells.
@@ -246,7 +254,17 @@ mod tests {
     use std::fs::File;
     use std::os::fd::AsFd;
 
+    use hakobu_core::path::{DraftLife, draft_life};
+
     use super::*;
+
+    #[test]
+    fn what_a_killed_run_leaves_of_trying_names_is_known_to_be_a_draft() {
+        let directory = File::open("/").unwrap();
+        let name = case_probe(directory.as_fd());
+        assert_eq!(draft_life(name.as_bytes()), Some(DraftLife::Short));
+        assert_ne!(name.as_bytes().to_ascii_uppercase(), name.as_bytes());
+    }
 
     #[test]
     fn this_machines_own_file_system_takes_any_name_and_minds_case() {
