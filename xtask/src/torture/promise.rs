@@ -376,6 +376,13 @@ impl Making<'_> {
         let refused = self.code == Some(6);
         let gone: BTreeSet<Name> = self.removable();
         let sync = self.step.verb == Verb::Sync;
+        // A rule protects something in the directory that is in the way: a failure, after which nothing is removed.
+        let target = self.target;
+        let stays = |path: &Name| {
+            target.keys().any(|other| (other == path || other.is_below(path)) && !gone.contains(other))
+        };
+        self.failed += self.making_way.iter().filter(|path| stays(path)).count();
+        self.making_way.retain(|path| !stays(path));
         let (count, total) = (gone.len(), self.target.len().saturating_sub(1));
         let limit_holds = self.step.all_may_go
             || count * 2 <= total.saturating_sub(2)
