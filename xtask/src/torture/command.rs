@@ -218,7 +218,8 @@ impl Ran {
         }
         let outcome = match code {
             Some(0) => "done",
-            Some(1) => "failed",
+            // What turned out to be wrong once the ends were looked at is told as a failure.
+            Some(1 | 2) => "failed",
             Some(3) => "partial",
             Some(4) => "differences",
             Some(5) => "source_changed",

@@ -20,6 +20,8 @@ pub struct Abilities {
     pub modes: bool,
     /// Symbolic links.
     pub symlinks: bool,
+    /// The longest text of a symbolic link in bytes.
+    pub link_bytes_max: usize,
     /// Several names of one file.
     pub hard_links: bool,
     /// Whether it is told which names are of one file.
@@ -55,6 +57,7 @@ impl Default for Abilities {
             owners: true,
             modes: true,
             symlinks: true,
+            link_bytes_max: usize::MAX,
             hard_links: true,
             tells_inodes: true,
             special_files: true,
@@ -107,7 +110,7 @@ impl Abilities {
     /// Returns true if the target surely takes an entry of this name and kind.
     pub fn takes(&self, path: &Name, entry: &Entry) -> bool {
         let kind = match entry.kind {
-            Kind::Link(_) => self.symlinks,
+            Kind::Link(ref to) => self.symlinks && to.len() <= self.link_bytes_max,
             Kind::Pipe | Kind::Character(_) | Kind::Block(_) => self.special_files,
             _ => true,
         };
@@ -449,6 +452,14 @@ impl Making<'_> {
             self.promise.codes.insert(3);
             self.promise.stable = false;
         }
+        // What the target takes all the same may have entries there that the source has not: of those it is told as of others.
+        let extra = |path: &&Name| {
+            !self.source.contains_key(*path) && self.promise.vague.iter().any(|vague| path.is_below(vague))
+        };
+        if sync && self.target.keys().any(|path| extra(&path)) {
+            self.promise.codes.insert(6);
+            self.promise.stable = false;
+        }
     }
 
     /// Returns what only the target has and nothing protects. A directory stays if something in it does.
@@ -491,11 +502,14 @@ impl Making<'_> {
         }
         for (inode, group) in groups {
             self.promise.apart.extend(group.iter().map(|path| (path.clone(), inode)));
-            // A name that is linked to one that was left alone has the content of that.
+            // A name that is linked to one that was left alone has the content of that, and its time where times are seen in steps.
             let left_alone = group.iter().find_map(|path| self.promise.entries.get(path)?.or.clone());
+            let is_free = |path: &Name| self.promise.entries.get(path).is_some_and(|it| it.free.mtime);
+            let free_time = group.iter().any(is_free);
             for path in &group {
                 if let Some(expected) = self.promise.entries.get_mut(path) {
                     expected.or = expected.or.clone().or(left_alone.clone());
+                    expected.free.mtime |= free_time;
                 }
             }
             // "Names that are equal files of their own there stay so, as the server does not tell which are one file."

@@ -18,6 +18,8 @@ pub struct Holds {
     pub modes: bool,
     /// Symbolic links.
     pub symlinks: bool,
+    /// The longest text of a symbolic link in bytes.
+    pub link_bytes_max: usize,
     /// Several names of one file.
     pub hard_links: bool,
     /// Pipes, sockets and devices.
@@ -54,6 +56,7 @@ const FULL: Holds = Holds {
     owners: true,
     modes: true,
     symlinks: true,
+    link_bytes_max: 4_095,
     hard_links: true,
     special_files: true,
     holes: true,
@@ -83,14 +86,15 @@ pub fn of(kind: &FileSystemKind) -> Holds {
     match kind {
         FileSystemKind::Ext4 => EXT4,
         // Blocks of 1 KiB: the image is small.
-        FileSystemKind::FullBytes => Holds { xattr_bytes_max: 900, ..EXT4 },
+        FileSystemKind::FullBytes => Holds { xattr_bytes_max: 900, link_bytes_max: 1_023, ..EXT4 },
         FileSystemKind::Ext4Small => Holds {
             mtime_step_ns: 1_000_000_000,
             mtime_range_s: (i64::from(i32::MIN), i64::from(i32::MAX)),
             xattr_bytes_max: 900,
+            link_bytes_max: 1_023,
             ..EXT4
         },
-        FileSystemKind::Xfs => Holds { mtime_range_s: XFS_RANGE_S, ..FULL },
+        FileSystemKind::Xfs => Holds { link_bytes_max: 1_023, mtime_range_s: XFS_RANGE_S, ..FULL },
         FileSystemKind::Btrfs => Holds { xattr_bytes_max: 16_000, links_max: Some(65_535), ..FULL },
         FileSystemKind::Tmpfs | FileSystemKind::FullInodes | FileSystemKind::Overlay => FULL,
         FileSystemKind::Erofs => Holds { writable: false, ..FULL },
@@ -126,6 +130,7 @@ pub fn of(kind: &FileSystemKind) -> Holds {
             owners: false,
             modes: false,
             symlinks: false,
+            link_bytes_max: 0,
             hard_links: false,
             special_files: false,
             holes: false,
@@ -206,6 +211,11 @@ fn tried(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
     check("modes", holds.modes, modes);
     check("symlinks", holds.symlinks, std::os::unix::fs::symlink("nowhere", at.join("link")).is_ok());
     check("hard_links", holds.hard_links, fs::hard_link(&file, at.join("name")).is_ok());
+    if holds.symlinks {
+        let fits = |bytes| std::os::unix::fs::symlink("t".repeat(bytes), at.join("long")).is_ok();
+        check("link_bytes_max + 1", false, fits(holds.link_bytes_max + 1));
+        check("link_bytes_max", true, fits(holds.link_bytes_max));
+    }
     let pipe = rustix::fs::mknodat(CWD, at.join("pipe"), FileType::Fifo, Mode::RWXU, 0);
     let device = rustix::fs::mknodat(CWD, at.join("device"), FileType::CharacterDevice, Mode::RWXU, 0x103);
     check("special_files", holds.special_files, pipe.is_ok() && device.is_ok());

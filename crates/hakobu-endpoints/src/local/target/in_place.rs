@@ -81,7 +81,7 @@ impl Draft {
         length: usize,
         buffer: &'a mut AlignedBuffer,
     ) -> Result<&'a [u8]> {
-        self.read_from(self.direct.as_ref().unwrap_or(&self.file), offset, length, buffer)
+        self.read_whole([self.direct.as_ref().unwrap_or(&self.file), &self.file], offset, length, buffer)
     }
 
     /// The same of another file.
@@ -92,18 +92,27 @@ impl Draft {
         length: usize,
         buffer: &'a mut AlignedBuffer,
     ) -> Result<&'a [u8]> {
+        self.read_whole([file, file], offset, length, buffer)
+    }
+
+    /// Reads until that is all, or the file ends: a short answer is no end. The second file is the first one by way of the page
+    /// cache, which goes on where that has stopped off the alignment.
+    fn read_whole<'a>(
+        &self,
+        [aligned, plain]: [&OwnedFd; 2],
+        offset: u64,
+        length: usize,
+        buffer: &'a mut AlignedBuffer,
+    ) -> Result<&'a [u8]> {
         let asked = length.next_multiple_of(ALIGNMENT).min(buffer.bytes().len());
         let mut filled = 0;
-        while filled < asked {
+        while filled < length.min(asked) {
+            let file = if filled.is_multiple_of(ALIGNMENT) { aligned } else { plain };
             let room = &mut buffer.bytes_mut()[filled..asked];
             let read = retry_on_intr(|| preadv(file, &mut [IoSliceMut::new(room)], offset + filled as u64));
             match read.map_err(|errno| fault("reading the target", errno).at(&self.path))? {
                 0 => break,
                 read => filled += read,
-            }
-            // A short read may end off the alignment: that is the end of the file.
-            if !filled.is_multiple_of(ALIGNMENT) {
-                break;
             }
         }
         Ok(&buffer.bytes()[..filled.min(length)])
