@@ -50,6 +50,10 @@ pub struct Limits {
     pub size_bytes: u64,
     /// Whether device nodes and sockets are made.
     pub special: bool,
+    /// The longest name.
+    pub name_bytes: usize,
+    /// The largest value of an attribute.
+    pub value_bytes: usize,
 }
 
 /// Returns a tree.
@@ -110,7 +114,7 @@ impl Maker<'_> {
             4 => What::Socket,
             _ => What::SameAs(files[self.rng.below(files.len() as u64) as usize].clone()),
         };
-        let mut path = directory.join(&name(self.rng));
+        let mut path = directory.join(&name(self.rng, self.limits));
         let mut number = 0;
         while path.0.len() > 900 || self.nodes.iter().any(|node| node.path == path) {
             path = directory.join(format!("n{}-{number}", self.nodes.len()).as_bytes());
@@ -135,13 +139,19 @@ impl Maker<'_> {
         if rng.percent(6) {
             mode |= rng.pick(&[0o1000, 0o2000, 0o4000, 0o6000, 0o7000]);
         }
-        let attributes = attributes(rng, &what);
+        let attributes = attributes(rng, &what, self.limits.value_bytes);
         Node { path, what, mode, uid: owner(rng), gid: owner(rng), mtime: time(rng), attributes }
     }
 }
 
 /// Returns a name of one component: plain ones, long ones, ones of any bytes.
-pub fn name(rng: &mut Rng) -> Vec<u8> {
+pub fn name(rng: &mut Rng, limits: Limits) -> Vec<u8> {
+    let mut name = any_name(rng);
+    name.truncate(limits.name_bytes);
+    name
+}
+
+fn any_name(rng: &mut Rng) -> Vec<u8> {
     const PARTS: &[&str] = &[
         "a",
         "b",
@@ -227,7 +237,7 @@ pub fn time(rng: &mut Rng) -> Time {
     Time { s, ns }
 }
 
-fn attributes(rng: &mut Rng, what: &What) -> Vec<Attribute> {
+fn attributes(rng: &mut Rng, what: &What, value_bytes: usize) -> Vec<Attribute> {
     let mut found = Vec::new();
     let user = matches!(what, What::File(_) | What::Directory);
     if !user || rng.percent(70) {
@@ -237,7 +247,10 @@ fn attributes(rng: &mut Rng, what: &What) -> Vec<Attribute> {
         let space = rng.pick(&["user", "user", "user", "trusted"]);
         let value = match rng.below(8) {
             0 => Value::Text(Name::default()),
-            1 => Value::Noise(rng.pick(&[255, 1024, 3000, 4000, 4096, 16_384, 65_536]), rng.next()),
+            1 => {
+                let length = rng.pick(&[255, 1024, 3000, 4000, 4096, 16_384, 65_536]);
+                Value::Noise(length.min(value_bytes), rng.next())
+            }
             _ => Value::Text(Name(format!("value {number}").into_bytes())),
         };
         let name = if rng.percent(3) { "n".repeat(240) } else { format!("a{number}") };

@@ -54,7 +54,8 @@ impl<'a> Selection<'a> {
             || self.is_listed(path)
             || self.step.files_from.as_ref().is_some_and(on_the_way);
         let within = match (&entry.kind, self.step.sizes) {
-            (Kind::File { size, .. }, Some((least, most))) => (least..=most).contains(size),
+            // What a size is told for takes part by that: nobody reads a file to find out whether it is one to read.
+            (Kind::File { .. }, Some((least, most))) => (least..=most).contains(&entry.told_bytes),
             _ => true,
         };
         listed && within && !self.is_protected(path, source) && entry.kind != Kind::Socket
