@@ -39,6 +39,9 @@ const THRESHOLDS: &[u64] = &[
 /// Steps in which data and holes alternate.
 const GRANULARITIES: &[u64] = &[1, 2, 512, 513, 4095, 4096, 4097, 8 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB];
 
+/// A name that looks like that of a draft, and is none, as the checksum in it is wrong.
+pub const LIKE_A_DRAFT: &str = ".hakobu.abcdefghijklmnopqrstuvwxyz";
+
 /// How much a tree may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -200,7 +203,7 @@ fn any_name(rng: &mut Rng) -> Vec<u8> {
         }
         1 => vec![b'l'; rng.pick(&[100, 143, 144, 200, 228, 229, 254, 255])],
         2 => [b'\xff', b'\xfe', b'x'].to_vec(),
-        3 if rng.percent(20) => format!(".hakobu.{}", "abcdefghijklmnopqrstuvwxyz").into_bytes(),
+        3 if rng.percent(20) => LIKE_A_DRAFT.as_bytes().to_vec(),
         4..9 => rng.pick(PARTS).as_bytes().to_vec(),
         _ => format!("{}{}", rng.pick(&["f", "g", "a", "n.", "k"]), rng.below(60)).into_bytes(),
     }

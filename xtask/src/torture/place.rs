@@ -211,6 +211,7 @@ impl Setting {
                     owners: holds.owners,
                     modes: holds.modes,
                     symlinks: holds.symlinks,
+                    link_bytes_max: holds.link_bytes_max,
                     hard_links: holds.hard_links,
                     tells_inodes: true,
                     inode_numbers: u64::MAX,

@@ -20,6 +20,8 @@ pub struct Abilities {
     pub modes: bool,
     /// Symbolic links.
     pub symlinks: bool,
+    /// The longest target of a symbolic link.
+    pub link_bytes_max: usize,
     /// Several names of one file.
     pub hard_links: bool,
     /// Whether it is told which names are of one file.
@@ -59,6 +61,7 @@ impl Default for Abilities {
             owners: true,
             modes: true,
             symlinks: true,
+            link_bytes_max: usize::MAX,
             hard_links: true,
             tells_inodes: true,
             inode_numbers: u64::MAX,
@@ -112,8 +115,8 @@ impl Abilities {
 impl Abilities {
     /// Returns true if the target surely takes an entry of this name and kind.
     pub fn takes(&self, path: &Name, entry: &Entry) -> bool {
-        let kind = match entry.kind {
-            Kind::Link(_) => self.symlinks,
+        let kind = match &entry.kind {
+            Kind::Link(to) => self.symlinks && to.len() <= self.link_bytes_max,
             Kind::Pipe | Kind::Character(_) | Kind::Block(_) => self.special_files,
             _ => true,
         };

@@ -42,6 +42,8 @@ pub struct Holds {
     pub mtime_range_s: (i64, i64),
     /// Longest name in bytes.
     pub name_bytes_max: usize,
+    /// Longest target of a symbolic link in bytes.
+    pub link_bytes_max: usize,
     /// Largest value of one extended attribute in bytes. All of a file's together may be limited too: ext4 keeps them in
     /// one block.
     pub xattr_bytes_max: usize,
@@ -66,6 +68,7 @@ const FULL: Holds = Holds {
     mtime_step_ns: 1,
     mtime_range_s: (i64::MIN, i64::MAX),
     name_bytes_max: 255,
+    link_bytes_max: 4_095,
     xattr_bytes_max: 65_536,
     links_max: None,
 };
@@ -83,14 +86,15 @@ pub fn of(kind: &FileSystemKind) -> Holds {
     match kind {
         FileSystemKind::Ext4 => EXT4,
         // Blocks of 1 KiB: the image is small.
-        FileSystemKind::FullBytes => Holds { xattr_bytes_max: 900, ..EXT4 },
+        FileSystemKind::FullBytes => Holds { xattr_bytes_max: 900, link_bytes_max: 1_023, ..EXT4 },
         FileSystemKind::Ext4Small => Holds {
             mtime_step_ns: 1_000_000_000,
             mtime_range_s: (i64::from(i32::MIN), i64::from(i32::MAX)),
             xattr_bytes_max: 900,
+            link_bytes_max: 1_023,
             ..EXT4
         },
-        FileSystemKind::Xfs => Holds { mtime_range_s: XFS_RANGE_S, ..FULL },
+        FileSystemKind::Xfs => Holds { mtime_range_s: XFS_RANGE_S, link_bytes_max: 1_023, ..FULL },
         FileSystemKind::Btrfs => Holds { xattr_bytes_max: 16_000, links_max: Some(65_535), ..FULL },
         FileSystemKind::Tmpfs | FileSystemKind::FullInodes | FileSystemKind::Overlay => FULL,
         FileSystemKind::Erofs => Holds { writable: false, ..FULL },
@@ -232,6 +236,12 @@ fn tried(holds: &Holds, at: &Path) -> anyhow::Result<Vec<String>> {
     let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff\xfe\n");
     check("any_names", holds.any_names, fs::write(at.join(odd), b"").is_ok());
     check("name_bytes_max", true, fs::write(at.join("n".repeat(holds.name_bytes_max)), b"").is_ok());
+    if holds.symlinks {
+        let link =
+            |length: usize| std::os::unix::fs::symlink("t".repeat(length), at.join(format!("link {length}")));
+        check("link_bytes_max", true, link(holds.link_bytes_max).is_ok());
+        check("link_bytes_max + 1", false, link(holds.link_bytes_max + 1).is_ok());
+    }
     check("name_bytes_max + 1", false, fs::write(at.join("n".repeat(holds.name_bytes_max + 1)), b"").is_ok());
     Ok(wrong)
 }
