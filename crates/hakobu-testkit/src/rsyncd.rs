@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::sshd::descendants;
 
 /// How long it may take to listen.
-const START_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_secs(60);
 /// A free port may be taken by another before the daemon has it; then another one is tried.
 const START_TRIES: u32 = 5;
 const LOOK_EVERY: Duration = Duration::from_millis(10);

@@ -33,9 +33,9 @@ const TOOLS: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/s
 /// What this begins with is no tool: whether a session finds this program is for the test to say.
 const NO_TOOL: &[u8] = b"hakobu";
 /// How long sshd may take to listen.
-const START_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_secs(60);
 /// How long killed sessions may take to be gone.
-const END_LIMIT: Duration = Duration::from_secs(5);
+const END_LIMIT: Duration = Duration::from_secs(30);
 /// A free port may be taken by another before sshd has it; then another one is tried.
 const START_TRIES: u32 = 5;
 const LOOK_EVERY: Duration = Duration::from_millis(10);

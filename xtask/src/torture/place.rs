@@ -133,6 +133,13 @@ impl Setting {
         self.source == "plain"
     }
 
+    /// Returns true if a large file that was rewritten with its time kept is seen to be another: where nobody lies about sizes and times, and
+    /// there is room.
+    pub fn may_be_resumed(&self) -> bool {
+        let roomy = |name: &str| ["tmpfs", "ext4", "xfs", "btrfs", "plain"].contains(&name);
+        roomy(&self.source) && roomy(&self.target) && !self.is_plain() && !self.way.is_sftp()
+    }
+
     /// Returns in how many of a hundred steps something goes wrong.
     pub fn faults_percent(&self) -> u64 {
         // Where something is wrong all the time one cannot tell what a fault has done.

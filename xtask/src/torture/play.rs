@@ -610,10 +610,10 @@ impl Scene<'_> {
             fault,
             &self.stage.program,
             &words,
-            &report,
-            &self.ground.notes,
+            (&report, &self.ground.notes),
             self.pool,
             place,
+            self.stage.plant.as_deref(),
         )?;
         if step.shape == Shape::Directory {
             // Told below the target, in which the directory has its name.

@@ -69,7 +69,7 @@ fn an_answer_that_trickles_has_the_time_of_an_answer() {
     let began = Instant::now();
     let error = receive(&mut reader, LIMIT, &|| None, "host").unwrap_err();
     assert_eq!(error.kind, ErrorKind::TimedOut);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }
 
 #[test]

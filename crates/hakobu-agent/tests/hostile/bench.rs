@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 /// The longest that anything may take before the test has failed.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 static JOBS: AtomicU32 = AtomicU32::new(1);
 

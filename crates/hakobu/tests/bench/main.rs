@@ -205,7 +205,7 @@ fn an_interruption_ends_it_and_leaves_nothing_here_or_there() {
     let (_, err) = words(&output);
     assert_eq!(output.status.code(), Some(130), "{err}");
     assert!(err.contains("interrupted"), "{err}");
-    wait_until("nothing is left", Duration::from_secs(20), || {
+    wait_until("nothing is left", Duration::from_secs(60), || {
         scratch_in(&[&mark]).is_empty() && of_process(id).is_empty()
     });
     std::fs::remove_dir(&mark).unwrap();

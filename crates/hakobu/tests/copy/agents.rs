@@ -301,7 +301,7 @@ fn where_hakobu_is_not_installed_it_uploads_itself_and_leaves_nothing() {
 
     // Killed before its work is done, it leaves as little.
     let running = copy().options("--retry-for 0s").start();
-    wait_until("an agent runs", Duration::from_secs(20), || !host.agents().is_empty());
+    wait_until("an agent runs", Duration::from_secs(60), || !host.agents().is_empty());
     for agent in host.agents() {
         let _ = kill_process(agent, Signal::KILL);
     }

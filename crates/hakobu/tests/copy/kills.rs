@@ -233,7 +233,7 @@ fn assert_goes_on_here(source: &Path, target: &Path, copy: Copy) {
 
 /// Waits until there is a draft of at least this size.
 fn wait_until_written(below: &Path, bytes: u64) {
-    wait_until("a draft grows", Duration::from_secs(20), || {
+    wait_until("a draft grows", Duration::from_secs(60), || {
         use std::os::unix::fs::MetadataExt;
         let found = drafts(below);
         found.iter().filter_map(|path| fs::metadata(path).ok()).any(|found| found.blocks() * 512 > bytes)
@@ -350,8 +350,8 @@ fn the_same_job_twice_at_once() {
         let line = Line::new();
         let mut running = line.copy(way).start();
         running.wait_until_under_way();
-        // Two runs fit into what is left of it.
-        line.change_rate(Some(20_000_000));
+        // Two runs fit into what is left of it, on a busy machine as well.
+        line.change_rate(Some(4_000_000));
         let ran = line.copy(way).run_to(6);
         ran.says(&["the same copy is already running", "what to do: wait for the other run"]);
         assert_eq!(ran.err.matches("wait").count(), 1, "{}", ran.err);

@@ -43,7 +43,7 @@ fn socket_directories(place: &Path) -> Vec<PathBuf> {
 /// Waits until nothing of a run is left: no process on either side, and no file where sockets are.
 #[track_caller]
 fn assert_nothing_left(host: &Host, runtime: &Path) {
-    let limit = Duration::from_secs(20);
+    let limit = Duration::from_secs(60);
     wait_until("no ssh process is left", limit, || ssh_processes(host).is_empty());
     host.wait_for_no_agent();
     let joined = || {
@@ -237,7 +237,7 @@ fn a_port_that_nobody_reaches_is_no_end_and_it_is_said() {
                 assert!(notice["words"].as_str().unwrap().contains(words), "{notice}");
             }
             host.wait_for_no_agent();
-            wait_until("no ssh process is left", Duration::from_secs(20), || {
+            wait_until("no ssh process is left", Duration::from_secs(60), || {
                 ssh_processes(host).iter().all(|words| words.starts_with(HAKOBU))
             });
         }
@@ -349,7 +349,7 @@ fn a_killed_run_leaves_nothing_whichever_side_it_was() {
             assert_eq!(ran.code, expected, "{what} {pull}: {}", ran.err);
             if expected.is_none() {
                 // So slow a way looks long, and logins that are under way have directories, which are empty then.
-                wait_until("no ssh process is left", Duration::from_secs(20), || {
+                wait_until("no ssh process is left", Duration::from_secs(60), || {
                     ssh_processes(&host).is_empty()
                 });
                 socket_directories(runtime.path()).iter().for_each(|left| fs::remove_dir_all(left).unwrap());

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use hakobu_core::disk::DeviceIdentity;
 use hakobu_core::extent::PIECE_BYTES;
@@ -14,14 +14,14 @@ use hakobu_endpoints::block::inspect::inspect_device;
 
 use crate::program::*;
 
-/// Holds the devices for the thread of one test until it ends: the number of a loop device that one
-/// test lets go goes to the next, and who still has it open would be in that one's way.
-pub fn take_turn() {
-    static DEVICES: Mutex<()> = Mutex::new(());
-    thread_local! {
-        static TURN: MutexGuard<'static, ()> = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
-    }
-    TURN.with(|_| ());
+/// The least number of a loop device that is taken here; `losetup --find` takes lower ones.
+const LOOP_NUMBER_MIN: u32 = 1000;
+
+/// Gives the number of a loop device, each of them once: who still has a device open that a test let go would be in the way of the
+/// next test that gets it.
+fn loop_device() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(LOOP_NUMBER_MIN);
+    PathBuf::from(format!("/dev/loop{}", NEXT.fetch_add(1, Relaxed)))
 }
 
 /// Where root's journals of devices are.
@@ -75,13 +75,17 @@ impl Disk {
 
     /// A device of a file that is there, with further options of losetup.
     pub fn attach(backing: &Path, sector_bytes: u32, options: &[&str]) -> Self {
-        take_turn();
-        let sector_bytes = sector_bytes.to_string();
-        let mut words: Vec<&OsStr> =
-            ["--find", "--show", "--sector-size", &sector_bytes].map(OsStr::new).into();
-        words.extend(options.iter().map(OsStr::new));
-        words.push(backing.as_os_str());
-        Self::at(tool("losetup", words).into(), backing.to_owned())
+        loop {
+            let path = loop_device();
+            let mut losetup = Command::new("losetup");
+            losetup.args(["--sector-size", &sector_bytes.to_string()]).args(options).arg(&path).arg(backing);
+            let output = losetup.output().unwrap();
+            if output.status.success() {
+                return Self::at(path, backing.to_owned());
+            }
+            let words = String::from_utf8_lossy(&output.stderr);
+            assert!(words.contains("busy"), "losetup: {words}");
+        }
     }
 
     /// What is no loop device.

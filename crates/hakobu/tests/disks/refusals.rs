@@ -457,7 +457,7 @@ impl Holder {
         let ready = path.file_name().unwrap().to_str().unwrap().to_owned();
         let ready = std::env::temp_dir().join(format!("hakobu-held.{}.{ready}", std::process::id()));
         let child = Command::new("sh").arg("-c").arg(line).arg(path).arg(&ready).spawn().unwrap();
-        wait_until("it is open", Duration::from_secs(10), || ready.exists());
+        wait_until("it is open", Duration::from_secs(60), || ready.exists());
         fs::remove_file(ready).unwrap();
         Self(child)
     }

@@ -323,7 +323,7 @@ fn a_disk_without_room_behind_it() {
         assert_eq!(ran.report["outcome"], "failed");
         assert!(!ran.err.contains("done:"), "{}", ran.err);
     }
-    wait_until("nobody has it open", Duration::from_secs(5), || host.agents().is_empty());
+    wait_until("nobody has it open", Duration::from_secs(60), || host.agents().is_empty());
     // With room it goes on.
     tool("mount", ["-o", "remount,size=200m", small.at.to_str().unwrap()]);
     let copy = Copy::new().to(&host).args(Way::Push.typed(&host, &source, &target.path));

@@ -21,7 +21,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// No run of these tests may take longer.
-const RUN_LIMIT: Duration = Duration::from_secs(100);
+const RUN_LIMIT: Duration = Duration::from_secs(200);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The program that was built for this test.
@@ -206,7 +206,7 @@ impl Host {
     /// Waits until no agent is left.
     #[track_caller]
     pub fn wait_for_no_agent(&self) {
-        wait_until("the agent is gone", Duration::from_secs(15), || self.agents().is_empty());
+        wait_until("the agent is gone", Duration::from_secs(60), || self.agents().is_empty());
     }
 }
 

@@ -67,7 +67,7 @@ fn a_run_that_is_stopped_ends_its_children_and_can_be_gone_on_with() {
         }
         // One that went on would overwrite what the next run brings.
         let ended = |child: &u32| !std::path::Path::new(&format!("/proc/{child}")).exists();
-        wait_until("its children end", Duration::from_secs(20), || children.iter().all(ended));
+        wait_until("its children end", Duration::from_secs(60), || children.iter().all(ended));
     }
     copy(&tree, bench.url("m/t")).run_to(0);
     assert_nothing_to_do(&tree, &bench.module("t/tree"));

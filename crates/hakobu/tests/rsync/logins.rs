@@ -67,7 +67,7 @@ fn a_second_factor_is_asked_for_once() {
         assert_nothing_to_do(&source, &back);
         std::fs::remove_dir_all(back).unwrap();
         assert_eq!(std::fs::read_dir(runtime.path()).unwrap().count(), 0);
-        wait_until("no ssh process is left", Duration::from_secs(20), || host.sshd.processes().is_empty());
+        wait_until("no ssh process is left", Duration::from_secs(60), || host.sshd.processes().is_empty());
     }
 }
 
@@ -127,7 +127,7 @@ fn a_killed_run_leaves_no_login() {
     assert!(!host.sshd.processes().is_empty());
     running.signal(Signal::KILL);
     running.end();
-    wait_until("no session is left", Duration::from_secs(20), || host.sshd.processes().is_empty());
+    wait_until("no session is left", Duration::from_secs(60), || host.sshd.processes().is_empty());
 }
 
 #[test]

@@ -33,8 +33,8 @@ fn stopped_by_the_user_it_leaves_nothing_half() {
     assert!(
         !target.join("larger").exists() || fs::metadata(target.join("larger")).unwrap().len() == 60_000_000
     );
-    wait_until("drafts are gone", Duration::from_secs(10), || drafts(&target).is_empty());
-    wait_until("sessions end", Duration::from_secs(15), || host.sshd.processes().is_empty());
+    wait_until("drafts are gone", Duration::from_secs(60), || drafts(&target).is_empty());
+    wait_until("sessions end", Duration::from_secs(60), || host.sshd.processes().is_empty());
     copy(&host).arg(contents(&source)).arg(host.at(&target)).run_to(0);
     assert_rsync_agrees(&source, &target, &[]);
 }
@@ -50,7 +50,7 @@ fn killed_it_leaves_nothing_half_and_goes_on() {
     running.crawl_until_under_way();
     running.signal(Signal::KILL);
     let _ = running.end();
-    wait_until("sessions end", Duration::from_secs(15), || host.sshd.processes().is_empty());
+    wait_until("sessions end", Duration::from_secs(60), || host.sshd.processes().is_empty());
     // Whatever has its name by now is whole; what has not is a draft.
     for entry in fs::read_dir(&target).unwrap().flatten().filter(|entry| entry.file_type().unwrap().is_file())
     {

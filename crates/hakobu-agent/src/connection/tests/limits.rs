@@ -114,7 +114,7 @@ fn a_frame_that_trickles_is_not_waited_for() {
         received
     });
     assert!(matches!(received, Err(ConnectionError::TooSlow(_))), "{received:?}");
-    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());
 }
 
 /// What may be waited for is the beginning of a frame: nobody counts the time before it.
