@@ -136,6 +136,8 @@ fn limits(rng: &mut Rng, setting: &Setting) -> Limits {
         data_bytes: rng.pick(&[200_000, 1 << 20, 4 << 20, 9 << 20]),
         size_bytes,
         special: true,
+        name_bytes: 255,
+        value_bytes: 65_536,
     };
     setting.within(limits)
 }
