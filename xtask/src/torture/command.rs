@@ -15,6 +15,7 @@ use super::check::{Proof, Violation};
 use super::ground;
 use super::ground::faults::Fault;
 use super::ground::meddling::SECRET;
+use super::ground::plants::VARIABLE;
 use super::ground::run::Surroundings;
 use super::model::Name;
 use super::place::Pool;
@@ -63,9 +64,7 @@ pub fn run(
     let mut command = Command::new(program);
     command.args(words);
     surround(&mut command, notes)?;
-    if let Some(plant) = plant {
-        command.env("HAKOBU_PLANT", plant);
-    }
+    command.envs(plant.map(|plant| (VARIABLE, plant)));
     let (output, errors) = (notes.join("stdout"), notes.join("stderr"));
     command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(File::create(&errors)?);
     let began = Instant::now();
@@ -105,14 +104,15 @@ pub fn run_with(
     fault: &Fault,
     program: &Path,
     words: &[OsString],
-    report: &Path,
-    notes: &Path,
+    (report, notes): (&Path, &Path),
     pool: &mut Pool,
     place: (&str, &Path, &Path),
+    plant: Option<&str>,
 ) -> anyhow::Result<(Ran, Vec<Name>)> {
     let mut command = Command::new(program);
     command.args(words);
     surround(&mut command, notes)?;
+    command.envs(plant.map(|plant| (VARIABLE, plant)));
     let (hosts, mounted) = pool.both(place.0);
     let mut around = Surroundings {
         scratch: notes,

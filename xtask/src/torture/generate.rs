@@ -39,6 +39,9 @@ const THRESHOLDS: &[u64] = &[
 /// Steps in which data and holes alternate.
 const GRANULARITIES: &[u64] = &[1, 2, 512, 513, 4095, 4096, 4097, 8 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB];
 
+/// A name that looks like that of a draft, and is none, as the checksum in it is wrong.
+pub const LIKE_A_DRAFT: &str = ".hakobu.abcdefghijklmnopqrstuvwxyz";
+
 /// How much a tree may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -50,6 +53,10 @@ pub struct Limits {
     pub size_bytes: u64,
     /// Whether device nodes and sockets are made.
     pub special: bool,
+    /// The longest name.
+    pub name_bytes: usize,
+    /// The largest value of an attribute.
+    pub value_bytes: usize,
 }
 
 /// Returns a tree.
@@ -110,7 +117,7 @@ impl Maker<'_> {
             4 => What::Socket,
             _ => What::SameAs(files[self.rng.below(files.len() as u64) as usize].clone()),
         };
-        let mut path = directory.join(&name(self.rng));
+        let mut path = directory.join(&name(self.rng, self.limits));
         let mut number = 0;
         while path.0.len() > 900 || self.nodes.iter().any(|node| node.path == path) {
             path = directory.join(format!("n{}-{number}", self.nodes.len()).as_bytes());
@@ -135,13 +142,19 @@ impl Maker<'_> {
         if rng.percent(6) {
             mode |= rng.pick(&[0o1000, 0o2000, 0o4000, 0o6000, 0o7000]);
         }
-        let attributes = attributes(rng, &what);
+        let attributes = attributes(rng, &what, self.limits.value_bytes);
         Node { path, what, mode, uid: owner(rng), gid: owner(rng), mtime: time(rng), attributes }
     }
 }
 
 /// Returns a name of one component: plain ones, long ones, ones of any bytes.
-pub fn name(rng: &mut Rng) -> Vec<u8> {
+pub fn name(rng: &mut Rng, limits: Limits) -> Vec<u8> {
+    let mut name = any_name(rng);
+    name.truncate(limits.name_bytes);
+    name
+}
+
+fn any_name(rng: &mut Rng) -> Vec<u8> {
     const PARTS: &[&str] = &[
         "a",
         "b",
@@ -190,7 +203,7 @@ pub fn name(rng: &mut Rng) -> Vec<u8> {
         }
         1 => vec![b'l'; rng.pick(&[100, 143, 144, 200, 228, 229, 254, 255])],
         2 => [b'\xff', b'\xfe', b'x'].to_vec(),
-        3 if rng.percent(20) => format!(".hakobu.{}", "abcdefghijklmnopqrstuvwxyz").into_bytes(),
+        3 if rng.percent(20) => LIKE_A_DRAFT.as_bytes().to_vec(),
         4..9 => rng.pick(PARTS).as_bytes().to_vec(),
         _ => format!("{}{}", rng.pick(&["f", "g", "a", "n.", "k"]), rng.below(60)).into_bytes(),
     }
@@ -227,7 +240,7 @@ pub fn time(rng: &mut Rng) -> Time {
     Time { s, ns }
 }
 
-fn attributes(rng: &mut Rng, what: &What) -> Vec<Attribute> {
+fn attributes(rng: &mut Rng, what: &What, value_bytes: usize) -> Vec<Attribute> {
     let mut found = Vec::new();
     let user = matches!(what, What::File(_) | What::Directory);
     if !user || rng.percent(70) {
@@ -237,7 +250,10 @@ fn attributes(rng: &mut Rng, what: &What) -> Vec<Attribute> {
         let space = rng.pick(&["user", "user", "user", "trusted"]);
         let value = match rng.below(8) {
             0 => Value::Text(Name::default()),
-            1 => Value::Noise(rng.pick(&[255, 1024, 3000, 4000, 4096, 16_384, 65_536]), rng.next()),
+            1 => {
+                let length = rng.pick(&[255, 1024, 3000, 4000, 4096, 16_384, 65_536]);
+                Value::Noise(length.min(value_bytes), rng.next())
+            }
             _ => Value::Text(Name(format!("value {number}").into_bytes())),
         };
         let name = if rng.percent(3) { "n".repeat(240) } else { format!("a{number}") };

@@ -4,12 +4,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::generate::{self, Limits};
+use super::ground::faults::{Fault, Process, Trigger};
 use super::misfortune;
-use super::model::Tree;
+use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
 use super::mutate::{self, Mutation};
 use super::place::Setting;
 use super::rng::Rng;
 use super::step::{self, Shape, Step, Verb};
+
+/// Of so many seeds one is that of a large file that is gone on with.
+const RESUMED_ONE_IN: u64 = 60;
 
 /// A history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,6 +45,10 @@ pub enum Event {
 
 /// Returns the history of a seed in a setting.
 pub fn of_seed(seed: u64, setting: Setting) -> History {
+    // What goes on with a large file takes seconds, and is rare otherwise.
+    if seed.is_multiple_of(RESUMED_ONE_IN) && setting.may_be_resumed() {
+        return resumed(seed, setting);
+    }
     of_seed_within(seed, setting, u64::MAX)
 }
 
@@ -83,6 +91,39 @@ pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> Histo
     History { seed, setting, source, target, events }
 }
 
+/// Returns a history in which a large file is copied, killed after its journal was begun, rewritten with its size and time kept, and
+/// copied again.
+pub fn resumed(seed: u64, setting: Setting) -> History {
+    let mut rng = Rng::new(seed.rotate_left(17));
+    let node = |path: &[u8], what| Node {
+        path: Name(path.to_vec()),
+        what,
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+        mtime: Time { s: 1_500_000_000, ns: 5 },
+        attributes: Vec::new(),
+    };
+    let size = 300 << 20;
+    let extents = vec![Extent { at: 0, length: size, fill: Fill::Noise(rng.next()) }];
+    let file = node(b"large", What::File(Content { size, extents }));
+    let copy = Step::plain(Verb::Copy, Shape::Contents);
+    let when = Trigger::AfterMs(1200 + rng.below(800));
+    let slow = Step {
+        manner: vec!["--bwlimit=80M".to_owned()],
+        fault: Some(Fault::Kill { process: Process::Controller, when }),
+        ..copy.clone()
+    };
+    let rewrite = Extent { at: rng.below(40 << 20), length: 8 << 20, fill: Fill::Noise(rng.next()) };
+    let events = vec![
+        Event::Interrupted(slow),
+        Event::Source(Mutation::RewriteKeepingTime(Name(b"large".to_vec()), rewrite)),
+        Event::Run(copy),
+    ];
+    let source = Tree { nodes: vec![node(b"", What::Directory), file] };
+    History { seed, setting, source, target: None, events }
+}
+
 fn limits(rng: &mut Rng, setting: &Setting) -> Limits {
     let size_bytes = match rng.below(60) {
         0 => 5 << 30,
@@ -95,6 +136,8 @@ fn limits(rng: &mut Rng, setting: &Setting) -> Limits {
         data_bytes: rng.pick(&[200_000, 1 << 20, 4 << 20, 9 << 20]),
         size_bytes,
         special: true,
+        name_bytes: 255,
+        value_bytes: 65_536,
     };
     setting.within(limits)
 }

@@ -71,7 +71,7 @@ pub fn random(rng: &mut Rng, tree: &Tree, limits: Limits) -> Mutation {
                 let directories: Vec<&Node> =
                     tree.nodes.iter().filter(|node| node.what == Directory).collect();
                 let directory = &directories[rng.below(directories.len() as u64) as usize].path;
-                Mutation::Rename(path(rng), directory.join(&generate::name(rng)))
+                Mutation::Rename(path(rng), directory.join(&generate::name(rng, limits)))
             }
             5 | 6 => Mutation::Mode(path(rng), rng.below(0o1000) as u32),
             7 => Mutation::Owner(path(rng), rng.pick(&[0, 1, 1000]), rng.pick(&[0, 1, 1000])),

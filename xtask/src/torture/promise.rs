@@ -20,12 +20,16 @@ pub struct Abilities {
     pub modes: bool,
     /// Symbolic links.
     pub symlinks: bool,
-    /// The longest text of a symbolic link in bytes.
+    /// The longest target of a symbolic link.
     pub link_bytes_max: usize,
     /// Several names of one file.
     pub hard_links: bool,
     /// Whether it is told which names are of one file.
     pub tells_inodes: bool,
+    /// How many inode numbers the source gives to its files; fewer than all are shared by files that are not the same.
+    pub inode_numbers: u64,
+    /// Whether the target shows its times cut to 32 bits.
+    pub cuts_times: bool,
     /// Pipes and devices.
     pub special_files: bool,
     /// Extended attributes of users.
@@ -60,6 +64,8 @@ impl Default for Abilities {
             link_bytes_max: usize::MAX,
             hard_links: true,
             tells_inodes: true,
+            inode_numbers: u64::MAX,
+            cuts_times: false,
             special_files: true,
             user_xattrs: true,
             trusted_xattrs: true,
@@ -178,8 +184,8 @@ pub struct Free {
 pub struct Expected {
     /// The entry; its inode, ctime and room mean nothing unless `kept` is true.
     pub entry: Entry,
-    /// The content it may have instead.
-    pub or: Option<Kind>,
+    /// The contents it may have instead.
+    pub or: Vec<Kind>,
     /// What is not promised.
     pub free: Free,
     /// Whether it has to be the very inode that was there.
@@ -296,7 +302,7 @@ impl Making<'_> {
 
     /// Returns what becomes of one entry.
     fn expected(&self, path: &Name, entry: &Entry, there: Option<&Entry>) -> Expected {
-        let mut expected = Expected { entry: entry.clone(), or: None, free: self.free(), kept: false };
+        let mut expected = Expected { entry: entry.clone(), or: Vec::new(), free: self.free(), kept: false };
         expected.entry.mtime = self.able.time(entry.mtime);
         expected.entry.xattrs.retain(|name, _| self.able.has_attribute(name));
         // Without its access list an entry may give fewer rights, and never more.
@@ -308,7 +314,12 @@ impl Making<'_> {
             expected.free.mode = true;
         }
         let seen = Abilities { mtime_step_ns: self.able.seen_step_ns, ..Abilities::default() };
-        let within_step = |there: &Entry| seen.time(there.mtime) == seen.time(entry.mtime);
+        // The server of OpenSSH cuts off what does not fit into 32 bits, and nobody can know.
+        let shown = |time: Time| Time {
+            s: if self.able.cuts_times { i64::from(time.s as u32) } else { time.s },
+            ..time
+        };
+        let within_step = |there: &Entry| seen.time(shown(there.mtime)) == seen.time(entry.mtime);
         if self.able.seen_step_ns > 1 && there.is_some_and(within_step) {
             expected.free.mtime = true;
         }
@@ -317,7 +328,7 @@ impl Making<'_> {
                 there.size() == entry.size() && (there.mtime == expected.entry.mtime || expected.free.mtime);
             if alike && !self.step.by_digest {
                 // "Files whose size and time are equal are left alone"; who looks closer may bring it over as well.
-                expected.or = Some(there.kind.clone());
+                expected.or.push(there.kind.clone());
             }
             // Of a file of several names one is written and the others are linked.
             if self.step.in_place && self.step.verb == Verb::Sync && entry.links == 1 && there.links == 1 {
@@ -343,7 +354,7 @@ impl Making<'_> {
                 acl: true,
                 all,
             };
-            expected.or = there.map(|there| there.kind.clone());
+            expected.or = there.map(|there| there.kind.clone()).into_iter().collect();
             expected.kept = false;
         }
         expected
@@ -383,6 +394,13 @@ impl Making<'_> {
         let refused = self.code == Some(6);
         let gone: BTreeSet<Name> = self.removable();
         let sync = self.step.verb == Verb::Sync;
+        // A rule protects something in the directory that is in the way: a failure, after which nothing is removed.
+        let target = self.target;
+        let stays = |path: &Name| {
+            target.keys().any(|other| (other == path || other.is_below(path)) && !gone.contains(other))
+        };
+        self.failed += self.making_way.iter().filter(|path| stays(path)).count();
+        self.making_way.retain(|path| !stays(path));
         let (count, total) = (gone.len(), self.target.len().saturating_sub(1));
         let limit_holds = self.step.all_may_go
             || count * 2 <= total.saturating_sub(2)
@@ -399,7 +417,8 @@ impl Making<'_> {
             if self.promise.entries.contains_key(path) || removes && gone.contains(path) {
                 continue;
             }
-            let mut expected = Expected { entry: entry.clone(), or: None, free: Free::default(), kept: true };
+            let mut expected =
+                Expected { entry: entry.clone(), or: Vec::new(), free: Free::default(), kept: true };
             // What is removed in a directory changes its time.
             expected.free.mtime = entry.is_directory();
             // Another name of the same file takes part: what that gets, this one gets ("the snapshot sees it too").
@@ -488,27 +507,35 @@ impl Making<'_> {
         if !self.tainted.is_empty() || too_large {
             self.promise.stable = false;
         }
-        let mut groups: BTreeMap<(u64, u64), Vec<Name>> = BTreeMap::new();
-        for (path, entry) in self.source.iter().filter(|(_, entry)| entry.is_file()) {
-            if self.brought.contains(path) && !self.tainted.contains(path) {
-                groups.entry(entry.inode).or_default().push(path.clone());
-            }
-        }
         if self.step.is_without("hardlinks") {
             return;
         }
-        for (inode, group) in groups {
-            self.promise.apart.extend(group.iter().map(|path| (path.clone(), inode)));
-            // A name that is linked to one that was left alone has the content of that, and its time where times are seen in steps.
-            let left_alone = group.iter().find_map(|path| self.promise.entries.get(path)?.or.clone());
-            let is_free = |path: &Name| self.promise.entries.get(path).is_some_and(|it| it.free.mtime);
-            let free_time = group.iter().any(is_free);
+        let mut groups: BTreeMap<(u64, u64), Vec<Name>> = BTreeMap::new();
+        for (path, entry) in self.source.iter().filter(|(_, entry)| entry.is_file()) {
+            if self.brought.contains(path) {
+                groups.entry(entry.inode).or_default().push(path.clone());
+            }
+        }
+        for (inode, mut group) in groups {
+            // "If a name should be a hard link and is not, it is linked: by its first name's size and time": so it has the content of any
+            // that is left alone.
+            let left_alone: Vec<Kind> = group
+                .iter()
+                .filter_map(|path| self.promise.entries.get(path))
+                .flat_map(|expected| expected.or.clone())
+                .collect();
+            // And its time, where that is equal in coarse steps only.
+            let keeps_time = group.iter().filter_map(|path| self.promise.entries.get(path));
+            let keeps_time = keeps_time.into_iter().any(|it| it.free.mtime && !it.or.is_empty());
             for path in &group {
                 if let Some(expected) = self.promise.entries.get_mut(path) {
-                    expected.or = expected.or.clone().or(left_alone.clone());
-                    expected.free.mtime |= free_time;
+                    expected.free.mtime |= keeps_time;
+                    expected.or.extend(left_alone.iter().cloned());
                 }
             }
+            group.retain(|path| !self.tainted.contains(path));
+            let stands_for = self.said_to_be(inode);
+            self.promise.apart.extend(group.iter().map(|path| (path.clone(), stands_for)));
             // "Names that are equal files of their own there stay so, as the server does not tell which are one file."
             let is_left = |path: &&Name| {
                 let (there, entry) = (self.target.get(*path), self.source.get(*path));
@@ -521,10 +548,37 @@ impl Making<'_> {
                 .map(|it| it.inode)
                 .collect();
             let is_told = self.able.tells_inodes || left.len() < 2;
-            if self.able.hard_links && is_told && group.len() > 1 {
+            if self.able.hard_links && is_told && !self.is_shared(inode) && group.len() > 1 {
                 self.promise.links.push(group);
             }
         }
+    }
+}
+
+impl Making<'_> {
+    /// Returns the files of the source to which it gives the same inode number as to this one.
+    fn of_same_number(&self, inode: (u64, u64)) -> impl Iterator<Item = &Entry> {
+        let numbers = self.able.inode_numbers;
+        let files = self.source.values().filter(|entry| entry.is_file());
+        files.filter(move |entry| entry.inode.1 % numbers == inode.1 % numbers)
+    }
+
+    /// Returns true if the source gives the inode number to other files as well. "Names that do not agree become files of their own."
+    fn is_shared(&self, inode: (u64, u64)) -> bool {
+        self.able.inode_numbers < u64::MAX && self.of_same_number(inode).any(|entry| entry.inode != inode)
+    }
+
+    /// Returns a file of which this one may become a name: "names are hard links where the source gives them one inode number and says
+    /// the same of them: size, times, mode, owner", and where the content is equal.
+    fn said_to_be(&self, inode: (u64, u64)) -> (u64, u64) {
+        if !self.is_shared(inode) {
+            return inode;
+        }
+        let facts = |entry: &Entry| (entry.kind.clone(), entry.mode, entry.owner, entry.mtime);
+        let Some(own) = self.source.values().find(|entry| entry.inode == inode).map(facts) else {
+            return inode;
+        };
+        self.of_same_number(inode).find(|entry| facts(entry) == own).map_or(inode, |entry| entry.inode)
     }
 }
 
@@ -569,7 +623,7 @@ pub fn of_one_file(step: &Step, before: &Snapshot, promise: &mut Promise) {
     let there = before.get(&Name::default());
     for expected in promise.entries.values_mut() {
         if let Some(there) = there.filter(|there| there.is_file() && step.verb == Verb::Sync) {
-            expected.or = None;
+            expected.or.clear();
             expected.kept = true;
             expected.entry.inode = there.inode;
         }

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use rustix::fs::{AtFlags, FileType, Mode, Timespec, Timestamps, XattrFlags};
+use rustix::io::Errno;
 
 use super::model::{Attribute, Content, Node, Time, Tree, What};
 
@@ -64,7 +65,10 @@ pub fn may_lack(error: &std::io::Error) -> bool {
 }
 
 fn make_special(place: &Path, kind: FileType, device: u64) -> std::io::Result<()> {
-    Ok(rustix::fs::mknodat(rustix::fs::CWD, place, kind, Mode::RUSR | Mode::WUSR, device)?)
+    let made = rustix::fs::mknodat(rustix::fs::CWD, place, kind, Mode::RUSR | Mode::WUSR, device);
+    // exfat-fuse makes a plain file of it, and the kernel does not take that.
+    made.map_err(|error| if error == Errno::IO { Errno::OPNOTSUPP } else { error })?;
+    Ok(())
 }
 
 fn write_file(place: &Path, content: &Content) -> std::io::Result<()> {

@@ -45,16 +45,15 @@ impl<'a> Selection<'a> {
     /// Returns true if an entry of the source takes part.
     pub fn takes(&self, path: &Name, source: &Snapshot) -> bool {
         let Some(entry) = source.get(path) else { return false };
-        let on_the_way = |list: &Vec<Name>| {
-            entry.is_directory()
-                && list.iter().any(|listed| listed.is_below(path) && source.contains_key(listed))
-        };
-        // The root takes part always, and so do the directories on the way to what is listed.
+        let on_the_way =
+            |list: &Vec<Name>| entry.is_directory() && list.iter().any(|listed| listed.is_below(path));
+        // The root takes part always, and so do "the directories on the way" to what is listed, be it there or not.
         let listed = path.0.is_empty()
             || self.is_listed(path)
             || self.step.files_from.as_ref().is_some_and(on_the_way);
         let within = match (&entry.kind, self.step.sizes) {
-            (Kind::File { size, .. }, Some((least, most))) => (least..=most).contains(size),
+            // What a size is told for takes part by that: nobody reads a file to find out whether it is one to read.
+            (Kind::File { .. }, Some((least, most))) => (least..=most).contains(&entry.told_bytes),
             _ => true,
         };
         listed && within && !self.is_protected(path, source) && entry.kind != Kind::Socket

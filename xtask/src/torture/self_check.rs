@@ -10,13 +10,10 @@ use anyhow::bail;
 use super::counts::Counts;
 use super::ground::fuse::Lies;
 use super::ground::plants::{PLANTS, Plant};
-use super::history::{self, Event, History};
-use super::model::{Content, Extent, Fill, Name, Node, Time, Tree, What};
-use super::mutate::Mutation;
+use super::history::{self, History};
 use super::place::{self, Pool, Setting};
 use super::play::{self, Stage};
 use super::rng::Rng;
-use super::step::{Shape, Step, Verb};
 use super::way::Way;
 
 /// Each fault has to be found within this time.
@@ -87,44 +84,11 @@ fn of_seed(seed: u64, plant: &str) -> History {
             let source = format!("fuse:{}", serde_json::to_string(&lies).unwrap_or_default());
             history::of_seed(seed, Setting { source, target: "tmpfs".to_owned(), way: Way::Local })
         }
-        "resume-trusts-source" => interrupted(seed, &mut rng),
+        "resume-trusts-source" => {
+            let [source, target] = ["tmpfs", "tmpfs"].map(str::to_owned);
+            history::resumed(seed, Setting { source, target, way: Way::Local })
+        }
         _ => history::of_seed_within(seed, place::random(&mut rng, true), 9 << 20),
-    }
-}
-
-/// A large file is copied, killed in the middle, rewritten with its size and time kept, and copied again.
-fn interrupted(seed: u64, rng: &mut Rng) -> History {
-    use super::ground::faults::{Fault, Process, Trigger};
-    let node = |path: &[u8], what| Node {
-        path: Name(path.to_vec()),
-        what,
-        mode: 0o755,
-        uid: 0,
-        gid: 0,
-        mtime: Time { s: 1_500_000_000, ns: 5 },
-        attributes: Vec::new(),
-    };
-    let size = 300 << 20;
-    let extents = vec![Extent { at: 0, length: size, fill: Fill::Noise(rng.next()) }];
-    let file = node(b"large", What::File(Content { size, extents }));
-    let copy = Step::plain(Verb::Copy, Shape::Contents);
-    let when = Trigger::AfterMs(1200 + rng.below(800));
-    let slow = Step {
-        manner: vec!["--bwlimit=80M".to_owned()],
-        fault: Some(Fault::Kill { process: Process::Controller, when }),
-        ..copy.clone()
-    };
-    let rewrite = Extent { at: rng.below(40 << 20), length: 8 << 20, fill: Fill::Noise(rng.next()) };
-    History {
-        seed,
-        setting: Setting { source: "tmpfs".to_owned(), target: "tmpfs".to_owned(), way: Way::Local },
-        source: Tree { nodes: vec![node(b"", What::Directory), file] },
-        target: None,
-        events: vec![
-            Event::Interrupted(slow),
-            Event::Source(Mutation::RewriteKeepingTime(Name(b"large".to_vec()), rewrite)),
-            Event::Run(copy),
-        ],
     }
 }
 

@@ -89,7 +89,14 @@ fn a_seed_is_one_history_and_it_can_be_written_down() {
 #[test]
 fn what_is_made_is_what_the_oracle_sees() {
     let folder = Folder::new("made");
-    let limits = Limits { entries: 40, data_bytes: 1 << 20, size_bytes: 1 << 20, special: false };
+    let limits = Limits {
+        entries: 40,
+        data_bytes: 1 << 20,
+        size_bytes: 1 << 20,
+        special: false,
+        name_bytes: 255,
+        value_bytes: 65_536,
+    };
     for seed in 0..5 {
         let tree = generate::tree(&mut Rng::new(seed), limits);
         let root = folder.0.join(format!("{seed}"));

@@ -77,6 +77,8 @@ pub struct Entry {
     pub ctime: Time,
     /// The room it takes, in bytes.
     pub room: u64,
+    /// The size that hakobu is told of it, where that is another.
+    pub told_bytes: u64,
 }
 
 impl Entry {
@@ -137,6 +139,7 @@ fn look(place: &Path, metadata: &fs::Metadata) -> anyhow::Result<Entry> {
         links: metadata.nlink(),
         ctime: Time { s: metadata.ctime(), ns: metadata.ctime_nsec() as u32 },
         room: metadata.blocks() * 512,
+        told_bytes: metadata.size(),
     })
 }
 

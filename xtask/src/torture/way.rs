@@ -145,6 +145,7 @@ impl Way {
             able.acls = false;
             able.special_files = false;
             able.tells_inodes = false;
+            able.cuts_times = true;
             able.mtime_step_ns = able.mtime_step_ns.max(1_000_000_000);
             let (first, last) = able.mtime_range_s;
             able.mtime_range_s = (first.max(0), last.min(i64::from(u32::MAX)));

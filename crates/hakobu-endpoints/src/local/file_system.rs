@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::entry::Metadata;
 use hakobu_core::names::NameRules;
+use hakobu_core::path::draft_name;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{
     AtFlags, CWD, Dir, Mode, OFlags, StatFs, StatxFlags, fstatfs, fstatvfs, ioctl_getflags, openat, statat,
     statfs, statx, unlinkat, utimensat,
 };
 
-use super::draft_name::DraftName;
 use super::metadata;
-use super::target::{create_draft, modified, proc_path};
+use super::target::{modified, proc_path};
 
 // Numbers of file systems, from the kernel's `linux/magic.h` and the drivers' own.
 const MSDOS: u64 = 0x4d44;
@@ -201,30 +201,28 @@ pub(crate) fn give_time_back(directory: BorrowedFd<'_>, before: &Metadata) {
     let _ = utimensat(CWD, proc_path(directory), &modified(before.mtime, true), AtFlags::empty());
 }
 
+/// The name of a file that is there for a moment. If this process ends meanwhile, the next run knows it for a draft.
+fn probe_name(directory: BorrowedFd<'_>) -> Vec<u8> {
+    draft_name(format!("does case count? {} {}", std::process::id(), directory.as_raw_fd()).as_bytes())
+}
+
 /// Whether a file is found under its name in capitals: a new one, or where nothing may be written, what is there.
 fn ignores_case(directory: BorrowedFd<'_>, may_write: bool) -> bool {
     if !may_write {
         return ignores_case_by_looking(directory).unwrap_or(false);
     }
     let before = metadata::of_path(directory);
-    let name = case_probe(directory);
-    if create_draft(directory, &name).is_err() {
+    let name = probe_name(directory);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if openat(directory, &*name, flags, Mode::from_raw_mode(0o600)).is_err() {
         return false;
     }
-    let found = statat(directory, name.as_bytes().to_ascii_uppercase(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
-    let _ = unlinkat(directory, name.as_bytes(), AtFlags::empty());
+    let found = statat(directory, &*name.to_ascii_uppercase(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let _ = unlinkat(directory, &*name, AtFlags::empty());
     if let Ok(before) = before {
         give_time_back(directory, &before);
     }
     found
-}
-
-/// The name of a draft that lives for one operation, so that the next run removes what a killed one leaves.
-fn case_probe(directory: BorrowedFd<'_>) -> DraftName {
-    let now = metadata::now();
-    let moment = format!("{} {}", now.seconds, now.nanoseconds);
-    let name = format!("{moment} {}", directory.as_raw_fd());
-    DraftName::new(&[0; 32], std::process::id(), b"case of names", name.as_bytes())
 }
 
 /// `None` where nothing there tells.
@@ -251,19 +249,21 @@ fn ignores_case_by_looking(directory: BorrowedFd<'_>) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
     use std::fs::File;
     use std::os::fd::AsFd;
-
-    use hakobu_core::path::{DraftLife, draft_life};
+    use std::os::unix::ffi::OsStrExt;
 
     use super::*;
+    use crate::local::draft_name::is_ours;
 
     #[test]
-    fn what_a_killed_run_leaves_of_trying_names_is_known_to_be_a_draft() {
-        let directory = File::open("/").unwrap();
-        let name = case_probe(directory.as_fd());
-        assert_eq!(draft_life(name.as_bytes()), Some(DraftLife::Short));
-        assert_ne!(name.as_bytes().to_ascii_uppercase(), name.as_bytes());
+    fn what_is_tried_out_is_a_draft_if_it_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = File::open(place.path()).unwrap();
+        let name = probe_name(directory.as_fd());
+        File::create(place.path().join(OsStr::from_bytes(&name))).unwrap();
+        assert!(is_ours(&directory, &name));
     }
 
     #[test]

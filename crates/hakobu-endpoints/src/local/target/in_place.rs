@@ -19,6 +19,7 @@ use super::draft::{Draft, refusal};
 use super::journal;
 use crate::local::aligned::{ALIGNMENT, AlignedBuffer};
 use crate::local::fault::fault;
+use crate::local::positioned::read_at;
 
 impl Draft {
     /// What the engine has to know, where each chunk is to be completed by an operation.
@@ -81,7 +82,7 @@ impl Draft {
         length: usize,
         buffer: &'a mut AlignedBuffer,
     ) -> Result<&'a [u8]> {
-        self.read_whole([self.direct.as_ref().unwrap_or(&self.file), &self.file], offset, length, buffer)
+        self.read_through(self.direct.as_ref(), &self.file, (offset, length), buffer)
     }
 
     /// The same of another file.
@@ -92,30 +93,19 @@ impl Draft {
         length: usize,
         buffer: &'a mut AlignedBuffer,
     ) -> Result<&'a [u8]> {
-        self.read_whole([file, file], offset, length, buffer)
+        self.read_through(None, file, (offset, length), buffer)
     }
 
-    /// Reads until that is all, or the file ends: a short answer is no end. The second file is the first one by way of the page
-    /// cache, which goes on where that has stopped off the alignment.
-    fn read_whole<'a>(
+    fn read_through<'a>(
         &self,
-        [aligned, plain]: [&OwnedFd; 2],
-        offset: u64,
-        length: usize,
+        direct: Option<&OwnedFd>,
+        file: &OwnedFd,
+        (offset, length): (u64, usize),
         buffer: &'a mut AlignedBuffer,
     ) -> Result<&'a [u8]> {
-        let asked = length.next_multiple_of(ALIGNMENT).min(buffer.bytes().len());
-        let mut filled = 0;
-        while filled < length.min(asked) {
-            let file = if filled.is_multiple_of(ALIGNMENT) { aligned } else { plain };
-            let room = &mut buffer.bytes_mut()[filled..asked];
-            let read = retry_on_intr(|| preadv(file, &mut [IoSliceMut::new(room)], offset + filled as u64));
-            match read.map_err(|errno| fault("reading the target", errno).at(&self.path))? {
-                0 => break,
-                read => filled += read,
-            }
-        }
-        Ok(&buffer.bytes()[..filled.min(length)])
+        let filled = fill(direct, file, (offset, length), buffer)
+            .map_err(|errno| fault("reading the target", errno).at(&self.path))?;
+        Ok(&buffer.bytes()[..filled])
     }
 
     /// Sees that what was written is on the medium, and that reading does not come from memory.
@@ -300,5 +290,55 @@ impl Draft {
         }
         journal::flush(&journal.file());
         journal.is_used()
+    }
+}
+
+/// Reads until `length` bytes are there or the file ends, past the page cache where `direct` is given. A system may give fewer
+/// bytes than it was asked for anywhere: only none are the end.
+fn fill(
+    direct: Option<&OwnedFd>,
+    file: &OwnedFd,
+    (offset, length): (u64, usize),
+    buffer: &mut AlignedBuffer,
+) -> Result<usize, Errno> {
+    let length = length.min(buffer.bytes().len());
+    let asked = length.next_multiple_of(ALIGNMENT).min(buffer.bytes().len());
+    let mut filled = 0;
+    // What ends off the alignment is gone on with plainly.
+    while let Some(direct) = direct.filter(|_| filled < asked && filled.is_multiple_of(ALIGNMENT)) {
+        let room = &mut buffer.bytes_mut()[filled..asked];
+        match retry_on_intr(|| preadv(direct, &mut [IoSliceMut::new(room)], offset + filled as u64))? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    let filled = filled.min(length);
+    let rest = &mut buffer.bytes_mut()[filled..length];
+    Ok(filled + if rest.is_empty() { 0 } else { read_at(file, offset + filled as u64, rest)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::*;
+
+    #[test]
+    fn a_read_that_gives_fewer_bytes_is_no_end() {
+        // The kernel gives this out a page at a time, and of a page only whole lines.
+        let name = "/proc/kallsyms";
+        let content = fs::read(name).unwrap();
+        let file = OwnedFd::from(File::open(name).unwrap());
+        let mut buffer = AlignedBuffer::new();
+        let length = content.len().min(100_000);
+        for direct in [None, Some(&file)] {
+            for offset in [0, 4096] {
+                let there = length - offset;
+                assert_eq!(fill(direct, &file, (offset as u64, there), &mut buffer).unwrap(), there);
+                assert_eq!(&buffer.bytes()[..there], &content[offset..length]);
+            }
+            let end = content.len() as u64 - 5;
+            assert_eq!(fill(direct, &file, (end, 4096), &mut buffer).unwrap(), 5);
+        }
     }
 }

@@ -6,6 +6,9 @@
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 
+/// How many inode numbers all files share.
+const SHARED_NUMBERS: u64 = 4;
+
 /// The lies of one mount. The default is an honest file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -152,6 +155,12 @@ impl Lies {
         self.one_in < 2 || inode.is_multiple_of(self.one_in)
     }
 
+    /// How many different inode numbers there are.
+    #[must_use]
+    pub fn inode_numbers(&self) -> u64 {
+        if self.inode_numbers_lie { SHARED_NUMBERS } else { u64::MAX }
+    }
+
     /// The step of times, in nanoseconds.
     #[must_use]
     pub fn time_step_ns(&self) -> u64 {
@@ -203,7 +212,7 @@ impl Lies {
             stat.st_nlink = 1;
         }
         if mine && self.inode_numbers_lie {
-            stat.st_ino = 1_000 + stat.st_ino % 4;
+            stat.st_ino = 1_000 + stat.st_ino % SHARED_NUMBERS;
             stat.st_nlink = stat.st_nlink.max(2);
         }
     }
