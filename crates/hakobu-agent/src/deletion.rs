@@ -262,7 +262,7 @@ mod tests {
             let mut surroundings = Surroundings { prompts: &mut Nobody, observer: &Nobody, cancel, limits };
             agree(&done, deletion, only_planned, &mut surroundings).map_err(|error| error.kind)
         };
-        for deletion in [agreed.clone(), Deletion::default()] {
+        for deletion in [agreed, Deletion::default()] {
             assert_eq!(ask(&deletion, false, true), Err(ErrorKind::Cancelled));
             assert_eq!(ask(&deletion, true, true), Err(ErrorKind::Cancelled));
             assert_eq!(ask(&deletion, true, false), Ok(()));

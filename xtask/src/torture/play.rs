@@ -199,7 +199,9 @@ impl Scene<'_> {
         let setting = &self.history.setting;
         let spoiled = setting.spoils_reading() || setting.spoils_writing();
         let names: BTreeSet<Name> = matter.before.keys().chain(matter.source.keys()).cloned().collect();
-        let is_draft = |path: &Name| path.base().starts_with(b".hakobu.") && !names.contains(path);
+        // A fault may have moved what has such a name in the trees.
+        let bases: BTreeSet<&[u8]> = names.iter().map(Name::base).collect();
+        let is_draft = |path: &Name| path.base().starts_with(b".hakobu.") && !bases.contains(path.base());
         if step.fault.is_none() {
             let trusting = !std::mem::take(&mut self.cut);
             if !spoiled || step.verb == Verb::Digest {

@@ -140,6 +140,32 @@ fn a_file_for_which_there_is_no_room_is_refused_beforehand() {
     }
 }
 
+/// What a killed run has left, and is of no use, takes no room from what comes in its place.
+#[test]
+fn a_draft_that_cannot_be_gone_on_with_makes_room() {
+    use std::os::unix::fs::MetadataExt;
+
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let source = file(&place.path().join("source"), 5_000_000);
+    let small = Small::mount(&place.path().join("small"), "size=8m");
+    let target = small.0.join("target");
+    let running = Copy::new().options("--bwlimit=1M").arg(&source).arg(&target).start();
+    wait_until("most of it is there", std::time::Duration::from_secs(60), || {
+        let found = drafts(&small.0);
+        found.iter().filter_map(|path| fs::metadata(path).ok()).any(|found| found.blocks() * 512 > 4_000_000)
+    });
+    running.signal(rustix::process::Signal::KILL);
+    assert_eq!(running.end().code, None);
+    assert_eq!(drafts(&small.0).len(), 1);
+    fs::write(&source, vec![7; 5_000_001]).unwrap();
+    Copy::new().arg(&source).arg(&target).run_to(0);
+    assert!(fs::read(&target).unwrap() == fs::read(&source).unwrap());
+    assert!(drafts(&small.0).is_empty());
+}
+
 /// Every file below a directory.
 fn files(below: &Path) -> Vec<PathBuf> {
     let (mut found, mut open) = (Vec::new(), vec![below.to_owned()]);

@@ -129,8 +129,11 @@ impl Draft {
         }
         remove(&directory.fd, journal_name);
         // How much of a file with holes is data cannot be known beforehand, nor how much can be shared.
-        if !begin.sparse && old.is_none() {
-            check_room(directory, begin.size_bytes, outstanding_bytes)?;
+        let room = || check_room(directory, begin.size_bytes, outstanding_bytes);
+        if !begin.sparse && old.is_none() && room().is_err() {
+            // What an earlier run has left may take all of it, and is of no use.
+            remove(&directory.fd, draft_name);
+            room()?;
         }
         let file = create_draft(directory.fd.as_fd(), &draft_name)?;
         hold(&file);
