@@ -76,9 +76,12 @@ pub fn target(promise: &Promise, found: &Snapshot) -> Vec<Violation> {
             Some(entry) => entry_as_promised(path, expected, entry, &proof, &mut wrong),
         }
     }
-    for path in found.keys().filter(|path| !promise.entries.contains_key(*path) && !is_vague(path)) {
+    let is_surplus = |path: &Name| !promise.entries.contains_key(path) && !is_vague(path);
+    for (path, entry) in found.iter().filter(|(path, _)| is_surplus(path)) {
         let kind = if path.base().starts_with(b".hakobu.") { "leftover" } else { "surplus" };
-        wrong.push(Violation::at(kind, path, "nothing promises that this is there", Proof::Absent));
+        let words =
+            format!("nothing promises that this is there: {} with mode {:o}", told(&entry.kind), entry.mode);
+        wrong.push(Violation::at(kind, path, words, Proof::Absent));
     }
     for group in &promise.links {
         let inodes: BTreeSet<_> =

@@ -207,6 +207,10 @@ impl Setting {
         if small {
             step.in_place = false;
         }
+        // Limits of size go by what the source says, and a size of 0 is no size.
+        if Self::lies(&self.source).size_zero {
+            step.sizes = None;
+        }
     }
 
     /// Returns what the target and the way can hold.

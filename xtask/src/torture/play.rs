@@ -84,6 +84,7 @@ fn play_in(
         drafts: BTreeSet::new(),
         cut: false,
         had_cut: false,
+        had_kill: false,
         before_cut: Snapshot::new(),
     };
     for (event, happens) in history.events.iter().enumerate() {
@@ -127,6 +128,8 @@ struct Scene<'a> {
     cut: bool,
     /// Whether it was ever cut.
     had_cut: bool,
+    /// Whether a run was ever killed.
+    had_kill: bool,
 }
 
 /// Returns whether a file is the mark of a run, or one whose content a cut has taken.
@@ -138,6 +141,25 @@ fn is_mark(path: &Path) -> bool {
         && std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= 128)
         && std::fs::read(path)
             .is_ok_and(|bytes| bytes.starts_with(b"hakobu run mark") || bytes.iter().all(|byte| *byte == 0))
+}
+
+/// The "fixed names" of marks (design 0014).
+const MARKS: [&str; 8] = [
+    ".hakobu.wt2iljbm3ke5lpkhxkt2lnlodp",
+    ".hakobu.byqlnvp2bw7ctalkg2v3kcwe6z",
+    ".hakobu.pdx3w6cpf3dmlyurvm2l2yue35",
+    ".hakobu.fnrhqhxghwvvqzcvrcstf7ifhn",
+    ".hakobu.hj7gs23f77dhlusakjlhr36vgn",
+    ".hakobu.mf7omoorvy2shjhsssoweioily",
+    ".hakobu.3pnau3gzhtixot7hhy6l72fbuu",
+    ".hakobu.zvygeitvl6wigcbkywfnhlcc7j",
+];
+
+/// Returns whether a file has the name of a mark, and nothing in it yet.
+fn is_blank_mark(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| MARKS.iter().any(|mark| name == *mark))
+        && is_mark(path)
+        && std::fs::read(path).is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0))
 }
 
 /// What is wrong with a step, and what hakobu said.
@@ -191,6 +213,7 @@ impl Scene<'_> {
             return Ok(Some(wrong));
         }
         self.drafts.extend(self.at(&matter.place)?.into_keys().filter(is_draft));
+        self.had_kill |= step.fault.as_ref().is_some_and(Fault::kills);
         if matches!(step.fault, Some(Fault::PowerCut { .. })) {
             (self.cut, self.had_cut) = (true, true);
             self.before_cut = matter.before.clone();
@@ -229,12 +252,30 @@ impl Scene<'_> {
     /// Returns what is at a place of the target.
     fn at(&self, place: &Path) -> anyhow::Result<Snapshot> {
         let mut seen = self.history.setting.target_as_seen(walk(place)?);
-        // A mark stays until its job has looked at everything, and takes no part in anything (design 0014).
-        seen.retain(|path, _| !(self.had_cut && is_mark(&path.below(place))));
+        // A mark stays until its job has looked at everything, and takes no part in anything (design 0014). One that was killed
+        // before it said whose it is stays until any job has.
+        let stays = |path: &Path| self.had_cut && is_mark(path) || self.had_kill && is_blank_mark(path);
+        seen.retain(|path, _| !stays(&path.below(place)));
         if self.history.setting.keeps_young_leftovers() {
             seen.retain(|path, _| !self.drafts.contains(path));
         }
         Ok(seen)
+    }
+
+    /// Returns the marks without content that a run has left which looked at everything, "without filters and without failures".
+    fn marks_left(&self, matter: &Matter<'_>, ran: &Ran) -> anyhow::Result<Vec<Violation>> {
+        let step = matter.step;
+        let is_whole = step.rules.is_empty() && step.files_from.is_none() && step.sizes.is_none();
+        let is_durable = !step.manner.iter().any(|option| option.starts_with("--durable"));
+        let is_tree = !matches!(step.shape, Shape::OneFile(_));
+        if !(self.had_kill && is_whole && is_durable && is_tree && ran.code == Some(0)) {
+            return Ok(Vec::new());
+        }
+        let mut found = walk(&matter.place)?;
+        found
+            .retain(|path, _| !matter.source.contains_key(path) && is_blank_mark(&path.below(&matter.place)));
+        let words = "a mark without content, after a run that looked at everything";
+        Ok(found.keys().map(|path| Violation::at("leftover", path, words, Proof::Absent)).collect())
     }
 
     /// Returns the source as the way shows it.
@@ -294,6 +335,7 @@ impl Scene<'_> {
                 let promise = self.promise(matter, &ran, trusting);
                 wrong.extend(code_as_promised(&ran, &promise.codes));
                 wrong.extend(check::target(&promise, &after));
+                wrong.extend(self.marks_left(matter, &ran)?);
                 let wrong = self.unknown(wrong);
                 if !wrong.is_empty() {
                     return Ok(Some((wrong, ran.to_string())));
@@ -410,8 +452,8 @@ impl Scene<'_> {
             for loss in ran.report["losses"].as_array().into_iter().flatten() {
                 promise.free(loss["what"].as_str().unwrap_or_default());
             }
-            // What cannot be removed stays, and the next run removes it.
-            let stays = |calls: &str| calls.contains("unlink");
+            // What cannot be removed stays, or looked at before that, and the next run removes it.
+            let stays = |calls: &str| calls.contains("unlink") || calls.contains("statx");
             let is_left = matches!(&step.fault, Some(Fault::Inject { calls, .. }) if stays(calls));
             let mut now = check::target(&promise, &after);
             now.retain(|violation| !(is_left && violation.kind == "leftover"));

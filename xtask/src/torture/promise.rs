@@ -115,8 +115,12 @@ impl Abilities {
 impl Abilities {
     /// Returns true if the target surely takes an entry of this name and kind.
     pub fn takes(&self, path: &Name, entry: &Entry) -> bool {
-        let kind = match &entry.kind {
-            Kind::Link(to) => self.symlinks && to.len() <= self.link_bytes_max,
+        let kind = match entry.kind {
+            // A file system whose names are text keeps what a link leads to as text as well.
+            Kind::Link(ref to) => {
+                let is_text = self.any_names || std::str::from_utf8(to).is_ok();
+                self.symlinks && is_text && to.len() <= self.link_bytes_max
+            }
             Kind::Pipe | Kind::Character(_) | Kind::Block(_) => self.special_files,
             _ => true,
         };

@@ -114,9 +114,10 @@ fn age_s(found: &Stat) -> i64 {
     metadata::now().seconds.saturating_sub(found.st_ctime)
 }
 
-/// Removes one, if it is this user's, nobody uses it, and it was not changed a moment ago. Whether it is gone.
+/// Removes one, if it is this user's, nobody uses it, and it was not changed a moment ago. Whether it is gone. Root's may have any
+/// owner: a draft has that of the file that it becomes before it has its name.
 fn remove(directory: &OwnedFd, name: &[u8]) -> bool {
-    let own = rustix::process::geteuid().as_raw();
+    let own = rustix::process::geteuid();
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(directory, OsStr::from_bytes(name), flags, Mode::empty());
     // A link cannot be locked, and lives for a moment only.
@@ -128,7 +129,33 @@ fn remove(directory: &OwnedFd, name: &[u8]) -> bool {
     let is_on_network = is_network(directory.as_fd());
     let age_needed_s = if is_on_network { YOUNG_ON_NETWORK_S } else { YOUNG_S };
     is_free
-        && found.st_uid == own
+        && (own.is_root() || found.st_uid == own.as_raw())
         && age_s(&found) >= age_needed_s
         && unlinkat(directory, OsStr::from_bytes(name), AtFlags::empty()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::*;
+    use crate::local::draft_name::DraftName;
+
+    #[test]
+    fn a_draft_that_has_its_owner_already_goes_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory: OwnedFd = File::open(folder.path()).unwrap().into();
+        let name = DraftName::new(&[1; 32], 1, b"", b"file");
+        let path = folder.path().join(OsStr::from_bytes(name.as_bytes()));
+        fs::write(&path, "x").unwrap();
+        // Who is not root has none but of one's own.
+        let _ = std::os::unix::fs::chown(&path, Some(1234), Some(1234));
+        assert!(!remove(&directory, name.as_bytes()), "it was changed a moment ago");
+        std::thread::sleep(Duration::from_secs(YOUNG_S as u64 + 1));
+        let used = File::open(&path).unwrap().into();
+        hold(&used);
+        assert!(!remove(&directory, name.as_bytes()), "somebody uses it");
+        drop(used);
+        assert!(remove(&directory, name.as_bytes()) && !path.exists());
+    }
 }
