@@ -116,7 +116,10 @@ impl Abilities {
     /// Returns true if the target surely takes an entry of this name and kind.
     pub fn takes(&self, path: &Name, entry: &Entry) -> bool {
         let kind = match &entry.kind {
-            Kind::Link(to) => self.symlinks && to.len() <= self.link_bytes_max,
+            Kind::Link(to) => {
+                let text = self.any_names || std::str::from_utf8(to).is_ok();
+                self.symlinks && to.len() <= self.link_bytes_max && text
+            }
             Kind::Pipe | Kind::Character(_) | Kind::Block(_) => self.special_files,
             _ => true,
         };
@@ -401,6 +404,11 @@ impl Making<'_> {
         }
         // What fails at the target keeps everything from being removed.
         let vague = !self.promise.vague.is_empty();
+        // A rule protects something in a directory that is in the way: that fails before anything is removed.
+        let keeps = |above: &&Name| {
+            self.target.keys().any(|path| (path == *above || path.is_below(above)) && !gone.contains(path))
+        };
+        self.failed += if sync && consent { self.making_way.iter().filter(keeps).count() } else { 0 };
         let removes = sync && consent && self.failed == 0 && limit_holds && !(vague && self.code != Some(0));
         for (path, entry) in self.target {
             if self.promise.entries.contains_key(path) || removes && gone.contains(path) {
@@ -485,7 +493,9 @@ impl Making<'_> {
     fn link(&mut self) {
         // Attributes that do not fit are tried again, which changes the time of the inode.
         let too_large = self.promise.entries.values().any(|expected| !self.able.fits(&expected.entry));
-        if !self.tainted.is_empty() || too_large {
+        // "Times are compared in whole seconds" over SFTP, and nobody finds out there that the target keeps them in larger steps.
+        let coarse = self.able.cuts_times && self.able.mtime_step_ns > 1_000_000_000;
+        if !self.tainted.is_empty() || too_large || coarse {
             self.promise.stable = false;
         }
         if self.step.is_without("hardlinks") {
