@@ -463,6 +463,11 @@ impl Making<'_> {
         // Where attributes are kept in ways of their own, setting them may fail.
         if vague || self.able.loose {
             self.promise.codes.insert(3);
+            // Below what the target may have taken something may be there only, which stays without consent.
+            let is_below = |path: &Name| self.promise.vague.iter().any(|vague| path.is_below(vague));
+            if sync && self.target.keys().any(|path| !self.source.contains_key(path) && is_below(path)) {
+                self.promise.codes.insert(6);
+            }
             self.promise.stable = false;
         }
     }
