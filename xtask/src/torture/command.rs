@@ -218,7 +218,8 @@ impl Ran {
         }
         let outcome = match code {
             Some(0) => "done",
-            Some(1) => "failed",
+            // An option may be found to be wrong only when it is known what the other side can do.
+            Some(1 | 2) => "failed",
             Some(3) => "partial",
             Some(4) => "differences",
             Some(5) => "source_changed",
