@@ -25,7 +25,7 @@ pub(crate) fn run(
         return delete_first(&counting, deletion, surroundings, &mut held);
     }
     let mut done = run_once(&counting, surroundings, &mut held);
-    if !is_wanted(&done, surroundings) {
+    if !is_wanted(&done, surroundings.observer) {
         return done;
     }
     if let Err(error) = agree(&done, deletion, request.dry_run, surroundings) {
@@ -77,7 +77,7 @@ fn delete_first(
     if planned.summary.fatal.is_some() {
         return planned;
     }
-    if has_extras && !is_wanted(&planned, surroundings) {
+    if has_extras && !is_wanted(&planned, surroundings.observer) {
         return run_once(counting, surroundings, held);
     }
     if has_extras && let Err(error) = agree(&planned, deletion, false, surroundings) {
@@ -116,10 +116,10 @@ fn next(
 }
 
 /// Whether there is something to delete, and nothing has gone wrong that speaks against it.
-fn is_wanted(done: &Transfer, surroundings: &Surroundings<'_>) -> bool {
+fn is_wanted(done: &Transfer, observer: &dyn Observer) -> bool {
     let summary = &done.summary;
     let extras = summary.counters.entries_only_in_target;
-    if extras == 0 || summary.fatal.is_some() || surroundings.cancel.load(Relaxed) {
+    if extras == 0 || summary.fatal.is_some() {
         return false;
     }
     if summary.counters.entries_failed == 0 {
@@ -134,7 +134,7 @@ fn is_wanted(done: &Transfer, surroundings: &Surroundings<'_>) -> bool {
     if in_the_way > 0 {
         words.push_str(&format!(", in the way of {}", entries(in_the_way)));
     }
-    surroundings.observer.event(Event::Notice { words });
+    observer.event(Event::Notice { words });
     false
 }
 
@@ -149,6 +149,14 @@ pub(crate) fn agree(
     let (extras, total) = (counters.entries_only_in_target, counters.entries_in_target);
     let target = done.target.clone().unwrap_or_default();
     let refused = |words: String| Error::new(ErrorKind::Refused, DELETING, words).at(target.clone());
+    // Whoever stopped it between two runs must not be told that all is done.
+    let stopped = || {
+        let words = format!("stopped as asked; {} {}", entries(extras), verb(extras, "stays", "stay"));
+        Error::new(ErrorKind::Cancelled, DELETING, words).at(target.clone())
+    };
+    if surroundings.cancel.load(Relaxed) {
+        return Err(stopped());
+    }
     if let Some(words) = beyond_limit(deletion.max, extras, total) {
         return Err(refused(words));
     }
@@ -170,10 +178,7 @@ pub(crate) fn agree(
         Some(false) => {
             Err(refused(format!("{} {}, as you said", entries(extras), verb(extras, "stays", "stay"))))
         }
-        None if surroundings.cancel.load(Relaxed) => {
-            let words = format!("stopped as asked; {} {}", entries(extras), verb(extras, "stays", "stay"));
-            Err(Error::new(ErrorKind::Cancelled, DELETING, words).at(target.clone()))
-        }
+        None if surroundings.cancel.load(Relaxed) => Err(stopped()),
         None => {
             let (stay, them) = (verb(extras, "stays", "stay"), verb(extras, "it", "them"));
             let words =
@@ -226,7 +231,45 @@ impl Observer for Quiet<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
+    use crate::ssh::Prompts;
+
+    struct Nobody;
+
+    impl Prompts for Nobody {
+        fn sudo_password(&mut self, _: &str, _: u32) -> Option<crate::ssh::Secret> {
+            None
+        }
+    }
+
+    impl Observer for Nobody {
+        fn event(&self, _: Event) {}
+    }
+
+    #[test]
+    fn who_stops_it_before_something_goes_is_not_told_that_all_is_done() {
+        let mut done = Transfer::default();
+        done.summary.counters.entries_only_in_target = 1;
+        done.summary.counters.entries_in_target = 3;
+        assert!(is_wanted(&done, &Nobody));
+        let agreed = Deletion { agreed: true, ..Deletion::default() };
+        let ask = |deletion: &Deletion, only_planned: bool, stopped: bool| {
+            let cancel = Arc::new(AtomicBool::new(stopped));
+            let limits = Arc::default();
+            let mut surroundings = Surroundings { prompts: &mut Nobody, observer: &Nobody, cancel, limits };
+            agree(&done, deletion, only_planned, &mut surroundings).map_err(|error| error.kind)
+        };
+        for deletion in [agreed.clone(), Deletion::default()] {
+            assert_eq!(ask(&deletion, false, true), Err(ErrorKind::Cancelled));
+            assert_eq!(ask(&deletion, true, true), Err(ErrorKind::Cancelled));
+            assert_eq!(ask(&deletion, true, false), Ok(()));
+        }
+        assert_eq!(ask(&agreed, false, false), Ok(()));
+        assert_eq!(ask(&Deletion::default(), false, false), Err(ErrorKind::Refused));
+    }
 
     #[test]
     fn more_than_half_is_too_much_unless_it_is_allowed() {

@@ -70,10 +70,8 @@ pub fn run(request: &CopyRequest, passes: &Passes, surroundings: &mut Surroundin
         }
         let (mut transfer, pass) = one(request, surroundings, &mut held);
         done.push(pass);
-        if transfer.summary.fatal.is_some()
-            || !transfer.summary.failures.is_empty()
-            || surroundings.cancel.load(Relaxed)
-        {
+        stop_if_asked(&mut transfer, surroundings);
+        if transfer.summary.fatal.is_some() || !transfer.summary.failures.is_empty() {
             transfer.passes = done;
             return transfer;
         }
@@ -147,9 +145,10 @@ fn last(
     if done.is_empty() && passes.before_last.is_some() {
         // Nothing is stopped for a run that is refused.
         held.only_agrees = true;
-        let agreed = run_once(request, surroundings, &mut held);
+        let mut agreed = run_once(request, surroundings, &mut held);
         held.only_agrees = false;
-        if agreed.summary.fatal.is_some() || surroundings.cancel.load(Relaxed) {
+        stop_if_asked(&mut agreed, surroundings);
+        if agreed.summary.fatal.is_some() {
             return agreed;
         }
     }
@@ -168,9 +167,7 @@ fn last_held(
     held.is_last = true;
     let mut transfer = match shell(passes.before_last.as_deref(), "--before-last-pass") {
         // Whoever stopped it meanwhile wants no pass any more, but nothing is left held either.
-        Ok(()) if surroundings.cancel.load(Relaxed) => {
-            failed(Error::new(ErrorKind::Cancelled, "making passes", "stopped before the last one"))
-        }
+        Ok(()) if surroundings.cancel.load(Relaxed) => failed(stopped()),
         Ok(()) => {
             held.is_still = passes.before_last.is_some();
             let (transfer, pass) = one(request, surroundings, &mut held);
@@ -195,6 +192,17 @@ fn last_held(
         }
     }
     transfer
+}
+
+fn stopped() -> Error {
+    Error::new(ErrorKind::Cancelled, "making passes", "stopped before the last one")
+}
+
+/// Whoever stops it while a pass ends by itself must not be told that all is done, as the last one was not made.
+fn stop_if_asked(transfer: &mut Transfer, surroundings: &Surroundings<'_>) {
+    if surroundings.cancel.load(Relaxed) && transfer.summary.fatal.is_none() {
+        transfer.summary.fatal = Some(stopped());
+    }
 }
 
 fn failed(error: Error) -> Transfer {
@@ -262,6 +270,44 @@ mod tests {
         // In 30 s instead of 100 some 60 bytes will change, not 200: 14 s less at 10 bytes a second.
         let next = expected(&[pass(100.0, 1000), pass(30.0, 200)]).as_secs_f64();
         assert!((15.0..17.0).contains(&next), "{next}");
+    }
+
+    struct Nobody;
+
+    impl crate::ssh::Prompts for Nobody {
+        fn sudo_password(&mut self, _: &str, _: u32) -> Option<crate::ssh::Secret> {
+            None
+        }
+    }
+
+    impl hakobu_core::event::Observer for Nobody {
+        fn event(&self, _: Event) {}
+    }
+
+    #[test]
+    fn who_stops_it_before_the_last_pass_is_not_told_that_all_is_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name).into_os_string().into_encoded_bytes();
+        std::fs::create_dir(folder.path().join("from")).unwrap();
+        let request = CopyRequest {
+            sources: vec![hakobu_core::location::Location::parse(&place("from")).unwrap()],
+            target: hakobu_core::location::Location::parse(&place("to")).unwrap(),
+            ..CopyRequest::default()
+        };
+        let passes = Passes { count: Some(1), before_last: Some("true".to_owned()), ..Passes::default() };
+        let mut surroundings = Surroundings {
+            prompts: &mut Nobody,
+            observer: &Nobody,
+            cancel: std::sync::Arc::new(true.into()),
+            limits: std::sync::Arc::default(),
+        };
+        let mut first = Transfer::default();
+        stop_if_asked(&mut first, &surroundings);
+        let whole = run(&request, &passes, &mut surroundings);
+        for ended in [first, whole] {
+            assert_eq!(ended.summary.fatal.map(|error| error.kind), Some(ErrorKind::Cancelled));
+        }
+        assert!(!folder.path().join("to").exists());
     }
 
     #[test]

@@ -85,6 +85,9 @@ pub enum Fails {
     Sync,
     /// Setting a mode with set-ID or sticky bits, which the file system does not have, as exFAT by FUSE.
     SpecialBits,
+    /// Reading all at once: an answer is short, off every alignment, though the file goes on. Files are opened past the page
+    /// cache for that, where the kernel does not take it for the end.
+    WholeReads,
 }
 
 struct Slow {
@@ -125,6 +128,13 @@ fn time(seconds: i64, nanoseconds: i64) -> SystemTime {
 }
 
 impl Slow {
+    fn opened_with(&self) -> FopenFlags {
+        match self.fails {
+            Some(Fails::WholeReads) => FopenFlags::FOPEN_DIRECT_IO,
+            _ => FopenFlags::empty(),
+        }
+    }
+
     fn wait(&self) {
         let waiting = self.waiting.now.fetch_add(1, Ordering::Relaxed) + 1;
         self.waiting.most.fetch_max(waiting, Ordering::Relaxed);
@@ -352,7 +362,7 @@ impl Filesystem for Slow {
             OpenOptions::new().read(true).write(writes).open(path)
         });
         match opened {
-            Ok(file) => reply.opened(self.keep(file), FopenFlags::empty()),
+            Ok(file) => reply.opened(self.keep(file), self.opened_with()),
             Err(error) => reply.error(error.into()),
         }
     }
@@ -369,7 +379,11 @@ impl Filesystem for Slow {
         reply: ReplyData,
     ) {
         self.wait();
-        let mut bytes = vec![0; size as usize];
+        let length = match self.fails {
+            Some(Fails::WholeReads) => size - size / 3,
+            _ => size,
+        };
+        let mut bytes = vec![0; length as usize];
         match self.file(handle).and_then(|file| file.read_at(&mut bytes, offset)) {
             Ok(length) => reply.data(&bytes[..length]),
             Err(error) => reply.error(error.into()),
@@ -488,7 +502,7 @@ impl Filesystem for Slow {
         let done: io::Result<(FileAttr, File)> = created();
         match done {
             Ok((found, file)) => {
-                reply.created(&REMEMBERED, &found, Generation(0), self.keep(file), FopenFlags::empty());
+                reply.created(&REMEMBERED, &found, Generation(0), self.keep(file), self.opened_with());
             }
             Err(error) => reply.error(Errno::from(error)),
         }

@@ -218,7 +218,7 @@ impl Ran {
         }
         let outcome = match code {
             Some(0) => "done",
-            // An option may be found to be wrong only when it is known what the other side can do.
+            // What turned out to be wrong once the ends were looked at is told as a failure.
             Some(1 | 2) => "failed",
             Some(3) => "partial",
             Some(4) => "differences",

@@ -148,7 +148,19 @@ struct Matter<'s> {
     step: &'s Step,
     source: Snapshot,
     place: PathBuf,
+    /// The target before the step, without what interrupted runs have left there.
     before: Snapshot,
+    /// What they have left: it takes no part in anything, and goes with the next run that writes.
+    left: Snapshot,
+}
+
+impl Matter<'_> {
+    /// What is wrong after something that does not write: not even what interrupted runs have left may change.
+    fn changed(&self, after: &Snapshot, kind: &'static str) -> Vec<Violation> {
+        let mut before = self.before.clone();
+        before.extend(self.left.iter().map(|(path, entry)| (path.clone(), entry.clone())));
+        check::unchanged(&before, after, kind)
+    }
 }
 
 impl Scene<'_> {
@@ -160,7 +172,8 @@ impl Scene<'_> {
         }
         let Some(mut matter) = self.matter(step)? else { return Ok(None) };
         // What interrupted runs have left behind has to go.
-        matter.before.retain(|path, _| !self.drafts.contains(path));
+        (matter.left, matter.before) =
+            matter.before.into_iter().partition(|(path, _)| self.drafts.contains(path));
         let setting = &self.history.setting;
         let spoiled = setting.spoils_reading() || setting.spoils_writing();
         let names: BTreeSet<Name> = matter.before.keys().chain(matter.source.keys()).cloned().collect();
@@ -210,7 +223,7 @@ impl Scene<'_> {
         let odd = before
             .get(&Name::default())
             .is_some_and(|entry| entry.is_directory() != !matches!(step.shape, Shape::OneFile(_)));
-        Ok((!odd).then_some(Matter { step, source, place, before }))
+        Ok((!odd).then_some(Matter { step, source, place, before, left: Snapshot::new() }))
     }
 
     /// Returns what is at a place of the target.
@@ -260,7 +273,7 @@ impl Scene<'_> {
         wrong.extend(self.beside(matter, &around)?);
         match step.verb {
             _ if step.dry_run => {
-                wrong.extend(check::unchanged(&matter.before, &after, "plan"));
+                wrong.extend(matter.changed(&after, "plan"));
                 let mut codes = self.promise(matter, &ran, true).codes;
                 codes.insert(0);
                 wrong.extend(code_as_promised(&ran, &codes));
@@ -272,7 +285,9 @@ impl Scene<'_> {
                 }
             }
             Verb::Verify => {
-                wrong.extend(check::unchanged(&matter.before, &after, "verify wrote"));
+                wrong.extend(matter.changed(&after, "verify wrote"));
+                let mut after = after;
+                after.retain(|path, _| !matter.left.contains_key(path));
                 wrong.extend(self.verified(step, &matter.source, &after, &ran));
             }
             Verb::Copy | Verb::Sync => {
@@ -382,8 +397,7 @@ impl Scene<'_> {
     fn survived(&self, matter: &Matter<'_>, ran: &Ran, touched: &[Name]) -> anyhow::Result<Vec<Violation>> {
         let step = matter.step;
         if !step.writes() {
-            let before = check::unchanged(&matter.before, &self.at(&matter.place)?, "verify wrote");
-            return Ok(before);
+            return Ok(matter.changed(&self.at(&matter.place)?, "verify wrote"));
         }
         let after = self.at(&matter.place)?;
         let promise = self.promise(matter, ran, true);
@@ -451,12 +465,17 @@ impl Scene<'_> {
         // Which names are one file by what the source says is not what the oracle sees.
         let lies = self.able.inode_numbers < u64::MAX;
         let hidden = |path: &Name| promise::path_and_above(path).any(|above| vague.contains(&above));
+        // "A name that should be one and is not is found", but that a file system behind FUSE has no hard links is only found out by
+        // making one, which a verification does not.
+        let untried =
+            !self.able.hard_links && source.values().any(|entry| entry.is_file() && entry.links > 1);
         let passes = |path: &Name, word: &str| {
             let attributes = matches!(word, "xattr" | "mode" | "owner" | "time");
             let narrower = word == "mode" && source.get(path).is_some_and(is_unheld);
             let close = word == "time" && self.able.seen_step_ns > 1;
             narrower
                 || close
+                || word == "links" && untried
                 || word == "links" && lies
                 || hidden(path)
                 || large.contains(path) && matches!(word, "xattr" | "mode")
@@ -496,7 +515,9 @@ impl Scene<'_> {
         let coarse = self.able.seen_step_ns > 1;
         let unheld = late || coarse || source.values().any(is_unheld);
         let codes: BTreeSet<i32> = match (differs.is_empty(), missing) {
-            (true, _) if !large.is_empty() || !vague.is_empty() || self.able.loose => [0, 3, 4].into(),
+            (true, _) if !large.is_empty() || !vague.is_empty() || self.able.loose || untried => {
+                [0, 3, 4].into()
+            }
             // Attributes that the target cannot hold are not compared, and said to be so.
             (true, _) if unheld => [0, 3, 4].into(),
             (true, _) if says_links && lies => [4].into(),
@@ -618,7 +639,9 @@ impl Scene<'_> {
         if step.shape == Shape::Directory {
             // Told below the target, in which the directory has its name.
             touched.retain_mut(|path| {
-                let rest = path.0.strip_prefix(b"source/").map(<[u8]>::to_vec);
+                // The directory itself is all that is in it.
+                let whole = (path.0 == b"source").then(Vec::new);
+                let rest = path.0.strip_prefix(b"source/").map(<[u8]>::to_vec).or(whole);
                 rest.is_some_and(|rest| {
                     path.0 = rest;
                     true

@@ -393,6 +393,13 @@ impl Making<'_> {
         let refused = self.code == Some(6);
         let gone: BTreeSet<Name> = self.removable();
         let sync = self.step.verb == Verb::Sync;
+        // A rule protects something in the directory that is in the way: a failure, after which nothing is removed.
+        let target = self.target;
+        let stays = |path: &Name| {
+            target.keys().any(|other| (other == path || other.is_below(path)) && !gone.contains(other))
+        };
+        self.failed += self.making_way.iter().filter(|path| stays(path)).count();
+        self.making_way.retain(|path| !stays(path));
         let (count, total) = (gone.len(), self.target.len().saturating_sub(1));
         let limit_holds = self.step.all_may_go
             || count * 2 <= total.saturating_sub(2)
@@ -468,6 +475,14 @@ impl Making<'_> {
             if sync && self.target.keys().any(|path| !self.source.contains_key(path) && is_below(path)) {
                 self.promise.codes.insert(6);
             }
+            self.promise.stable = false;
+        }
+        // What the target takes all the same may have entries there that the source has not: of those it is told as of others.
+        let extra = |path: &&Name| {
+            !self.source.contains_key(*path) && self.promise.vague.iter().any(|vague| path.is_below(vague))
+        };
+        if sync && self.target.keys().any(|path| extra(&path)) {
+            self.promise.codes.insert(6);
             self.promise.stable = false;
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A name is no proof: a user's file may have any. A file is a draft of ours only if its name has the form and the checksum of
 //! [`draft_life`], and more fits: a journal has its header; a large draft has the attribute [`MARK`], or a journal that
-//! names its inode; where the file system keeps no such attributes, it has the
+//! names its inode; where the file system keeps no such attributes, and where nothing is in it, it has the
 //! mode and the owner of a draft. A file that lives for one operation only has the name alone, for that long.
 
 use std::ffi::CStr;
@@ -133,7 +133,8 @@ fn is_long_draft(directory: BorrowedFd<'_>, name: &[u8], found: &Stat) -> Result
     }
     match fgetxattr(&file, MARK, &mut [0u8; 8][..]) {
         Ok(_) => Ok(true),
-        Err(Errno::NODATA | Errno::RANGE) => Ok(false),
+        // One that was made a moment before its run was killed has no mark yet, and nothing in it that anybody could miss.
+        Err(Errno::NODATA | Errno::RANGE) => Ok(found.st_size == 0 && has_mode_and_owner(directory, &found)?),
         Err(_) => has_mode_and_owner(directory, &found),
     }
 }
@@ -165,6 +166,7 @@ mod tests {
     use hakobu_core::path::is_draft_name;
 
     use super::*;
+    use crate::local::target::create_draft;
 
     fn long() -> DraftName {
         DraftName::new(&[1; 32], SHARED, b"a", b"b")
@@ -209,6 +211,22 @@ mod tests {
         fs::remove_file(path(&name)).unwrap();
         fs::create_dir(path(&name)).unwrap();
         assert!(!ours(&name));
+    }
+
+    #[test]
+    fn an_empty_draft_has_no_mark_yet() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = File::open(folder.path()).unwrap();
+        let name = long();
+        let path = folder.path().join(std::ffi::OsStr::from_bytes(name.as_bytes()));
+        let file = create_draft(directory.as_fd(), &name).unwrap();
+        assert!(is_ours(&directory, name.as_bytes()), "its run was killed before it was marked");
+        rustix::io::pwrite(&file, b"x", 0).unwrap();
+        let has_attributes = fgetxattr(&file, MARK, &mut [0u8; 8][..]) == Err(Errno::NODATA);
+        assert!(!is_ours(&directory, name.as_bytes()) || !has_attributes);
+        rustix::fs::ftruncate(&file, 0).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(!is_ours(&directory, name.as_bytes()) || !has_attributes, "a user's");
     }
 
     #[test]

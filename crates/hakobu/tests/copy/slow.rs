@@ -57,6 +57,41 @@ fn trees_come_from_there_and_go_there() {
     Copy::verify().args(&typed).run_to(0);
 }
 
+/// A short answer is not the end of a file: not at the source, not of what is compared or checked at the target, and not of what
+/// is taken over from there.
+#[test]
+fn a_file_is_read_to_its_end_in_short_steps() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let (source, back, at) =
+        (place.path().join("source"), place.path().join("back"), place.path().join("at"));
+    [&source, &back, &at].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    for (name, size) in [("small", 60_000), ("middle", 549_419), ("large", (9 << 20) + 17)] {
+        file(&source.join(name), size);
+    }
+    let _mounted = SlowFs::mount_failing(&at, &back, Duration::ZERO, Some(Fails::WholeReads)).unwrap();
+    let typed = [contents(&source), at.clone().into()];
+    Copy::new().args(&typed).run_to(0);
+    assert_same(&source, &back);
+    let ran = Copy::verify().args(&typed).run_to(0);
+    assert_eq!((ran.entries("unchanged"), ran.entries("different")), (4, 0), "{:#}", ran.report);
+    let mut content = fs::read(source.join("large")).unwrap();
+    content[5 << 20] ^= 1;
+    fs::write(source.join("large"), content).unwrap();
+    let one = [source.join("large").into_os_string(), at.join("large").into_os_string()];
+    let ran = Copy::sync().args(&one).run_to(0);
+    assert!(ran.report["bytes"]["target_written"].as_u64().unwrap() < 1 << 20, "{:#}", ran.report);
+    assert_same(&source, &back);
+    let checked = [source.join("large").into_os_string(), at.join("checked").into_os_string()];
+    Copy::new().options("--verify=medium").args(&checked).run_to(0);
+    assert!(fs::read(back.join("checked")).unwrap() == fs::read(source.join("large")).unwrap());
+    let back_again = place.path().join("again");
+    Copy::new().args([contents(&at), back_again.clone().into()]).run_to(0);
+    assert_same(&back, &back_again);
+}
+
 /// A file system without extended attributes, or without set-ID and sticky bits, is no reason for a failure: it has none, and what
 /// it cannot have is a counted loss.
 #[test]

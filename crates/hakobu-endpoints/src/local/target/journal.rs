@@ -20,11 +20,12 @@ use hakobu_core::plant::planted;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fdatasync, fstat, openat, unlinkat};
-use rustix::io::{Errno, pread};
+use rustix::io::Errno;
 
 use super::leftovers::hold;
 use crate::local::draft_name::DraftName;
 use crate::local::fault::fault;
+use crate::local::positioned::read_at;
 
 const MAGIC: &[u8; 16] = b"hakobu journal 1";
 const HEADER_BYTES: usize = 128;
@@ -227,7 +228,7 @@ pub(crate) fn has_header(file: &OwnedFd) -> bool {
 fn sound_header(file: &OwnedFd) -> Option<[u8; HEADER_BYTES]> {
     const SUM: usize = HEADER_BYTES - 8;
     let mut head = [0; HEADER_BYTES];
-    let read = pread(file, &mut head, 0).ok()?;
+    let read = read_at(file, 0, &mut head).ok()?;
     let sound = read == HEADER_BYTES && head.starts_with(MAGIC);
     (sound && crc64(&head[..SUM]).to_le_bytes() == head[SUM..]).then_some(head)
 }

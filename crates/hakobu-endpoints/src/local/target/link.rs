@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::Shared;
 use super::directories::Directories;
+use super::new_file::make_draft;
 use super::store::keep_device;
 use crate::local::fault::{creation_fault, fault};
 use crate::local::metadata;
@@ -50,13 +51,8 @@ pub(crate) fn link(
         keep_device(there.kind)?;
     }
     let draft = shared.draft_name(FURTHER_NAME, &parent, name);
+    make_draft(&directory, &draft, make).map_err(|errno| link_fault(errno, &directory))?;
     let draft = draft.as_bytes();
-    let mut made = make(draft);
-    if made == Err(Errno::EXIST) {
-        let _ = unlinkat(&directory, draft, AtFlags::empty());
-        made = make(draft);
-    }
-    made.map_err(|errno| link_fault(errno, &directory))?;
     let renamed = renameat(&directory, draft, &directory, name);
     // Where both names are of one inode already, renaming does nothing, and the draft stays.
     let _ = unlinkat(&directory, draft, AtFlags::empty());

@@ -199,7 +199,7 @@ impl Maker {
             }
         }
         let draft = self.draft_name(shared, directory, name);
-        let made = make_draft(directory, &draft, |name| symlinkat(text, &directory.fd, name));
+        let made = make_draft(&directory.fd, &draft, |name| symlinkat(text, &directory.fd, name));
         made.map_err(|errno| link_fault(errno, directory))?;
         let settled = self.settle_link(shared, directory, draft.as_bytes(), head);
         publish(directory, &draft, name, settled)
@@ -221,7 +221,7 @@ impl Maker {
         // Whoever opened a device node before it has its owner and mode would keep it, so even a new one is a draft
         // that nobody else can open.
         let draft = self.draft_name(shared, directory, name);
-        let made = make_draft(directory, &draft, |name| {
+        let made = make_draft(&directory.fd, &draft, |name| {
             mknodat(&directory.fd, name, node.file_type(), Mode::from_raw_mode(0), node.number())
         });
         made.map_err(|errno| node_fault(errno, directory))?;
@@ -287,19 +287,25 @@ impl Node {
     }
 }
 
-/// Makes a draft; one of the same name is left from an earlier run.
-fn make_draft(
-    directory: &Directory,
+/// Makes a draft; one of the same name is left from an earlier run. Nothing stays where that fails: some programs behind FUSE make
+/// a file of another kind, and then say that they did not.
+pub(super) fn make_draft(
+    directory: impl AsFd,
     draft: &DraftName,
     make: impl Fn(&[u8]) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
-    match make(draft.as_bytes()) {
-        Err(Errno::EXIST) => {
-            let _ = unlinkat(&directory.fd, draft.as_bytes(), AtFlags::empty());
-            make(draft.as_bytes())
-        }
-        other => other,
+    let remove = || {
+        let _ = unlinkat(&directory, draft.as_bytes(), AtFlags::empty());
+    };
+    let mut made = make(draft.as_bytes());
+    if made == Err(Errno::EXIST) {
+        remove();
+        made = make(draft.as_bytes());
     }
+    if made.is_err() {
+        remove();
+    }
+    made
 }
 
 /// Gives a draft its name if it is complete, and removes it if that fails.
@@ -370,4 +376,31 @@ fn write_around_zeros(file: &OwnedFd, content: &[u8], sum: &mut ContentSum) -> R
         write_at(file, stretch.offset, stretch.bytes, sum)?;
     }
     ftruncate(file, content.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_draft_that_was_made_and_is_said_to_be_none_does_not_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = File::open(folder.path()).unwrap();
+        let draft = DraftName::new(&[1; 32], 1, b"a", b"b");
+        let place = folder.path().join(std::ffi::OsStr::from_bytes(draft.as_bytes()));
+        let make_and_fail = |name: &[u8]| {
+            fs::write(folder.path().join(std::ffi::OsStr::from_bytes(name)), "").unwrap();
+            Err(Errno::IO)
+        };
+        assert_eq!(make_draft(&directory, &draft, make_and_fail), Err(Errno::IO));
+        assert!(!place.exists());
+        // What an earlier run has left is in nobody's way.
+        fs::write(&place, "old").unwrap();
+        let make = |name: &[u8]| symlinkat("new", &directory, name);
+        make_draft(&directory, &draft, make).unwrap();
+        assert_eq!(fs::read_link(&place).unwrap().as_os_str(), "new");
+    }
 }
