@@ -513,8 +513,11 @@ impl Making<'_> {
     fn link(&mut self) {
         // Attributes that do not fit are tried again, which changes the time of the inode.
         let too_large = self.promise.entries.values().any(|expected| !self.able.fits(&expected.entry));
-        // "Times are compared in whole seconds" over SFTP, and nobody finds out there that the target keeps them in larger steps.
-        let coarse = self.able.cuts_times && self.able.mtime_step_ns > 1_000_000_000;
+        // Over SFTP times that do not fit "become the nearest, and count as different ever after", and nobody finds out there that the
+        // target keeps them in larger steps than seconds, or has fewer years.
+        let sent = |time: Time| Time { s: time.s.clamp(0, u32::MAX.into()), ns: 0 };
+        let coarse = self.able.cuts_times
+            && self.source.values().any(|entry| self.able.time(entry.mtime) != sent(entry.mtime));
         if !self.tainted.is_empty() || too_large || coarse {
             self.promise.stable = false;
         }
