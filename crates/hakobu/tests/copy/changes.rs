@@ -12,6 +12,7 @@ use std::time::Duration;
 use hakobu_testkit::devices::{self, LoopDevice};
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::no_root;
+use rustix::process::Signal;
 
 use crate::program::*;
 
@@ -138,6 +139,32 @@ fn a_file_for_which_there_is_no_room_is_refused_beforehand() {
         assert_eq!(ran.report["bytes"]["target_written"], 0);
         assert_eq!(fs::read_dir(&small.0).unwrap().count(), 0);
     }
+}
+
+#[test]
+fn a_draft_of_no_use_gives_its_room_to_the_new_one() {
+    if no_root() {
+        return;
+    }
+    let place = place();
+    let source = file(&place.path().join("source"), 30_000_000);
+    let small = Small::mount(&place.path().join("small"), "size=36m");
+    let target = small.0.join("target");
+    let copy = |options: &str| Copy::new().options(options).arg(&source).arg(&target);
+    let running = copy("--bwlimit 10M").start();
+    let has_come = || fs::read_dir(&small.0).unwrap().any(|entry| blocks(&entry.unwrap()) > 12_000_000);
+    wait_until("some of it is there", Duration::from_secs(60), has_come);
+    running.signal(Signal::KILL);
+    running.end();
+    assert!(!target.exists());
+    // What has come is of another source now, and the whole new one has no room beside it.
+    fs::write(&source, vec![7; 30_000_000]).unwrap();
+    copy("").run_to(0);
+    assert_same(&source, &target);
+}
+
+fn blocks(entry: &fs::DirEntry) -> u64 {
+    std::os::unix::fs::MetadataExt::blocks(&entry.metadata().unwrap()) * 512
 }
 
 /// Every file below a directory.
