@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::generate::is_draft;
 use super::model::{Name, Time};
 use super::promise::{Abilities, Expected, Promise};
 use super::select::Selection;
@@ -78,7 +79,7 @@ pub fn target(promise: &Promise, found: &Snapshot) -> Vec<Violation> {
     }
     let is_surplus = |path: &Name| !promise.entries.contains_key(path) && !is_vague(path);
     for (path, entry) in found.iter().filter(|(path, _)| is_surplus(path)) {
-        let kind = if path.base().starts_with(b".hakobu.") { "leftover" } else { "surplus" };
+        let kind = if is_draft(path.base()) { "leftover" } else { "surplus" };
         let words =
             format!("nothing promises that this is there: {} with mode {:o}", told(&entry.kind), entry.mode);
         wrong.push(Violation::at(kind, path, words, Proof::Absent));
@@ -176,8 +177,7 @@ pub fn after_fault(
     let is_vague = |path: &Name| promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
     for (path, entry) in found {
         let (old, new) = (before.get(path), promise.entries.get(path));
-        let is_draft = path.base().starts_with(b".hakobu.") && old.is_none() && new.is_none();
-        if is_draft
+        if is_draft(path.base()) && old.is_none() && new.is_none()
             || is_touched(path)
             || is_vague(path)
             || entry.is_directory()

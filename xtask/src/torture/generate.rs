@@ -42,6 +42,11 @@ const GRANULARITIES: &[u64] = &[1, 2, 512, 513, 4095, 4096, 4097, 8 * KIB, 64 * 
 /// A name that looks like that of a draft, and is none, as the checksum in it is wrong.
 pub const LIKE_A_DRAFT: &str = ".hakobu.abcdefghijklmnopqrstuvwxyz";
 
+/// Returns true for the name of what a run leaves behind: only [`LIKE_A_DRAFT`] is made otherwise.
+pub fn is_draft(base: &[u8]) -> bool {
+    base.starts_with(b".hakobu.") && base != LIKE_A_DRAFT.as_bytes()
+}
+
 /// How much a tree may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {

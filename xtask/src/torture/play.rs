@@ -134,10 +134,7 @@ struct Scene<'a> {
 
 /// Returns whether a file is the mark of a run, or one whose content a cut has taken.
 fn is_mark(path: &Path) -> bool {
-    let is_named = |name: &std::ffi::OsStr| {
-        name.as_encoded_bytes().starts_with(b".hakobu.") && name != generate::LIKE_A_DRAFT
-    };
-    path.file_name().is_some_and(is_named)
+    path.file_name().is_some_and(|name| generate::is_draft(name.as_encoded_bytes()))
         && std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= 128)
         && std::fs::read(path)
             .is_ok_and(|bytes| bytes.starts_with(b"hakobu run mark") || bytes.iter().all(|byte| *byte == 0))
@@ -199,9 +196,7 @@ impl Scene<'_> {
         let setting = &self.history.setting;
         let spoiled = setting.spoils_reading() || setting.spoils_writing();
         let names: BTreeSet<Name> = matter.before.keys().chain(matter.source.keys()).cloned().collect();
-        // A fault may have moved what has such a name in the trees.
-        let bases: BTreeSet<&[u8]> = names.iter().map(Name::base).collect();
-        let is_draft = |path: &Name| path.base().starts_with(b".hakobu.") && !bases.contains(path.base());
+        let is_draft = |path: &Name| generate::is_draft(path.base()) && !names.contains(path);
         if step.fault.is_none() {
             let trusting = !std::mem::take(&mut self.cut);
             if !spoiled || step.verb == Verb::Digest {
@@ -474,7 +469,7 @@ impl Scene<'_> {
             wrong.extend(check::unchanged(&matter.source, &self.seen()?, "source changed"));
         }
         // What an interrupted run has left beside the target may go, and has to.
-        let is_draft = |path: &Name| path.base().starts_with(b".hakobu.");
+        let is_draft = |path: &Name| generate::is_draft(path.base());
         let mut beside = check::unchanged(around, &self.around(matter.step)?, "beside");
         beside.retain(|violation| {
             violation.words != "it is gone" || !violation.path.as_ref().is_some_and(is_draft)

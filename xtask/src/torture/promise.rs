@@ -412,6 +412,11 @@ impl Making<'_> {
         }
         // What fails at the target keeps everything from being removed.
         let vague = !self.promise.vague.is_empty();
+        // A rule protects something in a directory that is in the way: that fails before anything is removed.
+        let keeps = |above: &&Name| {
+            self.target.keys().any(|path| (path == *above || path.is_below(above)) && !gone.contains(path))
+        };
+        self.failed += if sync && consent { self.making_way.iter().filter(keeps).count() } else { 0 };
         let removes = sync && consent && self.failed == 0 && limit_holds && !(vague && self.code != Some(0));
         for (path, entry) in self.target {
             if self.promise.entries.contains_key(path) || removes && gone.contains(path) {
@@ -466,6 +471,11 @@ impl Making<'_> {
         // Where attributes are kept in ways of their own, setting them may fail.
         if vague || self.able.loose {
             self.promise.codes.insert(3);
+            // Below what the target may have taken something may be there only, which stays without consent.
+            let is_below = |path: &Name| self.promise.vague.iter().any(|vague| path.is_below(vague));
+            if sync && self.target.keys().any(|path| !self.source.contains_key(path) && is_below(path)) {
+                self.promise.codes.insert(6);
+            }
             self.promise.stable = false;
         }
         // What the target takes all the same may have entries there that the source has not: of those it is told as of others.
@@ -504,7 +514,12 @@ impl Making<'_> {
     fn link(&mut self) {
         // Attributes that do not fit are tried again, which changes the time of the inode.
         let too_large = self.promise.entries.values().any(|expected| !self.able.fits(&expected.entry));
-        if !self.tainted.is_empty() || too_large {
+        // Over SFTP times that do not fit "become the nearest, and count as different ever after", and nobody finds out there that the
+        // target keeps them in larger steps than seconds, or has fewer years.
+        let sent = |time: Time| Time { s: time.s.clamp(0, u32::MAX.into()), ns: 0 };
+        let coarse = self.able.cuts_times
+            && self.source.values().any(|entry| self.able.time(entry.mtime) != sent(entry.mtime));
+        if !self.tainted.is_empty() || too_large || coarse {
             self.promise.stable = false;
         }
         if self.step.is_without("hardlinks") {

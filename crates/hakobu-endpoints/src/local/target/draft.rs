@@ -165,7 +165,9 @@ impl Draft {
 
     /// How many bytes of room it still needs.
     pub(crate) fn needed_bytes(&self) -> u64 {
-        if self.allocated || self.size_bytes() == UNKNOWN_BYTES { 0 } else { self.missing_bytes() }
+        // How much of a file with holes is data cannot be known, nor how much of the old one it will go on sharing.
+        let unknown = self.sparse || self.shares_old || self.size_bytes() == UNKNOWN_BYTES;
+        if self.allocated || unknown { 0 } else { self.missing_bytes() }
     }
 
     /// Whether it can still be written to.

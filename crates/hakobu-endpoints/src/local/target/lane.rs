@@ -287,7 +287,7 @@ impl TargetWork {
         if i64::try_from(size_bytes).is_err() {
             return Err(Error::new(ErrorKind::Protocol, "beginning a draft", "an impossible size").at(path));
         }
-        let known_bytes = if size_bytes == UNKNOWN_BYTES { 0 } else { size_bytes };
+        let known_bytes = if begin.sparse || size_bytes == UNKNOWN_BYTES { 0 } else { size_bytes };
         let outstanding_bytes = shared.drafts.reserve(id, path, known_bytes)?;
         let begun = shared.take_bytes(size_bytes).and_then(|()| {
             let draft = self.directories.enter(&shared, &parent).and_then(|directory| {

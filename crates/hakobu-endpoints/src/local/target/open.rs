@@ -14,8 +14,8 @@ use hakobu_core::zeros::ZEROS;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, fstatvfs, ioctl_ficlone, major,
-    minor, openat,
+    FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, fstatvfs, ftruncate,
+    ioctl_ficlone, major, minor, openat,
 };
 use rustix::io::Errno;
 
@@ -104,9 +104,8 @@ impl Draft {
         let old = (begin.kind == DraftKind::Update).then(|| open_old(directory, name)).flatten();
         let draft_name = shared.draft_name(0, &directory.path, name);
         let journal_name = shared.draft_name(JOURNAL, &directory.path, name);
-        if let Some(version) = begin.version {
-            let earlier = open_earlier(directory, &draft_name);
-            if let Some(file) = earlier {
+        match (open_earlier(directory, &draft_name), begin.version) {
+            (Some(file), Some(version)) => {
                 hold(&file);
                 let subject = Subject { version, size_bytes: begin.size_bytes, place: place_of_file(&file)? };
                 let owner = directory
@@ -125,15 +124,15 @@ impl Draft {
                     draft.old = old;
                     return Ok(draft);
                 }
+                discard(&directory.fd, draft_name, &draft.file);
             }
+            (Some(file), None) => discard(&directory.fd, draft_name, &file),
+            (None, _) => {}
         }
         remove(&directory.fd, journal_name);
         // How much of a file with holes is data cannot be known beforehand, nor how much can be shared.
-        let room = || check_room(directory, begin.size_bytes, outstanding_bytes);
-        if !begin.sparse && old.is_none() && room().is_err() {
-            // What an earlier run has left may take all of it, and is of no use.
-            remove(&directory.fd, draft_name);
-            room()?;
+        if !begin.sparse && old.is_none() {
+            check_room(directory, begin.size_bytes, outstanding_bytes)?;
         }
         let file = create_draft(directory.fd.as_fd(), &draft_name)?;
         hold(&file);
@@ -450,6 +449,15 @@ fn open_earlier(directory: &Directory, name: &DraftName) -> Option<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(&directory.fd, name.as_bytes(), flags, Mode::empty()).ok()?;
     is_ours(&file).then_some(file)
+}
+
+/// Removes a draft of which nothing can be made any more, and gives its room back at once: the new one may need it. Some file
+/// systems (XFS) free what is removed a while later.
+fn discard(directory: &OwnedFd, name: DraftName, file: &OwnedFd) {
+    remove(directory, name);
+    if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let _ = ftruncate(file, 0);
+    }
 }
 
 /// The file that is to be replaced, to take over what is equal. One that cannot be read gives nothing.

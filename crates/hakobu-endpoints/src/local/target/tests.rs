@@ -131,6 +131,19 @@ fn drafts_are_limited() {
 }
 
 #[test]
+fn a_file_with_holes_takes_no_room_from_others() {
+    let root = tempfile::tempdir().unwrap();
+    let target = target(root.path(), false);
+    let mut lane = target.lane();
+    let large = Begin { sparse: true, ..Begin::file(EntryPath::new("holes").unwrap(), 1 << 42) };
+    ask(&mut lane, Operation::Begin { draft: 1, begin: large }).unwrap();
+    begin(&mut lane, 2, "file", 5).unwrap();
+    // One that is to be filled does.
+    let full = begin(&mut lane, 3, "full", 1 << 42).unwrap_err();
+    assert_eq!(full.kind, ErrorKind::NoSpace);
+}
+
+#[test]
 fn a_draft_left_by_an_earlier_run_is_replaced() {
     let root = tempfile::tempdir().unwrap();
     let first = target(root.path(), false);
