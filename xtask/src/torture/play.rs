@@ -254,7 +254,10 @@ impl Scene<'_> {
         let stays = |path: &Path| self.had_cut && is_mark(path) || self.had_kill && is_blank_mark(path);
         seen.retain(|path, _| !stays(&path.below(place)));
         if self.history.setting.keeps_young_leftovers() {
-            seen.retain(|path, _| !self.drafts.contains(path));
+            // A run that was killed may have tried something out beside its place as well, which is no draft of a later one's place.
+            let stays =
+                |path: &Name| self.drafts.contains(path) || self.had_kill && generate::is_draft(path.base());
+            seen.retain(|path, _| !stays(path));
         }
         Ok(seen)
     }
