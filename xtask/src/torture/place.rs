@@ -76,7 +76,12 @@ pub fn random(rng: &mut Rng, plain: bool) -> Setting {
     let source = pick(SOURCES, Lies::of_sources());
     let target = pick(TARGETS, Lies::of_targets());
     let way = if rng.percent(55) { Way::Local } else { rng.pick(Way::ALL) };
-    Setting { source, target, way }
+    let mut setting = Setting { source, target, way };
+    if way == Way::PullSftp && Setting::lies(&setting.source).fail_list_after.is_some() {
+        // OpenSSH's server tells a directory that cannot be read on as its end.
+        setting.source = "tmpfs".to_owned();
+    }
+    setting
 }
 
 impl Setting {
