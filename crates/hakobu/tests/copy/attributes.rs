@@ -235,6 +235,36 @@ fn without_its_access_list_nothing_becomes_wider() {
 }
 
 #[test]
+fn an_attribute_with_too_long_a_name_for_ntfs_is_told_and_the_file_is_there() {
+    if no_root() {
+        return;
+    }
+    let disk = Disk::new(&["mkfs.ntfs", "-F", "-q", "-f"]);
+    let memory = place();
+    let (source, target) = (memory.path().join("source"), disk.at("target"));
+    fs::create_dir(&source).unwrap();
+    for (name, bytes) in [("small", 10), ("large", 400_000)] {
+        let path = file(&source.join(name), bytes);
+        // ntfs-3g refuses both, for different reasons.
+        for length in [240, 247] {
+            set(&path, &format!("trusted.{}", "n".repeat(length)), b"too long");
+        }
+        set(&path, &format!("user.{}", "n".repeat(100)), b"not too long");
+    }
+    let ends = [contents(&source), target.clone().into()];
+    for created in [3, 0] {
+        let ran = Copy::new().args(&ends).run_to(0);
+        assert_eq!((ran.entries("created"), ran.lost("xattr")), (created, 2), "{:#}", ran.report);
+    }
+    for name in ["small", "large"] {
+        assert_eq!(fs::read(source.join(name)).unwrap(), fs::read(target.join(name)).unwrap());
+        let mut value = [0; 20];
+        let long = format!("user.{}", "n".repeat(100));
+        assert_eq!(rustix::fs::getxattr(target.join(name), long.as_str(), &mut value[..]), Ok(12));
+    }
+}
+
+#[test]
 fn what_a_parent_hands_down_is_not_added() {
     if no_root() {
         return;
