@@ -470,7 +470,12 @@ impl Scene<'_> {
             }
             // What cannot be removed stays, or looked at before that, and the next run removes it.
             let stays = |calls: &str| calls.contains("unlink") || calls.contains("statx");
-            let is_left = matches!(&step.fault, Some(Fault::Inject { calls, .. }) if stays(calls));
+            // So does, for a day, what was killed where locks are not seen.
+            let is_left = match &step.fault {
+                Some(Fault::Inject { calls, .. }) => stays(calls),
+                Some(fault) => fault.kills() && self.history.setting.keeps_young_leftovers(),
+                None => false,
+            };
             let mut now = check::target(&promise, &after);
             now.retain(|violation| !(is_left && violation.kind == "leftover"));
             wrong.extend(now);

@@ -562,6 +562,10 @@ impl Making<'_> {
                 .filter_map(|path| self.target.get(path))
                 .map(|it| it.inode)
                 .collect();
+            if self.is_shared(inode) && group.len() > 1 {
+                // Which of them are linked to which depends on the order in which they are met: a later run may link more.
+                self.promise.stable = false;
+            }
             let is_told = self.able.tells_inodes || left.len() < 2;
             if self.able.hard_links && is_told && !self.is_shared(inode) && group.len() > 1 {
                 self.promise.links.push(group);

@@ -12,6 +12,7 @@ use rustix::fs::{
     AtFlags, CWD, Dir, Mode, OFlags, StatFs, StatxFlags, fstatfs, fstatvfs, ioctl_getflags, openat, statat,
     statfs, statx, unlinkat, utimensat,
 };
+use rustix::io::Errno;
 
 use super::metadata;
 use super::target::{modified, proc_path};
@@ -195,10 +196,16 @@ fn number(found: &StatFs) -> u64 {
     found.f_type as u64 & 0xffff_ffff
 }
 
-/// Sets the time of a directory in which something was tried out to what it was before.
-pub(crate) fn give_time_back(directory: BorrowedFd<'_>, before: &Metadata) {
-    // Nothing but the time is wrong if that fails.
-    let _ = utimensat(CWD, proc_path(directory), &modified(before.mtime, true), AtFlags::empty());
+/// Sets the time of a directory in which something came and went to what it was before. Only its owner may, who alone can have
+/// set it.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn give_time_back(directory: BorrowedFd<'_>, before: &Metadata) -> Result<(), Errno> {
+    match utimensat(CWD, proc_path(directory), &modified(before.mtime, true), AtFlags::empty()) {
+        Ok(()) | Err(Errno::PERM | Errno::ACCESS) => Ok(()),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// The name of a file that is there for a moment. If this process ends meanwhile, the next run knows it for a draft.
@@ -220,7 +227,8 @@ fn ignores_case(directory: BorrowedFd<'_>, may_write: bool) -> bool {
     let found = statat(directory, &*name.to_ascii_uppercase(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
     let _ = unlinkat(directory, &*name, AtFlags::empty());
     if let Ok(before) = before {
-        give_time_back(directory, &before);
+        // If this fails the directory is compared with the time that it has now.
+        let _ = give_time_back(directory, &before);
     }
     found
 }

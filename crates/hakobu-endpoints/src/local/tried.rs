@@ -81,7 +81,8 @@ pub(crate) fn by_writing(directory: BorrowedFd<'_>, draft: Option<[&DraftName; 2
             for name in [name, other] {
                 let _ = unlinkat(directory, name.as_bytes(), AtFlags::empty());
             }
-            file_system::give_time_back(directory, &before);
+            // If this fails the directory is compared with the time that it has now.
+            let _ = file_system::give_time_back(directory, &before);
             tried
         }
         Err(_) => None,
@@ -192,8 +193,15 @@ pub(crate) fn step_by_looking(root: &OwnedFd) -> u32 {
             }
         }
     }
-    // One moment may be a whole step by chance, but hardly a large one.
-    let least = if changed.len() < 2 { 1_000_000 } else { 1 };
+    step_of(&changed, &all)
+}
+
+/// Returns the largest step that times are in. When inodes changed is told by the clock.
+fn step_of(changed: &BTreeSet<Time>, all: &[Time]) -> u32 {
+    // One moment may be a whole step by chance, but hardly a large one. What was set by somebody tells as well, where it is no whole
+    // millisecond: if these are not in the step, they show it.
+    let fine: BTreeSet<_> = all.iter().filter(|time| !time.nanoseconds.is_multiple_of(1_000_000)).collect();
+    let least = if changed.len() < 2 && fine.len() < 2 { 1_000_000 } else { 1 };
     let exact = |time: &Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
     let is_step = |step: &u32| all.iter().all(|time| is_multiple(exact(time), *step));
     STEPS_NS.into_iter().rev().take_while(|step| *step >= least).find(is_step).unwrap_or(1)
@@ -204,6 +212,10 @@ mod tests {
     use std::fs::File;
 
     use super::*;
+
+    fn at(seconds: i64, nanoseconds: u32) -> Time {
+        Time { seconds, nanoseconds }
+    }
 
     #[test]
     fn a_file_system_of_this_machine_keeps_every_time_and_shows_nothing() {
@@ -224,7 +236,6 @@ mod tests {
 
     #[test]
     fn the_step_is_seen_in_what_was_kept() {
-        let at = |seconds, nanoseconds| Time { seconds, nanoseconds };
         let set = at(981_173_107, 123_456_789);
         for (kept, step) in [
             (set, Some(1)),
@@ -238,6 +249,16 @@ mod tests {
         ] {
             assert_eq!(step_between(set, kept), step, "{kept:?}");
         }
+    }
+
+    #[test]
+    fn two_times_show_a_small_step_though_nothing_was_changed_twice() {
+        // Two names in one directory, changed at one moment.
+        let (moment, set) = (at(1_795_665_497, 181_752_400), at(1_272_579_745, 578_141_600));
+        let named = at(1_000_000_001, 0);
+        assert_eq!(step_of(&BTreeSet::from([moment]), &[moment, set, moment, named]), 100);
+        assert_eq!(step_of(&BTreeSet::from([moment]), &[moment, named, moment, named]), 1);
+        assert_eq!(step_of(&BTreeSet::from([named]), &[named, named]), 1_000_000_000);
     }
 
     #[test]

@@ -364,8 +364,9 @@ impl TargetWork {
         if durable {
             shared.devices.flush(&shared.root)?;
         }
-        remove_leftovers(shared);
-        shared.marks.end(&shared.options.job, durable, whole);
+        let removed = remove_leftovers(shared);
+        let ended = shared.marks.end(&shared.options.job, durable, whole);
+        removed.and(ended).map_err(|errno| fault("giving a directory its time back", errno))?;
         Ok(Outcome::Done)
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use hakobu_core::path::{EntryPath, is_draft_name};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat, flock, openat, statat, unlinkat};
+use rustix::io::Errno;
 
 use super::Shared;
 use crate::local::draft_name::is_ours;
@@ -55,14 +56,18 @@ pub(crate) fn hold(file: &OwnedFd) {
 }
 
 /// Removes, at the end of a run that has finished all it began, what others have left.
-pub(crate) fn remove_leftovers(shared: &Shared) {
+///
+/// # Errors
+/// A directory cannot be given the time that it had before.
+pub(crate) fn remove_leftovers(shared: &Shared) -> Result<(), Errno> {
     let leftovers = &shared.leftovers;
     if leftovers.keeps.load(Ordering::Acquire) || shared.grant.only_reads {
-        return;
+        return Ok(());
     }
     let mut all = std::mem::take(&mut *leftovers.met.lock().unwrap_or_else(PoisonError::into_inner));
     all.extend(beside_files(shared));
     let mut waited = false;
+    let mut done = Ok(());
     for (path, name) in all {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let Ok(directory) = shared.root.open_beneath(&path, flags) else { continue };
@@ -78,9 +83,10 @@ pub(crate) fn remove_leftovers(shared: &Shared) {
         if remove(&directory, &name)
             && let Ok(before) = before
         {
-            give_time_back(directory.as_fd(), &before);
+            done = done.and(give_time_back(directory.as_fd(), &before));
         }
     }
+    done
 }
 
 /// What lies beside files that were named one by one, whose directories no listing shows.
@@ -106,7 +112,7 @@ fn beside_files(shared: &Shared) -> Vec<(EntryPath, Vec<u8>)> {
     found
 }
 
-fn look(directory: &OwnedFd, name: &[u8]) -> Result<Stat, rustix::io::Errno> {
+fn look(directory: &OwnedFd, name: &[u8]) -> Result<Stat, Errno> {
     statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
 }
 

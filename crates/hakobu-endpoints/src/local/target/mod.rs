@@ -275,17 +275,18 @@ impl Shared {
         }
     }
 
-    /// Sees that it will be known if this machine ends before what gets a name now is on stable storage. Whether the file has to
     /// A run that has failed leaves its mark only where what it wrote cannot be brought to stable storage now. A user who
     /// has asked to stop does not wait for that.
     fn settle(&self) {
         let stays = stopping::is_asked() || !self.options.durable || !self.marks.is_held();
         if !stays && self.devices.flush(&self.root).is_ok() {
-            self.marks.end(&self.options.job, true, false);
+            // The run has failed already.
+            let _ = self.marks.end(&self.options.job, true, false);
         }
     }
 
-    /// be flushed for that.
+    /// Sees that it will be known if this machine ends before what gets a name now is on stable storage. Returns true if the file
+    /// has to be flushed for that.
     fn before_naming(&self) -> bool {
         self.options.durable && self.marks.begin(&self.root, &self.grant, &self.options.job)
     }

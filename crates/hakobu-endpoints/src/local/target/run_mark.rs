@@ -131,22 +131,35 @@ impl RunMarks {
 
     /// All files have their names and, with `durable`, are on stable storage. With `whole`, all that the job is about was looked
     /// at and is as it should be.
-    pub(crate) fn end(&self, job: &[u8; 32], durable: bool, whole: bool) {
+    ///
+    /// # Errors
+    /// A directory cannot be given the time that it had before its mark was removed.
+    pub(crate) fn end(&self, job: &[u8; 32], durable: bool, whole: bool) -> Result<(), Errno> {
         let mut state = self.state();
+        let mut ended = Ok(());
         if let Some(own) = state.own.take() {
-            remove(&own.directory, own.name, &own.file);
+            ended = remove(&own.directory, own.name, &own.file).map(|_| ());
         }
         self.is_made.store(false, Ordering::Release);
         state.left.retain(|left| {
-            let ended = match left.doubts {
+            let is_over = match left.doubts {
                 // What it had written may have been in memory until now.
                 None => durable && syncfs(&left.directory).is_ok(),
                 // One that does not say whose it is was never complete, or is damaged.
                 Some(_) => durable && whole && left.job.map_or(left.is_covered, |its| its == *job),
             };
-            !(ended && left.remove())
+            if !is_over {
+                return true;
+            }
+            let removed = left.remove();
+            if ended.is_ok() {
+                ended = removed.map(|_| ());
+            }
+            // Where only the time of the directory is wrong, the mark is gone.
+            removed == Ok(false)
         });
         self.has_doubts.store(state.has_doubts(), Ordering::Release);
+        ended
     }
 
     /// Whether this run has a mark.
@@ -231,8 +244,11 @@ impl State {
 }
 
 impl Left {
-    /// Removes it, unless its run is under way. Whether it is gone.
-    fn remove(&self) -> bool {
+    /// Removes it, unless its run is under way. Returns true if it is gone.
+    ///
+    /// # Errors
+    /// It is gone, and the directory cannot be given the time that it had.
+    fn remove(&self) -> Result<bool, Errno> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         match openat(&*self.directory, OsStr::from_bytes(self.name), flags, Mode::empty()) {
             Ok(file) => {
@@ -240,10 +256,10 @@ impl Left {
                 // Another run may have taken the name meanwhile.
                 let there = examine(self.directory.as_fd(), self.name);
                 let is_it = there.is_some_and(|mark| mark.map(|mark| mark.job) == self.job);
-                dead && is_it && remove(&self.directory, self.name, &file)
+                if dead && is_it { remove(&self.directory, self.name, &file) } else { Ok(false) }
             }
-            Err(Errno::NOENT) => true,
-            Err(_) => false,
+            Err(Errno::NOENT) => Ok(true),
+            Err(_) => Ok(false),
         }
     }
 }
@@ -259,13 +275,14 @@ fn make(root: &Root, grant: &Grant, job: &[u8; 32]) -> Result<Option<Slot>, Errn
     let times = fstat(&*directory)?;
     for name in NAMES.iter() {
         let Some((file, mark)) = claim(&directory, name, job, &life)? else { continue };
-        keep_time(&directory, &times);
+        // If this fails the directory is as after any change within it. Its own time is set at the end.
+        let _ = keep_time(&directory, &times);
         let made = write(&file, &mark).and_then(|()| sync(&file));
         // From now on everybody may read it. Until then its mode is part of what tells it from a user's file.
         let _ = fchmod(&file, Mode::from_raw_mode(0o644));
         let made = made.and_then(|()| sync(&directory));
         if let Err(errno) = made {
-            remove(&directory, name, &file);
+            let _ = remove(&directory, name, &file);
             return Err(errno);
         }
         return Ok(Some(Slot { directory, name, file }));
@@ -446,22 +463,29 @@ fn sync(file: &OwnedFd) -> Result<(), Errno> {
     }
 }
 
-/// Removes a mark, which leaves no trace in the directory's time. Whether it is gone.
-fn remove(directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> bool {
+/// Removes a mark, which leaves no trace in the directory's time. Returns true if it is gone.
+///
+/// # Errors
+/// It is gone, and the directory cannot be given the time that it had.
+fn remove(directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> Result<bool, Errno> {
     if !is_at(directory, name, file) {
-        return false;
+        return Ok(false);
     }
-    let Ok(times) = fstat(directory) else { return false };
-    let removed = unlinkat(directory, OsStr::from_bytes(name), AtFlags::empty()).is_ok();
-    keep_time(directory, &times);
-    removed
+    let Ok(times) = fstat(directory) else { return Ok(false) };
+    if unlinkat(directory, OsStr::from_bytes(name), AtFlags::empty()).is_err() {
+        return Ok(false);
+    }
+    keep_time(directory, &times).map(|()| true)
 }
 
 /// Gives a directory the time that it had. Only its owner may, who alone can have set it.
-fn keep_time(directory: &OwnedFd, was: &rustix::fs::Stat) {
+fn keep_time(directory: &OwnedFd, was: &rustix::fs::Stat) -> Result<(), Errno> {
     let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let last_modification = Timespec { tv_sec: was.st_mtime as _, tv_nsec: was.st_mtime_nsec as _ };
-    let _ = futimens(directory, &Timestamps { last_access, last_modification });
+    match futimens(directory, &Timestamps { last_access, last_modification }) {
+        Ok(()) | Err(Errno::PERM | Errno::ACCESS) => Ok(()),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Whether the name leads to the file.
@@ -527,9 +551,9 @@ mod tests {
         let other = RunMarks::look(&root, &grant);
         assert!(!other.begin(&root, &grant, &[4; 32]) && !other.has_doubts());
         assert_eq!(names(folder.path()).len(), 2);
-        other.end(&[4; 32], true, true);
+        other.end(&[4; 32], true, true).unwrap();
         assert_eq!(names(folder.path()).len(), 1, "the run under way keeps its mark");
-        marks.end(&JOB, true, true);
+        marks.end(&JOB, true, true).unwrap();
         assert!(names(folder.path()).is_empty());
         assert_eq!(folder.path().metadata().unwrap().modified().unwrap(), before);
     }
@@ -548,7 +572,7 @@ mod tests {
         let lasts = life_of(root.fd()).is_some();
         assert_eq!(next.has_doubts(), !lasts);
         next.begin(&root, &grant, &[4; 32]);
-        next.end(&[4; 32], true, false);
+        next.end(&[4; 32], true, false).unwrap();
         assert_eq!(names(folder.path()).len(), usize::from(!lasts));
         let killed = RunMarks::look(&root, &grant);
         killed.begin(&root, &grant, &JOB);
@@ -566,10 +590,10 @@ mod tests {
             assert!(!old.doubted, "it was there long before");
         }
         // It stays until a run of the same job has looked at everything.
-        next.end(&[4; 32], true, true);
-        RunMarks::look(&root, &grant).end(&JOB, true, false);
+        next.end(&[4; 32], true, true).unwrap();
+        RunMarks::look(&root, &grant).end(&JOB, true, false).unwrap();
         assert!(RunMarks::look(&root, &grant).has_doubts());
-        RunMarks::look(&root, &grant).end(&JOB, true, true);
+        RunMarks::look(&root, &grant).end(&JOB, true, true).unwrap();
         assert!(names(folder.path()).is_empty());
     }
 
@@ -587,7 +611,7 @@ mod tests {
         torn(&above);
         let marks = RunMarks::look(&inner, &grant);
         assert_eq!(marks.doubts(&EntryPath::root()), Some(None));
-        marks.end(&JOB, true, true);
+        marks.end(&JOB, true, true).unwrap();
         assert!(above.exists(), "what it is about was not looked at");
         fs::remove_file(&above).unwrap();
         torn(&deeper.join(OsStr::from_bytes(&NAMES[0])));
@@ -596,9 +620,9 @@ mod tests {
         let path = EntryPath::new("a/b").unwrap();
         marks.learn(&root, &grant, vec![path.clone()]);
         assert_eq!((marks.doubts(&path), marks.doubts(&EntryPath::root())), (Some(None), None));
-        marks.end(&JOB, true, false);
+        marks.end(&JOB, true, false).unwrap();
         assert_eq!(names(&deeper).len(), 1, "not everything was looked at");
-        marks.end(&JOB, true, true);
+        marks.end(&JOB, true, true).unwrap();
         assert!(names(&deeper).is_empty());
     }
 
