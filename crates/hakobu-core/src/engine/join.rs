@@ -376,10 +376,11 @@ impl<'a> Join<'a> {
             kind if both_files && (metadata.size_bytes > 0 || kind == DraftKind::InPlace) => kind,
             _ => DraftKind::File,
         };
-        // One of its further names may be that of a file of the source.
+        // One of its further names may be that of a file of the source, or of a tree, where it gets another content.
         let systems = &self.shared.setup.job.source_file_systems;
         let shared = old.and_then(|old| old.inode).is_some_and(|it| systems.contains(&it.file_system));
-        if kind == DraftKind::InPlace && shared { DraftKind::File } else { kind }
+        let further = self.target_name.is_none() && old.is_some_and(|old| old.links > 1);
+        if kind == DraftKind::InPlace && (shared || further) { DraftKind::File } else { kind }
     }
 
     /// Takes note of a file that travels by itself.

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use hakobu_testkit::sshd::no_root;
 
@@ -180,6 +181,48 @@ fn a_further_name_of_a_source_file_is_not_written_to_in_place() {
     fs::hard_link(source.join("a"), source.join("c")).unwrap();
     for run in [Copy::new(), Copy::sync().options("--in-place")] {
         assert_refused(run.arg(source.join("a")).arg(source.join("c")), &source);
+    }
+}
+
+#[test]
+fn names_of_one_file_at_the_target_are_not_written_to_in_place() {
+    // Another file system than the source's.
+    let (place, other) = (place(), tempfile::tempdir().unwrap());
+    let (source, target) = (place.path().join("source"), other.path().join("target"));
+    assert_ne!(
+        fs::metadata(place.path()).unwrap().dev(),
+        fs::metadata(other.path()).unwrap().dev(),
+        "the folder for temporary files is on another file system"
+    );
+    for size_bytes in [100, 3_000_000] {
+        for options in ["--in-place --lanes 1", "--in-place --lanes 4", "--in-place --compare digest"] {
+            fs::create_dir_all(&source).unwrap();
+            fs::create_dir(&target).unwrap();
+            let content = |name: &str| vec![name.as_bytes()[0]; size_bytes];
+            // Of `same` the target has the content already, under the inode that the others are names of.
+            let names = ["a", "b", "same"];
+            for name in names {
+                fs::write(source.join(name), content(name)).unwrap();
+            }
+            fs::write(target.join("same"), content("same")).unwrap();
+            let mtime = fs::metadata(source.join("same")).unwrap().modified().unwrap();
+            fs::File::open(target.join("same")).unwrap().set_modified(mtime).unwrap();
+            fs::hard_link(target.join("same"), target.join("a")).unwrap();
+            fs::hard_link(target.join("same"), target.join("b")).unwrap();
+            for name in ["a", "b"] {
+                let later = mtime + Duration::from_secs(10);
+                fs::File::open(source.join(name)).unwrap().set_modified(later).unwrap();
+            }
+            Copy::sync().options(options).arg(contents(&source)).arg(&target).run_to(0);
+            for name in names {
+                assert!(
+                    fs::read(target.join(name)).unwrap() == content(name),
+                    "{name}: {options} {size_bytes}"
+                );
+            }
+            fs::remove_dir_all(&source).unwrap();
+            fs::remove_dir_all(&target).unwrap();
+        }
     }
 }
 
