@@ -42,9 +42,9 @@ const GRANULARITIES: &[u64] = &[1, 2, 512, 513, 4095, 4096, 4097, 8 * KIB, 64 * 
 /// A name that looks like that of a draft, and is none, as the checksum in it is wrong.
 pub const LIKE_A_DRAFT: &str = ".hakobu.abcdefghijklmnopqrstuvwxyz";
 
-/// Returns true for the name of what a run leaves behind: only [`LIKE_A_DRAFT`] is made otherwise.
+/// Returns true for the name of what a run leaves behind: only [`LIKE_A_DRAFT`] is made otherwise, and what that is renamed to.
 pub fn is_draft(base: &[u8]) -> bool {
-    base.starts_with(b".hakobu.") && base != LIKE_A_DRAFT.as_bytes()
+    base.starts_with(b".hakobu.") && base != LIKE_A_DRAFT.as_bytes() && !base.ends_with(b".tampered")
 }
 
 /// How much a tree may hold.

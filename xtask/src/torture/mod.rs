@@ -18,7 +18,7 @@
 //! come a verification, which has to say what the oracle says, and a second run, which has to change nothing. A run in which something
 //! goes wrong may leave old or new things under final names and nothing else, and the same command afterwards has to put everything
 //! right. A history that fails is cut down ([`shrink`]) and written to a folder as a script of plain commands ([`script`]), with
-//! `history.json` for `--replay`.
+//! `history.json` for `--replay`, beside the same of the whole history (`whole-…`).
 //!
 //! The oracle knows nothing but README.md, the book and the design notes. Where they leave something open, the expectation is free in
 //! that ([`promise::Free`], `vague`, `loose`), with a comment. What is passed over is in [`known`], each with its reason.
@@ -192,12 +192,16 @@ pub fn run(args: &TortureArgs) -> anyhow::Result<()> {
                     let (history, failure) = if args.no_shrink {
                         (history, outcome)
                     } else {
+                        // What depends on moments may not fail again, or in another way.
+                        if let Err(error) = write_down(&args.folder, "whole-", &history, &outcome) {
+                            println!("seed {seed}: writing it down failed: {error:#}");
+                        }
                         let scrap = Counts::default();
                         let play =
                             |history: &History| play::play(history, stage, &mut pool, &scrap).ok().flatten();
                         shrink::shrink(history, outcome, play)
                     };
-                    let written = write_down(&args.folder, &history, &failure);
+                    let written = write_down(&args.folder, "", &history, &failure);
                     let _turn = talk.lock();
                     match written {
                         Ok(folder) => tell(seed, &failure, &folder),
@@ -257,13 +261,16 @@ fn one(history: &History, stage: &Stage, counts: &Counts) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn write_down(folder: &Path, history: &History, failure: &Failure) -> anyhow::Result<PathBuf> {
+fn write_down(folder: &Path, prefix: &str, history: &History, failure: &Failure) -> anyhow::Result<PathBuf> {
     let folder = folder.join(format!("seed-{}", history.seed));
     std::fs::create_dir_all(&folder)?;
-    std::fs::write(folder.join("history.json"), serde_json::to_string_pretty(history)?)?;
-    std::fs::write(folder.join("script.sh"), script::of(history, failure))?;
+    std::fs::write(folder.join(format!("{prefix}history.json")), serde_json::to_string_pretty(history)?)?;
+    std::fs::write(folder.join(format!("{prefix}script.sh")), script::of(history, failure))?;
     let words: Vec<String> = failure.violations.iter().map(ToString::to_string).collect();
-    std::fs::write(folder.join("failure.txt"), format!("{}\n\n{}\n", words.join("\n"), failure.said))?;
+    std::fs::write(
+        folder.join(format!("{prefix}failure.txt")),
+        format!("{}\n\n{}\n", words.join("\n"), failure.said),
+    )?;
     Ok(folder)
 }
 

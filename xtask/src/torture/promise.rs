@@ -343,7 +343,6 @@ impl Making<'_> {
         if self.tainted.contains(path) {
             // Names are one file at the target and several at the source, or the reverse: "the target may have names elsewhere
             // that are nobody's business", so what one of them gets the others get, in no order.
-            let all = self.step.in_place;
             expected.free = Free {
                 owner: true,
                 mode: true,
@@ -352,7 +351,7 @@ impl Making<'_> {
                 mtime: true,
                 xattrs: true,
                 acl: true,
-                all,
+                all: false,
             };
             expected.or = there.map(|there| there.kind.clone()).into_iter().collect();
             expected.kept = false;

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::check::Violation;
+use super::ground::faults::Fault;
 use super::history::{Event, History};
 use super::model::{Fill, Name, Node, Time, Tree, What};
 use super::play::Failure;
@@ -68,7 +69,11 @@ impl Shrinker<'_> {
             );
             self.attempt(|history| history.setting.way = Way::Local);
             self.attempt(|history| history.setting.source = "plain".to_owned());
-            self.attempt(|history| history.setting.target = "plain".to_owned());
+            // Power can be cut on file systems of their own only, and what follows from a cut is promised of these.
+            let is_cut = |event: &Event| matches!(event, Event::Run(step) | Event::Interrupted(step) if matches!(step.fault, Some(Fault::PowerCut { .. })));
+            if !self.best.events.iter().any(is_cut) {
+                self.attempt(|history| history.setting.target = "plain".to_owned());
+            }
             self.plainer_steps();
             self.plainer_nodes();
             if weight(&self.best) == before || Instant::now() > self.until {
