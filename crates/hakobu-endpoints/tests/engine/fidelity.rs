@@ -214,6 +214,34 @@ fn when_the_first_name_fails_the_next_brings_the_content() {
 }
 
 #[test]
+fn a_name_is_not_linked_to_what_lies_where_the_first_one_failed() {
+    for (failing, lanes) in [(1, 1), (1, 3), (2, 1), (2, 3)] {
+        let place = Place::new();
+        let names: Vec<String> = (0..5).map(|number| format!("name {number}")).collect();
+        write(&place.source().join(&names[0]), &mut Numbers(3), 600);
+        for name in &names[1..] {
+            fs::hard_link(place.source().join(&names[0]), place.source().join(name)).unwrap();
+        }
+        for name in &names {
+            write(&place.target().join(name), &mut Numbers(4), 5_000);
+        }
+        let mut plan = Plan::new(4);
+        for nth in 1..=failing {
+            plan = plan.on(Store, When::Nth(nth), Fault::OneEntry(ErrorKind::Io));
+        }
+        let made = place.run(&keeping(lanes).target(plan));
+        let failed = made.failed_paths();
+        assert_eq!((failed.len() as u64, made.summary.fatal), (failing, None));
+        let content = fs::read(place.source().join(&names[0])).unwrap();
+        for name in &names {
+            let is_failed = failed.iter().any(|path| path[..] == *name.as_bytes());
+            let is_new = fs::read(place.target().join(name)).unwrap() == content;
+            assert_eq!(is_new, !is_failed, "{name}");
+        }
+    }
+}
+
+#[test]
 fn where_no_link_can_be_made_each_name_is_a_file() {
     // Apart, as one operation may make both links, and one entry of each operation is refused.
     for length in [60, 600_000] {

@@ -116,16 +116,17 @@ impl Worker<'_> {
             let replaces = picks.entries.get(*pick as usize).is_some_and(|pick| pick.replaces);
             counts[usize::from(replaces)] += 1;
         }
+        let mut failed = HashSet::new();
         for (record, error) in failures {
             if let Some(&pick) = packed.get(record as usize) {
+                failed.insert(pick);
                 let replaces = picks.entries.get(pick as usize).is_some_and(|pick| pick.replaces);
                 counts[usize::from(replaces)] -= 1;
                 stored_bytes = stored_bytes.saturating_sub(content_of(&picks, pick));
                 self.fail_stored(&node, origin, &picks, (pick, error))?;
             }
         }
-        for pick in packed {
-            // Of those that failed it is known by now.
+        for pick in packed.into_iter().filter(|pick| !failed.contains(pick)) {
             if let Some(metadata) = metadata_of(&picks, pick).filter(|metadata| metadata.inode.is_some()) {
                 let target =
                     node.target.join(picks.target_name.as_deref().unwrap_or(name_of(&picks, pick)))?;
