@@ -74,6 +74,13 @@ pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> Histo
         if next.writes() && !setting.is_plain() && rng.percent(setting.faults_percent()) {
             next.fault = Some(misfortune::random(&mut rng, &setting));
         }
+        if next.in_place
+            && rng.percent(40)
+            && let Some((one, other)) = two_files(&mut rng, &source)
+        {
+            // What is written to one name in place reaches the others.
+            events.push(Event::Target(Mutation::LinkTo(one, other)));
+        }
         let interrupted = next.fault.is_some() && rng.percent(30);
         events.push(if interrupted { Event::Interrupted(next) } else { Event::Run(next) });
         for _ in 0..rng.below(5) {
@@ -89,6 +96,17 @@ pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> Histo
         events.push(Event::Run(Step::plain(Verb::Copy, Shape::Contents)));
     }
     History { seed, setting, source, target, events }
+}
+
+/// Returns the names of two files of a tree.
+fn two_files(rng: &mut Rng, tree: &Tree) -> Option<(Name, Name)> {
+    let is_file = |node: &&Node| matches!(node.what, What::File(_));
+    let mut files: Vec<&Node> = tree.nodes.iter().filter(is_file).collect();
+    if files.len() < 2 {
+        return None;
+    }
+    let mut take = || files.swap_remove(rng.below(files.len() as u64) as usize).path.clone();
+    Some((take(), take()))
 }
 
 /// Returns a history in which a large file is copied, killed after its journal was begun, rewritten with its size and time kept, and

@@ -424,8 +424,9 @@ impl Scene<'_> {
                     .map(|(path, _)| path.clone()),
             );
         }
-        // A run may go on without what was killed, and end with 0.
-        self.had_kill |= fault.kills();
+        // A run may go on without what was killed, or with a mark that could not be removed, and end with 0.
+        self.had_kill |=
+            fault.kills() || matches!(fault, Fault::Inject { calls, .. } if calls.contains("unlink"));
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
         if ran.took_place {
             self.counts.faults.fetch_add(ran.injected.max(1), Ordering::Relaxed);

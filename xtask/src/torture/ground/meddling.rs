@@ -137,7 +137,8 @@ pub(super) fn tamper(target: &Path, outside: &Path, seed: u64, deed: Deed) -> Op
     let directory = Random::new(seed).pick(&entries(target).1)?.clone();
     let beside = directory.with_extension("tampered");
     let done = match deed {
-        Deed::Remove => fs::remove_dir_all(&directory),
+        // What was removed before something new stood in the way is gone as well.
+        Deed::Remove => fs::remove_dir_all(&directory).or(Ok(())),
         Deed::Rename => fs::rename(&directory, beside),
         Deed::Swap => fs::create_dir_all(outside)
             .and_then(|()| fs::rename(&directory, beside))
