@@ -188,9 +188,12 @@ pub fn after_fault(
         let is_old = old.is_some_and(|old| old.kind == entry.kind);
         let is_new = new.is_some_and(|new| new.entry.kind == entry.kind || new.or.contains(&entry.kind));
         if !(is_old || is_new || mixes && entry.is_file()) {
+            let one = |entry: Option<&Kind>| entry.map_or("nothing".to_owned(), told);
             let words = format!(
-                "after a fault it is {}, neither what was there nor what has to be",
-                told(&entry.kind)
+                "after a fault it is {}, neither what was there ({}) nor what has to be ({})",
+                told(&entry.kind),
+                one(old.map(|old| &old.kind)),
+                one(new.map(|new| &new.entry.kind)),
             );
             wrong.push(Violation::at("torn", path, words, Proof::Words));
         }

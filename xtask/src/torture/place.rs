@@ -196,6 +196,10 @@ impl Setting {
             limits.data_bytes = limits.data_bytes.min(6 << 20);
             limits.size_bytes = limits.size_bytes.min(9 << 20);
         }
+        if self.target == "ntfs3g" {
+            // ntfs-3g puts something replaced aside under a longer name, and loses its way where that is too long: `mv` fails as well.
+            limits.name_bytes = limits.name_bytes.min(200);
+        }
         if self.source == "erofs" {
             // mkfs.erofs 1.5 cuts a name of 255 bytes, does not find the file then and ends. Sizes of attributes have 16 bits there: it takes
             // one of 65 536 bytes, and what it makes of that cannot be read.
