@@ -244,7 +244,8 @@ fn a_name_is_not_linked_to_what_lies_where_the_first_one_failed() {
 #[test]
 fn where_no_link_can_be_made_each_name_is_a_file() {
     // Apart, as one operation may make both links, and one entry of each operation is refused.
-    for length in [60, 600_000] {
+    let kinds = [ErrorKind::Unsupported, ErrorKind::Io, ErrorKind::NotFound];
+    for (length, kind) in [60, 600_000].into_iter().flat_map(|length| kinds.map(|kind| (length, kind))) {
         let place = Place::new();
         for directory in ["a", "b"] {
             fs::create_dir(place.source().join(directory)).unwrap();
@@ -254,12 +255,12 @@ fn where_no_link_can_be_made_each_name_is_a_file() {
         let mut plan = Plan::new(5);
         for path in ["a/file", "b/file"] {
             let when = When::At(path.as_bytes().to_vec());
-            plan = plan.on(Apply, when, Fault::OneEntry(ErrorKind::Unsupported));
+            plan = plan.on(Apply, when, Fault::OneEntry(kind));
         }
         let made = run(&place, &keeping(2).target(plan));
         assert_same(&place.source_view(), &place.target_view());
         let losses: Vec<_> = made.summary.losses.iter().map(|loss| (loss.what, loss.count)).collect();
-        assert_eq!(losses, [(LossKind::HardLinks, 1)], "{length}");
+        assert_eq!(losses, [(LossKind::HardLinks, 1)], "{length} {kind:?}");
     }
 }
 

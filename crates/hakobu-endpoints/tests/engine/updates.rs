@@ -72,8 +72,11 @@ fn only_what_differs_is_written() {
             let (new, in_pieces, in_blocks) = changed(&old);
             put(&place, &old, &new);
             let snapshot = above(&place).join("snapshot");
-            fs::hard_link(place.target().join("file"), &snapshot).unwrap();
-            let inode = fs::metadata(&snapshot).unwrap().ino();
+            // A file of several names is not written to in place.
+            if update == Update::Changes {
+                fs::hard_link(place.target().join("file"), &snapshot).unwrap();
+            }
+            let inode = fs::metadata(place.target().join("file")).unwrap().ino();
             let made = place.run(&order(update, lanes, blocks));
             // Of the piece that is almost another one the block that is not is found as well, where that is looked for.
             let found = if blocks && update == Update::Changes { BLOCK_BYTES } else { 0 };
@@ -85,10 +88,9 @@ fn only_what_differs_is_written() {
             assert_eq!(made.summary.counters.zeros_skipped_bytes, PIECE_BYTES);
             assert_eq!(made.summary.counters.entries_updated, 1);
             assert_same(&place.source_view().copied(), &place.target_view());
-            // In place all names show the new content, else only the one that was synchronised.
             let kept = fs::metadata(place.target().join("file")).unwrap().ino() == inode;
             assert_eq!(kept, update == Update::InPlace);
-            assert!(fs::read(&snapshot).unwrap() == if kept { new } else { old });
+            assert!(kept || fs::read(&snapshot).unwrap() == old);
             assert!(place.run(&order(update, lanes, blocks)).writes().is_empty());
         }
     }

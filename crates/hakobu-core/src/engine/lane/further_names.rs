@@ -79,23 +79,21 @@ impl Worker<'_> {
                 // Something may have been made and removed again.
                 follower.node.touch();
             }
-            // Another file system, or too many names, or the name is gone: it becomes a file of its own. If even that
-            // cannot be done, it is told.
-            if error.kind == ErrorKind::Unsupported {
-                let example = follower.target.as_bytes().to_vec();
-                self.shared.record.losses(vec![Loss {
-                    what: LossKind::HardLinks,
-                    count: 1,
-                    at_target: true,
-                    example,
-                }]);
-                // As an earlier run had to make it.
-                if follower.equal {
-                    self.counters.entries_unchanged.add(1);
-                    self.counters.bytes_unchanged.add(follower.metadata.size_bytes);
-                    self.task_done(&follower.node);
-                    continue;
-                }
+            // Another file system, or too many names, or the name is gone, or the medium fails: it becomes a file of its own. If
+            // even that cannot be done, it is told.
+            let example = follower.target.as_bytes().to_vec();
+            self.shared.record.losses(vec![Loss {
+                what: LossKind::HardLinks,
+                count: 1,
+                at_target: true,
+                example,
+            }]);
+            // As an earlier run had to make it.
+            if error.kind == ErrorKind::Unsupported && follower.equal {
+                self.counters.entries_unchanged.add(1);
+                self.counters.bytes_unchanged.add(follower.metadata.size_bytes);
+                self.task_done(&follower.node);
+                continue;
             }
             follower.metadata.inode = None;
             self.bring_over(follower)?;
