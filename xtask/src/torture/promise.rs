@@ -88,10 +88,12 @@ impl Abilities {
         if time.s < first {
             return Time { s: first, ns: 0 };
         }
-        if time.s > last {
-            return Time { s: last, ns: 0 };
-        }
         let step = self.mtime_step_ns;
+        if time.s > last {
+            // The last that the way can tell may be within a step of the target.
+            let seconds = (step / 1_000_000_000).max(1) as i64;
+            return Time { s: last.div_euclid(seconds) * seconds, ns: 0 };
+        }
         if step < 1_000_000_000 {
             return Time { s: time.s, ns: (u64::from(time.ns) / step * step) as u32 };
         }
