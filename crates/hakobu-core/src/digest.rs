@@ -60,6 +60,9 @@ pub fn block_value(bytes: &[u8]) -> BlockValue {
     value
 }
 
+/// Stands for a piece of which nothing is there.
+const NO_PIECE: Digest = [0; 32];
+
 /// Takes the value of one piece, bit by bit, as [`piece_value`] does in one go.
 #[derive(Debug)]
 pub struct PieceHasher {
@@ -84,9 +87,13 @@ impl PieceHasher {
         self.hasher.update(bytes);
     }
 
-    /// The value of the piece.
+    /// The value of the piece. No piece behind the first is empty: where nothing was read the value is that of no content.
     pub fn value(&self) -> Digest {
-        if self.whole { *self.hasher.finalize().as_bytes() } else { self.hasher.finalize_non_root() }
+        match self.whole {
+            true => *self.hasher.finalize().as_bytes(),
+            false if self.hasher.count() == 0 => NO_PIECE,
+            false => self.hasher.finalize_non_root(),
+        }
     }
 }
 
@@ -324,6 +331,14 @@ mod tests {
                 assert_eq!(digest, *blake3::hash(&data).as_bytes(), "{pieces} pieces and {extra} bytes");
             }
         }
+    }
+
+    #[test]
+    fn a_piece_of_which_nothing_is_there_has_a_value_of_its_own() {
+        let size = 3 * PIECE_BYTES;
+        assert_ne!(piece_value(size, 0, b""), piece_value(size, 0, b"x"));
+        assert_ne!(piece_value(size, PIECE_BYTES, b""), piece_value(size, PIECE_BYTES, b"x"));
+        assert_eq!(piece_value(0, 0, b""), *blake3::hash(b"").as_bytes());
     }
 
     #[test]

@@ -196,6 +196,23 @@ fn sync_removes_and_verify_reads_back() {
 }
 
 #[test]
+fn a_single_file_that_is_cut_is_told() {
+    let (place, host) = (place(), server(&[]));
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    for (size_bytes, is_bytes) in
+        [(3_000_000, [0, 1, 1 << 20, 2_999_999]), (5 << 20, [0, 1, 1 << 20, 4 << 20])]
+    {
+        fs::write(&source, vec![7; size_bytes]).unwrap();
+        for bytes in is_bytes {
+            fs::write(&target, vec![7; bytes]).unwrap();
+            let verify = Copy::verify().to(&host).options("--transport sftp");
+            let ran = verify.args(&[source.clone().into(), host.at(&target)]).run_to(4);
+            assert_eq!(ran.entries("different"), 1, "{size_bytes} {bytes}: {:#}", ran.report);
+        }
+    }
+}
+
+#[test]
 fn the_scheme_asks_for_it() {
     let (place, host) = (place(), server(&[]));
     let (source, target) = (file(&place.path().join("a"), 100_000), place.path().join("b"));
