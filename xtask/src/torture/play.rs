@@ -194,16 +194,18 @@ impl Scene<'_> {
             self.stale = false;
         }
         let Some(mut matter) = self.matter(step)? else { return Ok(None) };
-        // What interrupted runs have left behind has to go.
-        (matter.left, matter.before) =
-            matter.before.into_iter().partition(|(path, _)| self.drafts.contains(path));
+        // What interrupted runs have left behind has to go, those of other places as well.
+        let is_left =
+            |path: &Name| self.drafts.contains(path) || self.had_kill && generate::is_draft(path.base());
+        (matter.left, matter.before) = matter.before.into_iter().partition(|(path, _)| is_left(path));
         let setting = &self.history.setting;
         let spoiled = setting.spoils_reading() || setting.spoils_writing();
         let names: BTreeSet<Name> = matter.before.keys().chain(matter.source.keys()).cloned().collect();
         let is_draft = |path: &Name| generate::is_draft(path.base()) && !names.contains(path);
         if step.fault.is_none() {
-            // Another place is not what the cut run was about.
-            let trusting = !std::mem::take(&mut self.cut) || self.cut_place != matter.place;
+            // Another place is not what the cut run was about, and over SFTP each file is brought to the disk before it has its name.
+            let was_cut = std::mem::take(&mut self.cut) && self.cut_place == matter.place;
+            let trusting = !was_cut || setting.way.is_sftp();
             if !spoiled || step.verb == Verb::Digest {
                 return self.step(&matter, trusting);
             }

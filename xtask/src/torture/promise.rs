@@ -542,7 +542,7 @@ impl Making<'_> {
                 .collect();
             // And its time, where that is equal in coarse steps only.
             let keeps_time = group.iter().filter_map(|path| self.promise.entries.get(path));
-            let keeps_time = keeps_time.into_iter().any(|it| it.free.mtime && !it.or.is_empty());
+            let keeps_time = keeps_time.into_iter().any(|it| it.free.mtime);
             for path in &group {
                 if let Some(expected) = self.promise.entries.get_mut(path) {
                     expected.free.mtime |= keeps_time;

@@ -28,7 +28,7 @@ use tempfile::TempDir;
 use super::Harness;
 
 /// The longest that anything in a case may take before it has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A harness, and a place of its own for one case.
 pub struct Bench<'a> {

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use hakobu_core::endpoint::{Change, Operation, Outcome};
+use hakobu_core::endpoint::{Change, Operation, Outcome, Wait};
 use hakobu_core::entry::{Attributes, Time};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
@@ -28,6 +28,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("a file in the place of a directory is a conflict where nothing may be removed", file_conflict),
     Case::new("mode and time are kept, as finely as the endpoint says", attributes_kept),
     Case::new("attributes of directories, files and links change", attributes_apply),
+    Case::new("directories are given their attributes in the order of the operations", directories_in_order),
     Case::new("a change that fails is named and the rest is made", failed_change),
     Case::root("owners are kept by number, and set-ID bits with them", owners),
     Case::new("a directory can be made with ordinary permissions", make_directory),
@@ -235,6 +236,34 @@ fn attributes_apply(bench: &Bench<'_>) {
     target.check("new/below", &attributes(0o2750));
     target.check("new", &late(0o711));
     target.check("there", &attributes(0o555));
+}
+
+/// What is in a directory comes before it, in operations that are under way at the same time.
+fn directories_in_order(bench: &Bench<'_>) {
+    let target = bench.target();
+    let mut lane = lane(&target);
+    let directory = |name: &str| Change::Directory {
+        path: path(name),
+        attributes: Attributes { mtime: Time { seconds: 5, nanoseconds: 0 }, ..attributes(0o755) },
+        extended: None,
+    };
+    fs::create_dir(target.root.join("in")).unwrap();
+    // Known as a directory from here on, so that there is little to be done for the second.
+    ask(&mut *lane, Operation::Apply { changes: vec![directory("in")] }).unwrap();
+    for (ticket, name) in [(1, "in/new/below"), (2, "in/new"), (3, "in")] {
+        assert!(lane.submit(ticket, Operation::Apply { changes: vec![directory(name)] }).is_ok(), "{name}");
+    }
+    lane.flush();
+    let mut answers = 0;
+    while answers < 3 {
+        if let Some(completion) = lane.reap(Wait::For(PATIENCE)) {
+            assert!(completion.result.is_ok(), "{completion:?}");
+            answers += 1;
+        }
+    }
+    for name in ["in/new/below", "in/new", "in"] {
+        assert_eq!(fs::metadata(target.root.join(name)).unwrap().mtime(), 5, "{name}");
+    }
 }
 
 fn apply_all(bench: &Bench<'_>, changes: Vec<Change>) {

@@ -63,11 +63,12 @@ impl Draft {
         let must = shared.before_naming() || self.replaces || self.size_bytes() >= stable::FLUSHED_FROM_BYTES;
         stable::flush(&self.file, self.stability, must, shared.options.durable)?;
         stable::close_another(&self.file, self.stability)?;
-        self.unmark()?;
         renameat(&self.directory, draft_name.as_bytes(), &self.directory, &*self.name)
             .map_err(|errno| creation_fault("renaming into place", errno, &self.directory))?;
         self.pending.store(false, Ordering::Release);
-        Ok(())
+        // Whoever dies in between leaves a file that is complete and has an attribute too many, which the next run takes away. A draft
+        // without a mark would be nobody's.
+        self.unmark()
     }
 
     /// The end of a file that was changed where it lies.
@@ -84,7 +85,7 @@ impl Draft {
         stable::close_another(&self.file, self.stability)
     }
 
-    /// It is marked as a draft until it has its name, while it is flushed as well. Only where its mode would forbid to take the
+    /// It is marked as a draft until it has its name. Only where its mode would forbid to take the
     /// mark off, or the mark takes the room of an attribute, that goes before.
     fn set_attributes_of_draft(
         &self,

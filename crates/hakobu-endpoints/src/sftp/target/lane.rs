@@ -1,9 +1,10 @@
 //! One lane of a target: the course of each operation.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use hakobu_core::endpoint::{DraftId, Operation, Outcome};
+use futures_util::lock::{Mutex as AsyncMutex, OwnedMutexGuard};
+use hakobu_core::endpoint::{Change, DraftId, Operation, Outcome};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
@@ -19,6 +20,8 @@ pub(crate) struct TargetWork {
     pub(super) store: Store,
     /// The drafts that this lane has open.
     pub(super) open: Mutex<HashMap<DraftId, Arc<OpenDraft>>>,
+    /// Held by the last operation that settles directories.
+    settling: Mutex<Arc<AsyncMutex<()>>>,
 }
 
 impl Work for TargetWork {
@@ -32,14 +35,37 @@ impl Work for TargetWork {
                 let zeroed = self.zero(draft, extent, acknowledge).await;
                 (acknowledge || zeroed.is_err()).then_some(zeroed)
             }),
+            Operation::Apply { changes } if changes.iter().any(settles) => {
+                let (before, own) = self.turn();
+                Box::pin(async move {
+                    drop(before.lock().await);
+                    let applied = self.answer(Operation::Apply { changes }).await;
+                    drop(own);
+                    Some(applied)
+                })
+            }
             operation => Box::pin(async move { Some(self.answer(operation).await) }),
         }
     }
 }
 
+/// Returns true for what gives a directory its attributes, and makes it if nothing was put into it.
+fn settles(change: &Change) -> bool {
+    matches!(change, Change::Directory { .. })
+}
+
 impl TargetWork {
     pub(super) fn new(ground: Ground, store: Store) -> Self {
-        Self { ground: Arc::new(ground), store, open: Mutex::default() }
+        Self { ground: Arc::new(ground), store, open: Mutex::default(), settling: Mutex::default() }
+    }
+
+    /// Returns what the settling operation before this one holds, and what this one does. A directory that is made within another
+    /// changes its time, so that operations which settle them follow each other in the order in which they were submitted.
+    fn turn(&self) -> (Arc<AsyncMutex<()>>, Option<OwnedMutexGuard<()>>) {
+        let own = Arc::new(AsyncMutex::new(()));
+        let held = Arc::clone(&own).try_lock_owned();
+        let mut last = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
+        (std::mem::replace(&mut *last, own), held)
     }
 
     async fn answer(&self, operation: Operation) -> Result<Outcome> {
