@@ -82,7 +82,9 @@ pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> Histo
             events.push(Event::Target(Mutation::LinkTo(one, other)));
         }
         let interrupted = next.fault.is_some() && rng.percent(30);
+        let again = content_alone_differs(&mut rng, &next);
         events.push(if interrupted { Event::Interrupted(next) } else { Event::Run(next) });
+        events.extend(again.into_iter().flatten());
         for _ in 0..rng.below(5) {
             let mutation = mutate::random(&mut rng, &source, limits);
             events.push(if rng.percent(65) { Event::Source(mutation) } else { Event::Target(mutation) });
@@ -96,6 +98,18 @@ pub fn of_seed_within(seed: u64, setting: Setting, size_bytes_max: u64) -> Histo
         events.push(Event::Run(Step::plain(Verb::Copy, Shape::Contents)));
     }
     History { seed, setting, source, target, events }
+}
+
+/// Returns what comes behind the copy of a file that was named: another content of the same size and time, which only a comparison of
+/// content finds.
+fn content_alone_differs(rng: &mut Rng, copied: &Step) -> Option<[Event; 2]> {
+    let Shape::OneFile(path) = &copied.shape else { return None };
+    if copied.verb != Verb::Copy || copied.dry_run || !rng.percent(40) {
+        return None;
+    }
+    let extent = Extent { at: 0, length: 1, fill: Fill::Noise(rng.next()) };
+    let step = Step { by_digest: true, fault: None, ..copied.clone() };
+    Some([Event::Source(Mutation::RewriteKeepingTime(path.clone(), extent)), Event::Run(step)])
 }
 
 /// Returns the names of two files of a tree.

@@ -537,8 +537,9 @@ impl Scene<'_> {
         let passes = |path: &Name, word: &str| {
             let attributes = matches!(word, "xattr" | "mode" | "owner" | "time");
             let narrower = word == "mode" && source.get(path).is_some_and(is_unheld);
-            // Steps of a target behind FUSE are found by trying, which a verification does not; what it sees of one entry does not tell.
-            let untold = self.able.mtime_step_ns > 1 && source.len() == 1;
+            // Steps of a target behind FUSE are found by trying, which a verification does not; what it sees of few entries does not tell.
+            let is_fine = |entry: &&Entry| !entry.mtime.ns.is_multiple_of(1_000_000);
+            let untold = self.able.mtime_step_ns > 1 && target.values().filter(is_fine).count() < 2;
             let close = word == "time" && (self.able.seen_step_ns > 1 || untold);
             narrower
                 || close

@@ -265,6 +265,34 @@ fn an_attribute_with_too_long_a_name_for_ntfs_is_told_and_the_file_is_there() {
 }
 
 #[test]
+fn attributes_of_the_target_itself_are_planned_and_counted() {
+    let place = place();
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    fs::create_dir_all(source.join("dir")).unwrap();
+    file(&source.join("dir/file"), 10);
+    let ends = [contents(&source), target.clone().into()];
+    Copy::new().args(&ends).run_to(0);
+    for sync in [false, true] {
+        let run = |options: &str| {
+            let run = if sync { Copy::sync().options("--delete") } else { Copy::new() };
+            run.options(options).args(&ends).run_to(0)
+        };
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o700)).unwrap();
+        let plan = run("-n");
+        assert_eq!((plan.entries("attributes_only"), mode(&target)), (1, 0o700), "{:#}", plan.report);
+        assert_eq!(run("").entries("attributes_only"), 1);
+        assert_eq!(mode(&target), mode(&source));
+        let again = run("");
+        assert_eq!(
+            (again.entries("attributes_only"), again.entries("unchanged")),
+            (0, 3),
+            "{:#}",
+            again.report
+        );
+    }
+}
+
+#[test]
 fn what_a_parent_hands_down_is_not_added() {
     if no_root() {
         return;

@@ -1,10 +1,10 @@
 //! `hakobu sync` of large files that changed: what differs travels, and becomes a new file, or goes to where it lies.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use hakobu_testkit::devices::{self, LoopDevice};
 use hakobu_testkit::link::{Link, LinkSettings};
@@ -70,6 +70,31 @@ impl Pair {
 }
 
 /// A file in which something was put in at the beginning, and a part taken to the end.
+#[test]
+fn a_named_file_is_compared_by_its_content_where_that_is_asked_for() {
+    let (place, host) = (place(), Host::up());
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    for (number, size_bytes) in [1, 1000, 300_000, 3_000_000].into_iter().enumerate() {
+        for to in [target.clone().into(), host.at(&target)] {
+            fs::write(&source, vec![1; size_bytes]).unwrap();
+            fs::write(&target, vec![2; size_bytes]).unwrap();
+            let time = UNIX_EPOCH + Duration::from_secs(1_500_000_000 + number as u64);
+            for path in [&source, &target] {
+                File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+            }
+            let run = || Copy::new().to(&host).options("--compare digest").arg(&source).arg(&to);
+            assert_eq!(run().run_to(0).entries("updated"), 1, "{size_bytes} {to:?}");
+            assert!(fs::read(&target).unwrap() == vec![1; size_bytes]);
+            // Content that is equal does not travel, whatever the time says.
+            File::options().write(true).open(&target).unwrap().set_modified(UNIX_EPOCH).unwrap();
+            let ran = run().run_to(0);
+            assert_eq!((ran.entries("updated"), ran.entries("attributes_only")), (0, 1), "{:#}", ran.report);
+            assert_eq!(fs::metadata(&target).unwrap().modified().unwrap(), time);
+            assert_eq!(run().run_to(0).entries("unchanged"), 1);
+        }
+    }
+}
+
 #[test]
 fn what_moved_does_not_travel() {
     for way in ["push", "pull"] {

@@ -17,8 +17,11 @@ impl Join<'_> {
         let Some(target) = target.filter(|target| target.kind == Kind::File) else { return false };
         // What the target may have lost with its machine is believed by nothing else.
         let doubted = target.doubted && matches!(action, Action::Leave | Action::SetAttributes);
+        // What was named and is changed in place is compared as it is written.
+        let as_written =
+            self.target_name.is_some() && self.written_as(source, Some(target)) == DraftKind::InPlace;
         let asked = self.shared.setup.job.compare_content
-            && self.target_name.is_none()
+            && !as_written
             && matches!(action, Action::Leave | Action::SetAttributes | Action::Replace);
         (asked || doubted)
             && !self.removes()

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::job::Removal;
+use crate::planner::same_attributes;
 
 impl Worker<'_> {
     /// Looks at what the user named, and puts the first tasks into the queue.
@@ -236,6 +238,16 @@ impl Worker<'_> {
                 let touched = differs || there.map(Metadata::attributes) != Some(metadata.attributes());
                 let counted = match there {
                     Some(there) if verifies => self.compare_top(&place.1, metadata, there),
+                    // Where things are only removed, that was done before.
+                    Some(there)
+                        if self.shared.setup.job.removal != Removal::Remove
+                            && !same_attributes(metadata, there, &self.shared.able) =>
+                    {
+                        if self.shared.setup.job.dry_run {
+                            self.shared.planned("attributes", &place.1, 0);
+                        }
+                        Counted::AttributesOnly
+                    }
                     _ => Counted::Unchanged,
                 };
                 (TargetState::Unknown, counted, Touched::new(touched && !verifies, differs))

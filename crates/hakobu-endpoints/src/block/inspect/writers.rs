@@ -2,12 +2,17 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
 
 use hakobu_core::disk::{DeviceNumber, TEXT_BYTES_MAX};
 use rustix::fs::FileType;
 
 use super::mounts::processes;
 use super::places::{Places, attribute, entries, look};
+
+/// How often, and how long apart, it is looked whether a child keeps what it has from its parent.
+const LOOKS: u32 = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// What a process may have open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +72,13 @@ fn find(pid: u32, process: &Path, files: &[Opened], writers: &mut Vec<Writer>) {
         let counts = |opened: &Opened| matches!(opened, Opened::Device(_)) || files.contains(opened);
         let Some(opened) = Opened::at(&descriptor).filter(counts) else { continue };
         let known = writers.iter().any(|writer| (writer.opened, writer.pid) == (opened, pid));
-        if known || !is_for_writing(process, &descriptor) || is_starting(process) {
+        if known || !is_for_writing(process, &descriptor) {
+            continue;
+        }
+        let parent = parent(process);
+        if parent == Some(std::process::id()) && runs_program_of(process, std::process::id())
+            || parent.is_some_and(|parent| runs_program_of(process, parent)) && !stays(&descriptor, opened)
+        {
             continue;
         }
         let mut command = attribute(&process.join("comm")).unwrap_or_default();
@@ -83,14 +94,26 @@ fn is_for_writing(process: &Path, descriptor: &Path) -> bool {
     flags(&info).is_some_and(|flags| matches!(flags & 3, 1 | 2))
 }
 
-/// Whether it is a child of this process that has not yet become another program. Until then it
-/// has all our descriptors.
-fn is_starting(process: &Path) -> bool {
+/// Returns the process that has started this one.
+fn parent(process: &Path) -> Option<u32> {
     let status = attribute(&process.join("status")).unwrap_or_default();
-    let parent = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"PPid:"));
-    let parent = parent.and_then(|pid| std::str::from_utf8(pid).ok()?.trim().parse().ok());
-    parent == Some(std::process::id())
-        && std::fs::read_link(process.join("exe")).ok() == std::env::current_exe().ok()
+    let parent = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"PPid:"))?;
+    std::str::from_utf8(parent).ok()?.trim().parse().ok()
+}
+
+/// Returns true for a child that may not have become another program yet. Until then it has all descriptors of its parent.
+fn runs_program_of(process: &Path, parent: u32) -> bool {
+    let program = |of: &Path| std::fs::read_link(of.join("exe")).ok();
+    let parents = process.parent().map(|processes| processes.join(parent.to_string()));
+    program(process).is_some() && program(process) == parents.and_then(|parent| program(&parent))
+}
+
+/// Returns true if a descriptor does not close within a moment, as it does when a child becomes another program.
+fn stays(descriptor: &Path, opened: Opened) -> bool {
+    (0..LOOKS).all(|_| {
+        std::thread::sleep(BETWEEN_LOOKS);
+        Opened::at(descriptor) == Some(opened)
+    })
 }
 
 /// The flags of `open` in a file of `fdinfo`, where they are octal.
