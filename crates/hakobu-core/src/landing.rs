@@ -175,7 +175,7 @@ fn why_not_onto(sources: &[SourceFound<'_>], target: &Location, found: TargetFou
         _ if sources.len() > 1 => (ErrorKind::Usage, "several sources need a directory as target"),
         _ => (
             ErrorKind::Conflict,
-            "a directory cannot replace what is there; remove it first, or name another place",
+            "the source is a directory, and this is none; name another target, or remove this one if it is to be replaced",
         ),
     };
     unfit(target, kind, detail)

@@ -144,7 +144,7 @@ pub fn run(setup: &Setup<'_>) -> Summary {
     let of_trees = setup.job.items.iter().any(|item| item.place == DraftKind::File);
     if setup.job.mode == Mode::Compare && of_trees && !ask.miss.is_empty() {
         let advice = match setup.target.capabilities().special_files {
-            true => "; as root there, and with --allow setuid, those are that its file system holds",
+            true => "; as root there and with --allow setuid, all that its file system holds is compared",
             false => "",
         };
         let words = format!(

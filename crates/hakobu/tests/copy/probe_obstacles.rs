@@ -112,7 +112,7 @@ fn what_a_copy_refuses_to_begin_is_said_first() {
         None,
         &[path(&source), path(&there)],
         "conflict",
-        &["cannot replace what is there; remove it first"],
+        &["the source is a directory, and this is none; name another target"],
     );
     let (out, found) = foreseen(None, None, &[path(&below("no/such"))]).0.unwrap();
     assert!(out.contains(&format!("measured in {}", place.path().display())), "{out}");
