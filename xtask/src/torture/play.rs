@@ -218,7 +218,9 @@ impl Scene<'_> {
         }
         self.drafts.extend(self.at(&matter.place)?.into_keys().filter(is_draft));
         if matches!(step.fault, Some(Fault::PowerCut { .. })) {
-            (self.cut, self.had_cut) = (true, true);
+            // What nobody flushes leaves no mark, and is believed.
+            let is_undurable = step.manner.iter().any(|option| option.starts_with("--durable"));
+            (self.cut, self.had_cut) = (!is_undurable, true);
             (self.before_cut, self.cut_place) = (matter.before.clone(), matter.place.clone());
         }
         if !again {
@@ -265,6 +267,12 @@ impl Scene<'_> {
         let unsettled = self.had_cut || self.had_kill && self.history.events.iter().any(is_undurable);
         let stays = |path: &Path| unsettled && is_mark(path) || self.had_kill && is_blank_mark(path);
         seen.retain(|path, _| !stays(&path.below(place)));
+        if self.history.setting.way == Way::PushSftp {
+            // Over SFTP a draft that has its last attributes has no proof any more, until it has its name.
+            seen.retain(|path, entry| {
+                !(self.had_kill && generate::is_draft(path.base()) && entry.mode & 0o7777 != 0o600)
+            });
+        }
         if self.history.setting.keeps_young_leftovers() {
             // A run that was killed may have tried something out beside its place as well, which is no draft of a later one's place.
             let stays =

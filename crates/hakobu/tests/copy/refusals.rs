@@ -174,7 +174,10 @@ fn a_directory_where_a_file_should_go_and_the_reverse() {
         let file = target.join("other");
         let typed = if remote { host.at(&file) } else { file.clone().into() };
         let ran = Copy::new().to(&host).arg(contents(&source)).arg(typed).run_to(1);
-        ran.says(&[file.to_str().unwrap(), "the source is a directory, and this is none; name another target"]);
+        ran.says(&[
+            file.to_str().unwrap(),
+            "the source is a directory, and this is none; name another target",
+        ]);
         assert_eq!(fs::read_to_string(&file).unwrap(), "other");
     }
 }
