@@ -86,6 +86,7 @@ fn play_in(
         cut: false,
         had_cut: false,
         had_kill: false,
+        killed_at: BTreeSet::new(),
         before_cut: Snapshot::new(),
         cut_place: PathBuf::new(),
     };
@@ -134,6 +135,8 @@ struct Scene<'a> {
     had_cut: bool,
     /// Whether a run was ever killed.
     had_kill: bool,
+    /// Where runs have landed in which something went wrong.
+    killed_at: BTreeSet<PathBuf>,
 }
 
 /// Returns whether a file is the mark of a run, or one whose content a cut has taken.
@@ -194,10 +197,9 @@ impl Scene<'_> {
             self.stale = false;
         }
         let Some(mut matter) = self.matter(step)? else { return Ok(None) };
-        // What interrupted runs have left behind has to go, those of other places as well.
-        let is_left =
-            |path: &Name| self.drafts.contains(path) || self.had_kill && generate::is_draft(path.base());
-        (matter.left, matter.before) = matter.before.into_iter().partition(|(path, _)| is_left(path));
+        // What interrupted runs have left behind has to go.
+        (matter.left, matter.before) =
+            matter.before.into_iter().partition(|(path, _)| self.drafts.contains(path));
         let setting = &self.history.setting;
         let spoiled = setting.spoils_reading() || setting.spoils_writing();
         let names: BTreeSet<Name> = matter.before.keys().chain(matter.source.keys()).cloned().collect();
@@ -267,6 +269,10 @@ impl Scene<'_> {
         let unsettled = self.had_cut || self.had_kill && self.history.events.iter().any(is_undurable);
         let stays = |path: &Path| unsettled && is_mark(path) || self.had_kill && is_blank_mark(path);
         seen.retain(|path, _| !stays(&path.below(place)));
+        if self.had_kill && !self.killed_at.contains(place) {
+            // What a run of another place has left goes from the directories that this one writes to.
+            seen.retain(|path, _| !generate::is_draft(path.base()));
+        }
         if self.history.setting.way == Way::PushSftp {
             // Over SFTP a draft that has its last attributes has no proof any more, until it has its name.
             seen.retain(|path, entry| {
@@ -435,6 +441,7 @@ impl Scene<'_> {
             );
         }
         // A run may go on without what was killed, or with a mark that could not be removed, and end with 0.
+        self.killed_at.insert(matter.place.clone());
         self.had_kill |=
             fault.kills() || matches!(fault, Fault::Inject { calls, .. } if calls.contains("unlink"));
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
@@ -538,6 +545,11 @@ impl Scene<'_> {
         // Which names are one file by what the source says is not what the oracle sees.
         let lies = self.able.inode_numbers < u64::MAX;
         let hidden = |path: &Name| promise::path_and_above(path).any(|above| vague.contains(&above));
+        // So with a name of one file with such.
+        let is_kin = |path: &Name| {
+            let inode = source.get(path).map(|entry| entry.inode);
+            source.iter().any(|(other, entry)| Some(entry.inode) == inode && hidden(other))
+        };
         // "A name that should be one and is not is found", but that a file system behind FUSE has no hard links is only found out by
         // making one, which a verification does not.
         let untried =
@@ -551,7 +563,7 @@ impl Scene<'_> {
             let close = word == "time" && (self.able.seen_step_ns > 1 || untold);
             narrower
                 || close
-                || word == "links" && untried
+                || word == "links" && (untried || is_kin(path))
                 || word == "links" && lies
                 || hidden(path)
                 || large.contains(path) && matches!(word, "xattr" | "mode")
