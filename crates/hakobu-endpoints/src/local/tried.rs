@@ -196,7 +196,7 @@ pub(crate) fn step_by_looking(root: &OwnedFd) -> u32 {
     step_of(&changed, &all)
 }
 
-/// Returns the largest step that times are in. When inodes changed is told by the clock.
+/// Returns the largest step that all these times are in. `changed` are those at which inodes changed, which the clock sets.
 fn step_of(changed: &BTreeSet<Time>, all: &[Time]) -> u32 {
     // One moment may be a whole step by chance, but hardly a large one. What was set by somebody tells as well, where it is no whole
     // millisecond: if these are not in the step, they show it.

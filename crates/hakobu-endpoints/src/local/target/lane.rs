@@ -366,8 +366,11 @@ impl TargetWork {
         }
         let removed = remove_leftovers(shared);
         let ended = shared.marks.end(&shared.options.job, durable, whole);
-        removed.and(ended).map_err(|errno| fault("giving a directory its time back", errno))?;
-        Ok(Outcome::Done)
+        removed.and(ended).map(|()| Outcome::Done).map_err(|errno| {
+            let mut error = fault("setting the time of a directory at the target", errno);
+            error.detail += "; the same command sets it";
+            error
+        })
     }
 }
 
