@@ -407,8 +407,14 @@ impl Making<'_> {
             || count * 2 <= total.saturating_sub(2)
             // Whether the root counts, and what is in the way: not promised.
             || count * 2 <= total + 2 && !refused;
+        // What comes in the place of a directory comes after the removal, and may fail then.
+        let comes_last = |path: &Name| {
+            let is_directory = |tree: &Snapshot| tree.get(path).is_some_and(Entry::is_directory);
+            is_directory(target) && !is_directory(self.source)
+        };
+        let fails_late = consent && self.promise.vague.iter().any(comes_last);
         // What goes before anything is brought over is gone, whatever fails afterwards.
-        if sync && self.step.during && (self.failed > 0 || self.code != Some(0)) {
+        if sync && (self.step.during || fails_late) && (self.failed > 0 || self.code != Some(0)) {
             self.promise.vague.extend(gone.iter().cloned());
         }
         // What fails at the target keeps everything from being removed.
