@@ -20,8 +20,9 @@ use crate::cipher;
 use crate::live_limits::LiveLimits;
 use crate::machine;
 use crate::restrict::Restriction;
-use crate::side::{Side, Stop};
+use crate::side::Side;
 use crate::ssh::PREAMBLE;
+use crate::stop::Stop;
 use crate::{channel as wire, look};
 
 /// So many requests may wait for their answers.

@@ -10,11 +10,11 @@ use hakobu_core::stopping;
 use hakobu_proto::control::ATTEMPT_LIMIT;
 use socket2::Socket;
 
+use crate::connection::checked::lost;
 use crate::connection::{self, Cipher, Connection, Fingerprint, Identity};
 use crate::data_path::{ACCEPTING, Alarm, Listener};
-use crate::near::lost;
 use crate::pool::{Pool, Promise};
-use crate::side::Stop;
+use crate::stop::Stop;
 use crate::strangers::Strangers;
 
 /// How long an attempt to accept waits before the handshakes are looked at.

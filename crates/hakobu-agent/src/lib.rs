@@ -24,6 +24,7 @@ pub mod restrict;
 pub mod serve;
 pub mod side;
 pub mod ssh;
+pub mod stop;
 pub mod stream;
 pub mod transfer;
 

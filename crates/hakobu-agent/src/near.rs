@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::checksum::crc64;
 use hakobu_core::compression::{Compressed, Compression};
 use hakobu_core::counters::{Beyond, FarTime, WayTime};
 use hakobu_core::endpoint::{
@@ -23,10 +22,11 @@ use hakobu_sys::tcp_info::tcp_info;
 use serde::Serialize;
 
 use crate::compression::Packer;
-use crate::connection::{Connection, ConnectionError, Wait as ConnectionWait};
+use crate::connection::checked::{check_of, lost, read_checked, send_checked};
+use crate::connection::{Connection, Wait as ConnectionWait};
 use crate::gather::Arriving;
 use crate::lanes::LONG_ROUND_TRIP;
-use crate::side::Stop;
+use crate::stop::Stop;
 use crate::way::WayWatch;
 
 /// So many answers may be outstanding on one lane.
@@ -551,61 +551,4 @@ fn sums(payload: &[u8]) -> Result<Vec<u64>> {
         return Err(Error::new(ErrorKind::Protocol, "reading an answer", "sums that are none"));
     }
     Ok(sums.iter().map(|sum| u64::from_le_bytes(*sum)).collect())
-}
-
-/// What the other side of a connection checks a payload by.
-fn check_of(connection: &Connection, payload: &[u8]) -> Check {
-    match (connection.is_sealed(), payload.is_empty()) {
-        (_, true) => Check::default(),
-        (true, _) => Check { crc: 0, value: Some(*blake3::hash(payload).as_bytes()) },
-        (false, _) => Check { crc: crc64(payload), value: None },
-    }
-}
-
-/// Sends a frame with the checks that the connection wants for its payload.
-pub(crate) fn send_checked(
-    connection: &mut Connection,
-    kind: u8,
-    flags: u8,
-    request: u32,
-    meta: &[u8],
-    payload: &[u8],
-) -> Result<()> {
-    let check = check_of(connection, payload);
-    connection.send(kind, flags, request, meta, payload, check.crc, check.value.as_ref()).map_err(lost)
-}
-
-/// Reads a whole payload and checks it.
-pub(crate) fn read_checked(
-    connection: &mut Connection,
-    frame: &crate::connection::Incoming,
-    payload: &mut Vec<u8>,
-) -> Result<()> {
-    connection.read_payload_into(payload).map_err(lost)?;
-    if payload.is_empty() {
-        return Ok(());
-    }
-    let intact = match frame.digest {
-        Some(digest) => *blake3::hash(payload).as_bytes() == digest,
-        None => crc64(payload) == frame.checksum,
-    };
-    if intact { Ok(()) } else { Err(corrupt()) }
-}
-
-/// Data that arrived differently from what was sent.
-pub(crate) fn corrupt() -> Error {
-    Error::new(ErrorKind::Corrupt, "receiving data", "it arrived differently from what was sent")
-}
-
-/// A connection's error in the words of the job.
-#[allow(clippy::needless_pass_by_value)] // taken by `map_err`
-pub(crate) fn lost(error: ConnectionError) -> Error {
-    let kind = match &error {
-        ConnectionError::Closed | ConnectionError::Cut | ConnectionError::Io(_) => ErrorKind::ConnectionLost,
-        ConnectionError::HandshakeTimeout | ConnectionError::TooSlow(_) => ErrorKind::TimedOut,
-        ConnectionError::BadMac => ErrorKind::Corrupt,
-        ConnectionError::Certificate(_) => ErrorKind::Io,
-        _ => ErrorKind::Protocol,
-    };
-    Error::new(kind, "using the data connection", error.to_string())
 }

@@ -23,7 +23,8 @@ use crate::look;
 use crate::machine;
 use crate::request::Transport;
 use crate::sftp::SftpSide;
-use crate::side::{Side, Stop};
+use crate::side::Side;
+use crate::stop::Stop;
 
 /// So many questions tell how long one takes.
 const ROUND_TRIPS_MEASURED: u32 = 8;

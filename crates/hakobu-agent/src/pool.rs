@@ -8,7 +8,7 @@ use hakobu_core::endpoint::Passed;
 use hakobu_core::error::{Error, Result};
 
 use crate::connection::{Connection, Interrupter};
-use crate::side::Stop;
+use crate::stop::Stop;
 
 /// Connections for lanes to take.
 #[derive(Default)]

@@ -25,8 +25,8 @@ use hakobu_proto::frame::PAYLOAD_LIMIT_BYTES;
 use hakobu_proto::listings;
 
 use crate::compression::{self, Unpacker};
+use crate::connection::checked::{corrupt, lost, read_checked, send_checked};
 use crate::connection::{Connection, ConnectionError, Incoming, Wait as ConnectionWait};
-use crate::near::{corrupt, lost, read_checked, send_checked};
 
 /// How often the engine is told what a thread did with its time.
 const TIMES_EVERY: Duration = Duration::from_millis(200);

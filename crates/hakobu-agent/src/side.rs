@@ -27,17 +27,19 @@ use hakobu_proto::control::{
     ServeRequest, Served, Way,
 };
 
-use crate::connection::{self, Connection, Fingerprint, Identity, Interrupter};
+use crate::connection::checked::lost;
+use crate::connection::{self, Connection, Fingerprint, Identity};
 use crate::data_path::{self, Alarm, Listener};
 use crate::far::is_gone;
 use crate::gather::{Arriving, Peer, gather};
 use crate::live_limits::LiveLimits;
 use crate::lock::JobLock;
 use crate::machine;
-use crate::near::{RemoteTarget, lost};
+use crate::near::RemoteTarget;
 use crate::restrict::is_nowhere;
 use crate::serve::serve;
 use crate::sha256::Sha256Sink;
+use crate::stop::Stop;
 use crate::strangers::Strangers;
 use crate::stream::{self, Streams};
 
@@ -51,9 +53,6 @@ const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long the answers to what is under way are waited for once the run was asked to stop.
 const LAST_ANSWERS_LIMIT: Duration = Duration::from_millis(1500);
-/// How long a peer may leave data unanswered that the system sends again and again: a cut line. The system itself
-/// would go on for a quarter of an hour.
-const UNANSWERED_LIMIT: Duration = Duration::from_secs(20);
 /// How often that is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// When the first further connection is made, by which time a run knows what those at the beginning carry, and how long
@@ -77,58 +76,6 @@ pub struct Side {
     streams: Streams,
     /// The directory, to the files of which the login is held, if it is.
     restricted: Option<Confinement>,
-}
-
-/// Stops whatever a [`Side`] is doing, from any thread.
-#[derive(Clone, Default)]
-pub struct Stop {
-    cancel: Arc<AtomicBool>,
-    interrupters: Arc<Mutex<Vec<Interrupter>>>,
-}
-
-impl Stop {
-    /// A stop that also follows a flag set elsewhere, such as by a signal.
-    pub fn with_flag(cancel: Arc<AtomicBool>) -> Self {
-        Self { cancel, interrupters: Arc::default() }
-    }
-
-    /// Asks the engine to stop, and ends all connections.
-    pub fn stop(&self) {
-        self.cancel.store(true, Ordering::Relaxed);
-        self.interrupt();
-    }
-
-    /// Whether a stop was asked for.
-    pub fn is_asked(&self) -> bool {
-        self.cancel.load(Ordering::Relaxed)
-    }
-
-    /// Ends all connections if a peer does not answer any more.
-    fn end_unanswered(&self) {
-        let interrupters = self.interrupters.lock().unwrap_or_else(PoisonError::into_inner);
-        if interrupters.iter().any(|interrupter| interrupter.is_unanswered(UNANSWERED_LIMIT)) {
-            interrupters.iter().for_each(Interrupter::interrupt);
-        }
-    }
-
-    fn interrupt(&self) {
-        self.interrupters
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .for_each(Interrupter::interrupt);
-    }
-
-    pub(crate) fn add(&self, connection: &Connection) -> Result<()> {
-        let interrupter =
-            connection.interrupter().map_err(|error| Error::io("taking a data connection", &error))?;
-        self.interrupters.lock().unwrap_or_else(PoisonError::into_inner).push(interrupter);
-        Ok(())
-    }
-
-    fn forget(&self) {
-        self.interrupters.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
 }
 
 /// A target held for an engine elsewhere.

@@ -31,8 +31,9 @@ use crate::places::{self, AtTarget};
 use crate::plan::{self, Plan, Planner};
 use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
 use crate::sftp::{self, SftpSide};
-use crate::side::{Side, Stop};
+use crate::side::Side;
 use crate::ssh::Prompts;
+use crate::stop::Stop;
 use crate::stream::{self, Streams};
 use crate::told::Told;
 

@@ -6,8 +6,8 @@ use hakobu_proto::compressed::Head;
 use zstd::bulk::Decompressor;
 use zstd::zstd_safe;
 
+use crate::connection::checked::{corrupt, lost};
 use crate::connection::{Connection, Incoming};
-use crate::near::{corrupt, lost};
 
 /// Unpacks what comes on one connection; its context and buffer are used again.
 #[derive(Default)]

@@ -11,6 +11,7 @@
 //! payload in contiguous pieces straight out of the receive buffer.
 
 mod buffers;
+pub(crate) mod checked;
 mod error;
 mod handshake;
 mod identity;

@@ -24,8 +24,9 @@ use crate::lanes::Ends;
 use crate::login::Login;
 use crate::party::Party;
 use crate::request::{HostLogin, Lanes};
-use crate::side::{Side, Stop};
+use crate::side::Side;
 use crate::ssh::Prompts;
+use crate::stop::Stop;
 use crate::{cipher, devices};
 
 pub(crate) mod flood;

@@ -15,8 +15,8 @@ use hakobu_measure::process::thread_time;
 use hakobu_proto::data::{self, kind};
 
 use super::flood::{CONNECTIONS, Shared};
+use crate::connection::checked::lost;
 use crate::connection::{Connection, Wait};
-use crate::near::lost;
 
 /// What is sent goes to here: a device of the target's that swallows all.
 pub(super) const NOWHERE: &str = "null";

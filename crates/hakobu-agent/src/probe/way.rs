@@ -17,7 +17,8 @@ use crate::machine;
 use crate::meet::{Meeting, Met};
 use crate::party::Party;
 use crate::request::Transport;
-use crate::side::{Side, Stop};
+use crate::side::Side;
+use crate::stop::Stop;
 
 /// What one direction gave.
 pub(super) struct Direction {

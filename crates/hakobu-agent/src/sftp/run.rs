@@ -14,7 +14,8 @@ use super::{SftpSide, losses};
 use crate::live_limits::LiveLimits;
 use crate::party::Party;
 use crate::request::CopyRequest;
-use crate::side::{Side, Stop};
+use crate::side::Side;
+use crate::stop::Stop;
 
 /// Said first of every run that writes to a server.
 const LINKS: &str = "files are protected against links only as far as SFTP allows (each directory is looked at before it is used and \

@@ -8,9 +8,9 @@ use hakobu_proto::control::{ConnectRequest, ServeRequest};
 use socket2::Socket;
 
 use super::{HANDSHAKE_LIMIT, Serving, Side};
+use crate::connection::checked::lost;
 use crate::connection::{ConnectionError, Fingerprint};
 use crate::gather::{Arriving, Peer};
-use crate::near::lost;
 
 impl Side {
     /// Holds a target as [`Side::serve`] does, for whoever is at the other end of this socket, and of those that are

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use hakobu_agent::connection::{self, Connection, ConnectionError, Fingerprint, Identity, Interrupter, Wait};
-use hakobu_agent::side::{Side, Stop};
+use hakobu_agent::side::Side;
+use hakobu_agent::stop::Stop;
 use hakobu_core::checksum::crc64;
 use hakobu_core::content::content_sum;
 use hakobu_core::digest::piece_value;

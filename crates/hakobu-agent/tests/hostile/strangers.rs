@@ -5,7 +5,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use hakobu_agent::connection::{Connection, Fingerprint, Identity};
-use hakobu_agent::side::{Side, Stop};
+use hakobu_agent::side::Side;
+use hakobu_agent::stop::Stop;
 use hakobu_core::extended::Classes;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{CONNECTIONS_MAX, Cipher, ConnectRequest, Way};
