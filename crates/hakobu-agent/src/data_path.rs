@@ -12,10 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::join;
+use crate::join::{self, ACCEPTING};
 
-/// What was done when a connection could not be taken.
-pub(crate) const ACCEPTING: &str = "accepting a data connection";
 /// The most addresses that are tried.
 const ADDRESSES_MAX: usize = 8;
 /// Connections that may wait to be accepted.

@@ -8,8 +8,9 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::{Mode, Removal};
 use hakobu_core::units::format_count;
 
+use crate::outcome::{Surroundings, Transfer, add_earlier};
 use crate::request::{CopyRequest, Deletion, DeletionMax};
-use crate::transfer::{Held, Surroundings, Transfer, add_earlier, run_once};
+use crate::transfer::{Held, run_once};
 
 const DELETING: &str = "deleting in";
 

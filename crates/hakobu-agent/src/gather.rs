@@ -12,7 +12,8 @@ use socket2::Socket;
 
 use crate::connection::checked::lost;
 use crate::connection::{self, Cipher, Connection, Fingerprint, Identity};
-use crate::data_path::{ACCEPTING, Alarm, Listener};
+use crate::data_path::{Alarm, Listener};
+use crate::join::ACCEPTING;
 use crate::pool::{Pool, Promise};
 use crate::stop::Stop;
 use crate::strangers::Strangers;

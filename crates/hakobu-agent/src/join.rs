@@ -13,9 +13,10 @@ use rustix::net::UCred;
 use rustix::net::sockopt::socket_peercred;
 use socket2::Socket;
 
-use crate::data_path::ACCEPTING;
 use crate::restrict::lock_out_of_everything;
 
+/// What was done when a connection could not be taken.
+pub(crate) const ACCEPTING: &str = "accepting a data connection";
 const JOINING: &str = "joining a data connection";
 /// How long the port of this machine may take to answer.
 const DIAL_LIMIT: Duration = Duration::from_secs(3);

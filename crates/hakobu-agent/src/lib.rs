@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod compression;
 pub mod connection;
+pub mod copy;
 pub mod devices;
 pub mod digest;
 pub mod disks;
@@ -15,6 +16,7 @@ pub mod live_limits;
 pub mod look;
 pub mod near;
 pub mod outages;
+pub mod outcome;
 pub mod party;
 pub mod passes;
 mod places;

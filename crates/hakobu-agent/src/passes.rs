@@ -10,8 +10,9 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::units::{format_bytes, format_duration};
 
-use crate::request::CopyRequest;
-use crate::transfer::{Held, Surroundings, Transfer, run_once};
+use crate::outcome::{Pass, Surroundings, Transfer};
+use crate::request::{CopyRequest, Passes};
+use crate::transfer::{Held, run_once};
 
 /// The most passes of one run: whoever needs more has a source that changes faster than it can be
 /// read.
@@ -25,29 +26,6 @@ static HOLDS_STILL: AtomicBool = AtomicBool::new(false);
 /// Whether this process has a source held still, or is about to: it would stay so if the process ended now.
 pub fn holds_still() -> bool {
     HOLDS_STILL.load(SeqCst)
-}
-
-/// How many passes, and what holds the source still for the last.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Passes {
-    /// This many in all, the last one included. Without it as many as it takes, for `until_under`.
-    pub count: Option<u32>,
-    /// The last pass begins once it will take no longer than this.
-    pub until_under: Option<Duration>,
-    /// A command for the shell, run here before the last pass: `fsfreeze -f /data`.
-    pub before_last: Option<String>,
-    /// A command for the shell, run here after the last pass, however that ended, if the one before
-    /// it was run.
-    pub after_last: Option<String>,
-}
-
-/// One pass that has ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pass {
-    /// How long it took, in seconds.
-    pub seconds: f64,
-    /// Bytes that had changed, and were written.
-    pub written_bytes: u64,
 }
 
 /// Runs passes. The result is that of the last one that was run.

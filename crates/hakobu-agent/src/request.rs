@@ -13,8 +13,6 @@ use hakobu_core::job::{Mode, Removal, Sample};
 use hakobu_core::location::{Location, SshHost};
 use hakobu_core::pace::Limits;
 
-use crate::passes::Passes;
-
 /// How long a lost connection is tried again unless the user says otherwise.
 pub const RETRY_FOR_DEFAULT: Duration = Duration::from_secs(30);
 /// The same for a job, which nobody watches.
@@ -217,6 +215,20 @@ pub enum DeletionMax {
     Count(u64),
     /// This share of the target's entries.
     Percent(u8),
+}
+
+/// How many passes, and what holds the source still for the last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passes {
+    /// This many in all, the last one included. Without it as many as it takes, for `until_under`.
+    pub count: Option<u32>,
+    /// The last pass begins once it will take no longer than this.
+    pub until_under: Option<Duration>,
+    /// A command for the shell, run here before the last pass: `fsfreeze -f /data`.
+    pub before_last: Option<String>,
+    /// A command for the shell, run here after the last pass, however that ended, if the one before
+    /// it was run.
+    pub after_last: Option<String>,
 }
 
 /// How many lanes move data.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hakobu_agent::live_limits::LiveLimits;
+use hakobu_agent::outcome::Surroundings;
 use hakobu_agent::request::CopyRequest;
 use hakobu_agent::stream;
-use hakobu_agent::transfer::Surroundings;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;

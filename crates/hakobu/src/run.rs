@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hakobu_agent::live_limits::LiveLimits;
-use hakobu_agent::passes::Pass;
+use hakobu_agent::outcome::{Pass, Surroundings, Transfer};
 use hakobu_agent::request::{CopyRequest, Verify};
-use hakobu_agent::transfer::{self, Surroundings, Transfer};
 use hakobu_core::digest::{Digest, hex};
 use hakobu_core::endpoint::{Loss, LossKind};
 use hakobu_core::engine::Summary;
@@ -32,7 +31,7 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Repor
     let Surroundings { prompts, cancel, limits, .. } = surroundings;
     let (prompts, cancel, limits) = (&mut **prompts, cancel.clone(), limits.clone());
     let mut surroundings = Surroundings { prompts, observer: &observed, cancel, limits };
-    let transfer = transfer::copy(request, &mut surroundings);
+    let transfer = hakobu_agent::copy::copy(request, &mut surroundings);
     let limits = held_to(request, &surroundings.limits);
     let timeline = observed.finish(&transfer);
     Report { timeline, limits, ..report(transfer, request) }
@@ -54,7 +53,7 @@ pub fn digest(
     let mut prompts = Terminal { cancel: cancel.clone() };
     let limits = Arc::default();
     let mut surroundings = Surroundings { prompts: &mut prompts, observer, cancel, limits };
-    let mut transfer = transfer::copy(request, &mut surroundings);
+    let mut transfer = hakobu_agent::copy::copy(request, &mut surroundings);
     let digest = transfer.summary.digest.take();
     (report(transfer, request), digest)
 }

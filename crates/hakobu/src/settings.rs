@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use hakobu_agent::disks::DisksRequest;
 use hakobu_agent::doctor::DoctorRequest;
-use hakobu_agent::passes::Passes;
 use hakobu_agent::probe::ProbeRequest;
+use hakobu_agent::request::Passes;
 use hakobu_agent::request::{
     Allow, CipherChoice, CopyRequest, Deletion, DeletionMax, Durable, HostLogin, Lanes, Preserve,
     RETRY_FOR_DETACHED, Transport, Verify,

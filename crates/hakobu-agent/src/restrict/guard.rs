@@ -21,7 +21,8 @@ use hakobu_proto::control::{
     SourceAsk, SourceLook, TargetLook, Way,
 };
 
-use super::{Restriction, look, shown};
+use super::look;
+use super::restriction::{Restriction, shown};
 
 /// Where the content of files goes of which only the digest is wanted: a directory, and the name in it.
 const NOWHERE: (&[u8], &[u8]) = (b"/dev", b"null");

@@ -15,7 +15,7 @@ use landlock::{
 };
 use rustix::fs::{Mode, OFlags, open};
 
-use super::Terms;
+use super::terms::Terms;
 
 /// The least version that will do.
 const LEAST: ABI = ABI::V3;

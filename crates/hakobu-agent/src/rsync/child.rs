@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::complaints::{LINES_MAX, RUNNING};
 use super::output::Lines;
 use super::traffic::Traffic;
-use crate::ssh::sessions::LOGGED_IN;
+use crate::ssh::LOGGED_IN;
 
 /// How often it is seen whether the run is to stop.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };

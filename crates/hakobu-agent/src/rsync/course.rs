@@ -13,21 +13,20 @@ use hakobu_core::event::Event;
 use hakobu_core::filter::Filter;
 use hakobu_core::path::EntryPath;
 
-use super::ends::Ends;
+use super::ends::{Ends, here};
 use super::lanes::{Lanes, change_of};
 use super::losses;
 use super::options::Purpose;
 use super::output::{Item, Said};
-use super::plan::Sizes;
-use super::pool::{Change, Pool};
+use super::pool::{Change, Pool, Sizes};
 use super::record::Record;
 use super::removal::Extras;
 use super::scan::{Found, Scan};
 use super::standing::Standing;
 use super::way::{Order, Way};
+use crate::outcome::{Surroundings, Transfer};
 use crate::request::{Deletion, Durable};
 use crate::ssh::Prompts;
-use crate::transfer::{Surroundings, Transfer};
 
 /// Said before anything moves.
 const WHAT_IT_LACKS: &str = "rsync moves the data: its own checksums check it, no digest is taken, and the far side does \
@@ -87,7 +86,9 @@ impl<'a> Course<'a> {
         // Directories get their times even where nothing may be removed.
         if !self.way.request.dry_run {
             self.finish(surroundings.prompts)?;
-            losses::add_owner(self, surroundings.prompts, &mut transfer.summary.losses);
+            let owners = self.found().owners.clone();
+            let losses = &mut transfer.summary.losses;
+            losses::add_owner((self.way, self.ends), &owners, surroundings.prompts, losses);
         }
         removed.map(|()| lanes)
     }
@@ -378,7 +379,7 @@ impl<'a> Course<'a> {
         if self.way.outward || self.way.request.dry_run || self.way.request.durable == Durable::None {
             return Ok(());
         }
-        let place = super::here(&self.ends.target_name);
+        let place = here(&self.ends.target_name);
         let failed = |error: std::io::Error| {
             Error::io("flushing the file system of", &error).at(&self.ends.target_name)
         };
@@ -403,11 +404,6 @@ impl<'a> Course<'a> {
             at_target: what.is_of_target(),
             example: example.as_bytes().to_vec(),
         }));
-    }
-
-    /// How many entries belong to whom at the source.
-    pub fn owners(&self) -> HashMap<(u32, u32), u64> {
-        self.found().owners.clone()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Where the copy goes from and to: both ends are looked at, and what lands where is decided by the rule that holds
 //! for every way.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 use hakobu_core::entry::Kind;
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -12,11 +13,11 @@ use hakobu_core::path::EntryPath;
 use hakobu_proto::control::SourceAsk;
 
 use super::complaints::WRITE_ONLY;
+use super::listing::{NOWHERE, cannot_be_read};
 use super::options::Purpose;
 use super::output::{Item, Said};
 use super::record::Record;
 use super::remote::{as_directory, joined};
-use super::scan::{NOWHERE, cannot_be_read};
 use super::way::{Order, Way};
 use crate::look;
 use crate::ssh::Prompts;
@@ -240,6 +241,11 @@ fn check_kind(source: &Location, kind: Kind) -> Result<()> {
     }
     let words = format!("it is {}; rsync copies trees, files and links", kind.words());
     Err(Error::new(ErrorKind::Usage, "looking at the source", words).at(source.as_typed()))
+}
+
+/// A path of this machine.
+pub(super) fn here(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
 }
 
 /// What is at a far path; `inside` looks through links, at a directory only.

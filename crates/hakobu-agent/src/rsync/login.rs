@@ -17,7 +17,7 @@ use super::complaints::RUNNING;
 use super::remote::Remote;
 use crate::login;
 use crate::request::CopyRequest;
-use crate::ssh::sessions::with_nobody_to_ask;
+use crate::ssh::with_nobody_to_ask;
 use crate::ssh::{Asks, Master, SshError};
 
 /// How many sessions at once are asked of one login: sshd lets ten in (`MaxSessions`), unless it is told otherwise.

@@ -1,29 +1,33 @@
 //! What the far rsync did not keep, found out by looking.
 
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 
 use hakobu_core::endpoint::{Loss, LossKind};
 
-use super::course::Course;
-use super::ends::far_look;
+use super::ends::{Ends, far_look, here};
+use super::way::Way;
 use crate::ssh::Prompts;
 
 /// Adds owners, if whoever writes at the target may not set them: then everything there belongs to the same user.
-pub(super) fn add_owner(course: &Course<'_>, prompts: &mut dyn Prompts, losses: &mut Vec<Loss>) {
-    if !course.way.request.preserve.owner {
+pub(super) fn add_owner(
+    (way, ends): (&Way<'_>, &Ends),
+    owners: &HashMap<(u32, u32), u64>,
+    prompts: &mut dyn Prompts,
+    losses: &mut Vec<Loss>,
+) {
+    if !way.request.preserve.owner {
         return;
     }
-    let here =
-        std::fs::symlink_metadata(super::here(&course.ends.local_tree())).map(|found| found.uid()).ok();
-    let there = far_look(course.way, &course.ends.far_tree(), true, prompts).ok().flatten();
+    let here = std::fs::symlink_metadata(here(&ends.local_tree())).map(|found| found.uid()).ok();
+    let there = far_look(way, &ends.far_tree(), true, prompts).ok().flatten();
     let (Some(here), Some(there)) = (here, there.map(|item| item.owner.0)) else { return };
-    let (source, writer) = if course.way.outward { (here, there) } else { (there, here) };
-    let owners = course.owners();
+    let (source, writer) = if way.outward { (here, there) } else { (there, here) };
     let all: u64 = owners.values().sum();
     let own: u64 = owners.iter().filter(|((user, _), _)| *user == writer).map(|(_, count)| *count).sum();
     if source != writer {
         // The top itself is one of them.
-        let (count, example) = (all.saturating_sub(own) + 1, course.ends.prefix.as_bytes());
+        let (count, example) = (all.saturating_sub(own) + 1, ends.prefix.as_bytes());
         let example = if example.is_empty() { b".".to_vec() } else { example.to_vec() };
         losses.push(Loss { what: LossKind::Owner, count, at_target: true, example });
     }

@@ -11,6 +11,7 @@ mod course;
 mod cuts;
 mod ends;
 mod lanes;
+mod listing;
 mod login;
 mod losses;
 mod options;
@@ -28,9 +29,6 @@ mod traffic;
 mod versions;
 mod way;
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hakobu_core::endpoint::LossKind;
@@ -46,8 +44,8 @@ pub(crate) use self::refuse::check;
 use self::remote::Remote;
 use self::way::Way;
 use crate::lock::JobLock;
+use crate::outcome::{Surroundings, Transfer};
 use crate::request::{CopyRequest, Transport};
-use crate::transfer::{Surroundings, Transfer};
 
 /// Whether rsync is to move the data: an end is a module of a daemon, or the user asks for it.
 pub(crate) fn concerns(request: &CopyRequest) -> bool {
@@ -136,9 +134,4 @@ fn identity(ends: &Ends) -> [u8; 16] {
     let mut identity = [0; 16];
     identity.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
     identity
-}
-
-/// A path of this machine.
-fn here(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(bytes))
 }

@@ -1,6 +1,5 @@
 //! What a run would do, without doing it.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -12,11 +11,8 @@ use hakobu_endpoints::local::free_bytes_at;
 
 use super::course::Course;
 use super::options::Purpose;
-use super::pool::{Batch, Change, Share, Waiting};
-use crate::transfer::Surroundings;
-
-/// Files with their sizes in bytes.
-pub(super) type Sizes = HashMap<EntryPath, u64>;
+use super::pool::{Batch, Change, Share, Sizes, Waiting};
+use crate::outcome::Surroundings;
 
 impl Course<'_> {
     /// A plan: everything is asked of one rsync that changes nothing. Gives the files that something is in the way of.

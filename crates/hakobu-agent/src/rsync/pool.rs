@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::path::EntryPath;
 
+/// Files with their sizes in bytes.
+pub(super) type Sizes = HashMap<EntryPath, u64>;
+
 /// The least that is worth a connection, while the scan may bring more.
 const BATCH_BYTES_MIN: u64 = 8 << 20;
 /// The same when all is known.

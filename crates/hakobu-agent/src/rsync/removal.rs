@@ -20,13 +20,14 @@ use hakobu_core::path::EntryPath;
 use hakobu_endpoints::local::{LocalSource, SourceRoot};
 
 use super::ends::Ends;
+use super::listing::{below_of, list, list_far};
 use super::options::{PARTIAL_DIRECTORY, Purpose};
 use super::output::Said;
 use super::record::Record;
-use super::scan::{Found, below_of, list, list_far};
+use super::scan::Found;
 use super::way::Way;
+use crate::outcome::{Surroundings, Transfer};
 use crate::request::Deletion;
-use crate::transfer::{Surroundings, Transfer};
 
 /// What only the target has.
 #[derive(Debug, Default)]

@@ -1,32 +1,28 @@
 //! What there is at the source: a local tree is listed by hakobu's own lane, a far one by rsync.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hakobu_core::endpoint::{Detail, Lane, LossKind, Operation, Outcome, Wait};
+use hakobu_core::endpoint::{Lane, LossKind};
 use hakobu_core::entry::{Kind, Metadata};
-use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::error::Result;
 use hakobu_core::extended::Classes;
 use hakobu_core::filter::{Filter, error_of_missing};
-use hakobu_core::listing::DirectoryListing;
-use hakobu_core::path::{EntryPath, is_draft_name, lossy};
+use hakobu_core::path::{EntryPath, is_draft_name};
 use hakobu_endpoints::local::{LocalSource, SourceRoot};
 
-use super::options::{PARTIAL_DIRECTORY, Purpose};
-use super::output::{Item, Said};
+use super::listing::{below_of, list, list_far, without};
+use super::options::PARTIAL_DIRECTORY;
+use super::output::Item;
 use super::pool::{Pool, Waiting};
 use super::record::Record;
-use super::remote::as_directory;
 use super::standing::{Judgement, Standing};
-use super::way::{Order, Way};
+use super::way::Way;
 use crate::ssh::Prompts;
-
-/// Where nothing is and nobody can make something: the target of an rsync that only looks.
-pub(super) const NOWHERE: &str = "/proc/self/none/";
 
 /// What the end of a run has to know of the source.
 #[derive(Debug, Default)]
@@ -285,39 +281,6 @@ impl Scan<'_> {
     }
 }
 
-/// Lists a far tree, entry by entry; the tree itself comes as the root. What could not be listed is given with its path.
-///
-/// # Errors
-/// As [`Way::run_patiently`], and where it is not known which part of the tree is missing.
-pub(super) fn list_far(
-    way: &Way<'_>,
-    tree: &[u8],
-    prompts: &mut dyn Prompts,
-    each: &mut dyn FnMut(Item),
-) -> Result<Vec<(Vec<u8>, Error)>> {
-    let order =
-        Order { from: way.remote.argument(&as_directory(tree)), to: OsString::from(NOWHERE), names: None };
-    let mut unread = None;
-    let failures = way.run_patiently(Purpose::List, &order, prompts, &mut |said| match said {
-        Said::Item(item) => each(item),
-        Said::Unread(line) => drop(unread.get_or_insert(line)),
-        _ => {}
-    })?;
-    if let Some(line) = unread {
-        return Err(cannot_be_read(&line));
-    }
-    match failures.iter().find(|(path, _)| path.is_empty()) {
-        Some((_, error)) => Err(Error { during: "listing the tree".into(), ..error.clone() }),
-        None => Ok(failures),
-    }
-}
-
-/// An entry is there of which nothing is known.
-pub(super) fn cannot_be_read(line: &[u8]) -> Error {
-    let words = format!("a line of rsync's list cannot be read: {}", lossy(line));
-    Error::new(ErrorKind::Protocol, "listing the tree", words)
-}
-
 fn metadata_of(item: &Item) -> Metadata {
     Metadata {
         size_bytes: item.size_bytes,
@@ -329,43 +292,7 @@ fn metadata_of(item: &Item) -> Metadata {
     }
 }
 
-/// Lists one directory of this machine.
-pub(super) fn list(
-    lane: &mut impl Lane,
-    directory: &EntryPath,
-    extended: Classes,
-) -> Result<DirectoryListing> {
-    let directories = vec![directory.clone()];
-    let operation =
-        Operation::List { root: 0, directories, budget: 0, detail: Detail { extended, ..Detail::default() } };
-    let full = || Error::new(ErrorKind::Io, "listing the directory", "the lane is full");
-    lane.submit(0, operation).map_err(|_| full())?;
-    match lane.reap(Wait::Forever).map(|completion| completion.result) {
-        Some(Ok(Outcome::Listed(mut listings))) if listings.len() == 1 => listings.pop().ok_or_else(full),
-        Some(Err(error)) => Err(error),
-        _ => Err(full()),
-    }
-}
-
 /// Whether it is where rsync keeps what was cut off. It takes no part, as rsync has it as well.
 fn is_partial(name: &[u8], kind: Kind) -> bool {
     kind == Kind::Directory && name == PARTIAL_DIRECTORY.as_bytes()
-}
-
-/// A path below a tree, named from the directory that all is copied from.
-pub(super) fn below_of(prefix: &EntryPath, below: &EntryPath) -> Result<EntryPath> {
-    match (prefix.is_root(), below.is_root()) {
-        (true, _) => Ok(below.clone()),
-        (_, true) => Ok(prefix.clone()),
-        _ => EntryPath::new([prefix.as_bytes(), b"/", below.as_bytes()].concat()),
-    }
-}
-
-/// A path without the tree that it is in.
-pub(super) fn without(path: &EntryPath, tree: &EntryPath) -> Result<EntryPath> {
-    if tree.is_root() {
-        return Ok(path.clone());
-    }
-    let below = path.as_bytes().strip_prefix(tree.as_bytes()).unwrap_or_default();
-    EntryPath::new(below.strip_prefix(b"/").unwrap_or(below))
 }

@@ -9,9 +9,9 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::path::EntryPath;
 
-use super::ends::Ends;
+use super::ends::{Ends, here};
+use super::listing::{below_of, list_far};
 use super::remote::joined;
-use super::scan::{below_of, list_far};
 use super::way::Way;
 use crate::ssh::Prompts;
 
@@ -100,7 +100,7 @@ impl Standing {
             Names::Unasked => None,
             Names::Listed(kinds) => kinds.get(path).copied(),
             Names::Here(top) => {
-                let place = super::here(&joined(top, path.as_bytes()));
+                let place = here(&joined(top, path.as_bytes()));
                 let found = std::fs::symlink_metadata(place).ok()?.file_type();
                 Some(match () {
                     () if found.is_dir() => Kind::Directory,

@@ -6,7 +6,7 @@ use hakobu_core::landing::{Ancestry, Identity, TargetFound};
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::{SourceAsk, SourceLook, TargetLook};
 
-use super::SftpSide;
+use super::side::SftpSide;
 use crate::look;
 
 /// What takes content and keeps nothing. Whether the server has it is asked when something is written to it, and never where

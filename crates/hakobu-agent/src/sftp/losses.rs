@@ -5,7 +5,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::job::Mode;
 use hakobu_endpoints::sftp::Abilities;
 
-use super::SftpSide;
+use super::side::SftpSide;
 use crate::request::{CopyRequest, Durable, Verify};
 
 /// What is lost to a server with these abilities.

@@ -10,7 +10,8 @@ use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, Update};
 use hakobu_proto::control::{PathBytes, Ran};
 
-use super::{SftpSide, losses};
+use super::losses;
+use super::side::SftpSide;
 use crate::live_limits::LiveLimits;
 use crate::party::Party;
 use crate::request::CopyRequest;

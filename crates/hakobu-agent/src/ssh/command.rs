@@ -4,9 +4,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
-use super::sessions::Session;
-use super::{SshError, SshSettings, script};
+use super::error::SshError;
+use super::script;
+use super::settings::SshSettings;
 
+/// What ssh is made to say here once it has logged in.
+pub(crate) const LOGGED_IN: &str = "hakobu-ssh-has-logged-in";
 /// Given to OpenSSH besides the user's own settings. Only what would stand in the way of a plain pipe: a remote
 /// command of the user's, forwarded ports that are already taken. Nothing about host keys or authentication.
 pub(super) const PLAIN_PIPE: [&str; 8] = [
@@ -24,6 +27,22 @@ pub(super) const PLAIN_PIPE: [&str; 8] = [
 /// Makes ssh fail where it would ask, and makes it log in itself rather than through a connection that is open
 /// already.
 const NOBODY_THERE: [&str; 4] = ["-o", "BatchMode=yes", "-o", "ControlPath=none"];
+
+/// What runs in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Session<'a> {
+    /// A subsystem of the server: `ssh -s HOST sftp`.
+    Subsystem(&'a str),
+    /// A connection from the far machine to a port that it reaches: `ssh -W address:port HOST`. Only OpenSSH has it.
+    Forward {
+        /// As the far machine knows it.
+        address: &'a str,
+        /// The port.
+        port: u16,
+    },
+    /// A command for the far login shell.
+    Command(&'a str),
+}
 
 /// Builds the command that only logs in, with more options of this kind: `IdentityAgent=none`. `None` where it is not
 /// OpenSSH.
@@ -204,6 +223,26 @@ fn split(text: &str) -> Result<Vec<String>, SshError> {
     }
     words.extend(word);
     Ok(words)
+}
+
+/// Words for an ssh with a connection of its own, for which nobody is asked, and that says [`LOGGED_IN`]; `login` are those
+/// of every ssh that logs in.
+pub(super) fn words_of_its_own(login: &[String]) -> Vec<String> {
+    // The login shell that runs this may be csh, which reads `>&2` in its own way.
+    let say = format!("LocalCommand=sh -c 'echo {LOGGED_IN} >&2'");
+    let options = ["BatchMode=yes", "ControlPath=none", "PermitLocalCommand=yes", &say];
+    [words(&options), login.to_vec()].concat()
+}
+
+/// Leaves ssh nobody to ask: a jump host's ssh does not know of BatchMode. It ends with the thread that starts it.
+pub(crate) fn with_nobody_to_ask(command: &mut Command) {
+    hakobu_sys::process::without_terminal(command);
+    command.env("SSH_ASKPASS_REQUIRE", "never").env_remove("SSH_ASKPASS").env_remove("DISPLAY");
+}
+
+/// Options as words.
+pub(super) fn words(options: &[&str]) -> Vec<String> {
+    options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]).collect()
 }
 
 #[cfg(test)]

@@ -8,10 +8,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::answer::printable;
+use super::error::SshError;
 use super::master::{Asks, Master};
-use super::sessions::{LOGIN_LIMIT, Said};
-use super::{SshError, SshSettings};
+use super::said::Said;
+use super::settings::SshSettings;
 
+/// How long a login that asks nothing may take.
+pub(super) const LOGIN_LIMIT: Duration = Duration::from_secs(30);
 /// So many sessions go through one login. OpenSSH has 2 MiB under way in each, and Linux lets a connection have little
 /// more than that (measured: 20 MB/s by one at 100 ms, 28 MB/s by four).
 const SESSIONS_MAX: usize = 2;

@@ -13,11 +13,12 @@ use hakobu_sys::process::ends_with_this_thread;
 use super::answer::printable;
 use super::asking::Asking;
 use super::child::SshChild;
-use super::command::{self, PLAIN_PIPE};
-use super::sessions::{Said, each_piece, with_nobody_to_ask, words_of_its_own};
+use super::command::{self, PLAIN_PIPE, with_nobody_to_ask, words_of_its_own};
+use super::error::SshError;
+use super::said::{Said, each_piece};
+use super::settings::SshSettings;
 use super::shared::{self, Found, Shared, Sharing};
 use super::spoken::Spoken;
-use super::{SshError, SshSettings};
 
 /// How often it is looked whether the login is done.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -60,7 +61,7 @@ impl Master {
         words.extend(login.iter().cloned());
         words.push("-N".to_owned());
         if asks == Asks::Nobody {
-            words.extend(shared::words(&["BatchMode=yes"]));
+            words.extend(command::words(&["BatchMode=yes"]));
         }
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut command = command::question(&settings, &words)?;
@@ -131,7 +132,7 @@ impl Master {
         self.with_plain_pipe(words)
     }
 
-    /// The ssh command for who logs in without asking anybody. [`LOGGED_IN`](super::sessions::LOGGED_IN) is its first line on standard error then.
+    /// The ssh command for who logs in without asking anybody. [`LOGGED_IN`](super::LOGGED_IN) is its first line on standard error then.
     ///
     /// # Errors
     /// As [`through`](Self::through).
@@ -183,7 +184,7 @@ mod tests {
     use hakobu_testkit::sshd::{Sshd, SshdOptions};
 
     use super::*;
-    use crate::ssh::sessions::LOGGED_IN;
+    use crate::ssh::LOGGED_IN;
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 

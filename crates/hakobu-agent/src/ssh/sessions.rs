@@ -12,7 +12,6 @@
 //! A server lets only so many connections in that have not logged in yet (`MaxStartups`), and newer ones punish whoever
 //! opens too many. So connections are opened one after another, but on a long way two at a time.
 
-use std::io::{ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -26,13 +25,19 @@ use std::time::{Duration, Instant};
 use super::answer::printable;
 use super::asking::Asking;
 use super::child::SshChild;
-use super::command::{self, Program};
-use super::logins::Logins;
+use super::command::{self, LOGGED_IN, Program, with_nobody_to_ask, words_of_its_own};
+use super::error::SshError;
+use super::logins::{LOGIN_LIMIT, Logins};
+use super::prompts::Prompts;
+use super::said::{SAID_BYTES_MAX, each_piece};
+use super::settings::SshSettings;
 use super::shared::{self, Found, Shared, Sharing};
-use super::{Prompts, SshError, SshSettings, Started, spoken, start_with};
+use super::spoken;
+use super::start::{Started, start_with};
 
-/// How long a login that asks nothing may take.
-pub(super) const LOGIN_LIMIT: Duration = Duration::from_secs(30);
+pub use super::command::Session;
+pub use super::said::Said;
+
 /// How often it is looked whether the waiting is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A round trip from which on the first login is used to save time.
@@ -42,28 +47,6 @@ pub(crate) const LONG_WAY: Duration = Duration::from_millis(20);
 const QUICK_MAX: usize = 2;
 /// How long a server that refused a connection is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
-/// So much of what ssh says is kept.
-const SAID_BYTES_MAX: usize = 4096;
-/// How long the words of an ssh that has ended may take to arrive.
-const LAST_WORDS_LIMIT: Duration = Duration::from_millis(300);
-/// What ssh is made to say here once it has logged in.
-pub(crate) const LOGGED_IN: &str = "hakobu-ssh-has-logged-in";
-
-/// What runs in a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Session<'a> {
-    /// A subsystem of the server: `ssh -s HOST sftp`.
-    Subsystem(&'a str),
-    /// A connection from the far machine to a port that it reaches: `ssh -W address:port HOST`. Only OpenSSH has it.
-    Forward {
-        /// As the far machine knows it.
-        address: &'a str,
-        /// The port.
-        port: u16,
-    },
-    /// A command for the far login shell.
-    Command(&'a str),
-}
 
 /// A session, as a socket for both directions: it costs ssh less than two pipes, and nothing stands between.
 #[derive(Debug)]
@@ -74,64 +57,6 @@ pub struct Pipe {
     pub ssh: SshChild,
     /// What ssh says on its standard error.
     pub said: Said,
-}
-
-/// What an ssh process has said, the last words of it. Nothing of a first session, whose words reach the user.
-#[derive(Debug, Clone, Default)]
-pub struct Said(Arc<Mutex<Words>>);
-
-#[derive(Debug, Default)]
-struct Words {
-    bytes: Vec<u8>,
-    are_all: bool,
-}
-
-impl Said {
-    /// The last line so far that says why something failed, else the last at all; printable, and empty when there is
-    /// none.
-    #[must_use]
-    pub fn last_line(&self) -> String {
-        let said = self.lock();
-        let mut lines =
-            said.bytes.split(|&byte| byte == b'\n').map(printable).rev().filter(|line| !line.is_empty());
-        let last = lines.next().unwrap_or_default();
-        // The line after it only says that something did.
-        let why = lines.find(|line| line.starts_with("channel ") && line.contains("open failed"));
-        why.unwrap_or(last)
-    }
-
-    /// Whether nothing more will be said. A connection may be seen to end before the words that tell why are read.
-    #[must_use]
-    pub fn is_all(&self) -> bool {
-        self.lock().are_all
-    }
-
-    /// Why an ssh that has ended did so.
-    pub(super) fn last_words(&self) -> String {
-        let deadline = Instant::now() + LAST_WORDS_LIMIT;
-        while !self.is_all() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        match self.last_line() {
-            line if line.is_empty() => "ssh did not say why".to_owned(),
-            line => format!("ssh says {line:?}"),
-        }
-    }
-
-    pub(super) fn add(&self, bytes: &[u8]) {
-        let mut said = self.lock();
-        said.bytes.extend_from_slice(bytes);
-        let surplus = said.bytes.len().saturating_sub(SAID_BYTES_MAX);
-        said.bytes.drain(..surplus);
-    }
-
-    pub(super) fn end(&self) {
-        self.lock().are_all = true;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Words> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The sessions of one login.
@@ -286,7 +211,7 @@ impl Sessions {
             return self.quiet(session, &[]);
         }
         if self.sharing == Sharing::Theirs {
-            return self.quiet(session, &shared::words(&["ControlMaster=no", "BatchMode=yes"]));
+            return self.quiet(session, &command::words(&["ControlMaster=no", "BatchMode=yes"]));
         }
         if self.far_away.load(Relaxed)
             && !matches!(session, Session::Forward { .. })
@@ -421,21 +346,6 @@ impl Sessions {
     }
 }
 
-/// Words for an ssh with a connection of its own, for which nobody is asked, and that says [`LOGGED_IN`]; `login` are those
-/// of every ssh that logs in.
-pub(super) fn words_of_its_own(login: &[String]) -> Vec<String> {
-    // The login shell that runs this may be csh, which reads `>&2` in its own way.
-    let say = format!("LocalCommand=sh -c 'echo {LOGGED_IN} >&2'");
-    let options = ["BatchMode=yes", "ControlPath=none", "PermitLocalCommand=yes", &say];
-    [shared::words(&options), login.to_vec()].concat()
-}
-
-/// Leaves ssh nobody to ask: a jump host's ssh does not know of BatchMode. It ends with the thread that starts it.
-pub(crate) fn with_nobody_to_ask(command: &mut Command) {
-    hakobu_sys::process::without_terminal(command);
-    command.env("SSH_ASKPASS_REQUIRE", "never").env_remove("SSH_ASKPASS").env_remove("DISPLAY");
-}
-
 fn wait(until: Instant, stop: &AtomicBool) {
     while Instant::now() < until && !stop.load(Relaxed) {
         std::thread::sleep(LOOK_EVERY);
@@ -478,20 +388,6 @@ fn listen(stderr: Option<ChildStderr>, said: &Said, logged_in: &SyncSender<()>) 
         }
     });
     said.add(&line);
-}
-
-/// Hands on what ssh says, as it comes, to its end.
-pub(super) fn each_piece(stderr: Option<ChildStderr>, mut each: impl FnMut(&[u8])) {
-    let Some(mut stderr) = stderr else { return };
-    let mut piece = [0; 1024];
-    loop {
-        match stderr.read(&mut piece) {
-            Ok(0) => return,
-            Ok(count) => each(piece.get(..count).unwrap_or_default()),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return,
-        }
-    }
 }
 
 #[cfg(test)]

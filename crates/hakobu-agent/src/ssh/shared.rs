@@ -15,9 +15,10 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::answer::wait_for;
 use super::child::SshChild;
-use super::command::{self, Program};
+use super::command::{self, Program, words};
+use super::error::SshError;
 use super::left;
-use super::{SshError, SshSettings};
+use super::settings::SshSettings;
 use crate::machine;
 
 /// A line that was cut says nothing by itself. ssh asks the far side then, which answers however busy it is with data.
@@ -254,11 +255,6 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.remove();
     }
-}
-
-/// Options as words.
-pub(super) fn words(options: &[&str]) -> Vec<String> {
-    options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]).collect()
 }
 
 /// Whether ssh takes the path as it is: it expands `%` and `~`, and reads quotes and blanks.

@@ -5,7 +5,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use super::child::SshChild;
-use super::{SshSettings, command};
+use super::command;
+use super::settings::SshSettings;
 
 /// How long one login may take to be tried.
 const LIMIT: Duration = Duration::from_secs(20);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use hakobu_agent::jobs::{JobFolder, JobLimits, JobState, Jobs, LIMITS_SCHEMA, LimitsStamp};
 use hakobu_agent::live_limits::LiveLimits;
 use hakobu_agent::request::CopyRequest;
-use hakobu_agent::transfer;
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 use super::command::JobCommand;
@@ -55,7 +54,7 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
         Ok(request) => request,
         Err(errors) => return Ok(exit::errors(&errors)),
     };
-    if transfer::is_moved_by_rsync(&request)? && state == JobState::Running {
+    if hakobu_agent::copy::is_moved_by_rsync(&request)? && state == JobState::Running {
         let words =
             "rsync moves its data, and takes a limit only as it starts: hakobu jobs pause, set, resume";
         return refused(ErrorKind::Unsupported, words.to_owned());

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 use hakobu_agent::jobs::{JobFolder, JobId, JobRunLock, Jobs, LimitsStamp};
 use hakobu_agent::live_limits::LiveLimits;
+use hakobu_agent::outcome::Surroundings;
 use hakobu_agent::request::CopyRequest;
 use hakobu_agent::ssh::{Prompts, Secret};
-use hakobu_agent::transfer::Surroundings;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::report::Report;

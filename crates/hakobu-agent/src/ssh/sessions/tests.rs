@@ -1,7 +1,7 @@
 //! Against a real server.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use hakobu_testkit::sshd::{Password, Sshd, SshdOptions, no_root};

@@ -4,10 +4,13 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::*;
+use crate::ssh::prompts::Nobody;
+use crate::ssh::script;
 
 /// An agent: says the preamble and returns what it is sent.
 const AGENT: &str = "#!/bin/sh\nprintf \"\\000hakobu:agent\\n\"\nexec cat\n";
@@ -66,7 +69,7 @@ fn for_each_shell(test: impl Fn(Far)) {
 
 /// Writes a program from another process: a descriptor open for writing here could leak into a child of another
 /// test's thread just then, and the program could not be run.
-pub(super) fn install(path: &Path, text: &str) {
+pub(in crate::ssh) fn install(path: &Path, text: &str) {
     let mut writer = Command::new("sh")
         .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "sh"])
         .arg(path)

@@ -1,0 +1,85 @@
+//! What an ssh process says on its standard error.
+
+use std::io::{ErrorKind, Read};
+use std::process::ChildStderr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::answer::printable;
+
+/// So much of what ssh says is kept.
+pub(super) const SAID_BYTES_MAX: usize = 4096;
+/// How long the words of an ssh that has ended may take to arrive.
+const LAST_WORDS_LIMIT: Duration = Duration::from_millis(300);
+
+/// What an ssh process has said, the last words of it. Nothing of a first session, whose words reach the user.
+#[derive(Debug, Clone, Default)]
+pub struct Said(Arc<Mutex<Words>>);
+
+#[derive(Debug, Default)]
+struct Words {
+    bytes: Vec<u8>,
+    are_all: bool,
+}
+
+impl Said {
+    /// The last line so far that says why something failed, else the last at all; printable, and empty when there is
+    /// none.
+    #[must_use]
+    pub fn last_line(&self) -> String {
+        let said = self.lock();
+        let mut lines =
+            said.bytes.split(|&byte| byte == b'\n').map(printable).rev().filter(|line| !line.is_empty());
+        let last = lines.next().unwrap_or_default();
+        // The line after it only says that something did.
+        let why = lines.find(|line| line.starts_with("channel ") && line.contains("open failed"));
+        why.unwrap_or(last)
+    }
+
+    /// Whether nothing more will be said. A connection may be seen to end before the words that tell why are read.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.lock().are_all
+    }
+
+    /// Why an ssh that has ended did so.
+    pub(super) fn last_words(&self) -> String {
+        let deadline = Instant::now() + LAST_WORDS_LIMIT;
+        while !self.is_all() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match self.last_line() {
+            line if line.is_empty() => "ssh did not say why".to_owned(),
+            line => format!("ssh says {line:?}"),
+        }
+    }
+
+    pub(super) fn add(&self, bytes: &[u8]) {
+        let mut said = self.lock();
+        said.bytes.extend_from_slice(bytes);
+        let surplus = said.bytes.len().saturating_sub(SAID_BYTES_MAX);
+        said.bytes.drain(..surplus);
+    }
+
+    pub(super) fn end(&self) {
+        self.lock().are_all = true;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Words> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Hands on what ssh says, as it comes, to its end.
+pub(super) fn each_piece(stderr: Option<ChildStderr>, mut each: impl FnMut(&[u8])) {
+    let Some(mut stderr) = stderr else { return };
+    let mut piece = [0; 1024];
+    loop {
+        match stderr.read(&mut piece) {
+            Ok(0) => return,
+            Ok(count) => each(piece.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
