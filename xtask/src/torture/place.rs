@@ -245,6 +245,7 @@ impl Setting {
                     loose: matches!(kind, FileSystemKind::Ntfs3g | FileSystemKind::ExfatFuse),
                     mtime_step_ns: holds.mtime_step_ns,
                     seen_step_ns: 1,
+                    seen_early_step_ns: 1,
                     mtime_range_s: holds.mtime_range_s,
                     // A full file system has no room for attributes either, and tmpfs counts them as inodes.
                     xattr_bytes_max: if matches!(kind, FileSystemKind::FullBytes | FileSystemKind::FullInodes)
@@ -273,6 +274,8 @@ impl Setting {
         if self.way.is_sftp() {
             able.seen_step_ns = able.seen_step_ns.max(1_000_000_000);
         }
+        let early_ns = if self.source.starts_with("fuse") { 1_000_000_000 } else { 1 };
+        able.seen_early_step_ns = able.seen_step_ns.max(early_ns);
         able
     }
 }

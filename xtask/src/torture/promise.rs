@@ -48,6 +48,8 @@ pub struct Abilities {
     pub mtime_range_s: (i64, i64),
     /// The step in which the source shows its times: what differs by less is not known to differ.
     pub seen_step_ns: u64,
+    /// The same of times before 1970, of which programs behind FUSE may show whole seconds only.
+    pub seen_early_step_ns: u64,
     /// Whether attributes are kept in ways that are not described here: only kinds and contents are looked at.
     pub loose: bool,
     /// All attributes of a file together that surely fit, in bytes.
@@ -74,6 +76,7 @@ impl Default for Abilities {
             case_sensitive: true,
             mtime_step_ns: 1,
             seen_step_ns: 1,
+            seen_early_step_ns: 1,
             mtime_range_s: (i64::MIN, i64::MAX),
             xattr_bytes_max: usize::MAX,
             loose: false,
@@ -315,14 +318,16 @@ impl Making<'_> {
             expected.free.acl = true;
             expected.free.mode = true;
         }
-        let seen = Abilities { mtime_step_ns: self.able.seen_step_ns, ..Abilities::default() };
+        let is_early = entry.mtime.s < 0;
+        let step_ns = if is_early { self.able.seen_early_step_ns } else { self.able.seen_step_ns };
+        let seen = Abilities { mtime_step_ns: step_ns, ..Abilities::default() };
         // The server of OpenSSH cuts off what does not fit into 32 bits, and nobody can know.
         let shown = |time: Time| Time {
             s: if self.able.cuts_times { i64::from(time.s as u32) } else { time.s },
             ..time
         };
         let within_step = |there: &Entry| seen.time(shown(there.mtime)) == seen.time(entry.mtime);
-        if self.able.seen_step_ns > 1 && there.is_some_and(within_step) {
+        if step_ns > 1 && there.is_some_and(within_step) {
             expected.free.mtime = true;
         }
         if let Some(there) = there.filter(|there| there.is_file() && entry.is_file()) {
