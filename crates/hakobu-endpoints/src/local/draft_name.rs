@@ -151,7 +151,8 @@ fn journal_names(directory: BorrowedFd<'_>, name: &[u8], file: &OwnedFd) -> bool
 /// of its owner. A file system that keeps no modes gives files that of directories.
 pub(crate) fn has_mode_and_owner(directory: BorrowedFd<'_>, found: &Stat) -> Result<bool, Errno> {
     let within = fstat(directory)?;
-    let is_private = found.st_mode & 0o7777 == 0o600;
+    // A default access list of the directory may take rights of the owner's away.
+    let is_private = found.st_mode & 0o7777 & !0o600 == 0;
     let keeps_no_modes = found.st_mode & 0o7777 == within.st_mode & 0o7777;
     let is_own = [rustix::process::geteuid().as_raw(), within.st_uid].contains(&found.st_uid);
     Ok((is_private || keeps_no_modes) && is_own && found.st_nlink == 1)
@@ -221,6 +222,8 @@ mod tests {
         let path = folder.path().join(std::ffi::OsStr::from_bytes(name.as_bytes()));
         let file = create_draft(directory.as_fd(), &name).unwrap();
         assert!(is_ours(&directory, name.as_bytes()), "its run was killed before it was marked");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
+        assert!(is_ours(&directory, name.as_bytes()), "a default access list left so much of its mode");
         rustix::io::pwrite(&file, b"x", 0).unwrap();
         let has_attributes = fgetxattr(&file, MARK, &mut [0u8; 8][..]) == Err(Errno::NODATA);
         assert!(!is_ours(&directory, name.as_bytes()) || !has_attributes);

@@ -277,10 +277,11 @@ fn make(root: &Root, grant: &Grant, job: &[u8; 32]) -> Result<Option<Slot>, Errn
         let Some((file, mark)) = claim(&directory, name, job, &life)? else { continue };
         // If this fails the directory is as after any change within it. Its own time is set at the end.
         let _ = keep_time(&directory, &times);
-        let made = write(&file, &mark).and_then(|()| sync(&file));
-        // From now on everybody may read it. Until then its mode is part of what tells it from a user's file.
-        let _ = fchmod(&file, Mode::from_raw_mode(0o644));
-        let made = made.and_then(|()| sync(&directory));
+        let made = write(&file, &mark).and_then(|()| sync(&file)).and_then(|()| {
+            // From now on everybody may read it. Until then its mode is part of what tells it from a user's file.
+            let _ = fchmod(&file, Mode::from_raw_mode(0o644));
+            sync(&directory)
+        });
         if let Err(errno) = made {
             let _ = remove(&directory, name, &file);
             return Err(errno);
@@ -414,8 +415,10 @@ fn examine(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Option<Mark>> {
     if let Some(mark) = parse(&bytes[..length]) {
         return Some(Some(mark));
     }
-    let is_blank = bytes[..length].iter().all(|byte| *byte == 0);
-    (bytes[..length].starts_with(MAGIC) || is_blank && is_private()).then_some(None)
+    let bytes = &bytes[..length];
+    // Nothing was written of it, or a part of its first word.
+    let is_begun = bytes.iter().all(|byte| *byte == 0) || MAGIC.starts_with(bytes);
+    (bytes.starts_with(MAGIC) || is_begun && is_private()).then_some(None)
 }
 
 /// Reads from the beginning until the room is full or the file ends.
@@ -634,9 +637,18 @@ mod tests {
         let is = || is_mark(root.fd(), &NAMES[0]);
         let foreign = || assert!(!is() && !RunMarks::look(&root, &grant).has_doubts());
         foreign();
-        for content in [b"a user's".to_vec(), Vec::new(), vec![0; MARK_BYTES], vec![1; MARK_BYTES + 1]] {
+        let begun = || MAGIC[..5].to_vec();
+        for content in
+            [b"a user's".to_vec(), Vec::new(), begun(), vec![0; MARK_BYTES], vec![1; MARK_BYTES + 1]]
+        {
             fs::write(&path, &content).unwrap();
             foreign();
+        }
+        // A run that is killed may have written a part of it only, and a default access list may take rights of its mode away.
+        for (content, mode) in [(begun(), 0o600), (begun(), 0o400), (Vec::new(), 0o200), (Vec::new(), 0)] {
+            fs::write(&path, &content).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(is() && RunMarks::look(&root, &grant).has_doubts(), "{content:?} {mode:o}");
         }
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
