@@ -45,8 +45,10 @@ fn files(extensions: &[&str]) -> Vec<PathBuf> {
             let (path, kind) = (entry.path(), entry.file_type().expect("entries have a type"));
             let name = entry.file_name().to_string_lossy().into_owned();
             if kind.is_dir() {
-                let skipped = ["target", "dist", ".git", "corpus", "artifacts"].contains(&name.as_str());
-                if !skipped {
+                // Cargo builds in the folder `target` of the workspace; one further down may hold source files.
+                let is_built = directory == root && name == "target";
+                let skipped = ["dist", ".git", "corpus", "artifacts"].contains(&name.as_str());
+                if !is_built && !skipped {
                     open.push(path);
                 }
             } else if kind.is_file() {
@@ -278,13 +280,17 @@ fn core_and_proto_open_no_socket_and_read_no_clock() {
 }
 
 /// Files of data paths in which the position of a descriptor may be used, each with the reason.
-const POSITIONED: [(&str, &str); 8] = [
+const POSITIONED: [(&str, &str); 9] = [
     ("crates/hakobu-endpoints/src/local/stream_source.rs", "a pipe has no offsets"),
-    ("crates/hakobu-endpoints/src/local/target/stream.rs", "a pipe has no offsets"),
+    ("crates/hakobu-endpoints/src/local/target_side/stream.rs", "a pipe has no offsets"),
     ("crates/hakobu-endpoints/src/sftp/connection.rs", "the pipes of ssh"),
     ("crates/hakobu-endpoints/src/sftp/outgoing.rs", "the pipes of ssh"),
-    ("crates/hakobu-endpoints/src/local/target/journal.rs", "a journal is no content: it is appended to"),
-    ("crates/hakobu-endpoints/src/local/target/state.rs", "a note of this program's own"),
+    (
+        "crates/hakobu-endpoints/src/local/target_side/journal.rs",
+        "a journal is no content: it is appended to",
+    ),
+    ("crates/hakobu-endpoints/src/local/target_side/state.rs", "a note of this program's own"),
+    ("crates/hakobu-endpoints/src/local/target_side/run_mark.rs", "what the kernel tells of this boot"),
     ("crates/hakobu-endpoints/src/local/accounts.rs", "the system's list of accounts"),
     ("crates/hakobu-endpoints/src/block/inspect/places.rs", "what the kernel tells of a device"),
 ];

@@ -17,7 +17,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::target::{has_mark_name, journal};
+use super::target_side::{has_mark_name, journal};
 
 /// The attribute of a large draft, from its beginning until it gets its name.
 pub(super) const MARK: &CStr = c"user.hakobu.draft";
@@ -167,7 +167,7 @@ mod tests {
     use hakobu_core::path::is_draft_name;
 
     use super::*;
-    use crate::local::target::create_draft;
+    use crate::local::target_side::create_draft;
 
     fn long() -> DraftName {
         DraftName::new(&[1; 32], SHARED, b"a", b"b")

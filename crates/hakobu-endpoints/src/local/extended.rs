@@ -59,7 +59,7 @@ impl Place<'_> {
             Place::Open(fd) | Place::Named(fd, _) => fstatvfs(fd),
             Place::Proc(path) => statvfs(path),
         };
-        let free_bytes = figures.ok().and_then(|figures| super::target::free_bytes(&figures));
+        let free_bytes = figures.ok().and_then(|figures| super::target_side::free_bytes(&figures));
         free_bytes.is_none_or(|free_bytes| free_bytes > 4 * ATTRIBUTE_VALUE_BYTES_MAX as u64)
     }
 
@@ -275,7 +275,7 @@ fn held(directory: &OwnedFd) -> Classes {
         // A descriptor that only stands for a path cannot be asked.
         match fgetxattr(directory, name, &mut room[..]) {
             Err(Errno::BADF) => !matches!(
-                getxattr(super::target::proc_path(directory), name, &mut room[..]),
+                getxattr(super::target_side::proc_path(directory), name, &mut room[..]),
                 Err(Errno::OPNOTSUPP)
             ),
             asked => !matches!(asked, Err(Errno::OPNOTSUPP)),

@@ -15,7 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::metadata;
-use super::target::{modified, proc_path};
+use super::target_side::{modified, proc_path};
 
 // Numbers of file systems, from the kernel's `linux/magic.h` and the drivers' own.
 const MSDOS: u64 = 0x4d44;

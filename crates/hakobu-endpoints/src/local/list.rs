@@ -16,7 +16,7 @@ use super::describe::{Described, Describer, undescribed};
 use super::draft_name::is_ours;
 use super::extended::ExtendedReader;
 use super::file_system::is_deleted_on_nfs;
-use super::target::is_mark;
+use super::target_side::is_mark;
 
 /// The bytes that one `getdents` may fill: about 1 000 entries.
 const NAMES_BYTES: usize = 32 * 1024;

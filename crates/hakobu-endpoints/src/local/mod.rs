@@ -29,7 +29,7 @@ mod shared_devices;
 mod source;
 mod source_files;
 mod stream_source;
-pub(crate) mod target;
+pub(crate) mod target_side;
 #[cfg(test)]
 mod tests;
 mod tried;
@@ -41,7 +41,7 @@ pub use file_system::is_on_network;
 pub use metadata::describe_entry;
 pub use source::{LocalSource, LocalSourceLane, SourceRoot, SourceWork};
 pub use stream_source::StreamSource;
-pub use target::{
+pub use target_side::{
     Draft, DraftWriter, LocalTarget, LocalTargetLane, StateDirectory, TargetOptions, TargetWork,
     free_bytes_at, open_exclusively,
 };

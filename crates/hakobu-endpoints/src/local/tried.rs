@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, futimens, linkat, openat,
 use rustix::io::Errno;
 
 use super::draft_name::DraftName;
-use super::target::{create_draft, modified};
+use super::target_side::{create_draft, modified};
 use super::{file_system, metadata};
 
 /// Steps that file systems keep times in, in nanoseconds.

@@ -17,7 +17,7 @@ mod requests;
 mod server;
 mod site;
 mod source;
-mod target;
+mod target_side;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -32,7 +32,7 @@ pub use look::SftpLook;
 
 pub use server::Abilities;
 pub use source::SftpSource;
-pub use target::{SftpTarget, SftpTargetOptions};
+pub use target_side::{SftpTarget, SftpTargetOptions};
 #[doc(hidden)]
 pub use wire::fuzz_reply;
 
