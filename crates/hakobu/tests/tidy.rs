@@ -285,12 +285,9 @@ const POSITIONED: [(&str, &str); 9] = [
     ("crates/hakobu-endpoints/src/local/target_side/stream.rs", "a pipe has no offsets"),
     ("crates/hakobu-endpoints/src/sftp/connection.rs", "the pipes of ssh"),
     ("crates/hakobu-endpoints/src/sftp/outgoing.rs", "the pipes of ssh"),
-    (
-        "crates/hakobu-endpoints/src/local/target_side/journal.rs",
-        "a journal is no content: it is appended to",
-    ),
+    ("crates/hakobu-endpoints/src/local/journal.rs", "a journal is no content: it is appended to"),
     ("crates/hakobu-endpoints/src/local/target_side/state.rs", "a note of this program's own"),
-    ("crates/hakobu-endpoints/src/local/target_side/run_mark.rs", "what the kernel tells of this boot"),
+    ("crates/hakobu-endpoints/src/local/target_side/run_marks.rs", "what the kernel tells of this boot"),
     ("crates/hakobu-endpoints/src/local/accounts.rs", "the system's list of accounts"),
     ("crates/hakobu-endpoints/src/block/inspect/places.rs", "what the kernel tells of a device"),
 ];

@@ -5,7 +5,7 @@ use hakobu_sys::memory::{Room, Rooms};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::target_side::proc_path;
+use super::proc_path::proc_path;
 
 /// What direct I/O is aligned to: the largest logical sector there is, and a page.
 pub(crate) const ALIGNMENT: usize = PIECE_ALIGNMENT;

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::extended::{ExtendedReader, Place};
 use super::file_system::{FUSE, is_network, kind_of};
-use super::helpers::{BATCH, Found, Helpers, Names};
+use super::helpers::{BATCH, Described, Found, Helpers, Names};
 use super::many::many;
 use super::metadata;
 
@@ -26,9 +26,6 @@ const WAITED_FOR: Duration = Duration::from_micros(100);
 const LARGE: usize = 16_384;
 /// So many names are kept until they are asked for together.
 const KEPT_MAX: usize = 4096;
-
-/// What was found out about an entry.
-pub(super) type Described = std::result::Result<Metadata, Errno>;
 
 /// Takes an entry with what was found out; whether further ones are wanted.
 type Keep<'a> = dyn FnMut(&[u8], Described) -> Result<bool> + 'a;

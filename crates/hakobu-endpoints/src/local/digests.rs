@@ -10,8 +10,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, openat, readlinkat_raw};
 use rustix::io::Errno;
 
-use super::fault::changed;
-use super::list::Fault;
+use super::fault::{Fault, changed};
 use super::metadata;
 use super::positioned::{read_file, wrong_size};
 

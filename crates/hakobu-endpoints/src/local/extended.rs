@@ -18,8 +18,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::draft_name::MARK;
+use super::draft_mark::MARK;
 use super::fault::source_fault;
+use super::free_space::free_bytes;
+use super::proc_path::proc_path;
 
 /// One attribute as it was read.
 type NameAndValue = (Vec<u8>, Vec<u8>);
@@ -59,7 +61,7 @@ impl Place<'_> {
             Place::Open(fd) | Place::Named(fd, _) => fstatvfs(fd),
             Place::Proc(path) => statvfs(path),
         };
-        let free_bytes = figures.ok().and_then(|figures| super::target_side::free_bytes(&figures));
+        let free_bytes = figures.ok().and_then(|figures| free_bytes(&figures));
         free_bytes.is_none_or(|free_bytes| free_bytes > 4 * ATTRIBUTE_VALUE_BYTES_MAX as u64)
     }
 
@@ -274,10 +276,9 @@ fn held(directory: &OwnedFd) -> Classes {
         let mut room = [0u8; 1];
         // A descriptor that only stands for a path cannot be asked.
         match fgetxattr(directory, name, &mut room[..]) {
-            Err(Errno::BADF) => !matches!(
-                getxattr(super::target_side::proc_path(directory), name, &mut room[..]),
-                Err(Errno::OPNOTSUPP)
-            ),
+            Err(Errno::BADF) => {
+                !matches!(getxattr(proc_path(directory), name, &mut room[..]), Err(Errno::OPNOTSUPP))
+            }
             asked => !matches!(asked, Err(Errno::OPNOTSUPP)),
         }
     };

@@ -6,6 +6,9 @@ use rustix::fd::AsFd;
 use rustix::fs::{fstat, fstatvfs};
 use rustix::io::Errno;
 
+/// Turns an error number into an error, as it means something else at the source and the target.
+pub(crate) type Fault = fn(&'static str, Errno) -> Error;
+
 /// The error for a failed system call.
 pub(crate) fn fault(during: &'static str, errno: Errno) -> Error {
     match errno {

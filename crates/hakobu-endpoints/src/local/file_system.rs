@@ -15,7 +15,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::metadata;
-use super::target_side::{modified, proc_path};
+use super::proc_path::proc_path;
+use super::times::modified;
 
 // Numbers of file systems, from the kernel's `linux/magic.h` and the drivers' own.
 const MSDOS: u64 = 0x4d44;
@@ -263,7 +264,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
 
     use super::*;
-    use crate::local::draft_name::is_ours;
+    use crate::local::draft_proof::is_ours;
 
     #[test]
     fn what_is_tried_out_is_a_draft_if_it_stays() {

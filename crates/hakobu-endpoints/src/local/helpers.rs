@@ -6,9 +6,9 @@ use std::ffi::CString;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle, available_parallelism};
 
+use hakobu_core::entry::Metadata;
 use rustix::fs::FileType;
-
-use super::describe::Described;
+use rustix::io::Errno;
 
 /// So many names are described together.
 pub(super) const BATCH: usize = 2048;
@@ -17,6 +17,8 @@ const HELPERS_MAX: usize = 3;
 /// So many batches wait for a helper.
 const WAITING_MAX: usize = 4;
 
+/// What was found out about an entry.
+pub(super) type Described = std::result::Result<Metadata, Errno>;
 /// Names as they were read.
 pub(super) type Names = Vec<(CString, FileType)>;
 /// What was found out about them.
@@ -124,8 +126,6 @@ impl Drop for Helpers {
 
 #[cfg(test)]
 mod tests {
-    use rustix::io::Errno;
-
     use super::*;
 
     fn names(first: usize) -> Names {

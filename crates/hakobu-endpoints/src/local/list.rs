@@ -12,20 +12,19 @@ use rustix::fs::{Dir, Mode, OFlags, RawDir, openat};
 use rustix::io::Errno;
 
 use super::beneath::Root;
-use super::describe::{Described, Describer, undescribed};
-use super::draft_name::is_ours;
+use super::describe::{Describer, undescribed};
+use super::draft_proof::is_ours;
 use super::extended::ExtendedReader;
+use super::fault::Fault;
 use super::file_system::is_deleted_on_nfs;
-use super::target_side::is_mark;
+use super::helpers::Described;
+use super::run_mark::is_mark;
 
 /// The bytes that one `getdents` may fill: about 1 000 entries.
 const NAMES_BYTES: usize = 32 * 1024;
 const DURING: &str = "listing the directory";
 /// How many drafts, and directories with marks of runs, are remembered from one list to the next.
 const MET_MAX: usize = 1024;
-
-/// Turns an error number into an error, as it means something else at the source and the target.
-pub(crate) type Fault = fn(&'static str, Errno) -> hakobu_core::Error;
 
 /// The reused parts of listing.
 #[derive(Debug, Default)]

@@ -151,3 +151,17 @@ pub(crate) fn check_kind(files_only: bool, kind: Kind, during: &'static str) -> 
     }
     Ok(())
 }
+
+/// Refuses to put a file or link in the place of a device.
+///
+/// # Errors
+/// `Refused`.
+pub(crate) fn keep_device(there: Kind) -> Result<()> {
+    match there {
+        Kind::CharDevice | Kind::BlockDevice => {
+            let words = format!("{} is in its place, which is not replaced", there.words());
+            Err(Error::new(ErrorKind::Refused, "making the file", words))
+        }
+        _ => Ok(()),
+    }
+}

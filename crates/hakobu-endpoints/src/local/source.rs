@@ -26,6 +26,7 @@ use super::file_system::answer_ns;
 use super::list::{Ask, Lister};
 use super::losses::check_required;
 use super::metadata;
+use super::proc_path::proc_path;
 use super::recent::Recent;
 use super::shared_devices::SharedDevices;
 use super::source_files::SourceFiles;
@@ -373,7 +374,7 @@ fn extended_of(
     let opened = reader.root(root)?.open_beneath(path, flags);
     let opened = opened.map_err(|errno| source_fault("opening", errno))?;
     let mut lost = Vec::new();
-    let found = extended.read(Place::Proc(&super::target_side::proc_path(&opened)), ask, &mut lost)?.kept;
+    let found = extended.read(Place::Proc(&proc_path(&opened)), ask, &mut lost)?.kept;
     check_required(&reader.require, &lost)?;
     extended_outcome(found, lost, path)
 }
@@ -421,7 +422,7 @@ pub(crate) fn inspect(
     let found = root.open_beneath(path, OFlags::PATH).and_then(|opened| {
         let mut found = metadata::of_path(&opened)?;
         if !(keep | missed).is_empty() {
-            let place = super::target_side::proc_path(&opened);
+            let place = proc_path(&opened);
             extended.mark(Place::Proc(&place), keep, missed).put(&mut found);
         }
         Ok(found)

@@ -11,8 +11,9 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, futimens, linkat, openat, unlinkat};
 use rustix::io::Errno;
 
+use super::draft_file::create_draft;
 use super::draft_name::DraftName;
-use super::target_side::{create_draft, modified};
+use super::times::modified;
 use super::{file_system, metadata};
 
 /// Steps that file systems keep times in, in nanoseconds.

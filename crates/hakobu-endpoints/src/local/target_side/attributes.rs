@@ -6,15 +6,16 @@ use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID, Time};
 use hakobu_core::extended::{Classes, ExtendedRef};
 use hakobu_core::grant::Grant;
 use hakobu_sys::mode::set_mode_of;
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::fd::BorrowedFd;
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
-    futimens, openat, utimensat,
+    AtFlags, CWD, Gid, Mode, OFlags, Timestamps, Uid, chmodat, chownat, fchmod, fchown, futimens, openat,
+    utimensat,
 };
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::local::extended::{Place, capabilities, set_capabilities, settle};
+use crate::local::proc_path::proc_path;
+use crate::local::times::modified;
 
 /// Who an entry belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,26 +231,6 @@ fn set_mode(entry: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
     match set_mode_of(entry, mode) {
         Err(Errno::NOSYS) => chmodat(CWD, proc_path(entry), Mode::from_raw_mode(mode), AtFlags::empty()),
         other => other,
-    }
-}
-
-/// The way to an open entry for system calls that take no descriptor.
-pub(crate) fn proc_path(entry: impl AsFd) -> String {
-    format!("/proc/self/fd/{}", entry.as_fd().as_raw_fd())
-}
-
-/// The modification time alone, or with `together` this moment as the time of the last access.
-pub(crate) fn modified(mtime: Time, together: bool) -> Timestamps {
-    let last_access = match together {
-        true => clock_gettime(ClockId::Realtime),
-        false => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-    };
-    Timestamps {
-        last_access,
-        last_modification: Timespec {
-            tv_sec: mtime.seconds,
-            tv_nsec: i64::from(mtime.nanoseconds.min(999_999_999)),
-        },
     }
 }
 

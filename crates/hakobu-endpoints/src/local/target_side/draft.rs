@@ -18,11 +18,10 @@ use rustix::io::{Errno, pwritev, retry_on_intr};
 
 use super::attributes::Owner;
 use super::cover::Cover;
-use super::journal::Journal;
-use super::stream::stream_fault;
 use crate::local::draft_name::DraftName;
 use crate::local::fault::fault;
 use crate::local::file_system::Stability;
+use crate::local::journal::Journal;
 
 /// How many slices go into one system call.
 const SLICES: usize = 16;
@@ -377,4 +376,14 @@ fn closed() -> Error {
 
 pub(super) fn refusal(words: &str) -> Error {
     Error::new(ErrorKind::Protocol, "writing", words)
+}
+
+/// What went wrong when writing to a stream.
+fn stream_fault(errno: Errno) -> Error {
+    match errno {
+        Errno::PIPE => Error::new(ErrorKind::Io, "writing", "whoever read it has gone"),
+        Errno::CANCELED => Error::new(ErrorKind::Cancelled, "writing", "stopped as asked"),
+        Errno::SPIPE => Error::new(ErrorKind::Protocol, "writing", "bytes came out of order"),
+        other => fault("writing", other),
+    }
 }

@@ -14,7 +14,7 @@ use super::Shared;
 use super::attributes::{Lost, NewFile};
 use super::draft::Draft;
 use super::stable;
-use crate::local::draft_name::unmark;
+use crate::local::draft_mark::unmark;
 use crate::local::fault::{creation_fault, fault};
 
 impl Draft {

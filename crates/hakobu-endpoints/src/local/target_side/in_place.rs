@@ -16,9 +16,9 @@ use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
 use rustix::io::{Errno, preadv, pwrite, retry_on_intr};
 
 use super::draft::{Draft, refusal};
-use super::journal;
 use crate::local::aligned::{ALIGNMENT, AlignedBuffer};
 use crate::local::fault::fault;
+use crate::local::journal;
 use crate::local::positioned::read_at;
 
 impl Draft {

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat, flock, openat
 use rustix::io::Errno;
 
 use super::Shared;
-use crate::local::draft_name::is_ours;
+use crate::local::draft_proof::is_ours;
 use crate::local::file_system::{give_time_back, is_network};
 use crate::local::metadata;
 
@@ -48,11 +48,6 @@ impl Leftovers {
     pub(crate) fn keep(&self) {
         self.keeps.store(true, Ordering::Release);
     }
-}
-
-/// Says that a draft or journal is in use, for as long as it is open. Where that cannot be said, its age has to.
-pub(crate) fn hold(file: &OwnedFd) {
-    let _ = flock(file, FlockOperation::NonBlockingLockExclusive);
 }
 
 /// Removes, at the end of a run that has finished all it began, what others have left.
@@ -145,6 +140,7 @@ mod tests {
     use std::fs::{self, File};
 
     use super::*;
+    use crate::local::draft_file::hold;
     use crate::local::draft_name::DraftName;
 
     #[test]

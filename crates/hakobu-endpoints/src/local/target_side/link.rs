@@ -9,10 +9,9 @@ use rustix::io::Errno;
 
 use super::Shared;
 use super::directories::Directories;
-use super::new_file::make_draft;
-use super::store::keep_device;
+use crate::local::draft_file::make_draft;
 use crate::local::fault::{creation_fault, fault};
-use crate::local::metadata;
+use crate::local::metadata::{self, keep_device};
 
 /// Drafts of further names: a number that no lane has.
 const FURTHER_NAME: u32 = u32::MAX - 1;

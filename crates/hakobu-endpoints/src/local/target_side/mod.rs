@@ -13,7 +13,6 @@ mod draft;
 mod drafts;
 mod finish;
 mod in_place;
-pub(crate) mod journal;
 mod lane;
 mod leftovers;
 mod link;
@@ -21,7 +20,7 @@ mod new_file;
 mod open;
 mod remove;
 mod rename;
-mod run_mark;
+mod run_marks;
 mod signed;
 mod sparse;
 mod stable;
@@ -44,27 +43,25 @@ use hakobu_core::grant::Grant;
 use hakobu_core::path::EntryPath;
 use hakobu_core::stopping;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{StatVfs, StatVfsMountFlags, fstatvfs};
+use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
 use super::at_once::AtOnce;
 use super::beneath::{Confinement, Root};
 use super::draft_name::DraftName;
 use super::extended::settable;
 use super::file_system;
+use super::free_space::free_bytes;
 use super::metadata;
 use super::tried::{Tried, by_writing, put_seen};
 use crate::allowance::Allowance;
 use attributes::Policy;
-pub(crate) use attributes::{modified, proc_path};
 use devices::Devices;
 pub use draft::Draft;
 use drafts::Drafts;
 pub use lane::{LocalTargetLane, TargetWork};
 use leftovers::Leftovers;
-pub(crate) use new_file::create_draft;
 pub use open::open_exclusively;
-use run_mark::RunMarks;
-pub(crate) use run_mark::{has_mark_name, is_mark};
+use run_marks::RunMarks;
 pub use state::StateDirectory;
 pub use writer::DraftWriter;
 
@@ -317,16 +314,4 @@ fn tried(root: &Root, grant: &Grant, options: &TargetOptions, root_path: &[u8]) 
 fn whole_path(path: &Path) -> Vec<u8> {
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     whole.into_os_string().into_encoded_bytes()
-}
-
-/// The bytes that this user may still write in the file system of a directory. `None` where it does not say, or there is
-/// no such directory.
-pub fn free_bytes_at(directory: &Path) -> Option<u64> {
-    free_bytes(&rustix::fs::statvfs(directory).ok()?)
-}
-
-/// The bytes that this user may still write, where the file system counts its blocks.
-pub(crate) fn free_bytes(figures: &StatVfs) -> Option<u64> {
-    let blocks = if rustix::process::geteuid().is_root() { figures.f_bfree } else { figures.f_bavail };
-    (figures.f_blocks > 0).then(|| blocks.saturating_mul(figures.f_frsize))
 }

@@ -7,21 +7,22 @@ use hakobu_core::zeros::stretches;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Dev, FileType, Mode, OFlags, fstat, ftruncate, linkat, makedev, mknodat, openat, renameat,
-    symlinkat, unlinkat,
+    AtFlags, CWD, Dev, FileType, Mode, OFlags, fstat, ftruncate, linkat, makedev, mknodat, openat, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
 use super::Shared;
-use super::attributes::{Lost, NewFile, proc_path};
+use super::attributes::{Lost, NewFile};
 use super::directories::Directory;
-use super::leftovers::hold;
 use super::stable::{WaitingFile, close, flush};
+use crate::local::draft_file::{create_draft, hold, make_draft, rename_at};
 use crate::local::draft_name::DraftName;
 use crate::local::fault::{creation_fault, fault};
 use crate::local::file_system::Stability;
 use crate::local::metadata;
 use crate::local::positioned::write_at;
+use crate::local::proc_path::proc_path;
 
 /// How an open file without a name is given one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,27 +288,6 @@ impl Node {
     }
 }
 
-/// Makes a draft; one of the same name is left from an earlier run. Nothing stays where that fails: some programs behind FUSE make
-/// a file of another kind, and then say that they did not.
-pub(super) fn make_draft(
-    directory: impl AsFd,
-    draft: &DraftName,
-    make: impl Fn(&[u8]) -> Result<(), Errno>,
-) -> Result<(), Errno> {
-    let remove = || {
-        let _ = unlinkat(&directory, draft.as_bytes(), AtFlags::empty());
-    };
-    let mut made = make(draft.as_bytes());
-    if made == Err(Errno::EXIST) {
-        remove();
-        made = make(draft.as_bytes());
-    }
-    if made.is_err() {
-        remove();
-    }
-    made
-}
-
 /// Gives a draft its name if it is complete, and removes it if that fails.
 fn publish(directory: &Directory, draft: &DraftName, name: &[u8], complete: Result<()>) -> Result<()> {
     let done = complete.and_then(|()| rename(directory, draft, name));
@@ -317,28 +297,8 @@ fn publish(directory: &Directory, draft: &DraftName, name: &[u8], complete: Resu
     done
 }
 
-/// Creates a draft that only we can open. One of the same name is left from an earlier run.
-pub(crate) fn create_draft(directory: rustix::fd::BorrowedFd<'_>, name: &DraftName) -> Result<OwnedFd> {
-    // Reading it is for the check of what the medium kept.
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mode = Mode::from_raw_mode(0o600);
-    let mut created = openat(directory, name.as_bytes(), flags, mode);
-    if matches!(created, Err(Errno::EXIST)) {
-        unlinkat(directory, name.as_bytes(), AtFlags::empty())
-            .map_err(|errno| fault("removing an old draft", errno))?;
-        created = openat(directory, name.as_bytes(), flags, mode);
-    }
-    created.map_err(|errno| creation_fault("making the file", errno, directory))
-}
-
 fn rename(directory: &Directory, draft: &DraftName, name: &[u8]) -> Result<()> {
     rename_at(&directory.fd, draft, name)
-}
-
-/// Gives a draft its name.
-pub(crate) fn rename_at(directory: &OwnedFd, draft: &DraftName, name: &[u8]) -> Result<()> {
-    renameat(directory, draft.as_bytes(), directory, name)
-        .map_err(|errno| creation_fault("renaming into place", errno, directory))
 }
 
 /// Whether a file waits for its medium together with others: what it replaces must not go before it is there, and a wait is all
@@ -376,31 +336,4 @@ fn write_around_zeros(file: &OwnedFd, content: &[u8], sum: &mut ContentSum) -> R
         write_at(file, stretch.offset, stretch.bytes, sum)?;
     }
     ftruncate(file, content.len() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs::{self, File};
-    use std::os::unix::ffi::OsStrExt;
-
-    use super::*;
-
-    #[test]
-    fn a_draft_that_was_made_and_is_said_to_be_none_does_not_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        let directory = File::open(folder.path()).unwrap();
-        let draft = DraftName::new(&[1; 32], 1, b"a", b"b");
-        let place = folder.path().join(std::ffi::OsStr::from_bytes(draft.as_bytes()));
-        let make_and_fail = |name: &[u8]| {
-            fs::write(folder.path().join(std::ffi::OsStr::from_bytes(name)), "").unwrap();
-            Err(Errno::IO)
-        };
-        assert_eq!(make_draft(&directory, &draft, make_and_fail), Err(Errno::IO));
-        assert!(!place.exists());
-        // What an earlier run has left is in nobody's way.
-        fs::write(&place, "old").unwrap();
-        let make = |name: &[u8]| symlinkat("new", &directory, name);
-        make_draft(&directory, &draft, make).unwrap();
-        assert_eq!(fs::read_link(&place).unwrap().as_os_str(), "new");
-    }
 }

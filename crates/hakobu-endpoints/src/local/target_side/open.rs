@@ -19,24 +19,26 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::Shared;
 use super::attributes::Owner;
 use super::directories::Directory;
 use super::draft::Draft;
-use super::journal::{
-    Journal, Subject, TARGET_SAMPLES_MAX, is_ours, left, place_of_file, remove, remove_others, samples, told,
-};
-use super::leftovers::hold;
-use super::new_file::create_draft;
 use super::stable::note_change;
 use super::state::StateDirectory;
-use super::store::keep_device;
-use super::{Shared, free_bytes};
 use crate::block::inspect::{Places, identity_of, loop_device_of};
 use crate::local::aligned::{AlignedBuffer, open_direct};
-use crate::local::draft_name::{DraftName, JOURNAL, mark};
+use crate::local::draft_file::{create_draft, hold};
+use crate::local::draft_mark::mark;
+use crate::local::draft_name::{DraftName, JOURNAL};
 use crate::local::fault::fault;
+use crate::local::file_system;
+use crate::local::free_space::free_bytes;
+use crate::local::journal::{
+    Journal, Subject, TARGET_SAMPLES_MAX, left, place_of_file, remove, remove_others, samples, told,
+};
+use crate::local::metadata::{self, keep_device};
+use crate::local::ownership::is_ours;
 use crate::local::positioned::{has_more, wrong_size};
-use crate::local::{file_system, metadata};
 
 /// The devices that take content without keeping it: null, zero and full.
 const SINKS: [(u32, u32); 3] = [(1, 3), (1, 5), (1, 7)];

@@ -10,9 +10,9 @@ use rustix::io::Errno;
 
 use super::Shared;
 use super::directories::{Directories, Directory};
-use super::run_mark::is_mark;
-use crate::local::draft_name::is_ours;
+use crate::local::draft_proof::is_ours;
 use crate::local::fault::fault;
+use crate::local::run_mark::is_mark;
 
 const REMOVING: &str = "removing";
 

@@ -12,7 +12,7 @@ use rustix::fs::{
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 use super::directories::Directory;
-use super::new_file::rename_at;
+use crate::local::draft_file::rename_at;
 use crate::local::draft_name::DraftName;
 use crate::local::fault::{fault, place};
 use crate::local::file_system::Stability;

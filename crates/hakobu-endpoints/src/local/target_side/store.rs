@@ -1,7 +1,6 @@
 //! `Store`: the entries of a pack, written straight out of it.
 
 use hakobu_core::endpoint::Outcome;
-use hakobu_core::entry::Kind;
 use hakobu_core::losses::Losses;
 use hakobu_core::pack::{Content, Head, PACK_BYTES_MAX, PackReader, Record};
 use hakobu_core::path::EntryPath;
@@ -13,7 +12,7 @@ use super::new_file::{Maker, Node};
 use super::stable::WAITING_MAX;
 use crate::local::fault::place;
 use crate::local::file_system::Stability;
-use crate::local::metadata;
+use crate::local::metadata::{self, keep_device};
 
 /// Writes all records of a pack. Entries that fail are named in the outcome by their index.
 ///
@@ -67,20 +66,6 @@ fn check(pack: &[u8]) -> Result<u64> {
         }
     }
     Ok(content_bytes)
-}
-
-/// Refuses to put a file or link in the place of a device.
-///
-/// # Errors
-/// `Refused`.
-pub(crate) fn keep_device(there: Kind) -> Result<()> {
-    match there {
-        Kind::CharDevice | Kind::BlockDevice => {
-            let words = format!("{} is in its place, which is not replaced", there.words());
-            Err(Error::new(ErrorKind::Refused, "making the file", words))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Where the records at hand belong.

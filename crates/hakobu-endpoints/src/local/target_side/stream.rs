@@ -12,10 +12,11 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, retry_on_intr, write};
 
 use super::Shared;
-use super::attributes::{Owner, proc_path};
+use super::attributes::Owner;
 use super::directories::Directory;
 use super::draft::Draft;
 use crate::local::fault::fault;
+use crate::local::proc_path::proc_path;
 
 /// How often a lane that waits for a reader looks whether the run was stopped.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -80,14 +81,4 @@ fn open_anew(stream: &OwnedFd) -> Option<OwnedFd> {
     let is_pipe = fstat(stream).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_fifo());
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     is_pipe.then(|| openat(CWD, proc_path(stream), flags, Mode::empty()).ok()).flatten()
-}
-
-/// What went wrong when writing to a stream.
-pub(super) fn stream_fault(errno: Errno) -> Error {
-    match errno {
-        Errno::PIPE => Error::new(ErrorKind::Io, "writing", "whoever read it has gone"),
-        Errno::CANCELED => Error::new(ErrorKind::Cancelled, "writing", "stopped as asked"),
-        Errno::SPIPE => Error::new(ErrorKind::Protocol, "writing", "bytes came out of order"),
-        other => fault("writing", other),
-    }
 }

@@ -22,10 +22,11 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fdatasync, fstat, openat, unlinkat};
 use rustix::io::Errno;
 
-use super::leftovers::hold;
-use crate::local::draft_name::DraftName;
-use crate::local::fault::fault;
-use crate::local::positioned::read_at;
+use super::draft_file::hold;
+use super::draft_name::DraftName;
+use super::fault::fault;
+use super::ownership::is_ours;
+use super::positioned::read_at;
 
 const MAGIC: &[u8; 16] = b"hakobu journal 1";
 const HEADER_BYTES: usize = 128;
@@ -239,14 +240,6 @@ pub(crate) fn place_of_file(file: &OwnedFd) -> Result<Digest> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&found.st_dev.to_le_bytes()).update(&found.st_ino.to_le_bytes());
     Ok(*hasher.finalize().as_bytes())
-}
-
-/// Whether nobody else can have put a file there or written to it.
-pub(crate) fn is_ours(file: &OwnedFd) -> bool {
-    let Ok(found) = fstat(file) else { return false };
-    let regular = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
-    let own = found.st_uid == rustix::process::geteuid().as_raw();
-    regular && own && found.st_mode & 0o077 == 0 && found.st_nlink == 1
 }
 
 /// At most so many of the chunks, to find out whether they are still there: the first, the last, and

@@ -1,33 +1,28 @@
-//! The mark of a run, in the directory that it writes to: made and brought to stable storage before the first file gets its
-//! name, removed when all of them are on stable storage. A mark that is found and whose machine, or mount, is no more tells
-//! that files which were changed since it was made may have lost their content; listings doubt them, and the engine compares
-//! them. See `docs/design/0014-unclean-ends.md`.
+//! The marks of runs that concern one target. A run makes its mark in the directory that it writes to, and brings it to stable
+//! storage, before the first file gets its name; it removes the mark when all files are on stable storage. A mark whose machine,
+//! or mount, is no more tells that files which were changed since it was made may have lost their content: listings doubt them,
+//! and the engine compares them. See `docs/design/0014-unclean-ends.md`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hakobu_core::checksum::crc64;
 use hakobu_core::entry::Time;
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::Listing;
-use hakobu_core::path::{DRAFT_PREFIX, EntryPath, draft_name};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use hakobu_core::path::EntryPath;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags, Timespec, Timestamps, UTIME_OMIT, fchmod,
-    flock, fstat, fsync, futimens, openat, statat, statx, syncfs, unlinkat,
+    AtFlags, FlockOperation, Mode, OFlags, StatxFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, flock,
+    fstat, fsync, futimens, openat, statat, statx, syncfs, unlinkat,
 };
-use rustix::io::{Errno, pread, pwrite};
+use rustix::io::Errno;
 
 use crate::local::beneath::Root;
-use crate::local::draft_name::has_mode_and_owner;
 use crate::local::file_system::{Stability, is_network, keeps_change_times, stability};
+use crate::local::run_mark::{Mark, NAMES, examine, read, write};
 
-/// So many runs can be under way, or have ended without a farewell, in one directory.
-const SLOTS: usize = 8;
-const MAGIC: &[u8; 16] = b"hakobu run mark1";
-const MARK_BYTES: usize = 128;
 /// How far a clock may be put back while a run is under way.
 const CLOCK_MARGIN_S: i64 = 60;
 /// How many directories above the root are looked into: each look may be a message on a network.
@@ -35,19 +30,6 @@ const ABOVE_MAX: usize = 64;
 const ABOVE_ON_NETWORK_MAX: usize = 1;
 /// `STATX_MNT_ID_UNIQUE`, since Linux 6.8: a number that no other mount ever gets.
 const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
-
-static NAMES: LazyLock<[Vec<u8>; SLOTS]> =
-    LazyLock::new(|| std::array::from_fn(|slot| draft_name(format!("run mark {slot}").as_bytes())));
-
-/// Whether an entry of a directory is a mark. The name alone is no proof: a user's file may have any.
-pub(crate) fn is_mark(directory: impl AsFd, name: &[u8]) -> bool {
-    has_mark_name(name) && examine(directory.as_fd(), name).is_some()
-}
-
-/// Whether a name is that of a mark.
-pub(crate) fn has_mark_name(name: &[u8]) -> bool {
-    name.starts_with(DRAFT_PREFIX) && NAMES.iter().any(|mark| mark == name)
-}
 
 /// The marks that concern one target.
 #[derive(Debug, Default)]
@@ -85,16 +67,6 @@ struct Left {
     is_covered: bool,
     /// What it makes doubtful: everything at and below this path that was changed since then, or whenever that was.
     doubts: Option<(EntryPath, Option<Time>)>,
-}
-
-/// What a mark says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
-    /// Since when; nothing where change times tell nothing.
-    since: Option<Time>,
-    job: [u8; 32],
-    /// What stands for the machine's uptime and the mount: while both last, so does what is in memory.
-    life: [u8; 32],
 }
 
 impl RunMarks {
@@ -370,94 +342,6 @@ fn life_of(directory: &OwnedFd) -> Option<[u8; 32]> {
     Some(*hasher.finalize().as_bytes())
 }
 
-fn write(file: &OwnedFd, mark: &Mark) -> Result<(), Errno> {
-    let mut bytes = [0; MARK_BYTES];
-    bytes[..16].copy_from_slice(MAGIC);
-    if let Some(since) = mark.since {
-        bytes[16] = 1;
-        bytes[24..32].copy_from_slice(&since.seconds.to_le_bytes());
-        bytes[32..36].copy_from_slice(&since.nanoseconds.to_le_bytes());
-    }
-    bytes[40..72].copy_from_slice(&mark.job);
-    bytes[72..104].copy_from_slice(&mark.life);
-    let sum = crc64(&bytes[..MARK_BYTES - 8]);
-    bytes[MARK_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
-    let mut written = 0;
-    while written < MARK_BYTES {
-        match pwrite(file, &bytes[written..], written as u64) {
-            Ok(0) => return Err(Errno::IO),
-            Ok(some) => written += some,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
-}
-
-/// Looks at what has the name of a mark. `None` is no mark, `Some(None)` one that does not say what it should: the machine
-/// ended before its content was on the medium, it is damaged, or another user's who lets nobody read it.
-fn examine(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Option<Mark>> {
-    let name = OsStr::from_bytes(name);
-    let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    let is_file = FileType::from_raw_mode(found.st_mode).is_file();
-    let size_bytes = usize::try_from(found.st_size).ok().filter(|size| is_file && *size <= MARK_BYTES)?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match openat(directory, name, flags, Mode::empty()) {
-        Ok(file) => file,
-        Err(Errno::ACCESS | Errno::PERM | Errno::IO) => {
-            return (found.st_mode & 0o077 == 0 && [0, MARK_BYTES].contains(&size_bytes)).then_some(None);
-        }
-        Err(_) => return None,
-    };
-    let mut bytes = [0; MARK_BYTES];
-    let is_private = || has_mode_and_owner(directory, &found).unwrap_or(false);
-    let Ok(length) = read_some(&file, &mut bytes) else { return is_private().then_some(None) };
-    if let Some(mark) = parse(&bytes[..length]) {
-        return Some(Some(mark));
-    }
-    let bytes = &bytes[..length];
-    // Nothing was written of it, or a part of its first word.
-    let is_begun = bytes.iter().all(|byte| *byte == 0) || MAGIC.starts_with(bytes);
-    (bytes.starts_with(MAGIC) || is_begun && is_private()).then_some(None)
-}
-
-/// Reads from the beginning until the room is full or the file ends.
-fn read_some(file: &OwnedFd, bytes: &mut [u8]) -> Result<usize, Errno> {
-    let mut length = 0;
-    while length < bytes.len() {
-        match pread(file, &mut bytes[length..], length as u64) {
-            Ok(0) => break,
-            Ok(some) => length += some,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(length)
-}
-
-/// What a mark says, if it is whole.
-fn read(file: &OwnedFd) -> Option<Mark> {
-    let mut bytes = [0; MARK_BYTES];
-    let is_file = fstat(file).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file());
-    match is_file && read_some(file, &mut bytes) == Ok(MARK_BYTES) {
-        true => parse(&bytes),
-        false => None,
-    }
-}
-
-fn parse(bytes: &[u8]) -> Option<Mark> {
-    let bytes: &[u8; MARK_BYTES] = bytes.try_into().ok()?;
-    let sum = crc64(&bytes[..MARK_BYTES - 8]).to_le_bytes();
-    if !bytes.starts_with(MAGIC) || bytes[MARK_BYTES - 8..] != sum {
-        return None;
-    }
-    let since = (bytes[16] == 1).then_some(Time {
-        seconds: i64::from_le_bytes(bytes[24..32].try_into().ok()?),
-        nanoseconds: u32::from_le_bytes(bytes[32..36].try_into().ok()?),
-    });
-    Some(Mark { since, job: bytes[40..72].try_into().ok()?, life: bytes[72..104].try_into().ok()? })
-}
-
 /// Some file systems cannot flush directories, or single files, and say so.
 fn sync(file: &OwnedFd) -> Result<(), Errno> {
     match fsync(file) {
@@ -509,10 +393,12 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
+    use hakobu_core::checksum::crc64;
     use hakobu_core::entry::{Kind, Metadata};
     use hakobu_core::grant::GrantedPlace;
 
     use super::*;
+    use crate::local::run_mark::{MARK_BYTES, has_mark_name, is_mark};
 
     const JOB: [u8; 32] = [3; 32];
 
@@ -637,7 +523,7 @@ mod tests {
         let is = || is_mark(root.fd(), &NAMES[0]);
         let foreign = || assert!(!is() && !RunMarks::look(&root, &grant).has_doubts());
         foreign();
-        let begun = || MAGIC[..5].to_vec();
+        let begun = || b"hakob".to_vec();
         for content in
             [b"a user's".to_vec(), Vec::new(), begun(), vec![0; MARK_BYTES], vec![1; MARK_BYTES + 1]]
         {

@@ -1,0 +1,24 @@
+//! Who may have made a file, or written to it, by its owner and its mode.
+
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{Stat, fstat};
+use rustix::io::Errno;
+
+/// Whether nobody else can have put a file there or written to it.
+pub(crate) fn is_ours(file: &OwnedFd) -> bool {
+    let Ok(found) = fstat(file) else { return false };
+    let regular = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
+    let own = found.st_uid == rustix::process::geteuid().as_raw();
+    regular && own && found.st_mode & 0o077 == 0 && found.st_nlink == 1
+}
+
+/// What is left as a proof where files have no attributes: nobody else can read it, and it is the user's own or is in a directory
+/// of its owner. A file system that keeps no modes gives files that of directories.
+pub(crate) fn has_mode_and_owner(directory: BorrowedFd<'_>, found: &Stat) -> Result<bool, Errno> {
+    let within = fstat(directory)?;
+    // A default access list of the directory may take rights of the owner's away.
+    let is_private = found.st_mode & 0o7777 & !0o600 == 0;
+    let keeps_no_modes = found.st_mode & 0o7777 == within.st_mode & 0o7777;
+    let is_own = [rustix::process::geteuid().as_raw(), within.st_uid].contains(&found.st_uid);
+    Ok((is_private || keeps_no_modes) && is_own && found.st_nlink == 1)
+}

@@ -1,0 +1,20 @@
+//! Times as system calls take them.
+
+use hakobu_core::entry::Time;
+use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
+use rustix::time::{ClockId, clock_gettime};
+
+/// The modification time alone, or with `together` this moment as the time of the last access.
+pub(crate) fn modified(mtime: Time, together: bool) -> Timestamps {
+    let last_access = match together {
+        true => clock_gettime(ClockId::Realtime),
+        false => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+    };
+    Timestamps {
+        last_access,
+        last_modification: Timespec {
+            tv_sec: mtime.seconds,
+            tv_nsec: i64::from(mtime.nanoseconds.min(999_999_999)),
+        },
+    }
+}
