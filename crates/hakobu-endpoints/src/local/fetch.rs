@@ -19,7 +19,7 @@ use super::fault::{changed, fault, place, source_fault};
 use super::losses::{check_required, has_hole};
 use super::metadata;
 use super::positioned::{read_file, wrong_size};
-use super::source::{NoAtime, Reader};
+use super::reader::{NoAtime, Reader};
 use crate::time_steps::TimeSteps;
 
 /// What a record takes at most besides content and extended attributes, with its name.

@@ -17,11 +17,12 @@ use super::ahead::Ahead;
 use super::extended::{ExtendedReader, open_place};
 use super::fault::{changed, fault, source_fault};
 use super::holes::Holes;
+use super::inspection::extended_outcome;
 use super::losses::check_required;
 use super::metadata;
 use super::positioned::{has_more, read_at, wrong_size};
+use super::reader::Reader;
 use super::recent::Recent;
-use super::source::{Reader, extended_outcome};
 use super::unreadable::{Medium, read_around};
 
 /// How many files a lane keeps open.

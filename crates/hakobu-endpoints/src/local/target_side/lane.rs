@@ -27,8 +27,8 @@ use crate::local::buffers::Buffers;
 use crate::local::digests::{self, Digester};
 use crate::local::extended::ExtendedReader;
 use crate::local::fault::fault;
+use crate::local::inspection::inspect;
 use crate::local::list::{Ask, Lister};
-use crate::local::source::inspect;
 
 /// One lane of a [`LocalTarget`](super::LocalTarget).
 pub type LocalTargetLane = AtOnce<TargetWork>;

@@ -1,0 +1,89 @@
+//! The operations `Inspect` and `Extended`: the description and the extended attributes of one entry.
+
+use hakobu_core::Result;
+use hakobu_core::endpoint::{Detail, Loss, LossKind, Outcome};
+use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::extended::{Extended, ExtendedAsk, ExtendedRef};
+use hakobu_core::path::EntryPath;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::beneath::Root;
+use super::digests;
+use super::extended::{ExtendedReader, Place};
+use super::fault::{fault, source_fault};
+use super::losses::check_required;
+use super::metadata;
+use super::proc_path::proc_path;
+use super::reader::Reader;
+
+/// The extended attributes of an entry of any kind.
+pub(super) fn extended_of(
+    reader: &Reader,
+    extended: &mut ExtendedReader,
+    (root, path): (u16, &EntryPath),
+    ask: ExtendedAsk,
+) -> Result<Outcome> {
+    let flags = if ask.readable { digests::READ } else { OFlags::PATH };
+    let opened = reader.root(root)?.open_beneath(path, flags);
+    let opened = opened.map_err(|errno| source_fault("opening", errno))?;
+    let mut lost = Vec::new();
+    let found = extended.read(Place::Proc(&proc_path(&opened)), ask, &mut lost)?.kept;
+    check_required(&reader.require(), &lost)?;
+    extended_outcome(found, lost, path)
+}
+
+/// What is told of extended attributes.
+pub(crate) fn extended_outcome(
+    found: Option<ExtendedRef<'_>>,
+    lost: Vec<LossKind>,
+    path: &EntryPath,
+) -> Result<Outcome> {
+    let extended = found.map(|found| Extended::decode(found.as_bytes().to_vec())).transpose()?;
+    let loss = |what| Loss { what, count: 1, at_target: false, example: path.as_bytes().to_vec() };
+    Ok(Outcome::Extended { extended, losses: lost.into_iter().map(loss).collect() })
+}
+
+/// Describes one entry. A block device has the size of its content: it was named.
+pub(super) fn inspect_content(
+    reader: &Reader,
+    (root, path): (u16, &EntryPath),
+    extended: (&mut ExtendedReader, Detail),
+) -> Result<Outcome> {
+    let root = reader.root(root)?;
+    let found = inspect(root, path, extended)?;
+    let Outcome::Inspected(Some(metadata)) = &found else { return Ok(found) };
+    if metadata.kind != Kind::BlockDevice {
+        return Ok(found);
+    }
+    reader.check_kind(metadata.kind).map_err(|error| error.at(path))?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let content = root.open_beneath(path, flags).and_then(metadata::of_content);
+    let content = content.map_err(|errno| fault("opening the device", errno).at(path))?;
+    // Writing to a device leaves no time on it, so what is made of it has that of now: an image is never taken for
+    // what is on the disk later.
+    let time = metadata::now();
+    Ok(Outcome::Inspected(Some(Metadata { mtime: time, ctime: time, ..content })))
+}
+
+/// Describes one entry. Something that is no directory in the middle of the path means that there
+/// is no such entry.
+pub(crate) fn inspect(
+    root: &Root,
+    path: &EntryPath,
+    (extended, Detail { extended: keep, missed, .. }): (&mut ExtendedReader, Detail),
+) -> Result<Outcome> {
+    let found = root.open_beneath(path, OFlags::PATH).and_then(|opened| {
+        let mut found = metadata::of_path(&opened)?;
+        if !(keep | missed).is_empty() {
+            let place = proc_path(&opened);
+            extended.mark(Place::Proc(&place), keep, missed).put(&mut found);
+        }
+        Ok(found)
+    });
+    match found {
+        Ok(metadata) => Ok(Outcome::Inspected(Some(metadata))),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(Outcome::Inspected(None)),
+        Err(errno) => Err(fault("looking at", errno).at(path)),
+    }
+}
