@@ -364,7 +364,7 @@ impl TargetWork {
         if durable {
             shared.devices.flush(&shared.root)?;
         }
-        let removed = remove_leftovers(shared);
+        let removed = remove_leftovers(&shared.leftovers, &shared.root, &shared.grant);
         let ended = shared.marks.end(&shared.options.job, durable, whole);
         removed.and(ended).map(|()| Outcome::Done).map_err(|errno| {
             let mut error = fault("setting the time of a directory at the target", errno);

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use hakobu_core::grant::Grant;
 use hakobu_core::path::{EntryPath, is_draft_name};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat, flock, openat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::Shared;
+use crate::local::beneath::Root;
 use crate::local::draft_proof::is_ours;
 use crate::local::file_system::{give_time_back, is_network};
 use crate::local::metadata;
@@ -54,18 +55,17 @@ impl Leftovers {
 ///
 /// # Errors
 /// A directory cannot be given the time that it had before.
-pub(crate) fn remove_leftovers(shared: &Shared) -> Result<(), Errno> {
-    let leftovers = &shared.leftovers;
-    if leftovers.keeps.load(Ordering::Acquire) || shared.grant.only_reads {
+pub(crate) fn remove_leftovers(leftovers: &Leftovers, root: &Root, grant: &Grant) -> Result<(), Errno> {
+    if leftovers.keeps.load(Ordering::Acquire) || grant.only_reads {
         return Ok(());
     }
     let mut all = std::mem::take(&mut *leftovers.met.lock().unwrap_or_else(PoisonError::into_inner));
-    all.extend(beside_files(shared));
+    all.extend(beside_files(root, grant));
     let mut waited = false;
     let mut done = Ok(());
     for (path, name) in all {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let Ok(directory) = shared.root.open_beneath(&path, flags) else { continue };
+        let Ok(directory) = root.open_beneath(&path, flags) else { continue };
         if !is_ours(&directory, &name) {
             continue;
         }
@@ -85,17 +85,17 @@ pub(crate) fn remove_leftovers(shared: &Shared) -> Result<(), Errno> {
 }
 
 /// What lies beside files that were named one by one, whose directories no listing shows.
-fn beside_files(shared: &Shared) -> Vec<(EntryPath, Vec<u8>)> {
+fn beside_files(root: &Root, grant: &Grant) -> Vec<(EntryPath, Vec<u8>)> {
     let mut found = Vec::new();
     let mut parents: Vec<EntryPath> = Vec::new();
-    for place in shared.grant.places.iter().filter(|place| !place.tree && place.device.is_none()) {
+    for place in grant.places.iter().filter(|place| !place.tree && place.device.is_none()) {
         let Some((parent, _)) = place.path.split_last() else { continue };
         if !parents.contains(&parent) {
             parents.push(parent);
         }
     }
     for parent in parents {
-        let opened = shared.root.open_beneath(&parent, OFlags::RDONLY | OFlags::DIRECTORY);
+        let opened = root.open_beneath(&parent, OFlags::RDONLY | OFlags::DIRECTORY);
         let Ok(entries) = opened.and_then(Dir::read_from) else { continue };
         for entry in entries.take(LOOKED_AT_MAX).flatten() {
             let name = entry.file_name().to_bytes();
