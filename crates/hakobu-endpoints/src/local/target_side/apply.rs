@@ -14,12 +14,12 @@ use hakobu_core::{Error, ErrorKind};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::OFlags;
 
-use super::Shared;
 use super::attributes::Lost;
 use super::directories::{Directories, PASSING_MODE, reach};
 use super::link::link;
 use super::remove::remove;
 use super::rename::rename;
+use super::shared::Shared;
 use crate::local::fault::fault;
 use crate::local::many::many;
 use crate::local::metadata;

@@ -8,8 +8,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, fgetxattr, fstat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
-use super::Shared;
 use super::attributes::Owner;
+use super::shared::Shared;
 use crate::local::beneath::STEP;
 use crate::local::fault::{creation_fault, fault};
 use crate::local::file_system::{Stability, stability};

@@ -10,9 +10,9 @@ use hakobu_sys::block::reread_partitions;
 use rustix::fd::AsFd;
 use rustix::fs::{fsync, ftruncate, renameat};
 
-use super::Shared;
 use super::attributes::{Lost, NewFile};
 use super::draft::Draft;
+use super::shared::Shared;
 use super::stable;
 use crate::local::draft_mark::unmark;
 use crate::local::fault::{creation_fault, fault};

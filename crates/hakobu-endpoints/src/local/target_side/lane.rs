@@ -11,13 +11,13 @@ use hakobu_core::extent::UNKNOWN_BYTES;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::Shared;
 use super::apply::apply;
 use super::attributes::Lost;
 use super::directories::Directories;
 use super::draft::Draft;
 use super::leftovers::remove_leftovers;
 use super::new_file::Maker;
+use super::shared::Shared;
 use super::store::store;
 use super::writer::DraftWriter;
 use crate::local::accounts;

@@ -7,8 +7,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::Shared;
 use super::directories::Directories;
+use super::shared::Shared;
 use crate::local::draft_file::make_draft;
 use crate::local::fault::{creation_fault, fault};
 use crate::local::metadata::{self, keep_device};

@@ -21,6 +21,7 @@ mod open;
 mod remove;
 mod rename;
 mod run_marks;
+mod shared;
 mod signed;
 mod sparse;
 mod stable;
@@ -31,7 +32,6 @@ mod stream;
 mod tests;
 mod writer;
 
-use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -40,8 +40,6 @@ use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, Lane};
 use hakobu_core::grant::Grant;
-use hakobu_core::path::EntryPath;
-use hakobu_core::stopping;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
@@ -51,7 +49,6 @@ use super::draft_name::DraftName;
 use super::extended::settable;
 use super::file_system;
 use super::free_space::free_bytes;
-use super::metadata;
 use super::tried::{Tried, by_writing, put_seen};
 use crate::allowance::Allowance;
 use attributes::Policy;
@@ -62,19 +59,10 @@ pub use lane::{LocalTargetLane, TargetWork};
 use leftovers::Leftovers;
 pub use open::open_exclusively;
 use run_marks::RunMarks;
+use shared::Shared;
+pub use shared::TargetOptions;
 pub use state::StateDirectory;
 pub use writer::DraftWriter;
-
-/// What a target is told about the run.
-#[derive(Clone, Debug)]
-pub struct TargetOptions {
-    /// The job's key. It goes into the names of drafts, so that two jobs never share one.
-    pub job: [u8; 32],
-    /// Whether `Barrier` brings everything to stable storage; otherwise it does nothing.
-    pub durable: bool,
-    /// Where journals of devices are kept; without it they have none.
-    pub state: Option<StateDirectory>,
-}
 
 /// A directory of this machine, opened to be written within a grant. Drafts that are unfinished
 /// when it is dropped are removed.
@@ -82,33 +70,6 @@ pub struct TargetOptions {
 pub struct LocalTarget {
     shared: Arc<Shared>,
     capabilities: Capabilities,
-}
-
-/// What all lanes of a target share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    root: Root,
-    /// The root's whole path, which the names of drafts are made from.
-    root_path: Vec<u8>,
-    grant: Grant,
-    options: TargetOptions,
-    policy: Policy,
-    marks: RunMarks,
-    leftovers: Leftovers,
-    drafts: Drafts,
-    devices: Devices,
-    /// Bytes of content taken from the grant so far.
-    allowance: Allowance,
-    /// How many lanes have been opened.
-    lanes: AtomicU32,
-    /// Whether files without a name may be tried.
-    nameless: bool,
-    /// What may be written to in order, and is in no directory.
-    stream: Option<OwnedFd>,
-    /// Whether no device but a sink may be opened, whatever the grant says.
-    files_only: bool,
-    /// Whether each operation is a message to a file server, or to another program.
-    on_network: bool,
 }
 
 impl LocalTarget {
@@ -245,57 +206,6 @@ impl Endpoint for LocalTarget {
 impl Drop for LocalTarget {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-impl Shared {
-    /// The name of a draft beside `name` in `directory`. `lane` is 0 for drafts that all lanes share.
-    fn draft_name(&self, lane: u32, directory: &EntryPath, name: &[u8]) -> DraftName {
-        // By the whole path: what an interrupted run left below a root that it had made is found by
-        // the next run, whose root is the directory that is there now.
-        let directory = match directory.is_root() {
-            true => Cow::Borrowed(&self.root_path),
-            false => Cow::Owned([&self.root_path, b"/".as_slice(), directory.as_bytes()].concat()),
-        };
-        DraftName::new(&self.options.job, lane, &directory, name)
-    }
-
-    /// Refuses a device where only files may be used: to open one may do something to it already. What is not there
-    /// is none.
-    fn refuse_device(&self, directory: &OwnedFd, name: &[u8]) -> Result<()> {
-        if !self.files_only {
-            return Ok(());
-        }
-        match metadata::of_name(directory, name) {
-            Ok(found) => metadata::check_kind(true, found.kind, "opening"),
-            Err(_) => Ok(()),
-        }
-    }
-
-    /// A run that has failed leaves its mark only where what it wrote cannot be brought to stable storage now. A user who
-    /// has asked to stop does not wait for that.
-    fn settle(&self) {
-        let stays = stopping::is_asked() || !self.options.durable || !self.marks.is_held();
-        if !stays && self.devices.flush(&self.root).is_ok() {
-            // The run has failed already.
-            let _ = self.marks.end(&self.options.job, true, false);
-        }
-    }
-
-    /// Sees that it will be known if this machine ends before what gets a name now is on stable storage. Returns true if the file
-    /// has to be flushed for that.
-    fn before_naming(&self) -> bool {
-        self.options.durable && self.marks.begin(&self.root, &self.grant, &self.options.job)
-    }
-
-    /// Takes content bytes from the grant.
-    fn take_bytes(&self, bytes: u64) -> Result<()> {
-        self.allowance.take(&self.grant, bytes)
-    }
-
-    /// Gives back content bytes that were taken and are not at the target.
-    fn return_bytes(&self, bytes: u64) {
-        self.allowance.give_back(&self.grant, bytes);
     }
 }
 

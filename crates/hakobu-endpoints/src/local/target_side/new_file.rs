@@ -12,9 +12,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::Shared;
 use super::attributes::{Lost, NewFile};
 use super::directories::Directory;
+use super::shared::Shared;
 use super::stable::{WaitingFile, close, flush};
 use crate::local::draft_file::{create_draft, hold, make_draft, rename_at};
 use crate::local::draft_name::DraftName;

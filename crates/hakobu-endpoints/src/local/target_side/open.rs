@@ -19,10 +19,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::Shared;
 use super::attributes::Owner;
 use super::directories::Directory;
 use super::draft::Draft;
+use super::shared::Shared;
 use super::stable::note_change;
 use super::state::StateDirectory;
 use crate::block::inspect::{Places, identity_of, loop_device_of};

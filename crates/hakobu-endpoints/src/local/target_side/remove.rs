@@ -8,8 +8,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 
-use super::Shared;
 use super::directories::{Directories, Directory};
+use super::shared::Shared;
 use crate::local::draft_proof::is_ours;
 use crate::local::fault::fault;
 use crate::local::run_mark::is_mark;

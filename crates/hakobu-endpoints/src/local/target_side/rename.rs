@@ -6,8 +6,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, RenameFlags, renameat, renameat_with, statat};
 use rustix::io::Errno;
 
-use super::Shared;
 use super::directories::Directories;
+use super::shared::Shared;
 use crate::local::fault::fault;
 
 const RENAMING: &str = "renaming";

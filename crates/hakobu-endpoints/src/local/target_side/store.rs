@@ -6,9 +6,9 @@ use hakobu_core::pack::{Content, Head, PACK_BYTES_MAX, PackReader, Record};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::Shared;
 use super::directories::Directories;
 use super::new_file::{Maker, Node};
+use super::shared::Shared;
 use super::stable::WAITING_MAX;
 use crate::local::fault::place;
 use crate::local::file_system::Stability;

@@ -11,10 +11,10 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, retry_on_intr, write};
 
-use super::Shared;
 use super::attributes::Owner;
 use super::directories::Directory;
 use super::draft::Draft;
+use super::shared::Shared;
 use crate::local::fault::fault;
 use crate::local::proc_path::proc_path;
 
