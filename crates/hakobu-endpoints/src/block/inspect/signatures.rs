@@ -3,13 +3,15 @@
 //! All that is found is told, also what an older use left behind: it is there to warn, and what is
 //! left of a RAID may still be somebody's data.
 
-use hakobu_core::disk::{SIGNATURES_MAX, Signature, SignatureKind, TEXT_BYTES_MAX};
-
-use super::medium::View;
-
 mod file_systems;
+mod findings;
 mod volumes;
 mod zfs;
+
+use hakobu_core::disk::{Signature, SignatureKind};
+
+use super::medium::View;
+use findings::Found;
 
 /// What is recognised besides partition tables.
 pub fn probe(view: &View<'_>) -> Vec<Signature> {
@@ -26,17 +28,4 @@ pub fn probe(view: &View<'_>) -> Vec<Signature> {
 pub fn has_boot_sector(signature: &Signature) -> bool {
     use SignatureKind::{Bitlocker, Exfat, Fat, Ntfs, Refs};
     matches!(signature.kind, Fat | Exfat | Ntfs | Bitlocker | Refs)
-}
-
-/// What was recognised so far.
-#[derive(Default)]
-struct Found(Vec<Signature>);
-
-impl Found {
-    fn add(&mut self, kind: SignatureKind, offset_bytes: u64, uuid: String, mut label: Vec<u8>) {
-        label.truncate(TEXT_BYTES_MAX);
-        if self.0.len() < SIGNATURES_MAX {
-            self.0.push(Signature { kind, offset_bytes, uuid, label });
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use hakobu_core::disk::SignatureKind as Kind;
 
-use super::Found;
+use super::findings::Found;
 use crate::block::inspect::medium::{View, be_u16, le_u16, le_u32, le_u64, text, utf16_text, uuid};
 
 /// A mark at one place, with an identity and a name at others.

@@ -2,7 +2,7 @@
 
 use hakobu_core::disk::SignatureKind as Kind;
 
-use super::Found;
+use super::findings::Found;
 use crate::block::inspect::medium::{View, be_u16, le_u32, text, uuid};
 
 const LUKS_MAGIC: &[u8] = b"LUKS\xba\xbe";

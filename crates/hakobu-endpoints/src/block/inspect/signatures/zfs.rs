@@ -3,7 +3,7 @@
 
 use hakobu_core::disk::SignatureKind as Kind;
 
-use super::Found;
+use super::findings::Found;
 use crate::block::inspect::medium::{View, be_u32, le_u64};
 
 const LABEL_BYTES: u64 = 256 * 1024;
