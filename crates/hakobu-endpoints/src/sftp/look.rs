@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use hakobu_core::Result;
 use hakobu_core::entry::Metadata;
 
+use super::access::Access;
+use super::connection::Channel;
 use super::reading::fill;
 use super::requests::{Done, Refusal, attrs, data, done, unclear};
 use super::server::{Abilities, GREETING_LIMIT, Server};
-use super::{Access, Channel};
 
 /// Where Linux tells what it is known by until it is started again, and more bytes than that has.
 const BOOT_ID: &[u8] = b"/proc/sys/kernel/random/boot_id";

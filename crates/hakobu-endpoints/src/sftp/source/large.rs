@@ -1,14 +1,13 @@
 //! Large files: one piece after another, with those that follow under way already.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 
-use hakobu_core::endpoint::{Outcome, PieceBuffer, SourceFile};
+use hakobu_core::endpoint::{PieceBuffer, SourceFile};
+use hakobu_core::entry::Kind;
 use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::SourceWork;
 use crate::local::fault::changed;
 use crate::local::positioned::wrong_size;
 use crate::sftp::connection::Answer;
@@ -16,7 +15,7 @@ use crate::sftp::reading::check_version;
 use crate::sftp::requests::{attrs, data};
 use crate::sftp::site::Site;
 use crate::sftp::wire::Handle;
-use hakobu_core::entry::Kind;
+use crate::time_steps::TimeSteps;
 
 /// Files up to this size are read by one lane alone, which may ask beyond the chunk at hand.
 const ALONE_BYTES: u64 = 2 * CHUNK_BYTES;
@@ -25,8 +24,8 @@ const AHEAD_BYTES: u64 = CHUNK_BYTES;
 
 /// A large file that is open.
 pub(super) struct LargeReader {
-    root: u16,
-    path: EntryPath,
+    pub(super) root: u16,
+    pub(super) path: EntryPath,
     pub(super) handle: Handle,
     /// What has been asked for, in order: where, how much, the answer.
     ahead: VecDeque<(u64, usize, Answer)>,
@@ -34,43 +33,10 @@ pub(super) struct LargeReader {
     next: u64,
 }
 
-impl SourceWork {
-    /// Reads one piece.
-    pub(super) async fn read(
-        &self,
-        file: &SourceFile,
-        extent: Extent,
-        mut buffer: PieceBuffer,
-    ) -> Result<Outcome> {
-        let site = self.site(file.root)?;
-        let mut reader = match self.open(site, file).await {
-            Ok(reader) => reader,
-            Err(error) => {
-                self.store.buffers().return_piece(buffer);
-                return Err(error);
-            }
-        };
-        let read = reader.read(site, file, extent, &mut buffer).await;
-        *self.large.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
-        match read {
-            Ok(()) => Ok(Outcome::Read(buffer)),
-            Err(error) => {
-                self.store.buffers().return_piece(buffer);
-                Err(error)
-            }
-        }
-    }
-
-    /// The file as this lane has it open, or opened now.
-    pub(super) async fn open(&self, site: &Site, file: &SourceFile) -> Result<LargeReader> {
-        let open = self.large.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(open) = open {
-            if open.root == file.root && open.path == file.path {
-                return Ok(open);
-            }
-            drop(site.server.connection.close(&open.handle));
-        }
-        self.steps.wait(&file.metadata);
+impl LargeReader {
+    /// Opens a file, which has to be as it was listed.
+    pub(super) async fn open(site: &Site, file: &SourceFile, steps: &TimeSteps) -> Result<Self> {
+        steps.wait(&file.metadata);
         let (connection, whole) = (&site.server.connection, site.whole(&file.path));
         let (parent, _) = file.path.split_last().unwrap_or_default();
         site.check_way(&parent).await?;
@@ -92,12 +58,11 @@ impl SourceWork {
             return Err(error);
         }
         let (root, path) = (file.root, file.path.clone());
-        Ok(LargeReader { root, path, handle, ahead: VecDeque::new(), next: 0 })
+        Ok(Self { root, path, handle, ahead: VecDeque::new(), next: 0 })
     }
-}
 
-impl LargeReader {
-    async fn read(
+    /// Reads one piece.
+    pub(super) async fn read(
         &mut self,
         site: &Site,
         file: &SourceFile,

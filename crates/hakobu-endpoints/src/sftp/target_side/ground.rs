@@ -9,7 +9,7 @@ use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use super::Shared;
+use super::shared::Shared;
 use crate::sftp::connection::Answer;
 use crate::sftp::permits::Permits;
 use crate::sftp::requests::{Done, Refusal, attrs, done};

@@ -6,50 +6,36 @@ mod drafts;
 mod ground;
 mod lane;
 mod names;
+mod shared;
 mod store;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::{DraftId, Endpoint, Lane};
+use hakobu_core::endpoint::{Endpoint, Lane};
 use hakobu_core::extended::Classes;
 use hakobu_core::grant::Grant;
-use hakobu_core::{Error, ErrorKind, Result};
 
+use super::access::{Access, Stops, TIME_STEP_NS};
+use super::look::SftpLook;
 use super::queue::{Queue, Store};
 use super::requests::done;
 use super::server::Server;
 use super::site::{End, Site};
-use super::{Access, SftpLook, Stops, TIME_STEP_NS};
 use crate::allowance::Allowance;
-use draft::Draft;
 use ground::Ground;
 use lane::TargetWork;
 use names::DraftNames;
+pub use shared::SftpTargetOptions;
+use shared::Shared;
 
 /// How long clearing away may take.
 const CLEARING_LIMIT: Duration = Duration::from_secs(10);
 /// How long what was asked for before may still be on its way.
 const CLEARING_PAUSE: Duration = Duration::from_millis(300);
-/// How many drafts may be open at a time.
-const DRAFTS_MAX: usize = 4096;
-
-/// What a target is told about the run.
-#[derive(Clone, Debug)]
-pub struct SftpTargetOptions {
-    /// Stands for the job and the machine that it runs on, of which no two runs are under way. It goes into the names of
-    /// drafts, so that those which a killed run has left are known.
-    pub job: [u8; 32],
-    /// Stands for this run: no other has the same.
-    pub run: [u8; 16],
-    /// Whether nothing is changed, not even what a killed run has left.
-    pub leaves_all: bool,
-    /// Whether everything is brought to stable storage as it is written, where the server can.
-    pub durable: bool,
-}
 
 /// A directory on an SFTP server, opened to be written within a grant. Drafts that are unfinished when it is dropped
 /// are removed.
@@ -59,21 +45,6 @@ pub struct SftpTarget {
     look: Server,
     /// Set when the run has failed already.
     stops: Stops,
-}
-
-/// What all lanes of a target share.
-pub(crate) struct Shared {
-    access: Access,
-    root: Vec<u8>,
-    grant: Grant,
-    options: SftpTargetOptions,
-    drafts: Mutex<HashMap<DraftId, Arc<Draft>>>,
-    names: DraftNames,
-    allowance: Allowance,
-    /// Owner and group can be set: the account is root's.
-    may_chown: bool,
-    /// Whether the server was found to set modes only through links.
-    modes_through_only: AtomicBool,
 }
 
 impl SftpTarget {
@@ -182,48 +153,6 @@ impl SftpTarget {
                 Some(&self.look),
             ),
             false => Ok(self.look.uncancelled()),
-        }
-    }
-}
-
-impl Shared {
-    fn drafts(&self) -> MutexGuard<'_, HashMap<DraftId, Arc<Draft>>> {
-        self.drafts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn draft(&self, id: DraftId) -> Result<Arc<Draft>> {
-        let missing = || {
-            Error::new(ErrorKind::NotFound, "writing", "there is no draft of this number, or it is closed")
-        };
-        self.drafts().get(&id).filter(|draft| draft.is_open()).cloned().ok_or_else(missing)
-    }
-
-    fn add_draft(&self, id: DraftId, draft: Draft) -> Result<Arc<Draft>> {
-        let mut drafts = self.drafts();
-        let refused = if drafts.len() >= DRAFTS_MAX {
-            (ErrorKind::Protocol, "too many drafts are open")
-        } else if drafts.contains_key(&id) {
-            (ErrorKind::Protocol, "the draft's number is in use")
-        } else if drafts.values().any(|known| known.path == draft.path) {
-            // Two sources may land on one path. Both drafts would be the same file.
-            (ErrorKind::Conflict, "it is being written already")
-        } else {
-            return Ok(Arc::clone(drafts.entry(id).or_insert(Arc::new(draft))));
-        };
-        Err(Error::new(refused.0, "beginning a draft", refused.1).at(&draft.path))
-    }
-
-    fn forget_draft(&self, id: DraftId) {
-        if let Some(draft) = self.drafts().remove(&id) {
-            draft.close();
-        }
-    }
-
-    /// Refuses what writes where only reading was granted.
-    fn may_write(&self) -> Result<()> {
-        match self.grant.only_reads {
-            false => Ok(()),
-            true => Err(Error::new(ErrorKind::BeyondGrant, "writing", "the job only compares")),
         }
     }
 }

@@ -1,0 +1,159 @@
+//! One lane of a source: the course of each operation.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hakobu_core::digest::Digest;
+use hakobu_core::endpoint::{Operation, Outcome, Picks, PieceBuffer, SourceFile};
+use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::extent::Extent;
+use hakobu_core::path::EntryPath;
+use hakobu_core::tag::{TagKey, Tagger};
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::fetch::fetch;
+use super::large::LargeReader;
+use crate::local::fault::{changed, place};
+use crate::local::positioned::wrong_size;
+use crate::sftp::list::{list_all, list_whole};
+use crate::sftp::queue::{Course, Store, Work};
+use crate::sftp::reading;
+use crate::sftp::requests::{attrs, data};
+use crate::sftp::site::Site;
+use crate::time_steps::TimeSteps;
+
+/// What a lane of a source reads with.
+pub(crate) struct SourceWork {
+    pub(super) sites: Vec<Site>,
+    pub(super) store: Store,
+    pub(super) steps: TimeSteps,
+    /// The large file that was read last, as it is open. Taken out while it is used.
+    pub(super) large: Mutex<Option<LargeReader>>,
+}
+
+impl Work for SourceWork {
+    fn course(self: Arc<Self>, operation: Operation) -> Course {
+        Box::pin(async move { Some(self.answer(operation).await) })
+    }
+}
+
+impl SourceWork {
+    fn site(&self, root: u16) -> Result<&Site> {
+        let missing = || Error::new(ErrorKind::Usage, "reading", format!("the source has no root {root}"));
+        self.sites.get(usize::from(root)).ok_or_else(missing)
+    }
+
+    async fn answer(&self, operation: Operation) -> Result<Outcome> {
+        match operation {
+            Operation::Inspect { root, path, detail: _ } => {
+                self.site(root)?.inspect(&path).await.map(Outcome::Inspected)
+            }
+            Operation::List { root, directories, budget, detail: _ } => {
+                Ok(list_all(self.site(root)?, directories, budget, |_| Ok(()), |_, _| ()).await)
+            }
+            // All of it at once: parts of a listing are asked for ahead, which a portion would have to give up.
+            Operation::Portion { root, directory, .. } => {
+                Ok(Outcome::Portion(list_whole(self.site(root)?, &directory).await?, None))
+            }
+            Operation::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
+                let site = self.site(root)?;
+                let fetched = fetch((site, &self.steps), (&directory, &target), (&picks, from), buffer).await;
+                Ok(Outcome::Fetched(fetched))
+            }
+            Operation::Read { file, extent, buffer } => {
+                self.read(&file, extent, buffer).await.map_err(|error| error.at(&file.path))
+            }
+            Operation::Confirm { file, ask: _ } => {
+                self.confirm(&file).await.map_err(|error| error.at(&file.path))
+            }
+            Operation::DigestPicks { root, directory, picks, key } => {
+                self.digests(self.site(root)?, &directory, &picks, key).await.map(Outcome::Digests)
+            }
+            // Version 3 has no extended attributes, and no names of accounts.
+            Operation::Extended { .. } => Ok(Outcome::Extended { extended: None, losses: Vec::new() }),
+            Operation::Names { accounts } => Ok(Outcome::Names(vec![None; accounts.len()])),
+            _ => {
+                let words = "an sftp server cannot do that";
+                Err(Error::new(ErrorKind::Unsupported, "working on the source", words))
+            }
+        }
+    }
+
+    /// Checks that a file is still the version that was listed.
+    async fn confirm(&self, file: &SourceFile) -> Result<Outcome> {
+        let site = self.site(file.root)?;
+        let (connection, size_bytes) = (&site.server.connection, file.metadata.size_bytes);
+        let reader = self.open(site, file).await?;
+        // Behind its end: looked for before its version is, so that what grows is told apart from what lies.
+        let more = connection.read(&reader.handle, size_bytes, 1);
+        let now = connection.look(&site.whole(&file.path));
+        drop(connection.close(&reader.handle));
+        let more = data(more, 1).await.map_err(|refusal| site.error("reading", refusal))?;
+        match attrs(now).await.map_err(|refusal| site.error("looking at", refusal))? {
+            Some(now) if !file.metadata.same_version(&now) => Err(changed("reading")),
+            Some(_) if more.is_empty() => Ok(Outcome::Extended { extended: None, losses: Vec::new() }),
+            Some(_) => Err(wrong_size("reading", size_bytes + 1, size_bytes)),
+            None => Err(changed("reading")),
+        }
+    }
+
+    async fn digests(
+        &self,
+        site: &Site,
+        directory: &EntryPath,
+        picks: &Picks,
+        key: Option<TagKey>,
+    ) -> Result<Vec<Result<Digest>>> {
+        site.check_way(directory).await?;
+        let tagger = key.map(Tagger::new).transpose()?;
+        let tagger = tagger.as_ref();
+        let listing = &picks.listing;
+        let name = |index: u32| (index as usize) < listing.len();
+        if !picks.entries.iter().all(|pick| name(pick.index)) {
+            return Err(Error::new(ErrorKind::Usage, "reading", "an entry that is not in the listing"));
+        }
+        let digest = |index: usize| {
+            let (name, metadata): (&[u8], Metadata) = (listing.name(index), *listing.metadata(index));
+            let (whole, at) = (site.in_directory(directory, name), place(directory, name));
+            async move {
+                // A link's time of access changes when it is read, and nothing else.
+                let listed =
+                    Some(&metadata).filter(|metadata| matches!(metadata.kind, Kind::File | Kind::Symlink));
+                reading::digest((site, &whole), listed, tagger).await.map_err(|error| error.at(&at))
+            }
+        };
+        Ok(reading::at_once(picks.entries.iter().map(|pick| digest(pick.index as usize))).await)
+    }
+
+    /// Reads one piece.
+    async fn read(&self, file: &SourceFile, extent: Extent, mut buffer: PieceBuffer) -> Result<Outcome> {
+        let site = self.site(file.root)?;
+        let mut reader = match self.open(site, file).await {
+            Ok(reader) => reader,
+            Err(error) => {
+                self.store.buffers().return_piece(buffer);
+                return Err(error);
+            }
+        };
+        let read = reader.read(site, file, extent, &mut buffer).await;
+        *self.large.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
+        match read {
+            Ok(()) => Ok(Outcome::Read(buffer)),
+            Err(error) => {
+                self.store.buffers().return_piece(buffer);
+                Err(error)
+            }
+        }
+    }
+
+    /// The file as this lane has it open, or opened now.
+    async fn open(&self, site: &Site, file: &SourceFile) -> Result<LargeReader> {
+        let open = self.large.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(open) = open {
+            if open.root == file.root && open.path == file.path {
+                return Ok(open);
+            }
+            drop(site.server.connection.close(&open.handle));
+        }
+        LargeReader::open(site, file, &self.steps).await
+    }
+}

@@ -1,0 +1,88 @@
+//! The state that all lanes of a target share.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hakobu_core::endpoint::DraftId;
+use hakobu_core::grant::Grant;
+use hakobu_core::{Error, ErrorKind, Result};
+
+use super::draft::Draft;
+use super::names::DraftNames;
+use crate::allowance::Allowance;
+use crate::sftp::access::Access;
+
+/// How many drafts may be open at a time.
+const DRAFTS_MAX: usize = 4096;
+
+/// What a target is told about the run.
+#[derive(Clone, Debug)]
+pub struct SftpTargetOptions {
+    /// Stands for the job and the machine that it runs on, of which no two runs are under way. It goes into the names of
+    /// drafts, so that those which a killed run has left are known.
+    pub job: [u8; 32],
+    /// Stands for this run: no other has the same.
+    pub run: [u8; 16],
+    /// Whether nothing is changed, not even what a killed run has left.
+    pub leaves_all: bool,
+    /// Whether everything is brought to stable storage as it is written, where the server can.
+    pub durable: bool,
+}
+
+/// What all lanes of a target share.
+pub(crate) struct Shared {
+    pub(super) access: Access,
+    pub(super) root: Vec<u8>,
+    pub(super) grant: Grant,
+    pub(super) options: SftpTargetOptions,
+    pub(super) drafts: Mutex<HashMap<DraftId, Arc<Draft>>>,
+    pub(super) names: DraftNames,
+    pub(super) allowance: Allowance,
+    /// Owner and group can be set: the account is root's.
+    pub(super) may_chown: bool,
+    /// Whether the server was found to set modes only through links.
+    pub(super) modes_through_only: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn drafts(&self) -> MutexGuard<'_, HashMap<DraftId, Arc<Draft>>> {
+        self.drafts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn draft(&self, id: DraftId) -> Result<Arc<Draft>> {
+        let missing = || {
+            Error::new(ErrorKind::NotFound, "writing", "there is no draft of this number, or it is closed")
+        };
+        self.drafts().get(&id).filter(|draft| draft.is_open()).cloned().ok_or_else(missing)
+    }
+
+    pub(super) fn add_draft(&self, id: DraftId, draft: Draft) -> Result<Arc<Draft>> {
+        let mut drafts = self.drafts();
+        let refused = if drafts.len() >= DRAFTS_MAX {
+            (ErrorKind::Protocol, "too many drafts are open")
+        } else if drafts.contains_key(&id) {
+            (ErrorKind::Protocol, "the draft's number is in use")
+        } else if drafts.values().any(|known| known.path == draft.path) {
+            // Two sources may land on one path. Both drafts would be the same file.
+            (ErrorKind::Conflict, "it is being written already")
+        } else {
+            return Ok(Arc::clone(drafts.entry(id).or_insert(Arc::new(draft))));
+        };
+        Err(Error::new(refused.0, "beginning a draft", refused.1).at(&draft.path))
+    }
+
+    pub(super) fn forget_draft(&self, id: DraftId) {
+        if let Some(draft) = self.drafts().remove(&id) {
+            draft.close();
+        }
+    }
+
+    /// Refuses what writes where only reading was granted.
+    pub(super) fn may_write(&self) -> Result<()> {
+        match self.grant.only_reads {
+            false => Ok(()),
+            true => Err(Error::new(ErrorKind::BeyondGrant, "writing", "the job only compares")),
+        }
+    }
+}
