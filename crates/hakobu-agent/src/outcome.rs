@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::engine::Summary;
 use hakobu_core::event::Observer;
+use hakobu_core::losses::LossKind;
 use hakobu_core::report::ReportDisk;
 
 use crate::live_limits::LiveLimits;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hakobu_core::compression::Compression;
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::extended::Classes;
 use hakobu_core::filter::FilterRules;
 use hakobu_core::job::{Mode, Removal, Sample};
 use hakobu_core::location::{Location, SshHost};
+use hakobu_core::losses::LossKind;
 use hakobu_core::pace::Limits;
 
 /// How long a lost connection is tried again unless the user says otherwise.

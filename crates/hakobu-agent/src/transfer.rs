@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use hakobu_core::compression::Compression;
-use hakobu_core::endpoint::{Earlier, LossKind};
+use hakobu_core::endpoint::Earlier;
 use hakobu_core::engine::Summary;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, LANES_MAX, Mode, Update};
 use hakobu_core::location::SshHost;
+use hakobu_core::losses::LossKind;
 use hakobu_core::units::format_bytes;
 use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
 

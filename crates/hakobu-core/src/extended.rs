@@ -8,8 +8,8 @@ use std::ops::{BitAnd, BitOr};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::endpoint::LossKind;
 use crate::error::{Error, ErrorKind, Result};
+use crate::losses::LossKind;
 use crate::path::serde_bytes_vec;
 
 /// The longest name of an attribute, in bytes: the kernel's limit.

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::compression::Compression;
 use crate::digest::Algorithm;
-use crate::endpoint::{DraftKind, Earlier, LossKind};
+use crate::endpoint::{DraftKind, Earlier};
 use crate::entry::Inode;
 use crate::extended::Classes;
 use crate::filter::FilterRules;
+use crate::losses::LossKind;
 use crate::pace::Limits;
 use crate::path::EntryPath;
 

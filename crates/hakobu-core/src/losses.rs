@@ -1,6 +1,71 @@
 //! What a copy does not keep, counted by kind with one example each.
 
-use crate::endpoint::{Loss, LossKind};
+use crate::path::serde_bytes_vec;
+
+/// Something that the copy does not keep.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Loss {
+    /// What: `xattr`, `acl`, `hard_links`, `holes`, `owner`, `set_id`, `flags`, `times`.
+    pub what: LossKind,
+    /// How many entries.
+    pub count: u64,
+    /// Whether the example is a path at the target, whose side noticed it.
+    pub at_target: bool,
+    /// One of them.
+    #[serde(with = "serde_bytes_vec")]
+    pub example: Vec<u8>,
+}
+
+/// The kinds of things that a copy may not keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossKind {
+    /// Access control lists.
+    Acl,
+    /// Extended attributes other than access control lists.
+    Xattr,
+    /// Names of one inode that became files of their own.
+    HardLinks,
+    /// Holes that were filled with zeros.
+    Holes,
+    /// Owner or group.
+    Owner,
+    /// Set-user-ID and set-group-ID bits, and capabilities of programs.
+    SetId,
+    /// That a file is immutable, or can only be appended to.
+    Flags,
+    /// Times of the last change, in a finer step or beyond the range that is kept.
+    Times,
+}
+
+impl LossKind {
+    /// The name in reports and in `--require`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LossKind::Acl => "acl",
+            LossKind::Xattr => "xattr",
+            LossKind::HardLinks => "hardlinks",
+            LossKind::Holes => "holes",
+            LossKind::Owner => "owner",
+            LossKind::SetId => "setid",
+            LossKind::Flags => "flags",
+            LossKind::Times => "times",
+        }
+    }
+
+    /// Whether it is noticed by the side of the target where both sides' listings show it.
+    pub fn is_of_target(self) -> bool {
+        match self {
+            LossKind::Acl
+            | LossKind::Xattr
+            | LossKind::HardLinks
+            | LossKind::Holes
+            | LossKind::Flags
+            | LossKind::Times => false,
+            LossKind::Owner | LossKind::SetId => true,
+        }
+    }
+}
 
 /// Losses being counted.
 #[derive(Debug, Default)]

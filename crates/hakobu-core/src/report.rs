@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::Snapshot;
 use crate::disk::DeviceFacts;
-use crate::endpoint::Loss;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Difference, Different, Failure};
+use crate::losses::Loss;
 use crate::pace::Limits;
 
 mod bottleneck;

@@ -5,11 +5,12 @@
 //! message: operations towards the target, answers back.
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{self, Change, Detail, DraftId, Loss};
+use hakobu_core::endpoint::{self, Change, Detail, DraftId};
 use hakobu_core::entry::{Account, Attributes, Metadata};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Classes;
 use hakobu_core::extent::Extent;
+use hakobu_core::losses::Loss;
 use hakobu_core::moved::Copied;
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX, serde_bytes_vec};
 use hakobu_core::tag::TagKey;

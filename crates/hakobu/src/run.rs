@@ -8,11 +8,11 @@ use hakobu_agent::live_limits::LiveLimits;
 use hakobu_agent::outcome::{Pass, Surroundings, Transfer};
 use hakobu_agent::request::{CopyRequest, Verify};
 use hakobu_core::digest::{Digest, hex};
-use hakobu_core::endpoint::{Loss, LossKind};
 use hakobu_core::engine::Summary;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;
+use hakobu_core::losses::{Loss, LossKind};
 use hakobu_core::report::{
     Report, ReportDifference, ReportDisk, ReportEnd, ReportLimits, ReportLoss, ReportPair, ReportPass,
     Timeline, TimelineRecorder, Verified,

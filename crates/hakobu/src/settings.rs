@@ -17,13 +17,13 @@ use hakobu_agent::request::{
 use hakobu_agent::stream::{named_source, named_target};
 use hakobu_core::compression::Compression;
 use hakobu_core::digest::Algorithm;
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::entry::Time;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extended::Classes;
 use hakobu_core::filter::{Filter, FilterRules};
 use hakobu_core::job::{LANES_MAX, Mode, Sample};
 use hakobu_core::location::{Location, SshHost};
+use hakobu_core::losses::LossKind;
 use hakobu_core::pace::Limits;
 use hakobu_core::units::{parse_bytes, parse_duration};
 

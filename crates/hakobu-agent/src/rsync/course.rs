@@ -7,10 +7,10 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use hakobu_core::endpoint::{Loss, LossKind};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::filter::Filter;
+use hakobu_core::losses::{Loss, LossKind};
 use hakobu_core::path::EntryPath;
 
 use super::ends::{Ends, here};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 
-use hakobu_core::endpoint::{Loss, LossKind};
+use hakobu_core::losses::{Loss, LossKind};
 
 use super::ends::{Ends, far_look, here};
 use super::way::Way;

@@ -31,10 +31,10 @@ mod way;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::location::Location;
+use hakobu_core::losses::LossKind;
 
 use self::course::Course;
 use self::ends::Ends;

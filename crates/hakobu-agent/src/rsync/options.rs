@@ -1,8 +1,8 @@
 //! The options that rsync is run with. What a version does not know, or a daemon refuses, is left out from then on
 //! where the copy can do without it, and what that loses is kept for the report.
 
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::extended::Classes;
+use hakobu_core::losses::LossKind;
 use hakobu_core::pace::Rate;
 
 use super::output::FORMAT;

@@ -3,10 +3,10 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
+use hakobu_core::losses::LossKind;
 
 use crate::request::{CipherChoice, CopyRequest, Transport, Verify};
 

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hakobu_core::endpoint::{Lane, LossKind};
+use hakobu_core::endpoint::Lane;
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::error::Result;
 use hakobu_core::extended::Classes;
 use hakobu_core::filter::{Filter, error_of_missing};
+use hakobu_core::losses::LossKind;
 use hakobu_core::path::{EntryPath, is_draft_name};
 use hakobu_endpoints::local::{LocalSource, SourceRoot};
 

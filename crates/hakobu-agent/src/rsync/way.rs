@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
+use hakobu_core::losses::LossKind;
 use hakobu_core::path::lossy;
 
 use super::child::{self, Ended, Given, Heard};

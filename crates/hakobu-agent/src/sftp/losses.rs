@@ -1,8 +1,8 @@
 //! What the way over SFTP costs, said before anything moves.
 
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::job::Mode;
+use hakobu_core::losses::LossKind;
 use hakobu_endpoints::sftp::Abilities;
 
 use super::side::SftpSide;

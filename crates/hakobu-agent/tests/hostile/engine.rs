@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::counters::FarTime;
-use hakobu_core::endpoint::{Loss, LossKind};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::listing::Listing;
+use hakobu_core::losses::{Loss, LossKind};
 use hakobu_proto::data::{self, FLAG_MORE, Stored, kind};
 
 use crate::bench::eventually;

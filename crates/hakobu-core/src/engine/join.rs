@@ -10,18 +10,18 @@ mod verify;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::Shared;
 use super::large::{How, IfDifferent, LargeFile};
 use super::links::Follower;
 use super::node::{Counted, DirectoryTask, Node, Origin, Part, Prefetched, TargetState, Touched};
 use super::queue::PackTask;
+use super::shared::{Shared, fail};
 use crate::counters::LaneCounters;
-use crate::endpoint::{Change, DraftId, DraftKind, LossKind, Pick, Picks, SourceFile, failure};
+use crate::endpoint::{Change, DraftId, DraftKind, Pick, Picks, SourceFile, failure};
 use crate::entry::{Kind, Metadata, SET_ID};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, Failure};
 use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::listing::Listing;
+use crate::losses::LossKind;
 use crate::losses::Losses;
 use crate::names::Folded;
 use crate::pack::{PACK_BYTES_TARGET, PACKED_FILE_BYTES_MAX};
@@ -483,16 +483,6 @@ impl<'a> Join<'a> {
         let path = self.below.join(name).unwrap_or_else(|_| self.below.clone());
         fail(self.shared, self.counters, failure(path, error));
     }
-}
-
-/// Records that one entry could not be copied; ends the run if all others would fail as well.
-pub(super) fn fail(shared: &Shared<'_>, counters: &LaneCounters, failure: Failure) {
-    if failure.error.is_fatal() {
-        return shared.stop(failure.error.at(&failure.path));
-    }
-    counters.entries_failed.add(1);
-    shared.record.failure(&failure);
-    shared.setup.observer.event(Event::Failure(failure));
 }
 
 /// What is decided where nothing is brought over: what both sides have is looked into, and left.

@@ -18,6 +18,7 @@ mod node;
 mod portions;
 mod queue;
 mod record;
+mod shared;
 mod tuner;
 mod tuning;
 mod whole;
@@ -27,6 +28,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 pub use self::record::{DIFFERENCES_KEPT_MAX, FAILURES_KEPT_MAX, ONLY_IN_TARGET_KEPT_MAX, Summary};
+pub use self::shared::{Clock, Setup};
 
 use self::accounts::Accounts;
 use self::entrance::Entrance;
@@ -36,89 +38,21 @@ use self::links::Links;
 use self::portions::Portions;
 use self::queue::Queue;
 use self::record::Record;
+use self::shared::Shared;
 use self::tuning::Tuning;
 use crate::capabilities::Capabilities;
-use crate::counters::ThreadTime;
-use crate::endpoint::{DraftKind, Endpoint, LossKind};
+use crate::endpoint::DraftKind;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Difference, Different, Event, Failure, Observer};
+use crate::event::Event;
 use crate::extended::{Classes, ExtendedAsk};
-use crate::filter::{self, Filter};
-use crate::job::{Job, LANES_MAX, Mode, Removal};
-use crate::pacer::{Keeper, LimitChanges, Pacer};
-use crate::path::EntryPath;
-use crate::tag::Tagger;
+use crate::filter::Filter;
+use crate::job::{LANES_MAX, Mode, Removal};
+use crate::pacer::{Keeper, Pacer};
 
 /// How often the observer is told the figures.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// For so many of these intervals the lanes of a run that was stopped may take to end by themselves.
 const STOP_INTERVALS: u32 = 10;
-
-/// A clock that only ever goes forward.
-pub trait Clock: Send + Sync {
-    /// Nanoseconds since some fixed moment.
-    fn now_ns(&self) -> u64;
-
-    /// The time of the thread that asks; zeros where nobody counts it.
-    fn thread_time(&self) -> ThreadTime {
-        ThreadTime::default()
-    }
-}
-
-/// What a run works with.
-pub struct Setup<'a> {
-    /// Where the data is.
-    pub source: &'a dyn Endpoint,
-    /// Where it goes.
-    pub target: &'a dyn Endpoint,
-    /// What to do.
-    pub job: &'a Job,
-    /// Who is told.
-    pub observer: &'a dyn Observer,
-    /// The time.
-    pub clock: &'a dyn Clock,
-    /// By which content of both ends is compared: its key is drawn at random for this run, and told to nobody but them.
-    pub tagger: Tagger,
-    /// Tells what the run is held to from then on.
-    pub changes: &'a dyn LimitChanges,
-    /// Set from outside to stop the run: drafts are abandoned, nothing partial stays visible.
-    pub cancel: &'a AtomicBool,
-}
-
-impl std::fmt::Debug for Setup<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Setup").field("job", &self.job).finish_non_exhaustive()
-    }
-}
-
-/// What the lanes of one run share.
-struct Shared<'a> {
-    setup: &'a Setup<'a>,
-    /// How much lanes take at a time.
-    portions: Portions,
-    queue: Queue,
-    record: Record,
-    /// How many entries were found to be removed.
-    removals: AtomicU64,
-    /// Which entries take part, if not all do.
-    filter: Option<Filter>,
-    /// What the target can hold of what the source can tell.
-    able: Capabilities,
-    /// Which extended attributes go along.
-    ask: ExtendedAsk,
-    /// Inodes with several names.
-    links: Links,
-    /// The numbers at the target of the source's users and groups, where names count.
-    accounts: Accounts,
-    /// Where lanes open their ends, one after another.
-    entrance: Entrance,
-    /// How many of them may work.
-    gate: Gate,
-    /// Sharing blocks was tried and cannot be done between these ends.
-    cannot_clone: AtomicBool,
-    /// Gives turns, where there are limits.
-    pacer: Pacer,
-}
 
 /// Runs a job to its end.
 ///
@@ -324,99 +258,4 @@ fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
         worker.settle()?;
     }
     Ok(())
-}
-
-impl Shared<'_> {
-    /// Takes over limits that were set anew, and those that follow from the time of day and from how the source does.
-    fn keep_limits(&self, keeper: &mut Keeper) {
-        let now_ns = self.setup.clock.now_ns();
-        self.record.paused(keeper.paused_ns(&self.pacer, now_ns));
-        if let Some(limits) = self.setup.changes.changed() {
-            let words = format!("from now on: {}", limits.words());
-            keeper.change(limits, &self.pacer, now_ns);
-            self.setup.observer.event(Event::Notice { words });
-        }
-        if let Some(words) = keeper.pause_words(now_ns) {
-            self.setup.observer.event(Event::Notice { words });
-        }
-        if let Some((choice, reason)) = keeper.look(&self.pacer, now_ns) {
-            self.setup.observer.event(Event::Decision { choice, reason });
-        }
-    }
-
-    /// Says which of the paths that a list named the source lacks, once all of it has been seen.
-    fn miss_listed(&self) {
-        // The run that removes has another before it.
-        let looks = self.setup.job.removal != Removal::Remove && !self.queue.is_stopped();
-        let Some(filter) = self.filter.as_ref().filter(|_| looks) else { return };
-        for path in filter.missing() {
-            let failure = Failure { path: path.to_vec(), error: filter::error_of_missing() };
-            join::fail(self, &self.record.lanes[0], failure);
-        }
-    }
-
-    /// One line of a plan.
-    fn planned(&self, action: &str, path: &EntryPath, size_bytes: u64) {
-        // What is removed has a size as well, and does not travel.
-        self.record.plan_change(if action == "delete" { 0 } else { size_bytes });
-        let path = path.as_bytes().to_vec();
-        self.setup.observer.event(Event::Planned { action: action.into(), path, size_bytes });
-    }
-
-    /// Whether entries that are left alone have to be looked at for what an earlier run lost.
-    fn must_examine(&self) -> bool {
-        !self.required().is_empty()
-    }
-
-    /// The extended attributes that are lost where an entry has them, and must not be.
-    fn required(&self) -> Classes {
-        let class = |kind: &LossKind| match kind {
-            LossKind::Acl => Classes::ACL,
-            LossKind::Xattr => Classes::USER | Classes::TRUSTED | Classes::SELINUX,
-            LossKind::SetId => Classes::CAPABILITY,
-            _ => Classes::NONE,
-        };
-        self.ask.miss & self.setup.job.require.iter().map(class).fold(Classes::NONE, |all, one| all | one)
-    }
-
-    /// Looks for extended attributes that are lost.
-    fn ask_losses(&self) -> ExtendedAsk {
-        ExtendedAsk { keep: Classes::NONE, ..self.ask }
-    }
-
-    /// Whether one more entry may be removed. If not, the run ends.
-    fn may_remove(&self) -> bool {
-        let max = self.setup.job.removals_max;
-        if self.removals.fetch_add(1, Relaxed) < max {
-            return true;
-        }
-        let words =
-            format!("more than the {max} entries that were agreed to would go; run it again to see which");
-        self.stop(Error::new(ErrorKind::Refused, "deleting", words));
-        false
-    }
-
-    /// Takes note of something that differs, and tells it.
-    fn difference(&self, difference: Difference) {
-        if self.setup.job.mode == Mode::Compare {
-            // Ranges are many, and in the report.
-            if !matches!(difference.what, Different::Range(_)) {
-                self.setup.observer.event(Event::Difference(difference.clone()));
-            }
-            self.record.difference(difference);
-        }
-    }
-
-    /// Stops all lanes because of `error`; the first one counts.
-    fn stop(&self, error: Error) {
-        self.record.fatal(error);
-        self.queue.stop();
-        self.lanes_are_complete();
-    }
-
-    fn lanes_are_complete(&self) {
-        self.gate.wake();
-        self.setup.source.lanes_are_complete();
-        self.setup.target.lanes_are_complete();
-    }
 }

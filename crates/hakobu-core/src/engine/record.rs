@@ -10,10 +10,10 @@ use crate::capabilities::Capabilities;
 use crate::compression::{Choice, Compressed, Levels, Told};
 use crate::counters::{LaneCounters, Snapshot};
 use crate::digest::Digest;
-use crate::endpoint::{Loss, LossKind};
 use crate::error::Error;
 use crate::event::{Difference, Different, Failure};
 use crate::job::LANES_MAX;
+use crate::losses::{Loss, LossKind};
 use crate::path::EntryPath;
 
 /// So many failures are kept for the report; all of them are counted and told to the observer.

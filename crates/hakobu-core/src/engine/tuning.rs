@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Shared;
+use super::shared::Shared;
 use super::tuner::{Change, Seen, Tuner};
 use crate::counters::Snapshot;
 use crate::event::Event;

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::counters::Stage;
-use crate::endpoint::LossKind;
+use crate::losses::LossKind;
 
 fn filled() -> Report {
     let mut sum = Snapshot { entries_created: 3, entries_unchanged: 4, ..Snapshot::default() };

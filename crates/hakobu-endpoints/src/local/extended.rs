@@ -2,13 +2,13 @@
 
 use std::ffi::{CStr, CString};
 
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::entry::Metadata;
 use hakobu_core::extended::{
     ACCESS_LIST, ATTRIBUTE_VALUE_BYTES_MAX, Classes, Extended, ExtendedAsk, ExtendedRef, UNREADABLE,
     mode_without_list,
 };
 use hakobu_core::grant::Grant;
+use hakobu_core::losses::LossKind;
 use hakobu_core::{Error, ErrorKind, Result};
 use hakobu_sys::extended::{get_at, list_at};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

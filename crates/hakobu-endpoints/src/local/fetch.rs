@@ -2,9 +2,10 @@
 
 use std::ffi::CString;
 
-use hakobu_core::endpoint::{Fetched, LossKind, Picks};
+use hakobu_core::endpoint::{Fetched, Picks};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extended::{ExtendedAsk, ExtendedRef};
+use hakobu_core::losses::LossKind;
 use hakobu_core::losses::Losses;
 use hakobu_core::pack::{Head, PACK_BYTES_MAX, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuilder};
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};

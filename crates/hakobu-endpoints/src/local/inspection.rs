@@ -1,9 +1,10 @@
 //! The operations `Inspect` and `Extended`: the description and the extended attributes of one entry.
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Detail, Loss, LossKind, Outcome};
+use hakobu_core::endpoint::{Detail, Outcome};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extended::{Extended, ExtendedAsk, ExtendedRef};
+use hakobu_core::losses::{Loss, LossKind};
 use hakobu_core::path::EntryPath;
 use rustix::fs::OFlags;
 use rustix::io::Errno;

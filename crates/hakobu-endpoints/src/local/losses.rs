@@ -1,6 +1,6 @@
 //! What must not be lost, and whether a file really has holes.
 
-use hakobu_core::endpoint::LossKind;
+use hakobu_core::losses::LossKind;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::AsFd;
 use rustix::fs::{SeekFrom, seek};

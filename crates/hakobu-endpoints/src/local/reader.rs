@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::entry::Kind;
+use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;

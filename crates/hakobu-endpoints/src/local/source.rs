@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Endpoint, Lane, LossKind, Operation, Outcome, Pick, Picks};
+use hakobu_core::endpoint::{Endpoint, Lane, Operation, Outcome, Pick, Picks};
 use hakobu_core::entry::{Inode, Kind};
 use hakobu_core::extended::Classes;
+use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::AsFd;

@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extended::Classes;
+use hakobu_core::losses::LossKind;
 use hakobu_testkit::faults::OperationKind::{Apply, Begin, Extended, Store};
 use hakobu_testkit::faults::{Fault, Plan, When};
 use rustix::fs::{XattrFlags, lgetxattr, llistxattr, removexattr, setxattr};

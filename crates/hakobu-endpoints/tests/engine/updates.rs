@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::extent::{BLOCK_BYTES, CHUNK_BYTES, PIECE_BYTES};
 use hakobu_core::job::{Mode, Update};
+use hakobu_core::losses::LossKind;
 use hakobu_testkit::faults::Plan;
 
 use crate::bench::{Made, Order, Place};

@@ -14,13 +14,14 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::content::content_sum;
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::{
-    Begin, Check, Completion, Detail, DraftId, Endpoint, Lane, Loss, Operation, Outcome, Ticket, Wait,
+    Begin, Check, Completion, Detail, DraftId, Endpoint, Lane, Operation, Outcome, Ticket, Wait,
 };
 use hakobu_core::entry::{Attributes, Metadata, Time};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::Grant;
 use hakobu_core::listing::Listing;
+use hakobu_core::losses::Loss;
 use hakobu_core::pack::{Head, PackBuilder};
 use hakobu_core::path::EntryPath;
 use tempfile::TempDir;

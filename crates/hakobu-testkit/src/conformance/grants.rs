@@ -6,10 +6,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Change, Lane, LossKind, Operation, Outcome};
+use hakobu_core::endpoint::{Change, Lane, Operation, Outcome};
 use hakobu_core::entry::Attributes;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::{Grant, GrantedPlace};
+use hakobu_core::losses::LossKind;
 
 use super::Case;
 use super::bench::*;

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use hakobu_core::Result;
 use hakobu_core::content::content_sum;
-use hakobu_core::endpoint::{Detail, Fetched, Lane, LossKind, Operation, Outcome, Pick, Picks, SourceFile};
+use hakobu_core::endpoint::{Detail, Fetched, Lane, Operation, Outcome, Pick, Picks, SourceFile};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::listing::Listing;
+use hakobu_core::losses::LossKind;
 use hakobu_core::pack::{Content, PackReader, Record};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hakobu_agent::request::CipherChoice;
 use hakobu_core::counters::Stage;
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::location::Location;
+use hakobu_core::losses::LossKind;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{
     self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference, Verified,

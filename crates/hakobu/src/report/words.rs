@@ -402,9 +402,9 @@ pub fn side(key: &str, language: Language) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use hakobu_core::counters::Stage;
-    use hakobu_core::endpoint::LossKind;
     use hakobu_core::event::Different;
     use hakobu_core::extent::Extent;
+    use hakobu_core::losses::LossKind;
 
     use super::*;
 

@@ -23,19 +23,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::Shared;
-use super::join::{Found, Join, at_source, at_target, fail};
+use super::join::{Found, Join, at_source, at_target};
 use super::large::{How, IfDifferent, LargeFile, Progress, SINGLE_LANE_CHUNKS};
 use super::links::Follower;
 use super::node::{Counted, DirectoryTask, Node, Only, Origin, Part, Prefetched, TargetState, Touched};
 use super::queue::{PackTask, Taken, Task};
+use super::shared::{Shared, fail};
 use crate::checksum::crc64;
 use crate::compression::{Compressed, Levels};
 use crate::counters::{LaneCounters, Stage, WorkTime};
 use crate::digest::{Digest, Forest, chunk_value, piece_value};
 use crate::endpoint::{
-    Begin, Begun, Change, Check, Completion, Detail, DraftId, DraftKind, Earlier, Fetched, Lane, Loss,
-    LossKind, Operation, Outcome, Pick, Picks, PieceBuffer, SourceFile, Ticket, Wait, failure,
+    Begin, Begun, Change, Check, Completion, Detail, DraftId, DraftKind, Earlier, Fetched, Lane, Operation,
+    Outcome, Pick, Picks, PieceBuffer, SourceFile, Ticket, Wait, failure,
 };
 use crate::entry::{Kind, Metadata};
 use crate::error::{Error, ErrorKind, Result};
@@ -44,6 +44,7 @@ use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 use crate::job::{Item, Mode, Removal};
 use crate::listing::{DirectoryListing, Listing};
+use crate::losses::{Loss, LossKind};
 use crate::path::EntryPath;
 use crate::tag::{PieceTags, Tagger};
 

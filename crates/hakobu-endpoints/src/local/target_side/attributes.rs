@@ -1,10 +1,10 @@
 //! Owner, mode and times: what may be set, in which order, and what is lost.
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID, Time};
 use hakobu_core::extended::{Classes, ExtendedRef};
 use hakobu_core::grant::Grant;
+use hakobu_core::losses::LossKind;
 use hakobu_sys::mode::set_mode_of;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Begin, Detail, DraftId, DraftKind, Loss, Operation, Outcome};
+use hakobu_core::endpoint::{Begin, Detail, DraftId, DraftKind, Operation, Outcome};
 use hakobu_core::entry::{Account, Attributes};
 use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::extent::UNKNOWN_BYTES;
+use hakobu_core::losses::Loss;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 

@@ -4,9 +4,10 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Begin, DraftId, DraftKind, Loss, Outcome, PieceBuffer};
+use hakobu_core::endpoint::{Begin, DraftId, DraftKind, Outcome, PieceBuffer};
 use hakobu_core::entry::{Attributes, Kind};
 use hakobu_core::extent::{Extent, UNKNOWN_BYTES};
+use hakobu_core::losses::Loss;
 use hakobu_core::path::EntryPath;
 use hakobu_core::tag::piece_value;
 use hakobu_core::zeros::stretches;

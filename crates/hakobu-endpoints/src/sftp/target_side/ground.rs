@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hakobu_core::endpoint::LossKind;
 use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID};
+use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 

@@ -180,7 +180,7 @@ impl Ground {
             let is = attrs(connection.look(draft)).await.map_err(|refusal| refusal.error(during))?;
             let owner = (head.attributes.uid, head.attributes.gid);
             if is.is_none_or(|is| (is.uid, is.gid) != owner) {
-                lost.push(hakobu_core::endpoint::LossKind::Owner);
+                lost.push(hakobu_core::losses::LossKind::Owner);
             }
             return Ok(lost);
         }
