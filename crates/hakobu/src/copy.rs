@@ -1,7 +1,6 @@
 //! The verbs `copy`, `sync` and `verify`, from the arguments to the exit code.
 
 use std::ffi::{OsStr, OsString};
-use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,15 +15,16 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
 use hakobu_core::report::{Report, ReportEnd};
-use jiff::{Timestamp, Unit};
 
 use crate::cli::CopyArguments;
+use crate::clock::now;
 use crate::jobs::{self, JobRun};
 use crate::prompts::Terminal;
+use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};
 use crate::report_file::ReportFile;
-use crate::words::Machines;
-use crate::{exit, run, settings, settings_file, shell, signals};
+use crate::words::machines;
+use crate::{exit, output, run, settings, settings_file, shell, signals};
 
 /// The niceness that gives way to everything else.
 const LOWEST_PRIORITY: i32 = 19;
@@ -134,7 +134,10 @@ fn tell_settings(typed: &CopyArguments) {
     let from = typed.login.from_files.iter().map(|from| format!("--{} ({})", from.keyword, from.place));
     let from: Vec<_> = from.collect();
     if !from.is_empty() {
-        crate::tell(&crate::words::escaped_lines(&format!("note: from settings files: {}", from.join(", "))));
+        output::tell(&crate::words::escaped_lines(&format!(
+            "note: from settings files: {}",
+            from.join(", ")
+        )));
     }
 }
 
@@ -161,20 +164,6 @@ fn render_settings(typed: &CopyArguments, mode: Mode) -> RenderSettings {
         compares_content: typed.compare == "digest",
         progress: !typed.quiet && shows_progress(),
     }
-}
-
-/// Whether a line on standard error can be drawn anew.
-pub(crate) fn shows_progress() -> bool {
-    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-    !dumb && std::io::stderr().is_terminal()
-}
-
-/// The machines that a request names.
-pub(crate) fn machines(request: &CopyRequest) -> Machines {
-    let ends = request.sources.iter().chain([&request.target]);
-    let ends = ends.chain(request.pairs.iter().flat_map(|pair| [&pair.0, &pair.1]));
-    let far = ends.filter_map(Location::ssh_host).map(|host| host.destination()).collect();
-    Machines { far, sudo: request.sudo, only_looks: false }
 }
 
 /// What only the program knows of a run.
@@ -227,12 +216,6 @@ impl KeepTyped for ReportEnd {
         let identity = self.identity.take().or(base.identity);
         *self = ReportEnd { resolved, identity, ..base };
     }
-}
-
-/// The time, RFC 3339 in UTC.
-pub(crate) fn now() -> String {
-    let now = Timestamp::now();
-    now.round(Unit::Millisecond).unwrap_or(now).to_string()
 }
 
 /// The login name, or the number where there is none, and who is behind it under sudo.

@@ -15,9 +15,10 @@ use hakobu_core::report::{Outcome, Report, ReportError, ReportFailure};
 use serde::Serialize;
 
 use crate::cli::DigestArguments;
-use crate::copy::{machines, shows_progress};
 use crate::render::json::{self, JsonPath};
+use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};
+use crate::words::machines;
 use crate::{exit, output, run, settings, settings_file, signals};
 
 /// The schema of what `--json` prints.

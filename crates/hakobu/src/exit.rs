@@ -1,25 +1,15 @@
-//! Exit codes, all of them, and the last words that go with them.
-//!
-//! The codes of runs come from [`hakobu_core::report::Outcome::exit_code`]; here are those of a
-//! program that did not get that far.
+//! The last words of a program that did not get as far as a run, and the exit codes that go with them.
 
 use clap::error::{ContextKind, ContextValue};
 use hakobu_core::error::{Error, ErrorKind};
-use hakobu_core::report::{OutcomeFacts, outcome};
 
-use crate::words;
-
-/// It failed.
-pub const FAILED: u8 = 1;
-/// What was typed is wrong.
-pub const WRONG_USAGE: u8 = 2;
-/// The user stopped it.
-pub const INTERRUPTED: u8 = 130;
+pub use crate::exit_code::{FAILED, INTERRUPTED, WRONG_USAGE, code_of};
+use crate::{output, words};
 
 /// Says what was wrong with the arguments.
 pub fn wrong_usage(lines: &[String]) -> u8 {
     for line in lines {
-        crate::tell(&words::escaped_lines(line));
+        output::tell(&words::escaped_lines(line));
     }
     WRONG_USAGE
 }
@@ -27,17 +17,12 @@ pub fn wrong_usage(lines: &[String]) -> u8 {
 /// Ends with the errors that were found in what was typed. The code is that of the worst.
 pub fn errors(errors: &[Error]) -> u8 {
     for error in errors {
-        crate::tell(&words::error(error));
+        output::tell(&words::error(error));
     }
     if errors.iter().any(|error| error.kind == ErrorKind::Requirement) {
         return code_of(ErrorKind::Requirement);
     }
     errors.first().map_or(FAILED, |error| code_of(error.kind))
-}
-
-/// The code that belongs to an error.
-pub fn code_of(kind: ErrorKind) -> u8 {
-    outcome(&OutcomeFacts { fatal: Some(kind), ..OutcomeFacts::default() }).exit_code()
 }
 
 /// Prints clap's answer: help and version to standard output with code 0, errors to standard
@@ -46,10 +31,10 @@ pub fn clap_error(mut error: clap::Error) -> u8 {
     name_what_is_missing(&mut error);
     let rendered = error.render().to_string();
     if !error.use_stderr() {
-        return crate::output::print(rendered.as_bytes());
+        return output::print(rendered.as_bytes());
     }
     let rendered = rendered.strip_prefix("error: ").unwrap_or(&rendered);
-    crate::tell(&format!("hakobu: {}", words::escaped_lines(rendered)));
+    output::tell(&format!("hakobu: {}", words::escaped_lines(rendered)));
     WRONG_USAGE
 }
 

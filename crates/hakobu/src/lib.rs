@@ -7,11 +7,13 @@
 pub mod agent_command;
 pub mod bench;
 pub mod cli;
+mod clock;
 pub mod copy;
 pub mod digest;
 pub mod disks;
 pub mod doctor;
 pub mod exit;
+pub mod exit_code;
 pub mod explain;
 mod files_from;
 pub mod first_word;
@@ -40,7 +42,6 @@ pub mod signals;
 pub mod words;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
@@ -143,10 +144,4 @@ fn man_page(verb: Option<&str>) -> u8 {
         Some(Err(_)) => exit::FAILED,
         None => exit::wrong_usage(&["hakobu: there is no manual page of that name".to_owned()]),
     }
-}
-
-/// Writes lines to standard error. Where that is gone there is nobody left to tell.
-pub(crate) fn tell(words: &str) {
-    let mut stderr = std::io::stderr().lock();
-    let _ = writeln!(stderr, "{}", words.trim_end_matches('\n'));
 }

@@ -49,7 +49,7 @@ pub(crate) fn look_partly(
     if cancel.load(Relaxed) && error.kind != ErrorKind::Cancelled {
         error = Error { kind: ErrorKind::Cancelled, detail: "it was interrupted".to_owned(), ..error };
     }
-    crate::tell(&words::report_error(&(&error).into(), &machines));
+    output::tell(&words::report_error(&(&error).into(), &machines));
     exit::code_of(error.kind)
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn end_when_interrupted(cancel: Arc<AtomicBool>, farewell: Duration) 
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(farewell);
-        crate::tell("hakobu: interrupted");
+        output::tell("hakobu: interrupted");
         std::process::exit(i32::from(exit::INTERRUPTED));
     });
 }
@@ -77,7 +77,7 @@ impl Observer for Remarks {
         if let Event::Notice { words } = event {
             static NOTES: AtomicU64 = AtomicU64::new(0);
             if let Some(line) = words::note(NOTES.fetch_add(1, Relaxed), "hakobu", &words) {
-                crate::tell(&line);
+                output::tell(&line);
             }
         }
     }

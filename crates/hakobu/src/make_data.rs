@@ -19,8 +19,8 @@ use hakobu_core::units::{format_bytes, format_count, format_duration, format_rat
 use hakobu_measure::generate::{self, DiskSpec, Output, SizeDistribution, TreeSpec, available_threads};
 
 use crate::cli::{MakeDiskArguments, MakeTreeArguments};
-use crate::copy::shows_progress;
 use crate::prompts::Terminal;
+use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};
 use crate::{exit, output, signals};
 

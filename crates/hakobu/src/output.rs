@@ -1,10 +1,11 @@
-//! Standard output that may go away: a closed pipe is no reason to panic or to stop copying.
+//! Writing to standard output and standard error, either of which may go away: a closed pipe is no reason to panic or to
+//! stop copying.
 
 use std::io::{self, ErrorKind, Write};
 
 use hakobu_sys::standard::was_closed;
 
-use crate::exit;
+use crate::exit_code::FAILED;
 
 /// Standard output as a place to write to, which fails where it was closed when the program began: the runtime has put
 /// something else in its place, where everything would be lost.
@@ -30,15 +31,21 @@ pub fn print(bytes: &[u8]) -> u8 {
         return 0;
     }
     if was_closed(1) {
-        crate::tell("hakobu: writing to standard output: it is closed");
-        return exit::FAILED;
+        tell("hakobu: writing to standard output: it is closed");
+        return FAILED;
     }
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            crate::tell(&format!("hakobu: writing to standard output: {error}"));
-            exit::FAILED
+            tell(&format!("hakobu: writing to standard output: {error}"));
+            FAILED
         }
         _ => 0,
     }
+}
+
+/// Writes lines to standard error. Where that is gone there is nobody left to tell.
+pub(crate) fn tell(words: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = writeln!(stderr, "{}", words.trim_end_matches('\n'));
 }

@@ -17,7 +17,7 @@ use hakobu_core::job::Mode;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{Outcome, Report, ReportDifference, ReportEntries};
 use hakobu_core::units::{format_bytes, format_count};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 
 use crate::shell;
 use crate::words::{self, Machines, note};
@@ -26,13 +26,14 @@ pub mod disks;
 pub mod doctor;
 pub mod json;
 pub mod progress;
+pub(crate) mod progress_bar;
 pub mod summary;
 
 use json::JsonEvent;
 use progress::Progress;
+use progress_bar::progress_bar;
+use summary::FAILURES_SHOWN_MAX;
 
-/// The most failures that are shown; the report has them all.
-pub const FAILURES_SHOWN_MAX: u64 = 20;
 /// So many decisions are remembered, so that a run of several parts says each once.
 const DECISIONS_KEPT_MAX: usize = 64;
 /// Seconds between two progress events of `--json`.
@@ -386,15 +387,6 @@ impl Observer for Renderer {
             _ => {}
         }
     }
-}
-
-/// A line at the bottom of the terminal.
-pub(crate) fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use hakobu_core::stopping;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::exit::INTERRUPTED;
+use crate::exit_code::INTERRUPTED;
+use crate::output;
 
 /// What is said where a further signal ends nothing.
 const HELD: &str = "hakobu: stopping; the command of --after-last-pass is run first, as what --before-last-pass holds still would \
@@ -33,7 +34,7 @@ pub fn cancel_flag() -> io::Result<Arc<AtomicBool>> {
         for _ in signals.forever() {
             match flag.swap(true, SeqCst) {
                 false => stopping::ask(Instant::now()),
-                true if passes::holds_still() => crate::tell(HELD),
+                true if passes::holds_still() => output::tell(HELD),
                 true => signal_hook::low_level::exit(i32::from(INTERRUPTED)),
             }
         }

@@ -1,7 +1,9 @@
 //! Errors in words, with the next step. The one place where kinds become advice.
 
+use hakobu_agent::request::CopyRequest;
 use hakobu_agent::restrict::is_refusal;
 use hakobu_core::error::Error;
+use hakobu_core::location::Location;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{ReportError, ReportFailure};
 
@@ -18,6 +20,14 @@ pub struct Machines {
     pub sudo: bool,
     /// Whether nothing is brought anywhere, so that nothing goes on where it ended.
     pub only_looks: bool,
+}
+
+/// The machines that a request names.
+pub(crate) fn machines(request: &CopyRequest) -> Machines {
+    let ends = request.sources.iter().chain([&request.target]);
+    let ends = ends.chain(request.pairs.iter().flat_map(|pair| [&pair.0, &pair.1]));
+    let far = ends.filter_map(Location::ssh_host).map(|host| host.destination()).collect();
+    Machines { far, sudo: request.sudo, only_looks: false }
 }
 
 /// An error that ends the program: what happened, and what to do. It has to do with this machine.

@@ -23,7 +23,7 @@ use hakobu_measure::bench::{self, shell::is_plain};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use self::held::Held;
-use crate::copy::shows_progress;
+use crate::render::progress_bar::shows_progress;
 use crate::report::write::{self, Form};
 use crate::report::{html, markdown, text};
 use crate::words::{self, Machines};
@@ -146,7 +146,7 @@ pub fn bench(typed: &BenchArguments) -> u8 {
         Err(error) => return exit::errors(&[Error::io("installing signal handlers", &error)]),
     };
     looking::end_when_interrupted(Arc::clone(&cancel), FAREWELL);
-    held.words().iter().for_each(|words| crate::tell(&format!("hakobu: {words}")));
+    held.words().iter().for_each(|words| output::tell(&format!("hakobu: {words}")));
     let bar = bar();
     let outcome = course::bench(&settings, &mut |progress| show(&bar, progress), &|| cancel.load(Relaxed));
     bar.finish_and_clear();
@@ -157,7 +157,7 @@ pub fn bench(typed: &BenchArguments) -> u8 {
         }
         Err(error) => {
             let far = host.iter().map(SshHost::destination).collect();
-            crate::tell(&words::report_error(
+            output::tell(&words::report_error(
                 &(&error).into(),
                 &Machines { far, sudo: false, only_looks: true },
             ));
@@ -188,7 +188,7 @@ fn finish(typed: &BenchArguments, bench: &Bench, held: &Held) -> u8 {
         },
     };
     if let Some(why) = &bench.ended_early {
-        crate::tell(&format!("hakobu: {}; what was measured until then is above", lossy(why.as_bytes())));
+        output::tell(&format!("hakobu: {}; what was measured until then is above", lossy(why.as_bytes())));
     }
     match code(bench) {
         0 => printed,
@@ -329,7 +329,9 @@ fn bar() -> ProgressBar {
 
 fn show(bar: &ProgressBar, progress: Progress) {
     match progress {
-        Progress::Says(words) => bar.suspend(|| crate::tell(&format!("hakobu: {}", lossy(words.as_bytes())))),
+        Progress::Says(words) => {
+            bar.suspend(|| output::tell(&format!("hakobu: {}", lossy(words.as_bytes()))));
+        }
         Progress::Run(done, total, label) => {
             bar.set_length(total as u64);
             bar.set_position(done as u64);

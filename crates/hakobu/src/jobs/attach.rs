@@ -11,7 +11,7 @@ use hakobu_core::path::lossy;
 use indicatif::ProgressBar;
 
 use super::tail::Tail;
-use crate::render::progress_bar;
+use crate::render::progress_bar::progress_bar;
 use crate::{exit, output, signals};
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -32,7 +32,7 @@ pub fn attach(id: &str) -> Result<u8> {
         }
         if cancel.load(Relaxed) {
             clear(bar.as_ref());
-            crate::tell(&format!("job {id} goes on; to see it again: hakobu jobs attach {id}"));
+            output::tell(&format!("job {id} goes on; to see it again: hakobu jobs attach {id}"));
             return Ok(exit::INTERRUPTED);
         }
         if let (Some(bar), Some(line)) = (&bar, folder.progress()) {
@@ -69,7 +69,7 @@ fn ended(folder: &JobFolder) -> u8 {
     let (state, ended) = folder.state();
     if ended.is_none() && state != JobState::Running {
         let id = folder.id();
-        crate::tell(&format!("job {id} ended without a report; to go on: hakobu jobs resume {id}"));
+        output::tell(&format!("job {id} ended without a report; to go on: hakobu jobs resume {id}"));
     }
     ended.map_or(exit::FAILED, |ended| ended.exit_code)
 }

@@ -7,7 +7,7 @@ use hakobu_agent::jobs::{JobFolder, JobState, Jobs};
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 use super::start::{Started, start, start_unattended, tell_how_to_watch};
-use crate::exit;
+use crate::{exit, output};
 
 /// How long a job that was asked to stop is waited for.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -24,18 +24,18 @@ pub fn pause(id: &str) -> Result<u8> {
     let deadline = Instant::now() + STOP_LIMIT;
     while folder.is_running() {
         if Instant::now() > deadline {
-            crate::tell(&format!("job {id} was asked to stop, and has not yet; see hakobu jobs show {id}"));
+            output::tell(&format!("job {id} was asked to stop, and has not yet; see hakobu jobs show {id}"));
             return Ok(exit::FAILED);
         }
         sleep(Duration::from_millis(50));
     }
     match folder.state().0 {
         JobState::Paused => {
-            crate::tell(&format!("job {id} is paused; to go on: hakobu jobs resume {id}"));
+            output::tell(&format!("job {id} is paused; to go on: hakobu jobs resume {id}"));
             Ok(0)
         }
         state => {
-            crate::tell(&format!("job {id} has ended before it was paused: {}", state.name()));
+            output::tell(&format!("job {id} has ended before it was paused: {}", state.name()));
             Ok(if state == JobState::Done { 0 } else { exit::FAILED })
         }
     }
@@ -47,7 +47,7 @@ pub fn resume(id: &str) -> Result<u8> {
     let id = folder.id();
     match folder.state().0 {
         JobState::Done => {
-            crate::tell(&format!("job {id} is done"));
+            output::tell(&format!("job {id} is done"));
             return Ok(0);
         }
         JobState::Running => {
@@ -72,10 +72,10 @@ pub fn resume_all() -> Result<u8> {
     for id in jobs.ids()? {
         match jobs.open(id).and_then(|folder| resume_interrupted(&folder)) {
             Ok(None) => {}
-            Ok(Some(Started::Runs)) => crate::tell(&format!("job {id} goes on")),
-            Ok(Some(Started::Ended(0))) => crate::tell(&format!("job {id} has ended already: done")),
+            Ok(Some(Started::Runs)) => output::tell(&format!("job {id} goes on")),
+            Ok(Some(Started::Ended(0))) => output::tell(&format!("job {id} has ended already: done")),
             Ok(Some(Started::Ended(_))) => {
-                crate::tell(&format!("job {id} has ended at once; see hakobu jobs show {id}"));
+                output::tell(&format!("job {id} has ended at once; see hakobu jobs show {id}"));
                 code = exit::FAILED;
             }
             Err(error) => {
@@ -111,12 +111,12 @@ pub fn forget(prefixes: &[String], all_done: bool) -> Result<u8> {
     for folder in &folders {
         let target = folder.record().map(|record| record.target);
         let state = jobs.forget(folder)?;
-        crate::tell(&format!("job {} is forgotten", folder.id()));
+        output::tell(&format!("job {} is forgotten", folder.id()));
         if state != JobState::Done
             && let Ok(target) = target
         {
             let target = crate::shell::quote(&target.0);
-            crate::tell(&format!(
+            output::tell(&format!(
                 "  it was not done: what it has brought to {target} stays there, and drafts (.hakobu. and 26 \
                  characters) may; the same command goes on with them"
             ));

@@ -8,8 +8,9 @@ use hakobu_agent::request::CopyRequest;
 use hakobu_core::error::{Error, ErrorKind, Result};
 
 use super::command::JobCommand;
+use crate::clock::now;
 use crate::limits::LimitArguments;
-use crate::{copy, exit, settings, settings_file};
+use crate::{exit, output, settings, settings_file};
 
 /// What stands below the help.
 pub const SET_HELP: &str = "\
@@ -45,7 +46,7 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
     let earlier = folder.limits()?.unwrap_or_default();
     let limits = JobLimits {
         schema: LIMITS_SCHEMA.to_owned(),
-        set_at: copy::now(),
+        set_at: now(),
         bwlimit: typed.bwlimit.clone().or(earlier.bwlimit),
         iops_limit: typed.iops_limit.clone().or(earlier.iops_limit),
         source_p99: typed.source_p99.clone().or(earlier.source_p99),
@@ -65,7 +66,7 @@ pub fn set(id: &str, typed: &LimitArguments) -> Result<u8> {
         false => "from its next run on",
     };
     let now = request.limits.first_words().map(|words| format!("; at this time of day {words}"));
-    crate::tell(&format!("job {id}, {from}: {}{}", request.limits.words(), now.unwrap_or_default()));
+    output::tell(&format!("job {id}, {from}: {}{}", request.limits.words(), now.unwrap_or_default()));
     Ok(0)
 }
 

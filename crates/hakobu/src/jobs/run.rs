@@ -32,7 +32,7 @@ use super::limits::{self, Changes};
 use crate::limits::LimitArguments;
 use crate::prompts::Terminal;
 use crate::render::Renderer;
-use crate::{copy, exit};
+use crate::{copy, exit, output};
 
 /// Said before a question, so that nothing is shown in its midst.
 pub(super) const ASKING: u8 = b'?';
@@ -175,14 +175,14 @@ impl JobRun {
         }
         let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.keep_agreed(&confirmed) {
-            crate::tell(&crate::words::error(&error));
+            output::tell(&crate::words::error(&error));
         }
         confirmed.clear();
         if self.unattended {
             return;
         }
         if self.password_asked.load(Relaxed) {
-            crate::tell(
+            output::tell(
                 "note: sudo has asked for a password, so the job cannot log in again by itself; for that allow \
                  the far user to run hakobu with NOPASSWD in sudoers",
             );

@@ -19,8 +19,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::run::{ASKING, GO_ON, LOCATED};
 use super::tail::Tail;
 use crate::cli::CopyArguments;
+use crate::clock::now;
 use crate::settings_file::SSH_VARIABLE;
-use crate::{copy, exit, output, settings, settings_file, signals};
+use crate::{exit, output, settings, settings_file, signals};
 
 /// The variables that a job takes along. Others come from whoever starts it.
 const VARIABLES: [&str; 8] = [
@@ -78,7 +79,7 @@ fn detach_request(typed: &CopyArguments, request: &CopyRequest, arguments: &[OsS
     tell_how_to_watch(&folder);
     for (host, login) in logins(request) {
         if let Some(words) = warning(login) {
-            crate::tell(&format!("note: {host}: {words}"));
+            output::tell(&format!("note: {host}: {words}"));
         }
     }
     Ok(code)
@@ -87,7 +88,7 @@ fn detach_request(typed: &CopyArguments, request: &CopyRequest, arguments: &[OsS
 /// Says where a job that was started can be seen.
 pub(super) fn tell_how_to_watch(folder: &JobFolder) {
     let id = folder.id();
-    crate::tell(&format!("job {id} goes on without this terminal; to watch it: hakobu jobs attach {id}"));
+    output::tell(&format!("job {id} goes on without this terminal; to watch it: hakobu jobs attach {id}"));
 }
 
 /// What to expect of a job that has to log in again.
@@ -113,7 +114,7 @@ fn record(folder: &JobFolder, typed: &CopyArguments, arguments: &[OsString]) -> 
     Ok(JobRecord {
         schema: JOB_SCHEMA.to_owned(),
         id: folder.id().as_str().to_owned(),
-        created_at: copy::now(),
+        created_at: now(),
         argv: arguments.iter().map(Word::from).collect(),
         cwd: Word(cwd.into_os_string()),
         environment: VARIABLES.into_iter().filter_map(variable).collect(),
@@ -174,12 +175,12 @@ fn end(child: &mut Child, tail: &mut Tail) -> std::io::Result<u8> {
         sleep(Duration::from_millis(20));
     };
     forward(tail);
-    tail.rest().iter().for_each(|line| crate::tell(line));
+    tail.rest().iter().for_each(|line| output::tell(line));
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILED))
 }
 
 fn forward(tail: &mut Tail) {
-    tail.lines().iter().for_each(|line| crate::tell(line));
+    tail.lines().iter().for_each(|line| output::tell(line));
 }
 
 /// Starts a job that nobody waits for, as after a restart of the machine.
@@ -209,7 +210,7 @@ fn starting(record: &JobRecord, error: &std::io::Error) -> Error {
 fn command(folder: &JobFolder, record: &JobRecord, stdin: Stdio) -> Result<Command> {
     let program = std::env::current_exe().map_err(|error| Error::io("looking for hakobu itself", &error))?;
     let mut log = folder.append_to_log()?;
-    let words = format!("hakobu {}: started at {}\n", env!("CARGO_PKG_VERSION"), copy::now());
+    let words = format!("hakobu {}: started at {}\n", env!("CARGO_PKG_VERSION"), now());
     log.write_all(words.as_bytes()).map_err(|error| Error::io("writing the log", &error))?;
     let log = OwnedFd::from(log);
     let copy = log.try_clone().map_err(|error| Error::io("writing the log", &error))?;

@@ -13,8 +13,8 @@ use hakobu_core::report::{
 };
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_milliseconds, format_rate};
 
-use super::FAILURES_SHOWN_MAX;
-
+/// The most failures that are shown; the report has them all.
+pub const FAILURES_SHOWN_MAX: u64 = 20;
 /// After a run of so many seconds it is said what would help.
 const ADVICE_FROM_SECONDS: f64 = 10.0;
 
