@@ -8,7 +8,7 @@ use hakobu_agent::join::{join, join_agent};
 use hakobu_agent::restrict::{Asked, Restriction, Terms, asked};
 use hakobu_core::error::Result;
 
-use crate::cli::AgentArguments;
+use crate::arguments::agent::AgentArguments;
 use crate::exit;
 
 /// Where a forced command finds what was asked for.

@@ -16,7 +16,7 @@ use hakobu_core::job::Mode;
 use hakobu_core::location::Location;
 use hakobu_core::report::{Report, ReportEnd};
 
-use crate::cli::CopyArguments;
+use crate::arguments::copy::CopyArguments;
 use crate::clock::now;
 use crate::jobs::{self, JobRun};
 use crate::prompts::Terminal;

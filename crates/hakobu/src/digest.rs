@@ -14,7 +14,7 @@ use hakobu_core::path::lossy;
 use hakobu_core::report::{Outcome, Report, ReportError, ReportFailure};
 use serde::Serialize;
 
-use crate::cli::DigestArguments;
+use crate::arguments::digest::DigestArguments;
 use crate::render::json::{self, JsonPath};
 use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};

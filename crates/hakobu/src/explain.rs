@@ -10,7 +10,7 @@ use hakobu_core::filter::Filter;
 use hakobu_core::path::lossy;
 use hakobu_endpoints::local::describe_entry;
 
-use crate::cli::ExplainArguments;
+use crate::arguments::explain::ExplainArguments;
 use crate::{exit, output, settings};
 
 /// It does not take part.

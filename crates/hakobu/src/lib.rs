@@ -5,6 +5,7 @@
 //! with an exit code ([`exit`]).
 
 pub mod agent_command;
+pub mod arguments;
 pub mod bench;
 pub mod cli;
 mod clock;
@@ -21,7 +22,6 @@ pub mod foreign;
 pub mod jobs;
 pub mod later;
 pub mod limits;
-pub mod login;
 mod looking;
 pub mod make_data;
 pub mod manual;
@@ -48,7 +48,8 @@ use clap::FromArgMatches;
 use hakobu_core::error::Error;
 use hakobu_core::job::Mode;
 
-use crate::cli::{Cli, MakeData, Verb};
+use crate::arguments::make_data::MakeData;
+use crate::cli::{Cli, Verb};
 
 /// Runs the program with these arguments, the program's own name first.
 pub fn main(arguments: &[OsString]) -> ExitCode {

@@ -18,7 +18,7 @@ use hakobu_core::path::lossy;
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_rate};
 use hakobu_measure::generate::{self, DiskSpec, Output, SizeDistribution, TreeSpec, available_threads};
 
-use crate::cli::{MakeDiskArguments, MakeTreeArguments};
+use crate::arguments::make_data::{MakeDiskArguments, MakeTreeArguments};
 use crate::prompts::Terminal;
 use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};

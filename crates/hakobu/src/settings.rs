@@ -27,11 +27,13 @@ use hakobu_core::losses::LossKind;
 use hakobu_core::pace::Limits;
 use hakobu_core::units::{parse_bytes, parse_duration};
 
-use crate::cli::{CopyArguments, DigestArguments, FilterArguments};
-use crate::disks::DisksArguments;
-use crate::doctor::DoctorArguments;
-use crate::login::LoginArguments;
-use crate::probe::ProbeArguments;
+use crate::arguments::copy::CopyArguments;
+use crate::arguments::digest::DigestArguments;
+use crate::arguments::disks::DisksArguments;
+use crate::arguments::doctor::DoctorArguments;
+use crate::arguments::filter::FilterArguments;
+use crate::arguments::login::LoginArguments;
+use crate::arguments::probe::ProbeArguments;
 use crate::{files_from, pairs, settings_file, shell};
 
 /// The answer to `-` where nothing is written to it.

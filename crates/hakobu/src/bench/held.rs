@@ -6,7 +6,7 @@
 use hakobu_core::path::lossy;
 use serde::Serialize;
 
-use super::BenchArguments;
+use crate::arguments::bench::BenchArguments;
 use crate::settings_file::{self, FromFile};
 
 /// Options about the way there: without them the host may not be reached at all.

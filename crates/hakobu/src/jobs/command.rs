@@ -6,7 +6,8 @@ use hakobu_agent::jobs::JobRecord;
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::job::Mode;
 
-use crate::cli::{self, CopyArguments};
+use crate::arguments::copy::CopyArguments;
+use crate::cli;
 use crate::{Wrong, parse};
 
 /// What a job's record asks for.

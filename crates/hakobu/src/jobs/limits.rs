@@ -12,19 +12,6 @@ use crate::clock::now;
 use crate::limits::LimitArguments;
 use crate::{exit, output, settings, settings_file};
 
-/// What stands below the help.
-pub const SET_HELP: &str = "\
-A job that runs goes by them within a second, wherever its data is read, and says so in its log.
-They are kept for its later runs, in the place of what it was started with; off takes one away, and
-what is not named stays as it is. Where rsync moves data a rate can be set for the next run only.
-
-Examples:
-  hakobu jobs set k3 --bwlimit 20M
-  hakobu jobs set k3 --bwlimit \"08:00,20M 19:00,off\" --iops-limit 500
-  hakobu jobs set k3 --bwlimit off
-
-Exit codes: 0 set, 1 failed, 2 wrong usage, or it is done.";
-
 const SETTING: &str = "setting the limits of the job";
 
 /// Sets what a job is held to; returns the exit code.

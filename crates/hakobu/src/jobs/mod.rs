@@ -13,13 +13,12 @@ mod start;
 mod tail;
 mod unit;
 
-pub use limits::SET_HELP;
 pub use run::JobRun;
 pub use start::detach;
 
 use hakobu_core::error::Error;
 
-use crate::cli::JobsVerb;
+use crate::arguments::jobs::JobsVerb;
 use crate::exit;
 
 /// Runs the verb; returns the exit code.

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::run::{ASKING, GO_ON, LOCATED};
 use super::tail::Tail;
-use crate::cli::CopyArguments;
+use crate::arguments::copy::CopyArguments;
 use crate::clock::now;
 use crate::settings_file::SSH_VARIABLE;
 use crate::{exit, output, settings, settings_file, signals};

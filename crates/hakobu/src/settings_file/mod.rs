@@ -17,7 +17,7 @@ use hakobu_core::error::Error;
 use hakobu_core::host_settings::{HERE, RunHosts};
 use hakobu_core::location::{Location, SshHost};
 
-pub use self::show::{SETTINGS_HELP, SettingsArguments, USAGE, show};
+pub use self::show::show;
 
 use self::keywords::{KEYWORDS, Keyword};
 use self::places::Files;
