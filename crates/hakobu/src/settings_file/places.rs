@@ -9,8 +9,9 @@ use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::host_settings::{FILE_BYTES_MAX, HostSettings, RunHosts};
 use rustix::fs::OFlags;
 
-use super::FromFile;
-use super::keywords::{Checker, KEYWORDS, Keyword};
+use super::checker::Checker;
+use super::from_file::FromFile;
+use super::keywords::{KEYWORDS, Keyword};
 
 /// The file of the administrator.
 const OF_SYSTEM: &str = "/etc/hakobu/config";

@@ -9,9 +9,12 @@ use hakobu_core::host_settings::HERE;
 use hakobu_core::path::lossy;
 use serde::Serialize;
 
-use super::keywords::{Checker, KEYWORDS, Keyword};
+use super::checker::Checker;
+use super::environment::{SSH_VARIABLE, environment};
+use super::hosts::{OfHost, run_hosts, run_of_one};
+use super::keywords::{KEYWORDS, Keyword};
+use super::options::{is_typed, value};
 use super::places::Files;
-use super::{OfHost, SSH_VARIABLE, environment, is_typed, run_hosts};
 use crate::arguments::settings::{SettingsArguments, USAGE};
 use crate::render::json::pretty;
 use crate::{cli, exit, order, output};
@@ -84,7 +87,7 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
     let places: Vec<_> = typed.try_get_raw("sources").ok().flatten().into_iter().flatten().collect();
     // One word that is no path is a host, as `hakobu doctor` takes it.
     let run = match places[..] {
-        [one] if typed.get_raw("target").is_none() => super::run_of_one(one),
+        [one] if typed.get_raw("target").is_none() => run_of_one(one),
         _ => run_hosts("copy", typed),
     };
     let without_pairs = run.pairs.is_empty() && files.read.iter().any(|(_, settings)| settings.has_pairs());
@@ -105,7 +108,7 @@ fn seen(typed: &ArgMatches) -> Result<ShownJson, Vec<Error>> {
                 true => run.hosts.iter().map(|host| (host, files.first(keyword, &run.of(host)))).collect(),
                 false => run.hosts.iter().take(1).map(|host| (host, files.first(keyword, &run))).collect(),
             };
-            let differ = hosts.windows(2).any(|two| super::value(&two[0].1) != super::value(&two[1].1));
+            let differ = hosts.windows(2).any(|two| value(&two[0].1) != value(&two[1].1));
             for (host, found) in hosts.into_iter().take(if differ { usize::MAX } else { 1 }) {
                 let host = differ.then(|| host.clone());
                 settings.push(match found {

@@ -1,4 +1,12 @@
-use super::keywords::{Checker, WrongValue};
+use std::ffi::{OsStr, OsString};
+
+use hakobu_core::error::Error;
+use hakobu_core::host_settings::{HERE, RunHosts};
+
+use super::checker::{Checker, WrongValue};
+use super::hosts::{run_hosts, run_of_one};
+use super::keywords::KEYWORDS;
+use super::options::has;
 use super::*;
 use crate::cli;
 

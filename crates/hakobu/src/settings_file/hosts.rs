@@ -1,0 +1,100 @@
+//! The machines that a command line names.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use clap::ArgMatches;
+use hakobu_core::host_settings::{HERE, RunHosts};
+use hakobu_core::location::{Location, SshHost};
+
+use crate::{pairs, settings};
+
+/// The machines that a command line names. What cannot be read of it is somebody else's affair.
+pub(super) fn run_hosts(verb: &str, typed: &ArgMatches) -> RunHosts {
+    let words = |name: &str| -> Vec<OsString> {
+        let words = typed.try_get_raw(name).ok().flatten();
+        words.into_iter().flatten().map(OsString::from).collect()
+    };
+    let locations = |name: &str| -> Vec<Location> {
+        words(name).iter().filter_map(|word| Location::parse(word.as_bytes()).ok()).collect()
+    };
+    match verb {
+        "digest" => of_hosts(locations("location").iter().map(host_of)),
+        // What a lone place takes comes from here.
+        "probe" => of_pairs(match &locations("places")[..] {
+            [source, target] => vec![(host_of(source), host_of(target))],
+            [target] => vec![(HERE.to_owned(), host_of(target))],
+            _ => Vec::new(),
+        }),
+        "disks" | "doctor" => of_hosts(words("host").iter().filter_map(host_name)),
+        "bench" => of_bench(words("host").iter().find_map(host_name).as_deref()),
+        _ => {
+            let (sources, targets) = (locations("sources"), locations("target"));
+            let file = typed.try_get_one::<PathBuf>("pairs").ok().flatten();
+            let listed = file.and_then(|file| pairs::read(file).ok()).unwrap_or_default();
+            of_pairs(match targets.first() {
+                Some(target) => sources.iter().map(|source| (host_of(source), host_of(target))).collect(),
+                None => listed.iter().map(|(source, target)| (host_of(source), host_of(target))).collect(),
+            })
+        }
+    }
+}
+
+/// The host that was typed by itself.
+fn host_name(word: &OsString) -> Option<String> {
+    settings::host(word.as_bytes()).ok().map(|host: SshHost| host.host)
+}
+
+/// A bench, which goes both ways.
+pub(super) fn of_bench(host: Option<&str>) -> RunHosts {
+    let both = |host: &str| vec![(HERE.to_owned(), host.to_owned()), (host.to_owned(), HERE.to_owned())];
+    host.map_or_else(|| of_hosts(std::iter::empty()), |host| of_pairs(both(host)))
+}
+
+/// The machine that a single word names, be it a location or a host.
+pub(super) fn run_of_one(word: &OsStr) -> RunHosts {
+    let is_path =
+        word.as_bytes().iter().any(|byte| matches!(byte, b'/' | b':')) || word == "-" || word == ".";
+    let host = match is_path {
+        false => settings::host(word.as_bytes()).ok().map(|host| host.host),
+        true => None,
+    };
+    let located = || Location::parse(word.as_bytes()).ok().map(|location| host_of(&location));
+    of_hosts(host.or_else(located).into_iter())
+}
+
+/// The name of the machine on which a location is.
+fn host_of(location: &Location) -> String {
+    let host = location.ssh_host().or(location.rsync_host());
+    host.map_or(HERE.to_owned(), |host| host.host.clone())
+}
+
+fn of_hosts(hosts: impl Iterator<Item = String>) -> RunHosts {
+    let mut all: Vec<String> = Vec::new();
+    for host in hosts.filter(|host| host != HERE) {
+        if !all.contains(&host) {
+            all.push(host);
+        }
+    }
+    if all.is_empty() {
+        all.push(HERE.to_owned());
+    }
+    RunHosts { hosts: all, pairs: Vec::new() }
+}
+
+fn of_pairs(pairs: Vec<(String, String)>) -> RunHosts {
+    let hosts: Vec<_> = pairs.iter().flat_map(|(source, target)| [source.clone(), target.clone()]).collect();
+    RunHosts { pairs, ..of_hosts(hosts.into_iter()) }
+}
+
+/// A run as one of its machines sees it.
+pub(super) trait OfHost {
+    fn of(&self, host: &str) -> RunHosts;
+}
+
+impl OfHost for RunHosts {
+    fn of(&self, host: &str) -> RunHosts {
+        RunHosts { hosts: vec![host.to_owned()], pairs: self.pairs.clone() }
+    }
+}

@@ -1,0 +1,117 @@
+//! The options of a command line, with those from settings files put before what was typed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+use hakobu_core::error::Error;
+use hakobu_core::host_settings::HERE;
+
+use super::environment::{environment, ssh_variable};
+use super::from_file::FromFile;
+use super::host_login::HostLogin;
+use super::hosts::{OfHost, of_bench, run_hosts};
+use super::keywords::{KEYWORDS, Keyword};
+use super::places::Files;
+
+/// What settings files make of a command line.
+pub(crate) struct Settled {
+    /// The command line with the options from files.
+    pub words: Vec<OsString>,
+    pub from_files: Vec<FromFile>,
+    pub logins: Vec<HostLogin>,
+}
+
+/// Adds what settings files say to a command line, which `matches` are of. `None`: nothing.
+///
+/// # Errors
+/// A file that was named and cannot be read, one that others may write to, and what cannot be understood in one.
+pub(crate) fn settle(
+    command: &Command,
+    words: &[OsString],
+    matches: &ArgMatches,
+) -> Result<Option<Settled>, Vec<Error>> {
+    let Some((verb, typed)) = matches.subcommand() else { return Ok(None) };
+    let takes = |name: &str| has(command, verb, name);
+    if !takes("settings") {
+        return Ok(None);
+    }
+    let files = Files::read(typed.get_one::<PathBuf>("settings").map(PathBuf::as_path))?;
+    let run = run_hosts(verb, typed);
+    let is_far = run.hosts.iter().any(|host| host != HERE);
+    let applies = |keyword: &Keyword| {
+        takes(&keyword.id())
+            && keyword.is_for(verb)
+            && (is_far || !keyword.is_of_another_machine())
+            && !is_typed(typed, keyword)
+            && environment(keyword).is_none()
+    };
+    let (mut options, mut from_files) = (Vec::new(), Vec::new());
+    let mut logins: Vec<_> =
+        run.hosts.iter().map(|host| HostLogin { host: host.clone(), ..HostLogin::default() }).collect();
+    let mut differ = false;
+    for keyword in KEYWORDS.iter().filter(|keyword| applies(keyword)) {
+        let of_hosts: Vec<_> = run.hosts.iter().map(|host| files.first(keyword, &run.of(host))).collect();
+        if keyword.login && of_hosts.windows(2).any(|two| value(&two[0]) != value(&two[1])) {
+            differ = true;
+            for (login, found) in logins.iter_mut().zip(&of_hosts) {
+                login.take(keyword, value(found));
+            }
+            from_files.extend(of_hosts.into_iter().flatten());
+        } else if let Some(found) = files.first(keyword, &run) {
+            options.extend(keyword.option(&found.value));
+            logins.iter_mut().for_each(|login| login.take(keyword, Some(&found.value)));
+            from_files.push(found);
+        }
+    }
+    if from_files.is_empty() {
+        return Ok(None);
+    }
+    if differ {
+        // What was typed, or is in the environment, goes for all of them.
+        for login in &mut logins {
+            let typed_of = |keyword: &str| typed_value(typed, keyword);
+            login.ssh = typed_of("ssh").or_else(ssh_variable).or(login.ssh.take());
+            login.agent = typed_of("agent").map(PathBuf::from).or(login.agent.take());
+            login.sudo |= typed.get_flag("sudo");
+        }
+    } else {
+        logins.clear();
+    }
+    let words = words.iter().take(2).cloned().chain(options).chain(words.iter().skip(2).cloned()).collect();
+    Ok(Some(Settled { words, from_files, logins }))
+}
+
+/// Whatever the files say for runs between this machine and a host, whichever way, or on this machine alone.
+///
+/// # Errors
+/// As [`settle`].
+pub(crate) fn of_way(
+    host: Option<&str>,
+    named: Option<&std::path::Path>,
+) -> Result<Vec<FromFile>, Vec<Error>> {
+    let files = Files::read(named)?;
+    let run = of_bench(host);
+    let applies = |keyword: &&Keyword| host.is_some() || !keyword.is_of_another_machine();
+    Ok(KEYWORDS.iter().filter(applies).filter_map(|keyword| files.first(keyword, &run)).collect())
+}
+
+/// Whether a verb has an option of this name.
+pub(super) fn has(command: &Command, verb: &str, name: &str) -> bool {
+    let options = command.find_subcommand(verb).into_iter().flat_map(Command::get_arguments);
+    options.into_iter().any(|option| option.get_id() == name)
+}
+
+pub(super) fn value(found: &Option<FromFile>) -> Option<&str> {
+    found.as_ref().map(|found| &*found.value)
+}
+
+pub(super) fn is_typed(typed: &ArgMatches, keyword: &Keyword) -> bool {
+    typed.value_source(&keyword.id()) == Some(ValueSource::CommandLine)
+}
+
+/// What was typed for an option of one value.
+fn typed_value(typed: &ArgMatches, name: &str) -> Option<OsString> {
+    typed.try_get_raw(name).ok().flatten()?.next().map(OsString::from)
+}
