@@ -18,7 +18,7 @@ use hakobu_core::report::{Report, ReportEnd};
 
 use crate::arguments::copy::CopyArguments;
 use crate::clock::now;
-use crate::jobs::{self, JobRun};
+use crate::jobs::{JobRun, detach};
 use crate::prompts::Terminal;
 use crate::render::progress_bar::shows_progress;
 use crate::render::{RenderSettings, Renderer};
@@ -33,7 +33,7 @@ const LOWEST_PRIORITY: i32 = 19;
 /// `arguments` are those of the whole program, for the report.
 pub fn copy(typed: &CopyArguments, mode: Mode, arguments: &[OsString]) -> u8 {
     if typed.detach {
-        return jobs::detach(typed, mode, arguments);
+        return detach(typed, mode, arguments);
     }
     run(typed, mode, arguments, None)
 }

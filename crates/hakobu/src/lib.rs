@@ -9,6 +9,7 @@ pub mod arguments;
 pub mod bench;
 pub mod cli;
 mod clock;
+mod command_line;
 pub mod copy;
 pub mod digest;
 pub mod disks;
@@ -44,12 +45,11 @@ pub mod words;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::FromArgMatches;
-use hakobu_core::error::Error;
 use hakobu_core::job::Mode;
 
 use crate::arguments::make_data::MakeData;
 use crate::cli::{Cli, Verb};
+use crate::command_line::{Wrong, parse};
 
 /// Runs the program with these arguments, the program's own name first.
 pub fn main(arguments: &[OsString]) -> ExitCode {
@@ -103,39 +103,6 @@ fn dispatch(arguments: &[OsString]) -> u8 {
         }
         Ok(Cli { verb: Verb::Man { verb } }) => man_page(verb.as_deref()),
     }
-}
-
-/// Why a command line cannot be carried out.
-pub(crate) enum Wrong {
-    /// It cannot be understood, or help was asked for.
-    Typed(clap::Error),
-    /// A settings file cannot be used.
-    Settings(Vec<Error>),
-}
-
-/// Reads a command line, the program's name first, with what settings files add to it.
-pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, Wrong> {
-    let command = cli::command_for(arguments);
-    let read = |words: &[OsString]| command.clone().try_get_matches_from(words);
-    let (words, matches) = match read(arguments) {
-        Ok(matches) => (arguments.to_vec(), matches),
-        Err(error) => match order::places_last(arguments, &command) {
-            Some(ordered) => match read(&ordered) {
-                Ok(matches) => (ordered, matches),
-                Err(_) => return Err(Wrong::Typed(error)),
-            },
-            None => return Err(Wrong::Typed(error)),
-        },
-    };
-    let Some(settled) = settings_file::settle(&command, &words, &matches).map_err(Wrong::Settings)? else {
-        return Cli::from_arg_matches(&matches).map_err(Wrong::Typed);
-    };
-    let mut cli =
-        read(&settled.words).and_then(|matches| Cli::from_arg_matches(&matches)).map_err(Wrong::Typed)?;
-    if let Some(login) = cli.verb.login() {
-        (login.from_files, login.logins) = (settled.from_files, settled.logins);
-    }
-    Ok(cli)
 }
 
 /// The manual page of the program, or that of one verb.

@@ -8,7 +8,7 @@ use hakobu_core::job::Mode;
 
 use crate::arguments::copy::CopyArguments;
 use crate::cli;
-use crate::{Wrong, parse};
+use crate::command_line::{Wrong, parse};
 
 /// What a job's record asks for.
 pub(super) struct JobCommand {

@@ -6,34 +6,16 @@
 mod attach;
 mod command;
 mod control;
+mod handshake;
+mod job_run;
 mod limits;
 mod run;
 mod show;
 mod start;
 mod tail;
 mod unit;
+mod verb;
 
-pub use run::JobRun;
+pub use job_run::JobRun;
 pub use start::detach;
-
-use hakobu_core::error::Error;
-
-use crate::arguments::jobs::JobsVerb;
-use crate::exit;
-
-/// Runs the verb; returns the exit code.
-pub fn jobs(verb: Option<JobsVerb>) -> u8 {
-    let done = match verb.unwrap_or(JobsVerb::List { json: false }) {
-        JobsVerb::List { json } => show::list(json),
-        JobsVerb::Show { id, json } => show::show(&id, json),
-        JobsVerb::Attach { id } => attach::attach(&id),
-        JobsVerb::Pause { id } => control::pause(&id),
-        JobsVerb::Resume { id: Some(id), .. } => control::resume(&id),
-        JobsVerb::Resume { id: None, .. } => control::resume_all(),
-        JobsVerb::Set { id, limits } => limits::set(&id, &limits),
-        JobsVerb::Forget { ids, done } => control::forget(&ids, done),
-        JobsVerb::Unit { user } => unit::unit(user),
-        JobsVerb::Run { id } => run::run(&id),
-    };
-    done.unwrap_or_else(|error: Error| exit::errors(&[error]))
-}
+pub use verb::jobs;

@@ -9,58 +9,21 @@
 //! With no socket there nobody waits, as when the machine has been restarted.
 
 use std::fs::File;
-use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{sleep, spawn};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
-use hakobu_agent::jobs::{JobFolder, JobId, JobRunLock, Jobs, LimitsStamp};
-use hakobu_agent::live_limits::LiveLimits;
-use hakobu_agent::outcome::Surroundings;
-use hakobu_agent::request::CopyRequest;
-use hakobu_agent::ssh::{Prompts, Secret};
+use hakobu_agent::jobs::{JobId, Jobs};
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::event::{Event, Observer};
-use hakobu_core::report::Report;
 use rustix::fd::AsFd;
 use rustix::fs::FileType;
 
 use super::command::JobCommand;
-use super::limits::{self, Changes};
-use crate::limits::LimitArguments;
-use crate::prompts::Terminal;
-use crate::render::Renderer;
-use crate::{copy, exit, output};
-
-/// Said before a question, so that nothing is shown in its midst.
-pub(super) const ASKING: u8 = b'?';
-/// Said when both ends are known.
-pub(super) const LOCATED: u8 = b'L';
-/// The answer.
-pub(super) const GO_ON: u8 = b'G';
+use super::job_run::{JobRun, leave_terminal};
+use super::limits;
+use crate::{copy, exit};
 
 const RUNNING: &str = "running the job";
-/// The line of progress is replaced no more often.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// How often it is looked whether the user wants the job to pause, or has set other limits.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
-
-/// A job that this process runs.
-#[derive(Debug)]
-pub struct JobRun {
-    folder: Arc<JobFolder>,
-    unattended: bool,
-    starter: Mutex<Option<UnixStream>>,
-    /// IDs of disks that the user typed.
-    confirmed: Mutex<Vec<String>>,
-    password_asked: AtomicBool,
-    located: AtomicBool,
-    /// The limits that were typed, and which were set since when it began.
-    limits: (LimitArguments, Option<LimitsStamp>),
-    _lock: JobRunLock,
-}
 
 /// Runs a job; returns its exit code.
 pub fn run(id: &str) -> Result<u8> {
@@ -108,150 +71,4 @@ fn starter() -> Option<UnixStream> {
     let socket = if is_socket { stdin.as_fd().try_clone_to_owned().ok() } else { None };
     let _ = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
     socket.map(UnixStream::from)
-}
-
-/// A session of its own has no terminal: it can neither be hung up nor interrupted from there. It
-/// fails only where that is the case already.
-fn leave_terminal() {
-    let _ = rustix::process::setsid();
-}
-
-impl JobRun {
-    /// Whether nobody waits for it.
-    pub fn is_unattended(&self) -> bool {
-        self.unattended
-    }
-
-    /// The renderer, made to keep the line of progress.
-    pub fn shown_by(&self, renderer: Renderer) -> Renderer {
-        let (folder, kept_at) = (Arc::clone(&self.folder), Mutex::new(None::<Instant>));
-        let go_on = format!("hakobu jobs resume {}", self.folder.id());
-        let keep = move |line: &str| {
-            let mut kept_at = kept_at.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept_at.is_none_or(|at| at.elapsed() >= PROGRESS_EVERY) {
-                *kept_at = Some(Instant::now());
-                folder.write_progress(line);
-            }
-        };
-        renderer.for_job(keep, go_on)
-    }
-
-    /// Copies as requested.
-    pub fn copy(&self, request: &CopyRequest, renderer: &Renderer, terminal: Terminal) -> Report {
-        let cancel = Arc::clone(&terminal.cancel);
-        let observer = JobObserver { job: self, renderer, cancel: Arc::clone(&cancel) };
-        let mut prompts = JobPrompts { job: self, terminal };
-        let limits = Arc::new(LiveLimits::new(request.limits.clone()));
-        let changes = Changes { typed: self.limits.0.clone(), seen: self.limits.1, live: limits.clone() };
-        self.watch(&cancel, changes);
-        let mut surroundings = Surroundings { prompts: &mut prompts, observer: &observer, cancel, limits };
-        crate::run::copy(request, &mut surroundings)
-    }
-
-    /// Keeps the report.
-    ///
-    /// # Errors
-    /// As the system says.
-    pub fn keep(&self, report: &Report) -> Result<()> {
-        self.folder.write_report(report)
-    }
-
-    /// Looks for what the user wants of the job, until it is to pause.
-    fn watch(&self, cancel: &Arc<AtomicBool>, mut changes: Changes) {
-        let (folder, cancel) = (Arc::clone(&self.folder), Arc::clone(cancel));
-        spawn(move || {
-            while !folder.is_paused() {
-                changes.look(&folder);
-                sleep(LOOK_EVERY);
-            }
-            cancel.store(true, Relaxed);
-        });
-    }
-
-    /// Both ends are known, and everything was asked.
-    fn located(&self, cancel: &AtomicBool) {
-        if self.located.swap(true, Relaxed) {
-            return;
-        }
-        let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = self.keep_agreed(&confirmed) {
-            output::tell(&crate::words::error(&error));
-        }
-        confirmed.clear();
-        if self.unattended {
-            return;
-        }
-        if self.password_asked.load(Relaxed) {
-            output::tell(
-                "note: sudo has asked for a password, so the job cannot log in again by itself; for that allow \
-                 the far user to run hakobu with NOPASSWD in sudoers",
-            );
-        }
-        leave_terminal();
-        if !self.tell_starter(LOCATED) {
-            cancel.store(true, Relaxed);
-        }
-        self.starter.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
-
-    /// Keeps what resuming the job is not to ask again, nor to do again.
-    fn keep_agreed(&self, confirmed: &[String]) -> Result<()> {
-        let before = self.folder.record()?;
-        let mut record = before.clone();
-        confirmed.iter().for_each(|disk| record.confirm(disk));
-        record.go_on();
-        if record == before { Ok(()) } else { self.folder.write_record(&record) }
-    }
-
-    /// Says something to the process that started this one; whether it is still there and agrees.
-    fn tell_starter(&self, what: u8) -> bool {
-        let starter = self.starter.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(mut starter) = starter.as_ref() else { return false };
-        let mut answer = [0];
-        let answered = starter.write_all(&[what]).and_then(|()| starter.read_exact(&mut answer));
-        answered.is_ok() && answer == [GO_ON]
-    }
-}
-
-/// Hears of everything, and of the moment at which the terminal can be left.
-struct JobObserver<'a> {
-    job: &'a JobRun,
-    renderer: &'a Renderer,
-    cancel: Arc<AtomicBool>,
-}
-
-impl Observer for JobObserver<'_> {
-    fn event(&self, event: Event) {
-        let located = matches!(event, Event::Located { .. });
-        self.renderer.event(event);
-        if located {
-            self.job.located(&self.cancel);
-        }
-    }
-}
-
-/// Asks on the terminal as long as there is one, and remembers what matters of the answers.
-struct JobPrompts<'a> {
-    job: &'a JobRun,
-    terminal: Terminal,
-}
-
-impl Prompts for JobPrompts<'_> {
-    fn sudo_password(&mut self, host: &str, attempt: u32) -> Option<Secret> {
-        if !self.job.tell_starter(ASKING) {
-            return None;
-        }
-        self.job.password_asked.store(true, Relaxed);
-        self.terminal.sudo_password(host, attempt)
-    }
-
-    fn disk_id(&mut self, words: &str) -> Option<String> {
-        if !self.job.tell_starter(ASKING) {
-            return None;
-        }
-        let typed = self.terminal.disk_id(words)?;
-        let mut confirmed = self.job.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
-        confirmed.push(typed.trim().to_owned());
-        Some(typed)
-    }
 }

@@ -16,7 +16,7 @@ use hakobu_core::error::{Error, Result};
 use hakobu_core::job::Mode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::run::{ASKING, GO_ON, LOCATED};
+use super::handshake::{ASKING, GO_ON, LOCATED};
 use super::tail::Tail;
 use crate::arguments::copy::CopyArguments;
 use crate::clock::now;

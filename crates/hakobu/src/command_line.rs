@@ -1,0 +1,43 @@
+//! A command line, read with what settings files add to it.
+
+use std::ffi::OsString;
+
+use clap::FromArgMatches;
+use hakobu_core::error::Error;
+
+use crate::cli::{self, Cli};
+use crate::order;
+use crate::settings_file::settle;
+
+/// Why a command line cannot be carried out.
+pub(crate) enum Wrong {
+    /// It cannot be understood, or help was asked for.
+    Typed(clap::Error),
+    /// A settings file cannot be used.
+    Settings(Vec<Error>),
+}
+
+/// Reads a command line, the program's name first, with what settings files add to it.
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, Wrong> {
+    let command = cli::command_for(arguments);
+    let read = |words: &[OsString]| command.clone().try_get_matches_from(words);
+    let (words, matches) = match read(arguments) {
+        Ok(matches) => (arguments.to_vec(), matches),
+        Err(error) => match order::places_last(arguments, &command) {
+            Some(ordered) => match read(&ordered) {
+                Ok(matches) => (ordered, matches),
+                Err(_) => return Err(Wrong::Typed(error)),
+            },
+            None => return Err(Wrong::Typed(error)),
+        },
+    };
+    let Some(settled) = settle(&command, &words, &matches).map_err(Wrong::Settings)? else {
+        return Cli::from_arg_matches(&matches).map_err(Wrong::Typed);
+    };
+    let mut cli =
+        read(&settled.words).and_then(|matches| Cli::from_arg_matches(&matches)).map_err(Wrong::Typed)?;
+    if let Some(login) = cli.verb.login() {
+        (login.from_files, login.logins) = (settled.from_files, settled.logins);
+    }
+    Ok(cli)
+}
