@@ -58,6 +58,23 @@ fn assert_nothing_left(host: &Host, runtime: &Path) {
     assert_eq!(socket_directories(runtime), Vec::<PathBuf>::new());
 }
 
+/// Runs a copy for which so many logins are made. A machine that is too busy to answer within 20 ms seems far away: there some lanes
+/// go through the first login to save time, and it is tried again.
+#[track_caller]
+fn with_logins(host: &Host, count: usize, target: &Path, copy: impl Fn() -> Copy) -> Ran {
+    for _ in 0..5 {
+        let before = host.logins();
+        let ran = copy().crawl_until_logins(host, before + count);
+        let logins = host.logins() - before;
+        assert!(logins <= count, "{logins} logins: {}", ran.err);
+        if logins == count || ran.code != Some(0) {
+            return ran;
+        }
+        fs::remove_dir_all(target).unwrap();
+    }
+    panic!("never were there {count} logins");
+}
+
 #[test]
 fn both_directions_go_through_ssh_when_asked() {
     let (place, runtime, host) = (place(), place(), host(&[]));
@@ -68,17 +85,18 @@ fn both_directions_go_through_ssh_when_asked() {
             true => [contents(&source), host.at(&target)],
             false => [contents(host.at(&source)), target.clone().into()],
         };
-        let before = host.logins();
         let options = "--transport ssh --lanes 3 --why --verbose";
-        let copy = Copy::new().to(&host).env("XDG_RUNTIME_DIR", runtime.path());
+        let copy = || {
+            let copy = Copy::new().to(&host).env("XDG_RUNTIME_DIR", runtime.path());
+            copy.options(options).args(&typed)
+        };
         // One login, and one for each lane, of which the first does not wait for the others.
-        let ran = copy.options(options).args(&typed).crawl_until_logins(&host, before + 4);
+        let ran = with_logins(&host, 4, &target, copy);
         assert_eq!(ran.code, Some(0), "{}", ran.err);
         assert_same(&source, &target);
         assert_eq!(ran.report["transport"], "ssh");
         assert!((2..=3).contains(&ran.report["lanes_max"].as_u64().unwrap()), "{:#}", ran.report);
         assert_eq!(ran.report["cipher"], "none");
-        assert_eq!(host.logins() - before, 4);
         ran.says(&["the data goes through up to 3 ssh connections", "none within ssh", "way: ssh"]);
         assert!(!ran.err.contains("would be faster"), "{}", ran.err);
         assert_nothing_left(&host, runtime.path());
@@ -161,13 +179,19 @@ fn hardened_servers_are_no_obstacle() {
                 assert_nothing_left(&host, runtime.path());
                 fs::remove_dir_all(&target).unwrap();
                 // A machine that is too busy to answer within 20 ms seems far away: there a connection or two go through the first
-                // login to save time, and may be refused aloud.
+                // login to save time, or are refused aloud.
                 let refused = ran.err.matches("open failed").count();
-                if refused == 0 {
+                let logins = host.logins() - before;
+                if refused == 0 && logins >= 6 {
                     break;
                 }
                 tries += 1;
-                assert!(refused <= 2 && lines.contains(&"MaxSessions 1") && tries < 5, "{name}: {}", ran.err);
+                assert!(
+                    refused == 0 || refused <= 2 && lines.contains(&"MaxSessions 1"),
+                    "{name}: {}",
+                    ran.err
+                );
+                assert!(tries < 5, "{name}: {logins} logins, {}", ran.err);
             }
         }
     }

@@ -346,16 +346,20 @@ impl Copy {
         self.start()
     }
 
-    /// Runs it slowly from when the machines have met until so many logins were seen, then to its end. Before, it is left
-    /// alone: how far away the other machine is shows in how soon an answer is there.
+    /// Runs it slowly from when the machines have met until so many logins were seen, then to its end; it may end before. At first
+    /// it is left alone: how far away the other machine is shows in how soon an answer is there.
     #[track_caller]
     pub fn crawl_until_logins(self, host: &Host, count: usize) -> Ran {
         let mut running = self.start();
         let has_started =
             |running: &Running| running.events().iter().any(|event| event["event"] == "started");
         running.wait_while_unfinished(has_started, || sleep(Duration::from_millis(1)));
-        running.crawl_until(|_| host.logins() >= count);
-        running.signal(Signal::CONT);
+        while host.logins() < count && running.child.try_wait().unwrap().is_none() {
+            crawl(running.id());
+        }
+        if running.child.try_wait().unwrap().is_none() {
+            running.signal(Signal::CONT);
+        }
         running.end()
     }
 
@@ -399,6 +403,17 @@ pub fn terminal(host: &Host, program: &str, arguments: &[&OsStr]) -> Command {
     script
 }
 
+/// Lets a process that stands still run for a short moment.
+fn crawl(process: Pid) {
+    let began = Instant::now();
+    kill_process(process, Signal::CONT).unwrap();
+    sleep(Duration::from_millis(2));
+    kill_process(process, Signal::STOP).unwrap();
+    // Progress is told once in a second; in the meantime it must not come far, also where the machine is busy and a short
+    // moment became a long one.
+    sleep(began.elapsed() * 20);
+}
+
 /// A copy under way.
 pub struct Running {
     child: Child,
@@ -433,15 +448,7 @@ impl Running {
     #[track_caller]
     pub fn crawl_until(&mut self, holds: impl Fn(&Self) -> bool) {
         let id = self.id();
-        self.wait_while_unfinished(holds, || {
-            let began = Instant::now();
-            kill_process(id, Signal::CONT).unwrap();
-            sleep(Duration::from_millis(2));
-            kill_process(id, Signal::STOP).unwrap();
-            // Progress is told once in a second; in the meantime it must not come far, also where the machine is busy
-            // and a short moment became a long one.
-            sleep(began.elapsed() * 20);
-        });
+        self.wait_while_unfinished(holds, || crawl(id));
     }
 
     fn is_under_way(&self) -> bool {
