@@ -14,7 +14,7 @@ use super::attributes::{Lost, NewFile};
 use super::draft::Draft;
 use super::shared::Shared;
 use super::stable;
-use crate::local::draft_mark::unmark;
+use crate::local::draft_mark::{mark, unmark};
 use crate::local::fault::{creation_fault, fault};
 
 impl Draft {
@@ -102,6 +102,10 @@ impl Draft {
             self.unmark()?;
             lost.truncate(before);
             self.set_attributes(shared, wanted, lost)?;
+            if lost.len() > before {
+                // It was not the mark that took the room.
+                mark(&self.file);
+            }
         }
         Ok(())
     }
