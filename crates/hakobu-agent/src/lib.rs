@@ -44,6 +44,7 @@ mod mounts;
 mod plan;
 mod pool;
 mod relay;
+mod retry;
 mod rsync;
 mod sftp;
 mod sha256;

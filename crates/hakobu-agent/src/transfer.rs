@@ -18,7 +18,6 @@ use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
 
 use crate::cipher;
 use crate::devices::Agreed;
-use crate::far::STARTING;
 use crate::lanes::Ends;
 use crate::login::Login;
 use crate::meet::{Meeting, Met};
@@ -28,6 +27,7 @@ use crate::party::Party;
 use crate::places::{self, AtTarget};
 use crate::plan::{self, Plan, Planner};
 use crate::request::{CipherChoice, CopyRequest, Durable, Lanes, Transport, Verify};
+use crate::retry::{Next, Retries};
 use crate::sftp::{self, SftpSide};
 use crate::side::Side;
 use crate::stop::Stop;
@@ -37,13 +37,6 @@ use crate::told::Told;
 /// Said where root was refused on a network file system.
 const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its export says no_root_squash; with that, \
                                 root may read everything and keep owners";
-/// The least and the most that logging in again may take.
-const LOGIN_AGAIN_MIN: Duration = Duration::from_secs(15);
-const LOGIN_AGAIN_MAX: Duration = Duration::from_secs(120);
-/// The longest pause before a lost connection is tried again.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// The same where no login has worked yet.
-const PAUSE_AT_LOGIN_MAX: Duration = Duration::from_secs(60);
 
 /// What is kept from one run to the next of the same request.
 #[derive(Default)]
@@ -108,15 +101,10 @@ fn attempts(request: &CopyRequest, surroundings: &mut Surroundings<'_>, held: &m
     let mut connect = None;
     let mut earlier: Option<Summary> = None;
     let mut earlier_wire_bytes = None;
-    let mut pause = Duration::from_millis(500);
-    let mut lost_at = None;
-    // Why the connection was lost, for when nothing better is known in the end.
-    let mut lost_by: Option<Error> = None;
+    let mut retries = Retries::new(request.retry_for, request.unattended);
     loop {
         let mut transfer = Transfer { transport: "none", ..Transfer::default() };
-        let login_limit = lost_at.map(|lost: Instant| {
-            request.retry_for.saturating_sub(lost.elapsed()).clamp(LOGIN_AGAIN_MIN, LOGIN_AGAIN_MAX)
-        });
+        let login_limit = retries.login_limit(Instant::now());
         let held = &mut *held;
         let attempt = Attempt { request, surroundings: &mut *surroundings, began, login_limit, held };
         if let Err(error) = attempt.run(&mut transfer) {
@@ -134,14 +122,10 @@ fn attempts(request: &CopyRequest, surroundings: &mut Surroundings<'_>, held: &m
             add_earlier(&mut transfer.summary, earlier);
         }
         transfer.wire_bytes = sum(transfer.wire_bytes, earlier_wire_bytes);
-        let logged_in_before = earlier.is_some() || request.unattended;
-        let may_retry = |error: &Error| error.may_retry() || (logged_in_before && is_of_the_line(error));
-        let Some(error) = transfer.summary.fatal.clone().filter(may_retry) else { return transfer };
-        // The time counts from the moment the connection was lost, anew whenever something moved.
-        let since = if advanced { Instant::now() } else { lost_at.unwrap_or_else(Instant::now) };
-        lost_at = Some(since);
-        if error.may_retry() {
-            lost_by = Some(error.clone());
+        let Some(error) = transfer.summary.fatal.clone() else { return transfer };
+        let next = retries.after(&error, advanced, Instant::now());
+        if next == Next::End {
+            return transfer;
         }
         if connect.is_some() {
             held.outages.begin();
@@ -149,28 +133,21 @@ fn attempts(request: &CopyRequest, surroundings: &mut Surroundings<'_>, held: &m
         if surroundings.cancel.load(Relaxed) {
             return transfer;
         }
-        if since.elapsed() + pause > request.retry_for {
-            if let Some(lost) = lost_by.filter(|_| !error.may_retry()) {
-                let detail = format!("{}; then {error}", lost.detail);
-                transfer.summary.fatal = Some(Error { detail, ..lost });
+        match next {
+            Next::Again(pause, words) => {
+                surroundings.observer.event(Event::Notice { words });
+                if !sleep(pause, &surroundings.cancel) {
+                    let error = Error::new(ErrorKind::Cancelled, "copying", "stopped as asked");
+                    transfer.summary.fatal = Some(error);
+                    return transfer;
+                }
             }
-            return transfer;
-        }
-        let what = match error.kind {
-            ErrorKind::Locked => "the far side has not noticed yet that the connection was lost".to_owned(),
-            _ if error.during == STARTING && (lost_by.is_none() || !error.may_retry()) => {
-                format!("no login yet ({error})")
+            Next::End => return transfer,
+            Next::GiveUp(error) => {
+                transfer.summary.fatal = Some(error);
+                return transfer;
             }
-            _ => format!("connection lost ({error})"),
-        };
-        let words = format!("{what}; trying again in {:.1} s", pause.as_secs_f64());
-        surroundings.observer.event(Event::Notice { words });
-        if !sleep(pause, &surroundings.cancel) {
-            transfer.summary.fatal = Some(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
-            return transfer;
         }
-        // A server may lock out who fails to log in too often.
-        pause = (pause * 2).min(if lost_by.is_none() { PAUSE_AT_LOGIN_MAX } else { PAUSE_MAX });
         earlier_wire_bytes = transfer.wire_bytes;
         earlier = Some(transfer.summary);
     }
@@ -184,12 +161,6 @@ fn sum(now: Option<(u64, u64)>, earlier: Option<(u64, u64)>) -> Option<(u64, u64
         }
         (known, None) | (None, known) => known,
     }
-}
-
-/// Whether an error that usually is final may come from a line that was lost a moment ago: nobody
-/// can log in yet, or the agent of the attempt before still waits for us.
-fn is_of_the_line(error: &Error) -> bool {
-    error.kind == ErrorKind::Locked || error.during == STARTING || error.during == sftp::OPENING
 }
 
 /// Sleeps unless a stop is asked for.
