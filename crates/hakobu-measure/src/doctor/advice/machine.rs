@@ -4,7 +4,7 @@ use hakobu_core::host::{Capped, HostFacts, HostMount, Processors};
 use hakobu_core::path::lossy;
 use hakobu_core::units::format_bytes;
 
-use super::{Expected, Finding, Severity, Whose, in_command};
+use super::finding::{Expected, Finding, Severity, Whose, in_command};
 
 /// Drivers whose `powersave` follows the load. That of others is the slowest clock, always.
 const FOLLOWING_DRIVERS: [&str; 2] = ["intel_pstate", "amd-pstate-epp"];

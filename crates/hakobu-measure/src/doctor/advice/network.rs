@@ -5,7 +5,9 @@ use std::time::Duration;
 use hakobu_core::host::{Bond, HostFacts, NetworkDevice};
 use hakobu_core::units::format_rate;
 
-use super::{Change, Ends, Expected, Finding, Severity, Whose, in_command, queues};
+use super::ends::Ends;
+use super::finding::{Add, Change, Expected, Finding, Severity, Whose, in_command};
+use super::queues;
 
 const GIGABIT: u64 = 1_000_000_000;
 /// Devices from this speed on keep a processor busy where it has to do their work.
@@ -46,9 +48,6 @@ pub(super) fn judge(ends: &Ends<'_>, whose: Whose, facts: &HostFacts, findings: 
     }
     nodes(facts, device, &mut add);
 }
-
-/// Takes what makes a finding.
-pub(super) type Add<'a> = dyn FnMut(&'static str, Severity, [String; 3], Option<Expected>) + 'a;
 
 fn settings(ends: &Ends<'_>, facts: &HostFacts, add: &mut Add<'_>) {
     let tcp = &facts.tcp;

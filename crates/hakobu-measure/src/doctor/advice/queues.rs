@@ -3,8 +3,8 @@
 use hakobu_core::host::{HostFacts, NetworkDevice, Queue};
 use hakobu_core::units::format_rate;
 
-use super::network::Add;
-use super::{Change, ENOUGH, Ends, Expected, Severity, in_command};
+use super::ends::{ENOUGH, Ends};
+use super::finding::{Add, Change, Expected, Severity, in_command};
 
 /// The finding that a machine's queue holds all that leaves to a rate.
 pub const SHAPED: &str = "queue-shapes";

@@ -3,7 +3,8 @@
 use hakobu_core::host::HostFacts;
 use hakobu_core::units::format_bytes;
 
-use super::{Ends, Finding, Severity, Whose};
+use super::ends::Ends;
+use super::finding::{Finding, Severity, Whose};
 
 /// So many connections are not logged in at a time: the first login, and two further ones.
 const LOGINS_AT_ONCE: u32 = 3;

@@ -5,8 +5,9 @@
 
 use hakobu_core::host::{HostFacts, Tcp};
 
+use super::ends::{Capacity, ENOUGH, Ends};
+use super::finding::{Change, Expected, Finding, Severity, Whose};
 use super::queues::Held;
-use super::{Capacity, Change, ENOUGH, Ends, Expected, Finding, Severity, Whose};
 
 /// How much of a receive buffer is the window, in kernels from 6.6 on, which find it out for each connection from the
 /// size of the packets: 0.59 at an MTU of 1500 and 0.70 at 9000 was measured.
