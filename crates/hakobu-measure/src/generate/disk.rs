@@ -10,13 +10,16 @@ use std::{io, thread};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::content::derive;
-use super::file::WRITE_BYTES;
-use super::{Pattern, Text, available_threads};
+use super::threads::available_threads;
+use super::{Pattern, Text};
 use crate::{Error, Result};
 
 /// Zeros come in pieces of this size.
 pub const PIECE_BYTES: u64 = 256 * 1024;
 
+/// What one `write` takes: the buffer stays in the core's L2 cache between
+/// filling it and the kernel's copying out of it.
+pub(super) const WRITE_BYTES: usize = 256 * 1024;
 /// What a thread takes at a time: long enough that the medium sees runs.
 pub(super) const CHUNK_BYTES: u64 = 8 * 1024 * 1024;
 /// What one write takes past the page cache, where each is a command to the device.

@@ -7,10 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use super::disk::{self, DiskSpec, Output};
 use crate::{Error, Result};
 
-/// What one `write` takes: the buffer stays in the core's L2 cache between
-/// filling it and the kernel's copying out of it.
-pub(super) const WRITE_BYTES: usize = 256 * 1024;
-
 /// What a file shall be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FileSpec {

@@ -10,6 +10,7 @@ mod file;
 mod names;
 mod plan;
 mod text;
+mod threads;
 mod tree;
 
 pub use content::{BLOCK_BYTES, Pattern, fill};
@@ -17,10 +18,5 @@ pub use disk::{DiskPattern, DiskSpec, Output, PIECE_BYTES, disk};
 pub use file::{FileSpec, file};
 pub use plan::{SizeDistribution, TreeSpec};
 pub use text::Text;
+pub use threads::available_threads;
 pub use tree::{TreeSummary, tree};
-
-/// As many threads as the machine has cores.
-#[must_use]
-pub fn available_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}

@@ -7,6 +7,7 @@ use rustix::fs::{Timespec, Timestamps};
 
 use super::content::derive;
 use super::names;
+use super::threads::available_threads;
 use crate::{Error, Result};
 
 /// How large files are.
@@ -76,7 +77,7 @@ impl Default for TreeSpec {
             hard_links: 0,
             extended_attributes: false,
             seed: 1,
-            threads: super::available_threads(),
+            threads: available_threads(),
         }
     }
 }

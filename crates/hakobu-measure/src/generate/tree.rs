@@ -10,7 +10,7 @@ use std::thread;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, XattrFlags, fsetxattr};
 
 use super::Pattern;
-use super::file::WRITE_BYTES;
+use super::disk::WRITE_BYTES;
 use super::plan::{Plan, TreeSpec};
 use crate::{Error, Result};
 

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use hakobu_core::probe::{Work, WriteAsk, WriteFigures, WriteHow};
 use rustix::fs::{OFlags, SeekFrom, fcntl_getfl, fcntl_setfl, fdatasync, seek};
 
-use super::Load;
 use super::clock::{Until, median_ns, on_threads};
 use super::content::{ALIGNMENT, Buffer};
+use super::load::Load;
 
 /// What is read and written at once, and what is held at a time.
 const PIECE_BYTES: usize = 1 << 20;

@@ -2,145 +2,26 @@
 //!
 //! A stage that was not measured, or whose figures make no sense, is left out; what is said is then at most that fast.
 
-use std::time::Duration;
+use hakobu_core::probe::{MachineFigures, ReadFigures, ReadHow, Work, WriteHow, sound_rate};
 
-use hakobu_core::probe::{
-    MachineFigures, ReadFigures, ReadHow, WayFigures, Work, WriteFigures, WriteHow, sound_rate,
-};
-
-use costs::Costs;
-use tree::tree;
+use self::costs::Costs;
+pub use self::measured::Measured;
+use self::moving::{held, moving};
+pub use self::prediction::{Prediction, Span, Stage, StageRate, TreePrediction};
+use self::prediction::{bounded, slower};
+use self::tree::tree;
 
 mod costs;
+mod measured;
+mod moving;
+mod prediction;
 mod tree;
 
-/// A large file's data is made stable about so often.
-const FLUSH_EVERY: f64 = 1.0;
 /// A file of this size is made stable while it is written.
 const JOURNALED_BYTES: u64 = 64 << 20;
-/// No transfer lasts longer than is worth telling: a hundred years.
-const SECONDS_MAX: f64 = 3.2e9;
 
 /// Questions and answers of a copy besides those of the login: to look at both ends, and to end.
 const ROUND_TRIPS: f64 = 6.0;
-/// So long a copy goes on with the lanes that it began with, until it has found out that more carry more.
-const TUNING_SECONDS: f64 = 10.0;
-
-/// What was measured; nothing where it was not.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Measured<'a> {
-    /// The place that is read. Without one content comes out of memory.
-    pub source: Option<&'a ReadFigures>,
-    /// The place that is written to.
-    pub target: Option<&'a WriteFigures>,
-    /// The machine that has the source.
-    pub source_machine: Option<&'a MachineFigures>,
-    /// The machine that has the target.
-    pub target_machine: Option<&'a MachineFigures>,
-    /// The way, from the source to the target.
-    pub way: Option<&'a WayFigures>,
-    /// Whether there is one: both ends are not in one process.
-    pub apart: bool,
-    /// How long it took to log in and to make connections.
-    pub start: Duration,
-    /// A question and its answer.
-    pub round_trip: Duration,
-    /// How many lanes a copy begins with, and how many it may have in the end.
-    pub lanes: (u16, u16),
-    /// Bytes a second that a copy is held to, if it is.
-    pub limit_bytes_per_second: Option<u64>,
-    /// Both places were measured with little load, so they may well do more.
-    pub gentle: bool,
-}
-
-impl Measured<'_> {
-    /// How many it begins with.
-    fn lanes(&self) -> u16 {
-        self.lanes.0.max(1)
-    }
-}
-
-/// What limits a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Reading the source.
-    SourceRead,
-    /// The source's processors.
-    SourceProcessor,
-    /// What the copy is held to.
-    Limit,
-    /// The line.
-    Network,
-    /// The target's processors.
-    TargetProcessor,
-    /// The processors that both ends have.
-    Processor,
-    /// Writing the target.
-    TargetWrite,
-}
-
-impl Stage {
-    /// Its name, as reports have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SourceRead => "source read",
-            Self::SourceProcessor => "source processor",
-            Self::Limit => "rate limit",
-            Self::Network => "network",
-            Self::TargetProcessor => "target processor",
-            Self::Processor => "processors of both ends",
-            Self::TargetWrite => "target write",
-        }
-    }
-}
-
-/// What one stage gets.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StageRate {
-    /// Which.
-    pub stage: Stage,
-    /// Bytes a second.
-    pub bytes_per_second: f64,
-    /// Whether it may be more: something else held it while it was measured.
-    pub at_least: bool,
-    /// Whether that were processors, which are a stage of their own: then it limits nothing.
-    pub is_held: bool,
-}
-
-/// How long something takes, and what limits it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
-    /// From the start to the end, with the login.
-    pub seconds: f64,
-    /// What most of it is.
-    pub limited_by: &'static str,
-}
-
-/// What a tree takes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TreePrediction {
-    /// The first copy.
-    pub first: Span,
-    /// A run that finds nothing to do.
-    pub unchanged: Span,
-    /// The tree was not listed to its end, so both take longer.
-    pub at_least: bool,
-}
-
-/// What a transfer will get.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Prediction {
-    /// What each stage gets, in the order of the data.
-    pub stages: Vec<StageRate>,
-    /// What the slowest gets, and which that is.
-    pub slowest: Option<StageRate>,
-    /// How long so many bytes in one file take: those of the source, or 2 GiB.
-    pub file: Option<(u64, Span)>,
-    /// The same for the source's tree.
-    pub tree: Option<TreePrediction>,
-    /// Stages that are not known.
-    pub unknown: Vec<Stage>,
-}
 
 /// The file that is told of where there is none.
 const FILE_BYTES: u64 = 2 << 30;
@@ -165,15 +46,6 @@ pub fn predict(measured: &Measured<'_>) -> Prediction {
     }
     made.tree = tree(&made, measured, &costs);
     made
-}
-
-fn slower(one: &&StageRate, other: &&StageRate) -> std::cmp::Ordering {
-    one.bytes_per_second.total_cmp(&other.bytes_per_second)
-}
-
-/// The stages that may limit something.
-fn certain(made: &Prediction) -> impl Iterator<Item = &StageRate> {
-    made.stages.iter().filter(|stage| !stage.is_held || made.slowest == Some(**stage))
 }
 
 /// What each stage gets by itself.
@@ -263,66 +135,6 @@ fn file_span(made: &Prediction, measured: &Measured<'_>, bytes: u64) -> Option<S
         + measured.round_trip.as_secs_f64() * ROUND_TRIPS
         + moving(made, measured, bytes, held(measured, bytes >= JOURNALED_BYTES, bytes));
     bounded(seconds, slowest.stage.name())
-}
-
-/// What is held in memory at the end of the copy, and is written then.
-fn held(measured: &Measured<'_>, journaled: bool, bytes: u64) -> Held {
-    let system = measured.target.and_then(|target| target.held_bytes);
-    match journaled {
-        true => Held::Seconds(FLUSH_EVERY),
-        false => Held::Bytes(system.unwrap_or(bytes).min(bytes)),
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Held {
-    Bytes(u64),
-    Seconds(f64),
-}
-
-/// Seconds to move so many bytes: to the target's memory at the pace of everything before, and from there to its medium,
-/// which begins once some are held.
-fn moving(made: &Prediction, measured: &Measured<'_>, bytes: u64, held: Held) -> f64 {
-    let of_write = |stage: &&StageRate| stage.stage == Stage::TargetWrite;
-    let write = certain(made).find(of_write).map(|stage| stage.bytes_per_second);
-    let before = certain(made).filter(|stage| !of_write(stage)).min_by(slower);
-    let tuned = before.map_or(0.0, |before| tuned_seconds(measured, before, bytes));
-    let bytes = bytes as f64;
-    match (before, write) {
-        (Some(before), None) => tuned + bytes / before.bytes_per_second,
-        (None, Some(write)) => bytes / write,
-        (None, None) => 0.0,
-        (Some(before), Some(write)) => {
-            let before = match held {
-                // A lane makes stable what all have written, and does nothing else meanwhile: the line stays busy, and a limit is made up for.
-                Held::Seconds(_) if !matches!(before.stage, Stage::Network | Stage::Limit) => {
-                    1.0 / (1.0 / before.bytes_per_second + 1.0 / (write * f64::from(measured.lanes())))
-                }
-                _ => before.bytes_per_second,
-            };
-            let held = match held {
-                Held::Bytes(held) => (held as f64).min(bytes),
-                Held::Seconds(seconds) => (before * seconds).min(bytes),
-            };
-            match write < before {
-                true => held / before + bytes / write,
-                false => tuned + bytes / before + held / write,
-            }
-        }
-    }
-}
-
-/// What it takes longer to find out that more lanes carry more than it begins with.
-fn tuned_seconds(measured: &Measured<'_>, slowest: &StageRate, bytes: u64) -> f64 {
-    let Some(way) = measured.way.filter(|_| slowest.stage == Stage::Network) else { return 0.0 };
-    let first = way.up_to(measured.lanes()).and_then(|step| step.sent.bytes_per_second());
-    let Some(first) = first.filter(|first| *first < slowest.bytes_per_second) else { return 0.0 };
-    let at_first = (bytes as f64).min(first * TUNING_SECONDS);
-    at_first / first - at_first / slowest.bytes_per_second
-}
-
-fn bounded(seconds: f64, limited_by: &'static str) -> Option<Span> {
-    (seconds.is_finite() && seconds >= 0.0).then(|| Span { seconds: seconds.min(SECONDS_MAX), limited_by })
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::clock::{Until, median_ns, on_threads};
 use super::content::{ALIGNMENT, Buffer};
-use super::scan::scan;
-use super::{BLOCK_BYTES, Load};
+use super::load::Load;
+use super::scan::{BLOCK_BYTES, scan};
 
 /// What a thread takes of a file at a time, and what it reads at once.
 const CHUNK_BYTES: u64 = 4 << 20;

@@ -13,8 +13,11 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
 use super::clock::{Until, on_threads};
-use super::{BLOCK_BYTES, SMALL_BYTES};
 
+/// Files below this are small: they are moved many at a time, and each costs more than its bytes do.
+pub const SMALL_BYTES: u64 = 256 << 10;
+/// In these the system counts what files take on their medium.
+pub(super) const BLOCK_BYTES: u64 = 512;
 /// So many large files are kept, the largest ones.
 const LARGE_KEPT: usize = 8;
 /// So many small files are kept, and of one directory at most so many.

@@ -18,9 +18,10 @@ use rustix::io::Errno;
 
 use super::clock::{Until, median_ns, on_threads, processor_time};
 use super::content::Buffer;
+use super::load::Load;
+use super::read;
 use super::scan::scan;
 use super::scratch::{self, Scratch};
-use super::{Load, read};
 use crate::memory;
 
 /// What is written at once, and what a thread takes at a time.

@@ -2,7 +2,8 @@
 
 use hakobu_core::probe::{MachineFigures, WayFigures, WayStep, Work, sound_rate};
 
-use super::{Measured, Stage};
+use super::measured::Measured;
+use super::prediction::Stage;
 
 /// From here on the processors are what held what was measured, and not a line or a medium.
 const OF_PROCESSORS: f64 = 0.6;

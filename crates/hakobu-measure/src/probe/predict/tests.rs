@@ -1,8 +1,11 @@
 //! Predictions from made figures.
 
-use hakobu_core::host::Name;
-use hakobu_core::probe::{TreeFigures, WayStep};
+use std::time::Duration;
 
+use hakobu_core::host::Name;
+use hakobu_core::probe::{TreeFigures, WayFigures, WayStep, WriteFigures};
+
+use super::prediction::SECONDS_MAX;
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;

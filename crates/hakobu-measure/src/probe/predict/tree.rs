@@ -3,10 +3,9 @@
 use hakobu_core::probe::{ReadFigures, TreeFigures, Work};
 
 use super::costs::Costs;
-use super::{
-    Held, Measured, Prediction, Stage, StageRate, TreePrediction, bounded, certain, held, slower,
-    tuned_seconds,
-};
+use super::measured::Measured;
+use super::moving::{Held, held, tuned_seconds};
+use super::prediction::{Prediction, Stage, StageRate, TreePrediction, bounded, certain, slower};
 
 /// What a copy does for each small file besides what was measured, in seconds of a processor, at each end: to compare two
 /// listings, to pack, to keep count.
