@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::error::Error;
 use super::keeper::Keeper;
+use super::login::{Login, ssh_words};
 use super::run::Failure;
-use super::setting::{Login, ssh_words};
 use super::shell::quoted;
 
 /// How long a file may take.

@@ -8,15 +8,20 @@ use std::time::{Duration, Instant};
 use super::bring::bring;
 use super::case::{Case, Content, Direction, Ends, Starter, Way};
 use super::error::{Error, Result, words_of};
-use super::lines::{Lines, Listener, NOT_PLACED, Names, Spot, lines};
+use super::explore::explore;
+use super::lines::{Lines, lines};
+pub use super::login::{Back, Login};
+use super::login::{copy_host, hakobu_host, ssh_of_hakobu};
+use super::names::{NOT_PLACED, Names, Spot};
 use super::parts;
 use super::plan::{LeftOut, plan};
 use super::report;
 use super::result::{Bench, Row, Timing};
 use super::run::{Failure, Task, Waiting, once};
 use super::scratch::{Place, file_name, forget, is_on_disk, near_source, source_is_here};
-pub use super::setting::{Login, Settings};
-use super::setting::{Site, copy_host, explore, hakobu_host, ssh_of_hakobu};
+use super::scripts::Listener;
+pub use super::setting::Settings;
+use super::setting::Site;
 use super::shown::Typed;
 
 /// Where a hakobu that is measured writes its report, beside the data.

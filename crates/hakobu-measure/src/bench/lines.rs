@@ -5,88 +5,11 @@
 //! shown is made by the same functions, of names that people can type: see [`super::shown`].
 
 use super::case::{Case, Compressor, Direction, Ends, Starter, Way, block};
+use super::names::{Names, Spot};
+use super::scripts::{Listener, Scripts, Words};
 use super::shell::{for_any_login_shell, is_plain};
 use super::shown::{self, Typed};
 use super::tools::{Netcat, Tools};
-
-/// A file, as a command line names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spot {
-    /// Its path.
-    pub path: String,
-    /// That of its directory.
-    pub directory: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl Spot {
-    /// The file at a plain path.
-    #[must_use]
-    pub fn at(path: &str) -> Self {
-        let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
-        Self { path: path.to_owned(), directory: directory.to_owned(), name: name.to_owned() }
-    }
-
-    /// The file whose path is in a variable of a shell.
-    pub(super) fn in_variable(name: &str) -> Self {
-        Self {
-            path: format!("${name}"),
-            directory: format!("${{{name}%/*}}"),
-            name: format!("${{{name}##*/}}"),
-        }
-    }
-
-    pub(super) fn nothing() -> Self {
-        Self::at("/dev/null")
-    }
-}
-
-/// The program over there where it could not be placed: whatever is on the PATH.
-pub const NOT_PLACED: &str = "hakobu";
-
-/// What scripts on the host may name. All of it is plain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Names {
-    /// Of this machine: the file to send, as the host's login back names it.
-    pub near_source: Spot,
-    /// Where one is to arrive here.
-    pub near_target: Spot,
-    /// The file to send on the host.
-    pub far_source: Spot,
-    /// Where one is to arrive there.
-    pub far_target: Spot,
-    /// The free port over there, for ways that have a connection of their own.
-    pub port: u16,
-    /// How the host reaches this machine, where that listens, and the free port here.
-    pub near_port: Option<(String, u16)>,
-    /// How the host logs in to this machine, if it does.
-    pub back: Option<Back>,
-    /// The program `hakobu` over there.
-    pub far_hakobu: String,
-    /// The same here, as the host is to start it.
-    pub near_hakobu: String,
-    /// Where a hakobu that is started there writes its report.
-    pub far_report: Option<String>,
-}
-
-/// A login from the host to this machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Back {
-    /// `host` or `user@host`, plain.
-    pub host: String,
-    /// The port of its sshd, if it is not the usual one.
-    pub port: Option<u16>,
-}
-
-/// What waits for a connection before the script begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listener {
-    /// What ssh runs over there.
-    There(String),
-    /// A script here.
-    Here(String),
-}
 
 /// What runs for one case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,60 +22,6 @@ pub struct Lines {
     pub listener: Option<Listener>,
     /// All of it as people type it, in a shell in which SOURCE and TARGET are set.
     pub shown: String,
-}
-
-/// The scripts of a case, before those for the host are made fit for its shell.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Scripts {
-    pub near: String,
-    pub far: Option<String>,
-    pub listener: Option<Listener>,
-}
-
-/// How scripts here name programs and hosts: by variables where they run, by what is typed where they are shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Words {
-    /// ssh, up to the host.
-    pub ssh: String,
-    /// The same within double quotes.
-    pub ssh_inside: String,
-    /// scp, up to its ciphers and places.
-    pub scp: String,
-    pub host: String,
-    /// The host within double quotes, as scp and rsync take it.
-    pub copy_host: String,
-    /// hakobu, up to its own options.
-    pub hakobu: String,
-    /// `--agent` and its path, with a blank before it.
-    pub agent: String,
-    /// The host as hakobu takes it, before a path.
-    pub hakobu_host: String,
-    /// The address of the host, and its port.
-    pub address: String,
-    pub port: String,
-}
-
-impl Words {
-    /// Of scripts that run.
-    fn variables(names: &Names) -> Self {
-        let word = str::to_owned;
-        Self {
-            ssh: word("\"$SSH\""),
-            ssh_inside: word("$SSH"),
-            scp: word("scp -q -S \"$SSH\""),
-            host: word("\"$HOST\""),
-            copy_host: word("$COPY_HOST"),
-            hakobu: word("\"$HAKOBU\" copy -q --report \"$REPORT\""),
-            // Where it could not be placed there, that is for hakobu itself to find out.
-            agent: match names.far_hakobu.as_str() {
-                NOT_PLACED => String::new(),
-                path => format!(" --agent {path}"),
-            },
-            hakobu_host: word("\"$HAKOBU_HOST\""),
-            address: word("\"$ADDRESS\""),
-            port: word("\"$PORT\""),
-        }
-    }
 }
 
 /// The file to send and where it arrives, in scripts here.

@@ -1,5 +1,5 @@
+use super::super::login::{Back, Login};
 use super::super::plan::{Ground, plan};
-use super::super::setting::Login;
 use super::super::tools::{Machine, WANTED};
 use super::*;
 

@@ -10,9 +10,14 @@ pub mod case;
 pub mod content;
 pub mod course;
 mod error;
+mod explore;
+mod facts;
 mod far;
+mod host;
 mod keeper;
 pub mod lines;
+mod login;
+mod names;
 mod near;
 pub mod parts;
 pub mod plan;
@@ -22,11 +27,13 @@ mod report;
 pub mod result;
 mod run;
 mod scratch;
+mod scripts;
 mod setting;
 pub mod shell;
 pub mod shown;
 #[cfg(test)]
 mod spinner;
 pub mod tools;
+mod wrapper;
 
 pub use error::{Error, Result};

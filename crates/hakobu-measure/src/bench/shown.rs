@@ -5,8 +5,9 @@
 //! shell here, so variables in it are those of this machine.
 
 use super::case::{Case, Ends};
-use super::lines::{Listener, Names, Scripts, Spot, Words};
-use super::setting::{Login, copy_host, hakobu_host};
+use super::login::{Login, copy_host, hakobu_host};
+use super::names::{Names, Spot};
+use super::scripts::{Listener, Scripts, Words};
 use super::shell::{is_plain, joined, quoted};
 
 /// What the user typed, or would: how this machine, the host and the programs are named.
