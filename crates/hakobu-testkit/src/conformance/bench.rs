@@ -26,7 +26,7 @@ use hakobu_core::pack::{Head, PackBuilder};
 use hakobu_core::path::EntryPath;
 use tempfile::TempDir;
 
-use super::Harness;
+use super::harness::Harness;
 
 /// The longest that anything in a case may take before it has failed.
 pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -12,8 +12,8 @@ use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::Grant;
 use hakobu_core::path::is_draft_name;
 
-use super::Case;
 use super::bench::*;
+use super::case::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("a draft cannot be seen before it is finished", invisible),

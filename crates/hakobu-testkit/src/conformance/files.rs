@@ -15,8 +15,8 @@ use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::Grant;
 
-use super::Case;
 use super::bench::*;
+use super::case::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("files of all sizes around a piece arrive as drafts", drafts_of_all_sizes),

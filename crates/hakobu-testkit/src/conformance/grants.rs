@@ -12,8 +12,8 @@ use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::losses::LossKind;
 
-use super::Case;
 use super::bench::*;
+use super::case::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("nothing outside of the granted tree is written or seen", outside_the_tree),

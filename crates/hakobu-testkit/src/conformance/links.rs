@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use hakobu_core::endpoint::{Change, Operation, Outcome};
 use hakobu_core::entry::Kind;
 
-use super::Case;
 use super::bench::*;
+use super::case::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("a link in the place of a file is replaced, not written through", link_to_file),

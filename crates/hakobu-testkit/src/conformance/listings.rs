@@ -12,8 +12,8 @@ use hakobu_core::endpoint::{Detail, Operation, Outcome};
 use hakobu_core::entry::{Kind, Metadata, Time};
 use hakobu_core::error::ErrorKind;
 
-use super::Case;
 use super::bench::*;
+use super::case::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("ten thousand entries are all listed, in order", ten_thousand),

@@ -5,9 +5,11 @@
 //! apply goes by the endpoint's capabilities and by the user who runs them.
 
 mod bench;
+mod case;
 mod drafts;
 mod files;
 mod grants;
+mod harness;
 mod links;
 mod listings;
 mod removal;
@@ -15,62 +17,10 @@ mod sources;
 mod space;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-
-use hakobu_core::endpoint::Endpoint;
-use hakobu_core::grant::Grant;
 
 pub use bench::{Bench, ask};
-
-/// Makes endpoints of the kind under test.
-pub trait Harness {
-    /// A fresh target over the existing directory `root`.
-    fn target(&self, root: &Path, grant: Grant) -> Box<dyn Endpoint>;
-
-    /// A fresh source with `root` as its only root; `None` when there are no such sources.
-    fn source(&self, root: &Path) -> Option<Box<dyn Endpoint>>;
-}
-
-/// One thing that an endpoint has to do.
-pub struct Case {
-    /// What it is about; unique.
-    pub name: &'static str,
-    needs: Needs,
-    run: fn(&Bench<'_>),
-}
-
-/// Who can run a case.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Needs {
-    Anyone,
-    /// It mounts a file system or gives files away.
-    Root,
-    /// Root is refused nothing.
-    NotRoot,
-}
-
-impl Case {
-    const fn new(name: &'static str, run: fn(&Bench<'_>)) -> Self {
-        Self { name, needs: Needs::Anyone, run }
-    }
-
-    const fn root(name: &'static str, run: fn(&Bench<'_>)) -> Self {
-        Self { name, needs: Needs::Root, run }
-    }
-
-    const fn not_root(name: &'static str, run: fn(&Bench<'_>)) -> Self {
-        Self { name, needs: Needs::NotRoot, run }
-    }
-
-    fn applies(&self) -> bool {
-        let root = rustix::process::geteuid().is_root();
-        match self.needs {
-            Needs::Anyone => true,
-            Needs::Root => root,
-            Needs::NotRoot => !root,
-        }
-    }
-}
+pub use case::Case;
+pub use harness::Harness;
 
 /// All cases that this user can run.
 pub fn cases() -> impl Iterator<Item = &'static Case> {

@@ -13,8 +13,8 @@ use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::path::draft_name;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::Case;
 use super::bench::*;
+use super::case::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("entries are removed, and links are not followed", removed),

@@ -17,8 +17,8 @@ use hakobu_core::losses::LossKind;
 use hakobu_core::pack::{Content, PackReader, Record};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::Case;
 use super::bench::*;
+use super::case::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("files, links and pipes go into a pack as they are", packed),

@@ -10,8 +10,8 @@ use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::grant::Grant;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 
-use super::Case;
 use super::bench::*;
+use super::case::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case::root("a full file system stops a pack and leaves no partial file", full_pack),

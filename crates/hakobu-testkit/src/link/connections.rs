@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use super::LinkSettings;
+use super::settings::LinkSettings;
 
 /// A table of so many connections is looked through for those that are quiet.
 const TIDY_AT_LEAST: usize = 256;

@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::LinkSettings;
 use super::connections::Connection;
-use super::settings::Crowding;
+use super::settings::{Crowding, LinkSettings};
 
 /// A connection that has sent nothing for so long is not at work.
 const QUIET_NS: u64 = 500_000_000;

@@ -13,9 +13,11 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::connections::{Connection, Connections};
 use super::crowd::Crowd;
+use super::error::Error;
 use super::ring::Ring;
+use super::settings::LinkSettings;
 use super::shaper::{Fate, Shaper};
-use super::{Counters, Error, LinkSettings, Traffic};
+use super::traffic::{Counters, Traffic};
 
 /// Packets taken at a time, before looking at those that are due.
 const BATCH_PACKETS: usize = 256;

@@ -23,6 +23,7 @@
 
 mod connections;
 mod crowd;
+mod error;
 mod forwarder;
 mod namespace;
 mod ring;
@@ -30,78 +31,16 @@ mod settings;
 mod shaper;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
-use std::io;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
 
+pub use error::Error;
 use forwarder::Forwarder;
 pub use namespace::Namespace;
 pub use settings::{Crowding, LinkSettings};
-
-/// Why there is no link.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The settings make no sense.
-    #[error("a link cannot have these settings: {0}")]
-    Settings(String),
-    /// Only root may make namespaces and devices.
-    #[error("emulating a link takes root")]
-    NotRoot,
-    /// `ip` failed.
-    #[error("`{command}` failed: {message}")]
-    Tool {
-        /// What was run.
-        command: String,
-        /// What it, or starting it, answered.
-        message: String,
-    },
-    /// A system call failed.
-    #[error("cannot {what}")]
-    Io {
-        /// What was to be done.
-        what: &'static str,
-        /// Why it could not.
-        source: io::Error,
-    },
-}
-
-impl Error {
-    fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { what, source }
-    }
-}
-
-/// What happened to the packets of one direction since the link came up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Packets that arrived.
-    pub forwarded_packets: u64,
-    /// Their bytes, IP headers included.
-    pub forwarded_bytes: u64,
-    /// Packets the wire lost.
-    pub lost_packets: u64,
-    /// Packets dropped because the queue, of the link or of a connection, was full.
-    pub queue_full_packets: u64,
-    /// Packets dropped because the link was cut.
-    pub cut_packets: u64,
-    /// Packets the kernel at the other end did not take.
-    pub refused_packets: u64,
-    /// The most a packet came later than it should have. Beyond some
-    /// milliseconds, this machine was too busy for the link asked for.
-    pub late_most: Duration,
-}
-
-/// [`Traffic`] of both directions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// From near to far.
-    pub near_to_far: Traffic,
-    /// From far to near.
-    pub far_to_near: Traffic,
-}
+pub use traffic::{Counters, Traffic};
 
 /// A link that is up. Dropping it removes all of it, ending the processes that
 /// still run in its namespaces.

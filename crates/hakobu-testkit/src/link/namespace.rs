@@ -12,7 +12,7 @@ use hakobu_sys::netns;
 use hakobu_sys::tun::Tun;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Error;
+use super::error::Error;
 
 /// The link's device, called the same in both namespaces.
 const DEVICE: &str = "hakobu0";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Error;
+use super::error::Error;
 
 /// Queue of a link whose bandwidth-delay product is smaller.
 const QUEUE_LEAST_BYTES: u64 = 1_000_000;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::LinkSettings;
+use super::settings::LinkSettings;
 use crate::random::Random;
 
 /// What becomes of a packet.

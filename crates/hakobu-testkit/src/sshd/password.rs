@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+use super::process::{explained, run};
 use super::users::{Shell, Sudo, User};
-use super::{explained, run};
 
 /// The password.
 const PASSWORD: &str = "open sesame";

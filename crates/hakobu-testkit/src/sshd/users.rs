@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::{LOOK_EVERY, explained, run};
+use super::process::{LOOK_EVERY, explained, run};
 
 /// How long another process may hold the lock of the user database.
 const USERS_LIMIT: Duration = Duration::from_secs(30);
