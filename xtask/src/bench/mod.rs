@@ -29,13 +29,12 @@ mod tuning;
 mod verdicts;
 mod veth;
 mod workshop;
+mod workspace;
 mod world;
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -51,6 +50,7 @@ use rows::{Goal, Group, MEMORY_KEY, MEMORY_TITLE, OURS, Row, Table, Way};
 use session::{Session, say};
 use sources::Source;
 use workshop::Workshop;
+use workspace::{directories, program};
 use world::World;
 
 /// `--quick` divides sizes by this.
@@ -145,13 +145,6 @@ pub fn run(args: BenchArgs) -> Result<()> {
         }
         What::Measured(args) => measured::run(&args),
     }
-}
-
-/// Where the workspace is, and where it is built to.
-fn directories() -> Result<(PathBuf, PathBuf)> {
-    let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
-    let target_dir = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
-    Ok((workspace, target_dir))
 }
 
 /// A group, and what of it is wanted.
@@ -274,21 +267,6 @@ fn measure_all(
         over.map(|source| source.smaller(divisor)).for_each(|source: Source| shop.forget(source));
     }
     Ok(measured)
-}
-
-/// The program to measure, built unless it was given.
-fn program(given: Option<&Path>, workspace: &Path, target_dir: &Path) -> Result<PathBuf> {
-    if let Some(path) = given {
-        return Ok(path.to_owned());
-    }
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "-p", "hakobu"])
-        .current_dir(workspace)
-        .status()
-        .context("running cargo")?;
-    ensure!(status.success(), "the build failed, {status}");
-    Ok(target_dir.join("release/hakobu"))
 }
 
 fn write(results: &Results, output: &Path) -> Result<()> {

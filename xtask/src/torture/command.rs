@@ -19,6 +19,7 @@ use super::ground::plants::VARIABLE;
 use super::ground::run::Surroundings;
 use super::model::Name;
 use super::place::Pool;
+use super::shell_word::quoted;
 
 /// A run may take so long.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -185,7 +186,7 @@ fn typed(program: &Path, words: &[OsString]) -> String {
     let mut line = program.display().to_string();
     for word in words {
         line.push(' ');
-        line.push_str(&super::script::quoted(std::os::unix::ffi::OsStrExt::as_bytes(word.as_os_str())));
+        line.push_str(&quoted(std::os::unix::ffi::OsStrExt::as_bytes(word.as_os_str())));
     }
     line
 }

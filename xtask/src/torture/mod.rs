@@ -75,6 +75,7 @@ mod rng;
 mod script;
 mod select;
 mod self_check;
+mod shell_word;
 mod shrink;
 mod step;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::history::{Event, History};
 use super::model::{Attribute, Content, Extent, Fill, Name, Node, Time, Tree, What};
 use super::mutate::Mutation;
 use super::play::{Failure, places};
+use super::shell_word::quoted;
 use super::step::{Shape, Step, Verb};
 
 /// Writes a line. Writing to memory cannot fail.
@@ -14,28 +15,6 @@ macro_rules! put {
     ($p:expr, $($words:tt)*) => {{
         let _ = writeln!($p, $($words)*);
     }};
-}
-
-/// Returns a word as a shell takes it.
-pub fn quoted(word: &[u8]) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
-    if !word.is_empty() && word.iter().all(plain) {
-        return String::from_utf8_lossy(word).into_owned();
-    }
-    if word.iter().all(|byte| (0x20..0x7f).contains(byte) && *byte != b'\'') {
-        return format!("'{}'", String::from_utf8_lossy(word));
-    }
-    let mut text = String::from("$'");
-    for byte in word {
-        match byte {
-            b'\'' | b'\\' => text.extend(['\\', char::from(*byte)]),
-            0x20..0x7f => text.push(char::from(*byte)),
-            byte => {
-                let _ = write!(text, "\\x{byte:02x}");
-            }
-        }
-    }
-    text + "'"
 }
 
 /// Returns the script of a failure.

@@ -1,9 +1,8 @@
 //! The tables: what is measured, and what is demanded of it.
 
-use super::rows::Goal;
-
 pub mod copy;
 pub mod disks;
+mod goals;
 pub mod rsync;
 pub mod trees;
 pub mod ways;
@@ -13,21 +12,9 @@ pub mod ways;
 pub const TABLES: [super::rows::Table; 5] =
     [copy::TABLE, disks::TABLE, trees::TABLE, ways::TABLE, rsync::TABLE];
 
-const fn times(peer: &'static str, at_least: f64, aim: f64) -> Goal {
-    Goal::Times { peer, at_least, aim }
-}
-
-const fn fewer_bytes(peer: &'static str, at_least: f64, aim: f64) -> Goal {
-    Goal::TimesFewerBytes { peer, at_least, aim }
-}
-
-const fn beside(peer: &'static str) -> Goal {
-    Goal::Beside { peer }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::rows::{Course, Group, Target};
+    use super::super::rows::{Course, Goal, Group, Target};
     use super::super::sources::Source;
     use super::*;
     use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use super::super::rows::{Group, Place, Row, Table, Target, Way};
 use super::super::sources::Source;
-use super::{beside, times};
+use super::goals::{beside, times};
 
 pub const TABLE: Table = Table {
     key: "rsync",

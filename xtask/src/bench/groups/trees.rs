@@ -2,7 +2,7 @@
 
 use super::super::rows::{Group, Place, Row, Table, Target, Way};
 use super::super::sources::Source;
-use super::{beside, fewer_bytes, times};
+use super::goals::{beside, fewer_bytes, times};
 
 pub const TABLE: Table = Table {
     key: "trees",

@@ -5,6 +5,7 @@ mod cell;
 mod changes;
 mod grid;
 mod page;
+mod results;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,16 +16,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use hakobu_measure::generate::{self, FileSpec, SizeDistribution, TreeSpec, available_threads};
-use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
 use super::session::say;
 use super::sources::GIB;
 use super::workshop::Workshop;
+use super::workspace;
 use super::world::FAR_BIN;
 use cell::{Bench, Measured, measure};
 use changes::Changes;
 use grid::Cell;
+use results::Results;
 
 const KEY: &str = "links";
 const SCHEMA: &str = "hakobu.bench-links/1";
@@ -62,18 +64,6 @@ pub struct LinksArgs {
     program: Option<PathBuf>,
 }
 
-/// All that was measured, now and before.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Results {
-    schema: String,
-    /// When it was last added to.
-    pub machine: Machine,
-    /// In the order of the grid.
-    pub cells: Vec<Measured>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changes: Option<Changes>,
-}
-
 /// Runs the subcommand. Ends the process with 1 when `--check` finds a cell below its mark.
 ///
 /// # Errors
@@ -83,8 +73,8 @@ pub fn run(args: &LinksArgs) -> Result<()> {
     ensure!(!chosen.is_empty(), "no cell has that in its name");
     ensure!(args.seconds >= 1.0, "a run takes a second at least");
     let began = Instant::now();
-    let (workspace, target_dir) = super::directories()?;
-    let built = super::program(args.program.as_deref(), &workspace, &target_dir)?;
+    let (workspace, target_dir) = workspace::directories()?;
+    let built = workspace::program(args.program.as_deref(), &workspace, &target_dir)?;
     let shop = Workshop::open(&target_dir)?;
     // A copy: the next build must not change what is measured.
     let program = shop.tools().join("hakobu-measured");

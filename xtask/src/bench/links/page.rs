@@ -5,10 +5,10 @@ use std::fmt::Write;
 use hakobu_measure::statistics::median;
 use hakobu_measure::table::MarkdownTable;
 
-use super::Results;
 use super::cell::{Measured, mean};
 use super::changes::Changes;
 use super::grid::{Load, Setting};
+use super::results::Results;
 
 /// What the default has to reach of the best in each cell, and in the median.
 pub const EACH_AT_LEAST: f64 = 0.85;

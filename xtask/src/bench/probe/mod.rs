@@ -3,6 +3,7 @@
 
 mod limits;
 mod page;
+mod results;
 mod stage;
 
 use std::fs;
@@ -11,7 +12,6 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::machine::{Machine, load};
@@ -19,15 +19,13 @@ use super::session::say;
 use super::sources::Source;
 use super::workshop::Workshop;
 use super::world::FAR_BIN;
-use super::{peers, program};
+use super::{peers, workspace};
 use limits::{LIMITS, Limit, Work};
+use results::{FILE_WITHIN, Pair, Results, RowResult, TREE_WITHIN};
 use stage::{Ran, Stage};
 
 /// `--quick` divides sizes by this.
 const QUICK_DIVISOR: u64 = 8;
-/// What a prediction may be off by: of one file, and of a tree.
-const FILE_WITHIN: f64 = 0.20;
-const TREE_WITHIN: f64 = 0.25;
 
 /// hakobu probe: predicted and came, one limit at a time (takes root, 8 GiB of memory, sshfs; 25 minutes)
 #[derive(Debug, Args)]
@@ -55,72 +53,14 @@ pub struct ProbeBenchArgs {
     program: Option<PathBuf>,
 }
 
-/// All of it, as it is written.
-#[derive(Debug, Serialize)]
-struct Results {
-    schema: &'static str,
-    bench: &'static str,
-    quick: bool,
-    machine: Machine,
-    hakobu: String,
-    rows: Vec<RowResult>,
-}
-
-/// One thing that was predicted under one limit.
-#[derive(Debug, Clone, Serialize, serde::Deserialize)]
-struct RowResult {
-    key: String,
-    title: String,
-    work: String,
-    within: f64,
-    pairs: Vec<Pair>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failed: Option<String>,
-}
-
-/// A prediction, and what came of it.
-#[derive(Debug, Clone, Serialize, serde::Deserialize)]
-struct Pair {
-    predicted_seconds: f64,
-    came_seconds: f64,
-    predicted_limit: String,
-    reported_limit: Option<String>,
-    probe_seconds: f64,
-    load: f64,
-}
-
-impl Pair {
-    fn ratio(&self) -> f64 {
-        self.predicted_seconds / self.came_seconds
-    }
-}
-
-impl RowResult {
-    fn new(limit: &Limit, work: &str, within: f64) -> Self {
-        let (key, title, work) = (limit.key.to_owned(), limit.title.to_owned(), work.to_owned());
-        Self { key, title, work, within, pairs: Vec::new(), failed: None }
-    }
-
-    /// The ratio in the middle.
-    fn median(&self) -> Option<f64> {
-        let mut ratios: Vec<f64> = self.pairs.iter().map(Pair::ratio).collect();
-        ratios.sort_by(f64::total_cmp);
-        ratios.get(ratios.len() / 2).copied()
-    }
-
-    fn is_within(&self) -> bool {
-        self.median().is_some_and(|ratio| (ratio - 1.0).abs() <= self.within)
-    }
-}
-
 /// Runs the bench. Ends the process with 1 when `--check` finds a row that is too far off.
 ///
 /// # Errors
 /// When nothing can be measured, or the user interrupts. What goes wrong under one limit is in the results.
 pub fn run(args: &ProbeBenchArgs) -> Result<()> {
     let started = Instant::now();
-    let (workspace, target_dir) = super::directories()?;
-    let built = program(args.program.as_deref(), &workspace, &target_dir)?;
+    let (workspace, target_dir) = workspace::directories()?;
+    let built = workspace::program(args.program.as_deref(), &workspace, &target_dir)?;
     let wanted = |limit: &&Limit| {
         let text = format!("{} {}", limit.key, limit.title).to_lowercase();
         args.rows.as_deref().is_none_or(|substring| text.contains(&substring.to_lowercase()))

@@ -2,7 +2,7 @@
 
 use hakobu_measure::table::MarkdownTable;
 
-use super::{FILE_WITHIN, Results, RowResult, TREE_WITHIN};
+use super::results::{FILE_WITHIN, Pair, Results, RowResult, TREE_WITHIN};
 use crate::bench::markdown::machine_line;
 
 const METHOD: &str = "\
@@ -52,9 +52,8 @@ fn table(rows: &[RowResult]) -> String {
     for row in rows {
         let shown = if row.title == title { String::new() } else { row.title.clone() };
         title = &row.title;
-        let list =
-            |of: &dyn Fn(&super::Pair) -> String| row.pairs.iter().map(of).collect::<Vec<_>>().join(", ");
-        let said = |of: &dyn Fn(&super::Pair) -> String| {
+        let list = |of: &dyn Fn(&Pair) -> String| row.pairs.iter().map(of).collect::<Vec<_>>().join(", ");
+        let said = |of: &dyn Fn(&Pair) -> String| {
             let mut all: Vec<String> = row.pairs.iter().map(of).collect();
             all.dedup();
             all.join(", ")

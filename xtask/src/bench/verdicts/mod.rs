@@ -2,9 +2,9 @@
 
 mod bed;
 mod page;
+mod results;
 mod stages;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use hakobu_measure::statistics::median;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::machine::Machine;
 use super::session::say;
 use super::workshop::Workshop;
+use super::workspace;
 use bed::Bed;
+use results::{Results, Row, Run};
 use stages::{Content, STAGES, Stage};
 
 /// Of all runs so many have to be right.
@@ -52,67 +52,13 @@ pub struct VerdictsArgs {
     program: Option<PathBuf>,
 }
 
-/// All that was tried, and when.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Results {
-    /// Always `hakobu.bench/1`.
-    schema: String,
-    /// Always `verdicts`.
-    bench: String,
-    rows: Vec<Row>,
-}
-
-/// One stage with one kind of content.
-#[derive(Debug, Serialize, Deserialize)]
-struct Row {
-    key: String,
-    /// `file` or `tree`.
-    content: String,
-    verdict: String,
-    machine: Value,
-    hakobu: String,
-    runs: Vec<Run>,
-}
-
-/// What one run said.
-#[derive(Debug, Serialize, Deserialize)]
-struct Run {
-    said: String,
-    share: f64,
-    seconds: f64,
-    bytes_per_second: u64,
-    /// The other things that can limit, as far as they are known.
-    resources: BTreeMap<String, f64>,
-    stages: BTreeMap<String, f64>,
-    file_server: Option<Value>,
-}
-
-impl Row {
-    fn right(&self) -> usize {
-        self.runs.iter().filter(|run| run.said == self.verdict).count()
-    }
-
-    fn seconds(&self) -> f64 {
-        median(&self.runs.iter().map(|run| run.seconds).collect::<Vec<_>>()).unwrap_or(0.0)
-    }
-
-    /// What was said instead, and how often.
-    fn otherwise(&self) -> BTreeMap<&str, usize> {
-        let mut said = BTreeMap::new();
-        for run in self.runs.iter().filter(|run| run.said != self.verdict) {
-            *said.entry(run.said.as_str()).or_default() += 1;
-        }
-        said
-    }
-}
-
 /// Runs the bench.
 ///
 /// # Errors
 /// When a stage cannot be set up, or a run fails.
 pub fn run(args: &VerdictsArgs) -> Result<()> {
-    let (workspace, target_dir) = super::directories()?;
-    let built = super::program(args.program.as_deref(), &workspace, &target_dir)?;
+    let (workspace, target_dir) = workspace::directories()?;
+    let built = workspace::program(args.program.as_deref(), &workspace, &target_dir)?;
     let wanted = |stage: &&Stage| args.stage.as_ref().is_none_or(|part| stage.key.contains(part.as_str()));
     let stages: Vec<_> = STAGES.iter().filter(wanted).collect();
     ensure!(!stages.is_empty(), "no stage has that in its key");

@@ -2,8 +2,8 @@
 
 use hakobu_measure::table::MarkdownTable;
 
+use super::results::{Results, Row};
 use super::stages::STAGES;
-use super::{Results, Row};
 
 const METHOD: &str = "\
 Both ends are on one machine, and the content is in memory. One thing is made slow, hakobu copies, and the verdict in its report

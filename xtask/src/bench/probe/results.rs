@@ -1,0 +1,68 @@
+//! What was predicted, and what came of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::machine::Machine;
+use super::limits::Limit;
+
+/// What a prediction may be off by: of one file, and of a tree.
+pub(super) const FILE_WITHIN: f64 = 0.20;
+pub(super) const TREE_WITHIN: f64 = 0.25;
+
+/// All of it, as it is written.
+#[derive(Debug, Serialize)]
+pub(super) struct Results {
+    pub(super) schema: &'static str,
+    pub(super) bench: &'static str,
+    pub(super) quick: bool,
+    pub(super) machine: Machine,
+    pub(super) hakobu: String,
+    pub(super) rows: Vec<RowResult>,
+}
+
+/// One thing that was predicted under one limit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct RowResult {
+    pub(super) key: String,
+    pub(super) title: String,
+    pub(super) work: String,
+    pub(super) within: f64,
+    pub(super) pairs: Vec<Pair>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) failed: Option<String>,
+}
+
+/// A prediction, and what came of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Pair {
+    pub(super) predicted_seconds: f64,
+    pub(super) came_seconds: f64,
+    pub(super) predicted_limit: String,
+    pub(super) reported_limit: Option<String>,
+    pub(super) probe_seconds: f64,
+    pub(super) load: f64,
+}
+
+impl Pair {
+    pub(super) fn ratio(&self) -> f64 {
+        self.predicted_seconds / self.came_seconds
+    }
+}
+
+impl RowResult {
+    pub(super) fn new(limit: &Limit, work: &str, within: f64) -> Self {
+        let (key, title, work) = (limit.key.to_owned(), limit.title.to_owned(), work.to_owned());
+        Self { key, title, work, within, pairs: Vec::new(), failed: None }
+    }
+
+    /// The ratio in the middle.
+    pub(super) fn median(&self) -> Option<f64> {
+        let mut ratios: Vec<f64> = self.pairs.iter().map(Pair::ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios.get(ratios.len() / 2).copied()
+    }
+
+    pub(super) fn is_within(&self) -> bool {
+        self.median().is_some_and(|ratio| (ratio - 1.0).abs() <= self.within)
+    }
+}

@@ -1,0 +1,61 @@
+//! What runs said of their limit, and how often they were right.
+
+use std::collections::BTreeMap;
+
+use hakobu_measure::statistics::median;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// All that was tried, and when.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Results {
+    /// Always `hakobu.bench/1`.
+    pub(super) schema: String,
+    /// Always `verdicts`.
+    pub(super) bench: String,
+    pub(super) rows: Vec<Row>,
+}
+
+/// One stage with one kind of content.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Row {
+    pub(super) key: String,
+    /// `file` or `tree`.
+    pub(super) content: String,
+    pub(super) verdict: String,
+    pub(super) machine: Value,
+    pub(super) hakobu: String,
+    pub(super) runs: Vec<Run>,
+}
+
+/// What one run said.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Run {
+    pub(super) said: String,
+    pub(super) share: f64,
+    pub(super) seconds: f64,
+    pub(super) bytes_per_second: u64,
+    /// The other things that can limit, as far as they are known.
+    pub(super) resources: BTreeMap<String, f64>,
+    pub(super) stages: BTreeMap<String, f64>,
+    pub(super) file_server: Option<Value>,
+}
+
+impl Row {
+    pub(super) fn right(&self) -> usize {
+        self.runs.iter().filter(|run| run.said == self.verdict).count()
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        median(&self.runs.iter().map(|run| run.seconds).collect::<Vec<_>>()).unwrap_or(0.0)
+    }
+
+    /// What was said instead, and how often.
+    pub(super) fn otherwise(&self) -> BTreeMap<&str, usize> {
+        let mut said = BTreeMap::new();
+        for run in self.runs.iter().filter(|run| run.said != self.verdict) {
+            *said.entry(run.said.as_str()).or_default() += 1;
+        }
+        said
+    }
+}
