@@ -21,6 +21,7 @@ use rustix::io::Errno;
 
 use crate::local::beneath::Root;
 use crate::local::file_system::{Stability, is_network, keeps_change_times, stability};
+use crate::local::ownership::may_set_times;
 use crate::local::run_mark::{Mark, NAMES, examine, read, write};
 
 /// How far a clock may be put back while a run is under way.
@@ -370,8 +371,8 @@ fn keep_time(directory: &OwnedFd, was: &rustix::fs::Stat) -> Result<(), Errno> {
     let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let last_modification = Timespec { tv_sec: was.st_mtime as _, tv_nsec: was.st_mtime_nsec as _ };
     match futimens(directory, &Timestamps { last_access, last_modification }) {
-        Ok(()) | Err(Errno::PERM | Errno::ACCESS) => Ok(()),
-        Err(errno) => Err(errno),
+        Err(Errno::PERM | Errno::ACCESS) if !may_set_times(was.st_uid) => Ok(()),
+        other => other,
     }
 }
 
