@@ -250,9 +250,9 @@ fn it_goes_on_where_it_was_interrupted() {
     };
     // With an eighth of the file left, all of the old one would be read to look for it there. Progress is told once in a
     // second, in which the link carries 12 MiB, and fewer towards the end, so that there is time to interrupt it.
-    wait_until("much is there", Duration::from_secs(60), || done(&running) > 140 * MIB);
+    wait_until("much is there", Duration::from_secs(180), || done(&running) > 140 * MIB);
     link.change(settings(Some(40_000_000))).unwrap();
-    wait_until("most of the rest is there", Duration::from_secs(60), || done(&running) > 178 * MIB);
+    wait_until("most of the rest is there", Duration::from_secs(180), || done(&running) > 178 * MIB);
     running.signal(Signal::INT);
     assert_eq!(running.end().code, Some(130));
     host.wait_for_no_agent();
