@@ -235,6 +235,7 @@ impl Setting {
                     hard_links: holds.hard_links,
                     tells_inodes: true,
                     inode_numbers: u64::MAX,
+                    remembers_names: Self::lies(&self.target).inode_numbers_lie,
                     cuts_times: false,
                     special_files: holds.special_files,
                     user_xattrs: holds.user_xattrs,

@@ -273,6 +273,13 @@ impl Scene<'_> {
             // What a run of another place has left goes from the directories that this one writes to.
             seen.retain(|path, _| !generate::is_draft(path.base()));
         }
+        // A place within this one that this one does not write to keeps what its own run has left.
+        let within = |path: &Path| {
+            self.killed_at
+                .iter()
+                .any(|other| other != place && other.starts_with(place) && path.starts_with(other))
+        };
+        seen.retain(|path, _| !(generate::is_draft(path.base()) && within(&path.below(place))));
         if self.history.setting.way == Way::PushSftp {
             // Over SFTP a draft that has its last attributes has no proof any more, until it has its name.
             seen.retain(|path, entry| {

@@ -28,6 +28,8 @@ pub struct Abilities {
     pub tells_inodes: bool,
     /// How many inode numbers the source gives to its files; fewer than all are shared by files that are not the same.
     pub inode_numbers: u64,
+    /// Whether the target may show names for a moment that are gone: the kernel remembers them where it takes one file for two.
+    pub remembers_names: bool,
     /// Whether the target shows its times cut to 32 bits.
     pub cuts_times: bool,
     /// Pipes and devices.
@@ -67,6 +69,7 @@ impl Default for Abilities {
             hard_links: true,
             tells_inodes: true,
             inode_numbers: u64::MAX,
+            remembers_names: false,
             cuts_times: false,
             special_files: true,
             user_xattrs: true,
@@ -338,7 +341,8 @@ impl Making<'_> {
                 expected.or.push(there.kind.clone());
             }
             // Of a file of several names one is written and the others are linked.
-            if self.step.in_place && self.step.verb == Verb::Sync && entry.links == 1 && there.links == 1 {
+            let one_name = entry.links == 1 && there.links == 1 && !self.able.remembers_names;
+            if self.step.in_place && self.step.verb == Verb::Sync && one_name {
                 expected.kept = true;
                 expected.entry.inode = there.inode;
             }
@@ -439,10 +443,12 @@ impl Making<'_> {
             // What is removed in a directory changes its time.
             expected.free.mtime = entry.is_directory();
             // Another name of the same file takes part: what that gets, this one gets ("the snapshot sees it too").
-            let shares =
-                |(other, its): (&Name, &Entry)| its.inode == entry.inode && self.brought.contains(other);
-            let is_vague = self.promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
-            if is_vague
+            let is_vague =
+                |path: &Name| self.promise.vague.iter().any(|vague| path == vague || path.is_below(vague));
+            let shares = |(other, its): (&Name, &Entry)| {
+                its.inode == entry.inode && (self.brought.contains(other) || is_vague(other))
+            };
+            if is_vague(path)
                 || self.tainted.contains(path)
                 || entry.links > 1 && entry.is_file() && self.target.iter().any(shares)
             {
