@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use hakobu_core::stopping;
 use hakobu_proto::control::ATTEMPT_LIMIT;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -145,7 +145,7 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// `TimedOut` or `ConnectionLost` when none does within [`ATTEMPT_LIMIT`].
 pub fn dial(addresses: &[String], port: u16) -> Result<(SocketAddr, TcpStream)> {
     let deadline = Instant::now() + ATTEMPT_LIMIT;
-    let mut last = Error::new(ErrorKind::TimedOut, "dialling", "no address to dial");
+    let mut last = Error::new(ErrorKind::TimedOut, "dialling", "no address to dial").in_step(Step::Connect);
     let mut tried: Vec<SocketAddr> = Vec::new();
     let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
     for (index, address) in addresses.iter().enumerate() {
@@ -164,7 +164,9 @@ pub fn dial(addresses: &[String], port: u16) -> Result<(SocketAddr, TcpStream)> 
             }
             match connect(candidate, limit) {
                 Ok(stream) => return Ok((candidate, stream)),
-                Err(error) => last = Error::io("dialling", &error).at(candidate.to_string()),
+                Err(error) => {
+                    last = Error::io("dialling", &error).in_step(Step::Connect).at(candidate.to_string())
+                }
             }
         }
     }
@@ -207,7 +209,8 @@ fn connect(address: SocketAddr, limit: Duration) -> std::io::Result<TcpStream> {
 /// # Errors
 /// As [`dial`].
 pub fn dial_again(address: SocketAddr) -> Result<TcpStream> {
-    connect(address, ATTEMPT_LIMIT).map_err(|error| Error::io("dialling", &error).at(address.to_string()))
+    connect(address, ATTEMPT_LIMIT)
+        .map_err(|error| Error::io("dialling", &error).in_step(Step::Connect).at(address.to_string()))
 }
 
 fn accept(listener: &TcpListener) -> Result<Option<Socket>> {

@@ -102,7 +102,7 @@ pub fn doctor(
         }
         Err(error) if error.kind == ErrorKind::Cancelled => Err(error),
         Err(error) => {
-            let words = format!("what the way carries was not measured: {}", error.detail);
+            let words = format!("what the way carries was not measured: {}", error.reason());
             Ok(Diagnosis { unread: [found.unread, vec![(Whose::Here, words)]].concat(), ..found })
         }
     }

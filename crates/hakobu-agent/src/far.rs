@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use hakobu_core::event::Observer;
 use hakobu_core::grant::Grant;
 use hakobu_core::pacer::LimitChanges;
@@ -412,7 +412,7 @@ impl<R: Read + AsFd> Read for Timely<'_, R> {
 /// and no agent can run there.
 fn of_ssh(error: &SshError, host: &str) -> Error {
     let kind = if error.is_agentless() { ErrorKind::NotFound } else { ErrorKind::Io };
-    Error::new(kind, STARTING, error.to_string()).at(host)
+    Error::new(kind, STARTING, error.to_string()).in_step(Step::Login).at(host)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use hakobu_core::stopping;
 use hakobu_proto::control::ATTEMPT_LIMIT;
 use socket2::Socket;
@@ -147,14 +147,16 @@ impl Gathering {
             let limit = if self.under_way > 0 { self.peer.handshake_limit } else { ATTEMPT_LIMIT };
             if stopping::is_asked() {
                 let words = "stopped as asked";
-                return Err(Error::new(ErrorKind::Cancelled, "waiting for data connections", words));
+                return Err(Error::new(ErrorKind::Cancelled, "waiting for data connections", words)
+                    .in_step(Step::Connect));
             }
             if since.elapsed() > limit {
                 let words = match last_failure {
-                    Some(error) => format!("of those that came, the last failed: {}", error.detail),
+                    Some(error) => format!("of those that came, the last failed: {}", error.reason()),
                     None => "none came in time".to_owned(),
                 };
-                return Err(Error::new(ErrorKind::TimedOut, "waiting for data connections", words));
+                return Err(Error::new(ErrorKind::TimedOut, "waiting for data connections", words)
+                    .in_step(Step::Connect));
             }
         }
     }

@@ -38,7 +38,7 @@ pub fn source(ask: &SourceAsk) -> Result<SourceLook> {
     let mut metadata = fs::symlink_metadata(&typed).map_err(|error| {
         let mut failed = fail(error);
         if failed.kind == ErrorKind::NotFound && typed.starts_with("/dev") {
-            failed.detail += "; `hakobu disks` lists the disks that are there";
+            failed = failed.hint("`hakobu disks` lists the disks that are there");
         }
         failed
     })?;

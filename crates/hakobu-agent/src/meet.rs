@@ -2,7 +2,7 @@
 //! and what is tried next when that does not work.
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
 use hakobu_proto::control::{Cipher, ConnectRequest, Listening, ServeRequest, Way};
@@ -11,7 +11,7 @@ use crate::lanes;
 use crate::party::Party;
 use crate::relay::{End, Relay};
 use crate::request::Transport;
-use crate::through_ssh::{Carriers, DIALLING, Destination, Held, LOOPBACK, Through, ends_at_once};
+use crate::through_ssh::{Carriers, DIALLING, Destination, Held, LOOPBACK, Through, ends_at_once, refused};
 
 /// What both machines have to know to meet.
 pub struct Meeting<'a> {
@@ -57,9 +57,6 @@ pub struct Met {
     pub carriers: Option<Carriers>,
 }
 
-/// What ssh says where the server makes no connections, however it is reached.
-const PROHIBITED: &str = "prohibited";
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
     TargetListens,
@@ -92,7 +89,7 @@ impl Meeting<'_> {
             let mut made = self.attempt(attempt, engine, target);
             if let Err(Failed::Unreachable(error, _)) = &made
                 && attempt.through().is_some()
-                && !error.detail.contains(PROHIBITED)
+                && error.kind != ErrorKind::PermissionDenied
                 && (leave_the_first([&*engine, &*target]) || share([&*engine, &*target]))
             {
                 made = self.attempt(attempt, engine, target);
@@ -105,7 +102,7 @@ impl Meeting<'_> {
                     self.tell(attempt, &met, (engine, target), &tried);
                     return Ok(met);
                 }
-                Err(Failed::Unreachable(error, words)) => tried.push(format!("{words} ({})", error.detail)),
+                Err(Failed::Unreachable(error, words)) => tried.push(format!("{words} ({})", error.reason())),
                 Err(Failed::Hard(error)) => return Err(error),
             }
         }
@@ -426,11 +423,17 @@ fn by_ssh(through: Through, party: &Party) -> String {
 /// ssh knows better why a connection through it did not come about.
 fn with_words(error: Error, carriers: &Carriers) -> Error {
     let line = carriers.last_words();
-    if line.is_empty() { error } else { Error { detail: format!("ssh says {line:?}"), ..error } }
+    if line.is_empty() {
+        return error;
+    }
+    let said = refused(format!("ssh says {line:?}"));
+    // Only what the words say of the server counts for more than what became of the connection.
+    let kind = if said.kind == ErrorKind::PermissionDenied { said.kind } else { error.kind };
+    Error { kind, detail: said.detail, ..error }
 }
 
 fn ended() -> Error {
-    Error::new(ErrorKind::ConnectionLost, DIALLING, "ssh ended")
+    Error::new(ErrorKind::ConnectionLost, DIALLING, "ssh ended").in_step(Step::Connect)
 }
 
 fn no_ssh() -> Error {
@@ -450,8 +453,10 @@ impl From<Error> for Failed {
 
 /// A connection that did not come about may come about the other way round; anything else may not.
 fn soft(error: Error, words: String) -> Failed {
-    let on_the_way = matches!(&*error.during, DIALLING | "waiting for data connections");
-    if on_the_way { Failed::Unreachable(error, words) } else { Failed::Hard(error) }
+    match error.step {
+        Step::Connect => Failed::Unreachable(error, words),
+        _ => Failed::Hard(error),
+    }
 }
 
 fn wanted(dialler: &Party, listener: &Party, addresses: &[String], port: u16) -> String {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hakobu_core::engine::Summary;
 use hakobu_core::event::Observer;
 use hakobu_core::losses::LossKind;
-use hakobu_core::report::ReportDisk;
+use hakobu_core::report::{ReportDisk, Route};
 
 use crate::live_limits::LiveLimits;
 use crate::outages::Outages;
@@ -32,8 +32,8 @@ pub struct Transfer {
     pub summary: Summary,
     /// The job's identity in hexadecimal, once it is known.
     pub job: Option<String>,
-    /// `local`, `agent` or `ssh`, each of the last two also with `, relayed`, `sftp` or `rsync`; `none` where it did not come to that.
-    pub transport: &'static str,
+    /// How the data travelled.
+    pub transport: Route,
     /// The cipher's name; none where no connection was made.
     pub cipher: Option<&'static str>,
     /// The sources as they were found, with their host.

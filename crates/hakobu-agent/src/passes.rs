@@ -153,16 +153,17 @@ fn last_held(
             transfer
         }
         Err((error, Done::Maybe)) => failed(error),
-        Err((mut error, Done::Not)) => {
-            error.detail +=
-                "; the last pass was not made, and --after-last-pass was not run: see what of it was done";
+        Err((error, Done::Not)) => {
+            let error = error.hint(
+                "the last pass was not made, and --after-last-pass was not run: see what of it was done",
+            );
             return Transfer { passes: done, ..failed(error) };
         }
     };
     transfer.passes = done;
-    if let Err((mut error, _)) = shell(passes.after_last.as_deref(), "--after-last-pass") {
-        error.detail +=
-            "; the last pass was made before that, but the source may still be held: let it go by hand";
+    if let Err((error, _)) = shell(passes.after_last.as_deref(), "--after-last-pass") {
+        let error = error
+            .hint("the last pass was made before that, but the source may still be held: let it go by hand");
         match &transfer.summary.fatal {
             // Two things went wrong, and one does not hide the other.
             Some(_) => surroundings.observer.event(Event::Notice { words: error.to_string() }),

@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hakobu_core::error::{Error, ErrorKind};
-
-use crate::far::STARTING;
-use crate::sftp;
+use hakobu_core::error::{Error, ErrorKind, Step};
 
 /// The least and the most that logging in again may take.
 const LOGIN_AGAIN_MIN: Duration = Duration::from_secs(15);
@@ -70,7 +67,7 @@ impl Retries {
         }
         let what = match error.kind {
             ErrorKind::Locked => "the far side has not noticed yet that the connection was lost".to_owned(),
-            _ if error.during == STARTING && (self.lost_by.is_none() || !error.may_retry()) => {
+            _ if error.step == Step::Login && (self.lost_by.is_none() || !error.may_retry()) => {
                 format!("no login yet ({error})")
             }
             _ => format!("connection lost ({error})"),
@@ -91,7 +88,7 @@ impl Retries {
 /// Returns true if an error that usually is final may come from a line that was lost a moment ago: nobody can log in yet, or the
 /// agent of the attempt before still waits for us.
 fn is_of_the_line(error: &Error) -> bool {
-    error.kind == ErrorKind::Locked || error.during == STARTING || error.during == sftp::OPENING
+    error.kind == ErrorKind::Locked || error.step == Step::Login
 }
 
 #[cfg(test)]
@@ -100,6 +97,10 @@ mod tests {
 
     fn error(kind: ErrorKind, during: &'static str) -> Error {
         Error::new(kind, during, "why")
+    }
+
+    fn no_login() -> Error {
+        error(ErrorKind::Io, "starting").in_step(Step::Login)
     }
 
     fn pause(next: &Next) -> Option<f64> {
@@ -147,7 +148,7 @@ mod tests {
             }
         }
         // Who cannot log in is told at once, unless a login has worked before, or nobody is there to be told.
-        for of_the_line in [error(Io, STARTING), error(Io, sftp::OPENING), error(Locked, "locking the job")] {
+        for of_the_line in [no_login(), error(Locked, "locking the job")] {
             assert!(!tried(false, &of_the_line, false), "{of_the_line}");
             assert!(tried(true, &of_the_line, false) && tried(false, &of_the_line, true), "{of_the_line}");
         }
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn a_login_that_never_worked_is_tried_ever_more_seldom() {
         let (mut retries, mut now) = (Retries::new(Duration::from_secs(3600), true), Instant::now());
-        let no_login = error(ErrorKind::Io, STARTING);
+        let no_login = no_login();
         let mut last = 0.0;
         for _ in 0..10 {
             let next = retries.after(&no_login, false, now);
@@ -199,11 +200,9 @@ mod tests {
         let (mut retries, now) = (Retries::new(Duration::from_secs(30), false), Instant::now());
         assert!(pause(&retries.after(&error(ErrorKind::ConnectionLost, "reading"), false, now)).is_some());
         let late = now + Duration::from_secs(40);
-        let Next::GiveUp(given) = retries.after(&error(ErrorKind::Io, STARTING), false, late) else {
-            panic!("it goes on")
-        };
+        let Next::GiveUp(given) = retries.after(&no_login(), false, late) else { panic!("it goes on") };
         assert_eq!(given.kind, ErrorKind::ConnectionLost);
-        assert_eq!(given.to_string(), format!("reading: why; then {STARTING}: why"));
+        assert_eq!(given.to_string(), "reading: why; then starting: why");
         let locked = retries.after(&error(ErrorKind::Locked, "locking"), true, late);
         assert!(matches!(locked, Next::Again(_, words) if words.contains("has not noticed yet")));
     }

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
+use crate::ssh::Refusal;
 use crate::ssh::SshChild;
 use crate::ssh::sessions::{Pipe, Said, Session, Sessions};
 
@@ -74,7 +75,9 @@ impl Carriers {
             // Nobody is there to take it only when nothing is wanted any more.
             let _ = sender.send(open(held));
         })?;
-        let nothing = || Error::new(ErrorKind::ConnectionLost, DIALLING, "no connection came about");
+        let nothing = || {
+            Error::new(ErrorKind::ConnectionLost, DIALLING, "no connection came about").in_step(Step::Connect)
+        };
         let first = first.recv().unwrap_or_else(|_| Err(nothing()))?;
         carriers.took = began.elapsed();
         Ok((carriers, first))
@@ -172,9 +175,8 @@ impl Held {
             Through::Forward => Session::Forward { address: LOOPBACK, port: to.port },
             Through::Join => Session::Command(&command),
         };
-        let Pipe { socket, ssh, said } = sessions
-            .further(session, &self.ended)
-            .map_err(|error| Error::new(ErrorKind::ConnectionLost, DIALLING, error.to_string()))?;
+        let Pipe { socket, ssh, said } =
+            sessions.further(session, &self.ended).map_err(|error| refused(error.to_string()))?;
         self.processes().push((ssh, said));
         Ok(socket.into())
     }
@@ -197,6 +199,15 @@ impl Held {
     fn processes(&self) -> MutexGuard<'_, Vec<(SshChild, Said)>> {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The error for a connection that ssh does not make. `PermissionDenied`: the server makes none, whichever way it is asked.
+pub(crate) fn refused(words: String) -> Error {
+    let kind = match Refusal::of(&words) {
+        Some(Refusal::Prohibited) => ErrorKind::PermissionDenied,
+        _ => ErrorKind::ConnectionLost,
+    };
+    Error::new(kind, DIALLING, words).in_step(Step::Connect)
 }
 
 /// Whether there was one left, which is taken.

@@ -13,6 +13,7 @@ use hakobu_core::grant::Grant;
 use hakobu_core::job::{Job, LANES_MAX, Mode, Update};
 use hakobu_core::location::SshHost;
 use hakobu_core::losses::LossKind;
+use hakobu_core::report::Route;
 use hakobu_core::units::format_bytes;
 use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
 
@@ -103,7 +104,7 @@ fn attempts(request: &CopyRequest, surroundings: &mut Surroundings<'_>, held: &m
     let mut earlier_wire_bytes = None;
     let mut retries = Retries::new(request.retry_for, request.unattended);
     loop {
-        let mut transfer = Transfer { transport: "none", ..Transfer::default() };
+        let mut transfer = Transfer::default();
         let login_limit = retries.login_limit(Instant::now());
         let held = &mut *held;
         let attempt = Attempt { request, surroundings: &mut *surroundings, began, login_limit, held };
@@ -246,7 +247,7 @@ impl Attempt<'_, '_> {
         let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
         let mut ran = match parties.target {
             _ if has_sftp(&parties.source, parties.target.as_ref()) => {
-                (transfer.transport, transfer.verified) = ("sftp", false);
+                (transfer.transport, transfer.verified) = (Route::Sftp, false);
                 self.is_connected(transfer);
                 let target = parties.target.as_ref().unwrap_or(&parties.source);
                 let limits = self.surroundings.limits.clone();
@@ -255,7 +256,7 @@ impl Attempt<'_, '_> {
                 sftp::run(ends, job, &observer, self.surroundings.cancel.clone())?
             }
             None => {
-                transfer.transport = "local";
+                transfer.transport = Route::Local;
                 self.is_connected(transfer);
                 let told = Told::new(&observer, job.lanes);
                 let request = RunHereRequest { job, identity, roots, root, grant };
@@ -277,9 +278,9 @@ impl Attempt<'_, '_> {
         }
         let ran_here = |party: &Party| ran.peak_memory_bytes.filter(|_| matches!(party, Party::Here(_)));
         match transfer.transport {
-            "local" => transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes),
+            Route::Local => transfer.peak_memory_bytes = (ran.peak_memory_bytes, ran.peak_memory_bytes),
             // Where there is no agent nothing of ours has any.
-            "sftp" => {
+            Route::Sftp => {
                 transfer.peak_memory_bytes = (ran_here(&parties.source), ran_here(parties.target()));
             }
             _ => {}
@@ -354,12 +355,7 @@ impl Attempt<'_, '_> {
         let met = meeting.meet(engine, target);
         let Met { capabilities, lanes, lanes_max, cipher, by_ssh, relay, carriers } =
             met.map_err(|error| places::on(target, &root, error))?;
-        transfer.transport = match (by_ssh, relay.is_some()) {
-            (false, false) => "agent",
-            (false, true) => "agent, relayed",
-            (true, false) => "ssh",
-            (true, true) => "ssh, relayed",
-        };
+        transfer.transport = Route::of_connections(by_ssh, relay.is_some());
         transfer.cipher = Some(cipher::name(cipher));
         // What could not be reached a moment ago is not tried again after a lost connection.
         self.held.by_ssh = by_ssh && relay.is_none();
@@ -466,8 +462,8 @@ impl Attempt<'_, '_> {
                 if self.surroundings.cancel.load(Relaxed) {
                     return Err(Error::new(ErrorKind::Cancelled, "logging in", "stopped as asked"));
                 }
-                let there = self.sftp(host, Some(error.detail.clone()));
-                there.map_err(|sftp| Error { detail: format!("{}; {sftp}", error.detail), ..error })
+                let there = self.sftp(host, Some(error.reason()));
+                there.map_err(|sftp| Error { detail: format!("{}; {sftp}", error.reason()), ..error })
             }
             Err(error) => Err(error),
         }

@@ -1,8 +1,8 @@
 //! One error type for everything that can go wrong while data moves.
 //!
-//! An [`Error`] says what kind of thing happened, during which step, at which path, and carries
-//! the decision whether trying again can help. It crosses the wire as it is. Only the program
-//! turns it into words and exit codes.
+//! An [`Error`] says what kind of thing happened, during which step, at which path, why, and what to do about it. Its kind and its
+//! step decide: whether trying again can help, and which exit code the program ends with. Its words are for people, and nothing is
+//! decided by them.
 
 use std::borrow::Cow;
 
@@ -57,6 +57,50 @@ pub enum ErrorKind {
     Unsupported,
     /// The request itself is wrong.
     Usage,
+    /// What was named can be written to, and neither listed nor read.
+    WriteOnly,
+}
+
+/// The steps of a run that decide what follows an error in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Step {
+    /// Any other step.
+    #[default]
+    Other,
+    /// Logging in on another machine, and starting the agent or the server there. Nothing is under way yet.
+    Login,
+    /// Making the data connections of a run. Another way may work.
+    Connect,
+    /// Writing content at the target.
+    Write,
+    /// Asking for what a restricted key does not allow. No other user and no sudo helps.
+    Restriction,
+}
+
+impl Step {
+    const ALL: [Self; 5] = [Self::Other, Self::Login, Self::Connect, Self::Write, Self::Restriction];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Other => "other",
+            Self::Login => "login",
+            Self::Connect => "connect",
+            Self::Write => "write",
+            Self::Restriction => "restriction",
+        }
+    }
+
+    /// The step with this name; `Other` where this version knows none.
+    pub fn from_name(name: &str) -> Self {
+        Self::ALL.into_iter().find(|step| step.name() == name).unwrap_or_default()
+    }
+
+    /// Returns true if nothing depends on it.
+    pub fn is_other(&self) -> bool {
+        *self == Self::Other
+    }
 }
 
 /// Something went wrong.
@@ -64,18 +108,49 @@ pub enum ErrorKind {
 pub struct Error {
     /// What kind of thing happened.
     pub kind: ErrorKind,
-    /// The step that failed, as a gerund with its object: "reading", "creating the directory".
+    /// The step that failed, as far as it decides anything.
+    pub step: Step,
+    /// The step that failed in words, as a gerund with its object: "reading", "creating the directory".
     pub during: Cow<'static, str>,
     /// Where: a path or location, as bytes. Empty when there is no such place.
     pub at: Vec<u8>,
-    /// What the system or library said, and what to do about it, in plain words.
+    /// The cause: what the system or library said, in plain words.
     pub detail: String,
+    /// What to do about it, where the cause does not say.
+    pub hint: Option<Cow<'static, str>>,
 }
 
 impl Error {
     /// An error of `kind` during a step; add the place with [`Error::at`].
     pub fn new(kind: ErrorKind, during: &'static str, detail: impl Into<String>) -> Self {
-        Self { kind, during: Cow::Borrowed(during), at: Vec::new(), detail: detail.into() }
+        let (step, hint) = (Step::Other, None);
+        Self { kind, step, during: Cow::Borrowed(during), at: Vec::new(), detail: detail.into(), hint }
+    }
+
+    /// The same error in one of the steps that decide.
+    #[must_use]
+    pub fn in_step(mut self, step: Step) -> Self {
+        self.step = step;
+        self
+    }
+
+    /// The same error with what to do about it. Further hints follow those that it has.
+    #[must_use]
+    pub fn hint(mut self, words: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = Some(match self.hint {
+            None => words.into(),
+            Some(before) => format!("{before}; {}", words.into()).into(),
+        });
+        self
+    }
+
+    /// The cause and what to do about it, in one.
+    pub fn reason(&self) -> String {
+        match &self.hint {
+            Some(hint) if self.detail.is_empty() => hint.clone().into_owned(),
+            Some(hint) => format!("{}; {hint}", self.detail),
+            None => self.detail.clone(),
+        }
     }
 
     /// The same error with the place where it happened, unless it already has one.
@@ -89,7 +164,8 @@ impl Error {
 
     /// An error of the operating system, its kind read off the error number.
     pub fn io(during: &'static str, error: &std::io::Error) -> Self {
-        Self::new(kind_of(error), during, words_of(error))
+        let (cause, hint) = words_of(error);
+        Self { hint: hint.map(Cow::Borrowed), ..Self::new(kind_of(error), during, cause) }
     }
 
     /// Whether the same thing may succeed when it is tried again after reconnecting.
@@ -124,8 +200,9 @@ impl std::fmt::Display for Error {
         if !self.at.is_empty() {
             write!(f, " {}", lossy(&self.at))?;
         }
-        if !self.detail.is_empty() {
-            write!(f, ": {}", self.detail)?;
+        let reason = self.reason();
+        if !reason.is_empty() {
+            write!(f, ": {reason}")?;
         }
         Ok(())
     }
@@ -150,8 +227,10 @@ fn kind_of(error: &std::io::Error) -> ErrorKind {
 }
 
 /// What `ESTALE` of a network file system means, and what to do.
-const STALE: &str = "the file server no longer knows it (stale file handle): it was removed or replaced there; \
-                     if that happens to everything, mount it again";
+const STALE: (&str, &str) = (
+    "the file server no longer knows it (stale file handle): it was removed or replaced there",
+    "if that happens to everything, mount it again",
+);
 
 /// The number of `EPERM`, on every Unix.
 const EPERM: i32 = 1;
@@ -159,19 +238,20 @@ const EPERM: i32 = 1;
 const NOT_PERMITTED: &str =
     "operation not permitted: that takes root, or it is immutable or append-only (see lsattr)";
 
-/// The system's words without Rust's "(os error N)", or better ones.
-fn words_of(error: &std::io::Error) -> String {
+/// The system's words without Rust's "(os error N)", or better ones; and what to do, where that is known.
+fn words_of(error: &std::io::Error) -> (String, Option<&'static str>) {
     if error.kind() == std::io::ErrorKind::StaleNetworkFileHandle {
-        return STALE.to_owned();
+        return (STALE.0.to_owned(), Some(STALE.1));
     }
     if error.raw_os_error() == Some(EPERM) {
-        return NOT_PERMITTED.to_owned();
+        return (NOT_PERMITTED.to_owned(), None);
     }
     let words = error.to_string();
-    match words.find(" (os error") {
+    let words = match words.find(" (os error") {
         Some(end) => words[..end].to_lowercase(),
         None => words,
-    }
+    };
+    (words, None)
 }
 
 #[cfg(test)]

@@ -76,11 +76,11 @@ impl Location {
     /// # Errors
     /// `Usage`: empty, NUL, an unsound host, user or port, or a scheme that this version lacks.
     pub fn parse(typed: &[u8]) -> Result<Self> {
-        let place = place_of(typed).map_err(|error| match error.detail == PASSWORD {
+        if has_password(typed) {
             // It is not shown either.
-            true => error,
-            false => error.at(typed),
-        })?;
+            return Err(usage(PASSWORD));
+        }
+        let place = place_of(typed).map_err(|error| error.at(typed))?;
         Ok(Self { typed: typed.to_vec(), place })
     }
 
@@ -280,6 +280,14 @@ fn split_scheme(typed: &[u8]) -> Option<(String, &[u8])> {
         .then(|| (scheme.to_ascii_lowercase(), rest))
 }
 
+/// Returns true if a password was typed. It would be in the list of processes and in the history of the shell.
+fn has_password(typed: &[u8]) -> bool {
+    let Some((_, rest)) = split_scheme(typed) else { return false };
+    let authority = rest.split(|&byte| byte == b'/').next().unwrap_or_default();
+    let login = authority.iter().rposition(|&byte| byte == b'@').map(|at| &authority[..at]);
+    login.is_some_and(|login| login.contains(&b':'))
+}
+
 fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
     if scheme == "file" {
         return Err(usage("write a local path without file://"));
@@ -292,12 +300,6 @@ fn scheme_place(scheme: &str, rest: &[u8]) -> Result<Place> {
     }
     let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
     let (authority, path) = rest.split_at(slash);
-    // It would be in the list of processes and in the history of the shell.
-    if let Some(at) = authority.iter().rposition(|&byte| byte == b'@')
-        && authority[..at].contains(&b':')
-    {
-        return Err(usage(PASSWORD));
-    }
     // In `user@[::1]:22` only a colon after the bracket leads to a port.
     if authority.iter().filter(|&&byte| byte == b':').count() > 1 && !authority.contains(&b']') {
         return Err(usage("an IPv6 address is written in brackets: ssh://[::1]:22/path"));

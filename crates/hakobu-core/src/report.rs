@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::Snapshot;
 use crate::disk::DeviceFacts;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Step};
 use crate::event::{Difference, Different, Failure};
 use crate::losses::Loss;
 use crate::pace::Limits;
@@ -19,11 +19,13 @@ use crate::pace::Limits;
 mod bottleneck;
 mod file_server;
 mod outcome;
+mod route;
 mod timeline;
 
 pub use bottleneck::{Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT};
 pub use file_server::FileServer;
 pub use outcome::{Outcome, OutcomeFacts, can_go_on, outcome};
+pub use route::Route;
 pub use timeline::{TIMELINE_SAMPLES_MAX, Timeline, TimelineRecorder, TimelineSample};
 
 /// The schema of [`Report`].
@@ -63,8 +65,8 @@ pub struct Report {
     pub further_sources: Vec<ReportEnd>,
     /// The target.
     pub target: ReportEnd,
-    /// The way that was taken: `local`, `agent`.
-    pub transport: String,
+    /// How the data travelled.
+    pub transport: Route,
     /// The cipher of the data connections: `aes-128-gcm`, `none`…; null where there were none.
     pub cipher: Option<String>,
     /// How content was compressed on its way: `zstd`, or `none` where nothing was.
@@ -335,7 +337,7 @@ pub struct ReportFailure {
 impl From<&Failure> for ReportFailure {
     fn from(failure: &Failure) -> Self {
         let (path, path_base64) = text_and_base64(&failure.path);
-        let Error { kind, during, at, detail } = &failure.error;
+        let Error { kind, during, at, .. } = &failure.error;
         let (at, at_base64) = match &at[..] {
             b"" => (None, None),
             at => {
@@ -343,7 +345,7 @@ impl From<&Failure> for ReportFailure {
                 (Some(text), base64)
             }
         };
-        let (during, error) = (during.to_string(), detail.clone());
+        let (during, error) = (during.to_string(), failure.error.reason());
         Self { path, path_base64, during, at, at_base64, error, kind: kind_name(*kind) }
     }
 }
@@ -406,7 +408,10 @@ impl From<&Difference> for ReportDifference {
 pub struct ReportError {
     /// The kind, for programs: `no_space`…
     pub kind: String,
-    /// The step that failed.
+    /// The step that failed, for programs: `login`… Not there where nothing depends on it.
+    #[serde(with = "step_by_name", skip_serializing_if = "Step::is_other")]
+    pub step: Step,
+    /// The step that failed, in words.
     pub during: String,
     /// Where; empty when there is no such place.
     pub at: String,
@@ -421,11 +426,36 @@ impl From<&Error> for ReportError {
         let (at, at_base64) = text_and_base64(&error.at);
         Self {
             kind: kind_name(error.kind),
+            step: error.step,
             during: error.during.to_string(),
             at,
             at_base64,
-            error: error.detail.clone(),
+            error: error.reason(),
         }
+    }
+}
+
+/// Steps as reports have them: by name, so that those of later versions can be read.
+pub mod step_by_name {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::error::Step;
+
+    /// Writes the name.
+    ///
+    /// # Errors
+    /// Those of the format.
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    pub fn serialize<S: Serializer>(step: &Step, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(step.name())
+    }
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// Those of the format.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Step, D::Error> {
+        Ok(Step::from_name(&String::deserialize(from)?))
     }
 }
 
@@ -458,7 +488,7 @@ impl Default for Report {
             source: ReportEnd::default(),
             further_sources: Vec::new(),
             target: ReportEnd::default(),
-            transport: "local".to_owned(),
+            transport: Route::Local,
             cipher: None,
             compression: "none".to_owned(),
             compression_levels: Vec::new(),

@@ -26,12 +26,12 @@ pub const ALIVE_EVERY: Duration = Duration::from_secs(15);
 /// which nobody else may find out for hours.
 pub const SILENT_MAX: Duration = Duration::from_secs(120);
 /// The oldest version of the protocol that this program speaks.
-pub const VERSION_OLDEST: u16 = 4;
+pub const VERSION_OLDEST: u16 = 5;
 /// The oldest version in which an agent answers what has not changed since: `Listen`, `Serve`, `EndServing`. Everything else
 /// is refused with [`too_old`].
 pub const VERSION_OLDEST_ANSWERED: u16 = 3;
 /// The newest version of the protocol that this program speaks.
-pub const VERSION_NEWEST: u16 = 4;
+pub const VERSION_NEWEST: u16 = 5;
 /// The most directories that one [`Request::HoldApart`] may name.
 pub const DIRECTORIES_APART_MAX: usize = 4096;
 /// The longest message, in bytes.
@@ -134,8 +134,8 @@ pub enum Answer {
     Ran(Box<Ran>),
     /// A session as the target's side has ended.
     Served(Served),
-    /// The request makes no sense here; the agent ends.
-    Refused(Error),
+    /// The request makes no sense here; the agent ends. It may have been made in another version.
+    Refused(#[serde(with = "refusal")] Error),
     /// The disks.
     Disks(Result<DiskList>),
     /// How fast this machine encrypts.
@@ -420,6 +420,34 @@ pub fn negotiate(oldest: u16, newest: u16) -> Result<u16> {
     match common >= oldest.max(VERSION_OLDEST_ANSWERED) {
         true => Ok(common),
         false => Err(no_common_version(oldest, newest)),
+    }
+}
+
+/// An error as it is in all versions of the protocol: without its step, and with its hint behind its cause.
+mod refusal {
+    use std::borrow::Cow;
+
+    use hakobu_core::error::{Error, ErrorKind};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct OfAllVersions<'a> {
+        kind: ErrorKind,
+        during: Cow<'a, str>,
+        at: Cow<'a, [u8]>,
+        detail: Cow<'a, str>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(error: &Error, to: S) -> Result<S::Ok, S::Error> {
+        let (during, at, detail) = (&*error.during, &error.at[..], error.reason());
+        let (during, at, detail) = (during.into(), at.into(), detail.into());
+        OfAllVersions { kind: error.kind, during, at, detail }.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Error, D::Error> {
+        let OfAllVersions { kind, during, at, detail } = OfAllVersions::deserialize(from)?;
+        let error = Error::new(kind, "", detail).at(at);
+        Ok(Error { during: during.into_owned().into(), ..error })
     }
 }
 

@@ -371,6 +371,10 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 /// An error cut down to what may travel.
 pub fn bounded(mut error: Error) -> Error {
     error.detail.truncate(error.detail.floor_char_boundary(DETAIL_BYTES_MAX));
+    if let Some(hint) = error.hint.as_mut().filter(|hint| hint.len() > DETAIL_BYTES_MAX) {
+        let end = hint.floor_char_boundary(DETAIL_BYTES_MAX);
+        *hint = hint[..end].to_owned().into();
+    }
     if error.during.len() > DURING_BYTES_MAX {
         let end = error.during.floor_char_boundary(DURING_BYTES_MAX);
         error.during = error.during[..end].to_owned().into();

@@ -94,7 +94,7 @@ fn report(transfer: Transfer, request: &CopyRequest) -> Report {
     let summary = transfer.summary;
     let mut report = Report {
         job: transfer.job,
-        transport: transfer.transport.to_owned(),
+        transport: transfer.transport,
         cipher: transfer.cipher.map(str::to_owned),
         lanes_max: summary.lanes,
         compression_levels: summary.levels.iter().collect(),

@@ -1,8 +1,7 @@
 //! Errors in words, with the next step. The one place where kinds become advice.
 
 use hakobu_agent::request::CopyRequest;
-use hakobu_agent::restrict::is_refusal;
-use hakobu_core::error::Error;
+use hakobu_core::error::{Error, Step};
 use hakobu_core::location::Location;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{ReportError, ReportFailure};
@@ -48,7 +47,7 @@ pub fn report_error(error: &ReportError, machines: &Machines) -> String {
 pub fn advice(error: &ReportError, machines: &Machines) -> Option<&'static str> {
     match error.kind.as_str() {
         // No user and no sudo gets round a restricted key.
-        "permission_denied" if is_refusal(&error.error) => Some(RESTRICTED),
+        "permission_denied" if error.step == Step::Restriction => Some(RESTRICTED),
         "permission_denied" => machines.permission(&error.at),
         // A daemon's own words say what makes it writable.
         "read_only" if is_of_a_daemon(&error.at) => None,
@@ -56,7 +55,7 @@ pub fn advice(error: &ReportError, machines: &Machines) -> Option<&'static str> 
             Some("check the network, then run the same command again")
         }
         // Not where it was foreseen: nothing was begun there.
-        "no_space" if error.during == "writing" => Some(
+        "no_space" if error.step == Step::Write => Some(
             "free space at the target or raise the quota, then run the same command again; until then what was begun \
              of a large file stays beside its place, as .hakobu.*, and may be removed",
         ),
@@ -87,7 +86,7 @@ fn is_of_a_daemon(at: &str) -> bool {
 
 /// One entry that failed, in one line.
 pub fn failure(path: &[u8], error: &Error) -> String {
-    failed_line(&lossy(path), &error.during, &lossy(&error.at), &error.detail)
+    failed_line(&lossy(path), &error.during, &lossy(&error.at), &error.reason())
 }
 
 /// One entry that failed, from a report.
@@ -199,7 +198,8 @@ mod tests {
     #[test]
     fn a_restricted_key_is_no_matter_of_sudo() {
         let refused = "this login may only use what is beneath /backup";
-        let error = Error::new(ErrorKind::PermissionDenied, "looking at the source", refused).at("h:/etc");
+        let error = Error::new(ErrorKind::PermissionDenied, "looking at the source", refused);
+        let error = error.in_step(Step::Restriction).at("h:/etc");
         let machines = Machines { far: vec!["h".into()], ..Machines::default() };
         let words = report_error(&ReportError::from(&error), &machines);
         assert!(words.contains("what to do: the key that logs in there is restricted"), "{words}");

@@ -1,9 +1,8 @@
 //! How a job stands.
 
-use hakobu_core::report::{Outcome, can_go_on};
+use hakobu_core::error::Step;
+use hakobu_core::report::{Outcome, can_go_on, step_by_name};
 use serde::{Deserialize, Serialize};
-
-use crate::far::STARTING;
 
 /// How a job stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +70,9 @@ pub struct Ended {
 pub struct EndedError {
     /// The kind, for programs.
     pub kind: String,
+    /// The step that failed, for programs.
+    #[serde(default, with = "step_by_name")]
+    pub step: Step,
     /// The step that failed.
     #[serde(default)]
     pub during: String,
@@ -87,6 +89,7 @@ impl Ended {
     pub(super) fn unreadable(why: String) -> Self {
         let error = EndedError {
             kind: "io".to_owned(),
+            step: Step::Other,
             during: "reading the report".to_owned(),
             at: String::new(),
             error: why,
@@ -103,7 +106,7 @@ impl Ended {
     /// Whether the same run again goes on where this one stopped. A job that could not log in has
     /// lost nothing, either.
     pub fn can_go_on(&self) -> bool {
-        let no_login = self.error.as_ref().is_some_and(|error| error.during == STARTING);
+        let no_login = self.error.as_ref().is_some_and(|error| error.step == Step::Login);
         no_login || can_go_on(self.outcome, self.error.as_ref().map(|error| error.kind.as_str()))
     }
 }

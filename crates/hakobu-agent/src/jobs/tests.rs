@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use hakobu_core::error::{Error, ErrorKind};
+use hakobu_core::error::{Error, ErrorKind, Step};
 use hakobu_core::report::Report;
 use hakobu_endpoints::local::StateDirectory;
 use tempfile::TempDir;
@@ -147,7 +147,7 @@ fn the_state_follows_from_lock_report_and_wish() {
         assert_eq!(JobState::of(false, false, jobs_ended(&folder).as_ref()), expected, "{kind:?}");
     }
     let mut no_login = report(Some(ErrorKind::Io));
-    no_login.error.as_mut().unwrap().during = crate::far::STARTING.to_owned();
+    no_login.error.as_mut().unwrap().step = Step::Login;
     folder.write_report(&no_login).unwrap();
     assert_eq!(JobState::of(false, false, jobs_ended(&folder).as_ref()), JobState::Interrupted);
     folder.pause().unwrap();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::engine::Summary;
 use hakobu_core::entry::Kind;
-use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::job::Job;
 use hakobu_core::landing::{Ancestry, TargetFound};
@@ -159,7 +159,10 @@ impl Restriction {
         match address {
             Some(address) if !self.may_connect && address.parse::<IpAddr>().is_err() => {
                 let words = "this login may not look up names over there; give the address itself";
-                Err(Error::new(ErrorKind::PermissionDenied, "opening a port for data", words).at(address))
+                {
+                    let error = Error::new(ErrorKind::PermissionDenied, "opening a port for data", words);
+                    Err(error.in_step(Step::Restriction).at(address))
+                }
             }
             _ => Ok(()),
         }
@@ -181,7 +184,7 @@ impl Restriction {
             Way::Dial { .. } if !self.may_connect => {
                 let words =
                     "this login may make no connections over there (--may-connect on its key would let it)";
-                Err(Error::new(ErrorKind::PermissionDenied, "dialling", words))
+                Err(Error::new(ErrorKind::PermissionDenied, "dialling", words).in_step(Step::Connect))
             }
             _ => Ok(()),
         }
@@ -257,7 +260,9 @@ impl Restriction {
         const DURING: &str = "opening the target";
         if self.read_only && !grant.only_reads {
             let words = format!("this login may only read beneath {}", shown(self.beneath.path()));
-            return Err(Error::new(ErrorKind::PermissionDenied, DURING, words).at(&*root));
+            return Err(Error::new(ErrorKind::PermissionDenied, DURING, words)
+                .in_step(Step::Restriction)
+                .at(&*root));
         }
         if grant.places.iter().any(|place| place.device.is_some()) {
             return Err(self.no_disks(DURING));
@@ -284,7 +289,7 @@ impl Restriction {
 
     fn outside(&self, during: &'static str) -> Error {
         let words = format!("this login may only use what is beneath {}", shown(self.beneath.path()));
-        Error::new(ErrorKind::PermissionDenied, during, words)
+        Error::new(ErrorKind::PermissionDenied, during, words).in_step(Step::Restriction)
     }
 
     fn no_settings(&self) -> Error {
@@ -292,13 +297,13 @@ impl Restriction {
             "this login may only use files beneath {}, and not see what the machine is set to",
             shown(self.beneath.path())
         );
-        Error::new(ErrorKind::PermissionDenied, "reading the settings", words)
+        Error::new(ErrorKind::PermissionDenied, "reading the settings", words).in_step(Step::Restriction)
     }
 
     fn no_disks(&self, during: &'static str) -> Error {
         let words =
             format!("this login may only use files beneath {}, and no disks", shown(self.beneath.path()));
-        Error::new(ErrorKind::PermissionDenied, during, words)
+        Error::new(ErrorKind::PermissionDenied, during, words).in_step(Step::Restriction)
     }
 }
 

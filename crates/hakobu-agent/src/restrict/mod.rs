@@ -19,15 +19,6 @@ pub use original::{Asked, asked};
 pub use restriction::Restriction;
 pub use terms::Terms;
 
-/// What every refusal of a restricted agent begins with, so that the other side knows it for one.
-const THIS_LOGIN: &str = "this login ";
-
-/// Whether the words of an error are those of a restricted agent: no other user and no sudo helps, only another key.
-#[must_use]
-pub fn is_refusal(words: &str) -> bool {
-    words.starts_with(THIS_LOGIN)
-}
-
 /// Whether a line of a far program's is the refusal of anything but hakobu.
 #[must_use]
 pub fn is_for_hakobu_alone(line: &str) -> bool {

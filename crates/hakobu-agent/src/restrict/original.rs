@@ -123,7 +123,6 @@ mod tests {
             let error = of(line).unwrap_err();
             assert_eq!(error.kind, ErrorKind::Refused, "{line}");
             assert!(crate::restrict::is_for_hakobu_alone(&format!("hakobu: {error}")), "{error}");
-            assert!(crate::restrict::is_refusal(&error.detail), "{error}");
         }
     }
 }

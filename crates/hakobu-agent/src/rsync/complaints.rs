@@ -14,7 +14,7 @@ pub(super) const RUNNING: &str = "talking to";
 /// The step of a failure of which rsync does not say whose it is.
 const COPYING: &str = "copying";
 /// Said of a module that cannot be looked at.
-pub(super) const WRITE_ONLY: &str = "the module can only be written to, and neither listed nor read";
+const WRITE_ONLY: &str = "the module can only be written to, and neither listed nor read";
 /// Said where the key of the login starts a restricted agent, whatever is asked for.
 const RESTRICTED: &str = "the key that logs in there is restricted to hakobu (hakobu agent --restrict in \
                           authorized_keys), and starts no rsync; leave --transport rsync out, or use another key";
@@ -180,7 +180,7 @@ fn of_the_daemon(text: &str) -> Option<Verdict> {
         "ERROR: module is read only" => {
             fatal(ErrorKind::ReadOnly, "the module is read only (read only = no in rsyncd.conf lets write)")
         }
-        "ERROR: module is write only" => fatal(ErrorKind::PermissionDenied, WRITE_ONLY),
+        "ERROR: module is write only" => fatal(ErrorKind::WriteOnly, WRITE_ONLY),
         _ => None,
     }
 }
@@ -301,10 +301,10 @@ fn failure(line: &[u8]) -> Option<(Vec<u8>, Error)> {
     }
     let step = before.rsplit("] ").next().unwrap_or(before).trim_end_matches('(').to_owned();
     let (kind, detail) = match system {
-        Some(error) => (error.kind, error.detail),
+        Some(error) => (error.kind, error.reason()),
         None => (ErrorKind::Io, lossy(line)),
     };
-    Some((path, Error { kind, during: step.into(), at: Vec::new(), detail }))
+    Some((path, Error { during: step.into(), ..Error::new(kind, "", detail) }))
 }
 
 /// The path in front of an attribute's name: `path","user.x`, or `path" (in module),"user.x`.

@@ -12,7 +12,6 @@ use hakobu_core::location::Location;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::SourceAsk;
 
-use super::complaints::WRITE_ONLY;
 use super::listing::{NOWHERE, cannot_be_read};
 use super::options::Purpose;
 use super::output::{Item, Said};
@@ -285,8 +284,10 @@ fn far_target(way: &Way<'_>, target: &Location, prompts: &mut dyn Prompts) -> Re
     };
     let item = match found {
         // What cannot be listed may still be written to.
-        Err(error) if error.detail == WRITE_ONLY && as_directory => return Ok(TargetFound::Directory),
-        Err(error) if error.detail == WRITE_ONLY => {
+        Err(error) if error.kind == ErrorKind::WriteOnly && as_directory => {
+            return Ok(TargetFound::Directory);
+        }
+        Err(error) if error.kind == ErrorKind::WriteOnly => {
             let words =
                 "the module can only be written to; a slash at the end says that the target is a directory";
             return Err(Error { detail: words.to_owned(), ..error }.at(target.as_typed()));

@@ -35,6 +35,7 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
+use hakobu_core::report::Route;
 
 use self::course::Course;
 use self::ends::Ends;
@@ -58,7 +59,7 @@ pub(crate) fn concerns(request: &CopyRequest) -> bool {
 
 /// Copies. Everything that went wrong is in the result.
 pub(crate) fn run(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Transfer {
-    let mut transfer = Transfer { transport: "rsync", ..Transfer::default() };
+    let mut transfer = Transfer { transport: Route::Rsync, ..Transfer::default() };
     let ran = try_run(request, surroundings, &mut transfer);
     if let Err(error) = ran {
         transfer.summary.fatal.get_or_insert(error);

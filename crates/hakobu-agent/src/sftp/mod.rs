@@ -7,5 +7,4 @@ mod run;
 mod side;
 
 pub(crate) use run::{Ends, check, run};
-pub(crate) use side::OPENING;
 pub use side::SftpSide;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hakobu_core::endpoint::Endpoint;
-use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::Job;
 use hakobu_endpoints::sftp::{
@@ -42,16 +42,18 @@ impl SftpSide {
     /// When the login fails, or there is no SFTP server.
     pub fn start(login: &Login<'_>, why: Option<String>, cancel: Arc<AtomicBool>) -> Result<Self> {
         let host = login.host.destination();
-        let fail = |error: &SshError| Error::new(ErrorKind::Io, OPENING, error.to_string()).at(&host);
+        let fail = |error: &SshError| {
+            Error::new(ErrorKind::Io, OPENING, error.to_string()).in_step(Step::Login).at(&host)
+        };
         let sessions = Arc::new(Sessions::new(login.settings()).map_err(|error| fail(&error))?);
         let first = sessions.first(Session::Subsystem("sftp")).map_err(|error| fail(&error))?;
         let connect = {
             let (sessions, host) = (Arc::clone(&sessions), host.clone());
             move |stop: &AtomicBool| match sessions.further(Session::Subsystem("sftp"), stop) {
                 Ok(pipe) => channel(pipe),
-                Err(error) => {
-                    Err(Error::new(ErrorKind::ConnectionLost, OPENING, error.to_string()).at(&host))
-                }
+                Err(error) => Err(Error::new(ErrorKind::ConnectionLost, OPENING, error.to_string())
+                    .in_step(Step::Login)
+                    .at(&host)),
             }
         };
         let mut access = Access { connect: Arc::new(connect), is_root: false, cancel };
@@ -109,7 +111,7 @@ impl SftpSide {
 
 fn channel(pipe: Pipe) -> Result<Channel> {
     let Pipe { socket, ssh, said: _ } = pipe;
-    let to_server = socket.try_clone().map_err(|error| Error::io(OPENING, &error))?;
+    let to_server = socket.try_clone().map_err(|error| Error::io(OPENING, &error).in_step(Step::Login))?;
     Ok(Channel { to_server: to_server.into(), from_server: socket.into(), process: Box::new(ssh) })
 }
 
@@ -122,7 +124,7 @@ fn no_server(error: Error, host: &str) -> Error {
              with that host"
                 .to_owned()
         }
-        _ => error.detail,
+        _ => error.reason(),
     };
-    Error::new(ErrorKind::Io, OPENING, words).at(host)
+    Error::new(ErrorKind::Io, OPENING, words).in_step(Step::Login).at(host)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::error::{Error, Result};
+use hakobu_core::error::{Error, Result, Step};
 use hakobu_proto::control::{ConnectRequest, ServeRequest};
 use socket2::Socket;
 
@@ -68,5 +68,9 @@ fn is_of_the_way(error: &ConnectionError) -> bool {
 }
 
 fn not_made(error: ConnectionError) -> Error {
-    if is_of_the_way(&error) { Error { during: "dialling".into(), ..lost(error) } } else { lost(error) }
+    if is_of_the_way(&error) {
+        Error { during: "dialling".into(), step: Step::Connect, ..lost(error) }
+    } else {
+        lost(error)
+    }
 }

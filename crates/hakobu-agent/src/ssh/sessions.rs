@@ -29,6 +29,7 @@ use super::command::{self, LOGGED_IN, Program, with_nobody_to_ask, words_of_its_
 use super::error::SshError;
 use super::logins::{LOGIN_LIMIT, Logins};
 use super::prompts::Prompts;
+use super::refusal::Refusal;
 use super::said::{SAID_BYTES_MAX, each_piece};
 use super::settings::SshSettings;
 use super::shared::{self, Found, Shared, Sharing};
@@ -254,7 +255,7 @@ impl Sessions {
         }
         match refused {
             // A key that was not accepted is not accepted a second later.
-            Some(SshError::Further { words, .. }) if !words.contains("Permission denied") => {
+            Some(SshError::Further { words, .. }) if Refusal::of(&words) != Some(Refusal::Login) => {
                 wait(Instant::now() + PAUSE, stop);
                 let opened = self.own(session, stop)?;
                 state.own = Some(true);

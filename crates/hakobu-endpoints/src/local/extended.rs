@@ -222,20 +222,20 @@ impl ExtendedReader {
 
 /// The error for extended attributes that could not be read.
 fn unread(errno: Errno, step: &str) -> Error {
-    let leave_out = "; --preserve no-xattr,no-acl leaves all of them out";
+    let leave_out = "--preserve no-xattr,no-acl leaves all of them out";
     let mut error = source_fault("reading the extended attributes", errno);
     error.detail = match errno {
         Errno::TOOBIG | Errno::RANGE => {
             error.kind = ErrorKind::Unsupported;
             format!(
-                "their names take more than {} KiB, which the system does not list; remove some of them{leave_out}",
+                "their names take more than {} KiB, which the system does not list; remove some of them",
                 NAMES_BYTES_MAX / 1024
             )
         }
         _ if error.is_source_change() => return error,
-        _ => format!("{step}: {}{leave_out}", error.detail),
+        _ => format!("{step}: {}", error.detail),
     };
-    error
+    error.hint(leave_out)
 }
 
 fn shown(name: &[u8]) -> String {

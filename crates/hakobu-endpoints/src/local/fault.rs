@@ -1,5 +1,6 @@
 //! Errors of the operating system as hakobu's errors.
 
+use hakobu_core::error::Step;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind};
 use rustix::fd::AsFd;
@@ -20,6 +21,11 @@ pub(crate) fn fault(during: &'static str, errno: Errno) -> Error {
         Errno::ISDIR => Error::new(ErrorKind::Conflict, during, "a directory is in the way"),
         _ => Error::io(during, &errno.into()),
     }
+}
+
+/// The error for content that could not be written.
+pub(crate) fn write_fault(errno: Errno) -> Error {
+    fault("writing", errno).in_step(Step::Write)
 }
 
 /// The error for a failed system call on an entry of the source that the listing showed.

@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use hakobu_core::entry::{Inode, Kind, Metadata, Time};
+use hakobu_core::error::Step;
 use hakobu_core::{Error, ErrorKind, Result};
 use rustix::fd::AsFd;
 use rustix::fs::{
@@ -147,7 +148,7 @@ pub(crate) fn kind(file_type: FileType) -> Result<Kind, Errno> {
 pub(crate) fn check_kind(files_only: bool, kind: Kind, during: &'static str) -> Result<()> {
     if files_only && matches!(kind, Kind::BlockDevice | Kind::CharDevice) {
         let words = "it is a device, and this login may only use files";
-        return Err(Error::new(ErrorKind::PermissionDenied, during, words));
+        return Err(Error::new(ErrorKind::PermissionDenied, during, words).in_step(Step::Restriction));
     }
     Ok(())
 }

@@ -196,9 +196,7 @@ fn device_key(file: &SourceFile) -> (u16, EntryPath) {
 fn read_error(errno: Errno) -> Error {
     let mut error = fault("reading", errno);
     if errno == Errno::IO {
-        error
-            .detail
-            .push_str("; --on-read-error skip goes on with zeros in the place of what cannot be read");
+        error = error.hint("--on-read-error skip goes on with zeros in the place of what cannot be read");
     }
     error
 }

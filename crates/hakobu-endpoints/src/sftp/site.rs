@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::error::Step;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
@@ -216,6 +217,6 @@ impl Site {
             }
             _ => return refusal.error(during),
         };
-        Error::new(kind, during, words)
+        Error::new(kind, during, words).in_step(Step::Write)
     }
 }

@@ -40,7 +40,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// The system's words without its number.
 pub(super) fn words_of(error: &io::Error) -> String {
-    hakobu_core::error::Error::io("", error).detail
+    hakobu_core::error::Error::io("", error).reason()
 }
 
 impl Error {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_agent::ssh::Refusal;
+use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use hakobu_core::location::SshHost;
 use hakobu_core::path::lossy;
 use hakobu_measure::bench::case::Way;
@@ -198,14 +199,15 @@ fn of_bench(error: &bench::Error, host: Option<&SshHost>) -> Error {
             Error::new(ErrorKind::Cancelled, MEASURING, "interrupted; scratch files are removed")
         }
         bench::Error::Login(_) => {
-            let hint = match words.contains("ermission denied") || words.contains("ost key verification") {
-                true => {
-                    "; each run logs in anew and nobody is asked: it takes a key that works without a question \
-                         (ssh-copy-id, ssh-agent), and a host key that is known"
-                }
-                false => "",
-            };
-            Error::new(ErrorKind::Io, "logging in to", format!("{words}{hint}")).at(at)
+            let refusal = Refusal::of(&words);
+            let error = Error::new(ErrorKind::Io, "logging in to", words).in_step(Step::Login).at(at);
+            match refusal {
+                Some(Refusal::Login | Refusal::HostKey) => error.hint(
+                    "each run logs in anew and nobody is asked: it takes a key that works without a question \
+                     (ssh-copy-id, ssh-agent), and a host key that is known",
+                ),
+                _ => error,
+            }
         }
         bench::Error::Lost(_) => {
             Error::new(ErrorKind::Io, MEASURING, format!("{words}; nothing was measured until then")).at(at)

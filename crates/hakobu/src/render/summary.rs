@@ -8,8 +8,8 @@ use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::lossy;
 use hakobu_core::report::{
-    self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference, Verified,
-    from_base64,
+    self, Bottleneck, LATENCY_LIMIT, NETWORK, OPERATION_LIMIT, Outcome, Report, ReportDifference, Route,
+    Verified, from_base64,
 };
 use hakobu_core::units::{format_bytes, format_count, format_duration, format_milliseconds, format_rate};
 
@@ -280,22 +280,22 @@ fn way(report: &Report) -> String {
         1 => "1 lane".to_owned(),
         lanes => format!("{lanes} lanes"),
     };
-    let transport = lossy(report.transport.as_bytes());
-    format!("way: {transport}, {}, {lanes}, {}", encryption(report), check(report))
+    format!("way: {}, {}, {lanes}, {}", report.transport.name(), encryption(report), check(report))
 }
 
 /// Who keeps others from reading what travels.
 fn encryption(report: &Report) -> String {
-    let transport = report.transport.as_str();
     let is_of_a_daemon =
         |typed: &str| Location::parse(typed.as_bytes()).is_ok_and(|location| location.rsync_host().is_some());
-    let by_ssh = match transport {
-        "rsync" => ![&report.source.typed, &report.target.typed].into_iter().any(|end| is_of_a_daemon(end)),
-        _ => transport == "sftp" || transport.starts_with("ssh"),
+    let by_ssh = match report.transport {
+        Route::Rsync => {
+            ![&report.source.typed, &report.target.typed].into_iter().any(|end| is_of_a_daemon(end))
+        }
+        route => route == Route::Sftp || route.is_through_ssh(),
     };
     let cipher = report.cipher.as_deref().filter(|cipher| *cipher != CipherChoice::None.name());
     match (by_ssh, cipher.map(|cipher| lossy(cipher.as_bytes()))) {
-        _ if transport == "local" => "nothing travels".to_owned(),
+        _ if report.transport == Route::Local => "nothing travels".to_owned(),
         (true, Some(cipher)) => format!("encrypted by ssh and by {cipher}"),
         (true, None) => "encrypted by ssh".to_owned(),
         (false, Some(cipher)) => format!("encrypted by {cipher}"),
@@ -307,11 +307,11 @@ fn encryption(report: &Report) -> String {
 fn check(report: &Report) -> &'static str {
     match report.verified {
         Verified::Medium => "read back from the medium and compared",
-        Verified::Wire if report.transport == "rsync" => "checked by rsync's own checksums",
+        Verified::Wire if report.transport == Route::Rsync => "checked by rsync's own checksums",
         Verified::Wire => "digests compared",
         Verified::None if report.dry_run || report.only_compared => "nothing written",
         // It finds what was changed on the way, and nothing that either end did.
-        Verified::None if report.transport == "sftp" => "checked by ssh alone, no digests compared",
+        Verified::None if report.transport == Route::Sftp => "checked by ssh alone, no digests compared",
         Verified::None => "not checked",
     }
 }
@@ -425,9 +425,9 @@ mod tests {
 
     #[test]
     fn the_way_is_in_true_words() {
-        let said = |transport: &str, cipher: Option<&str>, verified, lanes_max, target: &str| {
+        let said = |transport: Route, cipher: Option<&str>, verified, lanes_max, target: &str| {
             let mut report = report();
-            (report.transport, report.cipher) = (transport.into(), cipher.map(str::to_owned));
+            (report.transport, report.cipher) = (transport, cipher.map(str::to_owned));
             (report.verified, report.lanes_max) = (verified, lanes_max);
             report.target.typed = target.into();
             way(&report)
@@ -436,31 +436,37 @@ mod tests {
         for (words, found) in [
             (
                 "sftp, encrypted by ssh, 1 lane, checked by ssh alone, no digests compared",
-                said("sftp", None, Unchecked, 1, "h:a"),
+                said(Route::Sftp, None, Unchecked, 1, "h:a"),
             ),
-            ("ssh, encrypted by ssh, 2 lanes, digests compared", said("ssh", Some("none"), Wire, 2, "h:a")),
+            (
+                "ssh, encrypted by ssh, 2 lanes, digests compared",
+                said(Route::Ssh, Some("none"), Wire, 2, "h:a"),
+            ),
             (
                 "ssh, relayed, encrypted by ssh and by aes-128-gcm, 2 lanes, not checked",
-                said("ssh, relayed", Some("aes-128-gcm"), Unchecked, 2, "h:a"),
+                said(Route::SshRelayed, Some("aes-128-gcm"), Unchecked, 2, "h:a"),
             ),
             (
                 "agent, encrypted by aes-128-gcm, 4 lanes, read back from the medium and compared",
-                said("agent", Some("aes-128-gcm"), Medium, 4, "h:a"),
+                said(Route::Agent, Some("aes-128-gcm"), Medium, 4, "h:a"),
             ),
-            ("agent, not encrypted, 4 lanes, digests compared", said("agent", Some("none"), Wire, 4, "h:a")),
-            ("local, nothing travels, 1 lane, not checked", said("local", None, Unchecked, 1, "a")),
+            (
+                "agent, not encrypted, 4 lanes, digests compared",
+                said(Route::Agent, Some("none"), Wire, 4, "h:a"),
+            ),
+            ("local, nothing travels, 1 lane, not checked", said(Route::Local, None, Unchecked, 1, "a")),
             (
                 "rsync, not encrypted, 8 lanes, checked by rsync's own checksums",
-                said("rsync", None, Wire, 8, "h::m/a"),
+                said(Route::Rsync, None, Wire, 8, "h::m/a"),
             ),
             (
                 "rsync, encrypted by ssh, 8 lanes, checked by rsync's own checksums",
-                said("rsync", None, Wire, 8, "h:a"),
+                said(Route::Rsync, None, Wire, 8, "h:a"),
             ),
         ] {
             assert_eq!(found, format!("way: {words}"));
         }
-        let plan = Report { dry_run: true, transport: "sftp".into(), lanes_max: 1, ..Report::default() };
+        let plan = Report { dry_run: true, transport: Route::Sftp, lanes_max: 1, ..Report::default() };
         assert_eq!(way(&plan), "way: sftp, encrypted by ssh, 1 lane, nothing written");
     }
 

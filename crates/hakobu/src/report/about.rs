@@ -1,6 +1,6 @@
 //! What a report says of the whole run: what was to be done, what ended it, the way of the data.
 
-use hakobu_core::report::{Report, ReportDisk, ReportEnd, Verified};
+use hakobu_core::report::{Report, ReportDisk, ReportEnd, Route, Verified};
 use hakobu_core::units::format_bytes;
 
 use super::language::Language;
@@ -148,14 +148,14 @@ fn error(report: &Report, language: Language) -> Option<Section> {
 fn way(report: &Report, language: Language) -> Option<Section> {
     let say = |english: &'static str, japanese: &'static str| language.say(english, japanese).to_owned();
     let of_ssh = || words(language.say("that of ssh", "ssh による暗号化"));
-    let cipher = match (report.cipher.as_deref(), report.transport.as_str()) {
-        (None, "sftp") => of_ssh(),
-        (None, "rsync") => words(
+    let cipher = match (report.cipher.as_deref(), report.transport) {
+        (None, Route::Sftp) => of_ssh(),
+        (None, Route::Rsync) => words(
             language
                 .say("none but that of ssh, if it was used", "なし(ssh を使用した場合は ssh による暗号化)"),
         ),
         (None, _) => words(language.say("none: no data connections", "なし(データ接続なし)")),
-        (Some("none"), way) if way.starts_with("ssh") => of_ssh(),
+        (Some("none"), route) if route.is_through_ssh() => of_ssh(),
         (Some("none"), _) => {
             words(language.say("none (authenticated, not encrypted)", "なし(認証のみ、暗号化なし)"))
         }
@@ -182,7 +182,7 @@ fn way(report: &Report, language: Language) -> Option<Section> {
         ),
     };
     let mut facts = vec![
-        (say("Transport", "転送方式"), vocabulary::way(&report.transport, language)),
+        (say("Transport", "転送方式"), vocabulary::way(report.transport.name(), language)),
         (say("Cipher", "暗号"), vec![cipher]),
         (say("Compression", "圧縮"), vec![compression]),
         (say("Lanes at most", "最大レーン数"), vec![words(language.count(report.lanes_max.into()))]),

@@ -174,7 +174,7 @@ fn disk(places: &Places, node: &Node) -> Result<DeviceFacts> {
     };
     let looked = opened.and_then(|device| {
         let facts = facts_of(places, node.number, Some(node), Some(device.as_fd()));
-        facts.map_err(|error| error.detail)
+        facts.map_err(|error| error.reason())
     });
     match looked {
         Ok(facts) => Ok(DeviceFacts { path: path_of(node), ..facts }),
@@ -207,7 +207,7 @@ fn slashed(node: &Node) -> Vec<u8> {
 
 /// Opens a node, if it leads to the device with this number.
 fn open_numbered(path: &Path, number: DeviceNumber) -> Result<File, String> {
-    let words = |error: std::io::Error| Error::io("opening", &error).detail;
+    let words = |error: std::io::Error| Error::io("opening", &error).reason();
     let device = open(path, OFlags::empty()).map_err(words)?;
     match number_of(device.as_fd()) {
         Ok(own) if own == number => Ok(device),

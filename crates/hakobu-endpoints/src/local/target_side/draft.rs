@@ -19,7 +19,7 @@ use rustix::io::{Errno, pwritev, retry_on_intr};
 use super::attributes::Owner;
 use super::cover::Cover;
 use crate::local::draft_name::DraftName;
-use crate::local::fault::fault;
+use crate::local::fault::{fault, write_fault};
 use crate::local::file_system::Stability;
 use crate::local::journal::Journal;
 
@@ -212,7 +212,7 @@ impl Draft {
                         let words = "the disk ends here, and more is to be written";
                         Error::new(ErrorKind::Io, "writing", words)
                     }
-                    (_, errno) => fault("writing", errno),
+                    (_, errno) => write_fault(errno),
                 };
                 let error = error.at(&self.path);
                 self.progress().failed.get_or_insert_with(|| error.clone());
@@ -384,6 +384,6 @@ fn stream_fault(errno: Errno) -> Error {
         Errno::PIPE => Error::new(ErrorKind::Io, "writing", "whoever read it has gone"),
         Errno::CANCELED => Error::new(ErrorKind::Cancelled, "writing", "stopped as asked"),
         Errno::SPIPE => Error::new(ErrorKind::Protocol, "writing", "bytes came out of order"),
-        other => fault("writing", other),
+        other => write_fault(other),
     }
 }

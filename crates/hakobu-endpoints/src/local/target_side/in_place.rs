@@ -17,7 +17,7 @@ use rustix::io::{Errno, preadv, pwrite, retry_on_intr};
 
 use super::draft::{Draft, refusal};
 use crate::local::aligned::{ALIGNMENT, AlignedBuffer};
-use crate::local::fault::fault;
+use crate::local::fault::{fault, write_fault};
 use crate::local::journal;
 use crate::local::positioned::read_at;
 
@@ -222,7 +222,7 @@ impl Draft {
             _ => self.write_content(piece.offset, bytes),
         });
         done.map_err(|errno| {
-            let error = fault("writing", errno).at(&self.path);
+            let error = write_fault(errno).at(&self.path);
             self.fail(error.clone());
             error
         })

@@ -369,7 +369,7 @@ impl TargetWork {
         let ended = shared.marks.end(&shared.options.job, durable, whole);
         removed.and(ended).map(|()| Outcome::Done).map_err(|errno| {
             let mut error = fault("setting the time of a directory at the target", errno);
-            error.detail += "; the same command sets it";
+            error = error.hint("the same command sets it");
             error
         })
     }

@@ -18,7 +18,7 @@ use super::shared::Shared;
 use super::stable::{WaitingFile, close, flush};
 use crate::local::draft_file::{create_draft, hold, make_draft, rename_at};
 use crate::local::draft_name::DraftName;
-use crate::local::fault::{creation_fault, fault};
+use crate::local::fault::{creation_fault, fault, write_fault};
 use crate::local::file_system::Stability;
 use crate::local::metadata;
 use crate::local::positioned::write_at;
@@ -120,7 +120,7 @@ impl Maker {
             true => write_around_zeros(file, content.bytes, &mut sum),
             false => write_at(file, 0, content.bytes, &mut sum),
         };
-        written.map_err(|errno| fault("writing", errno))?;
+        written.map_err(write_fault)?;
         content.check(sum)?;
         let failed = |errno| fault("setting the attributes", errno);
         let owner = directory.owner_of_new(file, created).map_err(failed)?;
