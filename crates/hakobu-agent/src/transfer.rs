@@ -35,6 +35,8 @@ use crate::stop::Stop;
 use crate::stream::{self, Streams};
 use crate::told::Told;
 
+/// By then a stop is known that ended a connection.
+const STOP_SEEN_WITHIN: Duration = Duration::from_millis(200);
 /// Said where root was refused on a network file system.
 const ROOT_IS_SQUASHED: &str = "an NFS server treats root as nobody unless its export says no_root_squash; with that, \
                                 root may read everything and keep owners";
@@ -136,8 +138,12 @@ fn attempts(request: &CopyRequest, surroundings: &mut Surroundings<'_>, held: &m
         }
         match next {
             Next::Again(pause, words) => {
-                surroundings.observer.event(Event::Notice { words });
-                if !sleep(pause, &surroundings.cancel) {
+                // The Ctrl-C of a terminal reaches ssh as well, whose end may be seen first.
+                let asked = !sleep(STOP_SEEN_WITHIN, &surroundings.cancel);
+                if !asked {
+                    surroundings.observer.event(Event::Notice { words });
+                }
+                if asked || !sleep(pause, &surroundings.cancel) {
                     let error = Error::new(ErrorKind::Cancelled, "copying", "stopped as asked");
                     transfer.summary.fatal = Some(error);
                     return transfer;
