@@ -3,6 +3,8 @@
 
 #![allow(clippy::expect_used)]
 
+mod circles;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
