@@ -3,6 +3,7 @@
 //! Of a figure counts the wall clock of the whole process less that of the same command on next to nothing; a row's
 //! figure is the median of the ratios within each round, and the ways of a group take turns within a round.
 
+mod before;
 mod content;
 mod doctor;
 mod ground;
@@ -117,6 +118,9 @@ struct TableArgs {
     /// The program to measure [default: built from here, release]
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
+    /// An earlier build to measure beside it, in the place of all other tools
+    #[arg(long, value_name = "PATH", conflicts_with = "extra")]
+    before: Option<PathBuf>,
 }
 
 /// Runs the subcommand. Ends the process with 1 when `--check` finds rows below their mark.
@@ -157,7 +161,7 @@ struct Chosen {
 fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
     let rounds = if args.quick { FEW_ROUNDS } else { usize::from(args.rounds) };
     ensure!(!args.check || rounds >= CHECK_ROUNDS_LEAST, "--check takes {CHECK_ROUNDS_LEAST} rounds or more");
-    let chosen = choose(table, args.rows.as_deref(), args.extra);
+    let mut chosen = choose(table, args.rows.as_deref(), args.extra);
     ensure!(!chosen.is_empty(), "no row has that in its key or title");
     let started = Instant::now();
     let (workspace, target_dir) = directories()?;
@@ -166,6 +170,11 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
     // A copy: the next build must not change what is measured.
     let program = shop.tools().join("hakobu-measured");
     fs::copy(&built, &program).with_context(|| format!("copying {}", built.display()))?;
+    if let Some(earlier) = &args.before {
+        let copied = shop.tools().join("hakobu-before");
+        fs::copy(earlier, &copied).with_context(|| format!("copying {}", earlier.display()))?;
+        chosen = before::beside(&chosen, &copied);
+    }
     let machine = Machine::look(&workspace);
     if machine.load_at_start > 0.5 {
         say(&format!("the machine is busy (load {}): do not judge by these figures", machine.load_at_start));
@@ -195,7 +204,7 @@ fn table(table: &'static Table, args: &TableArgs) -> Result<()> {
         rows,
         groups,
     };
-    let whole = !args.quick && args.rows.is_none() && rounds >= CHECK_ROUNDS_LEAST;
+    let whole = !args.quick && args.rows.is_none() && args.before.is_none() && rounds >= CHECK_ROUNDS_LEAST;
     let output = args.output.clone().unwrap_or_else(|| match whole {
         true => workspace.join("docs/benchmarks"),
         false => target_dir.join("bench"),

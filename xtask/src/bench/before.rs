@@ -1,0 +1,87 @@
+//! Another build of hakobu beside the one that is measured, in the place of all other tools: whether a change has cost speed.
+
+use std::path::Path;
+
+use super::Chosen;
+use super::rows::{Course, Goal, Group, Row, Way};
+use super::world::quoted;
+
+/// So many times as fast as before has everything to be, and is hoped to be.
+const AT_LEAST: f64 = 0.95;
+const AIM: f64 = 0.97;
+
+/// Returns what is measured when each of our ways is compared with itself as `program`, an earlier build, does it. What is killed half
+/// way and what is only for information is left out.
+pub(super) fn beside(chosen: &[Chosen], program: &Path) -> Vec<Chosen> {
+    let compared = chosen.iter().filter(|chosen| !chosen.group.extra);
+    compared.map(|chosen| beside_group(chosen, program)).filter(|chosen| !chosen.ways.is_empty()).collect()
+}
+
+fn beside_group(chosen: &Chosen, program: &Path) -> Chosen {
+    let (mut ways, mut rows): (Vec<Way>, Vec<Row>) = (Vec::new(), Vec::new());
+    for (row, _) in &chosen.rows {
+        let Some(way) = chosen.ways.iter().find(|way| way.name == row.way) else { continue };
+        let is_there = ways.iter().any(|other| other.name == way.name);
+        if is_there || way.extra || way.course != Course::Whole {
+            continue;
+        }
+        let Some(near) = earlier(way.near, program) else { continue };
+        let name: &'static str = leak(format!("{} before", way.name));
+        let goals: &'static [Goal] =
+            Vec::leak(vec![Goal::Times { peer: name, at_least: AT_LEAST, aim: AIM }]);
+        ways.extend([**way, Way { name, near: leak(near), ..**way }]);
+        rows.push(Row { goals, ..**row });
+    }
+    let (ways, rows): (&'static [Way], &'static [Row]) = (Vec::leak(ways), Vec::leak(rows));
+    Chosen {
+        group: Box::leak(Box::new(Group { ways, rows, ..*chosen.group })),
+        ways: ways.iter().collect(),
+        rows: rows.iter().map(|row| (row, row.goals.to_vec())).collect(),
+    }
+}
+
+/// The same line for the earlier build, at both ends; none where it is no command of hakobu's.
+fn earlier(line: &str, program: &Path) -> Option<String> {
+    let (verb, rest) = line.strip_prefix("hakobu ")?.split_once(' ')?;
+    let program = quoted(program);
+    let agent = if rest.contains("$HOST") { format!("--agent {program} ") } else { String::new() };
+    Some(format!("{program} {verb} {agent}{rest}"))
+}
+
+/// The tables are constants. What is made of them lasts as long as the program, once.
+fn leak(text: String) -> &'static str {
+    text.leak()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::choose;
+    use super::super::groups::{copy, disks, trees};
+    use super::*;
+
+    #[test]
+    fn each_way_of_ours_is_beside_itself() {
+        for table in [&copy::TABLE, &disks::TABLE, &trees::TABLE] {
+            let chosen = beside(&choose(table, None, false), Path::new("/old"));
+            assert!(chosen.len() > 3, "{}", table.key);
+            for Chosen { group, ways, rows } in chosen {
+                assert_eq!(ways.len(), 2 * rows.len(), "{}", group.name);
+                for (row, goals) in rows {
+                    let peer = group.way(goals[0].peer().unwrap()).unwrap();
+                    assert!(group.way(row.way).unwrap().is_ours() && peer.near.starts_with("'/old' "));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn both_ends_are_of_the_earlier_build() {
+        let line = |line| earlier(line, Path::new("/old"));
+        assert_eq!(line("hakobu sync $SOURCE/ $TARGET/").unwrap(), "'/old' sync $SOURCE/ $TARGET/");
+        assert_eq!(
+            line("hakobu copy $HOST:$SOURCE x").unwrap(),
+            "'/old' copy --agent '/old' $HOST:$SOURCE x"
+        );
+        assert_eq!(line("fio --name x"), None);
+    }
+}
