@@ -49,8 +49,9 @@ impl Digester {
             return Err(changed("reading"));
         }
         self.content.resize(PACKED_FILE_BYTES_MAX as usize + 1, 0);
-        let read = read_file(&file, found.size_bytes, &mut self.content[..found.size_bytes as usize + 1]);
-        let length = read.map_err(|errno| fault("reading", errno))?.end();
+        let room = &mut self.content[..found.size_bytes as usize + 1];
+        let read = read_file(&file, found.size_bytes, room, |_, _| ());
+        let length = read.map_err(|errno| fault("reading", errno))?;
         if let Some(listed) = listed {
             let now = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;
             if !listed.same_version(&now) {

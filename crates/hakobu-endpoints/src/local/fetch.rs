@@ -19,7 +19,7 @@ use super::extended::{ExtendedReader, Place, open_place};
 use super::fault::{changed, fault, place, source_fault};
 use super::losses::{check_required, has_hole};
 use super::metadata;
-use super::positioned::{read_file, wrong_size};
+use super::positioned::{read_summed, wrong_size};
 use super::reader::{NoAtime, Reader};
 use crate::time_steps::TimeSteps;
 
@@ -212,7 +212,7 @@ impl Put<'_> {
             let head =
                 Head { sparse, extended, ..Head::new(self.new_name, attributes).replacing(self.replaces) };
             let whole = pack.file(&head, version.size_bytes as usize, |space| {
-                let sum = read_file(&file, version.size_bytes, space);
+                let sum = read_summed(&file, version.size_bytes, space);
                 let sum = sum.map_err(|errno| source_fault("reading", errno))?;
                 // The size is part of the version, so this also finds what was appended or cut off.
                 now = metadata::of_file(&file).map_err(|errno| fault("looking at", errno))?;

@@ -20,27 +20,39 @@ pub(crate) fn read_at(file: impl AsFd, offset: u64, room: &mut [u8]) -> Result<u
     Ok(filled)
 }
 
-/// Reads a file that is said to have `size_bytes`, and takes the sum of what comes. `room` has to hold more than that, so
-/// that a longer file is found: then [`ContentSum::end`] is more than the size, as it is less where the file ends early.
-/// A file of the size that it is said to have costs one system call.
-pub(crate) fn read_file(file: impl AsFd, size_bytes: u64, room: &mut [u8]) -> Result<ContentSum, Errno> {
-    let mut sum = ContentSum::default();
+/// Reads a file that is said to have `size_bytes`; returns how much there was. `room` has to hold more than that, so that a longer
+/// file is found: then there is more than the size, as there is less where the file ends early. A file of the size that it is said to
+/// have costs one system call. `each` is given what comes, with its offset.
+pub(crate) fn read_file(
+    file: impl AsFd,
+    size_bytes: u64,
+    room: &mut [u8],
+    mut each: impl FnMut(u64, &[u8]),
+) -> Result<u64, Errno> {
+    let mut filled = 0;
     loop {
-        let filled = sum.end() as usize;
         let read = retry_on_intr(|| pread(&file, &mut room[filled..], filled as u64))?;
         if planted("sparse-head-lost") {
             // Where whoever asked for holes has left the descriptor.
             let hole = tell(&file).unwrap_or(0) as usize;
             room[filled..(filled + read).min(hole).max(filled)].fill(0);
         }
-        sum.add(filled as u64, &room[filled..filled + read]);
+        each(filled as u64, &room[filled..filled + read]);
+        filled += read;
         if read == 0 && planted("early-end-accepted") {
             room[filled..].fill(0);
         }
-        if read == 0 || sum.end() >= size_bytes {
-            return Ok(sum);
+        if read == 0 || filled as u64 >= size_bytes {
+            return Ok(filled as u64);
         }
     }
+}
+
+/// Reads a file as [`read_file`] does, and takes the sum of what comes.
+pub(crate) fn read_summed(file: impl AsFd, size_bytes: u64, room: &mut [u8]) -> Result<ContentSum, Errno> {
+    let mut sum = ContentSum::default();
+    read_file(file, size_bytes, room, |offset, bytes| sum.add(offset, bytes))?;
+    Ok(sum)
 }
 
 /// Whether a file has anything at `offset`.
@@ -102,7 +114,7 @@ mod tests {
     fn a_file_is_read_from_its_beginning_wherever_its_descriptor_stands() {
         let file = file(b"content");
         let mut room = [b'x'; 8];
-        let sum = read_file(&file, 7, &mut room).unwrap();
+        let sum = read_summed(&file, 7, &mut room).unwrap();
         assert_eq!((&room, sum.end()), (b"contentx", 7));
         assert_eq!(sum.value(7), Some(hakobu_core::content::content_sum(b"content")));
         assert_eq!((read_at(&file, 5, &mut room).unwrap(), &room[..2]), (2, &b"nt"[..]));
@@ -114,7 +126,7 @@ mod tests {
         let file = file(b"content");
         for (size_bytes, end) in [(0, 1), (6, 7), (7, 7), (8, 7), (100, 7)] {
             let mut room = vec![0; size_bytes as usize + 1];
-            assert_eq!(read_file(&file, size_bytes, &mut room).unwrap().end(), end, "{size_bytes}");
+            assert_eq!(read_summed(&file, size_bytes, &mut room).unwrap().end(), end, "{size_bytes}");
         }
         assert_eq!(wrong_size("reading", 7, 8).kind, ErrorKind::SourceChanged);
     }

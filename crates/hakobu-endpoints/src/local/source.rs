@@ -195,7 +195,8 @@ impl SourceWork {
             Operation::Read { file, extent, buffer } => {
                 match self.files.read(&mut self.reader, &file, extent, buffer) {
                     Ok(outcome) => Ok(outcome),
-                    Err((error, buffer)) => {
+                    Err(failed) => {
+                        let (error, buffer) = *failed;
                         self.buffers.return_piece(buffer);
                         Err(error.at(&file.path))
                     }

@@ -56,16 +56,16 @@ impl SourceFiles {
         file: &Arc<SourceFile>,
         extent: Extent,
         mut buffer: PieceBuffer,
-    ) -> std::result::Result<Outcome, (Error, PieceBuffer)> {
+    ) -> std::result::Result<Outcome, Box<(Error, PieceBuffer)>> {
         let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
         buffer.set_filled(0);
         if buffer.room().len() < length {
             let error = Error::new(ErrorKind::Usage, "reading", "an extent that is larger than a piece");
-            return Err((error, buffer));
+            return Err(Box::new((error, buffer)));
         }
         let open = match self.open(reader, file) {
             Ok(open) => open,
-            Err(error) => return Err((error, buffer)),
+            Err(error) => return Err(Box::new((error, buffer))),
         };
         if let Some(holes) = &mut open.holes
             && let Some(end) = holes.hole_around(&open.file, extent, file.metadata.size_bytes)
@@ -91,17 +91,17 @@ impl SourceFiles {
                     }
                     _ => changed("reading"),
                 };
-                return Err((error, buffer));
+                return Err(Box::new((error, buffer)));
             }
             Err(Errno::IO | Errno::NODATA | Errno::ILSEQ) if file.tolerant => {
                 let room = &mut buffer.room()[..length];
                 match read_around(&open.medium(), extent.offset, room) {
                     Ok(ranges) => unreadable = ranges,
-                    Err(errno) => return Err((fault("reading", errno), buffer)),
+                    Err(errno) => return Err(Box::new((fault("reading", errno), buffer))),
                 }
             }
-            Err(Errno::NODATA) => return Err((read_error(Errno::IO), buffer)),
-            Err(errno) => return Err((read_error(errno), buffer)),
+            Err(Errno::NODATA) => return Err(Box::new((read_error(Errno::IO), buffer))),
+            Err(errno) => return Err(Box::new((read_error(errno), buffer))),
         }
         buffer.set_read(extent.offset, length);
         if unreadable.is_empty() {
