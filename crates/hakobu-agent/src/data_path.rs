@@ -165,7 +165,7 @@ pub fn dial(addresses: &[String], port: u16) -> Result<(SocketAddr, TcpStream)> 
             match connect(candidate, limit) {
                 Ok(stream) => return Ok((candidate, stream)),
                 Err(error) => {
-                    last = Error::io("dialling", &error).in_step(Step::Connect).at(candidate.to_string())
+                    last = Error::io("dialling", &error).in_step(Step::Connect).at(candidate.to_string());
                 }
             }
         }

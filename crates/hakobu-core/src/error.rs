@@ -117,7 +117,7 @@ pub struct Error {
     /// The cause: what the system or library said, in plain words.
     pub detail: String,
     /// What to do about it, where the cause does not say.
-    pub hint: Option<Cow<'static, str>>,
+    pub hint: Option<Box<str>>,
 }
 
 impl Error {
@@ -136,7 +136,7 @@ impl Error {
 
     /// The same error with what to do about it. Further hints follow those that it has.
     #[must_use]
-    pub fn hint(mut self, words: impl Into<Cow<'static, str>>) -> Self {
+    pub fn hint(mut self, words: impl Into<Box<str>>) -> Self {
         self.hint = Some(match self.hint {
             None => words.into(),
             Some(before) => format!("{before}; {}", words.into()).into(),
@@ -147,7 +147,7 @@ impl Error {
     /// The cause and what to do about it, in one.
     pub fn reason(&self) -> String {
         match &self.hint {
-            Some(hint) if self.detail.is_empty() => hint.clone().into_owned(),
+            Some(hint) if self.detail.is_empty() => hint.clone().into_string(),
             Some(hint) => format!("{}; {hint}", self.detail),
             None => self.detail.clone(),
         }
@@ -165,7 +165,7 @@ impl Error {
     /// An error of the operating system, its kind read off the error number.
     pub fn io(during: &'static str, error: &std::io::Error) -> Self {
         let (cause, hint) = words_of(error);
-        Self { hint: hint.map(Cow::Borrowed), ..Self::new(kind_of(error), during, cause) }
+        Self { hint: hint.map(Box::from), ..Self::new(kind_of(error), during, cause) }
     }
 
     /// Whether the same thing may succeed when it is tried again after reconnecting.

@@ -373,7 +373,7 @@ pub fn bounded(mut error: Error) -> Error {
     error.detail.truncate(error.detail.floor_char_boundary(DETAIL_BYTES_MAX));
     if let Some(hint) = error.hint.as_mut().filter(|hint| hint.len() > DETAIL_BYTES_MAX) {
         let end = hint.floor_char_boundary(DETAIL_BYTES_MAX);
-        *hint = hint[..end].to_owned().into();
+        *hint = hint[..end].into();
     }
     if error.during.len() > DURING_BYTES_MAX {
         let end = error.during.floor_char_boundary(DURING_BYTES_MAX);
