@@ -429,7 +429,7 @@ fn with_words(error: Error, carriers: &Carriers) -> Error {
     let said = refused(format!("ssh says {line:?}"));
     // Only what the words say of the server counts for more than what became of the connection.
     let kind = if said.kind == ErrorKind::PermissionDenied { said.kind } else { error.kind };
-    Error { kind, detail: said.detail, ..error }
+    Error { kind, detail: said.detail, hint: None, ..error }
 }
 
 fn ended() -> Error {

@@ -469,7 +469,11 @@ impl Attempt<'_, '_> {
                     return Err(Error::new(ErrorKind::Cancelled, "logging in", "stopped as asked"));
                 }
                 let there = self.sftp(host, Some(error.reason()));
-                there.map_err(|sftp| Error { detail: format!("{}; {sftp}", error.reason()), ..error })
+                there.map_err(|sftp| Error {
+                    detail: format!("{}; {sftp}", error.reason()),
+                    hint: None,
+                    ..error
+                })
             }
             Err(error) => Err(error),
         }

@@ -233,7 +233,7 @@ const DIFFERENCES: [Known; 11] = [
     ("links", "hard links", "ハードリンク"),
 ];
 
-const KINDS: [Known; 20] = [
+const KINDS: [Known; 21] = [
     ("beyond_grant", "not allowed by what was granted", "許可された範囲外の操作"),
     ("cancelled", "stopped", "停止"),
     ("conflict", "something else is there", "別の種類のものが存在"),
@@ -254,6 +254,7 @@ const KINDS: [Known; 20] = [
     ("timed_out", "timed out", "タイムアウト"),
     ("unsupported", "not supported", "未対応"),
     ("usage", "wrong usage", "指定の誤り"),
+    ("write_only", "can only be written to", "書き込み専用"),
 ];
 
 /// The steps that fail most, in the words of the report.
