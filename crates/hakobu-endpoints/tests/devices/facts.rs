@@ -1,7 +1,10 @@
 //! What is found out about real devices.
 
+use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::process::Command;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use hakobu_core::disk::{Obstacle, SignatureKind};
 use hakobu_core::error::ErrorKind;
@@ -126,15 +129,21 @@ fn a_device_that_is_not_set_up_has_no_medium() {
     if no_root() {
         return;
     }
-    let path = {
-        let device = device();
-        device.path().to_path_buf()
-    };
-    // Another test may have taken the number meanwhile.
-    let found = Command::new("losetup").arg(&path).output().unwrap();
-    if !found.status.success() && facts(&path).size_bytes == 0 {
-        refusal(&verdict(&path), RefusalKind::NoMedium);
+    // A number of its own: `losetup --find` gives the lowest free one to whoever asks next.
+    let device = Path::new("/dev/loop2900");
+    let place = tempfile::tempdir().unwrap();
+    let image = place.path().join("image");
+    File::create_new(&image).unwrap().set_len(32 * MIB).unwrap();
+    // Setting it up makes its node.
+    run("losetup", &[device.to_str().unwrap()], &image).unwrap();
+    run("losetup", &["--detach"], device).unwrap();
+    // Whoever looked at the device as it came up keeps it for a moment.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while facts(device).size_bytes != 0 {
+        assert!(Instant::now() < deadline, "the device is still set up");
+        thread::sleep(Duration::from_millis(20));
     }
+    refusal(&verdict(device), RefusalKind::NoMedium);
 }
 
 #[test]
