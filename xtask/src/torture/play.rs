@@ -85,6 +85,7 @@ fn play_in(
         drafts: BTreeSet::new(),
         cut: false,
         had_cut: false,
+        took_place: false,
         had_kill: false,
         killed_at: BTreeSet::new(),
         before_cut: Snapshot::new(),
@@ -133,6 +134,8 @@ struct Scene<'a> {
     cut: bool,
     /// Whether it was ever cut.
     had_cut: bool,
+    /// The last fault happened: its moment came before the run had ended.
+    took_place: bool,
     /// Whether a run was ever killed.
     had_kill: bool,
     /// Where runs have landed in which something went wrong.
@@ -219,7 +222,7 @@ impl Scene<'_> {
             return Ok(Some(wrong));
         }
         self.drafts.extend(self.at(&matter.place)?.into_keys().filter(is_draft));
-        if matches!(step.fault, Some(Fault::PowerCut { .. })) {
+        if matches!(step.fault, Some(Fault::PowerCut { .. })) && self.took_place {
             // What nobody flushes leaves no mark, and is believed.
             let is_undurable = step.manner.iter().any(|option| option.starts_with("--durable"));
             (self.cut, self.had_cut) = (!is_undurable, true);
@@ -452,6 +455,7 @@ impl Scene<'_> {
         self.had_kill |=
             fault.kills() || matches!(fault, Fault::Inject { calls, .. } if calls.contains("unlink"));
         self.counts.steps.fetch_add(1, Ordering::Relaxed);
+        self.took_place = ran.took_place;
         if ran.took_place {
             self.counts.faults.fetch_add(ran.injected.max(1), Ordering::Relaxed);
             self.counts.kills.fetch_add(u64::from(fault.kills()), Ordering::Relaxed);
