@@ -1,6 +1,7 @@
 //! Entries that are compared: by a run that writes nothing, and before anything is decided where times are not trusted.
 
 use super::*;
+use crate::engine::inodes::identity;
 use crate::engine::links::Entered;
 use crate::event::Different;
 use crate::job::Mode;
@@ -161,6 +162,7 @@ impl Join<'_> {
         let seen = self.shared.setup.job.hard_links && self.shared.able.inodes;
         let takes_part = seen && self.target_name.is_none();
         let Some(inode) = metadata.inode.filter(|_| takes_part) else { return false };
+        let there = identity(target);
         let follower = || Follower {
             node: self.node.clone(),
             origin: self.origin,
@@ -168,13 +170,13 @@ impl Join<'_> {
             metadata: *metadata,
             target: path.clone(),
             replaces: true,
-            there: target.inode,
+            there,
             compared: None,
             written_as: DraftKind::File,
             equal: false,
         };
-        match self.shared.links.enter_there(inode, (path, target.inode, false), follower, metadata.links) {
-            Entered::There(_, known, _) => known.is_none() || known != target.inode,
+        match self.shared.links.enter_there(inode, (path, there, false), follower, metadata.links) {
+            Entered::There(_, known, _) => known.is_none() || known != there,
             Entered::First | Entered::Waits | Entered::TooMany => false,
         }
     }
