@@ -75,6 +75,7 @@ pub fn run(setup: &Setup<'_>) -> Summary {
     let queue = Queue::new(setup.target.spreads_writers(), portions.directories);
     let (removals, cannot_clone) = (AtomicU64::new(0), AtomicBool::new(false));
     let (ask, links, accounts) = (what_to_keep(setup), Links::default(), Accounts::default());
+    let masked = missed(setup) & Classes::ACL;
     let of_trees = setup.job.items.iter().any(|item| item.place == DraftKind::File);
     if setup.job.mode == Mode::Compare && of_trees && !ask.miss.is_empty() {
         let advice = match setup.target.capabilities().special_files {
@@ -103,6 +104,7 @@ pub fn run(setup: &Setup<'_>) -> Summary {
         filter,
         able,
         ask,
+        masked,
         links,
         accounts,
         entrance: Entrance::default(),
@@ -146,19 +148,28 @@ fn able(setup: &Setup<'_>) -> Capabilities {
 
 /// Which extended attributes are kept between these ends, and which are lost.
 fn what_to_keep(setup: &Setup<'_>) -> ExtendedAsk {
-    // Those that are not seen at the source cannot be missed.
-    let mut seen = setup.source.capabilities().extended;
-    // A source that can tell what it has, and has no access control lists, has none: not even what new entries
-    // inherit from the target's directories.
-    if !seen.is_empty() {
-        seen = seen | Classes::ACL;
-    }
-    let seen = setup.job.extended & seen;
-    let able = setup.target.capabilities().extended;
     match setup.job.removal {
         Removal::Remove => ExtendedAsk::default(),
-        _ => ExtendedAsk { keep: seen & able, miss: seen.without(able), readable: false },
+        _ => ExtendedAsk {
+            keep: seen(setup) & setup.target.capabilities().extended,
+            miss: missed(setup),
+            readable: false,
+        },
     }
+}
+
+/// The extended attributes that are to be kept, as far as the source shows them.
+fn seen(setup: &Setup<'_>) -> Classes {
+    let seen = setup.source.capabilities().extended;
+    // A source that can tell what it has, and has no access control lists, has none: not even what new entries
+    // inherit from the target's directories.
+    let seen = if seen.is_empty() { seen } else { seen | Classes::ACL };
+    setup.job.extended & seen
+}
+
+/// Those among them that the target cannot have.
+fn missed(setup: &Setup<'_>) -> Classes {
+    seen(setup).without(setup.target.capabilities().extended)
 }
 
 /// Stops the other lanes when a lane panics: they would wait for ever for what it had taken.

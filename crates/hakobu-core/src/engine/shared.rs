@@ -74,6 +74,9 @@ pub(super) struct Shared<'a> {
     pub(super) able: Capabilities,
     /// Which extended attributes go along.
     pub(super) ask: ExtendedAsk,
+    /// Access control lists, where they are to be kept and the target has none: the modes in the source's listings are those
+    /// that grant nobody more.
+    pub(super) masked: Classes,
     /// Inodes with several names.
     pub(super) links: Links,
     /// The numbers at the target of the source's users and groups, where names count.

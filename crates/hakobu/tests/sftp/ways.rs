@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hakobu_testkit::link::{Link, LinkSettings};
 use hakobu_testkit::sshd::no_root;
+use rustix::fs::{XattrFlags, setxattr};
 use serde_json::Value;
 
 use crate::program::*;
@@ -193,6 +194,38 @@ fn sync_removes_and_verify_reads_back() {
     let compared = Copy::sync().to(&host).options("--transport sftp --compare digest").args(&typed).run_to(0);
     assert_eq!(compared.entries("updated"), 1);
     verify().run_to(0);
+}
+
+#[test]
+fn what_is_removed_gives_nobody_the_rights_that_a_list_withheld() {
+    let (place, host) = (place(), server(&[]));
+    let (source, target) = (place.path().join("source"), place.path().join("target"));
+    fs::create_dir_all(source.join("within")).unwrap();
+    fs::create_dir(source.join("bare")).unwrap();
+    // Version 2; user, a named user, group, mask, others: none but the first may do anything that all others may not.
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, may, id) in
+        [(1_u16, 7_u16, u32::MAX), (2, 0, 1), (4, 5, u32::MAX), (16, 5, u32::MAX), (32, 5, u32::MAX)]
+    {
+        list.extend([tag.to_le_bytes(), may.to_le_bytes()].concat());
+        list.extend(id.to_le_bytes());
+    }
+    for directory in [&source, &source.join("within")] {
+        setxattr(directory, "system.posix_acl_access", &list, XattrFlags::empty()).unwrap();
+    }
+    let typed = [contents(&source), host.at(&target)];
+    let modes =
+        || ["", "within", "bare"].map(|name| fs::metadata(target.join(name)).unwrap().mode() & 0o7777);
+    copy(&host).args(&typed).run_to(0);
+    let before = modes();
+    assert_eq!(before[..2], [0o700, 0o700]);
+    for directory in ["", "within", "bare"] {
+        fs::write(target.join(directory).join("more"), "more").unwrap();
+    }
+    let synced =
+        || Copy::sync().to(&host).options("--transport sftp --delete --max-delete 3").args(&typed).run_to(0);
+    assert_eq!((synced().entries("deleted"), modes()), (3, before));
+    assert_eq!((synced().entries("unchanged"), modes()), (3, before));
 }
 
 #[test]

@@ -102,13 +102,14 @@ impl Worker<'_> {
 
     /// What has to be known of entries that both sides may have.
     pub(super) fn detail(&self) -> Detail {
-        Detail { kinds_only: false, extended: self.shared.ask.keep, missed: self.shared.ask.miss }
+        let missed = self.shared.ask.miss | self.shared.masked;
+        Detail { kinds_only: false, extended: self.shared.ask.keep, missed }
     }
 
     /// What has to be known of entries that only the source has: where the target has no access control lists, the mode
     /// that an entry may have without.
     fn new_detail(&self) -> Detail {
-        Detail { missed: self.shared.ask.miss & Classes::ACL, ..Detail::default() }
+        Detail { missed: self.shared.masked, ..Detail::default() }
     }
 
     /// Lists a directory of the source, each of its origins, or the first portion of the only one. What fails is
