@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hakobu_core::capabilities::Concurrency;
 use hakobu_core::job::LANES_MAX;
 
 use crate::machine;
@@ -23,8 +24,6 @@ pub(crate) const THROUGH_SSH: u16 = 10;
 const OF_PROCESSORS: u16 = 8;
 /// How many lanes a copy from disk to disk on one machine gets at least. More of them gained nothing, or lost.
 const BETWEEN_DISKS: u16 = 4;
-/// How many lanes an SFTP server nearby gets at most.
-const OVER_SFTP: u16 = 4;
 /// How many lanes a network file system gets: so many operations are under way then.
 const OVER_A_NETWORK: u16 = 32;
 
@@ -37,8 +36,8 @@ pub(crate) struct Ends {
     pub processors: (u16, u16),
     /// They are on different machines.
     pub apart: bool,
-    /// One of them has no agent.
-    pub over_sftp: bool,
+    /// How many lanes do any good, where an end says so.
+    pub concurrency: Option<Concurrency>,
     /// One of them is on a network file system.
     pub over_network: bool,
     /// One of them is a block device.
@@ -51,18 +50,27 @@ impl Ends {
     /// How many lanes to begin with, where ssh does not carry them, and why.
     pub fn lanes(&self) -> (u16, String) {
         let (source, target) = (self.processors.0.max(1), self.processors.1.max(1));
-        if self.over_sftp && self.round_trip < LONG_ROUND_TRIP {
+        if let Some(concurrency) = self.concurrency.filter(|_| self.round_trip < LONG_ROUND_TRIP) {
             let here = machine::facts().processors;
-            let words = format!("each has ssh processes of its own, and here are {here} processors");
-            (here.clamp(2, OVER_SFTP), words)
+            let most = concurrency.near_max;
+            match concurrency.processes {
+                true => (
+                    here.clamp(2, most.max(2)),
+                    format!(
+                        "each has processes of its own here, with {here} processors, and more than {most} gain nothing"
+                    ),
+                ),
+                false => (most, format!("more than {most} gain nothing there")),
+            }
         } else if self.over_network && !self.has_disks {
             let words = "an end is on a network file system, where each operation waits for an answer";
             (OVER_A_NETWORK, words.to_owned())
         } else if self.is_digest {
             (source.min(LANES_MAX), format!("as many as processors: {source}"))
         } else if self.round_trip >= LONG_ROUND_TRIP {
-            let is_very_long = self.round_trip >= VERY_LONG_ROUND_TRIP && !self.over_sftp;
+            let is_very_long = self.round_trip >= VERY_LONG_ROUND_TRIP;
             let lanes = if is_very_long { ON_A_VERY_LONG_WAY } else { ON_A_LONG_WAY };
+            let lanes = self.concurrency.map_or(lanes, |most| lanes.min(most.far_max));
             (lanes, format!("a round trip takes {:.1} ms", self.round_trip.as_secs_f64() * 1e3))
         } else if self.has_disks && self.apart {
             // A lane waits while a disk reads or writes: others keep the processors, or the disks, busy.
@@ -83,7 +91,7 @@ impl Ends {
     /// How many there may be in the end, of a run that begins with so many and is left to find out.
     pub fn lanes_max(&self, lanes: u16) -> u16 {
         // Disks were found to gain nothing by more, and comparing hashes on both sides at a time.
-        match self.apart && !self.over_sftp && !self.has_disks {
+        match self.apart && self.concurrency.is_none() && !self.has_disks {
             true => TUNED_MAX.max(lanes),
             false => lanes,
         }
@@ -99,13 +107,17 @@ mod tests {
         let near = Ends { processors: (4, 64), apart: true, ..Ends::default() };
         let long = |ms| Ends { round_trip: Duration::from_millis(ms), ..near };
         let disks = Ends { has_disks: true, ..near };
+        let sessions = Some(Concurrency { near_max: 4, far_max: 10, processes: true });
+        let requests = Some(Concurrency { near_max: 16, far_max: 64, processes: false });
         for (ends, lanes, most) in [
             (near, 4, 32),
             (Ends { processors: (64, 64), ..near }, 8, 32),
             (Ends { processors: (0, 0), ..near }, 1, 32),
             (long(10), 10, 32),
             (long(50), 16, 32),
-            (Ends { over_sftp: true, ..long(50) }, 10, 10),
+            (Ends { concurrency: sessions, ..long(50) }, 10, 10),
+            (Ends { concurrency: requests, ..near }, 16, 16),
+            (Ends { concurrency: requests, ..long(50) }, 16, 16),
             (Ends { over_network: true, ..near }, 32, 32),
             (disks, 8, 8),
             (Ends { over_network: true, ..disks }, 8, 8),

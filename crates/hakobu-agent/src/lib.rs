@@ -34,6 +34,7 @@ mod channel;
 mod cipher;
 mod data_path;
 mod deletion;
+mod fit;
 mod gather;
 mod lanes;
 mod lock;

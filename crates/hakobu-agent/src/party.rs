@@ -8,6 +8,7 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::disk::DiskList;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
+use hakobu_core::fit::Need;
 use hakobu_core::host::HostFacts;
 use hakobu_core::landing::Ancestry;
 use hakobu_core::pacer::LimitChanges;
@@ -70,6 +71,47 @@ impl Party {
         match self {
             Party::Sftp(side) => Some(side),
             _ => None,
+        }
+    }
+
+    /// What any place there can do at best.
+    pub fn capabilities(&self) -> Capabilities {
+        match self {
+            Party::Here(_) | Party::There(_) => Capabilities::unlimited(),
+            Party::Sftp(side) => side.capabilities(),
+        }
+    }
+
+    /// What opens places there, for people.
+    pub fn opener(&self) -> &'static str {
+        match self {
+            Party::Here(_) => "this machine",
+            Party::There(_) => "an agent",
+            Party::Sftp(_) => "an sftp server",
+        }
+    }
+
+    /// What to do where something is needed that no place there can do.
+    pub fn way_out(&self, need: Need) -> &'static str {
+        match (self, need) {
+            (Party::Here(_) | Party::There(_), _) => "leave it out",
+            (Party::Sftp(_), Need::Compression) => {
+                "leave it out (--ssh 'ssh -C' compresses in ssh), or make an agent possible (--transport agent says what it lacks)"
+            }
+            (Party::Sftp(_), _) => {
+                "leave it out, or make an agent possible (--transport agent says what it lacks)"
+            }
+        }
+    }
+
+    /// What is said before anything else of a run with a place there, if that has less than an agent offers: the host, and why.
+    pub fn told_first(&self) -> Option<String> {
+        match self {
+            Party::Here(_) | Party::There(_) => None,
+            Party::Sftp(side) => Some(match &side.why {
+                Some(why) => format!("{}: over sftp, since there is no agent: {why}", side.host),
+                None => format!("{}: over sftp, as asked", side.host),
+            }),
         }
     }
 

@@ -258,8 +258,7 @@ impl Planner<'_> {
         let replaced = |path: &EntryPath| {
             sources.iter().zip(&places).any(|(source, place)| place == path && source.entry.is_root())
         };
-        // Over SFTP files are replaced, not changed where they lie.
-        let in_place = party.sftp().is_none();
+        let in_place = party.capabilities().writes_in_place;
         let item = |(root, (source, place)): (usize, (&SourceLook, &EntryPath))| Item {
             root: root as u16,
             source: source.entry.clone(),

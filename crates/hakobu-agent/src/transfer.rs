@@ -19,6 +19,7 @@ use hakobu_proto::control::{Cipher, PathBytes, Ran, RunHereRequest, RunRequest};
 
 use crate::cipher;
 use crate::devices::Agreed;
+use crate::fit;
 use crate::lanes::Ends;
 use crate::login::Login;
 use crate::meet::{Meeting, Met};
@@ -215,10 +216,6 @@ impl Attempt<'_, '_> {
         }
         let plan = {
             let Parties { source, target } = &mut parties;
-            if has_sftp(source, target.as_ref()) {
-                let told = std::mem::replace(&mut self.held.told, true);
-                sftp::check(self.request, source, target.as_ref(), self.surroundings.observer, told)?;
-            }
             let mut planner = Planner {
                 request: self.request,
                 agreed: &mut self.held.agreed,
@@ -231,6 +228,12 @@ impl Attempt<'_, '_> {
             self.held.parties = Some(parties);
             return Ok(());
         }
+        let job = self.job(&mut parties, &plan);
+        let ends = fit::Ends::new(&parties.source, parties.target.as_ref());
+        ends.check(&job, self.request.passes.is_some())?;
+        if !std::mem::replace(&mut self.held.told, true) {
+            ends.tell(&job, self.surroundings.observer);
+        }
         transfer.sources.clone_from(&plan.sources);
         transfer.target = Some(plan.landed.clone());
         transfer.disks.clone_from(&plan.disks);
@@ -241,11 +244,10 @@ impl Attempt<'_, '_> {
         self.surroundings.observer.event(Event::Located { sources: plan.sources.clone(), target });
         transfer.pairs.clone_from(&plan.pairs);
         transfer.job = Some(plan.identity.iter().map(|byte| format!("{byte:02x}")).collect());
-        let job = self.job(&mut parties, &plan);
+        transfer.verified = job.digest && !job.dry_run && ends.hash();
         let Plan { identity, roots, root, grant, over_network, written_sectors, .. } = plan;
         let is_root = parties.source.machine().uid == 0 || parties.target().machine().uid == 0;
         let allows_rights = grant.may_set_id;
-        transfer.verified = job.digest && !job.dry_run;
         let named_root = match self.request.target.is_stream() {
             true => stream::OUTPUT_NAME.to_vec(),
             false => parties.target().name_of(&root),
@@ -253,7 +255,7 @@ impl Attempt<'_, '_> {
         let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
         let mut ran = match parties.target {
             _ if has_sftp(&parties.source, parties.target.as_ref()) => {
-                (transfer.transport, transfer.verified) = (Route::Sftp, false);
+                transfer.transport = Route::Sftp;
                 self.is_connected(transfer);
                 let target = parties.target.as_ref().unwrap_or(&parties.source);
                 let limits = self.surroundings.limits.clone();
@@ -480,6 +482,13 @@ impl Attempt<'_, '_> {
     }
 
     fn sftp(&self, host: &SshHost, why: Option<String>) -> Result<Party> {
+        if self.request.sudo {
+            let words = "--sudo: an sftp server runs as the account that logs in";
+            let error = Error::new(ErrorKind::Usage, "logging in", words).at(host.destination());
+            return Err(
+                error.hint("leave it out, or make an agent possible (--transport agent says what it lacks)")
+            );
+        }
         let login = Login { time_limit: self.login_limit, ..Login::of(self.request, host) };
         let side = SftpSide::start(&login, why, self.surroundings.cancel.clone())?;
         Ok(Party::Sftp(Box::new(side)))
@@ -517,6 +526,7 @@ impl Attempt<'_, '_> {
 
     fn job(&self, parties: &mut Parties, plan: &Plan) -> Job {
         let lanes = self.lanes(parties, plan);
+        let hash = fit::Ends::new(&parties.source, parties.target.as_ref()).hash();
         Job {
             items: plan.items.clone(),
             make_directory: plan.make_directory.clone(),
@@ -547,16 +557,16 @@ impl Attempt<'_, '_> {
             sample: self.request.sample,
             one_file_system: self.request.one_file_system,
             hard_links: self.request.preserve.hard_links,
-            update: self.update(parties.target.is_some()),
+            update: self.update(parties.target.is_some(), hash),
             // Reading back is of what was written: pieces are, so that what lies beside a block is seen as well.
-            blocks: parties.target.is_some() && self.request.verify != Verify::Medium,
+            blocks: hash && parties.target.is_some() && self.request.verify != Verify::Medium,
             target_directories: plan.target_directories.clone(),
             source_file_systems: plan.source_file_systems(),
         }
     }
 
     /// How files of trees are brought up to date.
-    fn update(&self, apart: bool) -> Update {
+    fn update(&self, apart: bool, hash: bool) -> Update {
         let request = self.request;
         if request.mode != Mode::Delta {
             return Update::Whole;
@@ -564,6 +574,7 @@ impl Attempt<'_, '_> {
         let (update, why) = match (request.in_place, request.whole_file) {
             (true, _) => (Update::InPlace, "as asked"),
             (_, true) => (Update::Whole, "as asked"),
+            _ if !hash => (Update::Whole, "one end cannot hash what it has"),
             _ if !apart => (Update::Whole, "nothing travels, and both sides would have to be read"),
             _ if request.verify == Verify::Medium => {
                 (Update::Whole, "all of it is read back from the medium")
@@ -600,11 +611,12 @@ impl Attempt<'_, '_> {
 
     fn ends(&self, parties: &mut Parties, plan: &Plan) -> Ends {
         let (source, target) = (parties.source.machine().processors, parties.target().machine().processors);
+        let concurrency = |party: &Party| party.capabilities().concurrency;
         Ends {
             round_trip: parties.source.round_trip().max(parties.target().round_trip()),
             processors: (source, target),
             apart: parties.target.is_some(),
-            over_sftp: has_sftp(&parties.source, parties.target.as_ref()),
+            concurrency: concurrency(&parties.source).or(concurrency(parties.target())),
             over_network: plan.over_network,
             has_disks: plan.has_disks,
             is_digest: self.request.mode.is_digest(),

@@ -52,6 +52,28 @@ pub struct Capabilities {
     pub free_bytes: Option<u64>,
     /// Inodes free, when the file system counts them.
     pub free_inodes: Option<u64>,
+    /// Listings show what is on another file system than the directory above it.
+    pub tells_file_systems: bool,
+    /// Names of users and groups can be looked up.
+    pub account_names: bool,
+    /// A file can be changed where it lies: any range of it can be written.
+    pub writes_in_place: bool,
+    /// A file can take the place of another in one step, so that nobody ever finds neither.
+    pub replaces_in_one_step: bool,
+    /// Content can be hashed where it is, without travelling.
+    pub hashes: bool,
+    /// What was written can be read back from the medium, past all caches.
+    pub reads_medium: bool,
+    /// What was written can be brought to stable storage.
+    pub flushes: bool,
+    /// How much room there is can be asked for, and why something cannot be written.
+    pub tells_room: bool,
+    /// Content can travel compressed.
+    pub compresses: bool,
+    /// No link leads out of the root, whatever others do to it meanwhile.
+    pub confines: bool,
+    /// How many lanes do any good, where that is known beforehand.
+    pub concurrency: Option<Concurrency>,
     /// How long the file server takes for one answer while nothing else is asked of it, in nanoseconds, where it is on
     /// a file system that is mounted over a network.
     pub answer_ns: Option<u64>,
@@ -82,7 +104,34 @@ impl Capabilities {
             read_only: false,
             free_bytes: None,
             free_inodes: None,
+            tells_file_systems: true,
+            account_names: true,
+            writes_in_place: true,
+            replaces_in_one_step: true,
+            hashes: true,
+            reads_medium: true,
+            flushes: true,
+            tells_room: true,
+            compresses: true,
+            confines: true,
+            concurrency: None,
             answer_ns: None,
         }
     }
+
+    /// What any place on a machine may offer where our own code opens it: nothing is ruled out before it is looked at.
+    pub fn unlimited() -> Self {
+        Self { extended: Classes::USUAL | Classes::SELINUX, ..Self::posix(true) }
+    }
+}
+
+/// How many lanes do any good at an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Concurrency {
+    /// The most of them on a short way.
+    pub near_max: u16,
+    /// The most of them on a long way.
+    pub far_max: u16,
+    /// Each lane takes a process of its own on this machine.
+    pub processes: bool,
 }

@@ -20,6 +20,7 @@ pub mod event;
 pub mod extended;
 pub mod extent;
 pub mod filter;
+pub mod fit;
 pub mod grant;
 pub mod host;
 pub mod host_settings;

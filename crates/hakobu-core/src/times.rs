@@ -53,6 +53,25 @@ impl Capabilities {
     }
 }
 
+/// Returns the year, in UTC, of a time in seconds since 1970.
+pub fn year_of(seconds: i64) -> i128 {
+    const AVERAGE_YEAR_S: i128 = 31_556_952;
+    let seconds = i128::from(seconds);
+    let near = 1970 + seconds.div_euclid(AVERAGE_YEAR_S);
+    if seconds < new_year_s(near) {
+        return near - 1;
+    }
+    if seconds < new_year_s(near + 1) { near } else { near + 1 }
+}
+
+/// The first second of a year, by the rule of the Gregorian calendar.
+fn new_year_s(year: i128) -> i128 {
+    const DAYS_BEFORE_1970: i128 = 719_162;
+    let before = year - 1;
+    let leap_days = before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400);
+    (before * 365 + leap_days - DAYS_BEFORE_1970) * 86_400
+}
+
 fn exact(time: Time) -> i128 {
     i128::from(time.seconds) * NANOSECONDS + i128::from(time.nanoseconds)
 }
@@ -63,6 +82,29 @@ mod tests {
 
     fn at(seconds: i64, nanoseconds: u32) -> Time {
         Time { seconds, nanoseconds }
+    }
+
+    #[test]
+    fn years_begin_in_their_first_second() {
+        // As `date -u -d @SECONDS +%Y` says.
+        for (seconds, year) in [
+            (0, 1970),
+            (-1, 1969),
+            (31_535_999, 1970),
+            (31_536_000, 1971),
+            (951_782_400, 2000),
+            (978_307_199, 2000),
+            (978_307_200, 2001),
+            (i64::from(i32::MIN), 1901),
+            (i64::from(i32::MAX), 2038),
+            (4_102_444_799, 2099),
+            (4_102_444_800, 2100),
+            (i64::from(u32::MAX), 2106),
+            (-62_135_596_800, 1),
+        ] {
+            assert_eq!(year_of(seconds), year, "{seconds}");
+        }
+        assert!(year_of(i64::MAX) > 292_000_000_000 && year_of(i64::MIN) < -292_000_000_000);
     }
 
     #[test]

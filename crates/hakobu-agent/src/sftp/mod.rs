@@ -2,9 +2,8 @@
 //! engine stays here.
 
 mod look;
-mod losses;
 mod run;
 mod side;
 
-pub(crate) use run::{Ends, check, run};
+pub(crate) use run::{Ends, run};
 pub use side::SftpSide;

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::Endpoint;
 use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::Job;
-use hakobu_endpoints::sftp::{
-    Abilities, Access, Channel, SftpLook, SftpSource, SftpTarget, SftpTargetOptions,
-};
+use hakobu_endpoints::sftp::{Access, Channel, SftpLook, SftpSource, SftpTarget, SftpTargetOptions};
 use hakobu_proto::control::PathBytes;
 
 use crate::login::Login;
@@ -82,9 +81,9 @@ impl SftpSide {
         self.access.is_root
     }
 
-    /// What the server can do besides version 3 of the protocol.
-    pub fn abilities(&self) -> Abilities {
-        self.look.abilities()
+    /// What any place there can do at best.
+    pub fn capabilities(&self) -> Capabilities {
+        self.look.abilities().capabilities(self.is_root())
     }
 
     pub(super) fn source(&self, roots: &[PathBytes]) -> Box<dyn Endpoint> {

@@ -5,6 +5,7 @@
 //! attributes, device nodes and pipes, inodes of hard links. docs/design/0007 says why it is done this way.
 
 mod access;
+mod capabilities;
 mod connection;
 #[cfg(test)]
 mod hostile_tests;

@@ -17,11 +17,10 @@ fn options_that_need_an_agent_are_refused() {
         assert!(ran.err.contains(options.split(' ').next().unwrap()), "{}", ran.err);
         assert!(!target.exists());
     }
-    let pull = copy(&host)
-        .options("--one-file-system")
-        .arg(host.at(place.path()))
-        .arg(place.path().join("x"))
-        .run_to(2);
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let pull =
+        copy(&host).options("--one-file-system").arg(host.at(&tree)).arg(place.path().join("x")).run_to(2);
     assert!(pull.err.contains("file systems apart"), "{}", pull.err);
     let unseen =
         copy(&host).options("--require xattr").arg(host.at(&source)).arg(place.path().join("y")).run_to(6);

@@ -37,9 +37,7 @@ pub struct SftpSource {
 impl SftpSource {
     /// Takes directories, by their whole paths. `look` is a connection that nobody else uses while this lives.
     pub fn new(access: Access, look: &SftpLook, roots: &[Vec<u8>]) -> Self {
-        let mut capabilities = Capabilities::posix(access.is_root);
-        capabilities.time_step_ns = TIME_STEP_NS;
-        (capabilities.remote, capabilities.inodes) = (true, false);
+        let capabilities = look.abilities().capabilities(access.is_root);
         Self {
             access,
             roots: roots.into(),

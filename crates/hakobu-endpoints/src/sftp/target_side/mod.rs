@@ -16,10 +16,9 @@ use std::time::Duration;
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::{Endpoint, Lane};
-use hakobu_core::extended::Classes;
 use hakobu_core::grant::Grant;
 
-use super::access::{Access, Stops, TIME_STEP_NS};
+use super::access::{Access, Stops};
 use super::look::SftpLook;
 use super::queue::{Queue, Store};
 use super::requests::done;
@@ -58,15 +57,8 @@ impl SftpTarget {
     ) -> Self {
         let look = look.server().clone();
         let may_chown = grant.may_chown && access.is_root;
-        let mut capabilities = Capabilities::posix(may_chown);
-        capabilities.set_id = grant.may_set_id;
-        capabilities.extended = Classes::NONE;
-        capabilities.time_step_ns = TIME_STEP_NS;
-        (capabilities.time_first_s, capabilities.time_last_s) = (0, u32::MAX.into());
-        capabilities.remote = true;
-        capabilities.hard_links = look.abilities.hard_links;
-        capabilities.sets_links = look.abilities.sets_links;
-        (capabilities.inodes, capabilities.special_files) = (false, false);
+        let mut capabilities =
+            Capabilities { set_id: grant.may_set_id, ..look.abilities.capabilities(may_chown) };
         if let Ok(Some(room)) = look.wait(async { look.room(root, access.is_root).await }) {
             capabilities.read_only = room.read_only;
             capabilities.free_bytes = Some(room.free_bytes);

@@ -1,0 +1,79 @@
+//! Whether the machines of a copy can do what it asks for, and what it will not keep: said before anything moves.
+
+use hakobu_core::capabilities::Capabilities;
+use hakobu_core::error::{Error, Result};
+use hakobu_core::event::{Event, Observer};
+use hakobu_core::fit::{Misfit, fits_passes, not_kept, not_shown};
+use hakobu_core::job::Job;
+
+use crate::party::Party;
+
+/// Said first of every run that writes where links may lead out of the target.
+const LINKS: &str = "files are protected against links only as far as SFTP allows (each directory is looked at before it is used and \
+                     after, but a server follows what is swapped in between)";
+
+/// The machines of a copy, and what they can do.
+pub(crate) struct Ends<'a> {
+    pub source: &'a Party,
+    /// The source's where both are on one machine.
+    pub target: &'a Party,
+    source_able: Capabilities,
+    target_able: Capabilities,
+}
+
+impl<'a> Ends<'a> {
+    /// Takes the machines; `target` is none where both ends are on one.
+    pub fn new(source: &'a Party, target: Option<&'a Party>) -> Self {
+        let target = target.unwrap_or(source);
+        Self { source, target, source_able: source.capabilities(), target_able: target.capabilities() }
+    }
+
+    /// Whether content can be hashed at both ends, so that only what differs has to travel, and what has arrived is compared.
+    pub fn hash(&self) -> bool {
+        self.source_able.hashes && self.target_able.hashes
+    }
+
+    /// Refuses what these machines cannot do.
+    ///
+    /// # Errors
+    /// `Usage` or `Requirement`, naming the option and what cannot do it.
+    pub fn check(&self, job: &Job, has_passes: bool) -> Result<()> {
+        job.fit(&self.source_able, &self.target_able).map_err(|misfit| self.refusal(misfit))?;
+        match has_passes {
+            true => fits_passes(&self.source_able, &self.target_able).map_err(|misfit| self.refusal(misfit)),
+            false => Ok(()),
+        }
+    }
+
+    fn refusal(&self, misfit: Misfit) -> Error {
+        let end = if misfit.is_target { self.target } else { self.source };
+        misfit.error(end.opener()).hint(end.way_out(misfit.need))
+    }
+
+    /// Says what these machines do not show of a source, and cannot keep of it.
+    pub fn tell(&self, job: &Job, observer: &dyn Observer) {
+        let tell = |why: &str, what: &str, lost: &[String]| {
+            let lost = (!lost.is_empty()).then(|| format!("{what}: {}", lost.join(", ")));
+            for words in std::iter::once(why.to_owned()).chain(lost) {
+                observer.event(Event::Notice { words });
+            }
+        };
+        // A plan, a comparison or a digest writes nothing that could lack something.
+        let writes = !job.mode.only_reads();
+        let not_shown = |able: &Capabilities, why: &str| {
+            tell(why, "what the server does not show", &not_shown(able));
+        };
+        if let Some(why) = self.source.told_first() {
+            not_shown(&self.source_able, &why);
+        }
+        match self.target.told_first() {
+            Some(why) if writes => {
+                // Who may not rely on it should know before anything else.
+                let why = if self.target_able.confines { why } else { format!("{LINKS}; {why}") };
+                tell(&why, "what cannot be kept there", &not_kept(&self.target_able, job.durable));
+            }
+            Some(why) if self.source.told_first().is_none() => not_shown(&self.target_able, &why),
+            _ => {}
+        }
+    }
+}

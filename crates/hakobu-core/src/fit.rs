@@ -1,0 +1,333 @@
+//! Whether a job can be done between two ends, and what cannot be kept there: judged by what the ends can do, before anything moves.
+
+use crate::capabilities::Capabilities;
+use crate::error::{Error, ErrorKind};
+use crate::extended::Classes;
+use crate::job::{Job, Update};
+use crate::losses::LossKind;
+use crate::times::year_of;
+
+/// What a job asks of its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// `--one-file-system`: the source has to tell file systems apart.
+    FileSystems,
+    /// `--verify medium`: the target has to read past its caches.
+    Medium,
+    /// `--in-place`: the target has to change files where they lie.
+    InPlace,
+    /// `--by-name`: both ends have to tell the names of accounts.
+    AccountNames,
+    /// `--compress`: both ends have to take compressed content.
+    Compression,
+    /// Passes over a source in use: both ends have to hash content where it is.
+    Passes,
+    /// `--require`: the target has to keep it.
+    Kept(LossKind),
+    /// `--require`: the source has to show it.
+    Shown(LossKind),
+}
+
+/// What an end of a job cannot do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// What the job asks for.
+    pub need: Need,
+    /// Whether it is the target that cannot do it, or else the source.
+    pub is_target: bool,
+}
+
+impl Misfit {
+    fn source(need: Need) -> Self {
+        Self { need, is_target: false }
+    }
+
+    fn target(need: Need) -> Self {
+        Self { need, is_target: true }
+    }
+
+    /// Returns the first of the two ends that cannot do what both have to.
+    fn of_both(need: Need, source: bool, target: bool) -> Result<(), Self> {
+        match (source, target) {
+            (false, _) => Err(Self::source(need)),
+            (true, false) => Err(Self::target(need)),
+            (true, true) => Ok(()),
+        }
+    }
+
+    /// Returns the error. `end` is what people call an end of that kind, such as `an sftp server`.
+    pub fn error(self, end: &str) -> Error {
+        let (kind, words) = match self.need {
+            Need::FileSystems => {
+                (ErrorKind::Usage, format!("--one-file-system: {end} does not tell file systems apart"))
+            }
+            Need::Medium => (
+                ErrorKind::Usage,
+                format!("--verify medium: {end} does not read what was written past its cache"),
+            ),
+            Need::InPlace => {
+                (ErrorKind::Usage, format!("--in-place: {end} replaces files and does not change them"))
+            }
+            Need::AccountNames => {
+                (ErrorKind::Usage, format!("--by-name: {end} does not tell the names of users and groups"))
+            }
+            Need::Compression => (ErrorKind::Usage, format!("--compress zstd: {end} does not decompress")),
+            Need::Passes => (
+                ErrorKind::Usage,
+                format!(
+                    "passes over a source in use compare content at both ends, and {end} does not hash it"
+                ),
+            ),
+            Need::Kept(kind) => {
+                (ErrorKind::Requirement, format!("--require {}: {end} cannot keep it", kind.name()))
+            }
+            Need::Shown(kind) => {
+                (ErrorKind::Requirement, format!("--require {}: {end} does not show it", kind.name()))
+            }
+        };
+        Error::new(kind, "copying", words)
+    }
+}
+
+impl Job {
+    /// Finds out whether the job can be done between these ends.
+    ///
+    /// What depends on single entries, such as an owner that may not be set, is found out with them.
+    ///
+    /// # Errors
+    /// The first thing that an end cannot do.
+    pub fn fit(&self, source: &Capabilities, target: &Capabilities) -> Result<(), Misfit> {
+        if self.one_file_system && !source.tells_file_systems {
+            return Err(Misfit::source(Need::FileSystems));
+        }
+        if self.verify_medium && !target.reads_medium {
+            return Err(Misfit::target(Need::Medium));
+        }
+        if self.update == Update::InPlace && !target.writes_in_place {
+            return Err(Misfit::target(Need::InPlace));
+        }
+        if self.by_name {
+            Misfit::of_both(Need::AccountNames, source.account_names, target.account_names)?;
+        }
+        if self.compression.is_asked_for() {
+            Misfit::of_both(Need::Compression, source.compresses, target.compresses)?;
+        }
+        let keeps = |kind| match kind {
+            LossKind::Owner => target.owners,
+            LossKind::HardLinks => target.hard_links,
+            _ => true,
+        };
+        if let Some(&kind) = self.require.iter().find(|kind| !keeps(**kind)) {
+            return Err(Misfit::target(Need::Kept(kind)));
+        }
+        match self.require.iter().find(|kind| !shows(source, **kind)) {
+            Some(&kind) => Err(Misfit::source(Need::Shown(kind))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether content that is read again and again can be brought up to date between these ends.
+///
+/// # Errors
+/// The end that cannot hash content.
+pub fn fits_passes(source: &Capabilities, target: &Capabilities) -> Result<(), Misfit> {
+    Misfit::of_both(Need::Passes, source.hashes, target.hashes)
+}
+
+/// Whether a source shows that an entry has something that could be lost.
+fn shows(source: &Capabilities, kind: LossKind) -> bool {
+    match kind {
+        LossKind::Acl | LossKind::Xattr | LossKind::Flags => !source.extended.is_empty(),
+        LossKind::HardLinks | LossKind::Holes => source.inodes,
+        LossKind::Owner | LossKind::SetId | LossKind::Times => true,
+    }
+}
+
+/// Returns what a source does not show, in words.
+pub fn not_shown(source: &Capabilities) -> Vec<String> {
+    let mut missing = Vec::new();
+    missing.extend(finer_times(source));
+    missing.extend(attributes(source));
+    if !source.inodes {
+        missing.push("hard links".to_owned());
+    }
+    if !source.special_files {
+        missing.push("device nodes".to_owned());
+    }
+    missing
+}
+
+/// Returns what cannot be kept at a target, in words. With `durable` it is to be on stable storage in the end.
+pub fn not_kept(target: &Capabilities, durable: bool) -> Vec<String> {
+    let mut lost = Vec::new();
+    let times: Vec<_> = finer_times(target).into_iter().chain(times_beyond(target)).collect();
+    if !times.is_empty() {
+        lost.push(times.join(", and "));
+    }
+    lost.extend(attributes(target));
+    let abilities = [
+        (target.special_files, "device nodes and named pipes"),
+        (target.owners, "owners"),
+        (target.hard_links, "hard links"),
+        (target.symlinks, "symbolic links"),
+        (target.sets_links || !target.symlinks, "times of symbolic links"),
+        (target.replaces_in_one_step, "replacing a file in one step"),
+        (target.tells_room, "a word on why something cannot be written"),
+        (target.flushes || !durable, "certainty that it is on stable storage"),
+    ];
+    lost.extend(abilities.iter().filter(|(able, _)| !able).map(|(_, words)| (*words).to_owned()));
+    lost
+}
+
+fn attributes(able: &Capabilities) -> Option<String> {
+    (able.extended == Classes::NONE).then(|| "extended attributes and access lists".to_owned())
+}
+
+fn finer_times(able: &Capabilities) -> Option<String> {
+    match able.time_step_ns {
+        0..=1 => None,
+        1_000_000_000 => Some("fractions of a second".to_owned()),
+        step_ns @ ..1_000_000_000 => Some(format!("times finer than {step_ns} ns")),
+        step_ns => Some(format!("times finer than {} s", f64::from(step_ns) / 1e9)),
+    }
+}
+
+/// Names the years of which not all times can be held.
+fn times_beyond(able: &Capabilities) -> Option<String> {
+    let first = (able.time_first_s > i64::MIN).then(|| {
+        let (year, before) = (year_of(able.time_first_s), year_of(able.time_first_s.saturating_sub(1)));
+        format!("before {}", if year == before { year + 1 } else { year })
+    });
+    let last = (able.time_last_s < i64::MAX).then(|| {
+        let (year, behind) = (year_of(able.time_last_s), year_of(able.time_last_s.saturating_add(1)));
+        format!("after {}", if year == behind { year - 1 } else { year })
+    });
+    let limits: Vec<_> = first.into_iter().chain(last).collect();
+    (!limits.is_empty()).then(|| format!("times {}", limits.join(" and ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compression::Compression;
+
+    /// Able to do little.
+    fn poor() -> Capabilities {
+        Capabilities {
+            extended: Classes::NONE,
+            time_step_ns: 1_000_000_000,
+            time_first_s: 0,
+            time_last_s: u32::MAX.into(),
+            hard_links: false,
+            inodes: false,
+            special_files: false,
+            sets_links: false,
+            tells_file_systems: false,
+            account_names: false,
+            writes_in_place: false,
+            replaces_in_one_step: false,
+            hashes: false,
+            reads_medium: false,
+            flushes: false,
+            tells_room: false,
+            compresses: false,
+            ..Capabilities::posix(false)
+        }
+    }
+
+    #[test]
+    fn each_need_is_asked_of_the_end_that_has_to_meet_it() {
+        let (poor, rich) = (poor(), Capabilities::unlimited());
+        let job = Job::default;
+        let require = |kind| Job { require: vec![kind], ..job() };
+        let source = [
+            (Job { one_file_system: true, ..job() }, Need::FileSystems),
+            (Job { by_name: true, ..job() }, Need::AccountNames),
+            (Job { compression: Compression::Adapted, ..job() }, Need::Compression),
+            (require(LossKind::Acl), Need::Shown(LossKind::Acl)),
+            (require(LossKind::Xattr), Need::Shown(LossKind::Xattr)),
+            (require(LossKind::Flags), Need::Shown(LossKind::Flags)),
+            (require(LossKind::Holes), Need::Shown(LossKind::Holes)),
+            (require(LossKind::HardLinks), Need::Shown(LossKind::HardLinks)),
+        ];
+        for (job, need) in source {
+            assert_eq!(job.fit(&poor, &rich), Err(Misfit { need, is_target: false }), "{need:?}");
+            assert_eq!(job.fit(&rich, &rich), Ok(()), "{need:?}");
+        }
+        let target = [
+            (Job { verify_medium: true, ..job() }, Need::Medium),
+            (Job { update: Update::InPlace, ..job() }, Need::InPlace),
+            (Job { by_name: true, ..job() }, Need::AccountNames),
+            (Job { compression: Compression::Level(3), ..job() }, Need::Compression),
+            (require(LossKind::Owner), Need::Kept(LossKind::Owner)),
+            (require(LossKind::HardLinks), Need::Kept(LossKind::HardLinks)),
+        ];
+        for (job, need) in target {
+            assert_eq!(job.fit(&rich, &poor), Err(Misfit { need, is_target: true }), "{need:?}");
+            assert_eq!(job.fit(&rich, &rich), Ok(()), "{need:?}");
+        }
+        for job in [job(), Job { update: Update::Changes, ..job() }, require(LossKind::Times)] {
+            assert_eq!(job.fit(&poor, &poor), Ok(()), "{job:?}");
+        }
+        assert_eq!(fits_passes(&rich, &poor), Err(Misfit { need: Need::Passes, is_target: true }));
+        assert_eq!(fits_passes(&poor, &rich), Err(Misfit { need: Need::Passes, is_target: false }));
+        assert_eq!(fits_passes(&rich, &rich), Ok(()));
+    }
+
+    #[test]
+    fn a_misfit_names_the_option_and_the_end() {
+        let error = Misfit::target(Need::Kept(LossKind::Owner)).error("an sftp server");
+        assert_eq!((error.kind, error.detail.as_str()), {
+            (ErrorKind::Requirement, "--require owner: an sftp server cannot keep it")
+        });
+        let error = Misfit::source(Need::FileSystems).error("a bucket");
+        assert_eq!((error.kind, error.detail.as_str()), {
+            (ErrorKind::Usage, "--one-file-system: a bucket does not tell file systems apart")
+        });
+    }
+
+    #[test]
+    fn what_is_lost_follows_from_what_an_end_can_do() {
+        assert_eq!(not_kept(&Capabilities::unlimited(), true), Vec::<String>::new());
+        assert_eq!(not_shown(&Capabilities::unlimited()), Vec::<String>::new());
+        let words = [
+            "fractions of a second, and times before 1970 and after 2105",
+            "extended attributes and access lists",
+            "device nodes and named pipes",
+            "owners",
+            "hard links",
+            "times of symbolic links",
+            "replacing a file in one step",
+            "a word on why something cannot be written",
+            "certainty that it is on stable storage",
+        ];
+        assert_eq!(not_kept(&poor(), true), words);
+        assert_eq!(not_kept(&poor(), false), words[..8]);
+        let shown =
+            ["fractions of a second", "extended attributes and access lists", "hard links", "device nodes"];
+        assert_eq!(not_shown(&poor()), shown);
+        let no_links = Capabilities { symlinks: false, sets_links: false, ..Capabilities::unlimited() };
+        assert_eq!(not_kept(&no_links, true), ["symbolic links"]);
+    }
+
+    #[test]
+    fn times_are_told_by_their_step_and_the_years_that_are_whole() {
+        let of = |time_step_ns, time_first_s, time_last_s| {
+            let able = Capabilities { time_step_ns, time_first_s, time_last_s, ..Capabilities::unlimited() };
+            not_kept(&able, true).join("; ")
+        };
+        let (any, ever) = (i64::MIN, i64::MAX);
+        for (told, expected) in [
+            (of(1, any, ever), ""),
+            (of(100, any, ever), "times finer than 100 ns"),
+            (of(2_000_000_000, any, ever), "times finer than 2 s"),
+            (of(1, i32::MIN.into(), i32::MAX.into()), "times before 1902 and after 2037"),
+            // FAT: from 1980 to the end of 2107.
+            (of(1, 315_532_800, 4_354_819_199), "times before 1980 and after 2107"),
+            (of(1, any, 0), "times after 1969"),
+        ] {
+            assert_eq!(told, expected);
+        }
+    }
+}

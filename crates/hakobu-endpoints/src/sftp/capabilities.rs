@@ -1,0 +1,39 @@
+//! What a server can do, as the engine wants to know it.
+
+use hakobu_core::capabilities::{Capabilities, Concurrency};
+use hakobu_core::extended::Classes;
+
+use super::access::TIME_STEP_NS;
+use super::server::Abilities;
+
+/// Each lane has an ssh process here and a server process there.
+const CONCURRENCY: Concurrency = Concurrency { near_max: 4, far_max: 10, processes: true };
+
+impl Abilities {
+    /// Returns what any place on this server can do at best. `owners`: whether the account may set owners.
+    pub fn capabilities(self, owners: bool) -> Capabilities {
+        Capabilities {
+            extended: Classes::NONE,
+            time_step_ns: TIME_STEP_NS,
+            time_first_s: 0,
+            time_last_s: u32::MAX.into(),
+            hard_links: self.hard_links,
+            inodes: false,
+            special_files: false,
+            sets_links: self.sets_links,
+            remote: true,
+            tells_file_systems: false,
+            account_names: false,
+            writes_in_place: false,
+            replaces_in_one_step: self.renames_over,
+            hashes: false,
+            reads_medium: false,
+            flushes: self.syncs,
+            tells_room: self.tells_room,
+            compresses: false,
+            confines: false,
+            concurrency: Some(CONCURRENCY),
+            ..Capabilities::posix(owners)
+        }
+    }
+}
