@@ -2,9 +2,10 @@
 
 use hakobu_core::error::Result;
 
+use crate::carryover::Carryover;
 use crate::outcome::{Surroundings, Transfer};
 use crate::request::CopyRequest;
-use crate::transfer::{Held, run_once};
+use crate::transfer::run_once;
 use crate::{deletion, passes, rsync};
 
 /// Copies. Everything that went wrong is in the result.
@@ -15,7 +16,7 @@ pub fn copy(request: &CopyRequest, surroundings: &mut Surroundings<'_>) -> Trans
     match (&request.passes, &request.deletion) {
         (Some(passes), _) => passes::run(request, passes, surroundings),
         (None, Some(deletion)) => deletion::run(request, deletion, surroundings),
-        (None, None) => run_once(request, surroundings, &mut Held::default()),
+        (None, None) => run_once(request, surroundings, &mut Carryover::default()),
     }
 }
 

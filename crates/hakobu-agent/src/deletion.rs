@@ -8,9 +8,10 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::job::{Mode, Removal};
 use hakobu_core::units::format_count;
 
+use crate::carryover::Carryover;
 use crate::outcome::{Surroundings, Transfer, add_earlier};
 use crate::request::{CopyRequest, Deletion, DeletionMax};
-use crate::transfer::{Held, run_once};
+use crate::transfer::run_once;
 
 const DELETING: &str = "deleting in";
 
@@ -20,12 +21,12 @@ pub(crate) fn run(
     deletion: &Deletion,
     surroundings: &mut Surroundings<'_>,
 ) -> Transfer {
-    let mut held = Held::for_more();
+    let mut carryover = Carryover::for_more();
     let counting = CopyRequest { removal: Removal::Count, ..request.clone() };
     if deletion.first && !request.dry_run {
-        return delete_first(&counting, deletion, surroundings, &mut held);
+        return delete_first(&counting, deletion, surroundings, &mut carryover);
     }
-    let mut done = run_once(&counting, surroundings, &mut held);
+    let mut done = run_once(&counting, surroundings, &mut carryover);
     if !is_wanted(&done, surroundings.observer) {
         return done;
     }
@@ -36,9 +37,9 @@ pub(crate) fn run(
     if request.dry_run {
         return done;
     }
-    done = next(&removing(request, &done), surroundings, &mut held, &done);
+    done = next(&removing(request, &done), surroundings, &mut carryover, &done);
     if done.summary.fatal.is_none() && done.summary.counters.entries_in_the_way > 0 {
-        done = next(&copying(request), surroundings, &mut held, &done);
+        done = next(&copying(request), surroundings, &mut carryover, &done);
     }
     done
 }
@@ -59,7 +60,7 @@ fn delete_first(
     counting: &CopyRequest,
     deletion: &Deletion,
     surroundings: &mut Surroundings<'_>,
-    held: &mut Held,
+    carryover: &mut Carryover,
 ) -> Transfer {
     let planning = CopyRequest { dry_run: true, ..counting.clone() };
     let quiet = Quiet(surroundings.observer);
@@ -67,7 +68,7 @@ fn delete_first(
         let (cancel, limits) = (surroundings.cancel.clone(), surroundings.limits.clone());
         let prompts = &mut *surroundings.prompts;
         let mut surroundings = Surroundings { prompts, observer: &quiet, cancel, limits };
-        run_once(&planning, &mut surroundings, held)
+        run_once(&planning, &mut surroundings, carryover)
     };
     let has_extras = planned.summary.counters.entries_only_in_target > 0;
     // What goes makes room.
@@ -79,18 +80,18 @@ fn delete_first(
         return planned;
     }
     if has_extras && !is_wanted(&planned, surroundings.observer) {
-        return run_once(counting, surroundings, held);
+        return run_once(counting, surroundings, carryover);
     }
     if has_extras && let Err(error) = agree(&planned, deletion, false, surroundings) {
         planned.summary.fatal = Some(error);
         return planned;
     }
-    let mut done = run_once(&removing(counting, &planned), surroundings, held);
+    let mut done = run_once(&removing(counting, &planned), surroundings, carryover);
     if done.summary.fatal.is_none() {
-        done = next(counting, surroundings, held, &done);
+        done = next(counting, surroundings, carryover, &done);
     }
     if done.summary.fatal.is_none() && done.summary.counters.entries_in_the_way > 0 {
-        return next(&copying(counting), surroundings, held, &done);
+        return next(&copying(counting), surroundings, carryover, &done);
     }
     done
 }
@@ -99,10 +100,10 @@ fn delete_first(
 fn next(
     request: &CopyRequest,
     surroundings: &mut Surroundings<'_>,
-    held: &mut Held,
+    carryover: &mut Carryover,
     before: &Transfer,
 ) -> Transfer {
-    let mut done = run_once(request, surroundings, held);
+    let mut done = run_once(request, surroundings, carryover);
     add_earlier(&mut done.summary, &before.summary);
     done.summary.add_failures(&before.summary);
     done.connect = before.connect;

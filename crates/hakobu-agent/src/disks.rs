@@ -8,9 +8,11 @@ use hakobu_core::error::Result;
 use hakobu_core::event::Observer;
 use hakobu_core::location::SshHost;
 
+use crate::host::AgentHost;
 use crate::login::Login;
-use crate::party::Party;
+use crate::side::Side;
 use crate::ssh::Prompts;
+use crate::stop::Stop;
 
 /// Whose disks, and how to get there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,16 +36,16 @@ pub fn disks(
     prompts: &mut dyn Prompts,
     observer: &dyn Observer,
 ) -> Result<Vec<DeviceFacts>> {
-    let mut party = match &request.host {
-        None => Party::here(),
+    let mut host: Box<dyn AgentHost> = match &request.host {
+        None => Box::new(Side::new(Stop::default())),
         Some(host) => {
             let agent = request.agent.as_deref();
             let login =
                 Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
-            Party::There(Box::new(login.start(prompts, observer)?))
+            Box::new(login.start(prompts, observer)?)
         }
     };
-    let disks = party.disks().map_err(|error| match &request.host {
+    let disks = host.disks().map_err(|error| match &request.host {
         Some(host) => error.at(host.destination()),
         None => error,
     })?;

@@ -13,10 +13,10 @@ use hakobu_core::host::HostFacts;
 use hakobu_core::location::SshHost;
 use hakobu_measure::doctor::{Finding, SHAPED, Way, Whose, advise};
 
+use crate::host::{AgentHost, Host};
 use crate::lanes::{self, Ends};
 use crate::login::Login;
 use crate::machine;
-use crate::party::Party;
 use crate::probe::way;
 use crate::request::Lanes;
 use crate::ssh::Prompts;
@@ -79,13 +79,14 @@ pub fn doctor(
         way.lanes = first_lanes(request, way.round_trip, (processors, processors));
         return Ok(diagnosis(&here, None, way));
     };
-    let agent = request.agent.as_deref();
-    let login = Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
-    let mut party = Party::There(Box::new(login.start(prompts, observer)?));
+    let program = request.agent.as_deref();
+    let login =
+        Login { host, ssh: &request.ssh, agent: program, sudo: request.sudo, nice: false, time_limit: None };
+    let mut agent = login.start(prompts, observer)?;
     let failed = |error: Error| error.at(host.destination());
-    let there = party.settings(None).map_err(failed)?;
-    let round_trip = party.measure_round_trip().map_err(failed)?;
-    let far = party.machine();
+    let there = agent.settings(None).map_err(failed)?;
+    let round_trip = agent.measure_round_trip().map_err(failed)?;
+    let far = agent.machine();
     let toward: Option<IpAddr> = far.reached_at.as_deref().and_then(|address| address.parse().ok());
     let here = machine::settings(toward);
     let processors = (machine::facts().processors, far.processors);
@@ -96,7 +97,7 @@ pub fn doctor(
     let is_held = found.findings.iter().any(|finding| finding.id == SHAPED && finding.whose == Whose::Here);
     let slowest = found.findings.iter().filter_map(slowest).filter(|_| !is_held);
     let Some(now) = slowest.reduce(f64::min) else { return Ok(found) };
-    match measured(&mut party, now, cancel) {
+    match measured(&mut agent, now, cancel) {
         Ok(capacity_bytes_per_second) => {
             Ok(diagnosis(&here, Some(&there), Way { capacity_bytes_per_second, ..way }))
         }
@@ -114,8 +115,8 @@ fn slowest(finding: &Finding) -> Option<f64> {
 }
 
 /// What the way carries, if that can be told while one connection gets no more than `now`.
-fn measured(party: &mut Party, now: f64, cancel: &Arc<AtomicBool>) -> Result<Option<u64>> {
-    let rate = way::capacity(party, CONTENT_BYTES, cancel)?;
+fn measured(host: &mut dyn AgentHost, now: f64, cancel: &Arc<AtomicBool>) -> Result<Option<u64>> {
+    let rate = way::capacity(host, CONTENT_BYTES, cancel)?;
     // Where the connections were held by their windows the way may carry any more.
     let held = now * f64::from(lanes::TUNED_MAX) * FULL;
     Ok(rate.filter(|rate| (*rate as f64) < held))

@@ -1,4 +1,4 @@
-//! Whether the machines of a copy can do what it asks for, and what it will not keep: said before anything moves.
+//! Whether the hosts of a copy can do what it asks for, and what it will not keep: said before anything moves.
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::error::{Error, Result};
@@ -6,25 +6,26 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::fit::{Misfit, fits_passes, not_kept, not_shown};
 use hakobu_core::job::Job;
 
-use crate::party::Party;
+use crate::host::Host;
+use crate::opening::Hosts;
 
 /// Said first of every run that writes where links may lead out of the target.
 const LINKS: &str = "files are protected against links only as far as SFTP allows (each directory is looked at before it is used and \
                      after, but a server follows what is swapped in between)";
 
-/// The machines of a copy, and what they can do.
+/// The hosts of a copy, and what they can do.
 pub(crate) struct Ends<'a> {
-    pub source: &'a Party,
+    source: &'a dyn Host,
     /// The source's where both are on one machine.
-    pub target: &'a Party,
+    target: &'a dyn Host,
     source_able: Capabilities,
     target_able: Capabilities,
 }
 
 impl<'a> Ends<'a> {
-    /// Takes the machines; `target` is none where both ends are on one.
-    pub fn new(source: &'a Party, target: Option<&'a Party>) -> Self {
-        let target = target.unwrap_or(source);
+    /// Asks the hosts what they can do.
+    pub fn of(hosts: &'a Hosts) -> Self {
+        let (source, target) = (&*hosts.source, hosts.target());
         Self { source, target, source_able: source.capabilities(), target_able: target.capabilities() }
     }
 
@@ -33,7 +34,7 @@ impl<'a> Ends<'a> {
         self.source_able.hashes && self.target_able.hashes
     }
 
-    /// Refuses what these machines cannot do.
+    /// Refuses what these hosts cannot do.
     ///
     /// # Errors
     /// `Usage` or `Requirement`, naming the option and what cannot do it.
@@ -50,7 +51,7 @@ impl<'a> Ends<'a> {
         misfit.error(end.opener()).hint(end.way_out(misfit.need))
     }
 
-    /// Says what these machines do not show of a source, and cannot keep of it.
+    /// Says what these hosts do not show of a source, and cannot keep of it.
     pub fn tell(&self, job: &Job, observer: &dyn Observer) {
         let tell = |why: &str, what: &str, lost: &[String]| {
             let lost = (!lost.is_empty()).then(|| format!("{what}: {}", lost.join(", ")));

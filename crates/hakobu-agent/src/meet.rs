@@ -7,8 +7,8 @@ use hakobu_core::event::{Event, Observer};
 use hakobu_core::grant::Grant;
 use hakobu_proto::control::{Cipher, ConnectRequest, Listening, ServeRequest, Way};
 
+use crate::host::AgentHost;
 use crate::lanes;
-use crate::party::Party;
 use crate::relay::{End, Relay};
 use crate::request::Transport;
 use crate::through_ssh::{Carriers, DIALLING, Destination, Held, LOOPBACK, Through, ends_at_once, refused};
@@ -83,7 +83,7 @@ impl Meeting<'_> {
     /// # Errors
     /// When no way works, naming the ports and directions that would have to be open; or at once
     /// when a peer is not who it should be.
-    pub fn meet(&self, engine: &mut Party, target: &mut Party) -> Result<Met> {
+    pub fn meet(&self, engine: &mut dyn AgentHost, target: &mut dyn AgentHost) -> Result<Met> {
         let mut tried = Vec::new();
         for attempt in self.attempts(engine, target) {
             let mut made = self.attempt(attempt, engine, target);
@@ -118,7 +118,7 @@ impl Meeting<'_> {
 
     /// The attempts, the likeliest first: the controller's own machine is the one that may be behind a
     /// firewall, so whoever is elsewhere listens first.
-    fn attempts(&self, engine: &Party, target: &Party) -> Vec<Attempt> {
+    fn attempts(&self, engine: &dyn AgentHost, target: &dyn AgentHost) -> Vec<Attempt> {
         let mut attempts = match (engine.is_here(), target.is_here()) {
             _ if self.transport == Transport::Ssh => Vec::new(),
             (false, true) => vec![Attempt::EngineListens, Attempt::TargetListens],
@@ -133,8 +133,8 @@ impl Meeting<'_> {
                 let mut throughs = [Through::Forward, Through::Join];
                 if [engine, target]
                     .iter()
-                    .filter_map(|party| party.far())
-                    .any(|far| far.sessions().prefer_commands())
+                    .filter_map(|host| host.sessions())
+                    .any(|sessions| sessions.prefer_commands())
                 {
                     throughs.reverse();
                 }
@@ -147,12 +147,17 @@ impl Meeting<'_> {
         attempts
     }
 
-    fn attempt(&self, attempt: Attempt, engine: &mut Party, target: &mut Party) -> Result<Met, Failed> {
+    fn attempt(
+        &self,
+        attempt: Attempt,
+        engine: &mut dyn AgentHost,
+        target: &mut dyn AgentHost,
+    ) -> Result<Met, Failed> {
         let bind = self.data_address;
         match attempt {
             Attempt::TargetListens => {
                 let port = target.listen(bind.filter(|_| !target.is_here()), self.data_port)?;
-                let addresses = self.addresses(&port, target, engine);
+                let addresses = self.addresses(&port, target, Some(engine));
                 let words = wanted(engine, target, &addresses, port.port);
                 let capabilities = target.serve(self.serve_request(engine, Way::Accept, self.cipher)?)?;
                 self.connect(engine, target, Way::Dial { addresses, port: port.port })
@@ -161,7 +166,7 @@ impl Meeting<'_> {
             }
             Attempt::EngineListens => {
                 let port = engine.listen(bind.filter(|_| !engine.is_here()), self.data_port)?;
-                let addresses = self.addresses(&port, engine, target);
+                let addresses = self.addresses(&port, engine, Some(target));
                 let words = wanted(target, engine, &addresses, port.port);
                 let way = Way::Dial { addresses, port: port.port };
                 let request = self.serve_request(engine, way, self.cipher)?;
@@ -182,7 +187,12 @@ impl Meeting<'_> {
     }
 
     /// The engine is here, and ssh takes its connections to the target.
-    fn push(&self, through: Through, engine: &mut Party, target: &mut Party) -> Result<Met, Failed> {
+    fn push(
+        &self,
+        through: Through,
+        engine: &mut dyn AgentHost,
+        target: &mut dyn AgentHost,
+    ) -> Result<Met, Failed> {
         let to = self.destination(through, target)?;
         let cipher = self.cipher_in_ssh;
         let capabilities = target.serve(self.serve_request(engine, Way::Accept, cipher)?)?;
@@ -190,8 +200,10 @@ impl Meeting<'_> {
         let peer = target.fingerprint()?;
         let request = ConnectRequest { peer, cipher, way: Way::Accept, lanes, lanes_max: lanes };
         let words = by_ssh(through, target);
-        let (Party::Here(side), Some(far)) = (engine, target.far()) else { return Err(no_ssh().into()) };
-        let sessions = far.sessions().clone();
+        let (Some(side), Some(sessions)) = (engine.side(), target.sessions()) else {
+            return Err(no_ssh().into());
+        };
+        let sessions = sessions.clone();
         let open = move |held: &Held| held.open(&sessions, to);
         let (mut carriers, first) =
             Carriers::first(open.clone()).map_err(|error| soft(error, words.clone()))?;
@@ -210,13 +222,17 @@ impl Meeting<'_> {
     }
 
     /// The target is here, and ssh brings the engine's connections.
-    fn pull(&self, through: Through, engine: &mut Party, target: &mut Party) -> Result<Met, Failed> {
+    fn pull(
+        &self,
+        through: Through,
+        engine: &mut dyn AgentHost,
+        target: &mut dyn AgentHost,
+    ) -> Result<Met, Failed> {
         let to = self.destination(through, engine)?;
         let cipher = self.cipher_in_ssh;
         let words = by_ssh(through, engine);
-        let Some(far) = engine.far() else { return Err(no_ssh().into()) };
-        let sessions = far.sessions().clone();
-        let round_trip = far.round_trip;
+        let Some(sessions) = engine.sessions() else { return Err(no_ssh().into()) };
+        let (sessions, round_trip) = (sessions.clone(), engine.round_trip());
         let open = move |held: &Held| held.open(&sessions, to);
         let (mut carriers, first) =
             Carriers::first(open.clone()).map_err(|error| soft(error, words.clone()))?;
@@ -225,7 +241,7 @@ impl Meeting<'_> {
         }
         let lanes = self.lanes.min(lanes::THROUGH_SSH);
         let request = self.serve_request(engine, Way::Accept, cipher)?;
-        let Party::Here(side) = target else { return Err(no_ssh().into()) };
+        let Some(side) = target.side() else { return Err(no_ssh().into()) };
         let (capabilities, bring) = side.serve_carried(&request, first)?;
         let peer = side.fingerprint()?;
         let request = ConnectRequest { peer, cipher, way: Way::Accept, lanes, lanes_max: lanes };
@@ -242,20 +258,25 @@ impl Meeting<'_> {
     }
 
     /// Both are elsewhere, and this machine passes on what it cannot read.
-    fn relay(&self, through: Option<Through>, engine: &mut Party, target: &mut Party) -> Result<Met, Failed> {
+    fn relay(
+        &self,
+        through: Option<Through>,
+        engine: &mut dyn AgentHost,
+        target: &mut dyn AgentHost,
+    ) -> Result<Met, Failed> {
         let address = (self.transport == Transport::Ssh).then_some(LOOPBACK);
         let to_target = target.listen(address, self.data_port)?;
         let to_engine = engine.listen(address, self.data_port)?;
-        let words = format!("through this machine to {} and {}", name(target), name(engine));
+        let words = format!("through this machine to {} and {}", target.name(), engine.name());
         let capabilities = target.serve(self.serve_request(engine, Way::Accept, self.cipher)?)?;
-        let end = |port: &Listening, party: &Party| self.addresses(port, party, &Party::here());
+        let end = |port: &Listening, host: &dyn AgentHost| self.addresses(port, host, None);
         let addresses = [end(&to_target, target), end(&to_engine, engine)];
         let far = [(&*target, &to_target), (&*engine, &to_engine)];
-        let mut ends = far.map(|(party, listening)| {
+        let mut ends = far.map(|(host, listening)| {
             let (port, process) = (listening.port, listening.process);
-            let ssh = through.zip(party.far());
+            let ssh = through.zip(host.sessions());
             let ssh =
-                ssh.map(|(through, far)| (far.sessions().clone(), Destination { through, port, process }));
+                ssh.map(|(through, sessions)| (sessions.clone(), Destination { through, port, process }));
             End { addresses: Vec::new(), port, ssh }
         });
         if address.is_none() {
@@ -271,12 +292,12 @@ impl Meeting<'_> {
     }
 
     /// A port of a far machine that only ssh gets to.
-    fn destination(&self, through: Through, party: &mut Party) -> Result<Destination> {
-        let Listening { port, process, .. } = party.listen(Some(LOOPBACK), self.data_port)?;
+    fn destination(&self, through: Through, host: &mut dyn AgentHost) -> Result<Destination> {
+        let Listening { port, process, .. } = host.listen(Some(LOOPBACK), self.data_port)?;
         Ok(Destination { through, port, process })
     }
 
-    fn serve_request(&self, engine: &Party, way: Way, cipher: Cipher) -> Result<ServeRequest> {
+    fn serve_request(&self, engine: &dyn AgentHost, way: Way, cipher: Cipher) -> Result<ServeRequest> {
         Ok(ServeRequest {
             job: self.job,
             root: self.root.to_vec(),
@@ -289,37 +310,47 @@ impl Meeting<'_> {
         })
     }
 
-    fn connect(&self, engine: &mut Party, target: &Party, way: Way) -> Result<()> {
+    fn connect(&self, engine: &mut dyn AgentHost, target: &dyn AgentHost, way: Way) -> Result<()> {
         let peer = target.fingerprint()?;
         let (lanes, lanes_max) = (self.lanes, self.lanes_max);
         engine.connect(ConnectRequest { peer, cipher: self.cipher, way, lanes, lanes_max })
     }
 
-    /// Where `listener` can be dialled from `dialler`.
-    fn addresses(&self, port: &Listening, listener: &Party, dialler: &Party) -> Vec<String> {
+    /// Where `listener` can be dialled from `dialler`; from this machine without.
+    fn addresses(
+        &self,
+        port: &Listening,
+        listener: &dyn AgentHost,
+        dialler: Option<&dyn AgentHost>,
+    ) -> Vec<String> {
         let mut addresses = Vec::new();
-        match (listener, dialler) {
-            (Party::There(far), _) => {
-                if let Some(address) = self.data_address {
-                    return vec![address.to_owned()];
-                }
-                addresses.extend(port.addresses.iter().cloned());
-                addresses.extend(far.hello.machine.reached_at.clone());
-                addresses.push(far.host.rsplit('@').next().unwrap_or(&far.host).to_owned());
-            }
+        if listener.is_here() {
             // What the far machine saw when ssh came from here.
-            (Party::Here(_), Party::There(far)) => addresses.extend(far.hello.machine.reached_from.clone()),
-            (Party::Here(_), _) | (Party::Sftp(_), _) => {}
+            addresses.extend(dialler.and_then(|dialler| dialler.machine().reached_from));
+        } else {
+            if let Some(address) = self.data_address {
+                return vec![address.to_owned()];
+            }
+            addresses.extend(port.addresses.iter().cloned());
+            addresses.extend(listener.machine().reached_at);
+            let name = listener.name();
+            addresses.push(name.rsplit('@').next().unwrap_or(&name).to_owned());
         }
         addresses.dedup();
         addresses
     }
 
-    fn tell(&self, attempt: Attempt, met: &Met, (engine, target): (&Party, &Party), tried: &[String]) {
+    fn tell(
+        &self,
+        attempt: Attempt,
+        met: &Met,
+        (engine, target): (&dyn AgentHost, &dyn AgentHost),
+        tried: &[String],
+    ) {
         let lanes = met.lanes;
         let choice = match attempt {
-            Attempt::TargetListens => format!("{} dials {}", name(engine), name(target)),
-            Attempt::EngineListens => format!("{} dials {}", name(target), name(engine)),
+            Attempt::TargetListens => format!("{} dials {}", engine.name(), target.name()),
+            Attempt::EngineListens => format!("{} dials {}", target.name(), engine.name()),
             Attempt::ThroughSsh(_) => format!("the data goes through {} instead", sessions(lanes)),
             Attempt::Relayed(_) => match met.relay.as_ref().map(|relay| relay.by_ssh) {
                 Some([false, false]) | None => "the data passes through this machine, unread".to_owned(),
@@ -327,7 +358,7 @@ impl Meeting<'_> {
                     format!("the data passes through this machine, unread, by {} each", sessions(lanes))
                 }
                 Some([by_ssh, _]) => {
-                    let end = name(if by_ssh { target } else { engine });
+                    let end = if by_ssh { target } else { engine }.name();
                     let by = format!("by {} to {end}", sessions(lanes));
                     format!("the data passes through this machine, unread, {by}")
                 }
@@ -390,20 +421,21 @@ impl Meeting<'_> {
 
 /// Lets no connections to the servers be made but those that there are: a name may stand for several machines, and only
 /// the first login is sure to be the agent's. Whether that changes anything.
-fn share(parties: [&Party; 2]) -> bool {
-    let far = parties.into_iter().filter_map(Party::far);
+fn share(hosts: [&dyn AgentHost; 2]) -> bool {
+    let sessions = hosts.into_iter().filter_map(|host| host.sessions());
     // All of them change, however many there are.
-    far.map(|far| far.sessions().share()).fold(false, |any, one| any | one)
+    sessions.map(|sessions| sessions.share()).fold(false, |any, one| any | one)
 }
 
 /// Lets sessions go through the first login no more where that was to save time. Whether that changes anything.
-fn leave_the_first(parties: [&Party; 2]) -> bool {
-    let far = parties.into_iter().filter_map(Party::far);
-    far.map(|far| far.sessions().leave_the_first()).fold(false, |any, one| any | one)
+fn leave_the_first(hosts: [&dyn AgentHost; 2]) -> bool {
+    let sessions = hosts.into_iter().filter_map(|host| host.sessions());
+    sessions.map(|sessions| sessions.leave_the_first()).fold(false, |any, one| any | one)
 }
 
-fn share_no_more(parties: [&Party; 2]) {
-    parties.into_iter().filter_map(Party::far).for_each(|far| far.sessions().share_no_more());
+fn share_no_more(hosts: [&dyn AgentHost; 2]) {
+    let sessions = hosts.into_iter().filter_map(|host| host.sessions());
+    sessions.for_each(|sessions| sessions.share_no_more());
 }
 
 fn sessions(count: u16) -> String {
@@ -413,10 +445,10 @@ fn sessions(count: u16) -> String {
     }
 }
 
-fn by_ssh(through: Through, party: &Party) -> String {
+fn by_ssh(through: Through, host: &dyn AgentHost) -> String {
     match through {
-        Through::Forward => format!("through ssh to {}", name(party)),
-        Through::Join => format!("through a command on {}", name(party)),
+        Through::Forward => format!("through ssh to {}", host.name()),
+        Through::Join => format!("through a command on {}", host.name()),
     }
 }
 
@@ -459,15 +491,7 @@ fn soft(error: Error, words: String) -> Failed {
     }
 }
 
-fn wanted(dialler: &Party, listener: &Party, addresses: &[String], port: u16) -> String {
+fn wanted(dialler: &dyn AgentHost, listener: &dyn AgentHost, addresses: &[String], port: u16) -> String {
     let address = addresses.first().map_or("an unknown address", String::as_str);
-    format!("from {} to {} at {address} port {port}", name(dialler), name(listener))
-}
-
-fn name(party: &Party) -> String {
-    match party {
-        Party::Here(_) => "this machine".to_owned(),
-        Party::There(far) => far.host.clone(),
-        Party::Sftp(side) => side.host.clone(),
-    }
+    format!("from {} to {} at {address} port {port}", dialler.name(), listener.name())
 }

@@ -10,9 +10,10 @@ use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Event;
 use hakobu_core::units::{format_bytes, format_duration};
 
+use crate::carryover::Carryover;
 use crate::outcome::{Pass, Surroundings, Transfer};
 use crate::request::{CopyRequest, Passes};
-use crate::transfer::{Held, run_once};
+use crate::transfer::run_once;
 
 /// The most passes of one run: whoever needs more has a source that changes faster than it can be
 /// read.
@@ -30,10 +31,10 @@ pub fn holds_still() -> bool {
 
 /// Runs passes. The result is that of the last one that was run.
 pub fn run(request: &CopyRequest, passes: &Passes, surroundings: &mut Surroundings<'_>) -> Transfer {
-    let mut held = Held::for_more();
+    let mut carryover = Carryover::for_more();
     if request.dry_run {
         // Nothing is held still for a plan.
-        return run_once(request, surroundings, &mut held);
+        return run_once(request, surroundings, &mut carryover);
     }
     let mut done: Vec<Pass> = Vec::new();
     loop {
@@ -43,10 +44,10 @@ pub fn run(request: &CopyRequest, passes: &Passes, surroundings: &mut Surroundin
                 transfer.summary.fatal = Some(error);
                 return transfer;
             }
-            Ok(true) => return last(request, passes, surroundings, (done, held)),
+            Ok(true) => return last(request, passes, surroundings, (done, carryover)),
             Ok(false) => {}
         }
-        let (mut transfer, pass) = one(request, surroundings, &mut held);
+        let (mut transfer, pass) = one(request, surroundings, &mut carryover);
         done.push(pass);
         stop_if_asked(&mut transfer, surroundings);
         if transfer.summary.fatal.is_some() || !transfer.summary.failures.is_empty() {
@@ -106,9 +107,13 @@ fn expected(done: &[Pass]) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }
 
-fn one(request: &CopyRequest, surroundings: &mut Surroundings<'_>, held: &mut Held) -> (Transfer, Pass) {
+fn one(
+    request: &CopyRequest,
+    surroundings: &mut Surroundings<'_>,
+    carryover: &mut Carryover,
+) -> (Transfer, Pass) {
     let began = Instant::now();
-    let transfer = run_once(request, surroundings, held);
+    let transfer = run_once(request, surroundings, carryover);
     let written_bytes = transfer.summary.counters.target_written_bytes;
     (transfer, Pass { seconds: began.elapsed().as_secs_f64(), written_bytes })
 }
@@ -118,20 +123,20 @@ fn last(
     request: &CopyRequest,
     passes: &Passes,
     surroundings: &mut Surroundings<'_>,
-    (done, mut held): (Vec<Pass>, Held),
+    (done, mut carryover): (Vec<Pass>, Carryover),
 ) -> Transfer {
     if done.is_empty() && passes.before_last.is_some() {
         // Nothing is stopped for a run that is refused.
-        held.only_agrees = true;
-        let mut agreed = run_once(request, surroundings, &mut held);
-        held.only_agrees = false;
+        carryover.only_agrees = true;
+        let mut agreed = run_once(request, surroundings, &mut carryover);
+        carryover.only_agrees = false;
         stop_if_asked(&mut agreed, surroundings);
         if agreed.summary.fatal.is_some() {
             return agreed;
         }
     }
     HOLDS_STILL.store(passes.after_last.is_some(), SeqCst);
-    let transfer = last_held(request, passes, surroundings, (done, held));
+    let transfer = last_held(request, passes, surroundings, (done, carryover));
     HOLDS_STILL.store(false, SeqCst);
     transfer
 }
@@ -140,15 +145,15 @@ fn last_held(
     request: &CopyRequest,
     passes: &Passes,
     surroundings: &mut Surroundings<'_>,
-    (mut done, mut held): (Vec<Pass>, Held),
+    (mut done, mut carryover): (Vec<Pass>, Carryover),
 ) -> Transfer {
-    held.is_last = true;
+    carryover.is_last = true;
     let mut transfer = match shell(passes.before_last.as_deref(), "--before-last-pass") {
         // Whoever stopped it meanwhile wants no pass any more, but nothing is left held either.
         Ok(()) if surroundings.cancel.load(Relaxed) => failed(stopped()),
         Ok(()) => {
-            held.is_still = passes.before_last.is_some();
-            let (transfer, pass) = one(request, surroundings, &mut held);
+            carryover.is_still = passes.before_last.is_some();
+            let (transfer, pass) = one(request, surroundings, &mut carryover);
             done.push(pass);
             transfer
         }

@@ -4,7 +4,7 @@
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::event::{Event, Failure, Observer};
 
-use crate::party::Party;
+use crate::host::Host;
 use crate::stream;
 
 /// Passes events on, and names places at the target in full.
@@ -36,7 +36,7 @@ pub(crate) fn name_failure(failure: &mut Failure, root: &[u8]) {
 }
 
 /// Names the place of an error that ended a run. An absolute path is one of `engine`'s machine.
-pub(crate) fn name_fatal(error: &mut Error, engine: &Party, root: &[u8]) {
+pub(crate) fn name_fatal(error: &mut Error, engine: &dyn Host, root: &[u8]) {
     use ErrorKind::{NoInodes, NoSpace, PermissionDenied, ReadOnly};
     if error.at.starts_with(b"/") {
         error.at = engine.name_of(&error.at);
@@ -48,11 +48,11 @@ pub(crate) fn name_fatal(error: &mut Error, engine: &Party, root: &[u8]) {
     }
 }
 
-/// An error of `party`, with its host before the path if it is the one that was asked about.
-pub(crate) fn on(party: &Party, asked: &[u8], mut error: Error) -> Error {
+/// An error of `host`, with its host before the path if it is the one that was asked about.
+pub(crate) fn on(host: &dyn Host, asked: &[u8], mut error: Error) -> Error {
     let below = asked.starts_with(b"/") && error.at.starts_with(asked);
     if error.at == asked || below {
-        error.at = party.name_of(&error.at);
+        error.at = host.name_of(&error.at);
     }
     error
 }
@@ -69,6 +69,8 @@ fn below(root: &[u8], path: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::side::Side;
+    use crate::stop::Stop;
 
     #[test]
     fn places_at_the_target_are_named_in_full() {
@@ -89,7 +91,7 @@ mod tests {
     fn an_error_that_ended_a_run_names_its_place_where_it_is_known() {
         let fatal = |kind, at: &str| {
             let mut error = Error::new(kind, "writing", "").at(at);
-            name_fatal(&mut error, &Party::here(), b"h:/b");
+            name_fatal(&mut error, &Side::new(Stop::default()), b"h:/b");
             error.at
         };
         assert_eq!(fatal(ErrorKind::NoSpace, "x"), b"h:/b/x");

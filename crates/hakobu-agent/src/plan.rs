@@ -15,7 +15,7 @@ use hakobu_core::landing::{
     Ancestry, Landing, LandingRoot, Relation, SourceFound, TargetFound, land, met_by_source, met_by_target,
     mounted_within, nowhere, relation,
 };
-use hakobu_core::location::{Location, SshHost};
+use hakobu_core::location::Location;
 use hakobu_core::path::EntryPath;
 use hakobu_core::report::ReportDisk;
 use hakobu_proto::control::{PathBytes, SourceAsk, SourceLook, TargetLook};
@@ -23,9 +23,10 @@ use rustix::fs::{major, minor};
 
 use crate::devices::{self, Agreed, Others};
 use crate::digest;
-use crate::party::Party;
+use crate::host::Host;
+use crate::opening::Hosts;
 use crate::places;
-use crate::request::{CopyRequest, Lanes, Transport, Verify};
+use crate::request::{CopyRequest, Lanes, Verify};
 use crate::ssh::{Nobody, Prompts};
 use crate::stream::{self, Streams};
 
@@ -72,40 +73,6 @@ pub(crate) struct Plan {
     pub written_sectors: u64,
 }
 
-/// The hosts of the sources and of the targets; none for this machine.
-pub(crate) fn hosts(request: &CopyRequest) -> Result<(Option<&SshHost>, Option<&SshHost>)> {
-    let hosts = match request.pairs.is_empty() {
-        true => (one_host(request.sources.iter(), "sources")?, request.target.ssh_host()),
-        false => (
-            one_host(request.pairs.iter().map(|pair| &pair.0), "sources")?,
-            one_host(request.pairs.iter().map(|pair| &pair.1), "targets")?,
-        ),
-    };
-    let named = match request.transport {
-        Transport::Ssh => "ssh",
-        Transport::Sftp => "sftp",
-        _ => return Ok(hosts),
-    };
-    if hosts == (None, None) {
-        let words = format!(
-            "--transport {named} is a way between machines, and everything is on this one; leave it out"
-        );
-        return Err(Error::new(ErrorKind::Usage, "looking at the locations", words));
-    }
-    Ok(hosts)
-}
-
-/// The one host that all of them are on.
-fn one_host<'a>(locations: impl Iterator<Item = &'a Location>, what: &str) -> Result<Option<&'a SshHost>> {
-    let mut hosts = locations.map(Location::ssh_host);
-    let first = hosts.next().flatten();
-    if hosts.all(|host| host == first) {
-        return Ok(first);
-    }
-    let words = format!("all {what} have to be on one machine; copy with one machine at a time");
-    Err(Error::new(ErrorKind::Usage, "looking at the locations", words))
-}
-
 /// Makes the plan of one attempt.
 pub(crate) struct Planner<'a> {
     pub request: &'a CopyRequest,
@@ -115,12 +82,14 @@ pub(crate) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Looks, decides and asks. `target` is none where both ends are on one machine.
+    /// Looks, decides and asks.
     ///
     /// # Errors
     /// What was found where something is looked for; `Refused` for what would destroy; `Usage` for
     /// what does not go together.
-    pub fn plan(&mut self, source: &mut Party, target: Option<&mut Party>) -> Result<Plan> {
+    pub fn plan(&mut self, hosts: &mut Hosts) -> Result<Plan> {
+        let Hosts { source, target } = hosts;
+        let (source, target) = (&mut **source, target.as_deref_mut());
         // In a push and on one machine the engine's side is the user's own; elsewhere it is a
         // stranger.
         let trusted = target.is_none() || source.is_here();
@@ -128,8 +97,8 @@ impl Planner<'_> {
             let looks = look_at_sources(source, &self.request.sources, self.request.mode)?;
             self.foresee(&looks, [Some(&*source), target.as_deref()]);
             let names = names(source, &looks);
-            let party = target.unwrap_or(source);
-            let mut plan = self.one(self.request, party, &looks, &mut Others::default(), trusted)?;
+            let host = target.unwrap_or(source);
+            let mut plan = self.one(self.request, host, &looks, &mut Others::default(), trusted)?;
             plan.finish(self.request, names);
             plan.written_sectors = written_sectors(&looks);
             return Ok(plan);
@@ -138,7 +107,7 @@ impl Planner<'_> {
         let looks = look_at_sources(source, &sources, self.request.mode)?;
         self.foresee(&looks, [Some(&*source), target.as_deref()]);
         let names = names(source, &looks);
-        let party = target.unwrap_or(source);
+        let host = target.unwrap_or(source);
         let mut whole: Option<Plan> = None;
         let mut others = Others::default();
         others.several = self.request.pairs.len() > 1;
@@ -153,7 +122,7 @@ impl Planner<'_> {
                 let words = "pairs are for files and disks; copy trees one by one";
                 return Err(Error::new(ErrorKind::Usage, "looking at the source", words).at(from.as_typed()));
             }
-            let part = match self.one(&request, party, slice::from_ref(look), &mut others, trusted) {
+            let part = match self.one(&request, host, slice::from_ref(look), &mut others, trusted) {
                 // Whoever has to name many disks wants to hear of all at once.
                 Err(error) if error.kind == ErrorKind::Refused && !self.agreed.is_declined() => {
                     refused.push(error);
@@ -192,7 +161,7 @@ impl Planner<'_> {
     }
 
     /// Where data will go through ssh, and much of it, logins can begin while the rest is found out.
-    fn foresee(&self, looks: &[SourceLook], parties: [Option<&Party>; 2]) {
+    fn foresee(&self, looks: &[SourceLook], parties: [Option<&dyn Host>; 2]) {
         let request = self.request;
         // A tree's content is not known yet.
         let files = looks.iter().filter(|look| matches!(look.kind, Kind::File | Kind::BlockDevice));
@@ -203,8 +172,8 @@ impl Planner<'_> {
         if !apart || !writes || few || bytes < LONG_RUN_BYTES {
             return;
         }
-        for party in parties.into_iter().flatten() {
-            party.foresee_many(request.transport);
+        for host in parties.into_iter().flatten() {
+            host.foresee_many(request.transport);
         }
     }
 
@@ -212,7 +181,7 @@ impl Planner<'_> {
     fn one(
         &mut self,
         request: &CopyRequest,
-        party: &mut Party,
+        host: &mut dyn Host,
         sources: &[SourceLook],
         others: &mut Others<'_>,
         trusted: bool,
@@ -220,7 +189,7 @@ impl Planner<'_> {
         let path = request.target.path();
         let target = match request.target.is_stream() {
             true => stream::look_at_output(),
-            false => party.look_at_target(path).map_err(|error| places::on(party, path, error))?,
+            false => host.look_at_target(path).map_err(|error| places::on(host, path, error))?,
         };
         if !request.mode.only_reads() {
             devices::refuse_stray(&request.target, &target)?;
@@ -235,7 +204,7 @@ impl Planner<'_> {
         // Nothing is written where only digests are taken.
         let apart = match request.mode.is_digest() {
             true => Apart::default(),
-            false => refuse_nesting(request, party, sources, (&root, &places))?,
+            false => refuse_nesting(request, host, sources, (&root, &places))?,
         };
         let mut grant = grant(sources, &places, &landing, trusted);
         grant.source_directories = apart.source_directories;
@@ -252,13 +221,13 @@ impl Planner<'_> {
         }
         let landed = match landing.root {
             LandingRoot::Stream => stream::OUTPUT_NAME.to_vec(),
-            _ => party.name_of(&landed(&root, &places, &landing)),
+            _ => host.name_of(&landed(&root, &places, &landing)),
         };
-        let resolved = party.name_of(&target.resolved);
+        let resolved = host.name_of(&target.resolved);
         let replaced = |path: &EntryPath| {
             sources.iter().zip(&places).any(|(source, place)| place == path && source.entry.is_root())
         };
-        let in_place = party.capabilities().writes_in_place;
+        let in_place = host.capabilities().writes_in_place;
         let item = |(root, (source, place)): (usize, (&SourceLook, &EntryPath))| Item {
             root: root as u16,
             source: source.entry.clone(),
@@ -268,7 +237,7 @@ impl Planner<'_> {
         Ok(Plan {
             sources: Vec::new(),
             pairs: vec![(Vec::new(), landed.clone())],
-            target: disk.map_or_else(|| resolved.clone(), |disk| party.name_of(disk.place_id.as_bytes())),
+            target: disk.map_or_else(|| resolved.clone(), |disk| host.name_of(disk.place_id.as_bytes())),
             landed,
             identity: [0; 16],
             roots: sources.iter().map(|source| PathBytes(source.root.clone())).collect(),
@@ -382,10 +351,10 @@ impl Plan {
 
 /// The names of sources, and what stands for them in the job's identity: a disk may have another
 /// path after the next start of its machine.
-fn names(party: &Party, looks: &[SourceLook]) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn names(host: &dyn Host, looks: &[SourceLook]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let name = |look: &SourceLook| {
-        let name = party.name_of(&look.resolved);
-        let disk = look.device.as_ref().map(|disk| party.name_of(disk.identity.place_id.as_bytes()));
+        let name = host.name_of(&look.resolved);
+        let disk = look.device.as_ref().map(|disk| host.name_of(disk.identity.place_id.as_bytes()));
         (name.clone(), disk.unwrap_or(name))
     };
     looks.iter().map(name).collect()
@@ -399,13 +368,13 @@ fn written_sectors(looks: &[SourceLook]) -> u64 {
 ///
 /// # Errors
 /// When one of them cannot be looked at any more.
-pub(crate) fn written_by_now(request: &CopyRequest, source: &mut Party) -> Result<u64> {
+pub(crate) fn written_by_now(request: &CopyRequest, source: &mut dyn Host) -> Result<u64> {
     let of_pairs = request.pairs.iter().map(|pair| pair.0.clone());
     let sources: Vec<_> = request.sources.iter().cloned().chain(of_pairs).collect();
     look_at_sources(source, &sources, request.mode).map(|looks| written_sectors(&looks))
 }
 
-fn look_at_sources(party: &mut Party, sources: &[Location], mode: Mode) -> Result<Vec<SourceLook>> {
+fn look_at_sources(host: &mut dyn Host, sources: &[Location], mode: Mode) -> Result<Vec<SourceLook>> {
     if let [source] = sources
         && source.is_stream()
     {
@@ -415,12 +384,12 @@ fn look_at_sources(party: &mut Party, sources: &[Location], mode: Mode) -> Resul
         path: source.path().to_vec(),
         contents: source.means_contents() || mode.is_digest(),
     });
-    let looks = party.look_at_sources(asks.collect())?;
+    let looks = host.look_at_sources(asks.collect())?;
     if looks.len() != sources.len() {
         return Err(Error::new(ErrorKind::Protocol, "looking at the sources", "an answer is missing"));
     }
     let looks = looks.into_iter().zip(sources);
-    looks.map(|(look, source)| look.map_err(|error| places::on(party, source.path(), error))).collect()
+    looks.map(|(look, source)| look.map_err(|error| places::on(host, source.path(), error))).collect()
 }
 
 fn landing(request: &CopyRequest, sources: &[SourceLook], target: &TargetLook) -> Result<Landing> {
@@ -472,7 +441,7 @@ struct Apart {
 /// Refuses a copy onto or into itself, or onto or into another one of the sources.
 fn refuse_nesting(
     request: &CopyRequest,
-    target: &mut Party,
+    target: &mut dyn Host,
     sources: &[SourceLook],
     (root, places): (&[u8], &[EntryPath]),
 ) -> Result<Apart> {

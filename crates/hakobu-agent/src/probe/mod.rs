@@ -20,9 +20,9 @@ use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, Write
 use hakobu_measure::probe::{Measured, Prediction, Stage, predict};
 use hakobu_proto::control::{Cipher, CipherSpeed, ProbeAnswer, ProbeAsk, SourceAsk};
 
+use crate::host::AgentHost;
 use crate::lanes::Ends;
 use crate::login::Login;
-use crate::party::Party;
 use crate::request::{HostLogin, Lanes};
 use crate::side::Side;
 use crate::ssh::Prompts;
@@ -212,8 +212,8 @@ fn refuse(location: &Location) -> Result<()> {
 
 /// The machines. One where both ends are on one machine.
 struct Parties {
-    source: Party,
-    target: Option<Party>,
+    source: Box<dyn AgentHost>,
+    target: Option<Box<dyn AgentHost>>,
 }
 
 /// What is asked of the two places, and where a copy would land.
@@ -232,22 +232,22 @@ impl Parties {
     ) -> Result<Self> {
         let source = request.source.as_ref().and_then(Location::ssh_host);
         let target = request.target.ssh_host();
-        let mut party = |host: Option<&SshHost>| -> Result<Party> {
+        let mut open = |host: Option<&SshHost>| -> Result<Box<dyn AgentHost>> {
             let Some(host) = host else {
                 let stop = Stop::with_flag(Arc::clone(cancel));
-                return Ok(Party::Here(Box::new(Side::with_identity(stop)?)));
+                return Ok(Box::new(Side::with_identity(stop)?));
             };
             let agent = request.agent.as_deref();
             let login =
                 Login { host, ssh: &request.ssh, agent, sudo: request.sudo, nice: false, time_limit: None };
-            Ok(Party::There(Box::new(login.or_own(&request.logins).start(prompts, observer)?)))
+            Ok(Box::new(login.or_own(&request.logins).start(prompts, observer)?))
         };
-        let first = party(source)?;
-        Ok(Self { source: first, target: if source == target { None } else { Some(party(target)?) } })
+        let first = open(source)?;
+        Ok(Self { source: first, target: if source == target { None } else { Some(open(target)?) } })
     }
 
-    fn target(&mut self) -> &mut Party {
-        self.target.as_mut().unwrap_or(&mut self.source)
+    fn target(&mut self) -> &mut dyn AgentHost {
+        self.target.as_deref_mut().unwrap_or(&mut *self.source)
     }
 
     /// Finds the places, before anything is measured, and what a copy between them would be like.
@@ -370,7 +370,7 @@ impl Course<'_> {
             (self.probed.source_end.ciphers, self.probed.target_end.ciphers) = (Some(source), Some(target));
             let (cipher, _) = cipher::fastest(source, target);
             self.probed.cipher = Some(cipher::name(cipher));
-            self.ways(&mut parties.source, far, cipher, observer)?;
+            self.ways(&mut *parties.source, &mut **far, cipher, observer)?;
         }
         if let Some(ask) = source {
             let answer = patiently(observer, "the source", || parties.source.probe(ProbeAsk::Source(ask)));
@@ -388,8 +388,8 @@ impl Course<'_> {
     /// Both directions, one after the other.
     fn ways(
         &mut self,
-        source: &mut Party,
-        target: &mut Party,
+        source: &mut dyn AgentHost,
+        target: &mut dyn AgentHost,
         cipher: Cipher,
         observer: &dyn Observer,
     ) -> Result<()> {

@@ -8,10 +8,10 @@ use hakobu_core::probe::{ReadFigures, WriteFigures, WriteHow};
 use hakobu_core::units::{format_bytes, format_count};
 use hakobu_proto::control::{SourceLook, TargetLook};
 
+use crate::attempt::COMPRESSION_IN_VAIN;
 use crate::devices::{self, refuse_stray};
-use crate::party::Party;
+use crate::host::AgentHost;
 use crate::plan::root_and_places;
-use crate::transfer::COMPRESSION_IN_VAIN;
 
 /// Why a copy would fail.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Place {
     /// # Errors
     /// When the target's machine is lost.
     pub fn look(
-        party: &mut Party,
+        host: &mut dyn AgentHost,
         source: Option<(&Location, &SourceLook)>,
         (typed, target): (&Location, &TargetLook),
     ) -> Result<Self> {
@@ -68,7 +68,7 @@ impl Place {
         }
         let Some((location, look)) = source else { return Ok(Self::default()) };
         let (root, places) = root_and_places(&landing, target)?;
-        let there = match party.look_at_places(&root, &places) {
+        let there = match host.look_at_places(&root, &places) {
             Ok(there) => there,
             Err(error) if error.may_retry() => return Err(error),
             Err(error) => return Ok(refused(error)),

@@ -13,9 +13,9 @@ use hakobu_proto::control::{Cipher, ProbeAnswer, ProbeAsk};
 
 use super::flood::CONNECTIONS;
 use super::stream::NOWHERE;
+use crate::host::AgentHost;
 use crate::machine;
 use crate::meet::{Meeting, Met};
-use crate::party::Party;
 use crate::request::Transport;
 use crate::side::Side;
 use crate::stop::Stop;
@@ -50,7 +50,12 @@ fn nowhere() -> Result<Grant> {
 ///
 /// # Errors
 /// When no data connection comes about, or a machine is lost.
-pub(super) fn measure(from: &mut Party, to: &mut Party, cipher: Cipher, gentle: bool) -> Result<Direction> {
+pub(super) fn measure(
+    from: &mut dyn AgentHost,
+    to: &mut dyn AgentHost,
+    cipher: Cipher,
+    gentle: bool,
+) -> Result<Direction> {
     let connections = if gentle { 1 } else { CONNECTIONS };
     let (met, meeting) = meet((from, to), (Transport::Auto, cipher), connections)?;
     let answer = from.probe(ProbeAsk::Way { gentle });
@@ -75,14 +80,14 @@ pub(super) fn measure(from: &mut Party, to: &mut Party, cipher: Cipher, gentle: 
 ///
 /// # Errors
 /// When no data connection comes about, a machine is lost, or `cancel` is set meanwhile.
-pub(crate) fn capacity(to: &mut Party, content_bytes: u64, cancel: &Arc<AtomicBool>) -> Result<Option<u64>> {
-    let side = Side::with_identity(Stop::with_flag(Arc::clone(cancel)))?;
-    let mut here = Party::Here(Box::new(side));
+pub(crate) fn capacity(
+    to: &mut dyn AgentHost,
+    content_bytes: u64,
+    cancel: &Arc<AtomicBool>,
+) -> Result<Option<u64>> {
+    let mut here = Side::with_identity(Stop::with_flag(Arc::clone(cancel)))?;
     meet((&mut here, to), (Transport::Agent, Cipher::Aes128Gcm), CONNECTIONS)?;
-    let measured = match &mut here {
-        Party::Here(side) => side.capacity(content_bytes),
-        _ => Ok(None),
-    };
+    let measured = here.capacity(content_bytes);
     let served = to.end_serving(true);
     let measured = measured?;
     served?;
@@ -91,7 +96,7 @@ pub(crate) fn capacity(to: &mut Party, content_bytes: u64, cancel: &Arc<AtomicBo
 
 /// Connections to nowhere over there, and how long they took.
 fn meet(
-    (from, to): (&mut Party, &mut Party),
+    (from, to): (&mut dyn AgentHost, &mut dyn AgentHost),
     (transport, cipher): (Transport, Cipher),
     connections: u16,
 ) -> Result<(Met, Duration)> {

@@ -1,0 +1,180 @@
+//! From the locations of a request to hosts: this machine, an agent, or what a host offers without one.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use hakobu_core::error::{Error, ErrorKind, Result};
+use hakobu_core::event::Observer;
+use hakobu_core::location::{Location, SshHost};
+use hakobu_core::report::Route;
+
+use crate::host::Host;
+use crate::live_limits::LiveLimits;
+use crate::login::Login;
+use crate::request::{CipherChoice, CopyRequest, Transport};
+use crate::sftp::SftpSide;
+use crate::side::Side;
+use crate::ssh::Prompts;
+use crate::stop::Stop;
+use crate::stream::Streams;
+
+/// The hosts of a copy. One where both ends are on one machine.
+pub(crate) struct Hosts {
+    pub source: Box<dyn Host>,
+    pub target: Option<Box<dyn Host>>,
+}
+
+impl Hosts {
+    /// The target's.
+    pub fn target(&self) -> &dyn Host {
+        self.target.as_ref().map_or(&*self.source, |target| &**target)
+    }
+
+    /// Whether our own code runs on all of them.
+    pub fn have_agents(&self) -> bool {
+        self.source.has_agent() && self.target().has_agent()
+    }
+
+    /// The way that content takes where this machine opens both ends.
+    pub fn route(&self) -> Route {
+        match self.source.route() {
+            Route::Local => self.target().route(),
+            route => route,
+        }
+    }
+}
+
+/// Opens the hosts of a request.
+pub(crate) struct Opener<'a> {
+    pub request: &'a CopyRequest,
+    pub prompts: &'a mut dyn Prompts,
+    pub observer: &'a dyn Observer,
+    pub cancel: &'a Arc<AtomicBool>,
+    pub limits: &'a Arc<LiveLimits>,
+    /// How long a login may take, if it is not the first.
+    pub login_limit: Option<Duration>,
+}
+
+impl Opener<'_> {
+    /// Opens both hosts.
+    ///
+    /// # Errors
+    /// `Usage` for what does not go together; what went wrong at a login.
+    pub fn open(&mut self) -> Result<Hosts> {
+        let (source, target) = ssh_hosts(self.request)?;
+        if source == target {
+            let source = match source {
+                None => self.here(Side::new(self.stop())),
+                Some(_) => self.host(source)?,
+            };
+            return Ok(Hosts { source, target: None });
+        }
+        let mut source_host = self.host(source)?;
+        let mut target_host = self.host(target)?;
+        // The engine is where the source is read, or here: an agent cannot work with a host that has none.
+        if let Some(host) = source.filter(|_| source_host.has_agent() && !target_host.has_agent()) {
+            source_host = self.without_agent(host, Some(format!("{} has none", target_host.name())))?;
+        }
+        if let Some(host) = target.filter(|_| target_host.has_agent() && !source_host.has_agent()) {
+            target_host = self.without_agent(host, Some(format!("{} has none", source_host.name())))?;
+        }
+        if self.request.cipher == CipherChoice::Auto {
+            for host in [&mut source_host, &mut target_host] {
+                if let Some(agent) = host.as_agent() {
+                    agent.foresee_cipher_speed()?;
+                }
+            }
+        }
+        Ok(Hosts { source: source_host, target: Some(target_host) })
+    }
+
+    fn stop(&self) -> Stop {
+        Stop::with_flag(self.cancel.clone())
+    }
+
+    /// This machine.
+    fn here(&self, side: Side) -> Box<dyn Host> {
+        Box::new(side.with_streams(Streams::of(self.request)).with_limits(self.limits.clone()))
+    }
+
+    /// A host with the best that is possible there.
+    fn host(&mut self, host: Option<&SshHost>) -> Result<Box<dyn Host>> {
+        let Some(host) = host else { return Ok(self.here(Side::with_identity(self.stop())?)) };
+        let request = self.request;
+        if request.transport == Transport::Sftp || request.names_sftp(host) {
+            return self.without_agent(host, None);
+        }
+        let login = Login { time_limit: self.login_limit, ..Login::of(request, host) };
+        match login.start(self.prompts, self.observer) {
+            Ok(far) => Ok(Box::new(far)),
+            // Whoever asks for an agent, or for what only one can do, is told why there is none.
+            Err(error)
+                if error.kind == ErrorKind::NotFound
+                    && request.transport == Transport::Auto
+                    && login.agent.is_none()
+                    && !login.sudo =>
+            {
+                // An ssh that is started by a program of the user's ends with that one's code, whatever ended it.
+                if self.cancel.load(Relaxed) {
+                    return Err(Error::new(ErrorKind::Cancelled, "logging in", "stopped as asked"));
+                }
+                let there = self.without_agent(host, Some(error.reason()));
+                there.map_err(|other| Error {
+                    detail: format!("{}; {other}", error.reason()),
+                    hint: None,
+                    ..error
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What a host offers where none of our code runs: its SFTP server. `why`: what kept an agent from being used.
+    fn without_agent(&self, host: &SshHost, why: Option<String>) -> Result<Box<dyn Host>> {
+        if self.request.sudo {
+            let words = "--sudo: an sftp server runs as the account that logs in";
+            let error = Error::new(ErrorKind::Usage, "logging in", words).at(host.destination());
+            return Err(
+                error.hint("leave it out, or make an agent possible (--transport agent says what it lacks)")
+            );
+        }
+        let login = Login { time_limit: self.login_limit, ..Login::of(self.request, host) };
+        Ok(Box::new(SftpSide::start(&login, why, self.cancel.clone())?))
+    }
+}
+
+/// The hosts of the sources and of the targets; none for this machine.
+fn ssh_hosts(request: &CopyRequest) -> Result<(Option<&SshHost>, Option<&SshHost>)> {
+    let hosts = match request.pairs.is_empty() {
+        true => (one_host(request.sources.iter(), "sources")?, request.target.ssh_host()),
+        false => (
+            one_host(request.pairs.iter().map(|pair| &pair.0), "sources")?,
+            one_host(request.pairs.iter().map(|pair| &pair.1), "targets")?,
+        ),
+    };
+    let named = match request.transport {
+        Transport::Ssh => "ssh",
+        Transport::Sftp => "sftp",
+        _ => return Ok(hosts),
+    };
+    if hosts == (None, None) {
+        let words = format!(
+            "--transport {named} is a way between machines, and everything is on this one; leave it out"
+        );
+        return Err(Error::new(ErrorKind::Usage, "looking at the locations", words));
+    }
+    Ok(hosts)
+}
+
+/// The one host that all of them are on.
+fn one_host<'a>(locations: impl Iterator<Item = &'a Location>, what: &str) -> Result<Option<&'a SshHost>> {
+    let mut hosts = locations.map(Location::ssh_host);
+    let first = hosts.next().flatten();
+    if hosts.all(|host| host == first) {
+        return Ok(first);
+    }
+    let words = format!("all {what} have to be on one machine; copy with one machine at a time");
+    Err(Error::new(ErrorKind::Usage, "looking at the locations", words))
+}
