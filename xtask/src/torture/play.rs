@@ -569,13 +569,18 @@ impl Scene<'_> {
         // making one, which a verification does not.
         let untried =
             !self.able.hard_links && source.values().any(|entry| entry.is_file() && entry.links > 1);
+        // Programs behind FUSE may be wrong about fractions before 1970, so these are compared in whole seconds.
+        let is_early = |path: &Name| {
+            let of = |side: &Snapshot| side.get(path).map_or(0, |entry| entry.mtime.s);
+            self.able.seen_early_step_ns > 1 && of(source) < 0 && of(source).abs_diff(of(target)) < 2
+        };
         let passes = |path: &Name, word: &str| {
             let attributes = matches!(word, "xattr" | "mode" | "owner" | "time");
             let narrower = word == "mode" && source.get(path).is_some_and(is_unheld);
             // Steps of a target behind FUSE are found by trying, which a verification does not; what it sees of few entries does not tell.
             let is_fine = |entry: &&Entry| !entry.mtime.ns.is_multiple_of(1_000_000);
             let untold = self.able.mtime_step_ns > 1 && target.values().filter(is_fine).count() < 2;
-            let close = word == "time" && (self.able.seen_step_ns > 1 || untold);
+            let close = word == "time" && (self.able.seen_step_ns > 1 || untold || is_early(path));
             narrower
                 || close
                 || word == "links" && (untried || is_kin(path))
@@ -616,6 +621,7 @@ impl Scene<'_> {
         let late = source.values().any(|entry| self.able.time(entry.mtime) != entry.mtime);
         // And times that differ were passed over above where one side is seen in coarse steps.
         let coarse = self.able.seen_step_ns > 1 || self.able.mtime_step_ns > 1 && source.len() == 1;
+        let coarse = coarse || source.keys().any(is_early);
         let unheld = late || coarse || source.values().any(is_unheld);
         let codes: BTreeSet<i32> = match (differs.is_empty(), missing) {
             (true, _) if !large.is_empty() || !vague.is_empty() || self.able.loose || untried => {
