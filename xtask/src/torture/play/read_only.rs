@@ -1,0 +1,156 @@
+//! What a verification and a digest have to say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::super::check::{self, Proof, Violation};
+use super::super::command::{self, Ran};
+use super::super::model::Name;
+use super::super::promise;
+use super::super::step::{Shape, Step};
+use super::super::walk::{self, Entry, Snapshot};
+use super::{Scene, code_as_promised};
+
+impl Scene<'_> {
+    pub(super) fn verified(
+        &self,
+        step: &Step,
+        source: &Snapshot,
+        target: &Snapshot,
+        ran: &Ran,
+    ) -> Vec<Violation> {
+        let mut differs = check::differences(step, source, target, &self.able);
+        let one = matches!(step.shape, Shape::OneFile(_));
+        if target.is_empty() {
+            // "There is nothing to compare with."
+            return code_as_promised(ran, &[1, 4].into());
+        }
+        // What does not fit is counted as not compared, or differs: which of them is not promised.
+        let is_vague = |(path, entry): &(&Name, &Entry)| !self.able.takes(path, entry);
+        let vague: BTreeSet<&Name> = source.iter().filter(is_vague).map(|(path, _)| path).collect();
+        let large: BTreeSet<&Name> =
+            source.iter().filter(|(_, entry)| !self.able.fits(entry)).map(|(path, _)| path).collect();
+        let is_unheld = |entry: &Entry| entry.xattrs.keys().any(|name| !self.able.has_attribute(name));
+        // Which names are one file by what the source says is not what the oracle sees.
+        let lies = self.able.inode_numbers < u64::MAX;
+        let hidden = |path: &Name| promise::path_and_above(path).any(|above| vague.contains(&above));
+        // So with a name of one file with such.
+        let is_kin = |path: &Name| {
+            let inode = source.get(path).map(|entry| entry.inode);
+            source.iter().any(|(other, entry)| Some(entry.inode) == inode && hidden(other))
+        };
+        // "A name that should be one and is not is found", but that a file system behind FUSE has no hard links is only found out by
+        // making one, which a verification does not.
+        let untried =
+            !self.able.hard_links && source.values().any(|entry| entry.is_file() && entry.links > 1);
+        // Programs behind FUSE may be wrong about fractions before 1970, so these are compared in whole seconds.
+        let is_early = |path: &Name| {
+            let of = |side: &Snapshot| side.get(path).map_or(0, |entry| entry.mtime.s);
+            self.able.seen_early_step_ns > 1 && of(source) < 0 && of(source).abs_diff(of(target)) < 2
+        };
+        let passes = |path: &Name, word: &str| {
+            let attributes = matches!(word, "xattr" | "mode" | "owner" | "time");
+            let narrower = word == "mode" && source.get(path).is_some_and(is_unheld);
+            // Steps of a target behind FUSE are found by trying, which a verification does not; what it sees of few entries does not tell.
+            let is_fine = |entry: &&Entry| !entry.mtime.ns.is_multiple_of(1_000_000);
+            let untold = self.able.mtime_step_ns > 1 && target.values().filter(is_fine).count() < 2;
+            let close = word == "time" && (self.able.seen_step_ns > 1 || untold || is_early(path));
+            narrower
+                || close
+                || word == "links" && (untried || is_kin(path))
+                || word == "links" && lies
+                || hidden(path)
+                || large.contains(path) && matches!(word, "xattr" | "mode")
+                || self.able.loose && attributes
+        };
+        for (path, what) in &mut differs {
+            what.retain(|word| !passes(path, word));
+        }
+        differs.retain(|_, what| !what.is_empty());
+        let mut reported: BTreeMap<Name, BTreeSet<String>> = BTreeMap::new();
+        let mut says_links = false;
+        for difference in ran.report["differences"].as_array().into_iter().flatten() {
+            let mut path = path_in(difference);
+            if step.shape == Shape::Directory {
+                // Told below the target, in which the directory has its name.
+                path = Name(
+                    path.0
+                        .strip_prefix(b"source/")
+                        .or(path.0.strip_prefix(b"source"))
+                        .unwrap_or(&path.0)
+                        .to_vec(),
+                );
+            }
+            if one {
+                path = Name::default();
+            }
+            let what = difference["what"].as_str().unwrap_or_default().to_owned();
+            says_links |= what == "links";
+            if !passes(&path, &what) {
+                reported.entry(path).or_default().insert(what);
+            }
+        }
+        let missing = step.files_from.iter().flatten().any(|path| !source.contains_key(path));
+        // Nor are times that the target cannot have.
+        let late = source.values().any(|entry| self.able.time(entry.mtime) != entry.mtime);
+        // And times that differ were passed over above where one side is seen in coarse steps.
+        let coarse = self.able.seen_step_ns > 1 || self.able.mtime_step_ns > 1 && source.len() == 1;
+        let coarse = coarse || source.keys().any(is_early);
+        let unheld = late || coarse || source.values().any(is_unheld);
+        let codes: BTreeSet<i32> = match (differs.is_empty(), missing) {
+            (true, _) if !large.is_empty() || !vague.is_empty() || self.able.loose || untried => {
+                [0, 3, 4].into()
+            }
+            // Attributes that the target cannot hold are not compared, and said to be so.
+            (true, _) if unheld => [0, 3, 4].into(),
+            (true, _) if says_links && lies => [4].into(),
+            (true, false) => [0].into(),
+            (true, true) => [3].into(),
+            (false, _) => [4].into(),
+        };
+        let mut wrong = code_as_promised(ran, &codes);
+        wrong.extend(check::verification(&differs, &reported, source));
+        wrong
+    }
+
+    /// Of a single file the digest has to be that of `sha256sum`; of a tree every file has to have a line.
+    pub(super) fn digests(
+        &self,
+        step: &Step,
+        source: &Snapshot,
+        ran: &Ran,
+    ) -> anyhow::Result<Vec<Violation>> {
+        if self.history.setting.spoils_reading() {
+            return Ok(Vec::new());
+        }
+        let lines: Vec<&[u8]> =
+            ran.output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+        let Shape::OneFile(path) = &step.shape else {
+            let files = source.values().filter(|entry| entry.is_file()).count();
+            let words = format!("{} lines for {files} files", lines.len());
+            return Ok(if lines.len() == files {
+                Vec::new()
+            } else {
+                vec![Violation::of_run("digest", words, Proof::Words)]
+            });
+        };
+        if source.values().any(|entry| entry.size() > walk::READ_WHOLE_MAX) {
+            return Ok(Vec::new());
+        }
+        let digest = walk::plain_digest(&path.below(&self.ground.seen_source()))?;
+        let found: String =
+            lines.first().map(|line| String::from_utf8_lossy(line).into_owned()).unwrap_or_default();
+        let words = format!("it printed {found}, and the digest is {digest}");
+        let right = found.trim_start_matches('\\').starts_with(&digest);
+        Ok(if right { Vec::new() } else { vec![Violation::at("digest", path, words, Proof::Words)] })
+    }
+}
+
+/// Returns the path in an entry of a report, as bytes.
+fn path_in(value: &Value) -> Name {
+    match value["path_base64"].as_str() {
+        Some(text) => Name(command::from_base64(text)),
+        None => Name(value["path"].as_str().unwrap_or_default().as_bytes().to_vec()),
+    }
+}
