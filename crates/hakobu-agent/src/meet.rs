@@ -127,8 +127,6 @@ impl Meeting<'_> {
         let two_far = !engine.is_here() && !target.is_here();
         match self.transport {
             Transport::Agent if two_far => attempts.push(Attempt::Relayed(None)),
-            // Over SFTP and with rsync nobody meets.
-            Transport::Agent | Transport::Sftp | Transport::Rsync => {}
             Transport::Auto | Transport::Ssh => {
                 let mut throughs = [Through::Forward, Through::Join];
                 if [engine, target]
@@ -143,6 +141,7 @@ impl Meeting<'_> {
                     false => Attempt::ThroughSsh(through),
                 }));
             }
+            _ => {}
         }
         attempts
     }

@@ -103,7 +103,7 @@ impl Opener<'_> {
     fn host(&mut self, host: Option<&SshHost>) -> Result<Box<dyn Host>> {
         let Some(host) = host else { return Ok(self.here(Side::with_identity(self.stop())?)) };
         let request = self.request;
-        if request.transport == Transport::Sftp || request.names_sftp(host) {
+        if request.transport == Transport::Sftp || asks_for_sftp(request, host) {
             return self.without_agent(host, None);
         }
         let login = Login { time_limit: self.login_limit, ..Login::of(request, host) };
@@ -143,6 +143,18 @@ impl Opener<'_> {
         let login = Login { time_limit: self.login_limit, ..Login::of(self.request, host) };
         Ok(Box::new(SftpSide::start(&login, why, self.cancel.clone())?))
     }
+}
+
+/// Whether a location is one of a host where nothing of ours is to run.
+pub(crate) fn is_without_agent(location: &Location) -> bool {
+    location.wants_sftp()
+}
+
+/// Whether a location on this host was typed as `sftp://`.
+fn asks_for_sftp(request: &CopyRequest, host: &SshHost) -> bool {
+    let pairs = request.pairs.iter().flat_map(|(source, target)| [source, target]);
+    let all = request.sources.iter().chain([&request.target]).chain(pairs);
+    all.into_iter().any(|location| location.wants_sftp() && location.ssh_host() == Some(host))
 }
 
 /// The hosts of the sources and of the targets; none for this machine.

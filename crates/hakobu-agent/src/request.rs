@@ -9,7 +9,7 @@ use hakobu_core::compression::Compression;
 use hakobu_core::extended::Classes;
 use hakobu_core::filter::FilterRules;
 use hakobu_core::job::{Mode, Removal, Sample};
-use hakobu_core::location::{Location, SshHost};
+use hakobu_core::location::Location;
 use hakobu_core::losses::LossKind;
 use hakobu_core::pace::Limits;
 
@@ -276,15 +276,6 @@ impl CipherChoice {
     /// The choice with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|choice| choice.name() == name)
-    }
-}
-
-impl CopyRequest {
-    /// Whether a location on this host was typed as `sftp://`.
-    pub fn names_sftp(&self, host: &SshHost) -> bool {
-        let pairs = self.pairs.iter().flat_map(|(source, target)| [source, target]);
-        let all = self.sources.iter().chain([&self.target]).chain(pairs);
-        all.into_iter().any(|location| location.wants_sftp() && location.ssh_host() == Some(host))
     }
 }
 

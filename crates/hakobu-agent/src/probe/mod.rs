@@ -23,6 +23,7 @@ use hakobu_proto::control::{Cipher, CipherSpeed, ProbeAnswer, ProbeAsk, SourceAs
 use crate::host::AgentHost;
 use crate::lanes::Ends;
 use crate::login::Login;
+use crate::opening::is_without_agent;
 use crate::request::{HostLogin, Lanes};
 use crate::side::Side;
 use crate::ssh::Prompts;
@@ -139,17 +140,17 @@ pub fn probe(
         refuse(location)?;
     }
     let began = Instant::now();
-    let mut parties = Parties::start(request, prompts, observer, cancel)?;
+    let mut hosts = Hosts::start(request, prompts, observer, cancel)?;
     let mut probed = Probed {
         start: began.elapsed(),
-        apart: parties.target.is_some(),
+        apart: hosts.target.is_some(),
         limits: request.limits.clone(),
         compression: request.compression,
         ..Probed::default()
     };
-    let Places { source, target, place } = parties.look(request, &mut probed, observer)?;
+    let Places { source, target, place } = hosts.look(request, &mut probed, observer)?;
     let mut course = Course { request, cancel, probed: &mut probed };
-    let failure = course.run(&mut parties, source, target, observer).err();
+    let failure = course.run(&mut hosts, source, target, observer).err();
     probed.failure = failure;
     let (source, target) = (probed.source.as_ref(), probed.target.as_ref());
     let names = (&probed.source_end.name[..], &probed.target_end.name[..]);
@@ -159,7 +160,7 @@ pub fn probe(
     }
     let directory = target.map(|target| &target.directory).filter(|directory| !directory.is_empty());
     probed.measured_in =
-        directory.map(|path| parties.target().name_of(path)).filter(|name| *name != probed.target_end.name);
+        directory.map(|path| hosts.target().name_of(path)).filter(|name| *name != probed.target_end.name);
     probed.prediction = predict(&Measured {
         source: probed.source.as_ref(),
         target: probed.target.as_ref(),
@@ -201,7 +202,7 @@ fn refuse(location: &Location) -> Result<()> {
              there, name the directory as host:/path",
         );
     }
-    if location.wants_sftp() {
+    if is_without_agent(location) {
         return refused(
             "a probe needs hakobu on the other machine, and over SFTP there is none; leave out sftp:// to \
              have it found or uploaded, as host:/path",
@@ -210,8 +211,8 @@ fn refuse(location: &Location) -> Result<()> {
     Ok(())
 }
 
-/// The machines. One where both ends are on one machine.
-struct Parties {
+/// The hosts. One where both ends are on one machine.
+struct Hosts {
     source: Box<dyn AgentHost>,
     target: Option<Box<dyn AgentHost>>,
 }
@@ -223,7 +224,7 @@ struct Places {
     place: Place,
 }
 
-impl Parties {
+impl Hosts {
     fn start(
         request: &ProbeRequest,
         prompts: &mut dyn Prompts,
@@ -344,20 +345,19 @@ struct Course<'a> {
 impl Course<'_> {
     fn run(
         &mut self,
-        parties: &mut Parties,
+        hosts: &mut Hosts,
         source: Option<ReadAsk>,
         target: WriteAsk,
         observer: &dyn Observer,
     ) -> Result<()> {
         let gentle = self.request.gentle;
-        let answer = patiently(observer, "the source's machine", || {
-            parties.source.probe(ProbeAsk::Machine { gentle })
-        });
+        let answer =
+            patiently(observer, "the source's machine", || hosts.source.probe(ProbeAsk::Machine { gentle }));
         if let Some(ProbeAnswer::Machine(figures)) = self.kept("the source's machine", answer)? {
             self.probed.source_end.machine = Some(figures);
         }
         self.probed.target_end.machine = self.probed.source_end.machine.clone();
-        if let Some(far) = &mut parties.target {
+        if let Some(far) = &mut hosts.target {
             let answer =
                 patiently(observer, "the target's machine", || far.probe(ProbeAsk::Machine { gentle }));
             self.probed.target_end.machine = None;
@@ -365,20 +365,20 @@ impl Course<'_> {
                 self.probed.target_end.machine = Some(figures);
             }
             let (source, target) = patiently(observer, "the ciphers", || -> Result<_> {
-                Ok((parties.source.cipher_speed()?, far.cipher_speed()?))
+                Ok((hosts.source.cipher_speed()?, far.cipher_speed()?))
             })?;
             (self.probed.source_end.ciphers, self.probed.target_end.ciphers) = (Some(source), Some(target));
             let (cipher, _) = cipher::fastest(source, target);
             self.probed.cipher = Some(cipher::name(cipher));
-            self.ways(&mut *parties.source, &mut **far, cipher, observer)?;
+            self.ways(&mut *hosts.source, &mut **far, cipher, observer)?;
         }
         if let Some(ask) = source {
-            let answer = patiently(observer, "the source", || parties.source.probe(ProbeAsk::Source(ask)));
+            let answer = patiently(observer, "the source", || hosts.source.probe(ProbeAsk::Source(ask)));
             if let Some(ProbeAnswer::Source(figures)) = self.kept("the source", answer)? {
                 self.probed.source = Some(figures);
             }
         }
-        let answer = patiently(observer, "the target", || parties.target().probe(ProbeAsk::Target(target)));
+        let answer = patiently(observer, "the target", || hosts.target().probe(ProbeAsk::Target(target)));
         if let Some(ProbeAnswer::Target(figures)) = self.kept("the target", answer)? {
             self.probed.target = Some(figures);
         }

@@ -61,6 +61,11 @@ impl Route {
         }
     }
 
+    /// Returns true if ssh alone encrypts and checks what travels, as nothing of ours runs at the other end.
+    pub fn relies_on_ssh(self) -> bool {
+        self == Self::Sftp
+    }
+
     /// Returns true if data connections go through ssh, at least a part of the way.
     pub fn is_through_ssh(self) -> bool {
         matches!(self, Self::Ssh | Self::SshRelayed)

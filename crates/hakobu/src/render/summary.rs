@@ -291,7 +291,7 @@ fn encryption(report: &Report) -> String {
         Route::Rsync => {
             ![&report.source.typed, &report.target.typed].into_iter().any(|end| is_of_a_daemon(end))
         }
-        route => route == Route::Sftp || route.is_through_ssh(),
+        route => route.relies_on_ssh() || route.is_through_ssh(),
     };
     let cipher = report.cipher.as_deref().filter(|cipher| *cipher != CipherChoice::None.name());
     match (by_ssh, cipher.map(|cipher| lossy(cipher.as_bytes()))) {
@@ -311,7 +311,7 @@ fn check(report: &Report) -> &'static str {
         Verified::Wire => "digests compared",
         Verified::None if report.dry_run || report.only_compared => "nothing written",
         // It finds what was changed on the way, and nothing that either end did.
-        Verified::None if report.transport == Route::Sftp => "checked by ssh alone, no digests compared",
+        Verified::None if report.transport.relies_on_ssh() => "checked by ssh alone, no digests compared",
         Verified::None => "not checked",
     }
 }

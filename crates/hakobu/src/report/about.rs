@@ -149,7 +149,7 @@ fn way(report: &Report, language: Language) -> Option<Section> {
     let say = |english: &'static str, japanese: &'static str| language.say(english, japanese).to_owned();
     let of_ssh = || words(language.say("that of ssh", "ssh による暗号化"));
     let cipher = match (report.cipher.as_deref(), report.transport) {
-        (None, Route::Sftp) => of_ssh(),
+        (None, route) if route.relies_on_ssh() => of_ssh(),
         (None, Route::Rsync) => words(
             language
                 .say("none but that of ssh, if it was used", "なし(ssh を使用した場合は ssh による暗号化)"),

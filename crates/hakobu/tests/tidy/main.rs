@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used)]
 
 mod circles;
+mod seams;
 
 use std::collections::BTreeSet;
 use std::fs;
