@@ -552,10 +552,17 @@ impl Making<'_> {
         for (inode, mut group) in groups {
             // "If a name should be a hard link and is not, it is linked: by its first name's size and time": so it has the content of any
             // that is left alone.
+            // Of a name that the target may or may not hold nothing is promised, but it may be the first.
+            let of_vague = self
+                .source
+                .iter()
+                .filter(|(path, entry)| entry.inode == inode && self.promise.vague.contains(*path))
+                .filter_map(|(path, _)| self.target.get(path).map(|there| there.kind.clone()));
             let left_alone: Vec<Kind> = group
                 .iter()
                 .filter_map(|path| self.promise.entries.get(path))
                 .flat_map(|expected| expected.or.clone())
+                .chain(of_vague)
                 .collect();
             // And its time, where that is equal in coarse steps only.
             let keeps_time = group.iter().filter_map(|path| self.promise.entries.get(path));
