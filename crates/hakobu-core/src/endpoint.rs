@@ -5,7 +5,6 @@
 //! operation with its buffers, [`Lane::reap`] gives back what has been completed. A local lane
 //! completes inside `submit`; a lane that crosses a network has many operations under way.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::event::Failure;
 use crate::extended::{Classes, Extended, ExtendedAsk};
 use crate::extent::Extent;
+use crate::handle::{Cursor, SharedFile};
 use crate::listing::{DirectoryListing, Listing};
 use crate::losses::Loss;
 use crate::moved::Copied;
@@ -386,7 +386,7 @@ pub enum Operation {
         /// Which directory.
         directory: EntryPath,
         /// What the last portion left; none: from the beginning.
-        from: Option<OwnedFd>,
+        from: Option<Cursor>,
         /// About how many entries a portion has: it may be some more, where the system gives many at once.
         entries: usize,
         /// What is told of each entry.
@@ -605,7 +605,7 @@ pub enum Operation {
         /// The draft.
         draft: DraftId,
         /// The file, of the draft's size.
-        from: Arc<OwnedFd>,
+        from: SharedFile,
     },
     /// Give a draft its attributes and make it visible. Target.
     Finish {
@@ -647,7 +647,7 @@ pub enum Outcome {
     /// The listings, first those asked for, in order, then descendants.
     Listed(Vec<DirectoryListing>),
     /// Entries of a directory, and what is left of it, if anything may be.
-    Portion(Listing, Option<OwnedFd>),
+    Portion(Listing, Option<Cursor>),
     /// A pack, and what is missing from it.
     Fetched(Fetched),
     /// The piece. It is shorter than the extent only if the file has been cut short: an error.
@@ -672,7 +672,7 @@ pub enum Outcome {
     /// ask again.
     Next(Option<Extent>),
     /// The file is open.
-    Opened(Arc<OwnedFd>),
+    Opened(SharedFile),
     /// Extended attributes: those that were asked for, unless none were, and what is lost.
     Extended {
         /// What is kept.

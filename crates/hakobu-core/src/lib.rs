@@ -22,6 +22,7 @@ pub mod extent;
 pub mod filter;
 pub mod fit;
 pub mod grant;
+pub mod handle;
 pub mod host;
 pub mod host_settings;
 pub mod job;

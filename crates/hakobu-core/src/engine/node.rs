@@ -1,7 +1,6 @@
 //! Directories that still have something to be done below them.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,6 +8,7 @@ use crate::counters::LaneCounters;
 use crate::endpoint::Change;
 use crate::entry::{Attributes, Kind};
 use crate::error::{Error, ErrorKind};
+use crate::handle::Cursor;
 use crate::listing::{DirectoryListing, Listing};
 use crate::path::EntryPath;
 
@@ -332,7 +332,7 @@ pub(super) enum TargetState {
     /// Nothing of it is there, and the source has much in it, which is read in portions.
     Empty,
     /// The same of a directory of which one portion or more has been read, and this is how to go on.
-    Rest(OwnedFd),
+    Rest(Cursor),
     /// It is there and has to be listed.
     Unknown,
     /// It is there, and this is in it. What came along may be about directories further down.

@@ -72,3 +72,8 @@ pub(crate) fn place(directory: &EntryPath, name: &[u8]) -> Vec<u8> {
         false => [directory.as_bytes(), b"/", name].concat(),
     }
 }
+
+/// The error for a handle of another kind of endpoint.
+pub(crate) fn foreign() -> Error {
+    Error::new(ErrorKind::Unsupported, "using a handle", "it is of another kind of endpoint")
+}

@@ -8,6 +8,7 @@ use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{Endpoint, Lane, Operation, Outcome, Pick, Picks};
 use hakobu_core::entry::{Inode, Kind};
 use hakobu_core::extended::Classes;
+use hakobu_core::handle::{Cursor, SharedFile};
 use hakobu_core::losses::LossKind;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -20,7 +21,7 @@ use super::beneath::{Confinement, Root};
 use super::buffers::Buffers;
 use super::digests::{self, Digester};
 use super::extended::{ExtendedReader, seen};
-use super::fault::{place, source_fault};
+use super::fault::{foreign, place, source_fault};
 use super::fetch::Fetcher;
 use super::file_system::answer_ns;
 use super::inspection::{extended_of, inspect_content};
@@ -182,9 +183,10 @@ impl SourceWork {
             }
             Operation::Portion { root, directory, from, entries, detail } => {
                 let root = self.reader.root(root)?;
+                let from = from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
                 let (listing, rest) =
                     self.lister.portion(root, &directory, from, (entries, detail), source_fault)?;
-                Ok(Outcome::Portion(listing, rest))
+                Ok(Outcome::Portion(listing, rest.map(Cursor::new)))
             }
             Operation::Fetch { root, directory, target, picks, from, ask, buffer } => {
                 let reader = &mut self.reader;
@@ -220,7 +222,9 @@ impl SourceWork {
             }
             Operation::Open { file } => {
                 let opened = self.files.open_for_clone(&mut self.reader, &file);
-                opened.map(Outcome::Opened).map_err(|error| error.at(&file.path))
+                opened
+                    .map(|file| Outcome::Opened(SharedFile::new(file)))
+                    .map_err(|error| error.at(&file.path))
             }
             Operation::Confirm { file, ask } => {
                 let confirmed = self.files.confirm(&mut self.reader, &file, (&mut self.extended, ask));

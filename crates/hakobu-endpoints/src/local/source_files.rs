@@ -124,8 +124,8 @@ impl SourceFiles {
     }
 
     /// Opens a file whose blocks are to be shared.
-    pub(crate) fn open_for_clone(&mut self, reader: &mut Reader, file: &SourceFile) -> Result<Arc<OwnedFd>> {
-        open_checked(reader, file).map(Arc::new)
+    pub(crate) fn open_for_clone(&mut self, reader: &mut Reader, file: &SourceFile) -> Result<OwnedFd> {
+        open_checked(reader, file)
     }
 
     /// Checks that the file is still what was listed, and closes it: this is the last that is

@@ -1,6 +1,7 @@
 //! One lane with faults.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -165,7 +166,8 @@ impl FaultyLane {
     fn share(&mut self, operation: Operation) -> Result<Outcome> {
         let Operation::Clone { draft, from } = operation else { return Err(planned(ErrorKind::Unsupported)) };
         let failed = |error: std::io::Error| Error::io("sharing blocks", &error);
-        let file = File::from(from.try_clone().map_err(failed)?);
+        let Some(file) = from.file::<OwnedFd>() else { return Err(planned(ErrorKind::Unsupported)) };
+        let file = File::from(file.try_clone().map_err(failed)?);
         let whole = Extent { offset: 0, length: file.metadata().map_err(failed)?.len() };
         for piece in whole.pieces() {
             let mut buffer = self.inner.piece_buffer();

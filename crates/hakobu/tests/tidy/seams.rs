@@ -94,6 +94,20 @@ fn nothing_is_decided_by_the_words_of_an_error() {
 }
 
 #[test]
+fn the_core_knows_no_file_descriptors() {
+    let of_core = |path: &std::path::PathBuf| path.starts_with("crates/hakobu-core");
+    let found: Vec<_> = sources()
+        .filter(of_core)
+        .filter(|path| {
+            ["OwnedFd", "BorrowedFd", "RawFd", "AsFd", "std::fs::File"]
+                .iter()
+                .any(|name| code(path).contains(name))
+        })
+        .collect();
+    assert!(found.is_empty(), "hand over a `Cursor` or a `SharedFile`: {found:?}");
+}
+
+#[test]
 fn questions_and_comparisons_are_found() {
     assert!(asks("match host { Host::Sftp(side) => 1 }", "Sftp") && asks("if wants_sftp()", "wants_sftp"));
     assert!(!asks("let no_wants_sftp", "wants_sftp") && !asks("fn rides_sftp()", "is_sftp"));

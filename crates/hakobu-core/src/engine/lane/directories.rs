@@ -1,10 +1,9 @@
 //! Directories: listing both sides, comparing them, and setting their attributes in the end.
 
-use std::os::fd::OwnedFd;
-
 use super::*;
 use crate::entry::Account;
 use crate::event::drafts_left_out;
+use crate::handle::Cursor;
 use crate::job::Removal;
 
 /// So many names are asked for in one operation.
@@ -192,9 +191,9 @@ impl Worker<'_> {
     fn scan_portion(
         &mut self,
         origin: &Origin,
-        from: Option<OwnedFd>,
+        from: Option<Cursor>,
         detail: Detail,
-    ) -> Result<(Listing, Option<OwnedFd>)> {
+    ) -> Result<(Listing, Option<Cursor>)> {
         let (root, directory, entries) = (origin.root, origin.path.clone(), PORTION_ENTRIES);
         let portion = Operation::Portion { root, directory, from, entries, detail };
         let Outcome::Portion(mut listing, rest) = self.ask_source(portion)? else {
@@ -208,7 +207,7 @@ impl Worker<'_> {
 
     /// Brings over the next entries of a directory of which nothing is at the target, or the first, and leaves the rest
     /// to whoever comes next.
-    fn portion(&mut self, node: &Arc<Node>, from: Option<OwnedFd>) -> Result<()> {
+    fn portion(&mut self, node: &Arc<Node>, from: Option<Cursor>) -> Result<()> {
         let Some(origin) = node.origins.first() else { return Err(unexpected()) };
         self.enter(Stage::Scan);
         let scanned = self.scan_portion(origin, from, self.new_detail());

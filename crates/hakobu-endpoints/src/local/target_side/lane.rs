@@ -27,7 +27,7 @@ use crate::local::beneath::STEP;
 use crate::local::buffers::Buffers;
 use crate::local::digests::{self, Digester};
 use crate::local::extended::ExtendedReader;
-use crate::local::fault::fault;
+use crate::local::fault::{fault, foreign};
 use crate::local::inspection::inspect;
 use crate::local::list::{Ask, Lister};
 
@@ -129,7 +129,12 @@ impl Work for TargetWork {
                 .and_then(|writer| writer.complete(extent, value, kept))
                 .map(|()| Outcome::Done),
             Operation::Clone { draft, from } => {
-                let shared = self.draft_writer(draft).and_then(|writer| writer.draft().share_blocks(&from));
+                let shared = match from.file() {
+                    Some(file) => {
+                        self.draft_writer(draft).and_then(|writer| writer.draft().share_blocks(file))
+                    }
+                    None => Err(foreign()),
+                };
                 shared.map(|()| Outcome::Done)
             }
             Operation::Length { draft, size_bytes } => self.draft_writer(draft).and_then(|writer| {
