@@ -103,6 +103,7 @@ pub(super) struct Record {
     paused_ns: AtomicU64,
     plan_bytes: AtomicU64,
     directories_with_drafts: AtomicU64,
+    has_failed_links: AtomicBool,
 }
 
 impl Record {
@@ -134,12 +135,18 @@ impl Record {
             paused_ns: AtomicU64::new(0),
             plan_bytes: AtomicU64::new(0),
             directories_with_drafts: AtomicU64::new(0),
+            has_failed_links: AtomicBool::new(false),
         }
     }
 
     /// A directory of the source holds drafts, which are left out. How many such directories there were before.
     pub fn directory_with_drafts(&self) -> u64 {
         self.directories_with_drafts.fetch_add(1, Relaxed)
+    }
+
+    /// A hard link could not be made. Returns true for the first.
+    pub fn link_failed(&self) -> bool {
+        !self.has_failed_links.swap(true, Relaxed)
     }
 
     pub fn fatal(&self, error: Error) {

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use hakobu_core::error::ErrorKind;
+use hakobu_core::event::Event;
 use hakobu_core::extended::Classes;
 use hakobu_core::losses::LossKind;
 use hakobu_testkit::faults::OperationKind::{Apply, Begin, Extended, Store};
@@ -261,6 +262,11 @@ fn where_no_link_can_be_made_each_name_is_a_file() {
         assert_same(&place.source_view(), &place.target_view());
         let losses: Vec<_> = made.summary.losses.iter().map(|loss| (loss.what, loss.count)).collect();
         assert_eq!(losses, [(LossKind::HardLinks, 1)], "{length} {kind:?}");
+        // That a file system has none needs no cause.
+        let is_cause =
+            |event: &&Event| matches!(event, Event::Notice { words } if words.contains("further name"));
+        let causes = made.events.iter().filter(is_cause).count();
+        assert_eq!(causes, usize::from(kind != ErrorKind::Unsupported), "{length} {kind:?}");
     }
 }
 

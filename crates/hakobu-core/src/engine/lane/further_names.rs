@@ -78,6 +78,11 @@ impl Worker<'_> {
             if error.kind != ErrorKind::Unsupported {
                 // Something may have been made and removed again.
                 follower.node.touch();
+                if self.shared.record.link_failed() {
+                    let error = at_target(error.clone(), &follower.target);
+                    let words = format!("a further name becomes a file of its own: {error}");
+                    self.shared.setup.observer.event(Event::Notice { words });
+                }
             }
             // Another file system, or too many names, or the name is gone, or the medium fails: it becomes a file of its own. If
             // even that cannot be done, it is told.
