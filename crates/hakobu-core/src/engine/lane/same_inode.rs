@@ -21,17 +21,24 @@ impl Worker<'_> {
                 Named::Agrees => false,
                 Named::Differs => true,
                 Named::Apart => {
-                    if !job.mode.only_reads() && metadata.kind != Kind::Directory {
-                        let example = origin.path.join(listing.name(index))?.as_bytes().to_vec();
-                        let loss = Loss { what: LossKind::HardLinks, count: 1, at_target: false, example };
-                        self.shared.record.losses(vec![loss]);
+                    if metadata.kind != Kind::Directory {
+                        self.lose_link(&origin.path, listing.name(index))?;
                     }
                     false
                 }
                 Named::Perhaps(first) => {
                     let (directory, name) = (origin.path.clone(), listing.name(index).to_vec());
                     let other = FirstName { root: origin.root, directory, name, metadata };
-                    metadata.kind == Kind::File && !self.have_same_content(&first, &other)?
+                    match metadata.kind {
+                        Kind::File => match self.have_same_content(&first, &other)? {
+                            Some(same) => !same,
+                            None => {
+                                self.lose_link(&origin.path, listing.name(index))?;
+                                true
+                            }
+                        },
+                        _ => false,
+                    }
                 }
             };
             if differs && let Some(metadata) = listing.metadata_mut(index) {
@@ -41,10 +48,20 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Whether two files of the source have the same content. What cannot be read has not.
-    fn have_same_content(&mut self, one: &FirstName, other: &FirstName) -> Result<bool> {
+    /// Counts a name that may be one of another file, which nobody can tell, and becomes a file of its own.
+    fn lose_link(&self, directory: &EntryPath, name: &[u8]) -> Result<()> {
+        if !self.shared.setup.job.mode.only_reads() {
+            let example = directory.join(name)?.as_bytes().to_vec();
+            let loss = Loss { what: LossKind::HardLinks, count: 1, at_target: false, example };
+            self.shared.record.losses(vec![loss]);
+        }
+        Ok(())
+    }
+
+    /// Whether two files of the source have the same content; none if one of them cannot be read.
+    fn have_same_content(&mut self, one: &FirstName, other: &FirstName) -> Result<Option<bool>> {
         let (one, other) = (self.content_digest(one)?, self.content_digest(other)?);
-        Ok(one.is_some() && one == other)
+        Ok(one.zip(other).map(|(one, other)| one == other))
     }
 
     fn content_digest(&mut self, file: &FirstName) -> Result<Option<Digest>> {
