@@ -1,15 +1,14 @@
-//! The controller's hold on an agent: a [`crate::side::Side`] on another machine, reached through
-//! ssh.
+//! The controller's hold on an agent: a [`crate::side::Side`] on another machine, reached through a control channel.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{ChildStdin, ChildStdout};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hakobu_core::error::{Error, ErrorKind, Result, Step};
+use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::grant::Grant;
 use hakobu_core::pacer::LimitChanges;
@@ -21,8 +20,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::channel as wire;
+use crate::control_channel::{ControlChannel, Ends, Incoming};
 use crate::ssh::sessions::{LONG_WAY, Sessions};
-use crate::ssh::{Prompts, SshChild, SshError, SshSettings, Way};
 
 /// What was done when no agent could be started.
 pub(crate) const STARTING: &str = "starting the agent on";
@@ -45,31 +44,27 @@ const CERTAINLY_LONG: Duration = Duration::from_millis(50);
 pub struct FarSide {
     /// What it said of itself.
     pub hello: AgentHello,
-    /// How it was found.
-    pub way: Way,
     /// The time that one question and its answer took, without the work between.
     pub round_trip: Duration,
     /// The host as the user named it.
     pub host: String,
-    stdin: Arc<Mutex<Option<ChildStdin>>>,
-    stdout: ChildStdout,
-    _ssh: SshChild,
-    sessions: Arc<Sessions>,
+    stdin: Arc<Mutex<Option<Box<dyn Write + Send>>>>,
+    stdout: Box<dyn Incoming>,
+    channel: Box<dyn ControlChannel>,
     /// How fast it encrypts, once that is known; and whether its answer is still to come.
     cipher_speed: Option<CipherSpeed>,
     speed_is_asked: bool,
 }
 
 impl FarSide {
-    /// Logs in and starts an agent.
+    /// Greets the agent at the other end of a channel.
     ///
     /// # Errors
-    /// Everything that can go wrong with ssh, the upload and the agent's version, in words that
-    /// say what to do.
-    pub fn start(settings: &SshSettings, host: &str, prompts: &mut dyn Prompts) -> Result<Self> {
-        let sessions = Sessions::new(settings.clone()).map_err(|error| of_ssh(&error, host))?;
-        let started = sessions.start(prompts).map_err(|error| of_ssh(&error, host))?;
-        let (way, uploaded) = (started.way, started.uploaded.clone());
+    /// `ConnectionLost`; `Unsupported` where the agent speaks another version; `Corrupt` where it is not the program that was sent.
+    pub fn start(mut channel: Box<dyn ControlChannel>, host: &str) -> Result<Self> {
+        let taken = || Error::new(ErrorKind::Usage, STARTING, "its channel is in use").at(host);
+        let Ends { to_agent, from_agent } = channel.take_ends().ok_or_else(taken)?;
+        let uploaded = channel.uploaded().map(Path::to_path_buf);
         let hello_pending = AgentHello {
             version: 0,
             program: String::new(),
@@ -80,13 +75,11 @@ impl FarSide {
         };
         let mut far = Self {
             hello: hello_pending,
-            way,
             round_trip: Duration::ZERO,
             host: host.to_owned(),
-            stdin: Arc::new(Mutex::new(Some(started.stdin))),
-            stdout: started.stdout,
-            _ssh: started.ssh,
-            sessions: Arc::new(sessions),
+            stdin: Arc::new(Mutex::new(Some(to_agent))),
+            stdout: from_agent,
+            channel,
             cipher_speed: None,
             speed_is_asked: false,
         };
@@ -114,7 +107,9 @@ impl FarSide {
             far.ask(&Request::LookAtSources { sources: Vec::new() })?;
             far.round_trip = far.round_trip.min(asked.elapsed());
         }
-        far.sessions.round_trip_is(far.round_trip);
+        if let Some(sessions) = far.sessions() {
+            sessions.round_trip_is(far.round_trip);
+        }
         if let Some(program) = uploaded {
             far.check_upload(&program)?;
         }
@@ -145,9 +140,9 @@ impl FarSide {
         Err(Error::new(ErrorKind::Corrupt, "starting the agent", words).at(&self.host))
     }
 
-    /// Further ssh sessions to the same machine, by the same login.
-    pub fn sessions(&self) -> &Arc<Sessions> {
-        &self.sessions
+    /// Further ssh sessions to the same machine, by the same login, where ssh leads there.
+    pub fn sessions(&self) -> Option<&Arc<Sessions>> {
+        self.channel.sessions()
     }
 
     /// A second descriptor of what comes from the agent, to see whether the control connection is
@@ -292,7 +287,7 @@ pub(crate) fn is_gone(control: &OwnedFd) -> bool {
     looked.is_ok() && descriptors[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
-fn self_send(stdin: &Mutex<Option<ChildStdin>>, request: &Request) -> Result<()> {
+fn self_send(stdin: &Mutex<Option<Box<dyn Write + Send>>>, request: &Request) -> Result<()> {
     match stdin.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
         Some(stdin) => wire::send(stdin, request)
             .and_then(|()| stdin.flush().map_err(|error| Error::io("using the control connection", &error))),
@@ -406,13 +401,6 @@ impl<R: Read + AsFd> Read for Timely<'_, R> {
             }
         }
     }
-}
-
-/// ssh's failure in the words of the job. Trying again helps nobody who could not log in. `NotFound`: the login worked,
-/// and no agent can run there.
-fn of_ssh(error: &SshError, host: &str) -> Error {
-    let kind = if error.is_agentless() { ErrorKind::NotFound } else { ErrorKind::Io };
-    Error::new(kind, STARTING, error.to_string()).in_step(Step::Login).at(host)
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use hakobu_core::error::{ErrorKind, Result};
+use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use hakobu_core::event::{Event, Observer};
 use hakobu_core::location::SshHost;
 
-use crate::far::FarSide;
+use crate::far::{FarSide, STARTING};
 use crate::request::{CopyRequest, HostLogin};
-use crate::ssh::{Prompts, SshSettings, Way, find_uploads};
+use crate::ssh::{Prompts, SshError, SshSettings, Way, find_uploads};
+use crate::ssh_channel::SshChannel;
 
 /// How long making a connection again may take, which has worked before. Whoever does without asks for it less and less
 /// often, and so does not see for a minute that a line is there again.
@@ -55,22 +56,22 @@ impl<'a> Login<'a> {
     pub fn start(&self, prompts: &mut dyn Prompts, observer: &dyn Observer) -> Result<FarSide> {
         let mut settings = self.settings();
         let name = self.host.destination();
-        let mut far = FarSide::start(&settings, &name, prompts);
+        let mut opened = open(&settings, &name, prompts);
         // A program of another version is no obstacle where ours can be sent.
-        if far.as_ref().is_err_and(|error| error.kind == ErrorKind::Unsupported)
+        if opened.as_ref().is_err_and(|error| error.kind == ErrorKind::Unsupported)
             && !settings.uploads.is_empty()
         {
             settings.always_upload = true;
-            far = FarSide::start(&settings, &name, prompts);
+            opened = open(&settings, &name, prompts);
         }
-        let far = far?;
-        let found = match far.way {
+        let (far, way) = opened?;
+        let found = match way {
             Way::OnPath => "found on its PATH",
             Way::AtPath => "at the path given",
             Way::Uploaded if settings.always_upload => "uploaded, as the one there is of another version",
             Way::Uploaded => "uploaded, as none was found there",
         };
-        if let (Some(path), Way::Uploaded, false) = (self.agent, far.way, settings.always_upload) {
+        if let (Some(path), Way::Uploaded, false) = (self.agent, way, settings.always_upload) {
             let words = format!("{} is not on {name}; the program was uploaded instead", path.display());
             observer.event(Event::Notice { words });
         }
@@ -93,6 +94,20 @@ impl<'a> Login<'a> {
         settings.uploads = std::env::current_exe().map(|program| find_uploads(&program)).unwrap_or_default();
         settings
     }
+}
+
+/// Opens a channel and greets the agent there.
+fn open(settings: &SshSettings, host: &str, prompts: &mut dyn Prompts) -> Result<(FarSide, Way)> {
+    let channel = SshChannel::open(settings, prompts).map_err(|error| of_ssh(&error, host))?;
+    let way = channel.way();
+    FarSide::start(Box::new(channel), host).map(|far| (far, way))
+}
+
+/// ssh's failure in the words of the job. Trying again helps nobody who could not log in. `NotFound`: the login worked,
+/// and no agent can run there.
+fn of_ssh(error: &SshError, host: &str) -> Error {
+    let kind = if error.is_agentless() { ErrorKind::NotFound } else { ErrorKind::Io };
+    Error::new(kind, STARTING, error.to_string()).in_step(Step::Login).at(host)
 }
 
 /// One word for a command line that is split as a shell splits it. People see it as well.

@@ -119,3 +119,40 @@ fn an_answer_to_something_else_ends_a_run() {
     let error = receive_run(&mut reader, &NoObserver, &cancel, "host").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Protocol);
 }
+
+/// A channel to an agent in this process.
+struct WithinProcess(Option<Ends>);
+
+impl WithinProcess {
+    fn start() -> Self {
+        let ((from_controller, to_agent), (from_agent, to_controller)) =
+            (std::io::pipe().unwrap(), std::io::pipe().unwrap());
+        std::thread::spawn(move || {
+            let mut output = to_controller;
+            crate::agent::agent(from_controller, &mut output)
+        });
+        Self(Some(Ends { to_agent: Box::new(to_agent), from_agent: Box::new(from_agent) }))
+    }
+}
+
+impl ControlChannel for WithinProcess {
+    fn take_ends(&mut self) -> Option<Ends> {
+        self.0.take()
+    }
+}
+
+#[test]
+fn any_channel_leads_to_an_agent() {
+    let mut channel = WithinProcess::start();
+    // ssh has read so far before it hands out its ends.
+    let mut preamble = vec![0; crate::ssh::PREAMBLE.len()];
+    channel.0.as_mut().unwrap().from_agent.read_exact(&mut preamble).unwrap();
+    let mut far = FarSide::start(Box::new(channel), "within").unwrap();
+    assert_eq!(far.hello.version, VERSION_NEWEST);
+    let there = crate::host::Host::look_at_target(&mut far, b"/dev/null").unwrap();
+    assert_eq!((there.resolved, far.sessions().is_some()), (b"/dev/null".to_vec(), false));
+    let mut used = WithinProcess::start();
+    used.take_ends();
+    let error = FarSide::start(Box::new(used), "within").err().unwrap();
+    assert_eq!(error.kind, ErrorKind::Usage);
+}

@@ -68,8 +68,10 @@ impl Host for FarSide {
 
     fn foresee_many(&self, transport: Transport) {
         // Those through ssh take long, and begin at once if it is known that they will be through ssh.
-        if transport == Transport::Ssh {
-            FarSide::sessions(self).foresee_many();
+        if transport == Transport::Ssh
+            && let Some(sessions) = FarSide::sessions(self)
+        {
+            sessions.foresee_many();
         }
     }
 
@@ -111,7 +113,7 @@ impl Host for FarSide {
 
 impl AgentHost for FarSide {
     fn sessions(&self) -> Option<&Arc<Sessions>> {
-        Some(FarSide::sessions(self))
+        FarSide::sessions(self)
     }
 
     fn control(&self) -> Result<Option<OwnedFd>> {
