@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::draft_mark::MARK;
 use super::draft_name::DraftName;
 use super::journal;
-use super::ownership::has_mode_and_owner;
+use super::ownership::{has_mode_and_owner, is_private};
 use super::run_mark::has_mark_name;
 
 /// Whether what has this name in `directory` is a draft or journal of hakobu, whatever job or process made it. It takes no part
@@ -70,7 +70,7 @@ fn is_long_draft(directory: BorrowedFd<'_>, name: &[u8], found: &Stat) -> Result
     match fgetxattr(&file, MARK, &mut [0u8; 8][..]) {
         Ok(_) => Ok(true),
         // One that was made a moment before its run was killed has no mark yet, and nothing in it that anybody could miss.
-        Err(Errno::NODATA | Errno::RANGE) => Ok(found.st_size == 0 && has_mode_and_owner(directory, &found)?),
+        Err(Errno::NODATA | Errno::RANGE) => Ok(found.st_size == 0 && is_private(directory, &found)?),
         Err(_) => has_mode_and_owner(directory, &found),
     }
 }
@@ -134,6 +134,9 @@ mod tests {
         assert!(is_ours(&directory, name.as_bytes()), "its run was killed before it was marked");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
         assert!(is_ours(&directory, name.as_bytes()), "a default access list left so much of its mode");
+        fs::hard_link(&path, folder.path().join("other")).unwrap();
+        assert!(is_ours(&directory, name.as_bytes()), "some file systems tell a wrong number of names");
+        fs::remove_file(folder.path().join("other")).unwrap();
         rustix::io::pwrite(&file, b"x", 0).unwrap();
         let has_attributes = fgetxattr(&file, MARK, &mut [0u8; 8][..]) == Err(Errno::NODATA);
         assert!(!is_ours(&directory, name.as_bytes()) || !has_attributes);

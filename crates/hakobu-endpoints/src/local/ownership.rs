@@ -21,15 +21,20 @@ pub(crate) fn may_set_times(uid: u32) -> bool {
     user.as_raw() == uid || user.is_root() && uid != OVERFLOW_UID
 }
 
-/// What is left as a proof where files have no attributes: nobody else can read it, and it is the user's own or is in a directory
-/// of its owner. A file system that keeps no modes gives files that of directories.
+/// What is left as a proof where files have no attributes: nobody else can read it, it has no other name, and it is the user's own
+/// or is in a directory of its owner. A file system that keeps no modes gives files that of directories.
 pub(crate) fn has_mode_and_owner(directory: BorrowedFd<'_>, found: &Stat) -> Result<bool, Errno> {
+    Ok(found.st_nlink == 1 && is_private(directory, found)?)
+}
+
+/// The same of a file with nothing in it, of which nobody can miss a name. Some file systems of programs tell a wrong number of names.
+pub(crate) fn is_private(directory: BorrowedFd<'_>, found: &Stat) -> Result<bool, Errno> {
     let within = fstat(directory)?;
     // A default access list of the directory may take rights of the owner's away.
     let is_private = found.st_mode & 0o7777 & !0o600 == 0;
     let keeps_no_modes = found.st_mode & 0o7777 == within.st_mode & 0o7777;
     let is_own = [rustix::process::geteuid().as_raw(), within.st_uid].contains(&found.st_uid);
-    Ok((is_private || keeps_no_modes) && is_own && found.st_nlink == 1)
+    Ok((is_private || keeps_no_modes) && is_own)
 }
 
 #[cfg(test)]

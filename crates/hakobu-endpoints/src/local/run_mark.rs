@@ -11,7 +11,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::{Errno, pread, pwrite};
 
-use super::ownership::has_mode_and_owner;
+use super::ownership;
 
 /// So many runs can be under way, or have ended without a farewell, in one directory.
 const SLOTS: usize = 8;
@@ -85,7 +85,7 @@ pub(super) fn examine(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Option<M
         Err(_) => return None,
     };
     let mut bytes = [0; MARK_BYTES];
-    let is_private = || has_mode_and_owner(directory, &found).unwrap_or(false);
+    let is_private = || ownership::is_private(directory, &found).unwrap_or(false);
     let Ok(length) = read_some(&file, &mut bytes) else { return is_private().then_some(None) };
     if let Some(mark) = parse(&bytes[..length]) {
         return Some(Some(mark));
