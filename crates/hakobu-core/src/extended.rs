@@ -195,7 +195,11 @@ impl Extended {
 
 impl<'de> Deserialize<'de> for Extended {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        let bytes = serde_bytes_vec::deserialize(deserializer)?;
+        #[derive(Deserialize)]
+        #[serde(rename = "Extended")]
+        struct Unchecked(#[serde(with = "serde_bytes_vec")] Vec<u8>);
+
+        let Unchecked(bytes) = Unchecked::deserialize(deserializer)?;
         Self::decode(bytes).map_err(serde::de::Error::custom)
     }
 }

@@ -253,6 +253,7 @@ mod paths {
     use crate::path::serde_bytes_vec;
 
     #[derive(Serialize, Deserialize)]
+    #[serde(rename = "PathBytes")]
     struct Path(#[serde(with = "serde_bytes_vec")] Vec<u8>);
 
     pub fn serialize<S: Serializer>(paths: &Option<Vec<Vec<u8>>>, serializer: S) -> Result<S::Ok, S::Error> {

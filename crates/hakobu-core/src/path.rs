@@ -212,7 +212,11 @@ impl fmt::Display for EntryPath {
 
 impl<'de> Deserialize<'de> for EntryPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let bytes = serde_bytes_vec::deserialize(deserializer)?;
+        #[derive(Deserialize)]
+        #[serde(rename = "EntryPath")]
+        struct Unchecked(#[serde(with = "serde_bytes_vec")] Vec<u8>);
+
+        let Unchecked(bytes) = Unchecked::deserialize(deserializer)?;
         EntryPath::new(bytes).map_err(serde::de::Error::custom)
     }
 }

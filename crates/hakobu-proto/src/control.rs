@@ -431,6 +431,7 @@ mod refusal {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
+    #[serde(rename = "RefusedError")]
     struct OfAllVersions<'a> {
         kind: ErrorKind,
         during: Cow<'a, str>,

@@ -140,6 +140,7 @@ pub struct List {
 
 /// Begins a draft.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename = "BeginDraft")]
 pub struct Begin {
     /// Its number from now on, on all connections of the session.
     pub draft: DraftId,

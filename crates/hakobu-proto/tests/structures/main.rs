@@ -1,0 +1,140 @@
+//! The chapter "Structures" of `docs/PROTOCOL.md` is what the code puts on the wire: each structure with its fields or
+//! variants in order. What they mean is written there by hand, and must not be missing.
+//!
+//! `HAKOBU_BLESS=1 cargo test -p hakobu-proto --test structures` rewrites the chapter, and keeps the meanings.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
+mod chapter;
+mod shape;
+mod trace;
+
+use hakobu_core::counters::FarTime;
+use hakobu_core::endpoint::Begun;
+use hakobu_core::error::Error;
+use hakobu_proto::control::{Answer, Request};
+use hakobu_proto::data::{self, kind};
+use shape::Shape;
+use trace::Tracer;
+
+/// What the frames of one kind hold as postcard: their number and name, meta, payload.
+type Frame = (u8, &'static str, Option<Shape>, Option<Shape>);
+
+/// All structures, and the frames that hold them.
+fn traced() -> (shape::Structures, Vec<Frame>) {
+    let mut tracer = Tracer::default();
+    tracer.trace::<Request>();
+    tracer.trace::<Answer>();
+    let mut frames: Vec<Frame> = Vec::new();
+    macro_rules! frames {
+        ($($name:ident $(meta $meta:ty)? $(, payload $payload:ty)?;)*) => {
+            $(
+                #[allow(unused_mut, unused_assignments)]
+                let (mut meta, mut payload) = (None, None);
+                $(meta = Some(tracer.trace::<$meta>());)?
+                $(payload = Some(tracer.trace::<$payload>());)?
+                frames.push((kind::$name, stringify!($name), meta, payload));
+            )*
+        };
+    }
+    frames! {
+        HELLO meta data::Hello;
+        INSPECT meta data::Inspect;
+        LIST meta data::List, payload data::Directories;
+        STORE;
+        BEGIN meta data::Begin;
+        WRITE meta data::Write;
+        FINISH meta data::Finish;
+        ABANDON meta data::Abandon;
+        APPLY, payload data::Changes;
+        BARRIER meta data::Barrier;
+        ZERO meta data::Zero;
+        SIGN meta data::Sign;
+        COMPLETE meta data::Complete;
+        LENGTH meta data::Length;
+        DIGEST, payload data::Digests;
+        NUMBERS, payload data::Numbers;
+        PATCH meta data::Patch;
+        SUM meta data::Sum;
+        ASSEMBLE meta data::Assemble;
+        HOLE meta data::Hole;
+        DONE;
+        INSPECTED meta data::Inspected;
+        LISTED;
+        STORED, payload data::Stored;
+        FAILED meta Error;
+        BEGUN, payload Begun;
+        SIGNED;
+        DIGESTED, payload data::Digested;
+        NUMBERED, payload data::Numbered;
+        SUMMED;
+        BLOCKS_SIGNED;
+        TIMES meta FarTime;
+        HOLE_UNTIL meta u64;
+    }
+    (tracer.structures, frames)
+}
+
+#[test]
+fn the_document_has_every_structure() {
+    let (structures, frames) = traced();
+    chapter::check(&structures, &frames);
+}
+
+mod examples {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Deserialize)]
+    #[allow(dead_code)]
+    struct Outer {
+        flags: Vec<Result<Choice, u8>>,
+        name: Vec<u8>,
+        key: [u8; 16],
+        counts: Option<(u32, Choice)>,
+        #[serde(skip)]
+        here: u64,
+    }
+
+    #[derive(Deserialize)]
+    #[allow(dead_code)]
+    enum Choice {
+        Nothing,
+        Number(i64),
+        Both { first: Inner, second: String },
+    }
+
+    #[derive(Deserialize)]
+    #[allow(dead_code)]
+    struct Inner([u64; 3]);
+
+    #[test]
+    fn every_field_and_every_variant_is_seen() {
+        let mut tracer = Tracer::default();
+        assert_eq!(tracer.trace::<Option<Outer>>().to_string(), "option of Outer");
+        let rows = |name: &str| {
+            let rows = tracer.structures.0[name].rows();
+            rows.iter().map(|row| row.join(" = ")).collect::<Vec<_>>()
+        };
+        let outer = [
+            "flags = sequence of result of Choice or u8",
+            "name = bytes",
+            "key = 16 bytes",
+            "counts = option of (u32, Choice)",
+        ];
+        assert_eq!(rows("Outer"), outer);
+        assert_eq!(rows("Choice"), ["Nothing = ", "Number = i64", "Both = first: Inner; second: text"]);
+        assert_eq!(rows("Inner"), [" = 3 × u64"]);
+    }
+
+    #[test]
+    #[should_panic(expected = "two structures are called Inner")]
+    fn two_structures_of_one_name_are_told() {
+        #[derive(Deserialize)]
+        #[allow(dead_code)]
+        #[serde(rename = "Inner")]
+        struct Other(u8);
+        Tracer::default().trace::<(Inner, Other)>();
+    }
+}
