@@ -15,7 +15,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What happened. The kind decides the exit code and whether a retry can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum ErrorKind {
     /// Something is there that must not be overwritten by this kind of entry.
     Conflict,
@@ -63,7 +62,6 @@ pub enum ErrorKind {
 
 /// The steps of a run that decide what follows an error in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum Step {
     /// Any other step.
     #[default]

@@ -12,7 +12,6 @@ use crate::units::format_count;
 /// Something that happened in a run. Never one per file or chunk, except for failures and the
 /// lines of a dry run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum Event {
     /// A choice that was made, with its figures, for `--why`.
     Decision {

@@ -47,6 +47,16 @@ impl Classes {
     /// What is kept unless the user says otherwise.
     pub const USUAL: Self = Self(1 | 2 | 4 | 8);
 
+    /// The set with these bits, as the protocol numbers the classes.
+    pub fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// Its bits.
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
     /// The class of an attribute. Those without one, such as a file system's own, stay where they are.
     pub fn of(name: &[u8]) -> Option<Self> {
         match name {

@@ -31,9 +31,9 @@ pub enum Rate {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RateLimit {
     /// From which second of the day on, in order, which rate holds; the last one until the first begins again.
-    steps: Vec<(u32, Rate)>,
+    pub steps: Vec<(u32, Rate)>,
     /// The second of the day in which the run began.
-    began_s: u32,
+    pub began_s: u32,
 }
 
 /// Why a limit cannot be read.

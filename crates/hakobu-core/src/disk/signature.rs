@@ -23,7 +23,6 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident $name:literal,)*) => {
         /// The kinds of things that are recognised.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[non_exhaustive]
         pub enum SignatureKind {
             $($(#[$doc])* $kind,)*
         }
