@@ -4,10 +4,9 @@
 #![no_main]
 
 use hakobu_core::endpoint::DraftId;
-use hakobu_core::error::Error;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::data::{
-    Begin, Changes, Directories, Finish, Hello, Inspected, Length, Stored, Write, bounded, decode, encode,
+    Begin, Changes, Directories, Failed, Finish, Hello, Inspect, Inspected, Length, Stored, Write, bounded, decode, encode,
 };
 use libfuzzer_sys::fuzz_target;
 use serde::Serialize;
@@ -29,13 +28,13 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((which, bytes)) = bytes.split_first() else { return };
     match which % 13 {
         0 => drop(message::<Hello>(bytes)),
-        1 => message::<EntryPath>(bytes).iter().for_each(check),
+        1 => message::<Inspect>(bytes).iter().for_each(|inspect| check(&inspect.path)),
         2 => message::<Begin>(bytes).iter().for_each(|begin| check(&begin.begin.path)),
         3 => drop(message::<Write>(bytes)),
         4 => drop(message::<Finish>(bytes)),
         5 => drop(message::<DraftId>(bytes)),
-        6 => message::<Changes>(bytes).iter().flatten().for_each(|change| check(change.path())),
-        7 => message::<Directories>(bytes).iter().flatten().for_each(check),
+        6 => message::<Changes>(bytes).iter().flat_map(|changes| &changes.0).for_each(|change| check(change.path())),
+        7 => message::<Directories>(bytes).iter().flat_map(|paths| &paths.0).for_each(check),
         8 => drop(message::<Inspected>(bytes)),
         9 => {
             if let Some(stored) = message::<Stored>(bytes) {
@@ -47,7 +46,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
         10 => {
-            if let Some(error) = message::<Error>(bytes) {
+            if let Some(Failed(error)) = message::<Failed>(bytes) {
                 let once = bounded(error);
                 assert_eq!(bounded(once.clone()), once);
                 let _ = once.to_string();

@@ -182,7 +182,12 @@ impl RemoteLane {
             }
             Operation::List { directories, budget, detail, .. } => {
                 self.expect(ticket, Some(Assembler::new(ENTRIES_MAX)));
-                self.with_payload(kind::LIST, request, &data::List { budget, detail }, &directories)?;
+                self.with_payload(
+                    kind::LIST,
+                    request,
+                    &data::List { budget, detail },
+                    &data::Directories(directories),
+                )?;
                 // The far side lists while this one goes on scanning.
                 self.connection.flush().map_err(lost)
             }
@@ -269,9 +274,8 @@ impl RemoteLane {
             }
             Operation::Numbers { names } => {
                 self.expect(ticket, None);
-                let names: data::Numbers =
-                    names.into_iter().map(|(of, name)| (of, data::ByteBuf(name))).collect();
-                self.with_payload(kind::NUMBERS, request, &(), &names)
+                let names = names.into_iter().map(|(of, name)| (of, data::ByteBuf(name))).collect();
+                self.with_payload(kind::NUMBERS, request, &(), &data::Numbers(names))
             }
             Operation::Digest { directory, names, key } => {
                 self.expect(ticket, None);
@@ -280,7 +284,7 @@ impl RemoteLane {
             }
             Operation::Apply { changes } => {
                 self.expect(ticket, None);
-                self.with_payload(kind::APPLY, request, &(), &changes)
+                self.with_payload(kind::APPLY, request, &(), &data::Changes(changes))
             }
             Operation::Barrier { durable, whole } => {
                 self.expect(ticket, None);
@@ -385,7 +389,7 @@ impl RemoteLane {
         let left = self.times_left.checked_sub(1).filter(|_| frame.payload_bytes == 0);
         self.times_left =
             left.ok_or_else(|| Error::new(ErrorKind::Protocol, "reading the far side's times", "too many"))?;
-        self.far = data::decode(self.connection.meta())?;
+        data::Times(self.far) = data::decode(self.connection.meta())?;
         Ok(())
     }
 
@@ -399,7 +403,10 @@ impl RemoteLane {
             ));
         };
         let outcome = match (frame.kind, due.listings.take()) {
-            (kind::FAILED, _) => return Ok(Some(Err(data::bounded(data::decode(self.connection.meta())?)))),
+            (kind::FAILED, _) => {
+                let data::Failed(error) = data::decode(self.connection.meta())?;
+                return Ok(Some(Err(data::bounded(error))));
+            }
             (kind::LISTED, Some(mut listings)) => {
                 listings.frame(&self.payload)?;
                 if frame.flags & data::FLAG_MORE != 0 {
@@ -413,17 +420,23 @@ impl RemoteLane {
                 listings.finish()?
             }
             (kind::DONE, None) => Outcome::Done,
-            (kind::BEGUN, None) => Outcome::Begun(Box::new(data::decode(&self.payload)?)),
+            (kind::BEGUN, None) => {
+                let data::Begun(begun) = data::decode(&self.payload)?;
+                Outcome::Begun(Box::new(begun))
+            }
             (kind::SIGNED, None) => Outcome::Signed(values(&self.payload)?),
             (kind::BLOCKS_SIGNED, None) => Outcome::BlocksSigned(values(&self.payload)?),
             (kind::HOLE_UNTIL, None) => Outcome::HoleUntil(data::decode(self.connection.meta())?),
             (kind::SUMMED, None) => Outcome::Sums(sums(&self.payload)?),
             (kind::NUMBERED, None) => Outcome::Numbers(data::decode::<data::Numbered>(&self.payload)?),
             (kind::DIGESTED, None) => {
-                let digests = data::decode::<data::Digested>(&self.payload)?;
+                let data::Digested(digests) = data::decode(&self.payload)?;
                 Outcome::Digests(digests.into_iter().map(|digest| digest.map_err(data::bounded)).collect())
             }
-            (kind::INSPECTED, None) => Outcome::Inspected(data::decode(self.connection.meta())?),
+            (kind::INSPECTED, None) => {
+                let data::Inspected(found) = data::decode(self.connection.meta())?;
+                Outcome::Inspected(found)
+            }
             (kind::STORED, None) => {
                 let data::Stored { failures, losses } =
                     data::decode::<data::Stored>(&self.payload)?.bounded();

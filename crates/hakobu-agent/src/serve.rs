@@ -224,14 +224,14 @@ impl Session {
             kind::LIST => {
                 let data::List { budget, detail } = data::decode(meta)?;
                 let budget = budget.min(data::LIST_BUDGET_MAX);
-                let directories: data::Directories = data::decode(self.read_payload(frame)?)?;
+                let data::Directories(directories) = data::decode(self.read_payload(frame)?)?;
                 if directories.len() > data::LIST_DIRECTORIES_MAX {
                     return Err(breach("too many directories at once"));
                 }
                 Operation::List { root: 0, directories, budget, detail }
             }
             kind::APPLY => {
-                let changes: data::Changes = data::decode(self.read_payload(frame)?)?;
+                let data::Changes(changes) = data::decode(self.read_payload(frame)?)?;
                 if changes.len() > data::CHANGES_MAX {
                     return Err(breach("too many changes at once"));
                 }
@@ -245,7 +245,7 @@ impl Session {
                 Operation::Digest { directory, names: names.into_iter().map(|name| name.0).collect(), key }
             }
             kind::NUMBERS => {
-                let names: data::Numbers = data::decode(self.read_payload(frame)?)?;
+                let data::Numbers(names) = data::decode(self.read_payload(frame)?)?;
                 if names.len() > data::NAMES_MAX {
                     return Err(breach("too many names at once"));
                 }
@@ -406,7 +406,7 @@ impl Session {
             Outcome::Done => connection.send(kind::DONE, 0, request, &[], &[], 0, None).map_err(lost)?,
             Outcome::Inspected(found) => {
                 self.meta.clear();
-                data::encode(&found, &mut self.meta)?;
+                data::encode(&data::Inspected(found), &mut self.meta)?;
                 connection.send(kind::INSPECTED, 0, request, &self.meta, &[], 0, None).map_err(lost)?;
             }
             Outcome::Listed(listed) => listings::encode(&listed, &mut self.payload, |payload, more| {
@@ -420,7 +420,7 @@ impl Session {
             }
             Outcome::Begun(begun) => {
                 self.payload.clear();
-                data::encode(&*begun, &mut self.payload)?;
+                data::encode(&data::Begun(*begun), &mut self.payload)?;
                 send_checked(connection, kind::BEGUN, 0, request, &[], &self.payload)?;
             }
             Outcome::Signed(values) => {
@@ -453,7 +453,7 @@ impl Session {
                     }
                 }
                 self.payload.clear();
-                data::encode(&digests, &mut self.payload)?;
+                data::encode(&data::Digested(digests), &mut self.payload)?;
                 send_checked(connection, kind::DIGESTED, 0, request, &[], &self.payload)?;
             }
             Outcome::Fetched(_)
@@ -485,14 +485,14 @@ impl Session {
     fn tell_times(&mut self) -> Result<()> {
         let Some(times) = self.times.news(self.connection.input_waited()) else { return Ok(()) };
         self.meta.clear();
-        data::encode(&times, &mut self.meta)?;
+        data::encode(&data::Times(times), &mut self.meta)?;
         self.connection.send(kind::TIMES, 0, 0, &self.meta, &[], 0, None).map_err(lost)?;
         self.connection.flush().map_err(lost)
     }
 
     fn answer_failure(&mut self, request: u32, error: Error) -> Result<()> {
         self.meta.clear();
-        data::encode(&data::bounded(error), &mut self.meta)?;
+        data::encode(&data::Failed(data::bounded(error)), &mut self.meta)?;
         self.connection.send(kind::FAILED, 0, request, &self.meta, &[], 0, None).map_err(lost)?;
         self.connection.flush().map_err(lost)
     }

@@ -16,9 +16,11 @@ use hakobu_core::host::HostFacts;
 use hakobu_core::job::Job;
 use hakobu_core::landing::{Ancestry, TargetFound};
 use hakobu_core::pace::Limits;
-use hakobu_core::path::{EntryPath, serde_bytes_vec};
+use hakobu_core::path::EntryPath;
 use hakobu_core::probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, WriteAsk, WriteFigures};
 use serde::{Deserialize, Serialize};
+
+use crate::wire::{self, As, itself};
 
 /// How often a controller says that it is there.
 pub const ALIVE_EVERY: Duration = Duration::from_secs(15);
@@ -40,6 +42,9 @@ pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 pub const CONNECTIONS_MAX: u16 = 72;
 /// How long one attempt to make a data connection may take.
 pub const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
+
+// Parts of results.
+itself!(SourceLook, TargetLook, Listening, ProbeAnswer);
 
 /// The fingerprint of a throw-away certificate.
 pub type CertificateFingerprint = [u8; 32];
@@ -64,15 +69,16 @@ pub enum Request {
     /// Look at a target.
     LookAtTarget {
         /// The path as typed, relative to the home directory unless it begins with a slash.
-        #[serde(with = "serde_bytes_vec")]
+        #[serde(with = "As::<wire::Bytes>")]
         path: Vec<u8>,
     },
     /// Tell the identities of places below a directory, to find out whether they are the source.
     LookAtPlaces {
         /// The directory.
-        #[serde(with = "serde_bytes_vec")]
+        #[serde(with = "As::<wire::Bytes>")]
         root: Vec<u8>,
         /// The places.
+        #[serde(with = "As::<Vec<wire::EntryPath>>")]
         places: Vec<EntryPath>,
     },
     /// Open a port for data connections. One at a time.
@@ -103,12 +109,12 @@ pub enum Request {
     /// Measure something.
     Probe(ProbeAsk),
     /// From now on the run that is under way is held to these.
-    Limits(Limits),
+    Limits(#[serde(with = "As::<wire::Limits>")] Limits),
     /// The controller is there. From the first one on it says so every [`ALIVE_EVERY`].
     Alive,
     /// Directories of the source on the agent's machine, for the `Serve` or `RunHere` that follows: they are left alone if the
     /// target turns out to lead to them by another name. At most [`DIRECTORIES_APART_MAX`].
-    HoldApart(Vec<Inode>),
+    HoldApart(#[serde(with = "As::<Vec<wire::Inode>>")] Vec<Inode>),
 }
 
 /// From an agent to the controller.
@@ -117,33 +123,33 @@ pub enum Answer {
     /// The answer to [`Request::Hello`].
     Hello(AgentHello),
     /// What the sources are.
-    Sources(Vec<Result<SourceLook>>),
+    Sources(#[serde(with = "As::<Vec<Result<SourceLook, wire::Error>>>")] Vec<Result<SourceLook>>),
     /// What the target is.
-    Target(Result<TargetLook>),
+    Target(#[serde(with = "As::<Result<TargetLook, wire::Error>>")] Result<TargetLook>),
     /// The identities of places.
-    Places(Result<Vec<Ancestry>>),
+    Places(#[serde(with = "As::<Result<Vec<wire::Ancestry>, wire::Error>>")] Result<Vec<Ancestry>>),
     /// A port is open.
-    Listening(Result<Listening>),
+    Listening(#[serde(with = "As::<Result<Listening, wire::Error>>")] Result<Listening>),
     /// The target is held.
-    Serving(Result<Capabilities>),
+    Serving(#[serde(with = "As::<Result<wire::Capabilities, wire::Error>>")] Result<Capabilities>),
     /// The data connections are made, or none came about.
-    Connected(Result<()>),
+    Connected(#[serde(with = "As::<Result<(), wire::Error>>")] Result<()>),
     /// Something happened in a run.
-    Event(Event),
+    Event(#[serde(with = "As::<wire::Event>")] Event),
     /// A run has ended.
     Ran(Box<Ran>),
     /// A session as the target's side has ended.
     Served(Served),
     /// The request makes no sense here; the agent ends. It may have been made in another version.
-    Refused(#[serde(with = "refusal")] Error),
+    Refused(#[serde(with = "As::<wire::RefusedError>")] Error),
     /// The disks.
-    Disks(Result<DiskList>),
+    Disks(#[serde(with = "As::<Result<wire::DiskList, wire::Error>>")] Result<DiskList>),
     /// How fast this machine encrypts.
     Ciphers(CipherSpeed),
     /// What the machine is set to.
-    Settings(Result<Box<HostFacts>>),
+    Settings(#[serde(with = "As::<Result<Box<wire::HostFacts>, wire::Error>>")] Result<Box<HostFacts>>),
     /// What was measured.
-    Probe(Result<Box<ProbeAnswer>>),
+    Probe(#[serde(with = "As::<Result<Box<ProbeAnswer>, wire::Error>>")] Result<Box<ProbeAnswer>>),
 }
 
 /// Who an agent is.
@@ -182,7 +188,7 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceAsk {
     /// The path as typed.
-    #[serde(with = "serde_bytes_vec")]
+    #[serde(with = "As::<wire::Bytes>")]
     pub path: Vec<u8>,
     /// Whether the contents of a directory are meant, so that links are followed.
     pub contents: bool,
@@ -192,22 +198,27 @@ pub struct SourceAsk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceLook {
     /// The kind.
+    #[serde(with = "As::<wire::Kind>")]
     pub kind: Kind,
     /// The size of a file.
     pub size_bytes: u64,
     /// The directory to open as the source's root.
-    #[serde(with = "serde_bytes_vec")]
+    #[serde(with = "As::<wire::Bytes>")]
     pub root: Vec<u8>,
     /// The entry below it; the root itself for contents.
+    #[serde(with = "As::<wire::EntryPath>")]
     pub entry: EntryPath,
     /// The whole path, links resolved except the last.
-    #[serde(with = "serde_bytes_vec")]
+    #[serde(with = "As::<wire::Bytes>")]
     pub resolved: Vec<u8>,
     /// Its identity and those of the directories above.
+    #[serde(with = "As::<wire::Ancestry>")]
     pub ancestry: Ancestry,
     /// What it is, if it is a block device.
+    #[serde(with = "As::<Option<Box<wire::DeviceFacts>>>")]
     pub device: Option<Box<DeviceFacts>>,
     /// What is in it, if it may be the image of a disk.
+    #[serde(with = "As::<Option<Box<wire::DeviceFacts>>>")]
     pub image: Option<Box<DeviceFacts>>,
     /// Whether it is on a file system that is mounted over a network.
     pub network: bool,
@@ -220,17 +231,19 @@ pub struct SourceLook {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetLook {
     /// What is there.
+    #[serde(with = "As::<wire::TargetFound>")]
     pub found: TargetFound,
     /// The target's own path, links resolved, as far as it exists.
-    #[serde(with = "serde_bytes_vec")]
+    #[serde(with = "As::<wire::Bytes>")]
     pub resolved: Vec<u8>,
     /// The directory that holds it.
-    #[serde(with = "serde_bytes_vec")]
+    #[serde(with = "As::<wire::Bytes>")]
     pub parent: Vec<u8>,
     /// The name in that directory.
-    #[serde(with = "serde_bytes_vec")]
+    #[serde(with = "As::<wire::Bytes>")]
     pub name: Vec<u8>,
     /// What it is, if it is a block device.
+    #[serde(with = "As::<Option<Box<wire::DeviceFacts>>>")]
     pub device: Option<Box<DeviceFacts>>,
     /// The ID that the device had when a run that did not finish began to write to it.
     pub unfinished: Option<String>,
@@ -271,9 +284,10 @@ pub struct ServeRequest {
     /// The job's identity, 16 bytes: the same for the same sources and target.
     pub job: [u8; 16],
     /// The existing directory below which everything lands.
-    #[serde(with = "serde_bytes_vec")]
+    #[serde(with = "As::<wire::Bytes>")]
     pub root: Vec<u8>,
     /// What the engine may do there.
+    #[serde(with = "As::<wire::Grant>")]
     pub grant: Grant,
     /// The certificate of the engine's side.
     pub peer: CertificateFingerprint,
@@ -320,9 +334,9 @@ pub enum ProbeAsk {
         gentle: bool,
     },
     /// How fast a place is read.
-    Source(ReadAsk),
+    Source(#[serde(with = "As::<wire::ReadAsk>")] ReadAsk),
     /// How fast a place is written to.
-    Target(WriteAsk),
+    Target(#[serde(with = "As::<wire::WriteAsk>")] WriteAsk),
     /// What the connections made before carry, from here to the target's side, which swallows it.
     Way {
         /// One connection, with pauses, and without filling the line.
@@ -334,13 +348,13 @@ pub enum ProbeAsk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProbeAnswer {
     /// Of the machine.
-    Machine(MachineFigures),
+    Machine(#[serde(with = "As::<wire::MachineFigures>")] MachineFigures),
     /// Of a place that is read.
-    Source(ReadFigures),
+    Source(#[serde(with = "As::<wire::ReadFigures>")] ReadFigures),
     /// Of a place that is written to.
-    Target(WriteFigures),
+    Target(#[serde(with = "As::<wire::WriteFigures>")] WriteFigures),
     /// Of the way.
-    Way(WayFigures),
+    Way(#[serde(with = "As::<wire::WayFigures>")] WayFigures),
 }
 
 /// Makes data connections as the engine's side.
@@ -362,10 +376,12 @@ pub struct ConnectRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRequest {
     /// The job.
+    #[serde(with = "As::<wire::Job>")]
     pub job: Job,
     /// The directories to open as the source's roots.
     pub roots: Vec<PathBytes>,
     /// What the target can do.
+    #[serde(with = "As::<wire::Capabilities>")]
     pub capabilities: Capabilities,
 }
 
@@ -373,26 +389,29 @@ pub struct RunRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunHereRequest {
     /// The job.
+    #[serde(with = "As::<wire::Job>")]
     pub job: Job,
     /// Its identity, as in [`ServeRequest`].
     pub identity: [u8; 16],
     /// The directories to open as the source's roots.
     pub roots: Vec<PathBytes>,
     /// The existing directory below which everything lands.
-    #[serde(with = "serde_bytes_vec")]
+    #[serde(with = "As::<wire::Bytes>")]
     pub root: Vec<u8>,
     /// What the engine may do there.
+    #[serde(with = "As::<wire::Grant>")]
     pub grant: Grant,
 }
 
 /// A path of the machine, as bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PathBytes(#[serde(with = "serde_bytes_vec")] pub Vec<u8>);
+pub struct PathBytes(#[serde(with = "As::<wire::Bytes>")] pub Vec<u8>);
 
 /// What came of a run, and what it took.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Ran {
     /// What the engine says.
+    #[serde(with = "As::<wire::Summary>")]
     pub summary: Summary,
     /// Bytes sent over the data connections.
     pub wire_sent_bytes: u64,
@@ -406,6 +425,7 @@ pub struct Ran {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Served {
     /// The first error that ended a connection from this side.
+    #[serde(with = "As::<Option<wire::Error>>")]
     pub error: Option<Error>,
     /// The most memory that the process has had, in bytes.
     pub peak_memory_bytes: Option<u64>,
@@ -420,35 +440,6 @@ pub fn negotiate(oldest: u16, newest: u16) -> Result<u16> {
     match common >= oldest.max(VERSION_OLDEST_ANSWERED) {
         true => Ok(common),
         false => Err(no_common_version(oldest, newest)),
-    }
-}
-
-/// An error as it is in all versions of the protocol: without its step, and with its hint behind its cause.
-mod refusal {
-    use std::borrow::Cow;
-
-    use hakobu_core::error::{Error, ErrorKind};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename = "RefusedError")]
-    struct OfAllVersions<'a> {
-        kind: ErrorKind,
-        during: Cow<'a, str>,
-        at: Cow<'a, [u8]>,
-        detail: Cow<'a, str>,
-    }
-
-    pub(super) fn serialize<S: Serializer>(error: &Error, to: S) -> Result<S::Ok, S::Error> {
-        let (during, at, detail) = (&*error.during, &error.at[..], error.reason());
-        let (during, at, detail) = (during.into(), at.into(), detail.into());
-        OfAllVersions { kind: error.kind, during, at, detail }.serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Error, D::Error> {
-        let OfAllVersions { kind, during, at, detail } = OfAllVersions::deserialize(from)?;
-        let error = Error::new(kind, "", detail).at(at);
-        Ok(Error { during: during.into_owned().into(), ..error })
     }
 }
 

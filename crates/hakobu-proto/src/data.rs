@@ -4,6 +4,7 @@
 //! of paths and listings are its payload. A direction of the connection carries only one kind of
 //! message: operations towards the target, answers back.
 
+use hakobu_core::counters::FarTime;
 use hakobu_core::digest::Digest;
 use hakobu_core::endpoint::{self, Change, Detail, DraftId};
 use hakobu_core::entry::{Account, Attributes, Metadata};
@@ -12,12 +13,13 @@ use hakobu_core::extended::Classes;
 use hakobu_core::extent::Extent;
 use hakobu_core::losses::Loss;
 use hakobu_core::moved::Copied;
-use hakobu_core::path::{EntryPath, PATH_BYTES_MAX, serde_bytes_vec};
+use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::tag::TagKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::PAYLOAD_LIMIT_BYTES;
+use crate::wire::{self, As, itself};
 
 /// Kinds of frames. Operations are below 64, answers from 64 on.
 pub mod kind {
@@ -67,7 +69,7 @@ pub mod kind {
 
     /// It is done.
     pub const DONE: u8 = 64;
-    /// An entry's description; meta: an optional `Metadata`.
+    /// An entry's description; meta: [`Inspected`](super::Inspected).
     pub const INSPECTED: u8 = 65;
     /// Listings; payload: see [`crate::listings`].
     pub const LISTED: u8 = 66;
@@ -75,7 +77,7 @@ pub mod kind {
     pub const STORED: u8 = 67;
     /// The operation failed as a whole; meta: the error.
     pub const FAILED: u8 = 68;
-    /// A draft has been begun that keeps a journal; payload: `Begun`.
+    /// A draft has been begun that keeps a journal; payload: [`Begun`](super::Begun).
     pub const BEGUN: u8 = 69;
     /// The values of the pieces of a range; payload: 32 bytes each.
     pub const SIGNED: u8 = 70;
@@ -87,8 +89,8 @@ pub mod kind {
     pub const SUMMED: u8 = 73;
     /// The values of the blocks of a piece; payload: 16 bytes each.
     pub const BLOCKS_SIGNED: u8 = 74;
-    /// No answer: what the thread that serves did with its time, a
-    /// [`FarTime`](hakobu_core::counters::FarTime). At most one for each operation.
+    /// No answer: what the thread that serves did with its time, as
+    /// [`Times`](super::Times). At most one for each operation.
     pub const TIMES: u8 = 75;
     /// Where a hole ends; meta: the offset.
     pub const HOLE_UNTIL: u8 = 76;
@@ -124,8 +126,10 @@ pub struct Hello {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inspect {
     /// The entry.
+    #[serde(with = "As::<wire::EntryPath>")]
     pub path: EntryPath,
     /// Which extended attributes are looked at.
+    #[serde(with = "As::<wire::Classes>")]
     pub extended: Classes,
 }
 
@@ -135,6 +139,7 @@ pub struct List {
     /// How many entries may be added on the way down.
     pub budget: u32,
     /// What is told of each entry.
+    #[serde(with = "As::<wire::Detail>")]
     pub detail: Detail,
 }
 
@@ -145,6 +150,7 @@ pub struct Begin {
     /// Its number from now on, on all connections of the session.
     pub draft: DraftId,
     /// What it is.
+    #[serde(with = "As::<wire::Begin>")]
     pub begin: endpoint::Begin,
 }
 
@@ -154,6 +160,7 @@ pub struct Zero {
     /// The draft.
     pub draft: DraftId,
     /// The range.
+    #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
 }
 
@@ -163,6 +170,7 @@ pub struct Sign {
     /// The draft.
     pub draft: DraftId,
     /// The range: at most a chunk, beginning at a multiple of the piece size.
+    #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
     /// Whether the values of blocks are asked for.
     pub blocks: bool,
@@ -174,6 +182,7 @@ pub struct Hole {
     /// The draft.
     pub draft: DraftId,
     /// The range, beginning at a multiple of the piece size.
+    #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
 }
 
@@ -183,6 +192,7 @@ pub struct Patch {
     /// The draft.
     pub draft: DraftId,
     /// The piece.
+    #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
     /// A bit for each block, the lowest for the first.
     pub changed: u64,
@@ -196,6 +206,7 @@ pub struct Sum {
     /// The draft.
     pub draft: DraftId,
     /// The range of the old file: at most a chunk, beginning at a multiple of the chunk size.
+    #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
     /// How long the blocks are.
     pub block_bytes: u64,
@@ -207,9 +218,11 @@ pub struct Assemble {
     /// The draft.
     pub draft: DraftId,
     /// The pieces.
+    #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
     /// What is taken from the old file, in order, none overlapping another: at most
     /// [`COPIES_MAX`](hakobu_core::moved::COPIES_MAX).
+    #[serde(with = "As::<Vec<wire::Copied>>")]
     pub copies: Vec<Copied>,
     /// The BLAKE3 of the values that the pieces then have.
     pub value: Digest,
@@ -221,6 +234,7 @@ pub struct Complete {
     /// The draft.
     pub draft: DraftId,
     /// The range.
+    #[serde(with = "As::<wire::Extent>")]
     pub extent: Extent,
     /// The BLAKE3 value of the chunk that it is, where it was taken.
     pub value: Option<Digest>,
@@ -270,6 +284,7 @@ pub struct Finish {
     /// The draft.
     pub draft: DraftId,
     /// What to set on it.
+    #[serde(with = "As::<wire::Attributes>")]
     pub attributes: Attributes,
     /// The digest of the whole, if it was taken.
     pub digest: Option<Digest>,
@@ -279,8 +294,10 @@ pub struct Finish {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
     /// What failed, by its index.
+    #[serde(with = "As::<Vec<(u32, wire::Error)>>")]
     pub failures: Vec<(u32, Error)>,
     /// What could not be kept.
+    #[serde(with = "As::<Vec<wire::Loss>>")]
     pub losses: Vec<Loss>,
 }
 
@@ -318,31 +335,65 @@ impl Stored {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digests {
     /// The directory.
+    #[serde(with = "As::<wire::EntryPath>")]
     pub directory: EntryPath,
     /// Names in it: at most [`CHANGES_MAX`].
     pub names: Vec<ByteBuf>,
     /// The key of the tags that are taken in the place of digests.
+    #[serde(with = "As::<Option<wire::TagKey>>")]
     pub key: Option<TagKey>,
 }
 
 /// Bytes that travel as such.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ByteBuf(#[serde(with = "serde_bytes_vec")] pub Vec<u8>);
+pub struct ByteBuf(#[serde(with = "As::<wire::Bytes>")] pub Vec<u8>);
+
+itself!(ByteBuf);
 
 /// The most names in one request for their numbers.
 pub const NAMES_MAX: usize = 256;
-/// The payload of [`kind::NUMBERS`].
-pub type Numbers = Vec<(Account, ByteBuf)>;
 /// The payload of [`kind::NUMBERED`].
 pub type Numbered = Vec<Option<u32>>;
+
+/// The payload of [`kind::NUMBERS`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Numbers(#[serde(with = "As::<Vec<(wire::Account, ByteBuf)>>")] pub Vec<(Account, ByteBuf)>);
+
 /// The payload of [`kind::DIGESTED`].
-pub type Digested = Vec<Result<Digest>>;
-/// The answer to an inspection.
-pub type Inspected = Option<Metadata>;
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digested(#[serde(with = "As::<Vec<Result<[u8; 32], wire::Error>>>")] pub Vec<Result<Digest>>);
+
+/// The meta of [`kind::INSPECTED`]: the answer to an inspection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Inspected(#[serde(with = "As::<Option<wire::Metadata>>")] pub Option<Metadata>);
+
 /// The payload of [`kind::LIST`].
-pub type Directories = Vec<EntryPath>;
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Directories(#[serde(with = "As::<Vec<wire::EntryPath>>")] pub Vec<EntryPath>);
+
 /// The payload of [`kind::APPLY`].
-pub type Changes = Vec<Change>;
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Changes(#[serde(with = "As::<Vec<wire::Change>>")] pub Vec<Change>);
+
+/// The payload of [`kind::BEGUN`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Begun(#[serde(with = "As::<wire::Begun>")] pub endpoint::Begun);
+
+/// The meta of [`kind::FAILED`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Failed(#[serde(with = "As::<wire::Error>")] pub Error);
+
+/// The meta of [`kind::TIMES`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Times(#[serde(with = "As::<wire::FarTime>")] pub FarTime);
 
 /// Encodes a message behind what is in `out`.
 ///
@@ -448,9 +499,9 @@ mod tests {
             let _ = decode::<Assemble>(&bytes);
             let _ = decode::<Changes>(&bytes);
             let _ = decode::<Stored>(&bytes);
-            let _ = decode::<endpoint::Begun>(&bytes);
+            let _ = decode::<Begun>(&bytes);
             let _ = decode::<Directories>(&bytes);
-            let _ = decode::<Error>(&bytes);
+            let _ = decode::<Failed>(&bytes);
         }
     }
 }

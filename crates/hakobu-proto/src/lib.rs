@@ -8,3 +8,4 @@ pub mod control;
 pub mod data;
 pub mod frame;
 pub mod listings;
+mod wire;

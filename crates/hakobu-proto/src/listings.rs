@@ -53,7 +53,7 @@ pub fn encode<E: From<Error>>(
             Err(error) => {
                 part(buffer, &listing.path, TAG_ERROR);
                 let mut encoded = Vec::new();
-                data::encode(&data::bounded(error.clone()), &mut encoded)?;
+                data::encode(&data::Failed(data::bounded(error.clone())), &mut encoded)?;
                 buffer.extend_from_slice(&(encoded.len() as u32).to_le_bytes());
                 buffer.extend_from_slice(&encoded);
                 flush_if_full(buffer, &mut send)?;
@@ -133,12 +133,12 @@ impl Assembler {
         }
         if tag == TAG_ERROR {
             let length = u32::from_le_bytes(take(bytes)?) as usize;
-            let error = data::bounded(data::decode::<Error>(take_slice(bytes, length)?)?);
+            let data::Failed(error) = data::decode(take_slice(bytes, length)?)?;
             self.errors += 1;
             if self.errors > data::LIST_DIRECTORIES_MAX {
                 return Err(malformed("too many errors"));
             }
-            self.done.push(DirectoryListing { path, result: Err(error) });
+            self.done.push(DirectoryListing { path, result: Err(data::bounded(error)) });
             return Ok(());
         }
         let before = listing.len();

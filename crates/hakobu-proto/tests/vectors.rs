@@ -34,8 +34,8 @@ use hakobu_proto::control::{
     Answer, Cipher, CipherSpeed, ConnectRequest, Listening, ProbeAnswer, ProbeAsk, Request, ServeRequest, Way,
 };
 use hakobu_proto::data::{
-    self, Abandon, Assemble, Begin, ByteBuf, Complete, Digests, Finish, Hello, Inspect, Length, List, Patch,
-    Sign, Stored, Sum, Write, Zero,
+    self, Abandon, Assemble, Begin, ByteBuf, Changes, Complete, Digested, Digests, Directories, Failed,
+    Finish, Hello, Inspect, Inspected, Length, List, Numbers, Patch, Sign, Stored, Sum, Times, Write, Zero,
 };
 use hakobu_proto::frame::{HEADER_BYTES, Header, Opener, SEAL_BYTES, Seal, SealKey, Sealer};
 use hakobu_proto::listings::{self, Assembler};
@@ -202,7 +202,7 @@ fn messages_on_data_connections() {
     let detail = Detail { extended: Classes::USUAL, ..Detail::default() };
     vectors.message("list, meta", &List { budget: 1024, detail });
     vectors.check("extended attributes", extended().as_bytes());
-    vectors.message("list, payload", &vec![EntryPath::root(), path("a/b")]);
+    vectors.message("list, payload", &Directories(vec![EntryPath::root(), path("a/b")]));
     let begin = Begin { draft: 1 << 48, begin: endpoint::Begin::file(path("a/b"), 5_000_000_000) };
     vectors.message("begin", &begin);
     let tag_key = Some(TagKey([0x11; 16]));
@@ -228,9 +228,9 @@ fn messages_on_data_connections() {
     let digests = Digests { directory: path("a/b"), names, key: None };
     vectors.message("digest", &digests);
     vectors.message("digest with a key", &Digests { key: Some(TagKey([0x11; 16])), ..digests });
-    let digested: data::Digested = vec![Ok([0xab; 32]), Err(no_space())];
+    let digested = Digested(vec![Ok([0xab; 32]), Err(no_space())]);
     vectors.message("digested", &digested);
-    let names: data::Numbers = vec![(Account::Group(7), ByteBuf(b"staff".to_vec()))];
+    let names = Numbers(vec![(Account::Group(7), ByteBuf(b"staff".to_vec()))]);
     vectors.message("numbers", &names);
     let numbers: data::Numbered = vec![Some(50), None];
     vectors.message("numbered", &numbers);
@@ -242,14 +242,14 @@ fn messages_on_data_connections() {
         Change::Link { path: path("a/e"), to: path("a/c"), replaces: true },
         Change::Remove { path: path("a/d"), directory: true, kept_names: 1 },
     ];
-    vectors.message("apply", &changes);
-    vectors.message("inspected, nothing", &None::<Metadata>);
-    vectors.message("inspected", &Some(metadata()));
+    vectors.message("apply", &Changes(changes));
+    vectors.message("inspected, nothing", &Inspected(None));
+    vectors.message("inspected", &Inspected(Some(metadata())));
     let losses = vec![Loss { what: LossKind::Owner, count: 3, at_target: true, example: b"a/c".to_vec() }];
     vectors.message("stored", &Stored { failures: vec![(7, no_space())], losses });
-    vectors.message("failed", &no_space());
+    vectors.message("failed", &Failed(no_space()));
     let times = FarTime { all_ns: 300, input_ns: 1, work_ns: 2, processor_ns: 3, queued_ns: 4 };
-    vectors.message("times", &times);
+    vectors.message("times", &Times(times));
 }
 
 /// Of one direction only: compressors of other versions may make something else of it.

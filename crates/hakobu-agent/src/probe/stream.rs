@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use hakobu_core::checksum::crc64;
-use hakobu_core::counters::FarTime;
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::{Begin, DraftKind};
 use hakobu_core::error::{Error, ErrorKind, Result};
@@ -159,10 +158,13 @@ impl Stream {
             wait = Wait::Now;
             match frame.kind {
                 kind::TIMES if frame.payload_bytes == 0 => {
-                    let far: FarTime = data::decode(self.connection.meta())?;
+                    let data::Times(far) = data::decode(self.connection.meta())?;
                     account.far_processor_ns.store(far.processor_ns, Relaxed);
                 }
-                kind::FAILED => return Err(data::bounded(data::decode(self.connection.meta())?)),
+                kind::FAILED => {
+                    let data::Failed(error) = data::decode(self.connection.meta())?;
+                    return Err(data::bounded(error));
+                }
                 kind::DONE | kind::BEGUN => {
                     let mut ignored = Vec::new();
                     self.connection.read_payload_into(&mut ignored).map_err(lost)?;

@@ -246,7 +246,7 @@ pub struct Got {
 impl Got {
     pub fn error(&self) -> Error {
         assert_eq!(self.kind, kind::FAILED, "{self:?}");
-        data::decode(&self.meta).unwrap()
+        data::decode::<data::Failed>(&self.meta).unwrap().0
     }
 
     pub fn payload<T: DeserializeOwned>(&self) -> T {
@@ -377,7 +377,7 @@ impl Peer {
     /// Applies changes: what failed of them.
     pub fn apply(&mut self, changes: &[hakobu_core::endpoint::Change]) -> Result<Vec<(u32, Error)>, Error> {
         let mut payload = Vec::new();
-        data::encode(&changes, &mut payload).unwrap();
+        data::encode(&data::Changes(changes.to_vec()), &mut payload).unwrap();
         self.send(kind::APPLY, 0, &(), &payload);
         self.stored()
     }

@@ -50,7 +50,7 @@ fn answers_to_nothing_asked() {
                 return Does::Right;
             }
             let error = some_error("of something else");
-            target.answer(answer, 0, frame.request ^ 0x8000_0000, &error, &[])
+            target.answer(answer, 0, frame.request ^ 0x8000_0000, &data::Failed(error), &[])
         });
     }
 }
@@ -96,7 +96,7 @@ fn answers_of_another_kind() {
                     (false, _) => Does::Right,
                     _ if silent => Does::Wrong,
                     (true, kind::INSPECTED) => {
-                        target.answer(answer, 0, frame.request, &Some(directory()), &[])
+                        target.answer(answer, 0, frame.request, &data::Inspected(Some(directory())), &[])
                     }
                     (true, kind::STORED) => target.stored(frame.request, &Stored::default()),
                     (true, _) => target.answer_bytes(answer, 0, frame.request, &[], &[]),
@@ -211,7 +211,7 @@ fn more_frames_without_end() {
     let empty_part = Target::part(b"there", 0, &entries(&[]));
     let whole = Target::part(b"there", 1, &entries(&[]));
     let mut error = Vec::new();
-    data::encode(&some_error(&"e".repeat(1 << 20)), &mut error).unwrap();
+    data::encode(&data::Failed(some_error(&"e".repeat(1 << 20))), &mut error).unwrap();
     let large_error =
         [&Target::part(b"there", 2, &[])[..], &(error.len() as u32).to_le_bytes(), &error].concat();
     for payload in [Vec::new(), empty_part, whole, large_error] {
@@ -237,7 +237,7 @@ fn answers_without_end() {
             return Does::Right;
         }
         loop {
-            let error = some_error("again");
+            let error = data::Failed(some_error("again"));
             if let Does::HangsUp = target.answer(kind::FAILED, 0, 1 << 31, &error, &[]) {
                 return Does::HangsUp;
             }
@@ -253,19 +253,19 @@ fn times_without_end_or_out_of_all_measure() {
             return Does::Right;
         }
         loop {
-            if let Does::HangsUp = target.answer(kind::TIMES, 0, 0, &times(1), &[]) {
+            if let Does::HangsUp = target.answer(kind::TIMES, 0, 0, &data::Times(times(1)), &[]) {
                 return Does::HangsUp;
             }
         }
     });
     fails(ErrorKind::Protocol, move |target, frame, _| match frame.kind {
-        kind::STORE => target.answer(kind::TIMES, 0, 0, &times(1), b"a payload"),
+        kind::STORE => target.answer(kind::TIMES, 0, 0, &data::Times(times(1)), b"a payload"),
         _ => Does::Right,
     });
     // One for each operation is heard, whatever it says.
     let summary = run(2, able(), move |target, _, frame, _| {
         if frame.kind == kind::STORE {
-            target.answer(kind::TIMES, 0, 0, &times(u64::MAX), &[]);
+            target.answer(kind::TIMES, 0, 0, &data::Times(times(u64::MAX)), &[]);
         }
         Does::Right
     });
@@ -315,7 +315,7 @@ fn errors_of_any_length_are_cut() {
     let long = some_error(&text).at(vec![b'p'; 10_000]);
     let whole = long.clone();
     let summary = run(1, able(), move |target, _, frame, _| match frame.kind {
-        kind::BEGIN => target.answer(kind::FAILED, 0, frame.request, &long, &[]),
+        kind::BEGIN => target.answer(kind::FAILED, 0, frame.request, &data::Failed(long.clone()), &[]),
         kind::STORE => {
             let mut huge = whole.clone();
             huge.detail = text.repeat(8);
@@ -378,7 +378,9 @@ fn metadata_that_cannot_be() {
     for kind in [Kind::File, Kind::Directory, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::CharDevice] {
         let odd = Metadata { kind, ..odd };
         let summary = run(1, able(), move |target, _, frame, _| match frame.kind {
-            kind::INSPECT => target.answer(kind::INSPECTED, 0, frame.request, &Some(odd), &[]),
+            kind::INSPECT => {
+                target.answer(kind::INSPECTED, 0, frame.request, &data::Inspected(Some(odd)), &[])
+            }
             _ => Does::Right,
         });
         // A directory may go to a directory or take a link's place, and to nothing else.
@@ -425,7 +427,7 @@ fn a_target_that_stops_the_job_is_heard() {
         fails(
             told,
             instead(kind::STORE, move |target, request, _| {
-                target.answer(kind::FAILED, 0, request, &error, &[])
+                target.answer(kind::FAILED, 0, request, &data::Failed(error.clone()), &[])
             }),
         );
     }

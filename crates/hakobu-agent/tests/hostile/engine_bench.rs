@@ -83,10 +83,10 @@ impl Target {
             kind::INSPECT => {
                 let data::Inspect { path, .. } = data::decode(meta).unwrap();
                 let found = (path.as_bytes() == b"there").then(directory);
-                self.answer(kind::INSPECTED, 0, request, &found, &[])
+                self.answer(kind::INSPECTED, 0, request, &data::Inspected(found), &[])
             }
             kind::LIST => {
-                let directories: data::Directories = data::decode(payload).unwrap();
+                let data::Directories(directories) = data::decode(payload).unwrap();
                 let missing = |path| hakobu_core::listing::DirectoryListing {
                     path,
                     result: Err(Error::new(ErrorKind::NotFound, "listing", "there is none")),

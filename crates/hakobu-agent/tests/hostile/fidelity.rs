@@ -154,7 +154,7 @@ fn digests_of_what_is_not_granted() {
         peer.send(kind::DIGEST, 0, &(), &payload);
         let got = peer.answer();
         match got.kind {
-            kind::DIGESTED => got.payload::<data::Digested>().remove(0),
+            kind::DIGESTED => got.payload::<data::Digested>().0.remove(0),
             _ => Err(got.error()),
         }
     };

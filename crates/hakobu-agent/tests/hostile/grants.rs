@@ -238,7 +238,7 @@ fn standard_output_is_not_to_be_had() {
     peer.send(kind::BEGIN, 0, &data::Begin { draft: 1, begin }, &[]);
     let answer = peer.answer();
     assert_eq!(answer.kind, kind::FAILED);
-    let error: hakobu_core::error::Error = data::decode(&answer.meta).unwrap();
+    let data::Failed(error) = data::decode(&answer.meta).unwrap();
     assert_eq!(error.kind, ErrorKind::Refused);
     session.end(&[]);
 }

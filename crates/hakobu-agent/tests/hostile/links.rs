@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use hakobu_core::endpoint::Change;
-use hakobu_core::entry::{Kind, Metadata};
+use hakobu_core::entry::Kind;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extended::Classes;
 use hakobu_core::grant::{Grant, GrantedPlace};
@@ -129,7 +129,7 @@ fn nothing_behind_a_link_is_told() {
     let got = peer.answer();
     assert!(got.kind == kind::FAILED || got.meta == [0], "{got:?}");
     peer.send(kind::INSPECT, 0, &data::Inspect { path: path("tree/leak"), extended: Classes::USUAL }, &[]);
-    let found: Option<Metadata> = data::decode(&peer.answer().meta).unwrap();
+    let data::Inspected(found) = data::decode(&peer.answer().meta).unwrap();
     assert_eq!(found.unwrap().kind, Kind::Symlink);
     session.end(&[]);
 }

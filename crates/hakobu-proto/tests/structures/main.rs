@@ -9,9 +9,6 @@ mod chapter;
 mod shape;
 mod trace;
 
-use hakobu_core::counters::FarTime;
-use hakobu_core::endpoint::Begun;
-use hakobu_core::error::Error;
 use hakobu_proto::control::{Answer, Request};
 use hakobu_proto::data::{self, kind};
 use shape::Shape;
@@ -62,14 +59,14 @@ fn traced() -> (shape::Structures, Vec<Frame>) {
         INSPECTED meta data::Inspected;
         LISTED;
         STORED, payload data::Stored;
-        FAILED meta Error;
-        BEGUN, payload Begun;
+        FAILED meta data::Failed;
+        BEGUN, payload data::Begun;
         SIGNED;
         DIGESTED, payload data::Digested;
         NUMBERED, payload data::Numbered;
         SUMMED;
         BLOCKS_SIGNED;
-        TIMES meta FarTime;
+        TIMES meta data::Times;
         HOLE_UNTIL meta u64;
     }
     (tracer.structures, frames)

@@ -1,0 +1,74 @@
+//! Errors.
+
+use serde::{Deserialize, Serialize};
+
+use super::bounded::Bytes;
+use super::mirror::{Mirror, mirror};
+
+mirror! {
+    struct Error of hakobu_core::error::Error {
+        kind: ErrorKind,
+        step: Step,
+        during: String,
+        at: Bytes,
+        detail: String,
+        hint: Option<String>,
+    }
+}
+
+mirror! {
+    enum ErrorKind of hakobu_core::error::ErrorKind {
+        Conflict,
+        Cancelled,
+        ConnectionLost,
+        Corrupt,
+        BeyondGrant,
+        Io,
+        Locked,
+        NoInodes,
+        NoSpace,
+        NotFound,
+        PermissionDenied,
+        Protocol,
+        ReadOnly,
+        Refused,
+        Requirement,
+        SourceChanged,
+        SourceVanished,
+        TimedOut,
+        Unsupported,
+        Usage,
+        WriteOnly,
+    }
+}
+
+mirror! {
+    enum Step of hakobu_core::error::Step {
+        Other,
+        Login,
+        Connect,
+        Write,
+        Restriction,
+    }
+}
+
+/// An error as it is in all versions of the protocol: without its step, and with its hint behind its cause.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RefusedError {
+    kind: ErrorKind,
+    during: String,
+    at: Bytes,
+    detail: String,
+}
+
+impl Mirror<hakobu_core::error::Error> for RefusedError {
+    fn of(value: &hakobu_core::error::Error) -> Self {
+        let Error { kind, step: _, during, at, detail: _, hint: _ } = Error::of(value);
+        Self { kind, during, at, detail: value.reason() }
+    }
+
+    fn into_value(self) -> hakobu_core::error::Error {
+        let Self { kind, during, at, detail } = self;
+        Error { kind, step: Step::Other, during, at, detail, hint: None }.into_value()
+    }
+}

@@ -1,0 +1,50 @@
+//! Events of a run.
+
+use super::bounded::Bytes;
+use super::counters::Snapshot;
+use super::draft::Extent;
+use super::error::Error;
+use super::mirror::mirror;
+
+mirror! {
+    enum Event of hakobu_core::event::Event {
+        Decision { choice: String, reason: String },
+        Failure(failure: Failure),
+        Notice { words: String },
+        Located { sources: Vec<Bytes>, target: Bytes },
+        Planned { action: String, path: Bytes, size_bytes: u64 },
+        Digest { path: Bytes, digest: [u8; 32] },
+        Difference(difference: Difference),
+        Progress(snapshot: Box<Snapshot>),
+    }
+}
+
+mirror! {
+    struct Failure of hakobu_core::event::Failure {
+        path: Bytes,
+        error: Error,
+    }
+}
+
+mirror! {
+    struct Difference of hakobu_core::event::Difference {
+        path: Bytes,
+        what: Different,
+    }
+}
+
+mirror! {
+    enum Different of hakobu_core::event::Different {
+        OnlyInSource,
+        OnlyInTarget,
+        Kind,
+        Size,
+        Content,
+        Range(extent: Extent),
+        Mode,
+        Owner,
+        Time,
+        Extended,
+        Links,
+    }
+}

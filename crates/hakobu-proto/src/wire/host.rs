@@ -1,0 +1,89 @@
+//! What a machine is set to.
+
+use hakobu_core::disk::{NOTES_MAX, PATH_BYTES_MAX, TEXT_BYTES_MAX};
+use hakobu_core::host::{
+    HOST_DISKS_MAX, MOUNT_OPTIONS_BYTES_MAX, MOUNTS_MAX, NETWORK_DEVICES_MAX, PROCESSOR_KINDS_MAX,
+};
+
+use super::bounded::{Bytes, List, Name, Text};
+use super::mirror::mirror;
+use super::network::{NetworkDevice, Tcp, WayOut};
+
+mirror! {
+    struct HostFacts of hakobu_core::host::HostFacts {
+        kernel: Option<(u16, u16)>,
+        tcp: Tcp,
+        devices: List<NetworkDevice, NETWORK_DEVICES_MAX>,
+        way_out: Option<WayOut>,
+        processors: List<Processors, PROCESSOR_KINDS_MAX>,
+        disks: List<HostDisk, HOST_DISKS_MAX>,
+        limits: ProcessLimits,
+        login_server: Option<LoginServer>,
+        mounts: List<HostMount, MOUNTS_MAX>,
+        unread: List<Text<TEXT_BYTES_MAX>, NOTES_MAX>,
+    }
+}
+
+mirror! {
+    struct Processors of hakobu_core::host::Processors {
+        count: u32,
+        governor: Name,
+        driver: Name,
+        lowest_khz: u64,
+        highest_khz: u64,
+        hardware_khz: u64,
+    }
+}
+
+mirror! {
+    struct HostDisk of hakobu_core::host::HostDisk {
+        name: Name,
+        rotational: bool,
+        scheduler: Name,
+        numa_node: Option<u16>,
+    }
+}
+
+mirror! {
+    struct HostMount of hakobu_core::host::HostMount {
+        path: Bytes<PATH_BYTES_MAX>,
+        kind: Name,
+        options: Bytes<MOUNT_OPTIONS_BYTES_MAX>,
+    }
+}
+
+mirror! {
+    enum Capped of hakobu_core::host::Capped {
+        Unknown,
+        Unlimited,
+        At(number: u64),
+    }
+}
+
+mirror! {
+    struct ProcessLimits of hakobu_core::host::ProcessLimits {
+        open_files: (Capped, Capped),
+        file_bytes: Capped,
+        processor_seconds: Capped,
+        address_space_bytes: Capped,
+    }
+}
+
+mirror! {
+    struct LoginServer of hakobu_core::host::LoginServer {
+        max_startups: Option<(u32, u32, u32)>,
+        max_startups_of_one: Option<u32>,
+        max_sessions: Option<u32>,
+        rekey_bytes: Option<u64>,
+        of_match: (bool, bool),
+        penalties: Option<Penalties>,
+    }
+}
+
+mirror! {
+    struct Penalties of hakobu_core::host::Penalties {
+        refused_seconds: Option<u32>,
+        silent_seconds: Option<u32>,
+        from_seconds: Option<u32>,
+    }
+}

@@ -1,0 +1,102 @@
+//! A job: what to copy, and how.
+
+use super::draft::{DraftKind, Earlier};
+use super::entry::Inode;
+use super::extended::Classes;
+use super::filter::FilterRules;
+use super::limits::Limits;
+use super::loss::LossKind;
+use super::mirror::mirror;
+use super::path::EntryPath;
+
+mirror! {
+    struct Job of hakobu_core::job::Job {
+        items: Vec<Item>,
+        make_directory: Option<EntryPath>,
+        lanes: u16,
+        lanes_max: u16,
+        digest: bool,
+        clone: bool,
+        durable: bool,
+        dry_run: bool,
+        require: Vec<LossKind>,
+        mode: Mode,
+        earlier: Earlier,
+        verify_medium: bool,
+        live: bool,
+        skip_unreadable: bool,
+        removal: Removal,
+        removals_max: u64,
+        filter: FilterRules,
+        extended: Classes,
+        by_name: bool,
+        owners: bool,
+        compare_content: bool,
+        sample: Option<Sample>,
+        one_file_system: bool,
+        hard_links: bool,
+        update: Update,
+        blocks: bool,
+        limits: Limits,
+        compression: Compression,
+        target_directories: Vec<Inode>,
+        source_file_systems: Vec<u64>,
+    }
+}
+
+mirror! {
+    struct Item of hakobu_core::job::Item {
+        root: u16,
+        source: EntryPath,
+        target: EntryPath,
+        place: DraftKind,
+    }
+}
+
+mirror! {
+    enum Mode of hakobu_core::job::Mode {
+        Copy,
+        Delta,
+        Compare,
+        Digest(algorithm: Algorithm),
+    }
+}
+
+mirror! {
+    enum Algorithm of hakobu_core::digest::Algorithm {
+        Blake3,
+        Sha256,
+    }
+}
+
+mirror! {
+    enum Removal of hakobu_core::job::Removal {
+        Leave,
+        Count,
+        Remove,
+    }
+}
+
+mirror! {
+    enum Update of hakobu_core::job::Update {
+        Whole,
+        Changes,
+        InPlace,
+    }
+}
+
+mirror! {
+    struct Sample of hakobu_core::job::Sample {
+        per_million: u32,
+        seed: u64,
+    }
+}
+
+mirror! {
+    enum Compression of hakobu_core::compression::Compression {
+        Auto,
+        None,
+        Adapted,
+        Level(level: i8),
+    }
+}

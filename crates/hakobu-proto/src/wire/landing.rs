@@ -1,0 +1,43 @@
+//! Where things land: what is there, and whether it is the source.
+
+use super::bounded::Bytes;
+use super::mirror::mirror;
+
+mirror! {
+    enum TargetFound of hakobu_core::landing::TargetFound {
+        Absent { parent_exists: bool },
+        Directory,
+        File,
+        Symlink,
+        CharacterDevice { null: bool },
+        BlockDevice,
+        Special,
+        Stream,
+    }
+}
+
+mirror! {
+    struct Identity of hakobu_core::landing::Identity {
+        boot_id: String,
+        device: u64,
+        inode: u64,
+    }
+}
+
+mirror! {
+    struct Ancestry of hakobu_core::landing::Ancestry {
+        exists: bool,
+        upwards: Vec<Identity>,
+        volumes: Vec<VolumePath>,
+    }
+}
+
+mirror! {
+    struct VolumePath of hakobu_core::landing::VolumePath {
+        volume: String,
+        path: Bytes,
+        mounted_at: Bytes,
+        identity: Option<(u64, u64)>,
+        only_read: bool,
+    }
+}

@@ -1,0 +1,27 @@
+//! What a copy does not keep.
+
+use super::bounded::Bytes;
+use super::mirror::mirror;
+
+mirror! {
+    struct Loss of hakobu_core::losses::Loss {
+        what: LossKind,
+        count: u64,
+        at_target: bool,
+        example: Bytes,
+    }
+}
+
+mirror! {
+    #[serde(rename_all = "snake_case")]
+    enum LossKind of hakobu_core::losses::LossKind {
+        Acl,
+        Xattr,
+        HardLinks,
+        Holes,
+        Owner,
+        SetId,
+        Flags,
+        Times,
+    }
+}

@@ -1,0 +1,53 @@
+//! The forms that values of `hakobu-core` have on the wire.
+//!
+//! Each structure and enum of core that a message holds has a mirror here, with its fields or variants in the order in which
+//! they travel. What they mean is in `docs/PROTOCOL.md`, "Structures", which a test compares with them. A field or variant that
+//! is new in core does not compile until somebody has decided here whether it travels; one that is new here takes a new version
+//! of the protocol. Limits and checks of what a peer sends belong to the mirrors, and hold while a message is decoded.
+
+mod bounded;
+mod capabilities;
+mod change;
+mod counters;
+mod device_use;
+mod disk;
+mod draft;
+mod entry;
+mod error;
+mod event;
+mod extended;
+mod filter;
+mod grant;
+mod host;
+mod identity;
+mod job;
+mod landing;
+mod limits;
+mod loss;
+pub(crate) mod mirror;
+mod network;
+mod path;
+mod probe;
+mod signature;
+mod summary;
+
+pub(crate) use bounded::Bytes;
+pub(crate) use capabilities::Capabilities;
+pub(crate) use change::{Change, Detail};
+pub(crate) use counters::FarTime;
+pub(crate) use disk::{DeviceFacts, DiskList};
+pub(crate) use draft::{Begin, Begun, Copied, Extent, TagKey};
+pub(crate) use entry::{Account, Attributes, Inode, Kind, Metadata};
+pub(crate) use error::{Error, RefusedError};
+pub(crate) use event::Event;
+pub(crate) use extended::Classes;
+pub(crate) use grant::Grant;
+pub(crate) use host::HostFacts;
+pub(crate) use job::Job;
+pub(crate) use landing::{Ancestry, TargetFound};
+pub(crate) use limits::Limits;
+pub(crate) use loss::Loss;
+pub(crate) use mirror::{As, itself};
+pub(crate) use path::EntryPath;
+pub(crate) use probe::{MachineFigures, ReadAsk, ReadFigures, WayFigures, WriteAsk, WriteFigures};
+pub(crate) use summary::Summary;

@@ -1,0 +1,47 @@
+//! Paths.
+
+use hakobu_core::path::{self, PATH_BYTES_MAX};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::bounded::Bytes;
+use super::mirror::Mirror;
+
+/// A path below a root, which is checked while it is decoded.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct EntryPath(
+    #[serde(serialize_with = "as_bytes", deserialize_with = "checked")] path::EntryPath,
+);
+
+/// A path that means something to whoever opens it only.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct PathBytes(Bytes);
+
+fn as_bytes<S: Serializer>(path: &path::EntryPath, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_bytes(path.as_bytes())
+}
+
+fn checked<'de, D: Deserializer<'de>>(from: D) -> Result<path::EntryPath, D::Error> {
+    let Bytes(path) = Bytes::<PATH_BYTES_MAX>::deserialize(from)?;
+    path::EntryPath::new(path).map_err(D::Error::custom)
+}
+
+impl Mirror<path::EntryPath> for EntryPath {
+    fn of(value: &path::EntryPath) -> Self {
+        Self(value.clone())
+    }
+
+    fn into_value(self) -> path::EntryPath {
+        self.0
+    }
+}
+
+impl Mirror<Vec<u8>> for PathBytes {
+    fn of(value: &Vec<u8>) -> Self {
+        Self(Bytes::of(value))
+    }
+
+    fn into_value(self) -> Vec<u8> {
+        self.0.into_value()
+    }
+}

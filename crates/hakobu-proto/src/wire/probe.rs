@@ -1,0 +1,143 @@
+//! What a probe asks for and finds.
+
+use hakobu_core::disk::{ID_BYTES_MAX, PATH_BYTES_MAX, TEXT_BYTES_MAX};
+use hakobu_core::probe::{COMPRESSORS_MAX, REMARKS_MAX, STEPS_MAX};
+
+use super::bounded::{Bytes, List, Name, Text};
+use super::mirror::mirror;
+
+mirror! {
+    struct ReadAsk of hakobu_core::probe::ReadAsk {
+        path: Bytes<PATH_BYTES_MAX>,
+        gentle: bool,
+        lanes: u16,
+    }
+}
+
+mirror! {
+    struct WriteAsk of hakobu_core::probe::WriteAsk {
+        path: Bytes<PATH_BYTES_MAX>,
+        write: bool,
+        gentle: bool,
+        lanes: u16,
+        device: Bytes<ID_BYTES_MAX>,
+    }
+}
+
+mirror! {
+    struct Work of hakobu_core::probe::Work {
+        count: u64,
+        bytes: u64,
+        elapsed_ns: u64,
+        processor_ns: u64,
+        queued_ns: u64,
+        threads: u16,
+    }
+}
+
+mirror! {
+    struct MachineFigures of hakobu_core::probe::MachineFigures {
+        boot_id: Name,
+        processors: u16,
+        quota_permille: Option<u32>,
+        copied_bytes_per_second: u64,
+        hashed_bytes_per_second: u64,
+        compressors: List<CompressorFigures, COMPRESSORS_MAX>,
+    }
+}
+
+mirror! {
+    struct CompressorFigures of hakobu_core::probe::CompressorFigures {
+        name: Name,
+        bytes_per_second: u64,
+        packed_permille: u32,
+    }
+}
+
+mirror! {
+    enum ReadHow of hakobu_core::probe::ReadHow {
+        Unread,
+        Dropped,
+        Direct,
+        Memory,
+    }
+}
+
+mirror! {
+    struct ReadFigures of hakobu_core::probe::ReadFigures {
+        size_bytes: u64,
+        allocated_bytes: u64,
+        how: ReadHow,
+        content: Option<Work>,
+        cached_permille: Option<u16>,
+        latency_ns: Option<u64>,
+        tree: Option<TreeFigures>,
+        small: Option<Work>,
+        denied: u64,
+        remarks: List<Text<TEXT_BYTES_MAX>, REMARKS_MAX>,
+    }
+}
+
+mirror! {
+    struct TreeFigures of hakobu_core::probe::TreeFigures {
+        files: u64,
+        directories: u64,
+        others: u64,
+        bytes: u64,
+        allocated_bytes: u64,
+        small_files: u64,
+        small_bytes: u64,
+        scan: Work,
+        complete: bool,
+    }
+}
+
+mirror! {
+    enum WriteHow of hakobu_core::probe::WriteHow {
+        NotAsked,
+        Written,
+        ReadOnly,
+        NoRoom,
+        Device,
+        Nowhere,
+        Failed,
+        WrittenBack,
+        Denied,
+    }
+}
+
+mirror! {
+    struct WriteFigures of hakobu_core::probe::WriteFigures {
+        how: WriteHow,
+        directory: Bytes<PATH_BYTES_MAX>,
+        free_bytes: Option<u64>,
+        free_inodes: Option<u64>,
+        may_share: bool,
+        content: Option<Work>,
+        in_memory: Option<Work>,
+        latency_ns: Option<u64>,
+        small: Option<Work>,
+        lookups: Option<Work>,
+        held_bytes: Option<u64>,
+        tree: Option<TreeFigures>,
+        remarks: List<Text<TEXT_BYTES_MAX>, REMARKS_MAX>,
+    }
+}
+
+mirror! {
+    struct WayFigures of hakobu_core::probe::WayFigures {
+        steps: List<WayStep, STEPS_MAX>,
+        round_trip_us: Option<u32>,
+        mtu_bytes: Option<u32>,
+        at_least: bool,
+    }
+}
+
+mirror! {
+    struct WayStep of hakobu_core::probe::WayStep {
+        connections: u16,
+        sent: Work,
+        receiver_processor_ns: u64,
+        retransmits: u64,
+    }
+}

@@ -1,0 +1,47 @@
+//! The result of a run.
+
+use hakobu_core::compression::{self, LEVEL_MAX, LEVEL_MIN};
+use serde::{Deserialize, Serialize};
+
+use super::counters::Snapshot;
+use super::error::Error;
+use super::event::{Difference, Failure};
+use super::loss::Loss;
+use super::mirror::{Mirror, mirror};
+use super::path::EntryPath;
+
+mirror! {
+    struct Summary of hakobu_core::engine::Summary {
+        counters: Snapshot,
+        failures: Vec<Failure>,
+        failures_of_source: u64,
+        fatal: Option<Error>,
+        losses: Vec<Loss>,
+        digest: Option<[u8; 32]>,
+        digests: Vec<(u16, [u8; 32])>,
+        differences: Vec<Difference>,
+        differing_bytes: u64,
+        only_in_target: Vec<EntryPath>,
+        lanes: u16,
+        levels: Levels,
+        scan_ns: u64,
+        transfer_ns: u64,
+    }
+}
+
+/// A set of levels of zstd: the lowest bit is for the lowest level.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Levels(u32);
+
+impl Mirror<compression::Levels> for Levels {
+    fn of(value: &compression::Levels) -> Self {
+        Self(value.iter().map(|level| 1 << (level - LEVEL_MIN)).sum())
+    }
+
+    fn into_value(self) -> compression::Levels {
+        let mut levels = compression::Levels::default();
+        let is_in = |level: &i8| self.0 >> (level - LEVEL_MIN) & 1 == 1;
+        (LEVEL_MIN..=LEVEL_MAX).filter(is_in).for_each(|level| levels.insert(level));
+        levels
+    }
+}
