@@ -1,12 +1,10 @@
 //! What an endpoint can do, as data: asked before work begins, never found out half way.
 
-use serde::{Deserialize, Serialize};
-
 use crate::extended::Classes;
 use crate::names::NameRules;
 
 /// The abilities of an opened endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Owner and group can be set.
     pub owners: bool,
@@ -126,7 +124,7 @@ impl Capabilities {
 }
 
 /// How many lanes do any good at an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Concurrency {
     /// The most of them on a short way.
     pub near_max: u16,

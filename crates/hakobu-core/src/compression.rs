@@ -1,7 +1,5 @@
 //! Whether content is compressed on its way, how hard, and why.
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, ErrorKind, Result};
 
 /// The lowest level of zstd that may be asked for: the fastest.
@@ -14,7 +12,7 @@ const TOLD_MAX: u32 = 24;
 const TELL_AGAIN_NS: u64 = 10_000_000_000;
 
 /// What was asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     /// Where the way between the machines is what limits, each lane for itself and as hard as pays.
     #[default]
@@ -73,7 +71,7 @@ pub struct Compressed {
 }
 
 /// Levels of zstd, as a set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels(u32);
 
 impl Levels {

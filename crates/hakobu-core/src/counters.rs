@@ -5,8 +5,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use serde::{Deserialize, Serialize};
-
 use crate::compression::Compressed;
 
 macro_rules! counters {
@@ -21,7 +19,7 @@ macro_rules! counters {
         }
 
         /// The sums of all lanes at one moment.
-        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Snapshot {
             $( $(#[$doc])* pub $name: u64, )*
             /// Nanoseconds spent in each [`Stage`], summed over the lanes.
@@ -255,7 +253,7 @@ pub struct Beyond {
 }
 
 /// What a thread that serves a connection did with its time, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FarTime {
     /// Since the connection was made.
     pub all_ns: u64,
@@ -314,7 +312,7 @@ impl LaneCounters {
 }
 
 /// Where a lane spends its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Stage {
     /// Listing the source and comparing.

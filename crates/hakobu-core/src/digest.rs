@@ -15,7 +15,7 @@ use crate::extent::{PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 pub type Digest = [u8; 32];
 
 /// How the digest of a whole can be taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// BLAKE3, on all cores.
     #[default]
@@ -98,7 +98,7 @@ impl PieceHasher {
 }
 
 /// A complete subtree of one file's BLAKE3.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subtree {
     /// It covers `1 << level` pieces.
     pub level: u32,

@@ -6,8 +6,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 mod identity;
 mod limits;
 mod signature;
@@ -15,20 +13,18 @@ mod uses;
 
 pub use identity::{DeviceIdentity, DeviceNumber, FileNumber, IdKind, Relation, relation};
 pub use limits::{
-    BoundedBytes, DISKS_MAX, ID_BYTES_MAX, NOTES_MAX, PARTITIONS_MAX, PATH_BYTES_MAX, SIGNATURES_MAX,
-    TEXT_BYTES_MAX, USES_MAX, bounded_list, bounded_text, bounded_texts, shortened,
+    DISKS_MAX, ID_BYTES_MAX, NOTES_MAX, PARTITIONS_MAX, PATH_BYTES_MAX, SIGNATURES_MAX, TEXT_BYTES_MAX,
+    USES_MAX, shortened,
 };
 pub use signature::{BackupTable, PartitionTable, Signature, SignatureKind, TableFault, TableKind};
 pub use uses::{HolderKind, Use, UseKind};
 
 /// Everything that is known of one block device, be it a whole disk, a partition or a volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// The kernel's name: `sda`, `nvme0n1p2`.
-    #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
     pub name: Vec<u8>,
     /// The path by which it was opened, or `/dev/` and the name.
-    #[serde(with = "BoundedBytes::<PATH_BYTES_MAX>")]
     pub path: Vec<u8>,
     /// Which device it is.
     pub identity: DeviceIdentity,
@@ -45,29 +41,22 @@ pub struct DeviceFacts {
     /// Whether it has a head that moves.
     pub rotational: bool,
     /// The model as the firmware says it, or empty.
-    #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
     pub model: Vec<u8>,
     /// The serial number as the firmware says it, or empty.
-    #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
     pub serial: Vec<u8>,
     /// The world-wide name as the firmware says it, or empty.
-    #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
     pub wwn: Vec<u8>,
     /// The partition table on the device itself.
     pub table: Option<PartitionTable>,
     /// The partitions that the table has, in its order.
-    #[serde(deserialize_with = "bounded_list::<_, _, PARTITIONS_MAX>")]
     pub partitions: Vec<Partition>,
     /// What is on the device itself, partition tables included.
-    #[serde(deserialize_with = "bounded_list::<_, _, SIGNATURES_MAX>")]
     pub contents: Vec<Signature>,
     /// What uses the device or a part of it.
-    #[serde(deserialize_with = "bounded_list::<_, _, USES_MAX>")]
     pub uses: Vec<Use>,
     /// What could start from it.
     pub boot: Boot,
     /// What could not be found out, and why; in a list of disks, also whether a copy onto it has not ended.
-    #[serde(deserialize_with = "bounded_texts::<_, NOTES_MAX>")]
     pub notes: Vec<String>,
     /// Some or all of what is looked at on it could not be read, so that it may hold anything.
     pub contents_hidden: bool,
@@ -98,37 +87,32 @@ impl DeviceFacts {
 }
 
 /// The disks of a machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DiskList(#[serde(deserialize_with = "bounded_list::<_, _, DISKS_MAX>")] pub Vec<DeviceFacts>);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskList(pub Vec<DeviceFacts>);
 
 /// A partition, as the table on the device has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
     /// Its number, from 1.
     pub number: u32,
     /// The kernel's name for it; empty if the kernel does not know it.
-    #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
     pub name: Vec<u8>,
     /// Where it begins.
     pub start_bytes: u64,
     /// How long it is.
     pub size_bytes: u64,
     /// What it is for: a GUID, or `0x` and two digits.
-    #[serde(deserialize_with = "bounded_text::<_, TEXT_BYTES_MAX>")]
     pub type_id: String,
     /// Its own identity in the table, or empty.
-    #[serde(deserialize_with = "bounded_text::<_, TEXT_BYTES_MAX>")]
     pub uuid: String,
     /// The name that its table gives it, or empty.
-    #[serde(deserialize_with = "bounded_text::<_, TEXT_BYTES_MAX>")]
     pub label: String,
     /// What is in it.
-    #[serde(deserialize_with = "bounded_list::<_, _, SIGNATURES_MAX>")]
     pub contents: Vec<Signature>,
 }
 
 /// What could start from a disk, and what would keep it from starting elsewhere.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Boot {
     /// There is an EFI system partition.
     pub efi: bool,
@@ -137,12 +121,11 @@ pub struct Boot {
     /// There is a partition for the second part of a boot loader, as GRUB needs it on GPT.
     pub bios_partition: bool,
     /// What would keep it from starting, here or in another machine.
-    #[serde(deserialize_with = "bounded_list::<_, _, NOTES_MAX>")]
     pub obstacles: Vec<Obstacle>,
 }
 
 /// What would keep a disk from starting.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The table counts in other sectors than the device.
     SectorSize {
@@ -159,10 +142,8 @@ pub enum Obstacle {
     /// which one is used.
     SameUuid {
         /// The identity.
-        #[serde(deserialize_with = "bounded_text::<_, TEXT_BYTES_MAX>")]
         uuid: String,
         /// The kernel's name of the other disk.
-        #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
         disk: Vec<u8>,
     },
 }

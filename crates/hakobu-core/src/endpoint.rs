@@ -166,7 +166,7 @@ pub struct Pick {
 pub type DraftId = u64;
 
 /// What a draft writes to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DraftKind {
     /// A new file, which becomes visible when it is finished.
     #[default]
@@ -200,7 +200,7 @@ impl DraftKind {
 }
 
 /// What to do about an earlier run's journal of the same draft.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Earlier {
     /// Go on where it ended; begin anew if it was for another version of the source.
     #[default]
@@ -212,7 +212,7 @@ pub enum Earlier {
 }
 
 /// How a draft begins.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Begin {
     /// Where it will be visible once it is finished, or where it is.
     pub path: EntryPath,
@@ -241,7 +241,7 @@ impl Begin {
 }
 
 /// What an earlier run has done of a draft that keeps a journal.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Begun {
     /// Ranges that are complete: whole chunks, in order, none touching another.
     pub done: Vec<Extent>,
@@ -262,19 +262,18 @@ pub struct Check {
 }
 
 /// How much a listing tells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Detail {
     /// Only names and kinds, for what is to be removed: all else is as in [`Metadata::new`].
     pub kinds_only: bool,
     /// Which extended attributes [`Metadata::extended`] stands for.
     pub extended: Classes,
     /// Of which [`Metadata::missed`] says whether an entry has any. Only of a source, so it never travels.
-    #[serde(skip)]
     pub missed: Classes,
 }
 
 /// A change at the target that carries no content.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Make sure that a directory is there.
     MakeDirectory {

@@ -1,9 +1,7 @@
 //! One thing in a tree, as a file system describes it.
 
-use serde::{Deserialize, Serialize};
-
 /// The kind of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// A regular file.
@@ -49,7 +47,7 @@ impl Kind {
 pub const SET_ID: u32 = 0o6000;
 
 /// A user's or group's number, which means something on one machine only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Account {
     /// A user.
     User(u32),
@@ -67,7 +65,7 @@ impl Account {
 }
 
 /// A point in time as file systems keep it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
     /// Whole seconds since 1970, negative before.
     pub seconds: i64,
@@ -76,7 +74,7 @@ pub struct Time {
 }
 
 /// What a listing says about an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
     /// The kind.
     pub kind: Kind,
@@ -115,16 +113,14 @@ pub struct Metadata {
     pub extended: u64,
     /// Whether it has extended attributes that the target lacks whatever is done. Only listings of a source say so, and it
     /// never travels.
-    #[serde(skip)]
     pub missed: bool,
     /// Whether another file may have the number of its inode, and look the same: the file system is one of another program,
     /// or keeps whole seconds. Only listings of a source say so, and it never travels.
-    #[serde(skip)]
     pub uncertain: bool,
 }
 
 /// What tells an inode from all others of a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Inode {
     /// The number of the file system's device.
     pub file_system: u64,
@@ -191,7 +187,7 @@ impl Metadata {
 }
 
 /// What is set on an entry at the target once its content is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// Permissions with set-ID and sticky bits.
     pub mode: u32,

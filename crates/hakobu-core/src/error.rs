@@ -6,15 +6,13 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
-
 use crate::path::lossy;
 
 /// The result of anything that can fail while data moves.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What happened. The kind decides the exit code and whether a retry can help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// Something is there that must not be overwritten by this kind of entry.
     Conflict,
@@ -61,7 +59,7 @@ pub enum ErrorKind {
 }
 
 /// The steps of a run that decide what follows an error in them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Any other step.
     #[default]
@@ -102,7 +100,7 @@ impl Step {
 }
 
 /// Something went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Error {
     /// What kind of thing happened.
     pub kind: ErrorKind,

@@ -1,17 +1,15 @@
 //! What the engine tells whoever watches: rare things as events, frequent ones as counters.
 
-use serde::{Deserialize, Serialize};
-
 use crate::counters::Snapshot;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::extent::Extent;
-use crate::path::{EntryPath, serde_bytes_vec};
+use crate::path::EntryPath;
 use crate::units::format_count;
 
 /// Something that happened in a run. Never one per file or chunk, except for failures and the
 /// lines of a dry run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub enum Event {
     /// A choice that was made, with its figures, for `--why`.
     Decision {
@@ -32,7 +30,6 @@ pub enum Event {
         /// The sources, with their host.
         sources: Vec<Vec<u8>>,
         /// Where they land, with its host.
-        #[serde(with = "serde_bytes_vec")]
         target: Vec<u8>,
     },
     /// One line of the plan of a dry run.
@@ -40,7 +37,6 @@ pub enum Event {
         /// The action: `create`, `update`, `attributes`, `directory`, `replace` (by a directory), `link`, `delete`.
         action: String,
         /// The target path below the target's root.
-        #[serde(with = "serde_bytes_vec")]
         path: Vec<u8>,
         /// Bytes that would be moved.
         size_bytes: u64,
@@ -48,7 +44,6 @@ pub enum Event {
     /// The digest of one file of a tree.
     Digest {
         /// Its path below the source's root.
-        #[serde(with = "serde_bytes_vec")]
         path: Vec<u8>,
         /// The BLAKE3.
         digest: Digest,
@@ -60,10 +55,9 @@ pub enum Event {
 }
 
 /// One entry that could not be copied.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The path, below the source's root or as the user typed it.
-    #[serde(with = "serde_bytes_vec")]
     pub path: Vec<u8>,
     /// What went wrong. Its place is the path below the target's root if that is where it went wrong
     /// (`.` for the root itself), and empty if it was at the source.
@@ -71,17 +65,16 @@ pub struct Failure {
 }
 
 /// In what the target differs from the source.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Difference {
     /// The path below the target's root.
-    #[serde(with = "serde_bytes_vec")]
     pub path: Vec<u8>,
     /// What differs.
     pub what: Different,
 }
 
 /// What may differ of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Different {
     /// The target lacks it.
     OnlyInSource,

@@ -6,12 +6,8 @@
 
 use std::ops::{BitAnd, BitOr};
 
-use serde::{Deserialize, Deserializer, Serialize};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::LossKind;
-use crate::path::serde_bytes_vec;
-
 /// The longest name of an attribute, in bytes: the kernel's limit.
 pub const ATTRIBUTE_NAME_BYTES_MAX: usize = 255;
 /// The longest value of an attribute, in bytes: the kernel's limit.
@@ -28,7 +24,7 @@ pub fn are_equal(one: u64, other: u64) -> bool {
 }
 
 /// Kinds of extended attributes, as a set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Classes(u8);
 
 impl Classes {
@@ -138,8 +134,8 @@ pub struct ExtendedAsk {
 }
 
 /// The extended attributes of one entry, encoded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Extended(#[serde(with = "serde_bytes_vec")] Vec<u8>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extended(Vec<u8>);
 
 /// Extended attributes that lie in a larger buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,17 +196,6 @@ impl Extended {
     /// The same without owning it.
     pub fn as_ref(&self) -> ExtendedRef<'_> {
         ExtendedRef(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Extended {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename = "Extended")]
-        struct Unchecked(#[serde(with = "serde_bytes_vec")] Vec<u8>);
-
-        let Unchecked(bytes) = Unchecked::deserialize(deserializer)?;
-        Self::decode(bytes).map_err(serde::de::Error::custom)
     }
 }
 

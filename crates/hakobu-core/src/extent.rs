@@ -23,7 +23,7 @@ pub const JOURNALED_FROM_BYTES: u64 = 64 << 20;
 pub const UNKNOWN_BYTES: u64 = 1 << 60;
 
 /// A range of bytes in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Extent {
     /// Where it begins.
     pub offset: u64,

@@ -8,7 +8,6 @@ mod pattern;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +24,7 @@ pub const RULES_MAX: usize = 10_000;
 pub const RULE_BYTES_MAX: usize = 4096;
 
 /// One rule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// A line as in `.gitignore`.
     pub line: String,
@@ -58,7 +57,7 @@ fn literal(pattern: &str) -> String {
 }
 
 /// Everything that is asked of entries.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterRules {
     /// Rules, of which the last that matches decides.
     pub rules: Vec<Rule>,
@@ -71,7 +70,6 @@ pub struct FilterRules {
     /// Larger files are left out.
     pub bytes_max: Option<u64>,
     /// Only these paths take part, all that is below them, and the directories that lead to them.
-    #[serde(with = "paths")]
     pub only: Option<Vec<Vec<u8>>>,
     /// Whether one of these that the source lacks is a failure.
     pub only_those_there: bool,
@@ -244,27 +242,6 @@ impl Filter {
 pub fn error_of_missing() -> Error {
     let words = "--files-from lists it, and the source has no such entry, or leaves out what it lies in";
     Error::new(ErrorKind::NotFound, "looking for what is listed", words)
-}
-
-/// Paths as bytes, not as sequences of numbers.
-mod paths {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use crate::path::serde_bytes_vec;
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename = "PathBytes")]
-    struct Path(#[serde(with = "serde_bytes_vec")] Vec<u8>);
-
-    pub fn serialize<S: Serializer>(paths: &Option<Vec<Vec<u8>>>, serializer: S) -> Result<S::Ok, S::Error> {
-        let paths = paths.as_ref().map(|paths| paths.iter().cloned().map(Path).collect::<Vec<_>>());
-        paths.serialize(serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Vec<u8>>>, D::Error> {
-        let paths = Option::<Vec<Path>>::deserialize(deserializer)?;
-        Ok(paths.map(|paths| paths.into_iter().map(|path| path.0).collect()))
-    }
 }
 
 /// The rule that decided.

@@ -1,14 +1,12 @@
 //! What a peer may do at the target. The serving side checks every operation against it, because
 //! a source, too, may be hostile.
 
-use serde::{Deserialize, Serialize};
-
 use crate::entry::Inode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::EntryPath;
 
 /// The permission that a controller gives a target for one job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The paths, below the target's root, that may be written: each stands for itself and, with
     /// `tree`, for everything below it.
@@ -31,12 +29,11 @@ pub struct Grant {
     /// to them by another name.
     ///
     /// They travel ahead, in a request of their own.
-    #[serde(skip)]
     pub source_directories: Vec<Inode>,
 }
 
 /// One place that a grant opens.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantedPlace {
     /// The path below the target's root.
     pub path: EntryPath,

@@ -3,9 +3,7 @@
 //! They are gathered on the machine that has them and judged where the user is, so they cross the wire. A peer may say
 //! anything: lists and texts have limits, which hold when facts are made and again when they are decoded.
 
-use serde::{Deserialize, Serialize};
-
-use crate::disk::{BoundedBytes, NOTES_MAX, PATH_BYTES_MAX, bounded_list, bounded_texts, shortened};
+use crate::disk::{NOTES_MAX, shortened};
 
 mod limits;
 mod network;
@@ -31,9 +29,8 @@ pub const NAME_BYTES_MAX: usize = 64;
 pub const MOUNT_OPTIONS_BYTES_MAX: usize = 1024;
 
 /// A name of at most [`NAME_BYTES_MAX`] bytes, as the kernel spells it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Name(#[serde(with = "BoundedBytes::<NAME_BYTES_MAX>")] Vec<u8>);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Name(Vec<u8>);
 
 impl Name {
     /// The name, cut where it is too long.
@@ -72,32 +69,27 @@ impl From<&str> for Name {
 }
 
 /// What a machine is set to. What is not known is `None`, or an empty list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
     /// The version of the running kernel, the first two numbers: 6 and 12 of `6.12.3`.
     pub kernel: Option<(u16, u16)>,
     /// TCP.
     pub tcp: Tcp,
     /// Its network devices.
-    #[serde(deserialize_with = "bounded_list::<_, _, NETWORK_DEVICES_MAX>")]
     pub devices: Vec<NetworkDevice>,
     /// How packets leave toward the other machine.
     pub way_out: Option<WayOut>,
     /// How its processors are clocked, each kind of settings once.
-    #[serde(deserialize_with = "bounded_list::<_, _, PROCESSOR_KINDS_MAX>")]
     pub processors: Vec<Processors>,
     /// Its disks.
-    #[serde(deserialize_with = "bounded_list::<_, _, HOST_DISKS_MAX>")]
     pub disks: Vec<HostDisk>,
     /// What a process of this login may have.
     pub limits: ProcessLimits,
     /// What its ssh server allows.
     pub login_server: Option<LoginServer>,
     /// File systems that hold data.
-    #[serde(deserialize_with = "bounded_list::<_, _, MOUNTS_MAX>")]
     pub mounts: Vec<HostMount>,
     /// What could not be read, and why.
-    #[serde(deserialize_with = "bounded_texts::<_, NOTES_MAX>")]
     pub unread: Vec<String>,
 }
 
@@ -122,7 +114,7 @@ impl HostFacts {
 }
 
 /// A network device.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkDevice {
     /// Its name.
     pub name: Name,
@@ -149,12 +141,11 @@ pub struct NetworkDevice {
     /// Its room for packets received.
     pub receive_ring: Option<Ring>,
     /// What packets wait in before it sends them, told of devices by which they leave toward the other machine.
-    #[serde(deserialize_with = "bounded_list::<_, _, QUEUES_MAX>")]
     pub queues: Vec<Queue>,
 }
 
 /// Processors with the same settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processors {
     /// How many.
     pub count: u32,
@@ -171,7 +162,7 @@ pub struct Processors {
 }
 
 /// What is set for a disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostDisk {
     /// The kernel's name.
     pub name: Name,
@@ -184,15 +175,13 @@ pub struct HostDisk {
 }
 
 /// A mounted file system that holds data.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostMount {
     /// Where.
-    #[serde(with = "BoundedBytes::<PATH_BYTES_MAX>")]
     pub path: Vec<u8>,
     /// Its type, such as `ext4`.
     pub kind: Name,
     /// Its options as the kernel writes them, between commas.
-    #[serde(with = "BoundedBytes::<MOUNT_OPTIONS_BYTES_MAX>")]
     pub options: Vec<u8>,
 }
 
@@ -233,51 +222,6 @@ mod tests {
             (mount.number("wsize"), mount.number("rsize"), mount.number("size")),
             (Some(4096), None, None)
         );
-    }
-
-    #[test]
-    fn lists_and_names_are_decoded_up_to_their_limits() {
-        let decodes = |facts: &HostFacts| {
-            serde_json::from_str::<HostFacts>(&serde_json::to_string(facts).unwrap()).is_ok()
-        };
-        let most = || {
-            let name = Name(vec![b'x'; NAME_BYTES_MAX]);
-            let mount = HostMount {
-                path: vec![b'x'; PATH_BYTES_MAX],
-                kind: name.clone(),
-                options: vec![b'x'; MOUNT_OPTIONS_BYTES_MAX],
-            };
-            let bond = Bond { ports: vec![name.clone(); BOND_PORTS_MAX], ..Bond::default() };
-            let queues = vec![Queue::default(); QUEUES_MAX];
-            let device = NetworkDevice { name, bond: Some(bond), queues, ..NetworkDevice::default() };
-            HostFacts {
-                devices: [vec![device], vec![NetworkDevice::default(); NETWORK_DEVICES_MAX - 1]].concat(),
-                processors: vec![Processors::default(); PROCESSOR_KINDS_MAX],
-                disks: vec![HostDisk::default(); HOST_DISKS_MAX],
-                mounts: [vec![mount], vec![HostMount::default(); MOUNTS_MAX - 1]].concat(),
-                unread: vec!["n".repeat(512); NOTES_MAX],
-                ..HostFacts::default()
-            }
-        };
-        assert!(decodes(&most()));
-        let beyond: [fn(&mut HostFacts); 11] = [
-            |facts| facts.devices.push(NetworkDevice::default()),
-            |facts| facts.processors.push(Processors::default()),
-            |facts| facts.disks.push(HostDisk::default()),
-            |facts| facts.mounts.push(HostMount::default()),
-            |facts| facts.unread.push(String::new()),
-            |facts| facts.unread[0].push('n'),
-            |facts| facts.devices[0].name.0.push(b'x'),
-            |facts| facts.devices[0].bond.iter_mut().for_each(|bond| bond.ports.push(Name::default())),
-            |facts| facts.devices[0].queues.push(Queue::default()),
-            |facts| facts.mounts[0].path.push(b'x'),
-            |facts| facts.mounts[0].options.push(b'x'),
-        ];
-        for (number, change) in beyond.iter().enumerate() {
-            let mut facts = most();
-            change(&mut facts);
-            assert!(!decodes(&facts), "change {number}");
-        }
     }
 
     #[test]

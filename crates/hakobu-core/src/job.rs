@@ -1,7 +1,5 @@
 //! What a run has to do: which entries of the source go where below the target's root.
 
-use serde::{Deserialize, Serialize};
-
 use crate::compression::Compression;
 use crate::digest::Algorithm;
 use crate::endpoint::{DraftKind, Earlier};
@@ -13,7 +11,7 @@ use crate::pace::Limits;
 use crate::path::EntryPath;
 
 /// One thing to copy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Which of the source's roots.
     pub root: u16,
@@ -27,7 +25,7 @@ pub struct Item {
 }
 
 /// What a run does with the content of large files and devices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Write all of it.
     #[default]
@@ -53,7 +51,7 @@ impl Mode {
 }
 
 /// What a run does with entries that only the target has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Removal {
     /// Leave them; of a directory only itself is counted, not what is in it.
     #[default]
@@ -66,7 +64,7 @@ pub enum Removal {
 }
 
 /// How a big file is brought up to date that the target has in another version, where trees are synchronised.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Update {
     /// All of it is sent.
     #[default]
@@ -89,7 +87,7 @@ impl Update {
 }
 
 /// A share of the files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// How many of a million.
     pub per_million: u32,
@@ -108,7 +106,7 @@ impl Sample {
 }
 
 /// A run: everything the engine needs besides the two endpoints.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     /// What to copy.
     pub items: Vec<Item>,

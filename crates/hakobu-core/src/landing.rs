@@ -12,7 +12,7 @@
 use crate::entry::Kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::Location;
-use crate::path::{EntryPath, serde_bytes_vec};
+use crate::path::EntryPath;
 
 /// One source that exists.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub struct SourceFound<'a> {
 
 /// What is at the place the user named as the target. Links are followed to directories and
 /// devices only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetFound {
     /// Nothing.
     Absent {
@@ -246,7 +246,7 @@ fn check_apart(sources: &[SourceFound<'_>], places: &[EntryPath]) -> Result<()> 
 }
 
 /// What makes one file or directory itself, on any machine, for as long as it runs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The kernel's identity since it started, so that numbers of two machines never match.
     pub boot_id: String,
@@ -257,7 +257,7 @@ pub struct Identity {
 }
 
 /// The identities from an entry up to `/`, the entry first, not following a link at its end.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ancestry {
     /// Whether the entry is there. If not, the first identity is the nearest directory above it
     /// that is.
@@ -270,15 +270,13 @@ pub struct Ancestry {
 }
 
 /// A place named from the root of its file system, which is the same whatever is mounted where.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumePath {
     /// The file system: its device number, or the file server that it comes from.
     pub volume: String,
     /// The path from its root, beginning with a slash.
-    #[serde(with = "serde_bytes_vec")]
     pub path: Vec<u8>,
     /// Where it is mounted below the place that was asked about; empty for that place itself.
-    #[serde(with = "serde_bytes_vec")]
     pub mounted_at: Vec<u8>,
     /// The device and inode number of what is mounted, where they could be asked for.
     pub identity: Option<(u64, u64)>,

@@ -7,10 +7,8 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{lossy, serde_bytes_vec};
+use crate::path::lossy;
 
 /// Said of a password in a place.
 const PASSWORD: &str =
@@ -20,21 +18,19 @@ const PASSWORD: &str =
 const LATER_SCHEMES: [&str; 6] = ["hakobu", "nfs", "smb", "s3", "az", "gs"];
 
 /// A place that the user named.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
-    #[serde(with = "serde_bytes_vec")]
     typed: Vec<u8>,
     place: Place,
 }
 
 /// Where a [`Location`] is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Place {
     /// A path on this machine; never empty.
     Local {
         /// The path as typed.
-        #[serde(with = "serde_bytes_vec")]
         path: Vec<u8>,
     },
     /// Standard input or output, typed `-`, or a descriptor of a process, typed as it is found below `/dev` or `/proc`.
@@ -45,7 +41,6 @@ pub enum Place {
         host: SshHost,
         /// The path over there, relative to the home directory unless it begins with a slash;
         /// never empty (`.` is the home directory).
-        #[serde(with = "serde_bytes_vec")]
         path: Vec<u8>,
     },
     /// A path in a module of an rsync daemon.
@@ -53,13 +48,12 @@ pub enum Place {
         /// Which machine, and as which of the module's users.
         host: SshHost,
         /// The module, and what follows it: `module/path`, or `module/` for all of it.
-        #[serde(with = "serde_bytes_vec")]
         path: Vec<u8>,
     },
 }
 
 /// The machine of a remote location, in ssh's terms.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SshHost {
     /// The login name, if one was typed. Never begins with `-`.
     pub user: Option<String>,

@@ -1,9 +1,7 @@
 //! What a copy does not keep, counted by kind with one example each.
 
-use crate::path::serde_bytes_vec;
-
 /// Something that the copy does not keep.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// What: `xattr`, `acl`, `hard_links`, `holes`, `owner`, `set_id`, `flags`, `times`.
     pub what: LossKind,
@@ -12,13 +10,11 @@ pub struct Loss {
     /// Whether the example is a path at the target, whose side noticed it.
     pub at_target: bool,
     /// One of them.
-    #[serde(with = "serde_bytes_vec")]
     pub example: Vec<u8>,
 }
 
 /// The kinds of things that a copy may not keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LossKind {
     /// Access control lists.
     Acl,

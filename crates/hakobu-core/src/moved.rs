@@ -23,7 +23,7 @@ const BLOCKS_USUAL: u64 = 1 << 14;
 const POLYNOMIAL: u64 = 0x9a6c_9329_ac4b_c9b5;
 
 /// Content of the old file in its place in the new one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
     /// Where in the range that is put together.
     pub at: u32,

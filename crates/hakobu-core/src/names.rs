@@ -5,8 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::lossy;
 
@@ -14,7 +12,7 @@ use crate::path::lossy;
 const WINDOWS_RESERVED: &[u8] = b"\"*:<>?|\\";
 
 /// What a target's names may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameRules {
     /// The longest name, in bytes.
     pub bytes_max: u32,

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::units::{format_rate_and_bits, parse_bytes};
 
 const DAY_S: u64 = 24 * 60 * 60;
@@ -17,7 +15,7 @@ const STEPS_MAX: usize = 64;
 const ENDLESS: &str = "a pause needs an end: 08:00,pause 19:00,off";
 
 /// How fast content may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// As fast as it can.
     Unlimited,
@@ -28,7 +26,7 @@ pub enum Rate {
 }
 
 /// A limit of the rate, which may depend on the time of day. Without any step there is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RateLimit {
     /// From which second of the day on, in order, which rate holds; the last one until the first begins again.
     pub steps: Vec<(u32, Rate)>,
@@ -173,7 +171,7 @@ impl RateLimit {
 }
 
 /// What a run is held to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// How fast content may leave the source.
     pub rate: RateLimit,

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize};
-
 use crate::error::{Error, ErrorKind, Result};
 
 /// The longest path below a root, in bytes. Linux resolves no longer one in a single call.
@@ -111,8 +109,8 @@ pub fn check_name(name: &[u8]) -> Result<()> {
 ///
 /// It cannot hold an absolute path, an empty name, `.` or `..`: it is checked wherever it is made,
 /// also when it is decoded from a peer's message.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize)]
-pub struct EntryPath(#[serde(with = "serde_bytes_vec")] Vec<u8>);
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct EntryPath(Vec<u8>);
 
 impl EntryPath {
     /// The root itself.
@@ -210,17 +208,6 @@ impl fmt::Display for EntryPath {
     }
 }
 
-impl<'de> Deserialize<'de> for EntryPath {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename = "EntryPath")]
-        struct Unchecked(#[serde(with = "serde_bytes_vec")] Vec<u8>);
-
-        let Unchecked(bytes) = Unchecked::deserialize(deserializer)?;
-        EntryPath::new(bytes).map_err(serde::de::Error::custom)
-    }
-}
-
 /// Bytes for human eyes: UTF-8 where it is, other bytes escaped, and characters that a terminal obeys or that cannot be
 /// seen ([`is_shown`]), so that no name can move a terminal's cursor or look like another one.
 pub fn lossy(bytes: &[u8]) -> String {
@@ -264,43 +251,6 @@ pub fn is_shown(character: char) -> bool {
             let escaped = |text: &str| text.escape_debug().nth(1) == Some('\\');
             str::from_utf8(&room[..1 + bytes]).is_ok_and(|text| !escaped(text))
         }
-    }
-}
-
-/// Byte strings as serde's byte type, which is one length and the bytes on the wire.
-pub mod serde_bytes_vec {
-    use std::fmt;
-
-    use serde::{Deserializer, Serializer, de::Visitor};
-
-    /// Writes bytes as bytes, not as a sequence of numbers.
-    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(bytes)
-    }
-
-    /// Reads bytes into a vector.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-        struct Bytes;
-        impl<'de> Visitor<'de> for Bytes {
-            type Value = Vec<u8>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("bytes")
-            }
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
-                Ok(bytes.to_vec())
-            }
-            fn visit_byte_buf<E>(self, bytes: Vec<u8>) -> Result<Vec<u8>, E> {
-                Ok(bytes)
-            }
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<u8>, A::Error> {
-                let mut bytes = Vec::new();
-                while let Some(byte) = seq.next_element()? {
-                    bytes.push(byte);
-                }
-                Ok(bytes)
-            }
-        }
-        deserializer.deserialize_byte_buf(Bytes)
     }
 }
 

@@ -6,9 +6,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use crate::disk::{BoundedBytes, ID_BYTES_MAX, PATH_BYTES_MAX, bounded_list, bounded_texts, shortened};
+use crate::disk::shortened;
 use crate::host::Name;
 
 /// The most compressors of one machine that are told.
@@ -30,10 +28,9 @@ const ENTRIES_MAX: u64 = 1 << 44;
 const BYTES_MAX: u64 = 1 << 62;
 
 /// What is to be measured of a place that is read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadAsk {
     /// A file, directory or block device, links resolved.
-    #[serde(with = "BoundedBytes::<PATH_BYTES_MAX>")]
     pub path: Vec<u8>,
     /// With little load.
     pub gentle: bool,
@@ -42,10 +39,9 @@ pub struct ReadAsk {
 }
 
 /// What is to be measured of a place that is written to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteAsk {
     /// A directory, or what does not exist in one, links resolved; or a block device.
-    #[serde(with = "BoundedBytes::<PATH_BYTES_MAX>")]
     pub path: Vec<u8>,
     /// Whether anything may be written.
     pub write: bool,
@@ -54,12 +50,11 @@ pub struct WriteAsk {
     /// So many threads write at a time: as many as a copy has lanes.
     pub lanes: u16,
     /// The identity of the block device that it is and that may be written to, with what it holds; empty where none may.
-    #[serde(with = "BoundedBytes::<ID_BYTES_MAX>")]
     pub device: Vec<u8>,
 }
 
 /// Some work, and what it took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// How many of what it consists of.
     pub count: u64,
@@ -130,7 +125,7 @@ pub fn sound_latency(latency_ns: Option<u64>) -> Option<Duration> {
 }
 
 /// What one core of a machine does.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineFigures {
     /// The same for two processes on one machine; empty where it is not known.
     pub boot_id: Name,
@@ -143,7 +138,6 @@ pub struct MachineFigures {
     /// Bytes a second of which BLAKE3 is taken.
     pub hashed_bytes_per_second: u64,
     /// What packs, the fastest first.
-    #[serde(deserialize_with = "bounded_list::<_, _, COMPRESSORS_MAX>")]
     pub compressors: Vec<CompressorFigures>,
 }
 
@@ -161,7 +155,7 @@ impl MachineFigures {
 }
 
 /// What one core packs of text.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompressorFigures {
     /// Its name and level.
     pub name: Name,
@@ -172,7 +166,7 @@ pub struct CompressorFigures {
 }
 
 /// How content was read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadHow {
     /// Not at all.
     #[default]
@@ -186,7 +180,7 @@ pub enum ReadHow {
 }
 
 /// What was measured of a place that is read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadFigures {
     /// Bytes of the file or device; 0 of a directory.
     pub size_bytes: u64,
@@ -207,7 +201,6 @@ pub struct ReadFigures {
     /// Files and directories that the user may not read, among those that were opened.
     pub denied: u64,
     /// What else there is to say.
-    #[serde(deserialize_with = "bounded_texts::<_, REMARKS_MAX>")]
     pub remarks: Vec<String>,
 }
 
@@ -224,7 +217,7 @@ impl ReadFigures {
 }
 
 /// What a directory holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeFigures {
     /// Files.
     pub files: u64,
@@ -263,7 +256,7 @@ impl TreeFigures {
 }
 
 /// What became of writing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteHow {
     /// It was not asked for.
     #[default]
@@ -287,12 +280,11 @@ pub enum WriteHow {
 }
 
 /// What was measured of a place that is written to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteFigures {
     /// What became of writing.
     pub how: WriteHow,
     /// The directory that was measured, links resolved: the place itself, or the nearest above it; empty where it is a device.
-    #[serde(with = "BoundedBytes::<PATH_BYTES_MAX>")]
     pub directory: Vec<u8>,
     /// Bytes free for this user.
     pub free_bytes: Option<u64>,
@@ -315,7 +307,6 @@ pub struct WriteFigures {
     /// What is there already.
     pub tree: Option<TreeFigures>,
     /// What else there is to say.
-    #[serde(deserialize_with = "bounded_texts::<_, REMARKS_MAX>")]
     pub remarks: Vec<String>,
 }
 
@@ -332,10 +323,9 @@ impl WriteFigures {
 }
 
 /// What was measured of the way, in one direction.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WayFigures {
     /// More and more connections.
-    #[serde(deserialize_with = "bounded_list::<_, _, STEPS_MAX>")]
     pub steps: Vec<WayStep>,
     /// The shortest round trip that TCP saw; nothing where the connections are none of TCP.
     pub round_trip_us: Option<u32>,
@@ -346,7 +336,7 @@ pub struct WayFigures {
 }
 
 /// So many connections at a time, once they were up to speed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WayStep {
     /// How many.
     pub connections: u16,

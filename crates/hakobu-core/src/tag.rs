@@ -29,7 +29,7 @@ const TAG_BYTES: usize = size_of::<BlockValue>();
 const NONCE: [u8; NONCE_LEN] = [0; NONCE_LEN];
 
 /// The key of a run's tags.
-#[derive(Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TagKey(pub [u8; TAG_KEY_BYTES]);
 
 impl std::fmt::Debug for TagKey {

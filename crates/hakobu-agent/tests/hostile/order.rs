@@ -6,6 +6,7 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::Begin;
 use hakobu_core::error::ErrorKind;
+use hakobu_core::extended::Classes;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::path::EntryPath;
 use hakobu_proto::control::Cipher;
@@ -28,8 +29,8 @@ fn operations() -> Vec<(u8, Vec<u8>, Vec<u8>)> {
     let begin = data::Begin { draft: 1, begin: Begin::file(path.clone(), 4) };
     let finish = data::Finish { draft: 1, attributes: attributes(0o600), digest: None };
     vec![
-        (kind::INSPECT, encoded(&(&path, 0u8)), Vec::new()),
-        (kind::LIST, encoded(&(0u32, false, 0u8)), encoded(&vec![path])),
+        (kind::INSPECT, encoded(&data::Inspect { path: path.clone(), extended: Classes::NONE }), Vec::new()),
+        (kind::LIST, encoded(&(0u32, false, 0u8)), encoded(&data::Directories(vec![path]))),
         (kind::STORE, Vec::new(), pack("tree", "file", &attributes(0o600), b"mine")),
         (kind::BEGIN, encoded(&begin), Vec::new()),
         (kind::WRITE, encoded(&data::Write { draft: 1, offset: 0 }), b"mine".to_vec()),

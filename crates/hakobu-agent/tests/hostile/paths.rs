@@ -1,10 +1,9 @@
 //! Paths and names that would lead out of the target, in every message that carries one.
 
-use hakobu_core::entry::Attributes;
 use hakobu_proto::data::{self, kind};
 use serde::Serialize;
 
-use crate::bench::{Session, attributes};
+use crate::bench::Session;
 
 /// Paths that no entry below a root can have.
 fn bad_paths() -> Vec<Vec<u8>> {
@@ -38,12 +37,15 @@ fn bad_names() -> Vec<Vec<u8>> {
     names
 }
 
+/// Mode, user, group, and the seconds and nanoseconds of the time.
+type RawAttributes = (u32, u32, u32, (i64, u32));
+
 /// As `Change`, with a path that is any bytes.
 #[derive(Serialize)]
 enum RawChange<'a> {
     MakeDirectory { path: &'a [u8], mode: u32 },
-    Directory { path: &'a [u8], attributes: Attributes, extended: Option<()> },
-    Attributes { path: &'a [u8], attributes: Attributes, extended: Option<()> },
+    Directory { path: &'a [u8], attributes: RawAttributes, extended: Option<()> },
+    Attributes { path: &'a [u8], attributes: RawAttributes, extended: Option<()> },
     Link { path: &'a [u8], to: &'a [u8], replaces: bool },
 }
 
@@ -94,7 +96,7 @@ fn begin() {
 fn apply() {
     let session = Session::new();
     for path in bad_paths() {
-        let (path, attributes) = (&path[..], attributes(0o777));
+        let (path, attributes) = (&path[..], (0o777, 0, 0, (1_700_000_000, 0)));
         for change in [
             RawChange::MakeDirectory { path, mode: 0o777 },
             RawChange::Directory { path, attributes, extended: None },

@@ -13,12 +13,8 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
-use super::limits::{BoundedBytes, ID_BYTES_MAX, PATH_BYTES_MAX, USES_MAX, bounded_list, bounded_text};
-
 /// The number by which a running kernel knows a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber {
     /// The driver's part.
     pub major: u32,
@@ -33,7 +29,7 @@ impl fmt::Display for DeviceNumber {
 }
 
 /// A file behind a device, as the running kernel knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileNumber {
     /// The device of its file system.
     pub device: DeviceNumber,
@@ -44,7 +40,7 @@ pub struct FileNumber {
 }
 
 /// Where an ID comes from, the most reliable first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdKind {
     /// The world-wide name.
     WorldWideName,
@@ -58,35 +54,29 @@ pub enum IdKind {
 }
 
 /// Which device it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceIdentity {
     /// The stable ID, plain ASCII without spaces.
-    #[serde(deserialize_with = "bounded_text::<_, ID_BYTES_MAX>")]
     pub id: String,
     /// Where it comes from.
     pub kind: IdKind,
     /// The ID without the partition table in it, which stays when the device is written. Equal to
     /// `id` unless that is made.
-    #[serde(deserialize_with = "bounded_text::<_, ID_BYTES_MAX>")]
     pub place_id: String,
     /// The running kernel, without which the numbers say nothing; empty if unknown.
-    #[serde(deserialize_with = "bounded_text::<_, ID_BYTES_MAX>")]
     pub boot_id: String,
     /// Its number.
     pub number: DeviceNumber,
     /// The number of the whole disk, for a partition.
     pub whole: Option<DeviceNumber>,
     /// The ID of the whole disk, for a partition, else empty.
-    #[serde(deserialize_with = "bounded_text::<_, ID_BYTES_MAX>")]
     pub whole_id: String,
     /// Every device on which this one lies: the disk of a partition, the parts of a volume, what
     /// is behind a loop device, and so on downwards.
-    #[serde(deserialize_with = "bounded_list::<_, _, USES_MAX>")]
     pub below: Vec<DeviceNumber>,
     /// The file behind a loop device.
     pub backing: Option<FileNumber>,
     /// The path of what is behind a loop device, or empty.
-    #[serde(with = "BoundedBytes::<PATH_BYTES_MAX>")]
     pub backing_path: Vec<u8>,
     /// Its size in bytes: two that differ in it are not one.
     pub size_bytes: u64,

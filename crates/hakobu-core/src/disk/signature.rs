@@ -1,28 +1,22 @@
 //! What can be recognised on a device: partition tables, file systems, parts of volumes.
 
-use serde::{Deserialize, Serialize};
-
-use super::limits::{BoundedBytes, TEXT_BYTES_MAX, bounded_list, bounded_text};
-
 /// Something recognised on a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     /// What it is.
     pub kind: SignatureKind,
     /// Where its mark is, from the beginning of the device or partition.
     pub offset_bytes: u64,
     /// Its identity, or empty.
-    #[serde(deserialize_with = "bounded_text::<_, TEXT_BYTES_MAX>")]
     pub uuid: String,
     /// Its name, or that of the volume or pool it belongs to; or empty.
-    #[serde(with = "BoundedBytes::<TEXT_BYTES_MAX>")]
     pub label: Vec<u8>,
 }
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident $name:literal,)*) => {
         /// The kinds of things that are recognised.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum SignatureKind {
             $($(#[$doc])* $kind,)*
         }
@@ -107,24 +101,22 @@ kinds! {
 }
 
 /// A partition table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionTable {
     /// The kind.
     pub kind: TableKind,
     /// The disk's GUID, or the signature of an MBR as eight digits.
-    #[serde(deserialize_with = "bounded_text::<_, TEXT_BYTES_MAX>")]
     pub uuid: String,
     /// The unit in which it counts.
     pub sector_bytes: u32,
     /// The second copy of a GPT.
     pub backup: Option<BackupTable>,
     /// What is wrong with it.
-    #[serde(deserialize_with = "bounded_list::<_, _, 16>")]
     pub faults: Vec<TableFault>,
 }
 
 /// Where the second copy of a GPT is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupTable {
     /// Where the first copy says it is.
     pub offset_bytes: u64,
@@ -133,7 +125,7 @@ pub struct BackupTable {
 }
 
 /// The kinds of partition tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableKind {
     /// GUID partition table.
     Gpt,
@@ -142,7 +134,7 @@ pub enum TableKind {
 }
 
 /// What can be wrong with a partition table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFault {
     /// The first copy is missing or fails its checksum.
     PrimaryDamaged,

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use serde::{Deserialize, Serialize};
-
 use crate::capabilities::Capabilities;
 use crate::compression::{Choice, Compressed, Levels, Told};
 use crate::counters::{LaneCounters, Snapshot};
@@ -26,7 +24,7 @@ pub const DIFFERENCES_KEPT_MAX: usize = 10_000;
 pub const ONLY_IN_TARGET_KEPT_MAX: usize = 10;
 
 /// What came of a run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// The figures.
     pub counters: Snapshot,

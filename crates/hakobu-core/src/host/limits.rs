@@ -1,9 +1,7 @@
 //! What processes may have, and how many logins an ssh server takes.
 
-use serde::{Deserialize, Serialize};
-
 /// A limit that may not be there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Capped {
     /// It could not be read.
     #[default]
@@ -15,7 +13,7 @@ pub enum Capped {
 }
 
 /// What one process may have before the system refuses it more.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessLimits {
     /// Files and connections that are open at a time, and what it may raise this to.
     pub open_files: (Capped, Capped),
@@ -28,7 +26,7 @@ pub struct ProcessLimits {
 }
 
 /// What an ssh server allows. What its configuration does not say is `None`: its default holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoginServer {
     /// `MaxStartups`: from so many connections that are not logged in on, this share in percent is refused, and from so many all.
     pub max_startups: Option<(u32, u32, u32)>,
@@ -45,7 +43,7 @@ pub struct LoginServer {
 }
 
 /// How an ssh server keeps away who fails.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Penalties {
     /// Seconds for a login that was refused.
     pub refused_seconds: Option<u32>,

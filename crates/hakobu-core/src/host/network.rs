@@ -1,12 +1,9 @@
 //! What decides how fast TCP gets, and what network devices do.
 
-use serde::{Deserialize, Serialize};
-
-use super::{BOND_PORTS_MAX, Name};
-use crate::disk::bounded_list;
+use super::Name;
 
 /// The kernel's settings of TCP.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tcp {
     /// `tcp_rmem`: the least, the first and the largest receive buffer in bytes.
     pub receive_buffer_bytes: Option<[u64; 3]>,
@@ -29,7 +26,7 @@ pub struct Tcp {
 }
 
 /// How packets leave toward another machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WayOut {
     /// The device.
     pub device: Name,
@@ -38,21 +35,20 @@ pub struct WayOut {
 }
 
 /// Several devices used as one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bond {
     /// How they are used, such as `802.3ad`.
     pub mode: Name,
     /// By what connections are spread over them, such as `layer2`.
     pub hash: Name,
     /// The devices.
-    #[serde(deserialize_with = "bounded_list::<_, _, BOND_PORTS_MAX>")]
     pub ports: Vec<Name>,
     /// How many of them the switch takes part with, for `802.3ad`.
     pub joined_ports: Option<u32>,
 }
 
 /// What a device does in the processor's place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
     /// It cuts large sends into packets.
     pub segmentation: bool,
@@ -67,7 +63,7 @@ pub struct Offloads {
 }
 
 /// Room for packets in a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ring {
     /// How many it has room for.
     pub packets: u32,
@@ -76,7 +72,7 @@ pub struct Ring {
 }
 
 /// What packets wait in before a device sends them: a queueing discipline.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
     /// Its name, such as `fq`.
     pub kind: Name,

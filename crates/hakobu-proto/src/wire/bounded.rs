@@ -137,6 +137,7 @@ mod tests {
             assert_eq!(decodes::<Text<7>>(&"x".repeat(length)), fits, "a text of {length}");
             assert_eq!(decodes::<List<u64, 7>>(&vec![300u64; length]), fits, "a list of {length}");
         }
+        assert!(decodes::<Name>(&vec![b'x'; 64]) && !decodes::<Name>(&vec![b'x'; 65]));
     }
 
     #[test]
