@@ -376,7 +376,7 @@ mod tests {
         // A directory and packs were found in its first portion.
         let packs = (0..=PACKS_FEW).map(|_| pack(&node)).collect();
         queue.add(vec![task()], packs, Vec::new());
-        let rest = TargetState::Rest(std::fs::File::open("/").unwrap().into());
+        let rest = TargetState::Rest(crate::handle::Cursor::new(()));
         queue.put_back(DirectoryTask { node: node.clone(), target: rest });
         for lane in [0, 1] {
             assert!(matches!(queue.take(lane), Taken::Task(Task::Pack(_))));
