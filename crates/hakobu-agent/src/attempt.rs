@@ -1,7 +1,7 @@
 //! One attempt at a copy: open the hosts, look, decide where things land, and run the job where its engine belongs.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hakobu_core::compression::Compression;
@@ -50,6 +50,23 @@ pub(crate) struct Attempt<'a, 'b> {
     pub carryover: &'a mut Carryover,
 }
 
+/// Keeps events until the run has said where its ends are, which comes first.
+#[derive(Default)]
+struct Later(Mutex<Vec<Event>>);
+
+impl Later {
+    fn tell(&self, observer: &dyn Observer) {
+        let events = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        events.into_iter().for_each(|event| observer.event(event));
+    }
+}
+
+impl Observer for Later {
+    fn event(&self, event: Event) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
+}
+
 /// What a job is run with.
 struct Order {
     job: Job,
@@ -77,13 +94,15 @@ impl Attempt<'_, '_> {
             self.carryover.hosts = Some(hosts);
             return Ok(());
         }
-        let job = self.job(&hosts, &plan);
+        let decisions = Later::default();
+        let job = self.job(&hosts, &plan, &decisions);
         let ends = fit::Ends::of(&hosts);
         ends.check(&job, self.request.passes.is_some())?;
         if !std::mem::replace(&mut self.carryover.told, true) {
             ends.tell(&job, self.surroundings.observer);
         }
         self.locate(&plan, transfer);
+        decisions.tell(self.surroundings.observer);
         transfer.verified = job.digest && !job.dry_run && ends.hash();
         let Plan { identity, roots, root, grant, over_network, written_sectors, .. } = plan;
         let is_root = [&*hosts.source, hosts.target()].iter().any(|host| host.machine().uid == 0);
@@ -136,8 +155,8 @@ impl Attempt<'_, '_> {
         planner.plan(hosts)
     }
 
-    fn job(&self, hosts: &Hosts, plan: &Plan) -> Job {
-        let (request, observer) = (self.request, self.surroundings.observer);
+    fn job(&self, hosts: &Hosts, plan: &Plan, observer: &dyn Observer) -> Job {
+        let request = self.request;
         JobMaker { request, limits: &self.surroundings.limits, observer, hosts, plan }.job(self.carryover)
     }
 
