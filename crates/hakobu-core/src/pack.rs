@@ -431,6 +431,92 @@ mod tests {
         assert!(PackReader::new(&hostile).read().is_err());
     }
 
+    /// They stand in docs/PROTOCOL.md: the other end may be of another version.
+    #[test]
+    fn the_limits_are_those_of_the_wire() {
+        assert_eq!((PACKED_FILE_BYTES_MAX, PACK_BYTES_MAX, PACK_RECORDS_MAX), (262_144, 4_194_304, 1024));
+        assert_eq!((PACK_BYTES_TARGET, PACK_BYTES_USUAL), (PACK_BYTES_MAX / 8, PACK_BYTES_MAX / 4));
+    }
+
+    #[test]
+    fn a_builder_knows_how_much_is_in_it() {
+        let mut pack = PackBuilder::new(vec![9; 500]);
+        assert_eq!((pack.bytes(), pack.records()), (0, 0));
+        pack.directory(&EntryPath::new("ab").unwrap());
+        assert_eq!((pack.bytes(), pack.records()), (5, 0));
+        let head = Head::new(b"f", attributes());
+        let mut offered = 0;
+        let read = pack.file(&head, 7, |space| {
+            offered = space.len();
+            Ok::<_, ()>(Some(1))
+        });
+        assert_eq!((read, offered), (Ok(true), 8));
+        let with_file = 5 + ENTRY_HEADER_BYTES + 1 + SUM_BYTES + 7;
+        assert_eq!((pack.bytes(), pack.records()), (with_file, 1));
+        pack.special(&head, Kind::Fifo, 0);
+        pack.whole_file(&head, b"w", 1);
+        pack.symlink(&head, b"x");
+        assert_eq!(pack.records(), 4);
+        assert_eq!(pack.bytes(), pack.finish().len());
+    }
+
+    #[test]
+    fn a_pack_with_more_records_than_the_limit_is_refused() {
+        let mut pack = PackBuilder::default();
+        for _ in 0..=PACK_RECORDS_MAX {
+            pack.symlink(&Head::new(b"l", attributes()), b"x");
+        }
+        let bytes = pack.finish();
+        let mut reader = PackReader::new(&bytes);
+        for index in 0..PACK_RECORDS_MAX {
+            assert!(matches!(reader.read(), Ok(Some(_))), "{index}");
+        }
+        assert_eq!(reader.read().map_err(|error| error.kind), Err(ErrorKind::Protocol));
+    }
+
+    #[test]
+    fn a_path_may_be_as_long_as_the_system_allows_and_no_longer() {
+        let longest = [b"a/".repeat(PATH_BYTES_MAX / 2), b"a".to_vec()].concat();
+        for (path, possible) in [(longest.clone(), true), ([longest, b"a".to_vec()].concat(), false)] {
+            let length = (path.len() as u16).to_le_bytes();
+            let bytes = [&[TAG_DIRECTORY][..], &length, &path].concat();
+            assert_eq!(PackReader::new(&bytes).read().is_ok(), possible, "{}", path.len());
+        }
+    }
+
+    #[test]
+    fn links_to_what_cannot_be_a_path_are_refused() {
+        let longest = vec![b'a'; PATH_BYTES_MAX];
+        let longer = vec![b'a'; PATH_BYTES_MAX + 1];
+        for (text, possible) in
+            [(&longest[..], true), (b"a", true), (&longer, false), (b"", false), (b"a\0b", false)]
+        {
+            let mut pack = PackBuilder::default();
+            pack.symlink(&Head::new(b"l", attributes()), text);
+            assert_eq!(PackReader::new(&pack.finish()).read().is_ok(), possible, "{} bytes", text.len());
+        }
+    }
+
+    #[test]
+    fn a_second_has_no_more_nanoseconds_than_there_are() {
+        for (nanoseconds, possible) in [(999_999_999, true), (1_000_000_000, false)] {
+            let mut pack = PackBuilder::default();
+            let mtime = Time { seconds: 1, nanoseconds };
+            pack.whole_file(&Head::new(b"f", Attributes { mtime, ..attributes() }), b"", 0);
+            assert_eq!(PackReader::new(&pack.finish()).read().is_ok(), possible, "{nanoseconds}");
+        }
+    }
+
+    /// Bits that are no permissions must not reach the system, whoever sent them.
+    #[test]
+    fn a_mode_is_permissions_only() {
+        let mut pack = PackBuilder::default();
+        pack.symlink(&Head::new(b"l", Attributes { mode: 0o104_640, ..attributes() }), b"x");
+        let bytes = pack.finish();
+        let Ok(Some(Record::Entry(head, _))) = PackReader::new(&bytes).read() else { panic!("no entry") };
+        assert_eq!(head.attributes, attributes());
+    }
+
     #[test]
     fn special_files_that_are_none_are_refused() {
         for (kind, device) in [(Kind::Fifo, 1), (Kind::Socket, 0), (Kind::File, 0), (Kind::Directory, 0)] {

@@ -219,6 +219,49 @@ mod tests {
         assert_eq!(decide(&source, Some(&strangers), &Capabilities::posix(false), false), Action::Leave);
     }
 
+    #[test]
+    fn a_set_id_bit_is_a_difference_where_the_owner_is_the_same_or_can_be_set() {
+        let (mut source, target) = (metadata(Kind::File, 1, 1), metadata(Kind::File, 1, 1));
+        source.mode |= 0o2000;
+        for owners in [true, false] {
+            let able = Capabilities::posix(owners);
+            assert_eq!(decide(&source, Some(&target), &able, false), Action::SetAttributes, "{owners}");
+        }
+        let strangers = Metadata { gid: 9, ..target };
+        assert!(!same_attributes(
+            &source,
+            &Metadata { mode: 0o600, ..strangers },
+            &Capabilities::posix(false)
+        ));
+    }
+
+    #[test]
+    fn a_user_or_a_group_alone_is_another_owner() {
+        let source = metadata(Kind::File, 1, 1);
+        for target in [Metadata { uid: 9, ..source }, Metadata { gid: 9, ..source }] {
+            let decided = decide(&source, Some(&target), &Capabilities::posix(true), false);
+            assert_eq!(decided, Action::SetAttributes, "{target:?}");
+        }
+    }
+
+    #[test]
+    fn permissions_of_a_link_are_no_difference() {
+        let source = metadata(Kind::Symlink, 5, 1);
+        let target = Metadata { mode: 0o777, ..source };
+        assert_eq!(decide(&source, Some(&target), &Capabilities::posix(true), false), Action::Leave);
+    }
+
+    #[test]
+    fn a_time_or_a_permission_alone_is_set_on_what_has_no_content() {
+        let able = Capabilities::posix(true);
+        for kind in [Kind::Directory, Kind::Fifo, Kind::BlockDevice] {
+            let source = metadata(kind, 0, 1);
+            for target in [metadata(kind, 0, 2), Metadata { mode: 0o600, ..source }] {
+                assert_eq!(decide(&source, Some(&target), &able, false), Action::SetAttributes, "{target:?}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn after_a_copy_nothing_is_left_to_do(kind in all_kinds(), size in 0u64..9, ns in 0u32..9) {
