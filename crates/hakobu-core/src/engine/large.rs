@@ -423,13 +423,19 @@ mod tests {
     use crate::entry::{Metadata, Time};
 
     fn file(chunks: u64) -> LargeFile {
-        let path = EntryPath::new("f").unwrap();
+        file_as(chunks * CHUNK_BYTES, DraftKind::File, true)
+    }
+
+    fn file_as(size_bytes: u64, kind: DraftKind, named: bool) -> LargeFile {
         let mtime = Time::default();
-        let metadata =
-            Metadata { size_bytes: chunks * CHUNK_BYTES, mtime, ctime: mtime, ..Metadata::new(Kind::File) };
+        file_of(Metadata { size_bytes, mtime, ctime: mtime, ..Metadata::new(Kind::File) }, kind, named)
+    }
+
+    fn file_of(metadata: Metadata, kind: DraftKind, named: bool) -> LargeFile {
+        let path = EntryPath::new("f").unwrap();
         let node = Node::new((Vec::new(), EntryPath::root()), (None, Counted::Not), None, Touched::Not);
         let source = SourceFile { root: 0, path: path.clone(), metadata, tolerant: false };
-        let how = How { kind: DraftKind::File, replaces: false, named: true, digest: false };
+        let how = How { kind, replaces: false, named, digest: true };
         LargeFile::new(node, source, path, 1, how)
     }
 
@@ -471,6 +477,11 @@ mod tests {
         let (half, chunk) = (CHUNK_BYTES / 2, CHUNK_BYTES);
         for done in [
             vec![(0, half)],
+            vec![(0, 0)],
+            vec![(half, chunk)],
+            // Ranges that touch would be one.
+            vec![(0, chunk), (chunk, chunk)],
+            vec![(0, 2 * chunk), (chunk, chunk)],
             vec![(4 * chunk, 2 * chunk)],
             vec![(chunk, chunk), (0, chunk)],
             vec![(u64::MAX - chunk + 1, chunk)],
@@ -488,5 +499,190 @@ mod tests {
         assert_eq!((hole.offset, hole.end()), (CHUNK_BYTES, 5 * CHUNK_BYTES));
         assert_eq!(file.take_chunks_until(5 * CHUNK_BYTES), None);
         assert_eq!(file.take_chunk().unwrap().offset, 5 * CHUNK_BYTES);
+    }
+
+    #[test]
+    fn a_hole_leaves_the_last_chunk_if_that_is_short() {
+        let file = file_as(3 * CHUNK_BYTES + 5, DraftKind::File, true);
+        let hole = file.take_chunks_until(3 * CHUNK_BYTES + 5).unwrap();
+        assert_eq!((hole.offset, hole.length), (0, 3 * CHUNK_BYTES));
+        assert_eq!(file.take_chunk(), Some(Extent { offset: 3 * CHUNK_BYTES, length: 5 }));
+    }
+
+    #[test]
+    fn what_is_left_is_known_to_the_byte() {
+        let file = file_as(2 * CHUNK_BYTES + 5, DraftKind::File, true);
+        let mut left = Vec::new();
+        loop {
+            left.push((file.bytes_left(), file.has_chunks_left()));
+            if file.take_chunk().is_none() {
+                break;
+            }
+        }
+        let expected = [2 * CHUNK_BYTES + 5, CHUNK_BYTES + 5, 5, 0].map(|bytes| (bytes, bytes > 0));
+        assert_eq!(left, expected);
+        assert_eq!(file.chunks(), 3);
+        file.enter();
+        file.enter();
+        file.leave();
+        assert_eq!(file.lanes(), 1);
+    }
+
+    #[test]
+    fn a_stream_is_done_when_its_end_and_all_chunks_are() {
+        for end_comes_last in [false, true] {
+            let file = file_as(UNKNOWN_BYTES, DraftKind::Stream, true);
+            assert!(file.is_open_ended() && file.take_read() && file.take_read());
+            assert_eq!(file.count_done(1), Progress::More);
+            let end = || file.ends_at(CHUNK_BYTES + 3);
+            let ended = if end_comes_last {
+                assert_eq!(file.count_done(1), Progress::More);
+                end()
+            } else {
+                assert_eq!(end(), Progress::More);
+                file.count_done(1)
+            };
+            assert_eq!((ended, file.size_bytes()), (Progress::Finish, CHUNK_BYTES + 3));
+            // It ends once.
+            assert_eq!((file.ends_at(9), file.size_bytes()), (Progress::More, CHUNK_BYTES + 3));
+        }
+        assert!(!file(1).is_open_ended());
+    }
+
+    #[test]
+    fn of_a_stream_that_fails_only_what_was_read_is_waited_for() {
+        let file = file_as(UNKNOWN_BYTES, DraftKind::Stream, true);
+        assert!(file.take_read() && file.take_read());
+        assert_eq!(file.fail(false), (true, 0));
+        assert!(!file.take_read() && file.size_bytes() == 2 * CHUNK_BYTES);
+        assert_eq!((file.count_done(1), file.count_done(1)), (Progress::More, Progress::Abandon));
+    }
+
+    #[test]
+    fn once_of_no_use_always_of_no_use() {
+        let file = file(3);
+        assert!(!file.has_failed());
+        file.fail(false);
+        assert!(file.has_failed() && !file.is_of_no_use());
+        file.fail(true);
+        file.fail(false);
+        assert!(file.is_of_no_use());
+    }
+
+    #[test]
+    fn a_file_is_begun_anew_once() {
+        let file = file(1);
+        assert_eq!((file.begins_anew(), file.begins_anew()), (false, true));
+        assert!(!file.has_changed());
+        file.changes();
+        assert!(file.has_changed());
+    }
+
+    #[test]
+    fn only_where_most_blocks_are_equal_they_are_compared_on() {
+        let all = BLOCKS_TRIED;
+        for (compared, differ, pay) in [
+            (all - 1, 0, None),
+            (all, 0, Some(true)),
+            (all, all / 4 * 3, Some(true)),
+            (all, all / 4 * 3 + 1, Some(false)),
+        ] {
+            let file = file(1);
+            file.compared_blocks(compared - 1, 0);
+            file.compared_blocks(1, differ);
+            assert_eq!(file.blocks_pay(), pay, "{differ} of {compared}");
+        }
+    }
+
+    #[test]
+    fn comparing_goes_on_as_long_as_anything_is_found_to_be_equal() {
+        let (tried, blocks) = (PIECES_TRIED, BLOCKS_TRIED);
+        for (kind, pieces, equal, differ, pays) in [
+            (DraftKind::Update, tried - 1, 0, blocks, true),
+            (DraftKind::Update, tried, 0, blocks, false),
+            (DraftKind::Update, tried, tried / 16, blocks, false),
+            (DraftKind::Update, tried, tried / 16 + 1, blocks, true),
+            (DraftKind::Update, tried, 0, blocks / 2, true),
+            (DraftKind::InPlace, tried, 0, blocks, true),
+        ] {
+            let file = file_as(CHUNK_BYTES, kind, false);
+            file.compared(pieces, equal);
+            file.compared_blocks(blocks, differ);
+            assert_eq!(file.comparing_pays(), pays, "{kind:?}: {equal} of {pieces}, {differ} of {blocks}");
+            assert_eq!(file.compared_bytes(), pieces * PIECE_BYTES);
+        }
+    }
+
+    #[test]
+    fn only_of_a_large_new_file_without_holes_all_may_be_sent() {
+        let large = 1 << 30;
+        let sparse = Metadata { size_bytes: large, sparse: true, ..Metadata::new(Kind::File) };
+        assert!(file_as(large, DraftKind::Update, false).may_go_whole());
+        assert!(!file_as(CHUNK_BYTES, DraftKind::Update, false).may_go_whole());
+        assert!(!file_as(large, DraftKind::InPlace, false).may_go_whole());
+        assert!(!file_of(sparse, DraftKind::Update, false).may_go_whole());
+    }
+
+    #[test]
+    fn tags_and_digests_belong_to_their_kinds_of_files() {
+        for (kind, named, tags, hashed) in [
+            (DraftKind::File, false, false, false),
+            (DraftKind::Update, false, true, false),
+            (DraftKind::Update, true, false, false),
+            (DraftKind::Compare, false, true, false),
+            (DraftKind::Compare, true, false, false),
+            (DraftKind::InPlace, false, false, false),
+            (DraftKind::Sink, false, false, true),
+            (DraftKind::Sink, true, false, false),
+        ] {
+            let file = file_as(PIECE_BYTES, kind, named);
+            assert_eq!(
+                (file.is_compared_by_tags(), file.is_only_hashed()),
+                (tags, hashed),
+                "{kind:?} {named}"
+            );
+            // Where tags are compared nobody takes a digest.
+            file.add_values(0, &[[7; 32]]);
+            assert_eq!(file.digest().is_none(), tags, "{kind:?} {named}");
+        }
+        assert!(file_of(Metadata::new(Kind::BlockDevice), DraftKind::Device, true).is_of_disk());
+        assert!(!file(1).is_of_disk());
+    }
+
+    #[test]
+    fn the_digest_is_of_pieces_in_their_places() {
+        let size_bytes = CHUNK_BYTES + PIECE_BYTES + 7;
+        let bytes: Vec<u8> = (0..size_bytes).map(|at| (at / 1000) as u8).collect();
+        let file = file_as(size_bytes, DraftKind::File, true);
+        while let Some(chunk) = file.take_chunk() {
+            let value = |piece: Extent| {
+                let bytes = &bytes[piece.offset as usize..piece.end() as usize];
+                crate::digest::piece_value(size_bytes, piece.offset, bytes)
+            };
+            assert_eq!(file.digest(), None);
+            file.add_values(chunk.offset, &chunk.pieces().map(value).collect::<Vec<_>>());
+        }
+        assert_eq!(file.digest(), Some(*blake3::hash(&bytes).as_bytes()));
+        file.forget_digest();
+        assert_eq!(file.digest(), None);
+    }
+
+    #[test]
+    fn holes_are_added_up() {
+        let file = file(9);
+        assert_eq!((file.hole(5), file.hole(CHUNK_BYTES)), (5, CHUNK_BYTES + 5));
+    }
+
+    #[test]
+    fn a_file_that_is_there_already_is_finished_at_once() {
+        let file = file(3);
+        assert!(!file.completes() && !file.is_resumed());
+        let done = vec![Extent { offset: 0, length: 3 * CHUNK_BYTES }];
+        assert_eq!(file.begun(Begun { done, ..Begun::default() }).unwrap(), Progress::Finish);
+        assert!(file.completes() && file.is_resumed());
+        assert_eq!((file.take_chunks_until(3 * CHUNK_BYTES), file.take_chunk()), (None, None));
+        let new = self::file(3);
+        assert_eq!(new.begun(Begun::default()).unwrap(), Progress::More);
+        assert!(new.completes() && !new.is_resumed());
     }
 }

@@ -434,4 +434,166 @@ mod tests {
             assert_eq!(taken, expected);
         }
     }
+
+    fn directory(name: &str, target: TargetState) -> DirectoryTask {
+        DirectoryTask { node: node(name, None), target }
+    }
+
+    /// What a lane is given, in short.
+    fn taken(queue: &Queue, lane: usize) -> String {
+        match queue.take(lane) {
+            Taken::Task(Task::Directory(task)) => format!("directory {}", task.node.target),
+            Taken::Task(Task::Directories(tasks)) => format!("{} directories", tasks.len()),
+            Taken::Task(Task::Pack(_)) => "pack".to_owned(),
+            Taken::Task(Task::Begin(file)) => format!("begin {}", file.target),
+            Taken::Task(Task::Chunks(file)) => format!("chunks of {}", file.target),
+            Taken::Nothing => "nothing".to_owned(),
+            Taken::Ended => "the end".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_first_lane_takes_small_things_first_and_the_others_large_ones() {
+        for (lane, expected) in
+            [(0, ["pack", "directory d", "begin a"]), (1, ["begin a", "pack", "directory d"])]
+        {
+            let queue = Queue::new(false, 24);
+            queue.add(
+                vec![directory("d", TargetState::Absent)],
+                vec![pack(&node("d", None))],
+                vec![file("a")],
+            );
+            queue.start();
+            assert_eq!([(); 3].map(|()| taken(&queue, lane)), expected);
+            assert_eq!(taken(&queue, lane), "nothing");
+        }
+    }
+
+    #[test]
+    fn directories_are_taken_in_order_and_one_that_is_put_back_comes_next() {
+        let queue = Queue::new(false, 24);
+        let tasks = ["a", "b", "c"].map(|name| directory(name, TargetState::Absent));
+        queue.add(tasks.into(), Vec::new(), Vec::new());
+        assert_eq!(taken(&queue, 0), "directory a");
+        queue.put_back(directory("a", TargetState::Absent));
+        assert_eq!([(); 3].map(|()| taken(&queue, 0)), ["directory a", "directory b", "directory c"]);
+        // Those of which the target's side is known are not asked for together with others.
+        let tasks = [directory("d", TargetState::Unknown), directory("e", TargetState::Absent)];
+        queue.add(tasks.into(), Vec::new(), Vec::new());
+        assert_eq!([(); 2].map(|()| taken(&queue, 0)), ["1 directories", "directory e"]);
+    }
+
+    #[test]
+    fn a_run_is_over_when_all_that_was_begun_is_done() {
+        let queue = Queue::new(false, 24);
+        queue.add(vec![directory("d", TargetState::Absent)], vec![pack(&node("d", None))], vec![file("a")]);
+        queue.add(Vec::new(), Vec::new(), Vec::new());
+        assert!(!queue.is_over() && !queue.scan_done() && queue.has_waiting());
+        queue.start();
+        assert!(!queue.scan_done());
+        queue.scanned(1);
+        assert!(queue.scan_done() && !queue.is_over());
+        queue.hold(2);
+        queue.complete(4);
+        assert!(!queue.is_over());
+        queue.complete(1);
+        assert!(queue.is_over() && !queue.is_stopped());
+        assert_eq!(taken(&queue, 0), "the end");
+        // Nobody waits for what cannot come.
+        queue.wait(Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_is_over_whatever_is_left() {
+        let queue = Queue::new(false, 24);
+        queue.add(Vec::new(), Vec::new(), vec![file("a")]);
+        assert!(!queue.is_stopped() && !queue.is_over());
+        queue.stop();
+        assert!(queue.is_stopped() && queue.is_over());
+        assert_eq!(taken(&queue, 1), "the end");
+    }
+
+    #[test]
+    fn whatever_no_lane_has_taken_is_waiting() {
+        let waits = |queue: &Queue| queue.has_waiting();
+        let queue = Queue::new(false, 24);
+        assert!(!waits(&queue));
+        queue.add(vec![directory("d", TargetState::Absent)], Vec::new(), Vec::new());
+        assert!(waits(&queue));
+        taken(&queue, 0);
+        queue.add(Vec::new(), vec![pack(&node("d", None))], Vec::new());
+        assert!(waits(&queue));
+        taken(&queue, 0);
+        assert!(!waits(&queue));
+        queue.add(Vec::new(), Vec::new(), vec![file("a")]);
+        assert!(waits(&queue));
+        taken(&queue, 0);
+        let file = file("a");
+        queue.activate(file.clone());
+        assert!(waits(&queue));
+        while file.take_chunk().is_some() {}
+        assert!(!waits(&queue));
+    }
+
+    #[test]
+    fn a_file_without_chunks_left_is_taken_by_nobody() {
+        let queue = Queue::new(false, 24);
+        let (empty, other) = (file("a"), file("b"));
+        queue.add(Vec::new(), Vec::new(), vec![empty.clone(), other.clone()]);
+        queue.start();
+        assert_eq!([(); 2].map(|()| taken(&queue, 1)), ["begin a", "begin b"]);
+        while empty.take_chunk().is_some() {}
+        queue.activate(empty);
+        assert_eq!(taken(&queue, 1), "nothing");
+        queue.activate(other);
+        assert_eq!(taken(&queue, 1), "chunks of b");
+    }
+
+    #[test]
+    fn no_more_drafts_are_open_than_the_target_has_descriptors_for() {
+        let queue = Queue::new(false, 24);
+        queue.add(Vec::new(), Vec::new(), (0..=DRAFTS_MAX).map(|_| file("a")).collect());
+        queue.start();
+        (0..DRAFTS_MAX).for_each(|_| assert_eq!(taken(&queue, 1), "begin a"));
+        assert_eq!(taken(&queue, 1), "nothing");
+        queue.draft_done();
+        assert_eq!(taken(&queue, 1), "begin a");
+    }
+
+    #[test]
+    fn scanning_pauses_while_much_waits() {
+        let queue = Queue::new(false, 24);
+        let packs = |count| (0..count).map(|_| pack(&node("d", None))).collect();
+        queue.add(vec![directory("d", TargetState::Absent)], packs(PACKS_MAX), Vec::new());
+        assert_eq!(taken(&queue, 0), "pack");
+        queue.add(Vec::new(), Vec::new(), (0..FILES_MAX).map(|_| file("a")).collect());
+        // With so many large files the first lane takes one of these as well.
+        assert_eq!(taken(&queue, 0), "begin a");
+        assert_eq!((1..PACKS_MAX).filter(|_| taken(&queue, 0) == "pack").count(), PACKS_MAX - 1);
+        assert_eq!(taken(&queue, 0), "directory d");
+    }
+
+    #[test]
+    fn a_directory_of_which_nothing_is_set_is_only_counted() {
+        let (queue, counters) = (Queue::new(false, 24), LaneCounters::default());
+        let path = EntryPath::new("d").unwrap();
+        let place = (vec![Origin::whole(0, path.clone())], path);
+        let above = Node::new(place.clone(), (None, Counted::Not), None, Touched::Yes);
+        let node = Node::new(place, (None, Counted::Created), Some(above.clone()), Touched::Yes);
+        queue.add(
+            vec![DirectoryTask { node: node.clone(), target: TargetState::Absent }],
+            Vec::new(),
+            Vec::new(),
+        );
+        queue.start();
+        queue.release(&above, &counters);
+        queue.release(&node, &counters);
+        assert!(queue.take_finished().is_empty());
+        assert_eq!(counters.entries_created.get(), 1);
+        queue.complete(1);
+        assert!(queue.is_over());
+        // One that has an end is to be waited for.
+        queue.release(&self::node("e", None), &counters);
+        assert!(!queue.is_over() && queue.take_finished().len() == 1);
+    }
 }

@@ -321,3 +321,151 @@ fn in_order(mut ranges: Vec<Difference>) -> Vec<Difference> {
     });
     ranges
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::extent::Extent;
+
+    fn record() -> Record {
+        let able = Capabilities::posix(true);
+        Record::new(1, &able, &able)
+    }
+
+    fn failure(path: &str, kind: ErrorKind) -> Failure {
+        Failure { path: path.into(), error: Error::new(kind, "copying", "") }
+    }
+
+    fn range(path: &str, offset: u64, length: u64) -> Difference {
+        Difference { path: path.into(), what: Different::Range(Extent { offset, length }) }
+    }
+
+    fn summary(failures: &[Failure]) -> Summary {
+        let record = record();
+        failures.iter().for_each(|failure| record.failure(failure));
+        record.lanes[0].entries_failed.add(failures.len() as u64);
+        record.into_summary(0)
+    }
+
+    #[test]
+    fn what_fails_in_both_parts_of_a_run_is_counted_once() {
+        use ErrorKind::{Io, SourceChanged, SourceVanished};
+        let earlier = summary(&[failure("a", Io), failure("b", SourceChanged), failure("c", SourceVanished)]);
+        let mut later = summary(&[failure("b", SourceChanged), failure("d", Io)]);
+        assert_eq!((earlier.failures_of_source, later.failures_of_source), (2, 1));
+        later.add_failures(&earlier);
+        let paths: Vec<_> = later.failures.iter().map(|failure| &failure.path[..]).collect();
+        assert_eq!(paths, [b"b", b"d", b"a", b"c"]);
+        assert_eq!((later.counters.entries_failed, later.failures_of_source), (4, 2));
+    }
+
+    #[test]
+    fn failures_that_are_not_kept_are_counted_all_the_same() {
+        let mut earlier = summary(&[failure("a", ErrorKind::Io)]);
+        earlier.counters.entries_failed = 50_000;
+        let mut later = summary(&[failure("a", ErrorKind::Io)]);
+        later.failures = vec![failure("x", ErrorKind::Io); FAILURES_KEPT_MAX];
+        later.add_failures(&earlier);
+        assert_eq!(later.failures.len(), FAILURES_KEPT_MAX);
+        assert_eq!(later.counters.entries_failed, 50_001);
+        let record = record();
+        (0..=FAILURES_KEPT_MAX).for_each(|_| record.failure(&failure("a", ErrorKind::SourceChanged)));
+        assert!(!record.is_clean());
+        let summary = record.into_summary(0);
+        assert_eq!(summary.failures.len(), FAILURES_KEPT_MAX);
+        assert_eq!(summary.failures_of_source, FAILURES_KEPT_MAX as u64 + 1);
+    }
+
+    #[test]
+    fn ranges_that_touch_become_one_and_all_bytes_count() {
+        let record = record();
+        for difference in [range("b", 10, 5), range("a", 20, 10), range("a", 0, 10), range("a", 10, 5)] {
+            record.difference(difference);
+        }
+        // Of lanes that compare at the same time the end may come before the beginning.
+        record.difference(range("a", 15, 5));
+        record.difference(Difference { path: b"a".to_vec(), what: Different::Mode });
+        let summary = record.into_summary(0);
+        let mode = Difference { path: b"a".to_vec(), what: Different::Mode };
+        let mut expected = vec![range("a", 0, 30), mode, range("b", 10, 5)];
+        expected.sort();
+        assert_eq!((summary.differences, summary.differing_bytes), (expected, 35));
+    }
+
+    #[test]
+    fn ranges_of_different_files_or_with_a_gap_stay_apart() {
+        let record = record();
+        let all = [range("a", 0, 10), range("a", 11, 10), range("b", 21, 10)];
+        all.iter().for_each(|difference| record.difference(difference.clone()));
+        assert_eq!(record.into_summary(0).differences, all);
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_limits_say() {
+        let record = record();
+        for index in 0..=DIFFERENCES_KEPT_MAX as u64 {
+            record.difference(range("a", 2 * index, 1));
+        }
+        for index in 0..=ONLY_IN_TARGET_KEPT_MAX {
+            record.only_in_target(&EntryPath::new(format!("e{index:02}")).unwrap());
+        }
+        let summary = record.into_summary(0);
+        assert_eq!(summary.differences.len(), DIFFERENCES_KEPT_MAX);
+        assert_eq!(summary.differing_bytes, DIFFERENCES_KEPT_MAX as u64 + 1);
+        assert_eq!(summary.only_in_target.len(), ONLY_IN_TARGET_KEPT_MAX);
+        assert_eq!(summary.only_in_target[9].as_bytes(), b"e09");
+    }
+
+    #[test]
+    fn what_a_plan_needs_is_added_up() {
+        let record = record();
+        assert!(record.is_clean() && !record.plans_changes());
+        record.plan(70, false);
+        record.plan(-100, false);
+        record.plan(5, true);
+        record.plan_inode();
+        record.plan_inode();
+        record.plan_change(9);
+        record.plan_change(0);
+        assert_eq!((record.planned(), record.planned_inodes()), ((-30, 5), 2));
+        assert!(record.plans_changes());
+        assert_eq!(record.snapshot(false).planned_bytes, 9);
+        assert_eq!([record.directory_with_drafts(), record.directory_with_drafts()], [0, 1]);
+    }
+
+    #[test]
+    fn losses_are_counted_by_kind_with_the_first_example() {
+        let loss =
+            |what, count, example: &str| Loss { what, count, at_target: false, example: example.into() };
+        let record = record();
+        record.losses(Vec::new());
+        record.losses(vec![loss(LossKind::Owner, 2, "a"), loss(LossKind::Acl, 1, "b")]);
+        record.losses(vec![loss(LossKind::Owner, 3, "c")]);
+        let expected = [loss(LossKind::Acl, 1, "b"), loss(LossKind::Owner, 5, "a")];
+        assert_eq!(record.into_summary(0).losses, expected);
+    }
+
+    #[test]
+    fn the_first_fatal_error_and_the_first_digest_count() {
+        let record = record();
+        let error = |kind| Error::new(kind, "copying", "");
+        record.fatal(error(ErrorKind::NoSpace));
+        record.fatal(error(ErrorKind::Cancelled));
+        record.digest([1; 32]);
+        record.digest([2; 32]);
+        record.digest_of(0, [3; 32]);
+        record.digest_of(1, [4; 32]);
+        record.lane_opened(100);
+        record.lane_opened(150);
+        record.scan_ended(300);
+        record.scan_ended(400);
+        record.paused(7);
+        record.paused(8);
+        let summary = record.into_summary(1000);
+        assert_eq!(summary.fatal.map(|error| error.kind), Some(ErrorKind::NoSpace));
+        assert_eq!((summary.digest, summary.digests), (Some([1; 32]), vec![(0, [3; 32]), (1, [4; 32])]));
+        assert_eq!((summary.lanes, summary.scan_ns, summary.transfer_ns), (2, 200, 900));
+        assert!(summary.counters.scan_done && summary.counters.paused_ns == 15);
+    }
+}
