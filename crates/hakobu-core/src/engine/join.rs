@@ -517,3 +517,41 @@ pub(super) fn at_source(mut error: Error) -> Error {
 pub(super) fn at_target(error: Error, place: &EntryPath) -> Error {
     error.at(if place.is_root() { b"." } else { place.as_bytes() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_only_removes_looks_into_directories_of_both_sides_and_leaves_the_rest() {
+        let (file, directory) = (Metadata::new(Kind::File), Metadata::new(Kind::Directory));
+        for (source, target, decided, action) in [
+            (&file, Some(&directory), Action::MakeWay, Action::MakeWay),
+            (&directory, Some(&directory), Action::SetAttributes, Action::Leave),
+            (&directory, Some(&file), Action::Replace, Action::Skip),
+            (&directory, None, Action::Create, Action::Skip),
+            (&file, Some(&file), Action::Replace, Action::Leave),
+            (&file, None, Action::Create, Action::Leave),
+        ] {
+            assert_eq!(only_removing(source, target, decided), action, "{source:?} onto {target:?}");
+        }
+    }
+
+    #[test]
+    fn the_content_of_a_device_takes_the_place_of_all_but_a_directory() {
+        assert_eq!(as_content(None), Action::Create);
+        assert_eq!(as_content(Some(&Metadata::new(Kind::File))), Action::Replace);
+        assert_eq!(as_content(Some(&Metadata::new(Kind::Directory))), Action::Conflict);
+    }
+
+    #[test]
+    fn errors_name_their_place_at_the_target_alone() {
+        let error = |kind| Error::new(kind, "reading", "").at("there");
+        assert_eq!(at_source(error(ErrorKind::Io)).at, b"");
+        assert_eq!(at_source(error(ErrorKind::ConnectionLost)).at, b"there");
+        let place = |path: &str| {
+            at_target(Error::new(ErrorKind::Io, "writing", ""), &EntryPath::new(path).unwrap()).at
+        };
+        assert_eq!((place("a/b"), place("")), (b"a/b".to_vec(), b".".to_vec()));
+    }
+}

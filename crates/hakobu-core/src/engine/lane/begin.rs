@@ -296,3 +296,41 @@ fn together<'a>(items: &[(&'a Item, Metadata)]) -> Vec<Vec<(&'a Item, Metadata)>
     }
     groups
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(source: &str, target: &str) -> Item {
+        let path = |text: &str| EntryPath::new(text).unwrap();
+        Item { root: 0, source: path(source), target: path(target), place: DraftKind::File }
+    }
+
+    #[test]
+    fn what_becomes_one_entry_of_the_target_is_one_group() {
+        let items = [
+            item("", "a"),
+            item("x", "b/x"),
+            item("y", "a/y"),
+            item("", "a"),
+            item("z", "b/x"),
+            item("v", "a/deep/v"),
+            item("w", "w"),
+        ];
+        let found: Vec<_> = items.iter().map(|item| (item, Metadata::new(Kind::Directory))).collect();
+        let number = |item: &Item| items.iter().position(|other| std::ptr::eq(other, item)).unwrap();
+        let groups: Vec<Vec<usize>> = together(&found)
+            .iter()
+            .map(|group| group.iter().map(|(item, _)| number(item)).collect())
+            .collect();
+        assert_eq!(groups, [&[0, 2, 3][..], &[1, 4], &[5], &[6]]);
+    }
+
+    #[test]
+    fn an_item_that_is_named_is_an_entry_of_its_directory() {
+        let origin = named(&item("a/b", "c/d")).unwrap();
+        let only = Only { name: b"b".to_vec(), target_name: b"d".to_vec() };
+        assert_eq!((origin.path.as_bytes(), origin.only), (&b"a"[..], Some(only)));
+        assert!(named(&item("", "c")).is_err() && named(&item("a", "")).is_err());
+    }
+}

@@ -490,3 +490,65 @@ fn not_there() -> Error {
 fn unexpected() -> Error {
     Error::new(ErrorKind::Protocol, "copying", "an endpoint gave an answer to something else than was asked")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_that_no_operation_can_have_are_no_answer() {
+        let failures = |indices: &[u32]| -> Vec<(u32, Error)> {
+            indices.iter().map(|index| (*index, not_there())).collect()
+        };
+        for sound in [&[][..], &[0], &[1], &[0, 1, 2]] {
+            assert!(check_indices(&failures(sound), 3).is_ok(), "{sound:?}");
+        }
+        for wrong in [&[3][..], &[1, 1], &[2, 0], &[0, 1, 2, 3]] {
+            assert!(check_indices(&failures(wrong), 3).is_err(), "{wrong:?}");
+        }
+        assert!(check_indices(&[], 0).is_ok());
+    }
+
+    /// With so many extended attributes, of which 32 are more than is sent at a time.
+    fn change(attributes: usize) -> Change {
+        let value = vec![7; CHANGES_BYTES_TARGET / 32];
+        let mut all: Vec<_> =
+            (0..attributes).map(|name| (format!("user.{name}").into_bytes(), value.clone())).collect();
+        let extended = (attributes > 0).then(|| Extended::new(Classes::USER, &mut all).unwrap());
+        let attributes = Metadata::new(Kind::Directory).attributes();
+        Change::Directory { path: EntryPath::root(), attributes, extended }
+    }
+
+    fn batch_sizes(changes: impl IntoIterator<Item = Change>) -> Vec<usize> {
+        let batches = batches(changes.into_iter().enumerate());
+        let numbers = batches.iter().flat_map(|(numbers, _)| numbers.iter().copied());
+        assert!(numbers.enumerate().all(|(expected, number)| expected == number), "each once and in order");
+        batches
+            .iter()
+            .map(|(numbers, changes)| {
+                assert_eq!(numbers.len(), changes.len());
+                changes.len()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn changes_go_together_as_far_as_an_operation_takes_them() {
+        assert_eq!(batch_sizes([]), [0; 0]);
+        let many = (0..=CHANGES_AT_ONCE).map(|_| change(0));
+        assert_eq!(batch_sizes(many), [CHANGES_AT_ONCE, 1]);
+        assert_eq!(batch_sizes([16, 16, 1, 0].map(change)), [1, 3]);
+        assert_eq!(batch_sizes([0, 15, 15, 1].map(change)), [4]);
+        assert_eq!(batch_sizes([40, 0].map(change)), [1, 1]);
+    }
+
+    #[test]
+    fn no_two_drafts_have_one_number() {
+        let mut next = 5;
+        let numbers = {
+            let mut number = draft_numbers(&mut next);
+            [number(), number()]
+        };
+        assert_eq!((numbers, next), ([6, 7], 7));
+    }
+}

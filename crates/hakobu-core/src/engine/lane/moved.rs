@@ -307,3 +307,86 @@ impl Run {
         self.filled += bytes.len();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIECE: u32 = PIECE_BYTES as u32;
+    const CHUNK: Extent = Extent { offset: 4 * PIECE_BYTES, length: 2 * PIECE_BYTES };
+
+    fn piece(number: u64) -> Extent {
+        Extent { offset: number * PIECE_BYTES, length: PIECE_BYTES }
+    }
+
+    fn copied(at: u32, length: u32, from: u64) -> Copied {
+        Copied { at, length, from }
+    }
+
+    fn search(before: usize, found: Vec<Copied>) -> Search {
+        let window = (0..before + 2 * PIECE_BYTES as usize).map(|at| (at / 1000) as u8).collect();
+        Search { window, before, found, ..Search::default() }
+    }
+
+    /// What was found is about the window; what is copied is about a piece.
+    #[test]
+    fn what_was_found_is_cut_at_the_ends_of_pieces() {
+        let before = 5000;
+        let found = vec![
+            // Before the chunk; from there into the first piece; over the border of both; up to the end; behind it.
+            copied(0, 4000, 10),
+            copied(4000, 1500, 20_000),
+            copied(before as u32 + PIECE - 100, 300, 40_000),
+            copied(before as u32 + 2 * PIECE - 50, 50, 50_000),
+            copied(before as u32 + 2 * PIECE, 70, 60_000),
+        ];
+        let search = search(before, found);
+        let first = [copied(0, 500, 21_000), copied(PIECE - 100, 100, 40_000)];
+        assert_eq!(search.copies_in(CHUNK, piece(4)), first);
+        let second = [copied(0, 200, 40_100), copied(PIECE - 50, 50, 50_000)];
+        assert_eq!(search.copies_in(CHUNK, piece(5)), second);
+        let (one, other) = (search.bytes_of(CHUNK, piece(4)), search.bytes_of(CHUNK, piece(5)));
+        assert_eq!((one, other), search.window[before..].split_at(PIECE_BYTES as usize));
+    }
+
+    #[test]
+    fn zeros_are_known_piece_by_piece() {
+        let search = Search { zeros: 0b101, ..Search::default() };
+        assert_eq!([0, 1, 2, 3].map(|index| search.is_zero(index)), [true, false, true, false]);
+    }
+
+    #[test]
+    fn pieces_are_put_together_in_one_operation_as_far_as_it_goes() {
+        let bytes: Vec<u8> = (0..PIECE_BYTES).map(|at| (at % 251) as u8).collect();
+        let end = bytes.len() - 40;
+        let mut run = Run::new(piece(4), PieceBuffer::new());
+        // 10 bytes, a copy, 5 bytes, another copy to the end.
+        run.add(piece(4), [1; 32], vec![copied(10, 85, 7000), copied(100, PIECE - 100, 9000)], &bytes);
+        // It goes on where that one ended, in the old file as well, and ends with 40 bytes.
+        let on = 9000 + PIECE_BYTES - 100;
+        run.add(piece(5), [2; 32], vec![copied(0, 60, on), copied(60, PIECE - 100, 5)], &bytes);
+        let copies =
+            [copied(10, 85, 7000), copied(100, PIECE - 40, 9000), copied(PIECE + 60, PIECE - 100, 5)];
+        assert_eq!(run.copies, copies);
+        assert_eq!((run.extent, &run.values), (CHUNK, &vec![[1; 32], [2; 32]]));
+        let literal = [&bytes[..10], &bytes[95..100], &bytes[end..]].concat();
+        run.buffer.set_filled(run.filled);
+        assert_eq!((run.filled, run.buffer.filled()), (55, &literal[..]));
+        // What follows has to begin there, and to fit.
+        let room = PIECE_BYTES - 55;
+        assert!(run.takes(piece(6), room, COPIES_MAX - 3));
+        assert!(!run.takes(piece(7), room, 1) && !run.takes(piece(6), room + 1, 1));
+        assert!(!run.takes(piece(6), room, COPIES_MAX - 2));
+    }
+
+    /// Content of the old file that lies elsewhere is no continuation, even where it follows in the new one.
+    #[test]
+    fn copies_that_only_touch_stay_apart() {
+        let bytes = vec![7; PIECE_BYTES as usize];
+        let mut run = Run::new(piece(0), PieceBuffer::new());
+        run.add(piece(0), [1; 32], vec![copied(0, PIECE, 9000)], &bytes);
+        run.add(piece(1), [2; 32], vec![copied(0, PIECE, 9000)], &bytes);
+        assert_eq!(run.copies, [copied(0, PIECE, 9000), copied(PIECE, PIECE, 9000)]);
+        assert_eq!(run.filled, 0);
+    }
+}
