@@ -255,6 +255,13 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn new_files_get_the_mode_that_the_shell_would_give_them() {
+        let output = std::process::Command::new("sh").args(["-c", "umask"]).output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(umask(), u32::from_str_radix(told.trim(), 8).unwrap());
+    }
+
     fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {
         assert!(lane.submit(1, operation).is_ok());
         lane.reap(Wait::Now).unwrap().result

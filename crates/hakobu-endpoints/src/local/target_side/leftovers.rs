@@ -160,4 +160,34 @@ mod tests {
         drop(used);
         assert!(remove(&directory, name.as_bytes()) && !path.exists());
     }
+
+    /// Leaves a short draft in a directory, and removes what a run has met there.
+    fn met(grant: &Grant, keeps: bool) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let name = DraftName::new(&[1; 32], 3, b"a", b"b");
+        let path = inner.join(OsStr::from_bytes(name.as_bytes()));
+        fs::write(&path, "x").unwrap();
+        fs::write(inner.join("a user's"), "x").unwrap();
+        let before = inner.metadata().unwrap().modified().unwrap();
+        let leftovers = Leftovers::default();
+        let at = EntryPath::new("inner").unwrap();
+        leftovers.add(Vec::new());
+        leftovers.add(vec![(at.clone(), name.as_bytes().to_vec()), (at, b"a user's".to_vec())]);
+        if keeps {
+            leftovers.keep();
+        }
+        remove_leftovers(&leftovers, &Root::open(folder.path()).unwrap(), grant).unwrap();
+        assert!(inner.join("a user's").exists());
+        assert_eq!(inner.metadata().unwrap().modified().unwrap(), before);
+        !path.exists()
+    }
+
+    #[test]
+    fn what_was_left_a_moment_ago_is_waited_for_and_goes() {
+        assert!(met(&Grant::everything(), false));
+        assert!(!met(&Grant::everything(), true), "a later run goes on with something");
+        assert!(!met(&Grant { only_reads: true, ..Grant::everything() }, false));
+    }
 }

@@ -81,3 +81,34 @@ fn has_name(directory: &OwnedFd, name: &[u8]) -> Result<bool, Errno> {
     }
     Ok(false)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::*;
+
+    #[test]
+    fn a_name_is_there_only_as_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("Name"), "x").unwrap();
+        let directory = File::open(folder.path()).unwrap().into();
+        for (name, there) in [(&b"Name"[..], true), (b"name", false), (b"Nam", false), (b"Name2", false)] {
+            assert_eq!(has_name(&directory, name).unwrap(), there, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_moved_to_a_name_that_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["one", "other"] {
+            fs::write(folder.path().join(name), name).unwrap();
+        }
+        let directory = File::open(folder.path()).unwrap().into();
+        assert_eq!(move_to(&directory, b"one", b"other"), Err(Errno::EXIST));
+        move_to(&directory, b"one", b"free").unwrap();
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!((read("free"), read("other")), ("one".to_owned(), "other".to_owned()));
+        assert!(!folder.path().join("one").exists());
+    }
+}

@@ -285,3 +285,38 @@ fn what_was_overwritten_is_not_gone_on_with() {
     let target = target(root.path(), false);
     assert_eq!(begin_journaled(&mut target.lane(), 1, Earlier::Refuse).unwrap(), 3);
 }
+
+/// A machine that ended may have lost anything of a directory in which a run of it was: only its listing tells that.
+#[test]
+fn what_lies_beside_a_mark_that_a_listing_meets_is_doubted() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::PermissionsExt;
+
+    use hakobu_core::endpoint::Detail;
+
+    use crate::local::run_mark::{MARK_BYTES, NAMES};
+
+    let root = tempfile::tempdir().unwrap();
+    for name in ["sound", "doubtful"] {
+        fs::create_dir(root.path().join(name)).unwrap();
+        fs::write(root.path().join(name).join("file"), "x").unwrap();
+    }
+    let mark = root.path().join("doubtful").join(OsStr::from_bytes(&NAMES[0]));
+    fs::write(&mark, [0; MARK_BYTES]).unwrap();
+    fs::set_permissions(&mark, fs::Permissions::from_mode(0o600)).unwrap();
+    let target = target(root.path(), false);
+    let mut lane = target.lane();
+    let directories = ["sound", "doubtful"].map(|name| EntryPath::new(name).unwrap()).to_vec();
+    let list = Operation::List { root: 0, directories, budget: 0, detail: Detail::default() };
+    let Outcome::Listed(listed) = ask(&mut lane, list).unwrap() else { panic!("no listing") };
+    let found: Vec<_> = listed
+        .into_iter()
+        .map(|directory| {
+            let listing = directory.result.unwrap();
+            assert_eq!(listing.len(), 1, "the mark is no entry");
+            listing.metadata(0).doubted
+        })
+        .collect();
+    assert_eq!(found, [false, true]);
+}
