@@ -42,6 +42,8 @@ pub struct Order {
     pub extended: Option<Classes>,
     /// How many entries more the target says it can hold.
     pub free_inodes: Option<u64>,
+    /// Whether the source says that its numbers of inodes tell files apart.
+    pub source_inodes: bool,
     pub cancel: Arc<AtomicBool>,
 }
 
@@ -116,7 +118,7 @@ fn run_between(sources: &[&Path; 3], target: &Path, order: &Order) -> Made {
     let _watchdog = Watchdog::new();
     let roots = sources.map(|path| SourceRoot { path: path.to_path_buf() });
     let local = LocalSource::open(&roots).unwrap();
-    let source = Faulty::new(local, order.source.clone());
+    let source = Faulty::new(local, order.source.clone()).showing(|able| able.inodes &= order.source_inodes);
     let options = TargetOptions { job: [5; 32], durable: order.job.durable, state: None };
     let may_remove = order.job.removal != Removal::Leave;
     let grant = Grant { may_remove, ..Grant::everything() };
@@ -182,6 +184,7 @@ impl Order {
             names: None,
             extended: None,
             free_inodes: None,
+            source_inodes: true,
             cancel: Arc::new(AtomicBool::new(false)),
         }
     }

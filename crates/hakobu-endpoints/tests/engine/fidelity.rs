@@ -343,3 +343,22 @@ fn small_files_keep_their_holes() {
     assert_eq!(blocks(place.target()), blocks(place.source()));
     assert!(blocks(place.target()) < 20);
 }
+
+/// Equal files of which nobody can tell whether they are one at the target are left as they are.
+#[test]
+fn equal_files_stay_apart_where_inodes_are_not_told() {
+    for told in [true, false] {
+        let place = Place::new();
+        write(&place.source().join("a"), &mut Numbers(3), 300);
+        fs::hard_link(place.source().join("a"), place.source().join("b")).unwrap();
+        // They become two files.
+        place.run(&Order::contents(2).job(|job| job.hard_links = false));
+        let mut again = keeping(2);
+        again.source_inodes = told;
+        let made = place.run(&again);
+        assert!(made.summary.fatal.is_none() && made.failed_paths().is_empty());
+        let inode = |name: &str| fs::metadata(place.target().join(name)).unwrap().ino();
+        assert_eq!(inode("a") == inode("b"), told);
+        assert_same(&place.source_view(), &place.target_view());
+    }
+}

@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use hakobu_core::error::ErrorKind;
+use hakobu_core::filter::Rule;
 use hakobu_testkit::faults::{OperationKind, Plan};
 
 use crate::bench::{Made, Order, Place};
@@ -191,4 +192,30 @@ fn a_directory_is_given_its_attributes_once() {
     assert_same(&merged(&sources), &place.target_view());
     let settled = made.target_log.iter().filter(|logged| logged.kind == OperationKind::Apply).count();
     assert!(settled <= 2, "{:?}", made.target_log);
+}
+
+/// What a rule leaves out of an earlier source is in nobody's way, whatever kind it has.
+#[test]
+fn what_a_rule_leaves_out_takes_no_name() {
+    for lanes in [1, 3] {
+        let place = Place::new();
+        let sources = three(&place);
+        // The rule is about directories alone, and about files of a name.
+        fs::create_dir(sources[0].join("left")).unwrap();
+        write(&sources[1].join("left"), &mut Numbers(1), 100);
+        write(&sources[0].join("small"), &mut Numbers(2), 10);
+        write(&sources[1].join("small"), &mut Numbers(3), 300_000);
+        write(&sources[0].join("both"), &mut Numbers(4), 100);
+        write(&sources[1].join("both"), &mut Numbers(5), 200);
+        let order = Order::items(lanes, &ALL).job(|job| {
+            job.filter.rules = vec![Rule::exclude("left/", "--exclude".into())];
+            job.filter.bytes_min = Some(50);
+        });
+        let made = run(&place, &sources, &order);
+        assert_eq!(failed(&made), [b"both"]);
+        for (name, source) in [("left", 1), ("small", 1), ("both", 0)] {
+            let read = |root: &PathBuf| fs::read(root.join(name)).unwrap();
+            assert!(read(&place.target()) == read(&sources[source]), "{name}");
+        }
+    }
 }

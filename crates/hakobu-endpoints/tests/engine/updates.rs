@@ -196,3 +196,31 @@ fn small_files_in_place() {
     assert_eq!(inodes(), before);
     assert_same(&place.source_view().copied(), &place.target_view());
 }
+
+/// Where both sides have a hole neither of them is read, and what lies in the hole of one alone is compared.
+#[test]
+fn holes_of_both_sides_are_not_compared() {
+    let sparse = |path: &Path, places: &[(usize, u8)]| {
+        use std::os::unix::fs::FileExt;
+        let file = fs::File::create(path).unwrap();
+        file.set_len((16 * CHUNK + 5) as u64).unwrap();
+        for (offset, byte) in places {
+            file.write_all_at(&[*byte; BLOCK], *offset as u64).unwrap();
+        }
+    };
+    for lanes in [1, 3] {
+        let place = Place::new();
+        let (source, target) = (place.source().join("file"), place.target().join("file"));
+        sparse(&target, &[(0, 1), (9 * CHUNK, 7)]);
+        sparse(&source, &[(0, 2), (5 * CHUNK, 3)]);
+        set_age(&target);
+        let made = place.run(&order(Update::Changes, lanes, true));
+        written(&made);
+        assert_same(&place.source_view().copied(), &place.target_view());
+        // The first chunk, those of which one side has data, and at most what is around these.
+        let it = &made.summary.counters;
+        let few = 0..=6 * CHUNK_BYTES;
+        assert!(few.contains(&it.target_read_bytes), "{} read there", it.target_read_bytes);
+        assert!(few.contains(&it.source_read_bytes), "{} read here", it.source_read_bytes);
+    }
+}
