@@ -11,6 +11,7 @@ use hakobu_core::extended::Classes;
 use hakobu_core::losses::LossKind;
 use hakobu_testkit::faults::OperationKind::{Apply, Begin, Extended, Store};
 use hakobu_testkit::faults::{Fault, Plan, When};
+use hakobu_testkit::sshd::no_root;
 use rustix::fs::{XattrFlags, lgetxattr, llistxattr, removexattr, setxattr};
 
 use crate::bench::{Made, Order, Place};
@@ -360,5 +361,30 @@ fn equal_files_stay_apart_where_inodes_are_not_told() {
         let inode = |name: &str| fs::metadata(place.target().join(name)).unwrap().ino();
         assert_eq!(inode("a") == inode("b"), told);
         assert_same(&place.source_view(), &place.target_view());
+    }
+}
+
+/// What the target cannot hold is lost once, whether content is brought over or only an attribute is set.
+#[test]
+fn a_loss_is_counted_once() {
+    if no_root() {
+        return;
+    }
+    let place = Place::new();
+    let file = place.source().join("file");
+    write(&file, &mut Numbers(6), 300);
+    setxattr(&file, "user.kept", b"1", XattrFlags::empty()).unwrap();
+    setxattr(&file, "trusted.lost", b"1", XattrFlags::empty()).unwrap();
+    let mut order = keeping(1);
+    order.extended = Some(Classes::USER);
+    for round in [b"1", b"2", b"2"] {
+        setxattr(&file, "user.kept", round, XattrFlags::empty()).unwrap();
+        let made = place.run(&order);
+        assert!(made.summary.fatal.is_none() && made.failed_paths().is_empty());
+        let losses: Vec<_> = made.summary.losses.iter().map(|loss| (loss.what, loss.count)).collect();
+        assert_eq!(losses, [(LossKind::Xattr, 1)]);
+        let mut value = [0; 4];
+        let length = lgetxattr(place.target().join("file"), "user.kept", &mut value[..]).unwrap();
+        assert_eq!(&value[..length], round);
     }
 }

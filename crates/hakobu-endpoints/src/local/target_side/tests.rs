@@ -320,3 +320,17 @@ fn what_lies_beside_a_mark_that_a_listing_meets_is_doubted() {
         .collect();
     assert_eq!(found, [false, true]);
 }
+
+/// A run that is started again may reach its target by another name.
+#[test]
+fn a_root_is_known_by_its_whole_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = folder.path().canonicalize().unwrap().join("real");
+    fs::create_dir(&real).unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("real", &link).unwrap();
+    let bytes = real.into_os_string().into_encoded_bytes();
+    assert_eq!(whole_path(&link), bytes);
+    let missing = folder.path().join("missing");
+    assert_eq!(whole_path(&missing), missing.as_os_str().as_encoded_bytes());
+}
