@@ -334,3 +334,41 @@ fn a_root_is_known_by_its_whole_path() {
     let missing = folder.path().join("missing");
     assert_eq!(whole_path(&missing), missing.as_os_str().as_encoded_bytes());
 }
+
+/// Bytes that wait for more to be written with them go when a step is full, before zeros, and in the end.
+#[test]
+fn a_stream_gets_its_bytes_in_order_and_each_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out");
+    let stream = |size_bytes| {
+        let output = fs::File::create(&path).unwrap();
+        let target = target(folder.path(), false).with_stream(output.into());
+        let begin =
+            Begin { kind: DraftKind::Stream, ..Begin::file(EntryPath::new("out").unwrap(), size_bytes) };
+        let mut lane = target.lane();
+        ask(&mut lane, Operation::Begin { draft: 1, begin }).unwrap();
+        (target, lane)
+    };
+    let piece = PIECE_BYTES as usize;
+    let size = 11 * piece + 5;
+    let mut bytes: Vec<u8> = (0..size).map(|at| (at / 999) as u8).collect();
+    let (_target, mut lane) = stream(size as u64);
+    let writer = lane.draft_writer(1).unwrap();
+    // A step is as long as four pieces.
+    (0..9).for_each(|at| writer.write((at * piece) as u64, &bytes[at * piece..][..piece]).unwrap());
+    writer.zero(Extent { offset: 9 * PIECE_BYTES, length: PIECE_BYTES }).unwrap();
+    bytes[9 * piece..10 * piece].fill(0);
+    let there = fs::read(&path).unwrap();
+    assert!(there == bytes[..10 * piece], "{} bytes", there.len());
+    writer.write(10 * PIECE_BYTES, &bytes[10 * piece..]).unwrap();
+    writer.flush().unwrap();
+    finish(&mut lane, 1).unwrap();
+    assert!(fs::read(&path).unwrap() == bytes);
+    // What comes out of order cannot be put right.
+    let (_target, mut lane) = stream(2 * PIECE_BYTES);
+    let writer = lane.draft_writer(1).unwrap();
+    writer.write(PIECE_BYTES, &bytes[..piece]).unwrap();
+    assert_eq!(writer.flush().unwrap_err().kind, ErrorKind::Protocol);
+    assert!(finish(&mut lane, 1).is_err());
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+}
