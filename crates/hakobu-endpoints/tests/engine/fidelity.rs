@@ -388,3 +388,21 @@ fn a_loss_is_counted_once() {
         assert_eq!(&value[..length], round);
     }
 }
+
+/// What is written to keeps no attributes of its own, so none are lost by it.
+#[test]
+fn content_that_goes_to_a_device_loses_nothing() {
+    let place = Place::new();
+    let file = place.source().join("file");
+    write(&file, &mut Numbers(7), 700_000);
+    setxattr(&file, "user.a", b"1", XattrFlags::empty()).unwrap();
+    let mut order = Order::items(1, &[("file", "null")]).job(|job| {
+        job.items[0].place = hakobu_core::endpoint::DraftKind::Sink;
+        job.extended = Classes::USUAL;
+    });
+    order.extended = Some(Classes::NONE);
+    let made = place.run_device(Path::new("/dev"), &order);
+    assert_whole(&made, &[]);
+    assert_eq!(made.summary.losses, []);
+    assert_eq!(made.count(Extended), 0, "nobody asks for them");
+}
