@@ -13,11 +13,11 @@ pub struct Outages {
 }
 
 impl Outages {
-    /// It was noticed that the connection is lost. It may have been so before.
-    pub(crate) fn begin(&mut self) {
+    /// It was noticed at this moment that the connection is lost. It may have been so before.
+    pub(crate) fn begin(&mut self, noticed: Instant) {
         if self.since.is_none() {
             self.count += 1;
-            self.since = Some(Instant::now());
+            self.since = Some(noticed);
         }
     }
 
@@ -38,13 +38,13 @@ mod tests {
         let mut outages = Outages::default();
         outages.end();
         assert_eq!((outages.count, outages.time), (0, Duration::ZERO));
-        outages.begin();
+        outages.begin(Instant::now());
         std::thread::sleep(Duration::from_millis(2));
-        outages.begin();
+        outages.begin(Instant::now());
         outages.end();
         let first = outages.time;
         assert!(outages.count == 1 && first >= Duration::from_millis(2));
-        outages.begin();
+        outages.begin(Instant::now());
         std::thread::sleep(Duration::from_millis(1));
         outages.end();
         outages.end();

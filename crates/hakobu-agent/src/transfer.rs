@@ -51,7 +51,7 @@ fn attempts(
         connect = connect.or(Some(transfer.connect).filter(|connect| !connect.is_zero()));
         transfer.connect = connect.unwrap_or_default();
         if surroundings.cancel.load(Relaxed) && transfer.summary.fatal.is_some() {
-            transfer.summary.fatal = Some(Error::new(ErrorKind::Cancelled, "copying", "stopped as asked"));
+            transfer.summary.fatal = Some(stopped());
         }
         let advanced = transfer.summary.counters.target_written_bytes > 0;
         // Of several files some may not have been.
@@ -65,22 +65,20 @@ fn attempts(
         if next == Next::End {
             return transfer;
         }
-        if connect.is_some() {
-            carryover.outages.begin();
-        }
-        if surroundings.cancel.load(Relaxed) {
+        // The Ctrl-C of a terminal reaches ssh as well, whose end may be seen first.
+        let (lost_at, asked) = (Instant::now(), !sleep(STOP_SEEN_WITHIN, &surroundings.cancel));
+        if asked {
+            transfer.summary.fatal = Some(stopped());
             return transfer;
+        }
+        if connect.is_some() {
+            carryover.outages.begin(lost_at);
         }
         match next {
             Next::Again(pause, words) => {
-                // The Ctrl-C of a terminal reaches ssh as well, whose end may be seen first.
-                let asked = !sleep(STOP_SEEN_WITHIN, &surroundings.cancel);
-                if !asked {
-                    surroundings.observer.event(Event::Notice { words });
-                }
-                if asked || !sleep(pause, &surroundings.cancel) {
-                    let error = Error::new(ErrorKind::Cancelled, "copying", "stopped as asked");
-                    transfer.summary.fatal = Some(error);
+                surroundings.observer.event(Event::Notice { words });
+                if !sleep(pause, &surroundings.cancel) {
+                    transfer.summary.fatal = Some(stopped());
                     return transfer;
                 }
             }
@@ -93,6 +91,10 @@ fn attempts(
         earlier_wire_bytes = transfer.wire_bytes;
         earlier = Some(transfer.summary);
     }
+}
+
+fn stopped() -> Error {
+    Error::new(ErrorKind::Cancelled, "copying", "stopped as asked")
 }
 
 /// What both attempts had on the wire, as far as it is known.
