@@ -24,9 +24,15 @@ const READS: [&str; 7] =
 
 /// The code of a source file without its tests and remarks.
 fn code(path: &Path) -> String {
-    let text = read(path);
-    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    without_tests(&read(path))
+}
+
+fn without_tests(text: &str) -> String {
+    // A module of tests in another file may be declared above the code.
+    let is_body = |at: &usize| text[*at..].lines().nth(1).is_some_and(|line| line.ends_with('{'));
+    let tests = text.match_indices("#[cfg(test)]\nmod ").map(|(at, _)| at).find(is_body);
+    let lines =
+        text[..tests.unwrap_or(text.len())].lines().map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -105,6 +111,13 @@ fn the_core_knows_no_file_descriptors() {
         })
         .collect();
     assert!(found.is_empty(), "hand over a `Cursor` or a `SharedFile`: {found:?}");
+}
+
+#[test]
+fn only_bodies_of_tests_are_left_out() {
+    let text = "#[cfg(test)]\nmod tests;\nfn a() {}\n#[cfg(test)]\nmod more {\nfn b() {}\n}\n";
+    let code = without_tests(text);
+    assert!(code.contains("fn a") && !code.contains("fn b"), "{code}");
 }
 
 #[test]
