@@ -264,8 +264,7 @@ fn where_no_link_can_be_made_each_name_is_a_file() {
         let losses: Vec<_> = made.summary.losses.iter().map(|loss| (loss.what, loss.count)).collect();
         assert_eq!(losses, [(LossKind::HardLinks, 1)], "{length} {kind:?}");
         // That a file system has none needs no cause.
-        let is_cause =
-            |event: &&Event| matches!(event, Event::Notice { words } if words.contains("further name"));
+        let is_cause = |event: &&Event| matches!(event, Event::Notice { words } if words.contains("hard link could not be made"));
         let causes = made.events.iter().filter(is_cause).count();
         assert_eq!(causes, usize::from(kind != ErrorKind::Unsupported), "{length} {kind:?}");
     }

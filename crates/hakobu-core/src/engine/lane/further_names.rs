@@ -80,7 +80,8 @@ impl Worker<'_> {
                 follower.node.touch();
                 if self.shared.record.link_failed() {
                     let error = at_target(error.clone(), &follower.target);
-                    let words = format!("a further name becomes a file of its own: {error}");
+                    let words =
+                        format!("a hard link could not be made, and the file is copied instead: {error}");
                     self.shared.setup.observer.event(Event::Notice { words });
                 }
             }
