@@ -29,7 +29,7 @@ pub const ALIVE_EVERY: Duration = Duration::from_secs(15);
 pub const SILENT_MAX: Duration = Duration::from_secs(120);
 /// The oldest version of the protocol that this program speaks.
 pub const VERSION_OLDEST: u16 = 5;
-/// The oldest version in which an agent answers what has not changed since: `Listen`, `Serve`, `EndServing`. Everything else
+/// The oldest version in which an agent answers requests that have not changed since: `Listen`, `Serve`, `EndServing`. Everything else
 /// is refused with [`too_old`].
 pub const VERSION_OLDEST_ANSWERED: u16 = 3;
 /// The newest version of the protocol that this program speaks.
