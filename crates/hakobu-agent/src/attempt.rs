@@ -52,23 +52,23 @@ pub(crate) struct Attempt<'a, 'b> {
 
 /// Keeps events until the run has said where its ends are, which comes first.
 #[derive(Default)]
-struct Later(Mutex<Vec<Event>>);
+struct DelayedEvents(Mutex<Vec<Event>>);
 
-impl Later {
+impl DelayedEvents {
     fn tell(&self, observer: &dyn Observer) {
         let events = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         events.into_iter().for_each(|event| observer.event(event));
     }
 }
 
-impl Observer for Later {
+impl Observer for DelayedEvents {
     fn event(&self, event: Event) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 }
 
 /// What a job is run with.
-struct Order {
+struct RunInput {
     job: Job,
     identity: [u8; 16],
     roots: Vec<PathBytes>,
@@ -94,9 +94,9 @@ impl Attempt<'_, '_> {
             self.carryover.hosts = Some(hosts);
             return Ok(());
         }
-        let decisions = Later::default();
+        let decisions = DelayedEvents::default();
         let job = self.job(&hosts, &plan, &decisions);
-        let ends = fit::Ends::of(&hosts);
+        let ends = fit::HostPair::of(&hosts);
         ends.check(&job, self.request.passes.is_some())?;
         if !std::mem::replace(&mut self.carryover.told, true) {
             ends.tell(&job, self.surroundings.observer);
@@ -112,8 +112,8 @@ impl Attempt<'_, '_> {
             false => hosts.target().name_of(&root),
         };
         let observer = AtTarget { observer: self.surroundings.observer, root: named_root.clone() };
-        let order = Order { job, identity, roots, root, grant };
-        let mut ran = self.run_where_it_belongs(&mut hosts, transfer, &observer, order)?;
+        let input = RunInput { job, identity, roots, root, grant };
+        let mut ran = self.run_where_it_belongs(&mut hosts, transfer, &observer, input)?;
         ran.summary.failures.iter_mut().for_each(|failure| places::name_failure(failure, &named_root));
         if let Some(fatal) = &mut ran.summary.fatal {
             places::name_fatal(fatal, &*hosts.source, &named_root);
@@ -181,15 +181,15 @@ impl Attempt<'_, '_> {
         hosts: &mut Hosts,
         transfer: &mut Transfer,
         observer: &dyn Observer,
-        order: Order,
+        input: RunInput,
     ) -> Result<Ran> {
         if !hosts.have_agents() {
-            return self.run_from_here(hosts, transfer, observer, order);
+            return self.run_from_here(hosts, transfer, observer, input);
         }
         let Hosts { source, target } = hosts;
         match (source.as_agent(), target.as_mut().map(|target| target.as_agent())) {
-            (Some(engine), Some(Some(target))) => self.run_apart(engine, target, transfer, observer, order),
-            (Some(engine), None) => self.run_on_one(engine, transfer, observer, order),
+            (Some(engine), Some(Some(target))) => self.run_apart(engine, target, transfer, observer, input),
+            (Some(engine), None) => self.run_on_one(engine, transfer, observer, input),
             _ => Err(Error::new(
                 ErrorKind::Usage,
                 "running a job",
@@ -204,11 +204,11 @@ impl Attempt<'_, '_> {
         hosts: &Hosts,
         transfer: &mut Transfer,
         observer: &dyn Observer,
-        order: Order,
+        input: RunInput,
     ) -> Result<Ran> {
         transfer.transport = hosts.route();
         self.is_connected(transfer);
-        let Order { job, identity, roots, root, grant } = order;
+        let RunInput { job, identity, roots, root, grant } = input;
         let here = Side::new(Stop::with_flag(Arc::clone(&self.surroundings.cancel)));
         let here = here.with_limits(Arc::clone(&self.surroundings.limits));
         let _lock = here.lock(&job, &identity)?;
@@ -231,11 +231,11 @@ impl Attempt<'_, '_> {
         engine: &mut dyn AgentHost,
         transfer: &mut Transfer,
         observer: &dyn Observer,
-        order: Order,
+        input: RunInput,
     ) -> Result<Ran> {
         transfer.transport = Route::Local;
         self.is_connected(transfer);
-        let Order { job, identity, roots, root, grant } = order;
+        let RunInput { job, identity, roots, root, grant } = input;
         let told = Told::new(observer, job.lanes);
         let request = RunHereRequest { job, identity, roots, root, grant };
         let (cancel, limits) = (&self.surroundings.cancel, &*self.surroundings.limits);
@@ -251,9 +251,9 @@ impl Attempt<'_, '_> {
         target: &mut dyn AgentHost,
         transfer: &mut Transfer,
         observer: &dyn Observer,
-        order: Order,
+        input: RunInput,
     ) -> Result<Ran> {
-        let Order { job, identity, roots, root, grant } = order;
+        let RunInput { job, identity, roots, root, grant } = input;
         let cipher = self.cipher(engine, target)?;
         let meeting = Meeting {
             job: identity,

@@ -13,7 +13,7 @@ pub trait Incoming: Read + AsFd + Send {}
 impl<T: Read + AsFd + Send> Incoming for T {}
 
 /// Both directions of a channel.
-pub struct Ends {
+pub struct ChannelStreams {
     /// To the agent. When it is dropped the agent ends.
     pub to_agent: Box<dyn Write + Send>,
     /// From the agent, at the byte after its preamble.
@@ -23,7 +23,7 @@ pub struct Ends {
 /// An open channel to an agent. What carries it ends when it is dropped.
 pub trait ControlChannel: Send {
     /// Hands out both directions. The second time there are none.
-    fn take_ends(&mut self) -> Option<Ends>;
+    fn take_streams(&mut self) -> Option<ChannelStreams>;
 
     /// The program that was sent there, to be compared with what the agent says of itself.
     fn uploaded(&self) -> Option<&Path> {

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::channel as wire;
-use crate::control_channel::{ControlChannel, Ends, Incoming};
+use crate::control_channel::{ChannelStreams, ControlChannel, Incoming};
 use crate::ssh::sessions::{LONG_WAY, Sessions};
 
 /// What was done when no agent could be started.
@@ -63,7 +63,7 @@ impl FarSide {
     /// `ConnectionLost`; `Unsupported` where the agent speaks another version; `Corrupt` where it is not the program that was sent.
     pub fn start(mut channel: Box<dyn ControlChannel>, host: &str) -> Result<Self> {
         let taken = || Error::new(ErrorKind::Usage, STARTING, "its channel is in use").at(host);
-        let Ends { to_agent, from_agent } = channel.take_ends().ok_or_else(taken)?;
+        let ChannelStreams { to_agent, from_agent } = channel.take_streams().ok_or_else(taken)?;
         let uploaded = channel.uploaded().map(Path::to_path_buf);
         let hello_pending = AgentHello {
             version: 0,

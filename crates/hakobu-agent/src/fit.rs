@@ -14,7 +14,7 @@ const LINKS: &str = "files are protected against links only as far as SFTP allow
                      after, but a server follows what is swapped in between)";
 
 /// The hosts of a copy, and what they can do.
-pub(crate) struct Ends<'a> {
+pub(crate) struct HostPair<'a> {
     source: &'a dyn Host,
     /// The source's where both are on one machine.
     target: &'a dyn Host,
@@ -22,7 +22,7 @@ pub(crate) struct Ends<'a> {
     target_able: Capabilities,
 }
 
-impl<'a> Ends<'a> {
+impl<'a> HostPair<'a> {
     /// Asks the hosts what they can do.
     pub fn of(hosts: &'a Hosts) -> Self {
         let (source, target) = (&*hosts.source, hosts.target());
@@ -64,8 +64,9 @@ impl<'a> Ends<'a> {
         let not_shown = |able: &Capabilities, why: &str| {
             tell(why, "what the server does not show", &not_shown(able));
         };
-        if let Some(why) = self.source.told_first() {
-            not_shown(&self.source_able, &why);
+        let source = self.source.told_first();
+        if let Some(why) = &source {
+            not_shown(&self.source_able, why);
         }
         match self.target.told_first() {
             Some(why) if writes => {
@@ -73,7 +74,7 @@ impl<'a> Ends<'a> {
                 let why = if self.target_able.confines { why } else { format!("{LINKS}; {why}") };
                 tell(&why, "what cannot be kept there", &not_kept(&self.target_able, job.durable));
             }
-            Some(why) if self.source.told_first().is_none() => not_shown(&self.target_able, &why),
+            Some(why) if source.is_none() => not_shown(&self.target_able, &why),
             _ => {}
         }
     }

@@ -26,7 +26,7 @@ impl JobMaker<'_> {
     /// Returns the job, and tells what was decided on the way.
     pub fn job(&self, carryover: &Carryover) -> Job {
         let (plan, apart) = (self.plan, self.hosts.target.is_some());
-        let hash = fit::Ends::of(self.hosts).hash();
+        let hash = fit::HostPair::of(self.hosts).hash();
         let lanes = self.lanes();
         Job {
             items: plan.items.clone(),

@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::live_limits::LiveLimits;
 use crate::login::Login;
 use crate::request::{CipherChoice, CopyRequest, Transport};
-use crate::sftp::SftpSide;
+use crate::sftp::{SftpSide, WAY_OUT};
 use crate::side::Side;
 use crate::ssh::Prompts;
 use crate::stop::Stop;
@@ -136,9 +136,7 @@ impl Opener<'_> {
         if self.request.sudo {
             let words = "--sudo: an sftp server runs as the account that logs in";
             let error = Error::new(ErrorKind::Usage, "logging in", words).at(host.destination());
-            return Err(
-                error.hint("leave it out, or make an agent possible (--transport agent says what it lacks)")
-            );
+            return Err(error.hint(WAY_OUT));
         }
         let login = Login { time_limit: self.login_limit, ..Login::of(self.request, host) };
         Ok(Box::new(SftpSide::start(&login, why, self.cancel.clone())?))

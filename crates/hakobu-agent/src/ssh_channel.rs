@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::control_channel::{ControlChannel, Ends};
+use crate::control_channel::{ChannelStreams, ControlChannel};
 use crate::ssh::sessions::Sessions;
 use crate::ssh::{Prompts, SshChild, SshError, SshSettings, Way};
 
 /// A control channel that ssh carries.
 pub(crate) struct SshChannel {
-    ends: Option<Ends>,
+    ends: Option<ChannelStreams>,
     way: Way,
     uploaded: Option<PathBuf>,
     sessions: Arc<Sessions>,
@@ -25,7 +25,10 @@ impl SshChannel {
         let sessions = Sessions::new(settings.clone())?;
         let started = sessions.start(prompts)?;
         Ok(Self {
-            ends: Some(Ends { to_agent: Box::new(started.stdin), from_agent: Box::new(started.stdout) }),
+            ends: Some(ChannelStreams {
+                to_agent: Box::new(started.stdin),
+                from_agent: Box::new(started.stdout),
+            }),
             way: started.way,
             uploaded: started.uploaded,
             sessions: Arc::new(sessions),
@@ -40,7 +43,7 @@ impl SshChannel {
 }
 
 impl ControlChannel for SshChannel {
-    fn take_ends(&mut self) -> Option<Ends> {
+    fn take_streams(&mut self) -> Option<ChannelStreams> {
         self.ends.take()
     }
 

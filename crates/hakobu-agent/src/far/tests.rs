@@ -121,7 +121,7 @@ fn an_answer_to_something_else_ends_a_run() {
 }
 
 /// A channel to an agent in this process.
-struct WithinProcess(Option<Ends>);
+struct WithinProcess(Option<ChannelStreams>);
 
 impl WithinProcess {
     fn start() -> Self {
@@ -131,12 +131,12 @@ impl WithinProcess {
             let mut output = to_controller;
             crate::agent::agent(from_controller, &mut output)
         });
-        Self(Some(Ends { to_agent: Box::new(to_agent), from_agent: Box::new(from_agent) }))
+        Self(Some(ChannelStreams { to_agent: Box::new(to_agent), from_agent: Box::new(from_agent) }))
     }
 }
 
 impl ControlChannel for WithinProcess {
-    fn take_ends(&mut self) -> Option<Ends> {
+    fn take_streams(&mut self) -> Option<ChannelStreams> {
         self.0.take()
     }
 }
@@ -152,7 +152,7 @@ fn any_channel_leads_to_an_agent() {
     let there = crate::host::Host::look_at_target(&mut far, b"/dev/null").unwrap();
     assert_eq!((there.resolved, far.sessions().is_some()), (b"/dev/null".to_vec(), false));
     let mut used = WithinProcess::start();
-    used.take_ends();
+    used.take_streams();
     let error = FarSide::start(Box::new(used), "within").err().unwrap();
     assert_eq!(error.kind, ErrorKind::Usage);
 }

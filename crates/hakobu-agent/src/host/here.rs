@@ -38,7 +38,7 @@ impl Host for Side {
     }
 
     fn machine(&self) -> Machine {
-        machine::facts()
+        Side::machine(self)
     }
 
     fn round_trip(&self) -> Duration {

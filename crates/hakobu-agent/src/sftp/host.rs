@@ -17,6 +17,10 @@ use super::side::SftpSide;
 use crate::host::Host;
 use crate::request::Transport;
 
+/// What to do where an SFTP server is not enough.
+pub(crate) const WAY_OUT: &str =
+    "leave it out, or make an agent possible (--transport agent says what it lacks)";
+
 impl Host for SftpSide {
     fn name(&self) -> String {
         self.host.clone()
@@ -54,7 +58,7 @@ impl Host for SftpSide {
             Need::Compression => {
                 "leave it out (--ssh 'ssh -C' compresses in ssh), or make an agent possible (--transport agent says what it lacks)"
             }
-            _ => "leave it out, or make an agent possible (--transport agent says what it lacks)",
+            _ => WAY_OUT,
         }
     }
 

@@ -5,4 +5,5 @@ mod host;
 mod look;
 mod side;
 
+pub(crate) use host::WAY_OUT;
 pub use side::SftpSide;
