@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use hakobu_core::endpoint::Outcome;
+use hakobu_core::endpoint::TargetOutcome;
 use hakobu_core::error::Error;
 use hakobu_core::listing::DirectoryListing;
 use hakobu_core::path::check_name;
@@ -14,7 +14,7 @@ const ENTRIES_MAX: usize = 1000;
 
 fn listed(assembler: Assembler) -> Option<Vec<DirectoryListing>> {
     match assembler.finish() {
-        Ok(Outcome::Listed(listed)) => Some(listed),
+        Ok(TargetOutcome::Listed(listed)) => Some(listed),
         _ => None,
     }
 }

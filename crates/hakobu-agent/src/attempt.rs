@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hakobu_core::compression::Compression;
-use hakobu_core::endpoint::Endpoint;
+use hakobu_core::endpoint::TargetEndpoint;
 use hakobu_core::engine::Summary;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::{Event, Observer};
@@ -213,7 +213,7 @@ impl Attempt<'_, '_> {
         let here = here.with_limits(Arc::clone(&self.surroundings.limits));
         let _lock = here.lock(&job, &identity)?;
         let source = hosts.source.open_source(&roots, &job)?;
-        let target: Box<dyn Endpoint> = match job.mode.is_digest() {
+        let target: Box<dyn TargetEndpoint> = match job.mode.is_digest() {
             // A digest is taken here, where the content comes to.
             true => Box::new(here.open_target(&root, &grant, &identity)?),
             false => hosts.target().open_target(&root, &grant, &identity, &job)?,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::disk::DiskList;
-use hakobu_core::endpoint::Endpoint;
+use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::error::Result;
 use hakobu_core::event::Observer;
 use hakobu_core::fit::Need;
@@ -98,7 +98,7 @@ pub trait Host {
     ///
     /// # Errors
     /// When one cannot be opened; `Usage` where only an agent opens them.
-    fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn Endpoint>>;
+    fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn SourceEndpoint>>;
 
     /// Opens a directory of it as a target that is written from this machine.
     ///
@@ -110,7 +110,7 @@ pub trait Host {
         grant: &Grant,
         identity: &[u8; 16],
         job: &Job,
-    ) -> Result<Box<dyn Endpoint>>;
+    ) -> Result<Box<dyn TargetEndpoint>>;
 
     /// Whether our own code runs there.
     fn has_agent(&self) -> bool {

@@ -10,7 +10,8 @@ use hakobu_core::capabilities::Capabilities;
 use hakobu_core::compression::{Compressed, Compression};
 use hakobu_core::counters::{Beyond, FarTime, WayTime};
 use hakobu_core::endpoint::{
-    Check, Completion, Endpoint, Lane, Operation, Outcome, Passed, PieceBuffer, Ticket, Wait,
+    Check, Completion, Endpoint, Lane, Passed, PieceBuffer, TargetEndpoint, TargetLane, TargetOp,
+    TargetOutcome, Ticket, Wait,
 };
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Extended;
@@ -108,8 +109,10 @@ impl Endpoint for RemoteTarget {
     fn may_open_lane(&self, has_work: bool) -> bool {
         self.arriving.pool.is_settled(has_work)
     }
+}
 
-    fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {
+impl TargetEndpoint for RemoteTarget {
+    fn open_target_lane(&self, index: usize) -> Result<Box<dyn TargetLane>> {
         let connection = self.arriving.pool.take().ok_or_else(|| {
             Error::new(ErrorKind::Usage, "opening a lane", "there is no data connection left for it")
         })?;
@@ -127,7 +130,7 @@ struct RemoteLane {
     wire: Arc<WireBytes>,
     /// Answers that are due, by request; listings are put together as they arrive.
     due: HashMap<u32, Due>,
-    done: VecDeque<Completion>,
+    done: VecDeque<Completion<TargetOutcome>>,
     meta: Vec<u8>,
     payload: Vec<u8>,
     pieces: Vec<PieceBuffer>,
@@ -172,15 +175,15 @@ impl RemoteLane {
         this
     }
 
-    fn send(&mut self, ticket: Ticket, operation: Operation) -> Result<()> {
+    fn send(&mut self, ticket: Ticket, operation: TargetOp) -> Result<()> {
         // Tickets count up, and far fewer than 2^32 are ever outstanding.
         let request = ticket as u32;
         match operation {
-            Operation::Inspect { path, detail, .. } => {
+            TargetOp::Inspect { path, detail } => {
                 self.expect(ticket, None);
                 self.message(kind::INSPECT, request, &data::Inspect { path, extended: detail.extended })
             }
-            Operation::List { directories, budget, detail, .. } => {
+            TargetOp::List { directories, budget, detail } => {
                 self.expect(ticket, Some(Assembler::new(ENTRIES_MAX)));
                 self.with_payload(
                     kind::LIST,
@@ -191,7 +194,7 @@ impl RemoteLane {
                 // The far side lists while this one goes on scanning.
                 self.connection.flush().map_err(lost)
             }
-            Operation::Store { pack } => {
+            TargetOp::Store { pack } => {
                 self.expect(ticket, None);
                 self.meta.clear();
                 let check = check_of(&self.connection, &pack);
@@ -201,15 +204,15 @@ impl RemoteLane {
                 }
                 sent
             }
-            Operation::Begin { draft, begin } => {
+            TargetOp::Begin { draft, begin } => {
                 self.expect(ticket, None);
                 self.message(kind::BEGIN, request, &data::Begin { draft, begin })
             }
-            Operation::Sign { draft, extent, blocks } => {
+            TargetOp::Sign { draft, extent, blocks } => {
                 self.expect(ticket, None);
                 self.message(kind::SIGN, request, &data::Sign { draft, extent, blocks })
             }
-            Operation::Patch { draft, extent, changed, buffer, value } => {
+            TargetOp::Patch { draft, extent, changed, buffer, value } => {
                 self.meta.clear();
                 data::encode(&data::Patch { draft, extent, changed, value }, &mut self.meta)?;
                 let check = check_of(&self.connection, buffer.filled());
@@ -217,15 +220,15 @@ impl RemoteLane {
                 self.recycle(buffer);
                 sent
             }
-            Operation::Hole { draft, extent } => {
+            TargetOp::Hole { draft, extent } => {
                 self.expect(ticket, None);
                 self.message(kind::HOLE, request, &data::Hole { draft, extent })
             }
-            Operation::Sum { draft, extent, block_bytes } => {
+            TargetOp::Sum { draft, extent, block_bytes } => {
                 self.expect(ticket, None);
                 self.message(kind::SUM, request, &data::Sum { draft, extent, block_bytes })
             }
-            Operation::Assemble { draft, extent, copies, buffer, value } => {
+            TargetOp::Assemble { draft, extent, copies, buffer, value } => {
                 self.meta.clear();
                 data::encode(&data::Assemble { draft, extent, copies, value }, &mut self.meta)?;
                 let check = check_of(&self.connection, buffer.filled());
@@ -233,7 +236,7 @@ impl RemoteLane {
                 self.recycle(buffer);
                 sent
             }
-            Operation::Zero { draft, extent, acknowledge } => {
+            TargetOp::Zero { draft, extent, acknowledge } => {
                 if acknowledge {
                     self.expect(ticket, None);
                 }
@@ -242,11 +245,11 @@ impl RemoteLane {
                 let flags = if acknowledge { data::FLAG_ACKNOWLEDGE } else { 0 };
                 self.connection.send(kind::ZERO, flags, request, &self.meta, &[], 0, None).map_err(lost)
             }
-            Operation::Complete { draft, extent, value, kept } => {
+            TargetOp::Complete { draft, extent, value, kept } => {
                 self.expect(ticket, None);
                 self.message(kind::COMPLETE, request, &data::Complete { draft, extent, value, kept })
             }
-            Operation::Write { draft, offset, buffer, check, acknowledge } => {
+            TargetOp::Write { draft, offset, buffer, check, acknowledge } => {
                 if acknowledge {
                     self.expect(ticket, None);
                 }
@@ -257,50 +260,40 @@ impl RemoteLane {
                 self.recycle(buffer);
                 sent
             }
-            Operation::Length { draft, size_bytes } => {
+            TargetOp::Length { draft, size_bytes } => {
                 self.expect(ticket, None);
                 self.message(kind::LENGTH, request, &data::Length { draft, size_bytes })
             }
-            Operation::Finish { draft, attributes, extended, digest } => {
+            TargetOp::Finish { draft, attributes, extended, digest } => {
                 self.expect(ticket, None);
                 self.meta.clear();
                 data::encode(&data::Finish { draft, attributes, digest }, &mut self.meta)?;
                 let extended = extended.as_ref().map_or(&b""[..], Extended::as_bytes);
                 send_checked(&mut self.connection, kind::FINISH, 0, request, &self.meta, extended)
             }
-            Operation::Abandon { draft, keep } => {
+            TargetOp::Abandon { draft, keep } => {
                 self.expect(ticket, None);
                 self.message(kind::ABANDON, request, &data::Abandon { draft, keep })
             }
-            Operation::Numbers { names } => {
+            TargetOp::Numbers { names } => {
                 self.expect(ticket, None);
                 let names = names.into_iter().map(|(of, name)| (of, data::ByteBuf(name))).collect();
                 self.with_payload(kind::NUMBERS, request, &(), &data::Numbers(names))
             }
-            Operation::Digest { directory, names, key } => {
+            TargetOp::Digest { directory, names, key } => {
                 self.expect(ticket, None);
                 let names = names.into_iter().map(data::ByteBuf).collect();
                 self.with_payload(kind::DIGEST, request, &(), &data::Digests { directory, names, key })
             }
-            Operation::Apply { changes } => {
+            TargetOp::Apply { changes } => {
                 self.expect(ticket, None);
                 self.with_payload(kind::APPLY, request, &(), &data::Changes(changes))
             }
-            Operation::Barrier { durable, whole } => {
+            TargetOp::Barrier { durable, whole } => {
                 self.expect(ticket, None);
                 self.message(kind::BARRIER, request, &data::Barrier { durable, whole })
             }
-            Operation::Fetch { .. }
-            | Operation::FindHole { .. }
-            | Operation::Portion { .. }
-            | Operation::DigestPicks { .. }
-            | Operation::Names { .. }
-            | Operation::Read { .. }
-            | Operation::Next { .. }
-            | Operation::Open { .. }
-            | Operation::Extended { .. }
-            | Operation::Clone { .. }
-            | Operation::Confirm { .. } => {
+            TargetOp::Clone { .. } => {
                 Err(Error::new(ErrorKind::Unsupported, "copying", "it cannot be done across machines"))
             }
         }
@@ -394,7 +387,7 @@ impl RemoteLane {
     }
 
     /// The result that an answer carries, unless more of it is to come.
-    fn understand(&mut self, frame: &crate::connection::Incoming) -> Result<Option<Result<Outcome>>> {
+    fn understand(&mut self, frame: &crate::connection::Incoming) -> Result<Option<Result<TargetOutcome>>> {
         let Some(due) = self.due.get_mut(&frame.request) else {
             return Err(Error::new(
                 ErrorKind::Protocol,
@@ -419,28 +412,30 @@ impl RemoteLane {
                 }
                 listings.finish()?
             }
-            (kind::DONE, None) => Outcome::Done,
+            (kind::DONE, None) => TargetOutcome::Done,
             (kind::BEGUN, None) => {
                 let data::Begun(begun) = data::decode(&self.payload)?;
-                Outcome::Begun(Box::new(begun))
+                TargetOutcome::Begun(Box::new(begun))
             }
-            (kind::SIGNED, None) => Outcome::Signed(values(&self.payload)?),
-            (kind::BLOCKS_SIGNED, None) => Outcome::BlocksSigned(values(&self.payload)?),
-            (kind::HOLE_UNTIL, None) => Outcome::HoleUntil(data::decode(self.connection.meta())?),
-            (kind::SUMMED, None) => Outcome::Sums(sums(&self.payload)?),
-            (kind::NUMBERED, None) => Outcome::Numbers(data::decode::<data::Numbered>(&self.payload)?),
+            (kind::SIGNED, None) => TargetOutcome::Signed(values(&self.payload)?),
+            (kind::BLOCKS_SIGNED, None) => TargetOutcome::BlocksSigned(values(&self.payload)?),
+            (kind::HOLE_UNTIL, None) => TargetOutcome::HoleUntil(data::decode(self.connection.meta())?),
+            (kind::SUMMED, None) => TargetOutcome::Sums(sums(&self.payload)?),
+            (kind::NUMBERED, None) => TargetOutcome::Numbers(data::decode::<data::Numbered>(&self.payload)?),
             (kind::DIGESTED, None) => {
                 let data::Digested(digests) = data::decode(&self.payload)?;
-                Outcome::Digests(digests.into_iter().map(|digest| digest.map_err(data::bounded)).collect())
+                TargetOutcome::Digests(
+                    digests.into_iter().map(|digest| digest.map_err(data::bounded)).collect(),
+                )
             }
             (kind::INSPECTED, None) => {
                 let data::Inspected(found) = data::decode(self.connection.meta())?;
-                Outcome::Inspected(found)
+                TargetOutcome::Inspected(found)
             }
             (kind::STORED, None) => {
                 let data::Stored { failures, losses } =
                     data::decode::<data::Stored>(&self.payload)?.bounded();
-                Outcome::Stored { failures, losses }
+                TargetOutcome::Stored { failures, losses }
             }
             _ => {
                 return Err(Error::new(
@@ -464,15 +459,15 @@ impl RemoteLane {
     }
 
     /// The connection's failure, once: whoever waits for anything else waits in vain.
-    fn failure(&mut self) -> Option<Completion> {
+    fn failure(&mut self) -> Option<Completion<TargetOutcome>> {
         let error = self.failed.clone().filter(|_| !self.failure_told)?;
         self.failure_told = true;
         Some(Completion { ticket: Ticket::MAX, result: Err(error) })
     }
 }
 
-impl Lane for RemoteLane {
-    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
+impl Lane<TargetOp> for RemoteLane {
+    fn submit(&mut self, ticket: Ticket, operation: TargetOp) -> std::result::Result<(), TargetOp> {
         if self.failed.is_some() {
             self.failure_told = false;
             return Ok(());
@@ -487,7 +482,7 @@ impl Lane for RemoteLane {
         Ok(())
     }
 
-    fn reap(&mut self, wait: Wait) -> Option<Completion> {
+    fn reap(&mut self, wait: Wait) -> Option<Completion<TargetOutcome>> {
         loop {
             if let Some(done) = self.done.pop_front() {
                 return Some(done);
@@ -509,6 +504,14 @@ impl Lane for RemoteLane {
         }
     }
 
+    fn flush(&mut self) {
+        if let Err(error) = self.connection.flush() {
+            self.fail(lost(error));
+        }
+    }
+}
+
+impl TargetLane for RemoteLane {
     fn piece_buffer(&mut self) -> PieceBuffer {
         self.pieces.pop().unwrap_or_default()
     }
@@ -520,12 +523,6 @@ impl Lane for RemoteLane {
     fn recycle(&mut self, buffer: PieceBuffer) {
         if self.pieces.len() < SPARE_BUFFERS_MAX {
             self.pieces.push(buffer);
-        }
-    }
-
-    fn flush(&mut self) {
-        if let Err(error) = self.connection.flush() {
-            self.fail(lost(error));
         }
     }
 
@@ -548,8 +545,7 @@ impl Drop for RemoteLane {
     }
 }
 
-/// The values in a signature: of pieces, or of the blocks of one.
-/// Values of pieces or of blocks.
+/// Returns the values in a signature: of pieces, or of the blocks of one.
 fn values<const LENGTH: usize>(payload: &[u8]) -> Result<Vec<[u8; LENGTH]>> {
     let (values, rest) = payload.as_chunks::<LENGTH>();
     if !rest.is_empty() || values.len() as u64 > BLOCKS_PER_PIECE {

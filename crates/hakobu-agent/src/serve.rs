@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hakobu_core::checksum::{Crc64, crc64};
 use hakobu_core::counters::{FarTime, ThreadTime};
 use hakobu_core::digest::{Digest, PieceHasher, piece_value};
-use hakobu_core::endpoint::{Detail, Lane, Operation, Outcome, Wait};
+use hakobu_core::endpoint::{Detail, Lane, TargetLane, TargetOp, TargetOutcome, Wait};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::{EXTENDED_BYTES_MAX, Extended};
 use hakobu_core::extent::{Extent, PIECE_BYTES};
@@ -163,7 +163,7 @@ impl Session {
     }
 
     /// Decodes an operation other than a write.
-    fn operation(&mut self, frame: &Incoming) -> Result<Operation> {
+    fn operation(&mut self, frame: &Incoming) -> Result<TargetOp> {
         let takes_payload = matches!(
             frame.kind,
             kind::LIST | kind::STORE | kind::APPLY | kind::FINISH | kind::DIGEST | kind::NUMBERS
@@ -175,31 +175,31 @@ impl Session {
         let decoded = match frame.kind {
             kind::INSPECT => {
                 let data::Inspect { path, extended } = data::decode(meta)?;
-                Operation::Inspect { root: 0, path, detail: Detail { extended, ..Detail::default() } }
+                TargetOp::Inspect { path, detail: Detail { extended, ..Detail::default() } }
             }
             kind::BEGIN => {
                 let data::Begin { draft, begin } = data::decode(meta)?;
-                Operation::Begin { draft, begin }
+                TargetOp::Begin { draft, begin }
             }
             kind::SIGN => {
                 let data::Sign { draft, extent, blocks } = data::decode(meta)?;
-                Operation::Sign { draft, extent: sound_extent(extent)?, blocks }
+                TargetOp::Sign { draft, extent: sound_extent(extent)?, blocks }
             }
             kind::HOLE => {
                 let data::Hole { draft, extent } = data::decode(meta)?;
-                Operation::Hole { draft, extent: sound_extent(extent)? }
+                TargetOp::Hole { draft, extent: sound_extent(extent)? }
             }
             kind::SUM => {
                 let data::Sum { draft, extent, block_bytes } = data::decode(meta)?;
-                Operation::Sum { draft, extent: sound_extent(extent)?, block_bytes }
+                TargetOp::Sum { draft, extent: sound_extent(extent)?, block_bytes }
             }
             kind::COMPLETE => {
                 let data::Complete { draft, extent, value, kept } = data::decode(meta)?;
-                Operation::Complete { draft, extent: sound_extent(extent)?, value, kept }
+                TargetOp::Complete { draft, extent: sound_extent(extent)?, value, kept }
             }
             kind::LENGTH => {
                 let data::Length { draft, size_bytes } = data::decode(meta)?;
-                Operation::Length { draft, size_bytes }
+                TargetOp::Length { draft, size_bytes }
             }
             kind::FINISH => {
                 let data::Finish { draft, attributes, digest } = data::decode(meta)?;
@@ -211,15 +211,15 @@ impl Session {
                     1..=EXTENDED_BYTES_MAX => Some(Extended::decode(self.read_payload(frame)?.to_vec())?),
                     _ => return Err(breach("extended attributes that exceed the limit")),
                 };
-                Operation::Finish { draft, attributes, extended, digest }
+                TargetOp::Finish { draft, attributes, extended, digest }
             }
             kind::ABANDON => {
                 let data::Abandon { draft, keep } = data::decode(meta)?;
-                Operation::Abandon { draft, keep }
+                TargetOp::Abandon { draft, keep }
             }
             kind::BARRIER => {
                 let data::Barrier { durable, whole } = data::decode(meta)?;
-                Operation::Barrier { durable, whole }
+                TargetOp::Barrier { durable, whole }
             }
             kind::LIST => {
                 let data::List { budget, detail } = data::decode(meta)?;
@@ -228,33 +228,33 @@ impl Session {
                 if directories.len() > data::LIST_DIRECTORIES_MAX {
                     return Err(breach("too many directories at once"));
                 }
-                Operation::List { root: 0, directories, budget, detail }
+                TargetOp::List { directories, budget, detail }
             }
             kind::APPLY => {
                 let data::Changes(changes) = data::decode(self.read_payload(frame)?)?;
                 if changes.len() > data::CHANGES_MAX {
                     return Err(breach("too many changes at once"));
                 }
-                Operation::Apply { changes }
+                TargetOp::Apply { changes }
             }
             kind::DIGEST => {
                 let data::Digests { directory, names, key } = data::decode(self.read_payload(frame)?)?;
                 if names.len() > data::CHANGES_MAX {
                     return Err(breach("too many digests at once"));
                 }
-                Operation::Digest { directory, names: names.into_iter().map(|name| name.0).collect(), key }
+                TargetOp::Digest { directory, names: names.into_iter().map(|name| name.0).collect(), key }
             }
             kind::NUMBERS => {
                 let data::Numbers(names) = data::decode(self.read_payload(frame)?)?;
                 if names.len() > data::NAMES_MAX {
                     return Err(breach("too many names at once"));
                 }
-                Operation::Numbers { names: names.into_iter().map(|(of, name)| (of, name.0)).collect() }
+                TargetOp::Numbers { names: names.into_iter().map(|(of, name)| (of, name.0)).collect() }
             }
             kind::STORE => {
                 let mut pack = self.lane.pack_buffer();
                 self.read_content(frame, PACK_BYTES_MAX, &mut pack)?;
-                Operation::Store { pack }
+                TargetOp::Store { pack }
             }
             _ => return Err(breach("an operation of an unknown kind")),
         };
@@ -278,14 +278,14 @@ impl Session {
         if is_intact(frame, digest, content, whole) { Ok(()) } else { Err(corrupt()) }
     }
 
-    fn carry_out(&mut self, operation: Operation) -> Result<Outcome> {
+    fn carry_out(&mut self, operation: TargetOp) -> Result<TargetOutcome> {
         let began = Instant::now();
         let result = self.carried_out(operation);
         self.times.worked(began);
         result
     }
 
-    fn carried_out(&mut self, operation: Operation) -> Result<Outcome> {
+    fn carried_out(&mut self, operation: TargetOp) -> Result<TargetOutcome> {
         if self.lane.submit(0, operation).is_err() {
             return Err(Error::new(ErrorKind::Io, "serving", "the local lane is full"));
         }
@@ -325,7 +325,7 @@ impl Session {
         if !acknowledge {
             return Ok(());
         }
-        self.answer(frame.request, result.map(|()| Outcome::Done))
+        self.answer(frame.request, result.map(|()| TargetOutcome::Done))
     }
 
     /// As a write of some blocks of a piece. An error is remembered by the draft.
@@ -389,10 +389,10 @@ impl Session {
         if frame.flags & data::FLAG_ACKNOWLEDGE == 0 {
             return Ok(());
         }
-        self.answer(frame.request, result.map(|()| Outcome::Done))
+        self.answer(frame.request, result.map(|()| TargetOutcome::Done))
     }
 
-    fn answer(&mut self, request: u32, result: Result<Outcome>) -> Result<()> {
+    fn answer(&mut self, request: u32, result: Result<TargetOutcome>) -> Result<()> {
         let outcome = match result {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -403,48 +403,52 @@ impl Session {
         };
         let connection = &mut self.connection;
         match outcome {
-            Outcome::Done => connection.send(kind::DONE, 0, request, &[], &[], 0, None).map_err(lost)?,
-            Outcome::Inspected(found) => {
+            TargetOutcome::Done => {
+                connection.send(kind::DONE, 0, request, &[], &[], 0, None).map_err(lost)?;
+            }
+            TargetOutcome::Inspected(found) => {
                 self.meta.clear();
                 data::encode(&data::Inspected(found), &mut self.meta)?;
                 connection.send(kind::INSPECTED, 0, request, &self.meta, &[], 0, None).map_err(lost)?;
             }
-            Outcome::Listed(listed) => listings::encode(&listed, &mut self.payload, |payload, more| {
-                let flags = if more { data::FLAG_MORE } else { 0 };
-                send_checked(connection, kind::LISTED, flags, request, &[], payload)
-            })?,
-            Outcome::Stored { failures, losses } => {
+            TargetOutcome::Listed(listed) => {
+                listings::encode(&listed, &mut self.payload, |payload, more| {
+                    let flags = if more { data::FLAG_MORE } else { 0 };
+                    send_checked(connection, kind::LISTED, flags, request, &[], payload)
+                })?;
+            }
+            TargetOutcome::Stored { failures, losses } => {
                 self.payload.clear();
                 data::Stored { failures, losses }.encode_bounded(&mut self.payload)?;
                 send_checked(connection, kind::STORED, 0, request, &[], &self.payload)?;
             }
-            Outcome::Begun(begun) => {
+            TargetOutcome::Begun(begun) => {
                 self.payload.clear();
                 data::encode(&data::Begun(*begun), &mut self.payload)?;
                 send_checked(connection, kind::BEGUN, 0, request, &[], &self.payload)?;
             }
-            Outcome::Signed(values) => {
+            TargetOutcome::Signed(values) => {
                 send_checked(connection, kind::SIGNED, 0, request, &[], values.as_flattened())?;
             }
-            Outcome::BlocksSigned(values) => {
+            TargetOutcome::BlocksSigned(values) => {
                 send_checked(connection, kind::BLOCKS_SIGNED, 0, request, &[], values.as_flattened())?;
             }
-            Outcome::HoleUntil(end) => {
+            TargetOutcome::HoleUntil(end) => {
                 self.meta.clear();
                 data::encode(&end, &mut self.meta)?;
                 connection.send(kind::HOLE_UNTIL, 0, request, &self.meta, &[], 0, None).map_err(lost)?;
             }
-            Outcome::Sums(sums) => {
+            TargetOutcome::Sums(sums) => {
                 self.payload.clear();
                 sums.iter().for_each(|sum| self.payload.extend_from_slice(&sum.to_le_bytes()));
                 send_checked(connection, kind::SUMMED, 0, request, &[], &self.payload)?;
             }
-            Outcome::Numbers(numbers) => {
+            TargetOutcome::Numbers(numbers) => {
                 self.payload.clear();
                 data::encode(&numbers, &mut self.payload)?;
                 send_checked(connection, kind::NUMBERED, 0, request, &[], &self.payload)?;
             }
-            Outcome::Digests(mut digests) => {
+            TargetOutcome::Digests(mut digests) => {
                 for digest in &mut digests {
                     if let Err(error) = digest {
                         // The asker knows what it asked for.
@@ -455,17 +459,6 @@ impl Session {
                 self.payload.clear();
                 data::encode(&data::Digested(digests), &mut self.payload)?;
                 send_checked(connection, kind::DIGESTED, 0, request, &[], &self.payload)?;
-            }
-            Outcome::Fetched(_)
-            | Outcome::Portion(..)
-            | Outcome::Read(_)
-            | Outcome::Hole { .. }
-            | Outcome::ReadPartly { .. }
-            | Outcome::Next(_)
-            | Outcome::Extended { .. }
-            | Outcome::Names(_)
-            | Outcome::Opened(_) => {
-                return Err(breach("an operation that reads"));
             }
         }
         self.connection.flush().map_err(lost)

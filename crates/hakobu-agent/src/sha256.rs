@@ -8,7 +8,10 @@ use std::thread::JoinHandle;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Completion, Endpoint, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
+use hakobu_core::endpoint::{
+    Completion, Endpoint, Lane, PieceBuffer, TargetEndpoint, TargetLane, TargetOp, TargetOutcome, Ticket,
+    Wait,
+};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::zeros::ZEROS;
 use sha2::{Digest as _, Sha256};
@@ -40,8 +43,10 @@ impl Endpoint for Sha256Sink {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
+}
 
-    fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {
+impl TargetEndpoint for Sha256Sink {
+    fn open_target_lane(&self, index: usize) -> Result<Box<dyn TargetLane>> {
         if index > 0 {
             return Err(Error::new(ErrorKind::Unsupported, "taking a digest", "it takes one lane"));
         }
@@ -89,44 +94,44 @@ struct SinkLane {
     empty: Receiver<PieceBuffer>,
     /// Where the next part begins.
     next: u64,
-    completions: VecDeque<Completion>,
+    completions: VecDeque<Completion<TargetOutcome>>,
     digest: Arc<Mutex<Option<Digest>>>,
 }
 
 impl SinkLane {
-    fn take(&mut self, offset: u64, length: u64, part: Part) -> Result<Outcome> {
+    fn take(&mut self, offset: u64, length: u64, part: Part) -> Result<TargetOutcome> {
         let during = "taking a digest";
         if offset != self.next {
             return Err(Error::new(ErrorKind::Protocol, during, "a part came out of order"));
         }
         self.next += length;
         let taken = self.way.as_ref().is_some_and(|(parts, _)| parts.send(part).is_ok());
-        if taken { Ok(Outcome::Done) } else { Err(Error::new(ErrorKind::Io, during, "it has ended")) }
+        if taken { Ok(TargetOutcome::Done) } else { Err(Error::new(ErrorKind::Io, during, "it has ended")) }
     }
 
-    fn finish(&mut self) -> Result<Outcome> {
+    fn finish(&mut self) -> Result<TargetOutcome> {
         let ended = || Error::new(ErrorKind::Io, "taking a digest", "it has ended");
         let (parts, hasher) = self.way.take().ok_or_else(ended)?;
         drop(parts);
         let digest = hasher.join().map_err(|_| ended())?;
         *self.digest.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
-        Ok(Outcome::Done)
+        Ok(TargetOutcome::Done)
     }
 }
 
-impl Lane for SinkLane {
-    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
+impl Lane<TargetOp> for SinkLane {
+    fn submit(&mut self, ticket: Ticket, operation: TargetOp) -> std::result::Result<(), TargetOp> {
         let (result, answered) = match operation {
-            Operation::Inspect { .. } => (Ok(Outcome::Inspected(None)), true),
-            Operation::Begin { .. } | Operation::Abandon { .. } => (Ok(Outcome::Done), true),
-            Operation::Write { offset, buffer, acknowledge, .. } => {
+            TargetOp::Inspect { .. } => (Ok(TargetOutcome::Inspected(None)), true),
+            TargetOp::Begin { .. } | TargetOp::Abandon { .. } => (Ok(TargetOutcome::Done), true),
+            TargetOp::Write { offset, buffer, acknowledge, .. } => {
                 let length = buffer.filled().len() as u64;
                 (self.take(offset, length, Part::Bytes(buffer)), acknowledge)
             }
-            Operation::Zero { extent, acknowledge, .. } => {
+            TargetOp::Zero { extent, acknowledge, .. } => {
                 (self.take(extent.offset, extent.length, Part::Zeros(extent.length)), acknowledge)
             }
-            Operation::Finish { .. } => (self.finish(), true),
+            TargetOp::Finish { .. } => (self.finish(), true),
             _ => {
                 let words = "it takes the content of one file";
                 (Err(Error::new(ErrorKind::Unsupported, "taking a digest", words)), true)
@@ -138,10 +143,12 @@ impl Lane for SinkLane {
         Ok(())
     }
 
-    fn reap(&mut self, _wait: Wait) -> Option<Completion> {
+    fn reap(&mut self, _wait: Wait) -> Option<Completion<TargetOutcome>> {
         self.completions.pop_front()
     }
+}
 
+impl TargetLane for SinkLane {
     fn piece_buffer(&mut self) -> PieceBuffer {
         let mut buffer = self.empty.try_recv().unwrap_or_default();
         buffer.set_filled(0);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::counters::ThreadTime;
 use hakobu_core::digest::Algorithm;
-use hakobu_core::endpoint::Endpoint;
+use hakobu_core::endpoint::{Endpoint, SourceEndpoint, TargetEndpoint};
 use hakobu_core::engine::{self, Clock, Setup, Summary};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
@@ -388,7 +388,7 @@ impl Side {
         }
     }
 
-    pub(crate) fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn Endpoint>> {
+    pub(crate) fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn SourceEndpoint>> {
         if let Some(input) = &self.streams.input {
             let source = StreamSource::new(stream::open_input(input)?, job.dry_run, self.stop.cancel.clone());
             return Ok(Box::new(source));
@@ -434,8 +434,8 @@ impl Side {
     /// Runs a job between two ends that this process has opened.
     pub(crate) fn run_between(
         &self,
-        source: &dyn Endpoint,
-        target: &dyn Endpoint,
+        source: &dyn SourceEndpoint,
+        target: &dyn TargetEndpoint,
         job: &Job,
         observer: &dyn Observer,
     ) -> Ran {

@@ -14,7 +14,7 @@ use hakobu_agent::near::RemoteTarget;
 use hakobu_agent::serve::serve;
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::compression::Compression;
-use hakobu_core::endpoint::{Endpoint, Lane};
+use hakobu_core::endpoint::{Endpoint, SourceEndpoint, TargetEndpoint, TargetLane};
 use hakobu_core::error::Result;
 use hakobu_core::grant::Grant;
 use hakobu_endpoints::local::{LocalTarget, TargetOptions};
@@ -56,7 +56,7 @@ impl Served {
 }
 
 impl Harness for Served {
-    fn target(&self, root: &Path, grant: Grant) -> Box<dyn Endpoint> {
+    fn target(&self, root: &Path, grant: Grant) -> Box<dyn TargetEndpoint> {
         let options = TargetOptions { job: [7; 32], durable: false, state: None };
         let local = Arc::new(LocalTarget::open(root, grant, options).unwrap());
         let capabilities = local.capabilities().clone();
@@ -67,7 +67,7 @@ impl Harness for Served {
     }
 
     /// An agent's source is never read from elsewhere.
-    fn source(&self, _root: &Path) -> Option<Box<dyn Endpoint>> {
+    fn source(&self, _root: &Path) -> Option<Box<dyn SourceEndpoint>> {
         None
     }
 }
@@ -83,10 +83,12 @@ impl Endpoint for Session {
     fn capabilities(&self) -> &Capabilities {
         self.remote.capabilities()
     }
+}
 
+impl TargetEndpoint for Session {
     /// Cases open lanes of the same number one after another; a connection is for one of them.
-    fn open_lane(&self, _index: usize) -> Result<Box<dyn Lane>> {
-        self.remote.open_lane(self.opened.fetch_add(1, Ordering::Relaxed))
+    fn open_target_lane(&self, _index: usize) -> Result<Box<dyn TargetLane>> {
+        self.remote.open_target_lane(self.opened.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use crate::entry::{Inode, Kind, Metadata, Time};
 use crate::error::{Error, ErrorKind, Result};
+use crate::extended::Classes;
 use crate::path::{EntryPath, NAME_BYTES_MAX, check_name};
 
 /// The most entries that one directory may have to be handled.
@@ -25,6 +26,17 @@ const FLAG_EXTENDED: u8 = 32;
 /// Its content may be missing, see [`Metadata::doubted`].
 const FLAG_DOUBTED: u8 = 64;
 const FLAGS: u8 = 127;
+
+/// How much a listing tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Detail {
+    /// Only names and kinds, for what is to be removed: all else is as in [`Metadata::new`].
+    pub kinds_only: bool,
+    /// Which extended attributes [`Metadata::extended`] stands for.
+    pub extended: Classes,
+    /// Of which [`Metadata::missed`] says whether an entry has any. Only of a source, so it never travels.
+    pub missed: Classes,
+}
 
 /// The listing of one directory, or why there is none.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 //! A part is: length of the path (u16), the path, a tag (u8), then by the tag: entries with more to
 //! follow, the last entries, or a length (u32) and an error. All numbers are little endian.
 
-use hakobu_core::endpoint::Outcome;
+use hakobu_core::endpoint::TargetOutcome;
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::path::EntryPath;
@@ -112,11 +112,11 @@ impl Assembler {
     ///
     /// # Errors
     /// `Protocol` when a directory is not complete.
-    pub fn finish(self) -> Result<Outcome> {
+    pub fn finish(self) -> Result<TargetOutcome> {
         if self.open.is_some() {
             return Err(malformed("a directory that is not complete"));
         }
-        Ok(Outcome::Listed(self.done))
+        Ok(TargetOutcome::Listed(self.done))
     }
 
     fn part(&mut self, bytes: &mut &[u8]) -> Result<()> {
@@ -227,7 +227,7 @@ mod tests {
             assert_eq!(*more, index + 1 < frames.len());
             assembler.frame(payload).unwrap();
         }
-        let Outcome::Listed(read) = assembler.finish().unwrap() else { panic!("no listing") };
+        let TargetOutcome::Listed(read) = assembler.finish().unwrap() else { panic!("no listing") };
         assert_eq!(read[0].result.as_ref().unwrap().len(), 50_000);
         assert_eq!(read[1].result.as_ref().unwrap_err(), &error);
         assert_eq!(read[2].result.as_ref().unwrap().len(), 0);

@@ -14,7 +14,7 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::content::content_sum;
 use hakobu_core::counters::FarTime;
 use hakobu_core::disk::{DeviceFacts, DeviceNumber, DiskList, Use, UseKind};
-use hakobu_core::endpoint::{self, Change, Detail, Outcome};
+use hakobu_core::endpoint::{self, Change, Detail, TargetOutcome};
 use hakobu_core::entry::{Account, Attributes, Inode, Kind, Metadata, Time};
 use hakobu_core::error::{Error, ErrorKind};
 use hakobu_core::extended::{Classes, Extended};
@@ -305,7 +305,7 @@ fn listing_frames() {
 
     let mut assembler = Assembler::new(10);
     assembler.frame(&vectors.0["listed"]).unwrap();
-    let Outcome::Listed(read) = assembler.finish().unwrap() else { panic!("no listing") };
+    let TargetOutcome::Listed(read) = assembler.finish().unwrap() else { panic!("no listing") };
     let entries = read[0].result.as_ref().unwrap();
     assert_eq!((entries.len(), entries.name(0), entries.metadata(0)), (1, &b"f"[..], &metadata()));
     assert_eq!(read[1].result.as_ref().unwrap_err(), &no_space());

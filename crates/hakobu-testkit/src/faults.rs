@@ -5,6 +5,8 @@
 //! a queue is full only while answers are due, and answers come in any order.
 
 mod lane;
+mod source;
+mod target;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,16 +14,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::{Change, DraftId, Endpoint, Lane, Operation};
+use hakobu_core::endpoint::{DraftId, Endpoint, SourceEndpoint, SourceLane, TargetEndpoint, TargetLane};
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::pack::{PackReader, Record};
+use hakobu_core::path::EntryPath;
 
 use crate::random::Random;
 use lane::FaultyLane;
 
 /// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "they are those of `Operation`")]
+#[allow(missing_docs, reason = "they are those of `SourceOp` and `TargetOp`")]
 pub enum OperationKind {
     Inspect,
     List,
@@ -48,35 +50,6 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
-    /// The kind of an operation.
-    pub fn of(operation: &Operation) -> Self {
-        match operation {
-            Operation::Inspect { .. } => Self::Inspect,
-            Operation::List { .. } | Operation::Portion { .. } => Self::List,
-            Operation::Fetch { .. } => Self::Fetch,
-            Operation::Read { .. } => Self::Read,
-            Operation::DigestPicks { .. } | Operation::Digest { .. } => Self::Digest,
-            Operation::Names { .. } | Operation::Numbers { .. } => Self::Names,
-            Operation::Next { .. } => Self::Next,
-            Operation::Open { .. } | Operation::FindHole { .. } => Self::Open,
-            Operation::Extended { .. } => Self::Extended,
-            Operation::Confirm { .. } => Self::Confirm,
-            Operation::Store { .. } => Self::Store,
-            Operation::Begin { .. } => Self::Begin,
-            Operation::Write { .. } => Self::Write,
-            Operation::Clone { .. } => Self::Clone,
-            Operation::Length { .. } => Self::Length,
-            Operation::Finish { .. } => Self::Finish,
-            Operation::Abandon { .. } => Self::Abandon,
-            Operation::Apply { .. } => Self::Apply,
-            Operation::Barrier { .. } => Self::Barrier,
-            Operation::Sign { .. } | Operation::Sum { .. } | Operation::Hole { .. } => Self::Sign,
-            Operation::Patch { .. } | Operation::Assemble { .. } => Self::Write,
-            Operation::Zero { .. } => Self::Zero,
-            Operation::Complete { .. } => Self::Complete,
-        }
-    }
-
     /// Whether it changes anything at the target.
     pub fn writes(self) -> bool {
         !matches!(
@@ -107,6 +80,16 @@ pub enum When {
     PerMille(u32),
     /// When the operation is about this path, or a directory or change of this path is in it.
     At(Vec<u8>),
+}
+
+impl When {
+    /// Returns which of these paths it is about, if it is about one.
+    fn index_of<'a>(&self, mut paths: impl Iterator<Item = &'a EntryPath>) -> Option<usize> {
+        match self {
+            Self::At(wanted) => paths.position(|path| path.as_bytes() == wanted),
+            _ => None,
+        }
+    }
 }
 
 /// What happens then.
@@ -234,8 +217,8 @@ pub struct Logged {
 }
 
 /// An endpoint with faults.
-pub struct Faulty {
-    inner: Box<dyn Endpoint>,
+pub struct Faulty<E> {
+    inner: E,
     capabilities: Capabilities,
     state: Arc<State>,
 }
@@ -253,9 +236,9 @@ struct State {
     interrupted: AtomicBool,
 }
 
-impl Faulty {
+impl<E: Endpoint> Faulty<E> {
     /// Puts a plan around an endpoint.
-    pub fn new(inner: impl Endpoint + 'static, plan: Plan) -> Self {
+    pub fn new(inner: E, plan: Plan) -> Self {
         let mut capabilities = inner.capabilities().clone();
         capabilities.clones |= plan.clones;
         let looks = plan.rules.iter().map(|_| AtomicU64::new(0)).collect();
@@ -268,7 +251,7 @@ impl Faulty {
             silent: AtomicBool::new(false),
             interrupted: AtomicBool::new(false),
         };
-        Self { inner: Box::new(inner), capabilities, state: Arc::new(state) }
+        Self { inner, capabilities, state: Arc::new(state) }
     }
 
     /// Shows other capabilities than the endpoint has.
@@ -301,22 +284,30 @@ impl Faulty {
     }
 }
 
-impl Endpoint for Faulty {
+impl<E: Endpoint> Endpoint for Faulty<E> {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
-    }
-
-    fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {
-        if let Some((_, kind)) = self.state.plan.refused_lanes.iter().find(|(refused, _)| *refused == index) {
-            return Err(Error::new(*kind, "opening a lane", "as planned"));
-        }
-        let inner = self.inner.open_lane(index)?;
-        Ok(Box::new(FaultyLane::new(inner, Arc::clone(&self.state), index)))
     }
 
     fn interrupt(&self) {
         self.state.interrupted.store(true, Relaxed);
         self.inner.interrupt();
+    }
+}
+
+impl<E: SourceEndpoint> SourceEndpoint for Faulty<E> {
+    fn open_source_lane(&self, index: usize) -> Result<Box<dyn SourceLane>> {
+        self.state.refuse_lane(index)?;
+        let inner = self.inner.open_source_lane(index)?;
+        Ok(Box::new(FaultyLane::new(inner, Arc::clone(&self.state), index)))
+    }
+}
+
+impl<E: TargetEndpoint> TargetEndpoint for Faulty<E> {
+    fn open_target_lane(&self, index: usize) -> Result<Box<dyn TargetLane>> {
+        self.state.refuse_lane(index)?;
+        let inner = self.inner.open_target_lane(index)?;
+        Ok(Box::new(FaultyLane::new(inner, Arc::clone(&self.state), index)))
     }
 }
 
@@ -342,68 +333,13 @@ impl State {
         struck
     }
 
-    fn describe(&self, lane: usize, operation: &Operation) -> Logged {
-        let kind = OperationKind::of(operation);
-        let mut of_draft = None;
-        let paths = match operation {
-            Operation::Inspect { path, .. } | Operation::Extended { path, .. } => {
-                vec![path.as_bytes().to_vec()]
-            }
-            Operation::List { directories, .. } => {
-                directories.iter().map(|path| path.as_bytes().to_vec()).collect()
-            }
-            Operation::Portion { directory, .. }
-            | Operation::Fetch { directory, .. }
-            | Operation::DigestPicks { directory, .. }
-            | Operation::Digest { directory, .. } => vec![directory.as_bytes().to_vec()],
-            Operation::Read { file, .. }
-            | Operation::Next { file }
-            | Operation::Open { file }
-            | Operation::FindHole { file, .. }
-            | Operation::Confirm { file, .. } => {
-                vec![file.path.as_bytes().to_vec()]
-            }
-            Operation::Store { pack } => directories_of(pack),
-            Operation::Begin { draft, begin } => {
-                let path = begin.path.as_bytes().to_vec();
-                lock(&self.drafts).insert(*draft, path.clone());
-                of_draft = Some(*draft);
-                vec![path]
-            }
-            Operation::Write { draft, .. }
-            | Operation::Sign { draft, .. }
-            | Operation::Patch { draft, .. }
-            | Operation::Sum { draft, .. }
-            | Operation::Hole { draft, .. }
-            | Operation::Assemble { draft, .. }
-            | Operation::Zero { draft, .. }
-            | Operation::Complete { draft, .. }
-            | Operation::Clone { draft, .. }
-            | Operation::Length { draft, .. }
-            | Operation::Finish { draft, .. }
-            | Operation::Abandon { draft, .. } => {
-                of_draft = Some(*draft);
-                lock(&self.drafts).get(draft).cloned().into_iter().collect()
-            }
-            Operation::Apply { changes } => {
-                changes.iter().map(Change::path).map(|path| path.as_bytes().to_vec()).collect()
-            }
-            Operation::Barrier { .. } | Operation::Names { .. } | Operation::Numbers { .. } => Vec::new(),
-        };
-        let has_digest = matches!(operation, Operation::Write { check, .. } if check.value.is_some());
-        Logged { lane, kind, paths, draft: of_draft, has_digest }
-    }
-}
-
-fn directories_of(pack: &[u8]) -> Vec<Vec<u8>> {
-    let mut reader = PackReader::new(pack);
-    let mut directories = Vec::new();
-    while let Ok(Some(record)) = reader.read() {
-        if let Record::Directory { path } = record {
-            directories.push(path.as_bytes().to_vec());
+    /// Fails for a lane that the plan refuses.
+    fn refuse_lane(&self, index: usize) -> Result<()> {
+        match self.plan.refused_lanes.iter().find(|(refused, _)| *refused == index) {
+            Some((_, kind)) => Err(Error::new(*kind, "opening a lane", "as planned")),
+            None => Ok(()),
         }
     }
-    directories
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::disk::DiskList;
-use hakobu_core::endpoint::Endpoint;
+use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::error::Result;
 use hakobu_core::event::Observer;
 use hakobu_core::grant::Grant;
@@ -61,7 +61,7 @@ impl Host for Side {
         look::places(root, places)
     }
 
-    fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn Endpoint>> {
+    fn open_source(&self, roots: &[PathBytes], job: &Job) -> Result<Box<dyn SourceEndpoint>> {
         Side::open_source(self, roots, job)
     }
 
@@ -71,7 +71,7 @@ impl Host for Side {
         grant: &Grant,
         identity: &[u8; 16],
         _job: &Job,
-    ) -> Result<Box<dyn Endpoint>> {
+    ) -> Result<Box<dyn TargetEndpoint>> {
         Ok(Box::new(Side::open_target(self, root, grant, identity)?))
     }
 

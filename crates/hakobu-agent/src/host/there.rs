@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::disk::DiskList;
-use hakobu_core::endpoint::Endpoint;
+use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::event::Observer;
 use hakobu_core::grant::Grant;
@@ -88,7 +88,7 @@ impl Host for FarSide {
         ask!(self, request, Places)
     }
 
-    fn open_source(&self, _roots: &[PathBytes], _job: &Job) -> Result<Box<dyn Endpoint>> {
+    fn open_source(&self, _roots: &[PathBytes], _job: &Job) -> Result<Box<dyn SourceEndpoint>> {
         Err(opened_there(&self.host))
     }
 
@@ -98,7 +98,7 @@ impl Host for FarSide {
         _grant: &Grant,
         _identity: &[u8; 16],
         _job: &Job,
-    ) -> Result<Box<dyn Endpoint>> {
+    ) -> Result<Box<dyn TargetEndpoint>> {
         Err(opened_there(&self.host))
     }
 

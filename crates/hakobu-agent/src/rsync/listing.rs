@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use hakobu_core::endpoint::{Detail, Lane, Operation, Outcome, Wait};
+use hakobu_core::endpoint::{Detail, SourceLane, SourceOp, SourceOutcome, Wait};
 use hakobu_core::error::{Error, ErrorKind, Result};
 use hakobu_core::extended::Classes;
 use hakobu_core::listing::DirectoryListing;
@@ -52,17 +52,19 @@ pub(super) fn cannot_be_read(line: &[u8]) -> Error {
 
 /// Lists one directory of this machine.
 pub(super) fn list(
-    lane: &mut impl Lane,
+    lane: &mut impl SourceLane,
     directory: &EntryPath,
     extended: Classes,
 ) -> Result<DirectoryListing> {
     let directories = vec![directory.clone()];
     let operation =
-        Operation::List { root: 0, directories, budget: 0, detail: Detail { extended, ..Detail::default() } };
+        SourceOp::List { root: 0, directories, budget: 0, detail: Detail { extended, ..Detail::default() } };
     let full = || Error::new(ErrorKind::Io, "listing the directory", "the lane is full");
     lane.submit(0, operation).map_err(|_| full())?;
     match lane.reap(Wait::Forever).map(|completion| completion.result) {
-        Some(Ok(Outcome::Listed(mut listings))) if listings.len() == 1 => listings.pop().ok_or_else(full),
+        Some(Ok(SourceOutcome::Listed(mut listings))) if listings.len() == 1 => {
+            listings.pop().ok_or_else(full)
+        }
         Some(Err(error)) => Err(error),
         _ => Err(full()),
     }

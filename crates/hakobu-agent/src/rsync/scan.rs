@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hakobu_core::endpoint::Lane;
+use hakobu_core::endpoint::SourceLane;
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::error::Result;
 use hakobu_core::extended::Classes;
@@ -206,7 +206,7 @@ impl Scan<'_> {
     /// The same of extended attributes, for which the directory is listed once more.
     fn lose_extended(
         &self,
-        lane: &mut impl Lane,
+        lane: &mut impl SourceLane,
         lost: &[LossKind],
         directory: &EntryPath,
         tree: &EntryPath,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::Endpoint;
+use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::error::Result;
 use hakobu_core::fit::Need;
 use hakobu_core::grant::Grant;
@@ -89,7 +89,7 @@ impl Host for SftpSide {
         Ok(places.iter().map(|place| self.look_at_place(root, place)).collect())
     }
 
-    fn open_source(&self, roots: &[PathBytes], _job: &Job) -> Result<Box<dyn Endpoint>> {
+    fn open_source(&self, roots: &[PathBytes], _job: &Job) -> Result<Box<dyn SourceEndpoint>> {
         Ok(self.source(roots))
     }
 
@@ -99,7 +99,7 @@ impl Host for SftpSide {
         grant: &Grant,
         identity: &[u8; 16],
         job: &Job,
-    ) -> Result<Box<dyn Endpoint>> {
+    ) -> Result<Box<dyn TargetEndpoint>> {
         Ok(self.target(root, grant.clone(), identity, job))
     }
 }

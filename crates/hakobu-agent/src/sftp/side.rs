@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::Endpoint;
+use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::error::{Error, ErrorKind, Result, Step};
 use hakobu_core::grant::Grant;
 use hakobu_core::job::Job;
@@ -86,7 +86,7 @@ impl SftpSide {
         self.look.abilities().capabilities(self.is_root())
     }
 
-    pub(super) fn source(&self, roots: &[PathBytes]) -> Box<dyn Endpoint> {
+    pub(super) fn source(&self, roots: &[PathBytes]) -> Box<dyn SourceEndpoint> {
         let roots: Vec<_> = roots.iter().map(|root| root.0.clone()).collect();
         Box::new(SftpSource::new(self.access.clone(), &self.look, &roots))
     }
@@ -97,7 +97,7 @@ impl SftpSide {
         grant: Grant,
         identity: &[u8; 16],
         job: &Job,
-    ) -> Box<dyn Endpoint> {
+    ) -> Box<dyn TargetEndpoint> {
         let options = SftpTargetOptions {
             job: machine::key_of_job(identity),
             run: machine::unique(),

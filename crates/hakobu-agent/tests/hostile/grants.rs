@@ -89,7 +89,9 @@ fn other_places_are_not_told_either() {
         peer.send_bytes(kind::LIST, 0, &[0, 0, 0], &directories);
         let mut assembler = Assembler::new(100);
         assembler.frame(&peer.answer().payload).unwrap();
-        let hakobu_core::endpoint::Outcome::Listed(listed) = assembler.finish().unwrap() else { panic!() };
+        let hakobu_core::endpoint::TargetOutcome::Listed(listed) = assembler.finish().unwrap() else {
+            panic!()
+        };
         assert_eq!(listed[0].result.as_ref().unwrap_err().kind, ErrorKind::BeyondGrant, "{beyond}");
     }
     session.end(&[]);

@@ -116,7 +116,9 @@ fn nothing_behind_a_link_is_told() {
         peer.send_bytes(kind::LIST, 0, &[0xff, 0xff, 1, 0, 15], &directories);
         let mut assembler = Assembler::new(100);
         assembler.frame(&peer.answer().payload).unwrap();
-        let hakobu_core::endpoint::Outcome::Listed(listed) = assembler.finish().unwrap() else { panic!() };
+        let hakobu_core::endpoint::TargetOutcome::Listed(listed) = assembler.finish().unwrap() else {
+            panic!()
+        };
         assert_eq!(listed.len(), 1);
         assert_eq!(listed[0].result.as_ref().unwrap_err().kind, ErrorKind::Conflict, "{beyond}");
     }
@@ -143,7 +145,7 @@ fn descendants_are_not_sought_behind_links() {
     peer.send_bytes(kind::LIST, 0, &[0xff, 0xff, 1, 0, 15], &directories);
     let mut assembler = Assembler::new(100);
     assembler.frame(&peer.answer().payload).unwrap();
-    let hakobu_core::endpoint::Outcome::Listed(listed) = assembler.finish().unwrap() else { panic!() };
+    let hakobu_core::endpoint::TargetOutcome::Listed(listed) = assembler.finish().unwrap() else { panic!() };
     assert_eq!(listed.len(), 1, "only the tree itself");
     session.end(&[]);
 }

@@ -241,8 +241,8 @@ fn watch(
 /// The life of one lane.
 fn work(shared: &Shared<'_>, index: usize) -> Result<()> {
     let open = || {
-        let source = shared.setup.source.open_lane(index)?;
-        Ok((source, shared.setup.target.open_lane(index)?))
+        let source = shared.setup.source.open_source_lane(index)?;
+        Ok((source, shared.setup.target.open_target_lane(index)?))
     };
     let is_over = || shared.queue.is_over();
     // What waits at two looks in a row is not just on its way to a lane that is there.

@@ -11,7 +11,7 @@ use super::queue::Queue;
 use super::record::Record;
 use crate::capabilities::Capabilities;
 use crate::counters::{LaneCounters, ThreadTime};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{SourceEndpoint, TargetEndpoint};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Difference, Different, Event, Failure, Observer};
 use crate::extended::{Classes, ExtendedAsk};
@@ -36,9 +36,9 @@ pub trait Clock: Send + Sync {
 /// What a run works with.
 pub struct Setup<'a> {
     /// Where the data is.
-    pub source: &'a dyn Endpoint,
+    pub source: &'a dyn SourceEndpoint,
     /// Where it goes.
-    pub target: &'a dyn Endpoint,
+    pub target: &'a dyn TargetEndpoint,
     /// What to do.
     pub job: &'a Job,
     /// Who is told.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Completion, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
+use hakobu_core::endpoint::{Completion, Lane, Operation, PieceBuffer, TargetLane, TargetOp, Ticket, Wait};
 
 use super::buffers::Buffers;
 
@@ -11,29 +11,35 @@ use super::buffers::Buffers;
 const COMPLETIONS_MAX: usize = 1024;
 
 /// What such a lane does.
-pub(crate) trait Work: Send {
-    /// `None` when there is nothing to answer.
-    fn perform(&mut self, operation: Operation) -> Option<Result<Outcome>>;
+pub trait Work: Send {
+    /// The operations of this kind of lane.
+    type Op: Operation;
 
-    /// The buffers that come and go with the operations.
+    /// Performs an operation. `None` when there is nothing to answer.
+    fn perform(&mut self, operation: Self::Op) -> Option<Result<<Self::Op as Operation>::Outcome>>;
+}
+
+/// Work of a target, which owns buffers.
+pub(crate) trait Buffered {
+    /// Returns the buffers that come and go with the operations.
     fn buffers(&mut self) -> &mut Buffers;
 }
 
 /// A lane that does this work.
 #[derive(Debug)]
-pub struct AtOnce<W> {
+pub struct AtOnce<W: Work> {
     pub(crate) work: W,
-    completions: VecDeque<Completion>,
+    completions: VecDeque<Completion<<W::Op as Operation>::Outcome>>,
 }
 
-impl<W> AtOnce<W> {
+impl<W: Work> AtOnce<W> {
     pub(crate) fn new(work: W) -> Self {
         Self { work, completions: VecDeque::new() }
     }
 }
 
-impl<W: Work> Lane for AtOnce<W> {
-    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
+impl<W: Work> Lane<W::Op> for AtOnce<W> {
+    fn submit(&mut self, ticket: Ticket, operation: W::Op) -> std::result::Result<(), W::Op> {
         if self.completions.len() >= COMPLETIONS_MAX {
             return Err(operation);
         }
@@ -43,10 +49,12 @@ impl<W: Work> Lane for AtOnce<W> {
         Ok(())
     }
 
-    fn reap(&mut self, _wait: Wait) -> Option<Completion> {
+    fn reap(&mut self, _wait: Wait) -> Option<Completion<<W::Op as Operation>::Outcome>> {
         self.completions.pop_front()
     }
+}
 
+impl<W: Work<Op = TargetOp> + Buffered> TargetLane for AtOnce<W> {
     fn piece_buffer(&mut self) -> PieceBuffer {
         self.work.buffers().piece()
     }

@@ -1,7 +1,7 @@
 //! The operations `Inspect` and `Extended`: the description and the extended attributes of one entry.
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Detail, Outcome};
+use hakobu_core::endpoint::{Detail, SourceOutcome};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extended::{Extended, ExtendedAsk, ExtendedRef};
 use hakobu_core::losses::{Loss, LossKind};
@@ -24,7 +24,7 @@ pub(super) fn extended_of(
     extended: &mut ExtendedReader,
     (root, path): (u16, &EntryPath),
     ask: ExtendedAsk,
-) -> Result<Outcome> {
+) -> Result<SourceOutcome> {
     let flags = if ask.readable { digests::READ } else { OFlags::PATH };
     let opened = reader.root(root)?.open_beneath(path, flags);
     let opened = opened.map_err(|errno| source_fault("opening", errno))?;
@@ -39,10 +39,10 @@ pub(crate) fn extended_outcome(
     found: Option<ExtendedRef<'_>>,
     lost: Vec<LossKind>,
     path: &EntryPath,
-) -> Result<Outcome> {
+) -> Result<SourceOutcome> {
     let extended = found.map(|found| Extended::decode(found.as_bytes().to_vec())).transpose()?;
     let loss = |what| Loss { what, count: 1, at_target: false, example: path.as_bytes().to_vec() };
-    Ok(Outcome::Extended { extended, losses: lost.into_iter().map(loss).collect() })
+    Ok(SourceOutcome::Extended { extended, losses: lost.into_iter().map(loss).collect() })
 }
 
 /// Describes one entry. A block device has the size of its content: it was named.
@@ -50,10 +50,10 @@ pub(super) fn inspect_content(
     reader: &Reader,
     (root, path): (u16, &EntryPath),
     extended: (&mut ExtendedReader, Detail),
-) -> Result<Outcome> {
+) -> Result<Option<Metadata>> {
     let root = reader.root(root)?;
     let found = inspect(root, path, extended)?;
-    let Outcome::Inspected(Some(metadata)) = &found else { return Ok(found) };
+    let Some(metadata) = &found else { return Ok(found) };
     if metadata.kind != Kind::BlockDevice {
         return Ok(found);
     }
@@ -64,7 +64,7 @@ pub(super) fn inspect_content(
     // Writing to a device leaves no time on it, so what is made of it has that of now: an image is never taken for
     // what is on the disk later.
     let time = metadata::now();
-    Ok(Outcome::Inspected(Some(Metadata { mtime: time, ctime: time, ..content })))
+    Ok(Some(Metadata { mtime: time, ctime: time, ..content }))
 }
 
 /// Describes one entry. Something that is no directory in the middle of the path means that there
@@ -73,7 +73,7 @@ pub(crate) fn inspect(
     root: &Root,
     path: &EntryPath,
     (extended, Detail { extended: keep, missed, .. }): (&mut ExtendedReader, Detail),
-) -> Result<Outcome> {
+) -> Result<Option<Metadata>> {
     let found = root.open_beneath(path, OFlags::PATH).and_then(|opened| {
         let mut found = metadata::of_path(&opened)?;
         if !(keep | missed).is_empty() {
@@ -83,8 +83,8 @@ pub(crate) fn inspect(
         Ok(found)
     });
     match found {
-        Ok(metadata) => Ok(Outcome::Inspected(Some(metadata))),
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(Outcome::Inspected(None)),
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
         Err(errno) => Err(fault("looking at", errno).at(path)),
     }
 }

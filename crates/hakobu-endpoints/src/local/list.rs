@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Detail, Outcome};
+use hakobu_core::endpoint::Detail;
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::EntryPath;
@@ -68,7 +68,7 @@ impl Lister {
         Ask { budget, detail }: Ask,
         enter: impl Fn(&EntryPath) -> Result<()>,
         fault: Fault,
-    ) -> Outcome {
+    ) -> Vec<DirectoryListing> {
         let mut listings = Vec::with_capacity(directories.len());
         let mut below = VecDeque::new();
         let mut entries = 0;
@@ -97,7 +97,7 @@ impl Lister {
                 Err(_) => {}
             }
         }
-        Outcome::Listed(listings)
+        listings
     }
 
     /// Lists one directory, or gives `None` if it has more than `entries_max` entries.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hakobu_core::capabilities::Capabilities;
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Endpoint, Lane, Operation, Outcome, Pick, Picks};
+use hakobu_core::endpoint::{Endpoint, Pick, Picks, SourceEndpoint, SourceLane, SourceOp, SourceOutcome};
 use hakobu_core::entry::{Inode, Kind};
 use hakobu_core::extended::Classes;
 use hakobu_core::handle::{Cursor, SharedFile};
@@ -18,7 +18,6 @@ use rustix::fs::{Mode, openat};
 use super::accounts;
 use super::at_once::{AtOnce, Work};
 use super::beneath::{Confinement, Root};
-use super::buffers::Buffers;
 use super::digests::{self, Digester};
 use super::extended::{ExtendedReader, seen};
 use super::fault::{foreign, place, source_fault};
@@ -127,7 +126,6 @@ impl LocalSource {
             files: SourceFiles::new(),
             extended: ExtendedReader::default(),
             digester: Digester::default(),
-            buffers: Buffers::default(),
         })
     }
 }
@@ -136,8 +134,10 @@ impl Endpoint for LocalSource {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
+}
 
-    fn open_lane(&self, _index: usize) -> Result<Box<dyn Lane>> {
+impl SourceEndpoint for LocalSource {
+    fn open_source_lane(&self, _index: usize) -> Result<Box<dyn SourceLane>> {
         Ok(Box::new(self.lane()))
     }
 
@@ -158,79 +158,75 @@ pub struct SourceWork {
     files: SourceFiles,
     extended: ExtendedReader,
     digester: Digester,
-    buffers: Buffers,
 }
 
 impl Work for SourceWork {
-    fn perform(&mut self, operation: Operation) -> Option<Result<Outcome>> {
-        Some(self.answer(operation))
-    }
+    type Op = SourceOp;
 
-    fn buffers(&mut self) -> &mut Buffers {
-        &mut self.buffers
+    fn perform(&mut self, operation: SourceOp) -> Option<Result<SourceOutcome>> {
+        Some(self.answer(operation))
     }
 }
 
 impl SourceWork {
-    fn answer(&mut self, operation: Operation) -> Result<Outcome> {
+    fn answer(&mut self, operation: SourceOp) -> Result<SourceOutcome> {
         match operation {
-            Operation::Inspect { root, path, detail } => {
+            SourceOp::Inspect { root, path, detail } => {
                 inspect_content(&self.reader, (root, &path), (&mut self.extended, detail))
+                    .map(SourceOutcome::Inspected)
             }
-            Operation::List { root, directories, budget, detail } => {
+            SourceOp::List { root, directories, budget, detail } => {
                 let root = self.reader.root(root)?;
-                Ok(self.lister.list_all(root, directories, Ask { budget, detail }, |_| Ok(()), source_fault))
+                let listings =
+                    self.lister.list_all(root, directories, Ask { budget, detail }, |_| Ok(()), source_fault);
+                Ok(SourceOutcome::Listed(listings))
             }
-            Operation::Portion { root, directory, from, entries, detail } => {
+            SourceOp::Portion { root, directory, from, entries, detail } => {
                 let root = self.reader.root(root)?;
                 let from = from.map(|cursor| cursor.into_position().ok_or_else(foreign)).transpose()?;
                 let (listing, rest) =
                     self.lister.portion(root, &directory, from, (entries, detail), source_fault)?;
-                Ok(Outcome::Portion(listing, rest.map(Cursor::new)))
+                Ok(SourceOutcome::Portion(listing, rest.map(Cursor::new)))
             }
-            Operation::Fetch { root, directory, target, picks, from, ask, buffer } => {
+            SourceOp::Fetch { root, directory, target, picks, from, ask, buffer } => {
                 let reader = &mut self.reader;
                 let fetched =
                     self.fetcher.fetch(reader, (root, &directory), &target, (&picks, from), ask, buffer)?;
-                Ok(Outcome::Fetched(fetched))
+                Ok(SourceOutcome::Fetched(fetched))
             }
-            Operation::Read { file, extent, buffer } => {
-                match self.files.read(&mut self.reader, &file, extent, buffer) {
-                    Ok(outcome) => Ok(outcome),
-                    Err(failed) => {
-                        let (error, buffer) = *failed;
-                        self.buffers.return_piece(buffer);
-                        Err(error.at(&file.path))
-                    }
-                }
+            SourceOp::Read { file, extent, buffer } => {
+                let read = self.files.read(&mut self.reader, &file, extent, buffer);
+                read.map_err(|error| error.at(&file.path))
             }
-            Operation::FindHole { file, extent } => {
+            SourceOp::FindHole { file, extent } => {
                 let end = self.files.hole_until(&mut self.reader, &file, extent);
-                end.map(Outcome::HoleUntil).map_err(|error| error.at(&file.path))
+                end.map(SourceOutcome::HoleUntil).map_err(|error| error.at(&file.path))
             }
-            Operation::Names { accounts } => {
+            SourceOp::Names { accounts } => {
                 let names: Result<_> = accounts.into_iter().map(accounts::name_of).collect();
-                names.map(Outcome::Names)
+                names.map(SourceOutcome::Names)
             }
-            Operation::DigestPicks { root, directory, picks, key } => {
+            SourceOp::DigestPicks { root, directory, picks, key } => {
                 self.digester.takes(key)?;
-                self.digests(root, &directory, &picks).map(Outcome::Digests)
+                self.digests(root, &directory, &picks).map(SourceOutcome::Digests)
             }
-            Operation::Extended { root, path, ask } => {
+            SourceOp::Extended { root, path, ask } => {
                 let found = extended_of(&self.reader, &mut self.extended, (root, &path), ask);
                 found.map_err(|error| error.at(&path))
             }
-            Operation::Open { file } => {
+            SourceOp::Open { file } => {
                 let opened = self.files.open_for_clone(&mut self.reader, &file);
                 opened
-                    .map(|file| Outcome::Opened(SharedFile::new(file)))
+                    .map(|file| SourceOutcome::Opened(SharedFile::new(file)))
                     .map_err(|error| error.at(&file.path))
             }
-            Operation::Confirm { file, ask } => {
+            SourceOp::Confirm { file, ask } => {
                 let confirmed = self.files.confirm(&mut self.reader, &file, (&mut self.extended, ask));
                 confirmed.map_err(|error| error.at(&file.path))
             }
-            _ => Err(Error::new(ErrorKind::Unsupported, "working on the source", "it is only read")),
+            SourceOp::Next { .. } => {
+                Err(Error::new(ErrorKind::Unsupported, "working on the source", "files are no streams"))
+            }
         }
     }
 }

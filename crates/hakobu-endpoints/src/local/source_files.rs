@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hakobu_core::endpoint::{Outcome, PieceBuffer, SourceFile};
+use hakobu_core::endpoint::{PieceBuffer, SourceFile, SourceOutcome};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extended::ExtendedAsk;
 use hakobu_core::extent::Extent;
@@ -49,32 +49,28 @@ impl SourceFiles {
         Self(Recent::new(FILES_KEPT))
     }
 
-    /// Reads one piece. The buffer comes back with an error.
+    /// Reads one piece.
     pub(crate) fn read(
         &mut self,
         reader: &mut Reader,
         file: &Arc<SourceFile>,
         extent: Extent,
         mut buffer: PieceBuffer,
-    ) -> std::result::Result<Outcome, Box<(Error, PieceBuffer)>> {
+    ) -> Result<SourceOutcome> {
         let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
         buffer.set_filled(0);
         if buffer.room().len() < length {
-            let error = Error::new(ErrorKind::Usage, "reading", "an extent that is larger than a piece");
-            return Err(Box::new((error, buffer)));
+            return Err(Error::new(ErrorKind::Usage, "reading", "an extent that is larger than a piece"));
         }
-        let open = match self.open(reader, file) {
-            Ok(open) => open,
-            Err(error) => return Err(Box::new((error, buffer))),
-        };
+        let open = self.open(reader, file)?;
         if let Some(holes) = &mut open.holes
             && let Some(end) = holes.hole_around(&open.file, extent, file.metadata.size_bytes)
         {
-            return Ok(Outcome::Hole { buffer, end });
+            return Ok(SourceOutcome::Hole { buffer, end });
         }
         if let Some(direct) = &mut open.direct {
             match direct.read(extent.offset, length, buffer) {
-                Ok(read) => return Ok(Outcome::Read(read)),
+                Ok(read) => return Ok(SourceOutcome::Read(read)),
                 Err(back) => buffer = back,
             }
         }
@@ -91,23 +87,23 @@ impl SourceFiles {
                     }
                     _ => changed("reading"),
                 };
-                return Err(Box::new((error, buffer)));
+                return Err(error);
             }
             Err(Errno::IO | Errno::NODATA | Errno::ILSEQ) if file.tolerant => {
                 let room = &mut buffer.room()[..length];
                 match read_around(&open.medium(), extent.offset, room) {
                     Ok(ranges) => unreadable = ranges,
-                    Err(errno) => return Err(Box::new((fault("reading", errno), buffer))),
+                    Err(errno) => return Err(fault("reading", errno)),
                 }
             }
-            Err(Errno::NODATA) => return Err(Box::new((read_error(Errno::IO), buffer))),
-            Err(errno) => return Err(Box::new((read_error(errno), buffer))),
+            Err(Errno::NODATA) => return Err(read_error(Errno::IO)),
+            Err(errno) => return Err(read_error(errno)),
         }
         buffer.set_read(extent.offset, length);
         if unreadable.is_empty() {
-            return Ok(Outcome::Read(buffer));
+            return Ok(SourceOutcome::Read(buffer));
         }
-        Ok(Outcome::ReadPartly { buffer, unreadable })
+        Ok(SourceOutcome::ReadPartly { buffer, unreadable })
     }
 
     /// Where the hole ends that a range begins with; its beginning where there is data.
@@ -135,7 +131,7 @@ impl SourceFiles {
         reader: &mut Reader,
         file: &Arc<SourceFile>,
         (extended, ask): (&mut ExtendedReader, ExtendedAsk),
-    ) -> Result<Outcome> {
+    ) -> Result<SourceOutcome> {
         let require = reader.require();
         let open = &self.open(reader, file)?.file;
         // Behind its end: looked for before its version is, so that what grows is told apart from what lies.

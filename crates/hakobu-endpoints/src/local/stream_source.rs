@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::{Endpoint, Lane, Operation, Outcome, PieceBuffer};
+use hakobu_core::endpoint::{Endpoint, PieceBuffer, SourceEndpoint, SourceLane, SourceOp, SourceOutcome};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES, PIECES_PER_CHUNK, UNKNOWN_BYTES};
 use hakobu_core::path::EntryPath;
@@ -18,7 +18,6 @@ use rustix::io::{Errno, read, retry_on_intr};
 use rustix::pipe::fcntl_setpipe_size;
 
 use super::at_once::{AtOnce, Work};
-use super::buffers::Buffers;
 use super::fault::fault;
 use super::metadata;
 
@@ -82,11 +81,12 @@ impl Endpoint for StreamSource {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
+}
 
-    fn open_lane(&self, _index: usize) -> Result<Box<dyn Lane>> {
+impl SourceEndpoint for StreamSource {
+    fn open_source_lane(&self, _index: usize) -> Result<Box<dyn SourceLane>> {
         let shared = Arc::clone(&self.shared);
-        let (chunk, spare, buffers) = (Chunk::default(), Vec::new(), Buffers::default());
-        Ok(Box::new(AtOnce::new(StreamWork { shared, chunk, spare, buffers })))
+        Ok(Box::new(AtOnce::new(StreamWork { shared, chunk: Chunk::default(), spare: Vec::new() })))
     }
 }
 
@@ -192,38 +192,37 @@ struct StreamWork {
     chunk: Chunk,
     /// Buffers to read into: what came back for the pieces that were given away.
     spare: Vec<PieceBuffer>,
-    buffers: Buffers,
 }
 
 impl Work for StreamWork {
-    fn perform(&mut self, operation: Operation) -> Option<Result<Outcome>> {
-        Some(self.answer(operation))
-    }
+    type Op = SourceOp;
 
-    fn buffers(&mut self) -> &mut Buffers {
-        &mut self.buffers
+    fn perform(&mut self, operation: SourceOp) -> Option<Result<SourceOutcome>> {
+        Some(self.answer(operation))
     }
 }
 
 impl StreamWork {
-    fn answer(&mut self, operation: Operation) -> Result<Outcome> {
+    fn answer(&mut self, operation: SourceOp) -> Result<SourceOutcome> {
         match operation {
-            Operation::Inspect { .. } => Ok(Outcome::Inspected(Some(self.shared.inspect()?))),
-            Operation::Next { .. } => {
-                let Some(chunk) = self.shared.next(&mut self.spare)? else { return Ok(Outcome::Next(None)) };
+            SourceOp::Inspect { .. } => Ok(SourceOutcome::Inspected(Some(self.shared.inspect()?))),
+            SourceOp::Next { .. } => {
+                let Some(chunk) = self.shared.next(&mut self.spare)? else {
+                    return Ok(SourceOutcome::Next(None));
+                };
                 let extent = Extent { offset: chunk.offset, length: chunk.length };
                 self.chunk = chunk;
-                Ok(Outcome::Next(Some(extent)))
+                Ok(SourceOutcome::Next(Some(extent)))
             }
-            Operation::Read { file, extent, buffer } => self.read(&file.path, extent, buffer),
-            Operation::Confirm { .. } => Ok(Outcome::Extended { extended: None, losses: Vec::new() }),
+            SourceOp::Read { file, extent, buffer } => self.read(&file.path, extent, buffer),
+            SourceOp::Confirm { .. } => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
             _ => Err(Error::new(ErrorKind::Unsupported, READING, "a stream can only be read")),
         }
     }
 
     /// Gives a piece of the chunk at hand. A stream that has ended within its first chunk is known by its size, and read
     /// without being asked for the next.
-    fn read(&mut self, path: &EntryPath, extent: Extent, buffer: PieceBuffer) -> Result<Outcome> {
+    fn read(&mut self, path: &EntryPath, extent: Extent, buffer: PieceBuffer) -> Result<SourceOutcome> {
         // While another lane waits for input, nothing here may wait for that lane.
         let mut piece = self.chunk.take(extent);
         if piece.is_none()
@@ -236,7 +235,7 @@ impl StreamWork {
             self.spare.push(buffer);
         }
         let gone = || Error::new(ErrorKind::Unsupported, READING, "a stream cannot be read again").at(path);
-        piece.map(Outcome::Read).ok_or_else(gone)
+        piece.map(SourceOutcome::Read).ok_or_else(gone)
     }
 }
 
@@ -262,40 +261,40 @@ mod tests {
         assert_eq!(umask(), u32::from_str_radix(told.trim(), 8).unwrap());
     }
 
-    fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {
+    fn ask(lane: &mut dyn SourceLane, operation: SourceOp) -> Result<SourceOutcome> {
         assert!(lane.submit(1, operation).is_ok());
         lane.reap(Wait::Now).unwrap().result
     }
 
-    fn inspect(lane: &mut dyn Lane) -> Metadata {
+    fn inspect(lane: &mut dyn SourceLane) -> Metadata {
         match ask(
             lane,
-            Operation::Inspect { root: 0, path: EntryPath::new("0").unwrap(), detail: Detail::default() },
+            SourceOp::Inspect { root: 0, path: EntryPath::new("0").unwrap(), detail: Detail::default() },
         )
         .unwrap()
         {
-            Outcome::Inspected(Some(found)) => found,
+            SourceOutcome::Inspected(Some(found)) => found,
             other => panic!("{other:?}"),
         }
     }
 
     /// The next chunk, however long whoever writes it takes.
-    fn next(lane: &mut dyn Lane, file: &Arc<SourceFile>) -> Extent {
+    fn next(lane: &mut dyn SourceLane, file: &Arc<SourceFile>) -> Extent {
         loop {
-            match ask(lane, Operation::Next { file: file.clone() }).unwrap() {
-                Outcome::Next(Some(extent)) => return extent,
-                Outcome::Next(None) => {}
+            match ask(lane, SourceOp::Next { file: file.clone() }).unwrap() {
+                SourceOutcome::Next(Some(extent)) => return extent,
+                SourceOutcome::Next(None) => {}
                 other => panic!("{other:?}"),
             }
         }
     }
 
-    fn pieces(lane: &mut dyn Lane, file: &Arc<SourceFile>, extent: Extent) -> Vec<u8> {
+    fn pieces(lane: &mut dyn SourceLane, file: &Arc<SourceFile>, extent: Extent) -> Vec<u8> {
         let mut all = Vec::new();
         for extent in extent.pieces() {
-            let buffer = lane.piece_buffer();
-            match ask(lane, Operation::Read { file: file.clone(), extent, buffer }).unwrap() {
-                Outcome::Read(piece) => all.extend_from_slice(piece.filled()),
+            let buffer = PieceBuffer::default();
+            match ask(lane, SourceOp::Read { file: file.clone(), extent, buffer }).unwrap() {
+                SourceOutcome::Read(piece) => all.extend_from_slice(piece.filled()),
                 other => panic!("{other:?}"),
             }
         }
@@ -319,7 +318,8 @@ mod tests {
             let content: Vec<u8> = (0..length).map(|index| (index / 7) as u8).collect();
             let sent = content.clone();
             let thread = std::thread::spawn(move || writer.write_all(&sent).unwrap());
-            let (mut first, mut second) = (source.open_lane(0).unwrap(), source.open_lane(1).unwrap());
+            let (mut first, mut second) =
+                (source.open_source_lane(0).unwrap(), source.open_source_lane(1).unwrap());
             let found = inspect(&mut *first);
             assert_eq!((found.kind, found.size_bytes), (Kind::Fifo, length as u64));
             let whole = Extent { offset: 0, length: length as u64 };
@@ -336,7 +336,7 @@ mod tests {
         let content: Vec<u8> = (0..length).map(|index| (index / 1001) as u8).collect();
         let sent = content.clone();
         let thread = std::thread::spawn(move || writer.write_all(&sent).unwrap());
-        let mut lanes = [source.open_lane(0).unwrap(), source.open_lane(1).unwrap()];
+        let mut lanes = [source.open_source_lane(0).unwrap(), source.open_source_lane(1).unwrap()];
         let found = inspect(&mut *lanes[0]);
         assert_eq!(found.size_bytes, UNKNOWN_BYTES);
         let file = file(found);
@@ -350,7 +350,7 @@ mod tests {
             }
         }
         assert_eq!(all, content);
-        let again = Operation::Read {
+        let again = SourceOp::Read {
             file: file.clone(),
             extent: Extent { offset: 0, length: PIECE_BYTES },
             buffer: PieceBuffer::new(),
@@ -364,10 +364,10 @@ mod tests {
         let (reader, _writer) = std::io::pipe().unwrap();
         let cancel = Arc::new(AtomicBool::new(true));
         let source = StreamSource::new(reader.into(), false, cancel);
-        let mut lane = source.open_lane(0).unwrap();
+        let mut lane = source.open_source_lane(0).unwrap();
         let asked = ask(
             &mut *lane,
-            Operation::Inspect { root: 0, path: EntryPath::new("0").unwrap(), detail: Detail::default() },
+            SourceOp::Inspect { root: 0, path: EntryPath::new("0").unwrap(), detail: Detail::default() },
         );
         assert_eq!(asked.unwrap_err().kind, ErrorKind::Cancelled);
     }
@@ -377,7 +377,7 @@ mod tests {
         let (reader, mut writer) = std::io::pipe().unwrap();
         writer.write_all(b"kept").unwrap();
         let source = StreamSource::new(reader.try_clone().unwrap().into(), true, Arc::default());
-        assert_eq!(inspect(&mut *source.open_lane(0).unwrap()).size_bytes, 0);
+        assert_eq!(inspect(&mut *source.open_source_lane(0).unwrap()).size_bytes, 0);
         let mut kept = [0; 4];
         std::io::Read::read_exact(&mut &reader, &mut kept).unwrap();
         assert_eq!(&kept, b"kept");

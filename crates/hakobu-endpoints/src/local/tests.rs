@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hakobu_core::endpoint::Endpoint;
+use hakobu_core::endpoint::{SourceEndpoint, TargetEndpoint};
 use hakobu_core::grant::Grant;
 use hakobu_testkit::conformance::{Harness, run_all};
 
@@ -14,13 +14,13 @@ struct Local {
 }
 
 impl Harness for Local {
-    fn target(&self, root: &Path, grant: Grant) -> Box<dyn Endpoint> {
+    fn target(&self, root: &Path, grant: Grant) -> Box<dyn TargetEndpoint> {
         let options = TargetOptions { job: [7; 32], durable: false, state: None };
         let open = if self.plain { LocalTarget::open_plain } else { LocalTarget::open };
         Box::new(open(root, grant, options).unwrap())
     }
 
-    fn source(&self, root: &Path) -> Option<Box<dyn Endpoint>> {
+    fn source(&self, root: &Path) -> Option<Box<dyn SourceEndpoint>> {
         let open = if self.plain { LocalSource::open_plain } else { LocalSource::open };
         Some(Box::new(open(&[SourceRoot { path: root.to_path_buf() }]).unwrap()))
     }

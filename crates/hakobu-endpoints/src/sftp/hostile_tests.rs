@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use hakobu_core::Result;
 use hakobu_core::checksum::crc64;
 use hakobu_core::endpoint::{
-    Begin, Check, Detail, Endpoint, Fetched, Lane, Operation, Outcome, Pick, Picks, SourceFile, Wait,
+    Begin, Check, Detail, Fetched, Pick, Picks, PieceBuffer, SourceEndpoint, SourceFile, SourceOp,
+    SourceOutcome, TargetEndpoint, TargetLane, TargetOp, Wait,
 };
 use hakobu_core::entry::{Attributes, Kind, Metadata, Time};
 use hakobu_core::error::{Error, ErrorKind};
@@ -117,24 +118,24 @@ fn greeting() -> Vec<u8> {
 }
 
 fn list(answering: Answering) -> Result<usize> {
-    let mut lane = source(greeting(), answering)?.open_lane(0)?;
+    let mut lane = source(greeting(), answering)?.open_source_lane(0)?;
     let directories = vec![EntryPath::root()];
-    let list = Operation::List { root: 0, directories, budget: 0, detail: Detail::default() };
+    let list = SourceOp::List { root: 0, directories, budget: 0, detail: Detail::default() };
     match ask(&mut *lane, list)? {
-        Outcome::Listed(mut listed) => listed.remove(0).result.map(|listing| listing.len()),
+        SourceOutcome::Listed(mut listed) => listed.remove(0).result.map(|listing| listing.len()),
         other => panic!("not the answer to a list: {other:?}"),
     }
 }
 
 fn read(answering: Answering) -> Result<Vec<u8>> {
-    let mut lane = source(greeting(), answering)?.open_lane(0)?;
+    let mut lane = source(greeting(), answering)?.open_source_lane(0)?;
     let mtime = Time { seconds: 1000, nanoseconds: 0 };
     let metadata = Metadata { mode: 0o644, size_bytes: 2 * PIECE_BYTES, mtime, ..Metadata::new(Kind::File) };
     let file = SourceFile { root: 0, path: EntryPath::new("large").unwrap(), metadata, tolerant: false };
-    let buffer = lane.piece_buffer();
+    let buffer = PieceBuffer::default();
     let extent = Extent { offset: 0, length: PIECE_BYTES };
-    match ask(&mut *lane, Operation::Read { file: Arc::new(file), extent, buffer })? {
-        Outcome::Read(buffer) => Ok(buffer.filled().to_vec()),
+    match ask(&mut *lane, SourceOp::Read { file: Arc::new(file), extent, buffer })? {
+        SourceOutcome::Read(buffer) => Ok(buffer.filled().to_vec()),
         other => panic!("not the answer to a read: {other:?}"),
     }
 }
@@ -240,18 +241,18 @@ fn a_server_that_is_gone_is_a_connection_that_was_lost() {
 
 /// Fetches all of a directory of files that the server lists with one byte each.
 fn fetch(answering: Answering) -> Fetched {
-    let mut lane = source(greeting(), answering).unwrap().open_lane(0).unwrap();
+    let mut lane = source(greeting(), answering).unwrap().open_source_lane(0).unwrap();
     let directories = vec![EntryPath::root()];
-    let list = Operation::List { root: 0, directories, budget: 0, detail: Detail::default() };
-    let Outcome::Listed(mut listed) = ask(&mut *lane, list).unwrap() else { panic!("no listing") };
+    let list = SourceOp::List { root: 0, directories, budget: 0, detail: Detail::default() };
+    let SourceOutcome::Listed(mut listed) = ask(&mut *lane, list).unwrap() else { panic!("no listing") };
     let listing = listed.remove(0).result.unwrap();
     let entries = (0..listing.len() as u32).map(|index| Pick { index, replaces: false }).collect();
     let picks = Arc::new(Picks { listing: Arc::new(listing), entries, target_name: None });
     let (directory, target) = (EntryPath::root(), EntryPath::root());
     let (ask_for, buffer) = (ExtendedAsk::default(), Vec::new());
-    let fetch = Operation::Fetch { root: 0, directory, target, picks, from: 0, ask: ask_for, buffer };
+    let fetch = SourceOp::Fetch { root: 0, directory, target, picks, from: 0, ask: ask_for, buffer };
     match ask(&mut *lane, fetch).unwrap() {
-        Outcome::Fetched(fetched) => fetched,
+        SourceOutcome::Fetched(fetched) => fetched,
         other => panic!("not the answer to a fetch: {other:?}"),
     }
 }
@@ -377,24 +378,24 @@ fn a_handle_is_closed_once() {
     let (access, look) = reached(greeting(), answering).unwrap();
     let options = SftpTargetOptions { job: [7; 32], run: [1; 16], leaves_all: false, durable: false };
     let target = SftpTarget::new(access, &look, b"/root", Grant::everything(), options);
-    let (mut one, mut other) = (target.open_lane(0).unwrap(), target.open_lane(1).unwrap());
+    let (mut one, mut other) = (target.open_target_lane(0).unwrap(), target.open_target_lane(1).unwrap());
     let begin = |draft: u64, name: &[u8]| {
         let begin = Begin::file(EntryPath::new(name).unwrap(), 1);
-        Operation::Begin { draft, begin }
+        TargetOp::Begin { draft, begin }
     };
-    let write = |draft: u64, lane: &mut dyn Lane| {
+    let write = |draft: u64, lane: &mut dyn TargetLane| {
         let mut buffer = lane.piece_buffer();
         buffer.room()[..1].copy_from_slice(b"x");
         buffer.set_filled(1);
         let check = Check { crc: crc64(b"x"), value: None };
-        Operation::Write { draft, offset: 0, buffer, check, acknowledge: true }
+        TargetOp::Write { draft, offset: 0, buffer, check, acknowledge: true }
     };
     ask(&mut *one, begin(1, b"first")).unwrap();
     ask(&mut *other, begin(2, b"second")).unwrap();
     let first = write(1, &mut *one);
     ask(&mut *one, first).unwrap();
     let attributes = Attributes { mode: 0o644, uid: 0, gid: 0, mtime: Time::default() };
-    let finish = Operation::Finish { draft: 1, attributes, extended: None, digest: None };
+    let finish = TargetOp::Finish { draft: 1, attributes, extended: None, digest: None };
     one.submit(1, finish).unwrap();
     // While the first is being finished, this lane opens the second, which the other has begun.
     let second = write(2, &mut *one);
@@ -418,16 +419,16 @@ fn who_waits_for_room_goes_on_as_soon_as_there_is_some() {
     let (access, look) = reached(greeting(), answering).unwrap();
     let options = SftpTargetOptions { job: [7; 32], run: [1; 16], leaves_all: false, durable: false };
     let target = SftpTarget::new(access, &look, b"/root", Grant::everything(), options);
-    let mut lane = target.open_lane(0).unwrap();
+    let mut lane = target.open_target_lane(0).unwrap();
     let begin = Begin::file(EntryPath::new("large").unwrap(), 64 * PIECE_BYTES);
-    ask(&mut *lane, Operation::Begin { draft: 1, begin }).unwrap();
+    ask(&mut *lane, TargetOp::Begin { draft: 1, begin }).unwrap();
     let (limit, began) = (Duration::from_secs(60), Instant::now());
     // The window, and what has been answered.
     for number in 0..16 + 2 {
         let mut buffer = lane.piece_buffer();
         buffer.set_filled(PIECE_BYTES as usize);
         let (offset, check) = (number * PIECE_BYTES, Check::default());
-        let mut write = Operation::Write { draft: 1, offset, buffer, check, acknowledge: false };
+        let mut write = TargetOp::Write { draft: 1, offset, buffer, check, acknowledge: false };
         while let Err(back) = lane.submit(number, write) {
             assert!(lane.reap(Wait::For(limit)).is_none());
             write = back;

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use futures_util::future::join_all;
-use hakobu_core::endpoint::Outcome;
 use hakobu_core::entry::Kind;
 use hakobu_core::listing::{DirectoryListing, ENTRIES_MAX, Listing};
 use hakobu_core::path::{EntryPath, check_name, is_draft_name};
@@ -28,7 +27,7 @@ pub(crate) async fn list_all(
     budget: u32,
     enter: impl Fn(&EntryPath) -> Result<()>,
     drafts: impl Fn(&EntryPath, &[Vec<u8>]),
-) -> Outcome {
+) -> Vec<DirectoryListing> {
     let mut listings = Vec::with_capacity(directories.len());
     let mut below = VecDeque::new();
     let mut entries = 0;
@@ -69,7 +68,7 @@ pub(crate) async fn list_all(
             break;
         }
     }
-    Outcome::Listed(listings)
+    listings
 }
 
 /// The names of drafts in a directory, which no listing shows.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Completion, Lane, Operation, Outcome, PieceBuffer, Ticket, Wait};
+use hakobu_core::endpoint::{Completion, Lane, Operation, PieceBuffer, TargetLane, TargetOp, Ticket, Wait};
 
 use super::server::{Server, Woken};
 use crate::local::buffers::Buffers;
@@ -24,24 +24,30 @@ const WINDOW_BYTES: usize = 4 << 20;
 const UNSENT_BYTES: usize = 512 << 10;
 
 /// An operation under way: what is told in the end, if anything.
-pub(crate) type Course = Pin<Box<dyn Future<Output = Option<Result<Outcome>>> + Send>>;
+pub(crate) type Course<T> = Pin<Box<dyn Future<Output = Option<Result<T>>> + Send>>;
 
 /// The same with the submitter's number and the bytes that it holds.
-type Ticketed = Pin<Box<dyn Future<Output = (Ticket, usize, Option<Result<Outcome>>)> + Send>>;
+type Ticketed<T> = Pin<Box<dyn Future<Output = (Ticket, usize, Option<Result<T>>)> + Send>>;
+
+/// What comes of the operations of a lane's work.
+type OutcomeOf<W> = <<W as Work>::Op as Operation>::Outcome;
 
 /// What a lane does.
 pub(crate) trait Work: Send + Sync + 'static {
-    /// How many bytes of content an operation holds until it has ended.
-    fn held_bytes(operation: &Operation) -> usize {
-        match operation {
-            Operation::Write { buffer, .. } => buffer.filled().len(),
-            Operation::Store { pack } => pack.len(),
-            _ => 0,
-        }
-    }
+    /// The operations of this kind of lane.
+    type Op: Operation;
 
-    /// The course of an operation. Its first requests go out in the order of the calls.
-    fn course(self: Arc<Self>, operation: Operation) -> Course;
+    /// Returns how many bytes of content an operation holds until it has ended.
+    fn held_bytes(operation: &Self::Op) -> usize;
+
+    /// Returns the course of an operation. Its first requests go out in the order of the calls.
+    fn course(self: Arc<Self>, operation: Self::Op) -> Course<<Self::Op as Operation>::Outcome>;
+}
+
+/// Work of a target, which owns buffers.
+pub(crate) trait Buffered {
+    /// Returns the buffers that come and go with the operations.
+    fn store(&self) -> &Store;
 }
 
 /// The buffers of a lane, which its operations give back.
@@ -55,23 +61,22 @@ impl Store {
 }
 
 /// A lane that does this work on a connection of its own.
-pub(crate) struct Queue<W> {
+pub(crate) struct Queue<W: Work> {
     work: Arc<W>,
     server: Server,
-    store: Store,
-    courses: FuturesUnordered<Ticketed>,
+    courses: FuturesUnordered<Ticketed<OutcomeOf<W>>>,
     held_bytes: usize,
     /// An operation was handed back, and its submitter waits for room.
     room_is_due: bool,
-    completions: VecDeque<Completion>,
+    completions: VecDeque<Completion<OutcomeOf<W>>>,
     woken: Arc<Woken>,
 }
 
 impl<W: Work> Queue<W> {
-    pub(crate) fn new(work: Arc<W>, server: Server, store: Store) -> Self {
+    pub(crate) fn new(work: Arc<W>, server: Server) -> Self {
         let (courses, completions) = (FuturesUnordered::new(), VecDeque::new());
         let woken = Woken::new();
-        Self { work, server, store, courses, held_bytes: 0, room_is_due: false, completions, woken }
+        Self { work, server, courses, held_bytes: 0, room_is_due: false, completions, woken }
     }
 
     fn is_full(&self) -> bool {
@@ -100,8 +105,8 @@ impl<W: Work> Queue<W> {
     }
 }
 
-impl<W: Work> Lane for Queue<W> {
-    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
+impl<W: Work> Lane<W::Op> for Queue<W> {
+    fn submit(&mut self, ticket: Ticket, operation: W::Op) -> std::result::Result<(), W::Op> {
         self.room_is_due = self.is_full();
         if self.room_is_due {
             return Err(operation);
@@ -115,7 +120,7 @@ impl<W: Work> Lane for Queue<W> {
         Ok(())
     }
 
-    fn reap(&mut self, wait: Wait) -> Option<Completion> {
+    fn reap(&mut self, wait: Wait) -> Option<Completion<OutcomeOf<W>>> {
         let end = match wait {
             Wait::Now => Some(Instant::now()),
             Wait::For(limit) => Some(Instant::now() + limit),
@@ -139,20 +144,22 @@ impl<W: Work> Lane for Queue<W> {
         }
     }
 
-    fn piece_buffer(&mut self) -> PieceBuffer {
-        self.store.buffers().piece()
-    }
-
-    fn pack_buffer(&mut self) -> Vec<u8> {
-        self.store.buffers().pack()
-    }
-
-    fn recycle(&mut self, buffer: PieceBuffer) {
-        self.store.buffers().return_piece(buffer);
-    }
-
     fn flush(&mut self) {
         self.advance();
         self.server.pump(Duration::ZERO);
+    }
+}
+
+impl<W: Work<Op = TargetOp> + Buffered> TargetLane for Queue<W> {
+    fn piece_buffer(&mut self) -> PieceBuffer {
+        self.work.store().buffers().piece()
+    }
+
+    fn pack_buffer(&mut self) -> Vec<u8> {
+        self.work.store().buffers().pack()
+    }
+
+    fn recycle(&mut self, buffer: PieceBuffer) {
+        self.work.store().buffers().return_piece(buffer);
     }
 }

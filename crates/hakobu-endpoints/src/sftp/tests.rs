@@ -10,7 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use hakobu_core::endpoint::{Change, Endpoint, Lane, Operation, Outcome, Wait};
+use hakobu_core::endpoint::{
+    Change, SourceEndpoint, TargetEndpoint, TargetLane, TargetOp, TargetOutcome, Wait,
+};
 use hakobu_core::entry::{Attributes, Time};
 use hakobu_core::error::{Error, Result};
 use hakobu_core::grant::Grant;
@@ -82,7 +84,7 @@ struct Sftp {
 }
 
 impl Harness for Sftp {
-    fn target(&self, root: &Path, grant: Grant) -> Box<dyn Endpoint> {
+    fn target(&self, root: &Path, grant: Grant) -> Box<dyn TargetEndpoint> {
         let options = SftpTargetOptions { job: [7; 32], run: [1; 16], leaves_all: false, durable: true };
         let root = root.as_os_str().as_encoded_bytes();
         let access = access(*self);
@@ -90,7 +92,7 @@ impl Harness for Sftp {
         Box::new(SftpTarget::new(access, &look, root, grant, options))
     }
 
-    fn source(&self, root: &Path) -> Option<Box<dyn Endpoint>> {
+    fn source(&self, root: &Path) -> Option<Box<dyn SourceEndpoint>> {
         let roots = [root.as_os_str().as_encoded_bytes().to_vec()];
         let access = access(*self);
         let look = SftpLook::open((access.connect)(&AtomicBool::new(false)).unwrap(), &access).unwrap();
@@ -116,10 +118,10 @@ fn sftp_endpoints_conform_without_extensions() {
     });
 }
 
-fn apply(lane: &mut dyn Lane, change: Change) -> Vec<Error> {
-    assert!(lane.submit(1, Operation::Apply { changes: vec![change] }).is_ok());
+fn apply(lane: &mut dyn TargetLane, change: Change) -> Vec<Error> {
+    assert!(lane.submit(1, TargetOp::Apply { changes: vec![change] }).is_ok());
     match lane.reap(Wait::Forever).unwrap().result.unwrap() {
-        Outcome::Stored { failures, .. } => failures.into_iter().map(|(_, error)| error).collect(),
+        TargetOutcome::Stored { failures, .. } => failures.into_iter().map(|(_, error)| error).collect(),
         other => panic!("{other:?}"),
     }
 }
@@ -134,7 +136,7 @@ fn a_directory_on_the_way_that_becomes_a_link_leads_nowhere() {
         fs::set_permissions(directory.join("canary"), fs::Permissions::from_mode(0o600)).unwrap();
     }
     let target = Sftp::default().target(&root, Grant::everything());
-    let mut lane = target.open_lane(0).unwrap();
+    let mut lane = target.open_target_lane(0).unwrap();
     let path = |text: &str| EntryPath::new(text).unwrap();
     let own = fs::metadata(&root).unwrap();
     let attributes = Attributes { mode: 0o644, uid: own.uid(), gid: own.gid(), mtime: Time::default() };

@@ -14,13 +14,14 @@ use hakobu_core::checksum::crc64;
 use hakobu_core::content::content_sum;
 use hakobu_core::digest::piece_value;
 use hakobu_core::endpoint::{
-    Begin, Check, Completion, Detail, DraftId, Endpoint, Lane, Operation, Outcome, Ticket, Wait,
+    Begin, Check, Completion, Detail, DraftId, Endpoint, Lane, Operation, SourceEndpoint, SourceLane,
+    SourceOp, SourceOutcome, TargetEndpoint, TargetLane, TargetOp, TargetOutcome, Ticket, Wait,
 };
 use hakobu_core::entry::{Attributes, Metadata, Time};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::Grant;
-use hakobu_core::listing::Listing;
+use hakobu_core::listing::{DirectoryListing, Listing};
 use hakobu_core::losses::Loss;
 use hakobu_core::pack::{Head, PackBuilder};
 use hakobu_core::path::EntryPath;
@@ -37,14 +38,19 @@ pub struct Bench<'a> {
     base: TempDir,
 }
 
-/// A target with the directory it stands over.
-pub struct Target {
-    endpoint: Box<dyn Endpoint>,
+/// An endpoint with the directory it stands over.
+pub struct Over<E: ?Sized> {
+    endpoint: Box<E>,
     /// The directory.
     pub root: PathBuf,
 }
 
-impl Target {
+/// A target with its directory.
+pub type Target = Over<dyn TargetEndpoint>;
+/// A source with its directory.
+pub type Source = Over<dyn SourceEndpoint>;
+
+impl<E: Endpoint + ?Sized> Over<E> {
     /// A time as this endpoint keeps it. In whole seconds it cannot be before 1970 either.
     pub fn kept(&self, time: Time) -> Time {
         match self.capabilities().time_step_ns {
@@ -69,10 +75,10 @@ impl Target {
     }
 }
 
-impl Deref for Target {
-    type Target = dyn Endpoint;
+impl<E: ?Sized> Deref for Over<E> {
+    type Target = E;
     fn deref(&self) -> &Self::Target {
-        &*self.endpoint
+        &self.endpoint
     }
 }
 
@@ -102,19 +108,91 @@ impl<'a> Bench<'a> {
 
     /// A target over any directory.
     pub fn target_at(&self, root: &Path, grant: Grant) -> Target {
-        Target { endpoint: self.harness.target(root, grant), root: root.to_path_buf() }
+        Over { endpoint: self.harness.target(root, grant), root: root.to_path_buf() }
     }
 
     /// A source over the directory `source`, if there are sources of this kind.
-    pub fn source(&self) -> Option<Target> {
+    pub fn source(&self) -> Option<Source> {
         let root = self.directory("source");
-        Some(Target { endpoint: self.harness.source(&root)?, root })
+        Some(Over { endpoint: self.harness.source(&root)?, root })
+    }
+}
+
+/// An endpoint of which lanes are opened, of whichever kind.
+pub trait Opens {
+    /// A lane of it.
+    type Lane: ?Sized;
+
+    /// Opens a lane.
+    fn open(&self) -> Box<Self::Lane>;
+}
+
+impl Opens for dyn SourceEndpoint {
+    type Lane = dyn SourceLane;
+
+    fn open(&self) -> Box<dyn SourceLane> {
+        self.open_source_lane(0).unwrap()
+    }
+}
+
+impl Opens for dyn TargetEndpoint {
+    type Lane = dyn TargetLane;
+
+    fn open(&self) -> Box<dyn TargetLane> {
+        self.open_target_lane(0).unwrap()
     }
 }
 
 /// A lane of an endpoint.
-pub fn lane(endpoint: &Target) -> Box<dyn Lane> {
-    endpoint.open_lane(0).unwrap()
+pub fn lane<E: Opens + ?Sized>(endpoint: &Over<E>) -> Box<E::Lane> {
+    endpoint.open()
+}
+
+/// A lane that tells what is there, of whichever kind.
+pub trait Looks {
+    /// Lists directories.
+    ///
+    /// # Errors
+    /// Those of the lane.
+    fn list(&mut self, directories: Vec<EntryPath>, budget: u32) -> Result<Vec<DirectoryListing>>;
+
+    /// Looks at one entry.
+    ///
+    /// # Errors
+    /// Those of the lane.
+    fn inspect(&mut self, path: EntryPath) -> Result<Option<Metadata>>;
+}
+
+impl Looks for dyn SourceLane + '_ {
+    fn list(&mut self, directories: Vec<EntryPath>, budget: u32) -> Result<Vec<DirectoryListing>> {
+        match ask(self, SourceOp::List { root: 0, directories, budget, detail: Detail::default() })? {
+            SourceOutcome::Listed(listed) => Ok(listed),
+            other => panic!("not the answer to a list: {other:?}"),
+        }
+    }
+
+    fn inspect(&mut self, path: EntryPath) -> Result<Option<Metadata>> {
+        match ask(self, SourceOp::Inspect { root: 0, path, detail: Detail::default() })? {
+            SourceOutcome::Inspected(found) => Ok(found),
+            other => panic!("not the answer to a look: {other:?}"),
+        }
+    }
+}
+
+impl Looks for dyn TargetLane + '_ {
+    fn list(&mut self, directories: Vec<EntryPath>, budget: u32) -> Result<Vec<DirectoryListing>> {
+        match ask(self, TargetOp::List { directories, budget, detail: Detail::default() })? {
+            TargetOutcome::Listed(listed) => Ok(listed),
+            other => panic!("not the answer to a list: {other:?}"),
+        }
+    }
+
+    fn inspect(&mut self, path: EntryPath) -> Result<Option<Metadata>> {
+        match ask(self, TargetOp::Inspect { path, detail: Detail::default() })? {
+            TargetOutcome::Inspected(found) => Ok(found),
+            other => panic!("not the answer to a look: {other:?}"),
+        }
+    }
 }
 
 /// Submits one operation and waits for its completion.
@@ -124,7 +202,7 @@ pub fn lane(endpoint: &Target) -> Box<dyn Lane> {
 ///
 /// # Panics
 /// When the queue stays full or no completion comes.
-pub fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {
+pub fn ask<O: Operation, L: Lane<O> + ?Sized>(lane: &mut L, operation: O) -> Result<O::Outcome> {
     const TICKET: u64 = 0x5eed;
     assert!(lane.submit(TICKET, operation).is_ok(), "an empty queue takes an operation");
     lane.flush();
@@ -184,9 +262,9 @@ pub type Stored = (Vec<(u32, ErrorKind)>, Vec<Loss>);
 ///
 /// # Errors
 /// Those of the lane.
-pub fn store(lane: &mut dyn Lane, pack: PackBuilder) -> Result<Stored> {
-    match ask(lane, Operation::Store { pack: pack.finish() })? {
-        Outcome::Stored { failures, losses } => {
+pub fn store(lane: &mut dyn TargetLane, pack: PackBuilder) -> Result<Stored> {
+    match ask(lane, TargetOp::Store { pack: pack.finish() })? {
+        TargetOutcome::Stored { failures, losses } => {
             Ok((failures.into_iter().map(|(index, error)| (index, error.kind)).collect(), losses))
         }
         other => panic!("not the answer to a pack: {other:?}"),
@@ -194,7 +272,7 @@ pub fn store(lane: &mut dyn Lane, pack: PackBuilder) -> Result<Stored> {
 }
 
 /// Stores a pack all of which has to get there.
-pub fn store_all(lane: &mut dyn Lane, pack: PackBuilder) {
+pub fn store_all(lane: &mut dyn TargetLane, pack: PackBuilder) {
     assert_eq!(store(lane, pack).unwrap(), (Vec::new(), Vec::new()));
 }
 
@@ -202,34 +280,40 @@ pub fn store_all(lane: &mut dyn Lane, pack: PackBuilder) {
 ///
 /// # Errors
 /// Those of the lane.
-pub fn begin(lane: &mut dyn Lane, draft: DraftId, at: &str, size_bytes: u64) -> Result<()> {
-    done(&ask(lane, Operation::Begin { draft, begin: Begin::file(path(at), size_bytes) })?)
+pub fn begin(lane: &mut dyn TargetLane, draft: DraftId, at: &str, size_bytes: u64) -> Result<()> {
+    done(&ask(lane, TargetOp::Begin { draft, begin: Begin::file(path(at), size_bytes) })?)
 }
 
 /// Writes one piece of a file of `size_bytes` and waits until it is there.
 ///
 /// # Errors
 /// Those of the lane.
-pub fn write(lane: &mut dyn Lane, draft: DraftId, size_bytes: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+pub fn write(
+    lane: &mut dyn TargetLane,
+    draft: DraftId,
+    size_bytes: u64,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<()> {
     let mut buffer = lane.piece_buffer();
     buffer.room()[..bytes.len()].copy_from_slice(bytes);
     buffer.set_filled(bytes.len());
     let value = offset.is_multiple_of(PIECE_BYTES).then(|| piece_value(size_bytes, offset, bytes));
     let check = Check { crc: crc64(bytes), value };
-    done(&ask(lane, Operation::Write { draft, offset, buffer, check, acknowledge: true })?)
+    done(&ask(lane, TargetOp::Write { draft, offset, buffer, check, acknowledge: true })?)
 }
 
 /// Finishes a draft.
 ///
 /// # Errors
 /// Those of the lane.
-pub fn finish(lane: &mut dyn Lane, draft: DraftId, attributes: Attributes) -> Result<()> {
-    done(&ask(lane, Operation::Finish { draft, attributes, extended: None, digest: None })?)
+pub fn finish(lane: &mut dyn TargetLane, draft: DraftId, attributes: Attributes) -> Result<()> {
+    done(&ask(lane, TargetOp::Finish { draft, attributes, extended: None, digest: None })?)
 }
 
 /// Insists on the plain answer.
-pub fn done(outcome: &Outcome) -> Result<()> {
-    assert!(matches!(outcome, Outcome::Done), "not the plain answer: {outcome:?}");
+pub fn done(outcome: &TargetOutcome) -> Result<()> {
+    assert!(matches!(outcome, TargetOutcome::Done), "not the plain answer: {outcome:?}");
     Ok(())
 }
 
@@ -237,28 +321,20 @@ pub fn done(outcome: &Outcome) -> Result<()> {
 ///
 /// # Errors
 /// Those of the lane or the directory.
-pub fn list(lane: &mut dyn Lane, at: &str) -> Result<Listing> {
-    let list = Operation::List { root: 0, directories: vec![path(at)], budget: 0, detail: Detail::default() };
-    match ask(lane, list)? {
-        Outcome::Listed(mut listed) => {
-            assert!(!listed.is_empty(), "a listing for each directory that was asked for");
-            let first = listed.swap_remove(0);
-            assert_eq!(first.path, path(at));
-            first.result
-        }
-        other => panic!("not the answer to a list: {other:?}"),
-    }
+pub fn list<L: Looks + ?Sized>(lane: &mut L, at: &str) -> Result<Listing> {
+    let mut listed = lane.list(vec![path(at)], 0)?;
+    assert!(!listed.is_empty(), "a listing for each directory that was asked for");
+    let first = listed.swap_remove(0);
+    assert_eq!(first.path, path(at));
+    first.result
 }
 
 /// What is known of one entry.
 ///
 /// # Errors
 /// Those of the lane.
-pub fn inspect(lane: &mut dyn Lane, at: &str) -> Result<Option<Metadata>> {
-    match ask(lane, Operation::Inspect { root: 0, path: path(at), detail: Detail::default() })? {
-        Outcome::Inspected(found) => Ok(found),
-        other => panic!("not the answer to a look: {other:?}"),
-    }
+pub fn inspect<L: Looks + ?Sized>(lane: &mut L, at: &str) -> Result<Option<Metadata>> {
+    lane.inspect(path(at))
 }
 
 /// The kind of the error that has to be there.

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use hakobu_core::endpoint::{Begin, DraftKind, Operation};
+use hakobu_core::endpoint::{Begin, DraftKind, TargetOp};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
 use hakobu_core::grant::Grant;
@@ -55,7 +55,7 @@ fn abandoned(bench: &Bench<'_>) {
     let mut lane = lane(&target);
     begin(&mut *lane, 1, "file", 3).unwrap();
     write(&mut *lane, 1, 3, 0, b"new").unwrap();
-    done(&ask(&mut *lane, Operation::Abandon { draft: 1, keep: false }).unwrap()).unwrap();
+    done(&ask(&mut *lane, TargetOp::Abandon { draft: 1, keep: false }).unwrap()).unwrap();
     settles_to(&target.root, &[]);
     assert!(finish(&mut *lane, 1, attributes(0o644)).is_err());
     // The path and the number are free again.
@@ -129,13 +129,13 @@ fn two_lanes(bench: &Bench<'_>) {
     let target = bench.target();
     let size_bytes = 40 * PIECE_BYTES + 123;
     let bytes = content(size_bytes);
-    let mut first = target.open_lane(0).unwrap();
+    let mut first = target.open_target_lane(0).unwrap();
     begin(&mut *first, 9, "big", size_bytes).unwrap();
     std::thread::scope(|scope| {
         let (target, bytes) = (&target, &bytes);
         for number in 0..2 {
             scope.spawn(move || {
-                let mut lane = target.open_lane(number).unwrap();
+                let mut lane = target.open_target_lane(number).unwrap();
                 for (index, piece) in bytes.chunks(PIECE_BYTES as usize).enumerate().skip(number).step_by(2) {
                     write(&mut *lane, 9, size_bytes, index as u64 * PIECE_BYTES, piece).unwrap();
                 }
@@ -168,7 +168,7 @@ fn devices(bench: &Bench<'_>) {
         let target = bench.target_at(Path::new("/dev"), Grant::everything());
         let mut lane = lane(&target);
         let begin = Begin { kind: DraftKind::Sink, ..Begin::file(path(name), PIECE_BYTES) };
-        let begin = Operation::Begin { draft: 1, begin };
+        let begin = TargetOp::Begin { draft: 1, begin };
         ask(&mut *lane, begin)?;
         write(&mut *lane, 1, PIECE_BYTES, 0, &content(PIECE_BYTES))?;
         finish(&mut *lane, 1, attributes(0o644))

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use hakobu_core::endpoint::{Change, Operation, Outcome, Wait};
+use hakobu_core::endpoint::{Change, TargetOp, TargetOutcome, Wait};
 use hakobu_core::entry::{Attributes, Time};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::PIECE_BYTES;
@@ -158,7 +158,7 @@ fn directory_conflict(bench: &Bench<'_>) {
         finish(&mut *lane, 1, attributes(0o644))
     });
     assert_eq!(kind(begun), ErrorKind::Conflict);
-    let _ = ask(&mut *lane, Operation::Abandon { draft: 1, keep: false });
+    let _ = ask(&mut *lane, TargetOp::Abandon { draft: 1, keep: false });
     settles_to(&target.root, &[b"first", b"last", b"taken"]);
     assert!(target.root.join("taken/inside").is_dir());
 }
@@ -249,9 +249,9 @@ fn directories_in_order(bench: &Bench<'_>) {
     };
     fs::create_dir(target.root.join("in")).unwrap();
     // Known as a directory from here on, so that there is little to be done for the second.
-    ask(&mut *lane, Operation::Apply { changes: vec![directory("in")] }).unwrap();
+    ask(&mut *lane, TargetOp::Apply { changes: vec![directory("in")] }).unwrap();
     for (ticket, name) in [(1, "in/new/below"), (2, "in/new"), (3, "in")] {
-        assert!(lane.submit(ticket, Operation::Apply { changes: vec![directory(name)] }).is_ok(), "{name}");
+        assert!(lane.submit(ticket, TargetOp::Apply { changes: vec![directory(name)] }).is_ok(), "{name}");
     }
     lane.flush();
     let mut answers = 0;
@@ -267,8 +267,8 @@ fn directories_in_order(bench: &Bench<'_>) {
 }
 
 fn apply_all(bench: &Bench<'_>, changes: Vec<Change>) {
-    let outcome = ask(&mut *lane(&bench.target()), Operation::Apply { changes }).unwrap();
-    let Outcome::Stored { failures, losses } = outcome else {
+    let outcome = ask(&mut *lane(&bench.target()), TargetOp::Apply { changes }).unwrap();
+    let TargetOutcome::Stored { failures, losses } = outcome else {
         panic!("not the answer to changes: {outcome:?}")
     };
     assert!(failures.is_empty() && losses.is_empty(), "{failures:?} {losses:?}");
@@ -282,8 +282,10 @@ fn failed_change(bench: &Bench<'_>) {
         Change::Attributes { path: path("missing"), attributes: attributes(0o600), extended: None },
         Change::Directory { path: path("fine"), attributes: attributes(0o750), extended: None },
     ];
-    let outcome = ask(&mut *lane(&target), Operation::Apply { changes }).unwrap();
-    let Outcome::Stored { failures, .. } = outcome else { panic!("not the answer to changes: {outcome:?}") };
+    let outcome = ask(&mut *lane(&target), TargetOp::Apply { changes }).unwrap();
+    let TargetOutcome::Stored { failures, .. } = outcome else {
+        panic!("not the answer to changes: {outcome:?}")
+    };
     let kinds: Vec<_> = failures.iter().map(|(index, error)| (*index, error.kind)).collect();
     assert_eq!(kinds, [(0, ErrorKind::Conflict), (1, ErrorKind::NotFound)]);
     assert_eq!(failures[1].1.at, b"missing");
@@ -336,5 +338,5 @@ fn barrier(bench: &Bench<'_>) {
     let target = bench.target();
     let mut lane = lane(&target);
     store_all(&mut *lane, pack("a", &[(b"b", b"c")]));
-    done(&ask(&mut *lane, Operation::Barrier { durable: true, whole: true }).unwrap()).unwrap();
+    done(&ask(&mut *lane, TargetOp::Barrier { durable: true, whole: true }).unwrap()).unwrap();
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Change, Lane, Operation, Outcome};
+use hakobu_core::endpoint::{Change, TargetLane, TargetOp, TargetOutcome};
 use hakobu_core::entry::Attributes;
 use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::{Grant, GrantedPlace};
@@ -44,7 +44,7 @@ fn outside_the_tree(bench: &Bench<'_>) {
     fs::create_dir_all(root.join("in/tree")).unwrap();
     fs::create_dir_all(root.join("in/treetop")).unwrap();
     fs::write(root.join("in/other"), "keep").unwrap();
-    type Attempt = fn(&mut dyn Lane) -> Result<()>;
+    type Attempt = fn(&mut dyn TargetLane) -> Result<()>;
     let attempts: [(&str, Attempt); 10] = [
         ("pack beside", |lane| store(lane, pack("in/treetop", &[(b"x", b"1")])).map(drop)),
         ("pack above", |lane| store(lane, pack("in", &[(b"other", b"1")])).map(drop)),
@@ -77,9 +77,9 @@ fn outside_the_tree(bench: &Bench<'_>) {
     assert!(inspect(&mut *lane, "in/tree/below/x").unwrap().is_some());
 }
 
-fn apply(lane: &mut dyn Lane, change: Change) -> Result<()> {
-    match ask(lane, Operation::Apply { changes: vec![change] })? {
-        Outcome::Stored { mut failures, .. } => failures.pop().map_or(Ok(()), |(_, error)| Err(error)),
+fn apply(lane: &mut dyn TargetLane, change: Change) -> Result<()> {
+    match ask(lane, TargetOp::Apply { changes: vec![change] })? {
+        TargetOutcome::Stored { mut failures, .. } => failures.pop().map_or(Ok(()), |(_, error)| Err(error)),
         other => panic!("not the answer to changes: {other:?}"),
     }
 }
@@ -146,7 +146,7 @@ fn set_id(bench: &Bench<'_>) {
     begin(&mut *lane, 1, "draft", 0).unwrap();
     ask(
         &mut *lane,
-        Operation::Finish { draft: 1, attributes: attributes(0o6755), extended: None, digest: None },
+        TargetOp::Finish { draft: 1, attributes: attributes(0o6755), extended: None, digest: None },
     )
     .unwrap();
     apply(

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use hakobu_core::endpoint::{Change, Operation, Outcome};
+use hakobu_core::endpoint::{Change, TargetOp, TargetOutcome};
 use hakobu_core::entry::Kind;
 
 use super::bench::*;
@@ -68,7 +68,7 @@ fn link_to_directory(bench: &Bench<'_>) {
         Change::MakeDirectory { path: path("made"), mode: 0o755 },
         Change::Directory { path: path("attributes"), attributes: attributes(0o755), extended: None },
     ];
-    assert!(ask(&mut *lane, Operation::Apply { changes }).is_ok());
+    assert!(ask(&mut *lane, TargetOp::Apply { changes }).is_ok());
     for name in ["pack", "draft", "made", "attributes"] {
         assert!(fs::symlink_metadata(target.root.join(name)).unwrap().is_dir(), "{name}");
     }
@@ -96,8 +96,10 @@ fn attributes_through_a_link(bench: &Bench<'_>) {
         Change::Attributes { path: path("link"), attributes: attributes(0o4777), extended: None },
         Change::Attributes { path: path("way/file"), attributes: attributes(0o4777), extended: None },
     ];
-    let outcome = ask(&mut *lane(&target), Operation::Apply { changes }).unwrap();
-    let Outcome::Stored { failures, .. } = outcome else { panic!("not the answer to changes: {outcome:?}") };
+    let outcome = ask(&mut *lane(&target), TargetOp::Apply { changes }).unwrap();
+    let TargetOutcome::Stored { failures, .. } = outcome else {
+        panic!("not the answer to changes: {outcome:?}")
+    };
     assert_eq!(failures.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1]);
     let after = fs::metadata(outside.join("file")).unwrap();
     assert_eq!(

@@ -8,9 +8,10 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use hakobu_core::endpoint::{Detail, Operation, Outcome};
+use hakobu_core::endpoint::{Detail, TargetOp, TargetOutcome};
 use hakobu_core::entry::{Kind, Metadata, Time};
 use hakobu_core::error::ErrorKind;
+use hakobu_core::listing::Listing;
 
 use super::bench::*;
 use super::case::Case;
@@ -43,8 +44,7 @@ fn ten_thousand(bench: &Bench<'_>) {
         expected.push(name);
     }
     expected.sort();
-    let check = |endpoint: &Target| {
-        let listing = list(&mut *lane(endpoint), "").unwrap();
+    let check = |listing: Listing| {
         assert!(listing.is_sorted());
         let found: Vec<_> = (0..listing.len())
             .map(|index| {
@@ -54,10 +54,10 @@ fn ten_thousand(bench: &Bench<'_>) {
             .collect();
         assert!(found == expected, "{} of {} entries, or in another order", found.len(), expected.len());
     };
-    check(&bench.target());
+    check(list(&mut *lane(&bench.target()), "").unwrap());
     fs::rename(&root, root.with_file_name("source")).unwrap();
     if let Some(source) = bench.source() {
-        check(&source);
+        check(list(&mut *lane(&source), "").unwrap());
     }
 }
 
@@ -120,9 +120,9 @@ fn several(bench: &Bench<'_>) {
     let asked = ["b", "missing", "", "file", "b/inside"].map(path);
     let listed = ask(
         &mut *lane(&target),
-        Operation::List { root: 0, directories: asked.to_vec(), budget: 0, detail: Detail::default() },
+        TargetOp::List { directories: asked.to_vec(), budget: 0, detail: Detail::default() },
     );
-    let Ok(Outcome::Listed(listed)) = listed else { panic!("not the answer to a list: {listed:?}") };
+    let Ok(TargetOutcome::Listed(listed)) = listed else { panic!("not the answer to a list: {listed:?}") };
     assert_eq!(listed.iter().map(|listing| listing.path.clone()).collect::<Vec<_>>(), asked);
     let results: Vec<_> = listed.iter().map(|listing| listing.result.as_ref()).collect();
     let kinds = results.iter().map(|result| result.map(|listing| listing.len()).map_err(|error| error.kind));
@@ -142,10 +142,11 @@ fn budget(bench: &Bench<'_>) {
         }
     }
     for budget in [5, 12, 50, 115, 100_000] {
-        let list =
-            Operation::List { root: 0, directories: vec![path("")], budget, detail: Detail::default() };
+        let list = TargetOp::List { directories: vec![path("")], budget, detail: Detail::default() };
         let listed = ask(&mut *lane(&target), list);
-        let Ok(Outcome::Listed(listed)) = listed else { panic!("not the answer to a list: {listed:?}") };
+        let Ok(TargetOutcome::Listed(listed)) = listed else {
+            panic!("not the answer to a list: {listed:?}")
+        };
         let mut seen = BTreeMap::new();
         for (index, listing) in listed.into_iter().enumerate() {
             let entries = listing.result.unwrap();
@@ -166,9 +167,9 @@ fn budget(bench: &Bench<'_>) {
 fn small_budget(bench: &Bench<'_>) {
     let target = bench.target();
     (0..50).for_each(|number| fs::create_dir(target.root.join(number.to_string())).unwrap());
-    let list = Operation::List { root: 0, directories: vec![path("")], budget: 7, detail: Detail::default() };
+    let list = TargetOp::List { directories: vec![path("")], budget: 7, detail: Detail::default() };
     let listed = ask(&mut *lane(&target), list);
-    let Ok(Outcome::Listed(listed)) = listed else { panic!("not the answer to a list: {listed:?}") };
+    let Ok(TargetOutcome::Listed(listed)) = listed else { panic!("not the answer to a list: {listed:?}") };
     assert_eq!(listed[0].result.as_ref().unwrap().len(), 50);
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Change, Lane, Operation, Outcome};
+use hakobu_core::endpoint::{Change, TargetLane, TargetOp, TargetOutcome};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::grant::{Grant, GrantedPlace};
 use hakobu_core::path::draft_name;
@@ -25,10 +25,10 @@ pub(super) const CASES: &[Case] = &[
     Case::root("what is on another file system stays", mounted),
 ];
 
-fn remove(lane: &mut dyn Lane, at: &str, directory: bool, kept_names: u16) -> Result<()> {
+fn remove(lane: &mut dyn TargetLane, at: &str, directory: bool, kept_names: u16) -> Result<()> {
     let change = Change::Remove { path: path(at), directory, kept_names };
-    match ask(lane, Operation::Apply { changes: vec![change] })? {
-        Outcome::Stored { mut failures, .. } => failures.pop().map_or(Ok(()), |(_, error)| Err(error)),
+    match ask(lane, TargetOp::Apply { changes: vec![change] })? {
+        TargetOutcome::Stored { mut failures, .. } => failures.pop().map_or(Ok(()), |(_, error)| Err(error)),
         other => panic!("not the answer to changes: {other:?}"),
     }
 }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use hakobu_core::Result;
 use hakobu_core::content::content_sum;
-use hakobu_core::endpoint::{Detail, Fetched, Lane, Operation, Outcome, Pick, Picks, SourceFile};
+use hakobu_core::endpoint::{
+    Detail, Fetched, Pick, Picks, PieceBuffer, SourceFile, SourceLane, SourceOp, SourceOutcome,
+};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::listing::Listing;
@@ -37,24 +39,24 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn fetch(
-    lane: &mut dyn Lane,
+    lane: &mut dyn SourceLane,
     directory: &str,
     listing: &Arc<Listing>,
     target_name: Option<&[u8]>,
 ) -> Fetched {
     let entries = (0..listing.len() as u32).map(|index| Pick { index, replaces: index == 1 }).collect();
     let picks = Picks { listing: Arc::clone(listing), entries, target_name: target_name.map(<[u8]>::to_vec) };
-    let buffer = lane.pack_buffer();
+    let buffer = Vec::new();
     let (directory, target, picks) = (path(directory), path("to/here"), Arc::new(picks));
     let ask_for = ExtendedAsk { keep: Classes::USER, miss: Classes::ACL, readable: false };
-    let fetch = Operation::Fetch { root: 0, directory, target, picks, from: 0, ask: ask_for, buffer };
+    let fetch = SourceOp::Fetch { root: 0, directory, target, picks, from: 0, ask: ask_for, buffer };
     match ask(lane, fetch).unwrap() {
-        Outcome::Fetched(fetched) => fetched,
+        SourceOutcome::Fetched(fetched) => fetched,
         other => panic!("not the answer to a fetch: {other:?}"),
     }
 }
 
-fn listed(lane: &mut dyn Lane, directory: &str) -> Arc<Listing> {
+fn listed(lane: &mut dyn SourceLane, directory: &str) -> Arc<Listing> {
     Arc::new(list(lane, directory).unwrap())
 }
 
@@ -133,9 +135,10 @@ fn portions(bench: &Bench<'_>) {
     let (mut from, mut found) = (None, Vec::new());
     loop {
         let directory = path("d");
-        let portion =
-            Operation::Portion { root: 0, directory, from, entries: 100, detail: Detail::default() };
-        let Outcome::Portion(listing, rest) = ask(&mut *lane, portion).unwrap() else { panic!("no portion") };
+        let portion = SourceOp::Portion { root: 0, directory, from, entries: 100, detail: Detail::default() };
+        let SourceOutcome::Portion(listing, rest) = ask(&mut *lane, portion).unwrap() else {
+            panic!("no portion")
+        };
         assert!(listing.is_sorted());
         assert!(rest.is_none() || listing.len() >= 100, "a portion of {}", listing.len());
         found
@@ -154,7 +157,7 @@ fn portions(bench: &Bench<'_>) {
     assert!(found == expected, "{} entries in portions, {} as a whole", found.len(), expected.len());
     let portion = |name| {
         let detail = Detail::default();
-        Operation::Portion { root: 0, directory: path(name), from: None, entries: 100, detail }
+        SourceOp::Portion { root: 0, directory: path(name), from: None, entries: 100, detail }
     };
     assert_eq!(ask(&mut *lane, portion("missing")).unwrap_err().kind, ErrorKind::SourceVanished);
 }
@@ -268,27 +271,23 @@ fn planted(bench: &Bench<'_>) {
     assert!(read(&mut *lane, &file, 0, 6).unwrap_err().is_source_change());
 }
 
-fn read(lane: &mut dyn Lane, file: &Arc<SourceFile>, offset: u64, length: u64) -> Result<Vec<u8>> {
-    let buffer = lane.piece_buffer();
-    match ask(lane, Operation::Read { file: Arc::clone(file), extent: Extent { offset, length }, buffer })? {
-        Outcome::Read(buffer) => {
-            let bytes = buffer.filled().to_vec();
-            lane.recycle(buffer);
-            Ok(bytes)
-        }
+fn read(lane: &mut dyn SourceLane, file: &Arc<SourceFile>, offset: u64, length: u64) -> Result<Vec<u8>> {
+    let buffer = PieceBuffer::default();
+    match ask(lane, SourceOp::Read { file: Arc::clone(file), extent: Extent { offset, length }, buffer })? {
+        SourceOutcome::Read(buffer) => Ok(buffer.filled().to_vec()),
         other => panic!("not the answer to a read: {other:?}"),
     }
 }
 
-fn confirm(lane: &mut dyn Lane, file: &Arc<SourceFile>) -> Result<()> {
-    let confirm = Operation::Confirm { file: Arc::clone(file), ask: ExtendedAsk::default() };
+fn confirm(lane: &mut dyn SourceLane, file: &Arc<SourceFile>) -> Result<()> {
+    let confirm = SourceOp::Confirm { file: Arc::clone(file), ask: ExtendedAsk::default() };
     match ask(lane, confirm)? {
-        Outcome::Extended { extended: None, .. } => Ok(()),
+        SourceOutcome::Extended { extended: None, .. } => Ok(()),
         other => panic!("not the answer to a confirmation: {other:?}"),
     }
 }
 
-fn big_file(bench: &Bench<'_>, bytes: &[u8]) -> Option<(Target, Box<dyn Lane>, Arc<SourceFile>)> {
+fn big_file(bench: &Bench<'_>, bytes: &[u8]) -> Option<(Source, Box<dyn SourceLane>, Arc<SourceFile>)> {
     let source = bench.source()?;
     fs::write(source.root.join("big"), bytes).unwrap();
     let mut lane = lane(&source);
@@ -329,9 +328,9 @@ fn big_change(bench: &Bench<'_>) {
     }
     assert_eq!(kind(confirm(&mut *lane, &file)), ErrorKind::SourceChanged);
     fs::write(&at, &bytes).unwrap();
-    assert_eq!(kind(read(&mut *source.open_lane(1).unwrap(), &file, 0, 1)), ErrorKind::SourceChanged);
+    assert_eq!(kind(read(&mut *source.open_source_lane(1).unwrap(), &file, 0, 1)), ErrorKind::SourceChanged);
     fs::remove_file(&at).unwrap();
-    assert_eq!(kind(read(&mut *source.open_lane(2).unwrap(), &file, 0, 1)), ErrorKind::SourceVanished);
+    assert_eq!(kind(read(&mut *source.open_source_lane(2).unwrap(), &file, 0, 1)), ErrorKind::SourceVanished);
 }
 
 fn losses(bench: &Bench<'_>) {

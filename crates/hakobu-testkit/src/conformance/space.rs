@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hakobu_core::endpoint::{Begin, Operation};
+use hakobu_core::endpoint::{Begin, TargetOp};
 use hakobu_core::error::ErrorKind;
 use hakobu_core::extent::{Extent, PIECE_BYTES};
 use hakobu_core::grant::Grant;
@@ -89,10 +89,10 @@ fn larger_than_all(bench: &Bench<'_>) {
     let mut lane = lane(&target);
     let (size_bytes, bytes) = (64 << 20, content(PIECE_BYTES));
     let begin = Begin { sparse: true, ..Begin::file(path("holes"), size_bytes) };
-    done(&ask(&mut *lane, Operation::Begin { draft: 1, begin }).unwrap()).unwrap();
+    done(&ask(&mut *lane, TargetOp::Begin { draft: 1, begin }).unwrap()).unwrap();
     write(&mut *lane, 1, size_bytes, 0, &bytes).unwrap();
     let extent = Extent { offset: PIECE_BYTES, length: size_bytes - PIECE_BYTES };
-    let zero = Operation::Zero { draft: 1, extent, acknowledge: true };
+    let zero = TargetOp::Zero { draft: 1, extent, acknowledge: true };
     done(&ask(&mut *lane, zero).unwrap()).unwrap();
     finish(&mut *lane, 1, attributes(0o644)).unwrap();
     let found = std::fs::metadata(small.path().join("holes")).unwrap();
@@ -114,7 +114,7 @@ fn full_draft(bench: &Bench<'_>) {
         .try_for_each(|index| write(&mut *lane, 1, size_bytes, index * PIECE_BYTES, &content(PIECE_BYTES)));
     assert_eq!(kind(written), ErrorKind::NoSpace);
     assert!(finish(&mut *lane, 1, attributes(0o644)).is_err());
-    let _ = lane.submit(1, Operation::Abandon { draft: 1, keep: false });
+    let _ = lane.submit(1, TargetOp::Abandon { draft: 1, keep: false });
     drop(lane);
     drop(target);
     settles_to(small.path(), &[b"other"]);

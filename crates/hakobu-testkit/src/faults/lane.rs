@@ -1,20 +1,15 @@
-//! One lane with faults.
+//! One lane with faults, of a source or of a target.
 
-use std::fs::File;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use hakobu_core::endpoint::{
-    Check, Completion, Fetched, Lane, Operation, Outcome, Picks, PieceBuffer, Ticket, Wait,
+    Completion, DraftId, Lane, Operation, PieceBuffer, TargetLane, TargetOp, Ticket, Wait,
 };
 use hakobu_core::error::{Error, ErrorKind, Result};
-use hakobu_core::extent::Extent;
-use hakobu_core::pack::{Content, PackBuilder, PackReader, Record};
 
-use super::{Fault, OperationKind, State, When, lock, planned};
+use super::{Fault, Logged, OperationKind, State, When, lock, planned};
 use crate::random::Random;
 
 /// The ticket of what the lane asks on its own.
@@ -22,28 +17,83 @@ const OWN_TICKET: Ticket = Ticket::MAX - 1;
 /// How long a silent lane sleeps before it looks whether it is interrupted.
 const SILENT_WAIT: Duration = Duration::from_millis(5);
 
-pub(super) struct FaultyLane {
-    inner: Box<dyn Lane>,
-    state: Arc<State>,
+/// Operations of one kind of lane, and what faults do to them.
+pub(super) trait Fallible: Operation + Sized {
+    /// The lane that takes them.
+    type Inner: Lane<Self> + ?Sized;
+
+    /// Returns which operation it is.
+    fn kind(&self) -> OperationKind;
+
+    /// Returns the paths that it is about.
+    fn paths(&self, state: &State) -> Vec<Vec<u8>>;
+
+    /// Returns the draft that it is about, if any.
+    fn draft(&self) -> Option<DraftId> {
+        None
+    }
+
+    /// Returns true for a write that comes with the digest of its piece.
+    fn has_digest(&self) -> bool {
+        false
+    }
+
+    /// Returns true if a draft that has lost a piece takes it no more.
+    fn needs_whole_draft(&self) -> bool {
+        false
+    }
+
+    /// Does what is due when the operation is not done.
+    fn refused(self, lane: &mut FaultyLane<Self>, error: &Error) {
+        let _ = (lane, error);
+    }
+
+    /// Makes sure that somebody hears of it, and spoils the draft that is written. False: nobody can hear of it.
+    fn make_unheard(&mut self, state: &State, error: &Error) -> bool {
+        let _ = (state, error);
+        true
+    }
+
+    /// Returns true if a fault can be about one of its entries.
+    fn has_entries(&self) -> bool;
+
+    /// Has all of it done but one entry, which fails.
+    fn one_entry(self, lane: &mut FaultyLane<Self>, when: &When, error: Error) -> Result<Self::Outcome>;
+
+    /// Gives back half of what was read.
+    fn shorten(outcome: Self::Outcome) -> Self::Outcome {
+        outcome
+    }
+
+    /// Does it in the place of the endpoint, where the plan says so.
+    fn stand_in(self, lane: &mut FaultyLane<Self>) -> std::result::Result<Result<Self::Outcome>, Self> {
+        let _ = lane;
+        Err(self)
+    }
+}
+
+pub(super) struct FaultyLane<O: Fallible> {
+    pub(super) inner: Box<O::Inner>,
+    pub(super) state: Arc<State>,
+    pub(super) random: Random,
     index: usize,
-    random: Random,
     /// Answers that are not given yet.
-    held: Vec<Completion>,
+    held: Vec<Completion<O::Outcome>>,
     dead: bool,
 }
 
-impl FaultyLane {
-    pub fn new(inner: Box<dyn Lane>, state: Arc<State>, index: usize) -> Self {
+impl<O: Fallible> FaultyLane<O> {
+    pub fn new(inner: Box<O::Inner>, state: Arc<State>, index: usize) -> Self {
         let random = Random::new(state.plan.seed ^ ((index as u64) << 32));
-        Self { inner, state, index, random, held: Vec::new(), dead: false }
+        Self { inner, state, random, index, held: Vec::new(), dead: false }
     }
 
-    fn hold(&mut self, ticket: Ticket, result: Result<Outcome>) {
+    fn hold(&mut self, ticket: Ticket, result: Result<O::Outcome>) {
         self.held.push(Completion { ticket, result });
     }
 
     /// Hands an operation on, whatever it takes.
-    fn pass(&mut self, ticket: Ticket, mut operation: Operation) {
+    fn pass(&mut self, ticket: Ticket, mut operation: O) {
         while let Err(back) = self.inner.submit(ticket, operation) {
             operation = back;
             self.inner.flush();
@@ -52,7 +102,7 @@ impl FaultyLane {
     }
 
     /// Has an operation done and waits for its answer.
-    fn ask(&mut self, operation: Operation) -> Result<Outcome> {
+    pub(super) fn ask(&mut self, operation: O) -> Result<O::Outcome> {
         self.pass(OWN_TICKET, operation);
         self.inner.flush();
         loop {
@@ -65,167 +115,46 @@ impl FaultyLane {
     }
 
     /// An operation that is not done.
-    fn refuse(&mut self, ticket: Ticket, operation: Operation, error: Error) {
-        match operation {
-            Operation::Write { draft, buffer, .. }
-            | Operation::Patch { draft, buffer, .. }
-            | Operation::Assemble { draft, buffer, .. } => {
-                self.inner.recycle(buffer);
-                lock(&self.state.spoiled).entry(draft).or_insert_with(|| error.clone());
-            }
-            // A draft that could not be finished is gone.
-            Operation::Finish { draft, .. } => drop(self.ask(Operation::Abandon { draft, keep: false })),
-            _ => {}
-        }
+    fn refuse(&mut self, ticket: Ticket, operation: O, error: Error) {
+        operation.refused(self, &error);
         self.hold(ticket, Err(error));
     }
 
-    /// Why a draft can take nothing more.
-    fn spoiled(&self, operation: &Operation) -> Option<Error> {
-        match operation {
-            Operation::Write { draft, .. }
-            | Operation::Patch { draft, .. }
-            | Operation::Assemble { draft, .. }
-            | Operation::Zero { draft, .. }
-            | Operation::Complete { draft, .. }
-            | Operation::Finish { draft, .. } => lock(&self.state.spoiled).get(draft).cloned(),
-            _ => None,
-        }
+    /// Returns why a draft can take nothing more.
+    fn spoiled(&self, operation: &O) -> Option<Error> {
+        let draft = operation.draft().filter(|_| operation.needs_whole_draft())?;
+        lock(&self.state.spoiled).get(&draft).cloned()
     }
 
-    fn one_entry(&mut self, operation: Operation, when: &When, kind: ErrorKind) -> Result<Outcome> {
-        let error = planned(kind);
-        match operation {
-            Operation::List { .. } => self.one_directory(operation, when, error),
-            Operation::Fetch { root, directory, target, picks, from: 0, ask, buffer } => {
-                let index = self.random.below(picks.entries.len());
-                let mut entries = picks.entries.clone();
-                entries.remove(index);
-                if entries.is_empty() {
-                    return Ok(Outcome::Fetched(Fetched {
-                        failures: vec![(index as u32, error)],
-                        until: 1,
-                        ..Fetched::default()
-                    }));
-                }
-                let target_name = picks.target_name.clone();
-                let picks = Arc::new(Picks { listing: picks.listing.clone(), entries, target_name });
-                let all = picks.entries.len() as u32;
-                let fetch = Operation::Fetch { root, directory, target, picks, from: 0, ask, buffer };
-                let outcome = self.ask(fetch)?;
-                let Outcome::Fetched(mut fetched) = outcome else { return Ok(outcome) };
-                assert_eq!(fetched.until, all, "a pack with this fault takes all at once");
-                fetched.until += 1;
-                fetched.packed.iter_mut().for_each(|pick| *pick += u32::from(*pick >= index as u32));
-                insert(&mut fetched.failures, index as u32, error);
-                Ok(Outcome::Fetched(fetched))
-            }
-            Operation::Store { pack } => {
-                let index = self.random.below(records(&pack));
-                let pack = without(&pack, index);
-                self.all_but(Operation::Store { pack }, index, error)
-            }
-            Operation::Apply { mut changes } => {
-                let index = match when {
-                    When::At(path) => changes.iter().position(|change| change.path().as_bytes() == path),
-                    _ => None,
-                };
-                let index = index.unwrap_or_else(|| self.random.below(changes.len()));
-                changes.remove(index);
-                self.all_but(Operation::Apply { changes }, index, error)
-            }
-            _ => Err(error),
-        }
-    }
-
-    fn one_directory(&mut self, list: Operation, when: &When, error: Error) -> Result<Outcome> {
-        let asked = match &list {
-            Operation::List { directories, .. } => directories.len(),
-            _ => 0,
-        };
-        let outcome = self.ask(list)?;
-        let Outcome::Listed(mut listings) = outcome else { return Ok(outcome) };
-        let index = match when {
-            When::At(path) => listings.iter().position(|listing| listing.path.as_bytes() == path),
-            _ => None,
-        };
-        let index = index.unwrap_or_else(|| self.random.below(asked));
-        listings[index].result = Err(error);
-        Ok(Outcome::Listed(listings))
-    }
-
-    /// Has an operation done that lacks the entry of number `index`, which is said to have failed.
-    fn all_but(&mut self, operation: Operation, index: usize, error: Error) -> Result<Outcome> {
-        let outcome = self.ask(operation)?;
-        let Outcome::Stored { mut failures, losses } = outcome else { return Ok(outcome) };
-        insert(&mut failures, index as u32, error);
-        Ok(Outcome::Stored { failures, losses })
-    }
-
-    /// What sharing blocks does, as far as can be seen.
-    fn share(&mut self, operation: Operation) -> Result<Outcome> {
-        let Operation::Clone { draft, from } = operation else { return Err(planned(ErrorKind::Unsupported)) };
-        let failed = |error: std::io::Error| Error::io("sharing blocks", &error);
-        let Some(file) = from.file::<OwnedFd>() else { return Err(planned(ErrorKind::Unsupported)) };
-        let file = File::from(file.try_clone().map_err(failed)?);
-        let whole = Extent { offset: 0, length: file.metadata().map_err(failed)?.len() };
-        for piece in whole.pieces() {
-            let mut buffer = self.inner.piece_buffer();
-            let length = piece.length as usize;
-            file.read_exact_at(&mut buffer.room()[..length], piece.offset).map_err(failed)?;
-            buffer.set_filled(length);
-            let (offset, check) = (piece.offset, Check::default());
-            self.ask(Operation::Write { draft, offset, buffer, check, acknowledge: true })?;
-        }
-        Ok(Outcome::Done)
-    }
-
-    fn act(&mut self, ticket: Ticket, operation: Operation, fault: Option<(Fault, When)>) {
+    fn act(&mut self, ticket: Ticket, operation: O, fault: Option<(Fault, When)>) {
         if let Some(error) = self.spoiled(&operation) {
             return self.refuse(ticket, operation, error);
         }
         let Some((fault, when)) = fault else {
-            if self.state.plan.clones && OperationKind::of(&operation) == OperationKind::Clone {
-                let shared = self.share(operation);
-                return self.hold(ticket, shared);
-            }
-            return self.pass(ticket, operation);
+            return match operation.stand_in(self) {
+                Ok(result) => self.hold(ticket, result),
+                Err(operation) => self.pass(ticket, operation),
+            };
         };
         match fault {
             Fault::Error(kind) => self.refuse(ticket, operation, planned(kind)),
-            // Nobody would hear that they are done.
-            Fault::Unheard(kind)
-                if matches!(operation, Operation::Patch { .. } | Operation::Assemble { .. }) =>
-            {
-                self.refuse(ticket, operation, planned(kind));
-            }
             Fault::Unheard(kind) => {
                 let mut operation = operation;
-                if let Operation::Write { acknowledge, .. } = &mut operation {
-                    *acknowledge = true;
-                }
-                if let Operation::Write { draft, .. } | Operation::Begin { draft, .. } = &operation {
-                    lock(&self.state.spoiled).entry(*draft).or_insert_with(|| planned(kind));
+                if !operation.make_unheard(&self.state, &planned(kind)) {
+                    return self.refuse(ticket, operation, planned(kind));
                 }
                 let _done = self.ask(operation);
                 self.hold(ticket, Err(planned(kind)));
             }
-            Fault::OneEntry(kind) if !has_entries(&operation) => {
+            Fault::OneEntry(kind) if !operation.has_entries() => {
                 self.refuse(ticket, operation, planned(kind));
             }
             Fault::OneEntry(kind) => {
-                let result = self.one_entry(operation, &when, kind);
+                let result = operation.one_entry(self, &when, planned(kind));
                 self.hold(ticket, result);
             }
             Fault::ShortRead => {
-                let result = self.ask(operation).map(|outcome| match outcome {
-                    Outcome::Read(mut buffer) => {
-                        let half = buffer.filled().len() / 2;
-                        buffer.set_filled(half);
-                        Outcome::Read(buffer)
-                    }
-                    other => other,
-                });
+                let result = self.ask(operation).map(O::shorten);
                 self.hold(ticket, result);
             }
             Fault::LaneLost => {
@@ -269,12 +198,21 @@ impl FaultyLane {
     }
 }
 
-impl Lane for FaultyLane {
-    fn submit(&mut self, ticket: Ticket, operation: Operation) -> std::result::Result<(), Operation> {
+impl<O: Fallible> Lane<O> for FaultyLane<O>
+where
+    O::Inner: Lane<O>,
+{
+    fn submit(&mut self, ticket: Ticket, operation: O) -> std::result::Result<(), O> {
         if !self.dead && !self.held.is_empty() && self.random.per_mille(self.state.plan.full_per_mille) {
             return Err(operation);
         }
-        let logged = self.state.describe(self.index, &operation);
+        let logged = Logged {
+            lane: self.index,
+            kind: operation.kind(),
+            paths: operation.paths(&self.state),
+            draft: operation.draft(),
+            has_digest: operation.has_digest(),
+        };
         let fault = if self.dead { None } else { self.state.strike(&logged, &mut self.random) };
         lock(&self.state.log).push(logged);
         if self.dead {
@@ -285,7 +223,7 @@ impl Lane for FaultyLane {
         Ok(())
     }
 
-    fn reap(&mut self, wait: Wait) -> Option<Completion> {
+    fn reap(&mut self, wait: Wait) -> Option<Completion<O::Outcome>> {
         if self.state.silent.load(Relaxed) && !self.dead {
             if !self.stay_silent(wait) {
                 return None;
@@ -312,6 +250,12 @@ impl Lane for FaultyLane {
         Some(self.held.remove(index))
     }
 
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+}
+
+impl TargetLane for FaultyLane<TargetOp> {
     fn piece_buffer(&mut self) -> PieceBuffer {
         self.inner.piece_buffer()
     }
@@ -323,57 +267,11 @@ impl Lane for FaultyLane {
     fn recycle(&mut self, buffer: PieceBuffer) {
         self.inner.recycle(buffer);
     }
-
-    fn flush(&mut self) {
-        self.inner.flush();
-    }
-}
-
-fn has_entries(operation: &Operation) -> bool {
-    use OperationKind::{Apply, Fetch, List, Store};
-    matches!(OperationKind::of(operation), List | Fetch | Store | Apply)
 }
 
 /// Puts a failure in its place among others, whose numbers do not count its entry yet.
-fn insert(failures: &mut Vec<(u32, Error)>, index: u32, error: Error) {
+pub(super) fn insert(failures: &mut Vec<(u32, Error)>, index: u32, error: Error) {
     failures.iter_mut().for_each(|(other, _)| *other += u32::from(*other >= index));
     let place = failures.partition_point(|(other, _)| *other < index);
     failures.insert(place, (index, error));
-}
-
-fn records(pack: &[u8]) -> usize {
-    let mut reader = PackReader::new(pack);
-    let mut count = 0;
-    while let Ok(Some(record)) = reader.read() {
-        count += usize::from(!matches!(record, Record::Directory { .. }));
-    }
-    count
-}
-
-/// The same pack without the file or link of number `skipped`.
-fn without(pack: &[u8], skipped: usize) -> Vec<u8> {
-    let mut reader = PackReader::new(pack);
-    let mut builder = PackBuilder::default();
-    let mut index = 0;
-    while let Ok(Some(record)) = reader.read() {
-        let (head, content) = match &record {
-            Record::Directory { path } => {
-                builder.directory(path);
-                continue;
-            }
-            Record::Entry(head, content) => (head, *content),
-        };
-        index += 1;
-        if index == skipped + 1 {
-            continue;
-        }
-        match content {
-            Content::File(content) => {
-                builder.whole_file(head, content.bytes, content.sum);
-            }
-            Content::Symlink(text) => builder.symlink(head, text),
-            Content::Special(kind, device) => builder.special(head, kind, device),
-        }
-    }
-    builder.finish()
 }

@@ -8,12 +8,12 @@ use crate::pacer::Paced;
 const REPAIRS_MAX: u8 = 2;
 
 impl Worker<'_> {
-    pub(super) fn answer(&mut self, completion: Completion) -> Result<()> {
+    pub(super) fn answer(&mut self, completion: Completion<TargetOutcome>) -> Result<()> {
         if completion.ticket == ASKED {
             self.asked = Some(completion.result);
             return Ok(());
         }
-        if let Ok(Outcome::Listed(listings)) = &completion.result {
+        if let Ok(TargetOutcome::Listed(listings)) = &completion.result {
             self.owe_listed(Paced::Target, listings);
         }
         let Some(pending) = self.under_way.remove(&completion.ticket) else {
@@ -30,47 +30,52 @@ impl Worker<'_> {
                 self.told.insert(completion.ticket, told);
                 Ok(())
             }
-            (Pending::Listing { tasks }, Ok(Outcome::Listed(listings))) => self.listed(tasks, listings),
-            (Pending::Stored { task, packed, content_bytes }, Ok(Outcome::Stored { failures, losses })) => {
+            (Pending::Listing { tasks }, Ok(TargetOutcome::Listed(listings))) => self.listed(tasks, listings),
+            (
+                Pending::Stored { task, packed, content_bytes },
+                Ok(TargetOutcome::Stored { failures, losses }),
+            ) => {
                 self.shared.record.losses(losses);
                 self.stored((task, packed, content_bytes), failures)
             }
-            (Pending::Applied { entries, node }, Ok(Outcome::Stored { failures, losses })) => {
+            (Pending::Applied { entries, node }, Ok(TargetOutcome::Stored { failures, losses })) => {
                 check_indices(&failures, entries.len())?;
                 self.shared.record.losses(losses);
                 self.applied(&entries, &node, failures);
                 Ok(())
             }
-            (Pending::Digested { task }, Ok(Outcome::Digests(theirs))) => {
+            (Pending::Digested { task }, Ok(TargetOutcome::Digests(theirs))) => {
                 let ours = self.digests.remove(&completion.ticket).ok_or_else(unexpected)?;
                 self.compared(&task, ours, theirs)
             }
-            (Pending::Linked { followers }, Ok(Outcome::Stored { failures, .. })) => {
+            (Pending::Linked { followers }, Ok(TargetOutcome::Stored { failures, .. })) => {
                 check_indices(&failures, followers.len())?;
                 self.linked(followers, failures)
             }
-            (Pending::Removed { paths, node }, Ok(Outcome::Stored { failures, .. })) => {
+            (Pending::Removed { paths, node }, Ok(TargetOutcome::Stored { failures, .. })) => {
                 check_indices(&failures, paths.len())?;
                 self.removed(&paths, &node, failures);
                 Ok(())
             }
-            (Pending::Settled { nodes }, Ok(Outcome::Stored { failures, losses })) => {
+            (Pending::Settled { nodes }, Ok(TargetOutcome::Stored { failures, losses })) => {
                 check_indices(&failures, nodes.len())?;
                 self.shared.record.losses(losses);
                 self.settled(&nodes, failures);
                 Ok(())
             }
-            (Pending::Begun(file), Ok(Outcome::Done)) => self.begun(file),
-            (Pending::Begun(file), Ok(Outcome::Begun(begun))) => self.begun_again(file, *begun),
-            (Pending::BegunAlone(_), Ok(Outcome::Done)) => Ok(()),
-            (Pending::Unbegun(file), Ok(Outcome::Done)) => self.begin_anew(file),
-            (Pending::BegunToClone(file), Ok(Outcome::Done)) => self.clone_file(file),
-            (Pending::BegunToClone(file), Ok(Outcome::Begun(begun))) => self.begun_to_clone(file, *begun),
-            (Pending::Cloned(file), Ok(Outcome::Done)) => self.cloned(file),
+            (Pending::Begun(file), Ok(TargetOutcome::Done)) => self.begun(file),
+            (Pending::Begun(file), Ok(TargetOutcome::Begun(begun))) => self.begun_again(file, *begun),
+            (Pending::BegunAlone(_), Ok(TargetOutcome::Done)) => Ok(()),
+            (Pending::Unbegun(file), Ok(TargetOutcome::Done)) => self.begin_anew(file),
+            (Pending::BegunToClone(file), Ok(TargetOutcome::Done)) => self.clone_file(file),
+            (Pending::BegunToClone(file), Ok(TargetOutcome::Begun(begun))) => {
+                self.begun_to_clone(file, *begun)
+            }
+            (Pending::Cloned(file), Ok(TargetOutcome::Done)) => self.cloned(file),
             (Pending::Cloned(file), Err(error)) if error.kind == ErrorKind::Unsupported => {
                 self.not_cloned(file)
             }
-            (Pending::Chunk { file, extent, written_bytes, .. }, Ok(Outcome::Done)) => {
+            (Pending::Chunk { file, extent, written_bytes, .. }, Ok(TargetOutcome::Done)) => {
                 self.counters.target_written_bytes.add(written_bytes);
                 self.counters.bytes_kept.add(extent.length - written_bytes);
                 let progress = file.count_done(chunk_count(extent.length));
@@ -81,13 +86,13 @@ impl Worker<'_> {
             {
                 self.repair(&file, extent, (attempt + 1, seal))
             }
-            (Pending::Finished(file), Ok(Outcome::Done)) => self.finished(&file),
-            (Pending::Finished(file), Ok(Outcome::Stored { failures, losses })) => {
+            (Pending::Finished(file), Ok(TargetOutcome::Done)) => self.finished(&file),
+            (Pending::Finished(file), Ok(TargetOutcome::Stored { failures, losses })) => {
                 check_indices(&failures, 0)?;
                 self.shared.record.losses(losses);
                 self.finished(&file)
             }
-            (Pending::Abandoned(file), Ok(Outcome::Done)) => {
+            (Pending::Abandoned(file), Ok(TargetOutcome::Done)) => {
                 self.abandoned(&file);
                 Ok(())
             }

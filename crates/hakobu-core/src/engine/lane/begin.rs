@@ -12,7 +12,7 @@ impl Worker<'_> {
         let job = self.shared.setup.job;
         if let Some(path) = job.make_directory.as_ref().filter(|_| !job.dry_run) {
             let changes = vec![Change::MakeDirectory { path: path.clone(), mode: 0o755 }];
-            let Outcome::Stored { failures, .. } = self.ask_target(Operation::Apply { changes })? else {
+            let TargetOutcome::Stored { failures, .. } = self.ask_target(TargetOp::Apply { changes })? else {
                 return Err(unexpected());
             };
             if let Some((_, error)) = failures.into_iter().next() {
@@ -102,8 +102,8 @@ impl Worker<'_> {
 
     fn look_at(&mut self, item: &Item) -> Result<Metadata> {
         let detail = self.detail();
-        let inspect = Operation::Inspect { root: item.root, path: item.source.clone(), detail };
-        let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
+        let inspect = SourceOp::Inspect { root: item.root, path: item.source.clone(), detail };
+        let SourceOutcome::Inspected(Some(metadata)) = self.ask_source(inspect).map_err(at_source)? else {
             return Err(not_there());
         };
         let mut listing = Listing::with_capacity(1);
@@ -114,8 +114,8 @@ impl Worker<'_> {
 
     fn look_at_target(&mut self, path: &EntryPath) -> Result<Option<Metadata>> {
         let detail = Detail { missed: Classes::NONE, ..self.detail() };
-        match self.ask_target(Operation::Inspect { root: 0, path: path.clone(), detail }) {
-            Ok(Outcome::Inspected(there)) => Ok(there),
+        match self.ask_target(TargetOp::Inspect { path: path.clone(), detail }) {
+            Ok(TargetOutcome::Inspected(there)) => Ok(there),
             Ok(_) => Err(unexpected()),
             Err(error) => Err(at_target(error, path)),
         }
@@ -161,7 +161,7 @@ impl Worker<'_> {
     fn plan_content(&mut self, item: &Item, source: SourceFile, replaces: bool) -> Result<()> {
         let size_bytes = source.metadata.size_bytes;
         if !self.is_stream() {
-            self.ask_source(Operation::Open { file: Arc::new(source) }).map_err(at_source)?;
+            self.ask_source(SourceOp::Open { file: Arc::new(source) }).map_err(at_source)?;
         }
         let (counter, action) = match replaces {
             true => (&self.counters.entries_updated, "update"),

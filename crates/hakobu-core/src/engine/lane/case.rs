@@ -63,8 +63,8 @@ impl Worker<'_> {
             return Ok(true);
         }
         let changes = vec![Change::Rename { path, from }];
-        match self.ask_target(Operation::Apply { changes })? {
-            Outcome::Stored { failures, .. } => Ok(failures.is_empty()),
+        match self.ask_target(TargetOp::Apply { changes })? {
+            TargetOutcome::Stored { failures, .. } => Ok(failures.is_empty()),
             _ => Err(unexpected()),
         }
     }

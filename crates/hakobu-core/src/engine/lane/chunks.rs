@@ -90,11 +90,11 @@ impl Worker<'_> {
         }
         while file.has_chunks_left() {
             self.enter(Stage::Read);
-            let read = self.ask_source(Operation::Next { file: file.source.clone() });
+            let read = self.ask_source(SourceOp::Next { file: file.source.clone() });
             self.leave(Stage::Read);
             match read {
-                Ok(Outcome::Next(Some(extent))) => return self.take_read(file, extent),
-                Ok(Outcome::Next(None)) => {}
+                Ok(SourceOutcome::Next(Some(extent))) => return self.take_read(file, extent),
+                Ok(SourceOutcome::Next(None)) => {}
                 Ok(_) => return Err(unexpected()),
                 Err(error) if error.is_fatal() => return Err(error),
                 Err(error) => {
@@ -222,16 +222,16 @@ impl Worker<'_> {
     ) -> Result<(Piece, u64, Vec<Extent>)> {
         let buffer = self.target.piece_buffer();
         self.enter(Stage::Read);
-        let read = Operation::Read { file: source.clone(), extent: piece, buffer };
+        let read = SourceOp::Read { file: source.clone(), extent: piece, buffer };
         let outcome = self.ask_source(read)?;
         self.leave(Stage::Read);
         let (buffer, unreadable) = match outcome {
-            Outcome::Read(buffer) => (buffer, Vec::new()),
-            Outcome::Hole { buffer, end } if end >= piece.end() => {
+            SourceOutcome::Read(buffer) => (buffer, Vec::new()),
+            SourceOutcome::Hole { buffer, end } if end >= piece.end() => {
                 self.target.recycle(buffer);
                 return Ok((Piece::Hole(piece.length as usize), end.min(UNREADABLE - 1), Vec::new()));
             }
-            Outcome::ReadPartly { buffer, unreadable } => (buffer, unreadable),
+            SourceOutcome::ReadPartly { buffer, unreadable } => (buffer, unreadable),
             _ => return Err(unexpected()),
         };
         if buffer.filled().len() as u64 == piece.length && !buffer.holds(piece) {
@@ -371,7 +371,7 @@ impl Worker<'_> {
         }
         let acknowledge = last && !chunk.completes;
         let draft = chunk.file.draft;
-        let write = Operation::Write { draft, offset: piece.offset, buffer, check, acknowledge };
+        let write = TargetOp::Write { draft, offset: piece.offset, buffer, check, acknowledge };
         // Only the last piece is answered; an error of an earlier one is remembered by the draft.
         let pending = if acknowledge { chunk.pending(&Values::new()) } else { Pending::Ignored };
         self.submit(write, pending).map(drop)
@@ -380,7 +380,7 @@ impl Worker<'_> {
     pub(super) fn zero(&mut self, chunk: &Chunk<'_>, extent: Extent, last: bool) -> Result<()> {
         let acknowledge = last && !chunk.completes;
         self.counters.zeros_skipped_bytes.add(extent.length);
-        let zero = Operation::Zero { draft: chunk.file.draft, extent, acknowledge };
+        let zero = TargetOp::Zero { draft: chunk.file.draft, extent, acknowledge };
         let pending = if acknowledge { chunk.pending(&Values::new()) } else { Pending::Ignored };
         self.submit(zero, pending).map(drop)
     }
@@ -391,7 +391,7 @@ impl Worker<'_> {
         // Tags do not merge.
         let value = chunk_value(values.all()).filter(|_| !chunk.file.is_compared_by_tags());
         let kept = !unreadable;
-        let complete = Operation::Complete { draft: chunk.file.draft, extent: chunk.extent, value, kept };
+        let complete = TargetOp::Complete { draft: chunk.file.draft, extent: chunk.extent, value, kept };
         self.submit(complete, chunk.pending(values)).map(drop)
     }
 }

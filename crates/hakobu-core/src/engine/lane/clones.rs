@@ -25,9 +25,9 @@ impl Worker<'_> {
     }
 
     pub(super) fn clone_file(&mut self, file: Arc<LargeFile>) -> Result<()> {
-        match self.ask_source(Operation::Open { file: file.source.clone() }) {
-            Ok(Outcome::Opened(from)) => {
-                self.submit(Operation::Clone { draft: file.draft, from }, Pending::Cloned(file)).map(drop)
+        match self.ask_source(SourceOp::Open { file: file.source.clone() }) {
+            Ok(SourceOutcome::Opened(from)) => {
+                self.submit(TargetOp::Clone { draft: file.draft, from }, Pending::Cloned(file)).map(drop)
             }
             Ok(_) => Err(unexpected()),
             Err(error) => self.fail_file(&file, at_source(error), 0),

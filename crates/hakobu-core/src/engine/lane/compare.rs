@@ -17,8 +17,8 @@ impl Worker<'_> {
         };
         let names = picks.entries.iter().map(name).collect();
         let key = Some(self.shared.setup.tagger.key());
-        let digest = Operation::Digest { directory: node.target.clone(), names, key };
-        let ours = Operation::DigestPicks {
+        let digest = TargetOp::Digest { directory: node.target.clone(), names, key };
+        let ours = SourceOp::DigestPicks {
             root: origin.root,
             directory: origin.path.clone(),
             picks: picks.clone(),
@@ -29,7 +29,7 @@ impl Worker<'_> {
         self.target.flush();
         self.enter(Stage::Read);
         let ours = match self.ask_source(ours) {
-            Ok(Outcome::Digests(digests)) if digests.len() == count => digests,
+            Ok(SourceOutcome::Digests(digests)) if digests.len() == count => digests,
             Ok(_) => return Err(unexpected()),
             Err(error) if error.is_fatal() => return Err(error),
             Err(error) => vec![Err(error); count],
@@ -168,7 +168,7 @@ impl Worker<'_> {
         self.shared.queue.hold(1);
         let change = Change::Attributes { path: target.clone(), attributes: metadata.attributes(), extended };
         let pending = Pending::Applied { entries: vec![(path, target)], node: node.clone() };
-        self.submit(Operation::Apply { changes: vec![change] }, pending).map(drop)
+        self.submit(TargetOp::Apply { changes: vec![change] }, pending).map(drop)
     }
 
     /// A big file was compared.

@@ -90,14 +90,14 @@ impl Worker<'_> {
                     Some(true) => continue,
                     Some(false) => {}
                 }
-                let sign = Operation::Sign { draft: file.draft, extent, blocks: false };
+                let sign = TargetOp::Sign { draft: file.draft, extent, blocks: false };
                 ahead.push_back((extent, self.submit(sign, Pending::Told)?));
             }
             let Some((extent, ticket)) = ahead.pop_front() else { break };
             let Some(told) = self.told(ticket)? else { return Ok(Compared::Stopped) };
             let compared = match told {
                 _ if file.has_failed() => Err(given_up()),
-                Ok(Outcome::Signed(theirs)) => {
+                Ok(TargetOutcome::Signed(theirs)) => {
                     self.compare(file, extent, &theirs, &mut held).map_err(at_source)
                 }
                 Ok(_) => return Err(unexpected()),
@@ -151,7 +151,7 @@ impl Worker<'_> {
     }
 
     /// Waits for what the target tells. `None`: the run was stopped.
-    pub(super) fn told(&mut self, ticket: Ticket) -> Result<Option<Result<Outcome>>> {
+    pub(super) fn told(&mut self, ticket: Ticket) -> Result<Option<Result<TargetOutcome>>> {
         loop {
             if let Some(told) = self.told.remove(&ticket) {
                 return Ok(Some(told));
@@ -198,7 +198,7 @@ impl Worker<'_> {
             match content {
                 Piece::Bytes(buffer) if !is_zero(buffer.filled()) => {
                     if self.shared.setup.job.blocks && file.blocks_pay() != Some(false) {
-                        let sign = Operation::Sign { draft: file.draft, extent: piece, blocks: true };
+                        let sign = TargetOp::Sign { draft: file.draft, extent: piece, blocks: true };
                         let ticket = self.submit(sign, Pending::Told)?;
                         pieces.push(HeldPiece { ticket, index, extent: piece, buffer, value, tags });
                     } else if file.moves.may_put_off() {
@@ -280,7 +280,7 @@ impl Worker<'_> {
                 continue;
             }
             done = match told {
-                Ok(Outcome::BlocksSigned(theirs)) => {
+                Ok(TargetOutcome::BlocksSigned(theirs)) => {
                     self.send_blocks(&mut chunk, piece, &theirs).map(|bit| left |= bit)
                 }
                 Ok(_) => return Err(unexpected()),
@@ -332,7 +332,7 @@ impl Worker<'_> {
         }
         let length = gather(&mut buffer, changed);
         chunk.written_bytes += length as u64;
-        let patch = Operation::Patch { draft: chunk.file.draft, extent, changed, buffer, value };
+        let patch = TargetOp::Patch { draft: chunk.file.draft, extent, changed, buffer, value };
         self.submit(patch, Pending::Ignored).map(|_| 0)
     }
 

@@ -63,7 +63,7 @@ impl Worker<'_> {
         }
         let directories = tasks.iter().map(|(task, _)| task.node.target.clone()).collect();
         let budget = self.shared.portions.prefetched;
-        let list = Operation::List { root: 0, directories, budget, detail };
+        let list = TargetOp::List { directories, budget, detail };
         self.submit(list, Pending::Listing { tasks }).map(drop)
     }
 
@@ -143,8 +143,8 @@ impl Worker<'_> {
         if let Some(only) = &origin.only {
             let mut listing = Listing::with_capacity(1);
             let path = origin.path.join(&only.name)?;
-            let inspect = Operation::Inspect { root: origin.root, path, detail };
-            let Outcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else {
+            let inspect = SourceOp::Inspect { root: origin.root, path, detail };
+            let SourceOutcome::Inspected(Some(metadata)) = self.ask_source(inspect)? else {
                 return Err(not_there());
             };
             listing.push(&only.name, metadata)?;
@@ -152,8 +152,8 @@ impl Worker<'_> {
             return Ok(listing);
         }
         let directories = vec![origin.path.clone()];
-        let list = Operation::List { root: origin.root, directories, budget: 0, detail };
-        let Outcome::Listed(mut listed) = self.ask_source(list)? else { return Err(unexpected()) };
+        let list = SourceOp::List { root: origin.root, directories, budget: 0, detail };
+        let SourceOutcome::Listed(mut listed) = self.ask_source(list)? else { return Err(unexpected()) };
         let mut listing = listed.pop().ok_or_else(unexpected)?.result?;
         self.leave_drafts_out(origin, &listing);
         self.check_inodes(origin, &mut listing)?;
@@ -195,8 +195,8 @@ impl Worker<'_> {
         detail: Detail,
     ) -> Result<(Listing, Option<Cursor>)> {
         let (root, directory, entries) = (origin.root, origin.path.clone(), PORTION_ENTRIES);
-        let portion = Operation::Portion { root, directory, from, entries, detail };
-        let Outcome::Portion(mut listing, rest) = self.ask_source(portion)? else {
+        let portion = SourceOp::Portion { root, directory, from, entries, detail };
+        let SourceOutcome::Portion(mut listing, rest) = self.ask_source(portion)? else {
             return Err(unexpected());
         };
         self.leave_drafts_out(origin, &listing);
@@ -248,8 +248,8 @@ impl Worker<'_> {
     }
 
     fn learn(&mut self, accounts: Vec<Account>) -> Result<()> {
-        let asked = Operation::Names { accounts: accounts.clone() };
-        let Outcome::Names(names) = self.ask_source(asked)? else { return Err(unexpected()) };
+        let asked = SourceOp::Names { accounts: accounts.clone() };
+        let SourceOutcome::Names(names) = self.ask_source(asked)? else { return Err(unexpected()) };
         if names.len() != accounts.len() {
             return Err(unexpected());
         }
@@ -260,8 +260,8 @@ impl Worker<'_> {
         let mut known: HashMap<_, _> =
             accounts.into_iter().map(|account| (account, account.number())).collect();
         for named in named.chunks(ACCOUNTS_AT_ONCE) {
-            let asked = Operation::Numbers { names: named.to_vec() };
-            let Outcome::Numbers(numbers) = self.ask_target(asked)? else { return Err(unexpected()) };
+            let asked = TargetOp::Numbers { names: named.to_vec() };
+            let TargetOutcome::Numbers(numbers) = self.ask_target(asked)? else { return Err(unexpected()) };
             if numbers.len() != named.len() {
                 return Err(unexpected());
             }
@@ -346,12 +346,12 @@ impl Worker<'_> {
         for paths in removals.chunks(CHANGES_AT_ONCE) {
             let changes = paths.iter().cloned().map(remove).collect();
             let pending = Pending::Removed { paths: paths.to_vec(), node: node.clone() };
-            self.submit(Operation::Apply { changes }, pending)?;
+            self.submit(TargetOp::Apply { changes }, pending)?;
         }
         let both = |(source, change): (EntryPath, Change)| ((source, change.path().clone()), change);
         for (entries, changes) in batches(changes.into_iter().map(both)) {
             let pending = Pending::Applied { entries, node: node.clone() };
-            self.submit(Operation::Apply { changes }, pending)?;
+            self.submit(TargetOp::Apply { changes }, pending)?;
         }
         Ok(())
     }
@@ -401,7 +401,7 @@ impl Worker<'_> {
             }
         }
         for (nodes, changes) in batches(changes) {
-            self.submit(Operation::Apply { changes }, Pending::Settled { nodes })?;
+            self.submit(TargetOp::Apply { changes }, Pending::Settled { nodes })?;
         }
         Ok(())
     }
@@ -431,12 +431,12 @@ struct NotRead;
 /// Asks for extended attributes of an entry, and counts those that are lost; fails if they must not be.
 pub(super) fn examine(
     shared: &Shared<'_>,
-    source: &mut dyn Lane,
+    source: &mut dyn SourceLane,
     (root, path): (u16, &EntryPath),
     which: ExtendedAsk,
 ) -> Result<Option<Extended>> {
-    match ask(source, Operation::Extended { root, path: path.clone(), ask: which })? {
-        Outcome::Extended { extended, losses } => {
+    match ask(source, SourceOp::Extended { root, path: path.clone(), ask: which })? {
+        SourceOutcome::Extended { extended, losses } => {
             shared.record.losses(losses);
             Ok(extended)
         }

@@ -67,7 +67,7 @@ impl Worker<'_> {
             verify_medium: job.verify_medium,
             tag_key: self.tagger_of(&file).map(Tagger::key),
         };
-        let begin = Operation::Begin { draft: file.draft, begin };
+        let begin = TargetOp::Begin { draft: file.draft, begin };
         if clone {
             return self.submit(begin, Pending::BegunToClone(file)).map(drop);
         }
@@ -98,7 +98,7 @@ impl Worker<'_> {
             let begins_anew = file.kind.is_new_file() || self.shared.setup.job.mode == Mode::Delta;
             if error.kind == ErrorKind::SourceChanged && begins_anew {
                 self.tell_begun_anew(&file);
-                let abandon = Operation::Abandon { draft: file.draft, keep: false };
+                let abandon = TargetOp::Abandon { draft: file.draft, keep: false };
                 return self.submit(abandon, Pending::Unbegun(file)).map(drop);
             }
             // What was brought over stays until it is said that it is of no use.
@@ -255,11 +255,11 @@ impl Worker<'_> {
             // Nothing was written that would have to be finished, but what was read may have changed, or go on.
             Progress::Finish if file.kind == DraftKind::Compare => {
                 let ask = ExtendedAsk::default();
-                if let Err(error) = self.ask_source(Operation::Confirm { file: file.source.clone(), ask }) {
+                if let Err(error) = self.ask_source(SourceOp::Confirm { file: file.source.clone(), ask }) {
                     self.fail_file(&file, at_source(error), 0)?;
                     return self.end_file(file, Progress::Abandon);
                 }
-                let abandon = Operation::Abandon { draft: file.draft, keep: false };
+                let abandon = TargetOp::Abandon { draft: file.draft, keep: false };
                 self.submit(abandon, Pending::Finished(file)).map(drop)
             }
             Progress::Finish => {
@@ -267,23 +267,23 @@ impl Worker<'_> {
                 let takes = (file.kind.is_new_file() || file.kind == DraftKind::InPlace)
                     && file.source.metadata.kind == Kind::File;
                 let ask = if takes { self.shared.ask } else { ExtendedAsk::default() };
-                let extended = match self.ask_source(Operation::Confirm { file: file.source.clone(), ask }) {
+                let extended = match self.ask_source(SourceOp::Confirm { file: file.source.clone(), ask }) {
                     Err(error) => {
                         self.fail_file(&file, at_source(error), 0)?;
                         return self.end_file(file, Progress::Abandon);
                     }
-                    Ok(Outcome::Extended { extended, losses }) => {
+                    Ok(SourceOutcome::Extended { extended, losses }) => {
                         self.shared.record.losses(losses);
                         extended
                     }
                     Ok(_) => return Err(unexpected()),
                 };
                 if file.is_open_ended() {
-                    let length = Operation::Length { draft: file.draft, size_bytes: file.size_bytes() };
+                    let length = TargetOp::Length { draft: file.draft, size_bytes: file.size_bytes() };
                     // An error of it is remembered by the draft.
                     self.submit(length, Pending::Ignored)?;
                 }
-                let finish = Operation::Finish {
+                let finish = TargetOp::Finish {
                     draft: file.draft,
                     attributes: file.source.metadata.attributes(),
                     extended,
@@ -293,8 +293,7 @@ impl Worker<'_> {
             }
             Progress::Abandon => {
                 let keep = !file.is_of_no_use();
-                self.submit(Operation::Abandon { draft: file.draft, keep }, Pending::Abandoned(file))
-                    .map(drop)
+                self.submit(TargetOp::Abandon { draft: file.draft, keep }, Pending::Abandoned(file)).map(drop)
             }
         }
     }

@@ -18,7 +18,7 @@ impl Worker<'_> {
             (follower, change)
         };
         for (followers, changes) in batches(links.into_iter().map(change)) {
-            self.submit(Operation::Apply { changes }, Pending::Linked { followers })?;
+            self.submit(TargetOp::Apply { changes }, Pending::Linked { followers })?;
         }
         Ok(())
     }

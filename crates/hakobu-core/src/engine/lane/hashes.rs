@@ -10,12 +10,12 @@ impl Worker<'_> {
         let from = node.origins.get(*origin).ok_or_else(unexpected)?;
         let (root, directory) = (from.root, from.path.clone());
         self.enter(Stage::Read);
-        let ask = Operation::DigestPicks { root, directory, picks: picks.clone(), key: None };
+        let ask = SourceOp::DigestPicks { root, directory, picks: picks.clone(), key: None };
         let digests = self.ask_source(ask);
         self.leave(Stage::Read);
         let count = picks.entries.len();
         let digests = match digests {
-            Ok(Outcome::Digests(digests)) if digests.len() == count => digests,
+            Ok(SourceOutcome::Digests(digests)) if digests.len() == count => digests,
             Ok(_) => return Err(unexpected()),
             Err(error) if error.is_fatal() => return Err(error),
             Err(error) => vec![Err(error); count],
@@ -56,7 +56,7 @@ impl Worker<'_> {
     pub(super) fn end_hashed(&mut self, file: &Arc<LargeFile>) -> Result<()> {
         if !file.has_failed() {
             let ask = ExtendedAsk::default();
-            match self.ask_source(Operation::Confirm { file: file.source.clone(), ask }) {
+            match self.ask_source(SourceOp::Confirm { file: file.source.clone(), ask }) {
                 Err(error) if error.is_fatal() => return Err(error),
                 Err(error) => fail(self.shared, self.counters, failure(&file.source.path, at_source(error))),
                 Ok(_) => match file.digest() {

@@ -19,84 +19,93 @@ enum Cost {
     Owe(u64),
 }
 
-/// What an operation costs its end.
-fn cost(operation: &Operation) -> Cost {
-    let pieces = |extent: &Extent| extent.length.div_ceil(PIECE_BYTES).max(1);
+/// Returns what an operation costs the source.
+fn source_cost(operation: &SourceOp) -> Cost {
     match operation {
-        Operation::List { directories, .. } => Cost::Wait(directories.len() as u64),
-        Operation::Fetch { picks, from, .. } => {
+        SourceOp::List { directories, .. } => Cost::Wait(directories.len() as u64),
+        SourceOp::Fetch { picks, from, .. } => {
             Cost::Wait((picks.entries.len() as u64).saturating_sub(u64::from(*from)))
         }
-        Operation::DigestPicks { picks, .. } => Cost::Wait(picks.entries.len() as u64),
-        Operation::Digest { names, .. } => Cost::Wait(names.len() as u64),
-        Operation::Apply { changes } => Cost::Wait(changes.len() as u64),
-        Operation::Sign { extent, blocks: false, .. } | Operation::Sum { extent, .. } => {
-            Cost::Wait(pieces(extent))
-        }
-        Operation::Assemble { extent, copies, .. } => Cost::Wait(pieces(extent) + copies.len() as u64),
-        Operation::Read { .. }
-        | Operation::Begin { .. }
-        | Operation::Sign { .. }
-        | Operation::Patch { .. }
-        | Operation::Write { .. }
-        | Operation::Portion { .. }
-        | Operation::Clone { .. } => Cost::Wait(1),
-        Operation::Inspect { .. }
-        | Operation::Extended { .. }
-        | Operation::Open { .. }
-        | Operation::Confirm { .. }
-        | Operation::FindHole { .. }
-        | Operation::Hole { .. }
-        | Operation::Zero { .. }
-        | Operation::Finish { .. }
-        | Operation::Abandon { .. }
-        | Operation::Barrier { .. } => Cost::Owe(1),
-        // How many files are in a pack is known where it is handed over.
-        Operation::Store { .. }
-        | Operation::Next { .. }
-        | Operation::Names { .. }
-        | Operation::Numbers { .. }
-        | Operation::Complete { .. }
-        | Operation::Length { .. } => Cost::Owe(0),
+        SourceOp::DigestPicks { picks, .. } => Cost::Wait(picks.entries.len() as u64),
+        SourceOp::Read { .. } | SourceOp::Portion { .. } => Cost::Wait(1),
+        SourceOp::Inspect { .. }
+        | SourceOp::Extended { .. }
+        | SourceOp::Open { .. }
+        | SourceOp::Confirm { .. }
+        | SourceOp::FindHole { .. } => Cost::Owe(1),
+        SourceOp::Next { .. } | SourceOp::Names { .. } => Cost::Owe(0),
     }
 }
 
-/// The bytes of content that an operation carries to the target.
-fn content_bytes(operation: &Operation) -> u64 {
+/// Returns what an operation costs the target.
+fn target_cost(operation: &TargetOp) -> Cost {
+    let pieces = |extent: &Extent| extent.length.div_ceil(PIECE_BYTES).max(1);
+    match operation {
+        TargetOp::List { directories, .. } => Cost::Wait(directories.len() as u64),
+        TargetOp::Digest { names, .. } => Cost::Wait(names.len() as u64),
+        TargetOp::Apply { changes } => Cost::Wait(changes.len() as u64),
+        TargetOp::Sign { extent, blocks: false, .. } | TargetOp::Sum { extent, .. } => {
+            Cost::Wait(pieces(extent))
+        }
+        TargetOp::Assemble { extent, copies, .. } => Cost::Wait(pieces(extent) + copies.len() as u64),
+        TargetOp::Begin { .. }
+        | TargetOp::Sign { .. }
+        | TargetOp::Patch { .. }
+        | TargetOp::Write { .. }
+        | TargetOp::Clone { .. } => Cost::Wait(1),
+        TargetOp::Inspect { .. }
+        | TargetOp::Hole { .. }
+        | TargetOp::Zero { .. }
+        | TargetOp::Finish { .. }
+        | TargetOp::Abandon { .. }
+        | TargetOp::Barrier { .. } => Cost::Owe(1),
+        // How many files are in a pack is known where it is handed over.
+        TargetOp::Store { .. }
+        | TargetOp::Numbers { .. }
+        | TargetOp::Complete { .. }
+        | TargetOp::Length { .. } => Cost::Owe(0),
+    }
+}
+
+/// Returns the bytes of content that an operation carries to the target.
+fn content_bytes(operation: &TargetOp) -> u64 {
     let bytes = match operation {
-        Operation::Store { pack } => pack.len(),
-        Operation::Write { buffer, .. }
-        | Operation::Patch { buffer, .. }
-        | Operation::Assemble { buffer, .. } => buffer.filled().len(),
+        TargetOp::Store { pack } => pack.len(),
+        TargetOp::Write { buffer, .. }
+        | TargetOp::Patch { buffer, .. }
+        | TargetOp::Assemble { buffer, .. } => buffer.filled().len(),
         _ => 0,
     };
     bytes as u64
 }
 
-/// How many files or pieces an operation reads at the source.
-fn reads(operation: &Operation) -> u64 {
-    match (operation, cost(operation)) {
+/// Returns how many files or pieces an operation reads at the source.
+fn reads(operation: &SourceOp) -> u64 {
+    match (operation, source_cost(operation)) {
         (
-            Operation::Read { .. } | Operation::Fetch { .. } | Operation::DigestPicks { .. },
+            SourceOp::Read { .. } | SourceOp::Fetch { .. } | SourceOp::DigestPicks { .. },
             Cost::Wait(count),
         ) => count,
         _ => 0,
     }
 }
 
-/// How many answers of a file server so many operations of a kind wait for, about.
-fn requests(operation: &Operation, count: u64) -> u64 {
-    let each = match operation {
-        Operation::Fetch { .. } | Operation::DigestPicks { .. } | Operation::Digest { .. } => {
-            REQUESTS_PER_FILE_READ
-        }
-        // While one is made or gets its name, others in its directory wait.
-        Operation::Store { .. } | Operation::Begin { .. } | Operation::Finish { .. } => {
-            REQUESTS_PER_FILE_STORED
-        }
+/// Returns about how many answers of a file server so many operations of a kind wait for, at the source.
+fn source_requests(operation: &SourceOp, count: u64) -> u64 {
+    count.saturating_mul(match operation {
+        SourceOp::Fetch { .. } | SourceOp::DigestPicks { .. } => REQUESTS_PER_FILE_READ,
         _ => REQUESTS_PER_OPERATION,
-    };
-    count.saturating_mul(each)
+    })
+}
+
+/// Returns about how many answers of a file server so many operations of a kind wait for, at the target.
+fn target_requests(operation: &TargetOp, count: u64) -> u64 {
+    count.saturating_mul(match operation {
+        TargetOp::Digest { .. } => REQUESTS_PER_FILE_READ,
+        // While one is made or gets its name, others in its directory wait.
+        TargetOp::Store { .. } | TargetOp::Begin { .. } | TargetOp::Finish { .. } => REQUESTS_PER_FILE_STORED,
+        _ => REQUESTS_PER_OPERATION,
+    })
 }
 
 impl Worker<'_> {
@@ -104,15 +113,15 @@ impl Worker<'_> {
     ///
     /// # Errors
     /// `Cancelled`: the run was stopped meanwhile.
-    pub(super) fn hold_target(&mut self, operation: &Operation, pending: &Pending) -> Result<()> {
+    pub(super) fn hold_target(&mut self, operation: &TargetOp, pending: &Pending) -> Result<()> {
         self.hold(Paced::Content, content_bytes(operation))?;
         let cost = match pending {
             Pending::Stored { packed, .. } => Cost::Wait(packed.len() as u64),
-            _ => cost(operation),
+            _ => target_cost(operation),
         };
         let (Cost::Wait(count) | Cost::Owe(count)) = cost;
         self.counters.target_operations.add(count);
-        self.counters.target_requests.add(requests(operation, count));
+        self.counters.target_requests.add(target_requests(operation, count));
         match cost {
             Cost::Wait(count) => self.hold(Paced::Target, count),
             Cost::Owe(count) => {
@@ -123,14 +132,14 @@ impl Worker<'_> {
     }
 
     /// Waits until an operation may be done at the source, does it, and takes note of how long reading took.
-    pub(super) fn ask_source(&mut self, operation: Operation) -> Result<Outcome> {
-        match cost(&operation) {
+    pub(super) fn ask_source(&mut self, operation: SourceOp) -> Result<SourceOutcome> {
+        match source_cost(&operation) {
             Cost::Wait(count) => self.hold(Paced::Source, count)?,
             Cost::Owe(count) => self.owe(Paced::Source, count),
         }
         let reads = reads(&operation);
         self.counters.source_reads.add(reads);
-        self.counters.source_requests.add(requests(&operation, reads));
+        self.counters.source_requests.add(source_requests(&operation, reads));
         let times = reads > 0 && self.shared.pacer.times_reads();
         let began_ns = if times { self.shared.setup.clock.now_ns() } else { 0 };
         let outcome = ask(&mut *self.source, operation);
@@ -139,8 +148,8 @@ impl Worker<'_> {
             self.shared.pacer.read_took(each_ns, reads);
         }
         match &outcome {
-            Ok(Outcome::Listed(listings)) => self.owe_listed(Paced::Source, listings),
-            Ok(Outcome::Portion(listing, _)) => self.owe(Paced::Source, listing.len() as u64),
+            Ok(SourceOutcome::Listed(listings)) => self.owe_listed(Paced::Source, listings),
+            Ok(SourceOutcome::Portion(listing, _)) => self.owe(Paced::Source, listing.len() as u64),
             _ => {}
         }
         outcome
@@ -230,9 +239,8 @@ mod tests {
     #[test]
     fn operations_are_counted_by_what_they_do_to_storage() {
         let extent = |length| Extent { offset: 0, length };
-        let sign = |length, blocks| Operation::Sign { draft: 1, extent: extent(length), blocks };
-        let list = |count| Operation::List {
-            root: 0,
+        let sign = |length, blocks| TargetOp::Sign { draft: 1, extent: extent(length), blocks };
+        let list = |count| TargetOp::List {
             directories: vec![EntryPath::root(); count],
             budget: 0,
             detail: Detail::default(),
@@ -241,13 +249,12 @@ mod tests {
             (list(3), Cost::Wait(3)),
             (sign(PIECE_BYTES * 2 + 1, false), Cost::Wait(3)),
             (sign(PIECE_BYTES, true), Cost::Wait(1)),
-            (Operation::Apply { changes: Vec::new() }, Cost::Wait(0)),
-            (Operation::Abandon { draft: 1, keep: false }, Cost::Owe(1)),
-            (Operation::Store { pack: vec![0; 9] }, Cost::Owe(0)),
+            (TargetOp::Apply { changes: Vec::new() }, Cost::Wait(0)),
+            (TargetOp::Abandon { draft: 1, keep: false }, Cost::Owe(1)),
+            (TargetOp::Store { pack: vec![0; 9] }, Cost::Owe(0)),
         ] {
-            assert_eq!(cost(&operation), expected, "{operation:?}");
-            assert_eq!(reads(&operation), 0);
+            assert_eq!(target_cost(&operation), expected, "{operation:?}");
         }
-        assert_eq!(content_bytes(&Operation::Store { pack: vec![0; 9] }), 9);
+        assert_eq!(content_bytes(&TargetOp::Store { pack: vec![0; 9] }), 9);
     }
 }

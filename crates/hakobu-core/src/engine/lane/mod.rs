@@ -34,8 +34,9 @@ use crate::compression::{Compressed, Levels};
 use crate::counters::{LaneCounters, Stage, WorkTime};
 use crate::digest::{Digest, Forest, chunk_value, piece_value};
 use crate::endpoint::{
-    Begin, Begun, Change, Check, Completion, Detail, DraftId, DraftKind, Earlier, Fetched, Lane, Operation,
-    Outcome, Pick, Picks, PieceBuffer, SourceFile, Ticket, Wait, failure,
+    Begin, Begun, Change, Check, Completion, Detail, DraftId, DraftKind, Earlier, Fetched, Pick, Picks,
+    PieceBuffer, SourceFile, SourceLane, SourceOp, SourceOutcome, TargetLane, TargetOp, TargetOutcome,
+    Ticket, Wait, failure,
 };
 use crate::entry::{Kind, Metadata};
 use crate::error::{Error, ErrorKind, Result};
@@ -129,14 +130,14 @@ enum Pending {
 pub(super) struct Worker<'a> {
     shared: &'a Shared<'a>,
     index: usize,
-    source: Box<dyn Lane>,
-    target: Box<dyn Lane>,
+    source: Box<dyn SourceLane>,
+    target: Box<dyn TargetLane>,
     counters: &'a LaneCounters,
     under_way: HashMap<Ticket, Pending>,
     /// The answer to [`ASKED`].
-    asked: Option<Result<Outcome>>,
+    asked: Option<Result<TargetOutcome>>,
     /// The target's values, by what they were asked with.
-    told: HashMap<Ticket, Result<Outcome>>,
+    told: HashMap<Ticket, Result<TargetOutcome>>,
     /// The source's digests of what is compared, by what the target was asked with.
     digests: HashMap<Ticket, Vec<Result<Digest>>>,
     next_ticket: Ticket,
@@ -153,7 +154,12 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(shared: &'a Shared<'a>, index: usize, source: Box<dyn Lane>, target: Box<dyn Lane>) -> Self {
+    pub fn new(
+        shared: &'a Shared<'a>,
+        index: usize,
+        source: Box<dyn SourceLane>,
+        target: Box<dyn TargetLane>,
+    ) -> Self {
         let now_ns = shared.setup.clock.now_ns();
         shared.record.lane_opened(now_ns);
         let able = shared.setup.target.capabilities();
@@ -252,10 +258,9 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let all = self.shared.filter.is_none() && !job.one_file_system && job.removal != Removal::Remove;
-        let barrier =
-            Operation::Barrier { durable: job.durable, whole: all && self.shared.record.is_clean() };
+        let barrier = TargetOp::Barrier { durable: job.durable, whole: all && self.shared.record.is_clean() };
         self.enter(Stage::Sync);
-        let Outcome::Done = self.ask_target(barrier)? else { return Err(unexpected()) };
+        let TargetOutcome::Done = self.ask_target(barrier)? else { return Err(unexpected()) };
         self.leave(Stage::Sync);
         Ok(())
     }
@@ -327,7 +332,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Hands an operation to the target, waiting for answers while its queue is full.
-    fn submit(&mut self, operation: Operation, pending: Pending) -> Result<Ticket> {
+    fn submit(&mut self, operation: TargetOp, pending: Pending) -> Result<Ticket> {
         self.hold_target(&operation, &pending)?;
         self.next_ticket += 1;
         let ticket = self.next_ticket;
@@ -378,7 +383,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Asks the target one thing and waits for it. Other answers that come first are dealt with.
-    fn ask_target(&mut self, mut operation: Operation) -> Result<Outcome> {
+    fn ask_target(&mut self, mut operation: TargetOp) -> Result<TargetOutcome> {
         while let Err(back) = self.target.submit(ASKED, operation) {
             operation = back;
             self.wait_while_full()?;
@@ -429,7 +434,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn ask(lane: &mut dyn Lane, operation: Operation) -> Result<Outcome> {
+fn ask(lane: &mut dyn SourceLane, operation: SourceOp) -> Result<SourceOutcome> {
     if lane.submit(0, operation).is_err() {
         return Err(unexpected());
     }

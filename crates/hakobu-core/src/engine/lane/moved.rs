@@ -71,13 +71,13 @@ impl Worker<'_> {
             while asked.len() < SUMS_AHEAD
                 && let Some(range) = file.moves.take_range()
             {
-                let sum = Operation::Sum { draft: file.draft, extent: range, block_bytes };
+                let sum = TargetOp::Sum { draft: file.draft, extent: range, block_bytes };
                 asked.push_back((range, self.submit(sum, Pending::Told)?));
             }
             let Some((range, ticket)) = asked.pop_front() else { break };
             let Some(told) = self.told(ticket)? else { return Ok(None) };
             match told {
-                Ok(Outcome::Sums(sums)) => {
+                Ok(TargetOutcome::Sums(sums)) => {
                     self.counters.target_read_bytes.add(range.length);
                     file.moves.add_sums(range, Some(sums));
                 }
@@ -214,7 +214,7 @@ impl Worker<'_> {
         buffer.set_filled(filled);
         chunk.written_bytes += filled as u64;
         let value = *blake3::hash(values.as_flattened()).as_bytes();
-        let assemble = Operation::Assemble { draft: chunk.file.draft, extent, copies, buffer, value };
+        let assemble = TargetOp::Assemble { draft: chunk.file.draft, extent, copies, buffer, value };
         self.submit(assemble, Pending::Ignored).map(drop)
     }
 }

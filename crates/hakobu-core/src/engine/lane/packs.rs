@@ -24,7 +24,7 @@ impl Worker<'_> {
         let origin = task.node.origins.get(task.origin).ok_or_else(unexpected)?;
         let buffer = self.target.pack_buffer();
         self.enter(Stage::Read);
-        let fetched = self.ask_source(Operation::Fetch {
+        let fetched = self.ask_source(SourceOp::Fetch {
             root: origin.root,
             directory: origin.path.clone(),
             target: task.node.target.clone(),
@@ -35,7 +35,7 @@ impl Worker<'_> {
         });
         self.leave(Stage::Read);
         let fetched = match fetched {
-            Ok(Outcome::Fetched(fetched)) => fetched,
+            Ok(SourceOutcome::Fetched(fetched)) => fetched,
             Ok(_) => return Err(unexpected()),
             Err(error) if error.is_fatal() => return Err(error),
             Err(error) => {
@@ -67,7 +67,7 @@ impl Worker<'_> {
         }
         let task = task.clone();
         let pending = Pending::Stored { task, packed, content_bytes };
-        self.submit(Operation::Store { pack }, pending)?;
+        self.submit(TargetOp::Store { pack }, pending)?;
         Ok(until)
     }
 

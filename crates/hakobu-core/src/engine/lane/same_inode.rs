@@ -76,8 +76,8 @@ impl Worker<'_> {
         let entries = vec![Pick { index: 0, replaces: false }];
         let picks = Arc::new(Picks { listing: Arc::new(listing), entries, target_name: None });
         let (root, directory) = (file.root, file.directory.clone());
-        match self.ask_source(Operation::DigestPicks { root, directory, picks, key: None }) {
-            Ok(Outcome::Digests(mut digests)) => Ok(digests.pop().and_then(Result::ok)),
+        match self.ask_source(SourceOp::DigestPicks { root, directory, picks, key: None }) {
+            Ok(SourceOutcome::Digests(mut digests)) => Ok(digests.pop().and_then(Result::ok)),
             Ok(_) => Err(unexpected()),
             Err(error) if error.is_fatal() => Err(error),
             Err(_) => Ok(None),
@@ -100,7 +100,7 @@ impl Worker<'_> {
             }
             forest.add(index as u64, value);
         }
-        self.ask_source(Operation::Confirm { file: source, ask: ExtendedAsk::default() })?;
+        self.ask_source(SourceOp::Confirm { file: source, ask: ExtendedAsk::default() })?;
         forest.digest().ok_or_else(unexpected)
     }
 }

@@ -17,8 +17,8 @@ impl Worker<'_> {
             return Ok(Some(false));
         }
         let rest = Extent { offset: chunk.offset, length: file.size_bytes() - chunk.offset };
-        let find = Operation::FindHole { file: file.source.clone(), extent: rest };
-        let Ok(Outcome::HoleUntil(end)) = self.ask_source(find) else { return Ok(Some(false)) };
+        let find = SourceOp::FindHole { file: file.source.clone(), extent: rest };
+        let Ok(SourceOutcome::HoleUntil(end)) = self.ask_source(find) else { return Ok(Some(false)) };
         // What lies in a hole is known by its digest as well, where that is to be had, as long as that is soon done.
         let hashes = self.takes_digest(file) && !file.is_compared_by_tags();
         let is_short = || end - chunk.offset < HOLES_WITHOUT_DIGEST_BYTES;
@@ -26,11 +26,11 @@ impl Worker<'_> {
             return Ok(Some(false));
         }
         let ours = Extent { length: end - chunk.offset, ..rest };
-        let ticket = self.submit(Operation::Hole { draft: file.draft, extent: ours }, Pending::Told)?;
+        let ticket = self.submit(TargetOp::Hole { draft: file.draft, extent: ours }, Pending::Told)?;
         let Some(told) = self.told(ticket)? else { return Ok(None) };
         // One that cannot tell is compared.
         let both = match told {
-            Ok(Outcome::HoleUntil(theirs)) if theirs <= end => theirs,
+            Ok(TargetOutcome::HoleUntil(theirs)) if theirs <= end => theirs,
             _ => return Ok(Some(false)),
         };
         if both < chunk.end() {

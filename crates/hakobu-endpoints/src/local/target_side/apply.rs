@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hakobu_core::Result;
-use hakobu_core::endpoint::{Change, Outcome};
+use hakobu_core::endpoint::{Change, TargetOutcome};
 use hakobu_core::entry::{Attributes, Kind};
 use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::losses::Losses;
@@ -29,7 +29,11 @@ use crate::local::metadata;
 ///
 /// # Errors
 /// When what failed would fail for every further change.
-pub(crate) fn apply(shared: &Shared, directories: &mut Directories, changes: &[Change]) -> Result<Outcome> {
+pub(crate) fn apply(
+    shared: &Shared,
+    directories: &mut Directories,
+    changes: &[Change],
+) -> Result<TargetOutcome> {
     let mut applied = Applied::default();
     if shared.on_network && changes.len() > 1 && changes.iter().all(is_independent) {
         for level in levels(changes) {
@@ -54,7 +58,7 @@ pub(crate) fn apply(shared: &Shared, directories: &mut Directories, changes: &[C
     }
     let Applied { mut failures, losses } = applied;
     failures.sort_unstable_by_key(|(index, _)| *index);
-    Ok(Outcome::Stored { failures, losses: losses.finish() })
+    Ok(TargetOutcome::Stored { failures, losses: losses.finish() })
 }
 
 /// What came of the changes so far.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Begin, Detail, DraftId, DraftKind, Operation, Outcome};
-use hakobu_core::entry::{Account, Attributes};
+use hakobu_core::endpoint::{Begin, Detail, DraftId, DraftKind, TargetOp, TargetOutcome};
+use hakobu_core::entry::{Account, Attributes, Metadata};
 use hakobu_core::extended::{Extended, ExtendedRef};
 use hakobu_core::extent::UNKNOWN_BYTES;
+use hakobu_core::listing::DirectoryListing;
 use hakobu_core::losses::Loss;
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
@@ -22,7 +23,7 @@ use super::shared::Shared;
 use super::store::store;
 use super::writer::DraftWriter;
 use crate::local::accounts;
-use crate::local::at_once::{AtOnce, Work};
+use crate::local::at_once::{AtOnce, Buffered, Work};
 use crate::local::beneath::STEP;
 use crate::local::buffers::Buffers;
 use crate::local::digests::{self, Digester};
@@ -60,9 +61,11 @@ impl LocalTargetLane {
 }
 
 impl Work for TargetWork {
-    fn perform(&mut self, operation: Operation) -> Option<Result<Outcome>> {
+    type Op = TargetOp;
+
+    fn perform(&mut self, operation: TargetOp) -> Option<Result<TargetOutcome>> {
         let done = match operation {
-            Operation::Write { draft, offset, buffer, check: _, acknowledge } => {
+            TargetOp::Write { draft, offset, buffer, check: _, acknowledge } => {
                 let written = self.draft_writer(draft).and_then(|writer| {
                     writer.write(offset, buffer.filled())?;
                     if acknowledge { writer.flush() } else { Ok(()) }
@@ -71,34 +74,34 @@ impl Work for TargetWork {
                 if written.is_ok() && !acknowledge {
                     return None;
                 }
-                written.map(|()| Outcome::Done)
+                written.map(|()| TargetOutcome::Done)
             }
-            Operation::Store { pack } => {
+            TargetOp::Store { pack } => {
                 let may = self.refuse_writing(DraftKind::File);
                 let stored =
                     may.and_then(|()| store(&self.shared, &mut self.directories, &mut self.maker, &pack));
                 self.buffers.return_pack(pack);
                 stored
             }
-            Operation::Inspect { root, path, detail } => self.inspect(root, &path, detail),
-            Operation::List { root, directories, budget, detail } => {
-                self.list(root, directories, Ask { budget, detail })
+            TargetOp::Inspect { path, detail } => self.inspect(&path, detail).map(TargetOutcome::Inspected),
+            TargetOp::List { directories, budget, detail } => {
+                Ok(TargetOutcome::Listed(self.list(directories, Ask { budget, detail })))
             }
-            Operation::Begin { draft, begin } => self.begin(draft, &begin),
-            Operation::Zero { draft, extent, acknowledge } => {
+            TargetOp::Begin { draft, begin } => self.begin(draft, &begin),
+            TargetOp::Zero { draft, extent, acknowledge } => {
                 let zeroed = self.draft_writer(draft).and_then(|writer| writer.zero(extent));
                 if zeroed.is_ok() && !acknowledge {
                     return None;
                 }
-                zeroed.map(|()| Outcome::Done)
+                zeroed.map(|()| TargetOutcome::Done)
             }
-            Operation::Sign { draft, extent, blocks } => {
+            TargetOp::Sign { draft, extent, blocks } => {
                 self.draft_writer(draft).and_then(|writer| match blocks {
-                    true => writer.sign_blocks(extent).map(Outcome::BlocksSigned),
-                    false => writer.sign(extent).map(Outcome::Signed),
+                    true => writer.sign_blocks(extent).map(TargetOutcome::BlocksSigned),
+                    false => writer.sign(extent).map(TargetOutcome::Signed),
                 })
             }
-            Operation::Patch { draft, extent, changed, buffer, value } => {
+            TargetOp::Patch { draft, extent, changed, buffer, value } => {
                 let writer = self.draft_writer(draft);
                 let patched = writer.and_then(|writer| writer.patch(extent, changed, buffer.filled(), value));
                 self.buffers.return_piece(buffer);
@@ -107,14 +110,15 @@ impl Work for TargetWork {
                     Err(error) => Err(error),
                 }
             }
-            Operation::Hole { draft, extent } => {
-                self.draft_writer(draft).and_then(|writer| writer.hole_until(extent)).map(Outcome::HoleUntil)
-            }
-            Operation::Sum { draft, extent, block_bytes } => self
+            TargetOp::Hole { draft, extent } => self
+                .draft_writer(draft)
+                .and_then(|writer| writer.hole_until(extent))
+                .map(TargetOutcome::HoleUntil),
+            TargetOp::Sum { draft, extent, block_bytes } => self
                 .draft_writer(draft)
                 .and_then(|writer| writer.sum_old(extent, block_bytes))
-                .map(Outcome::Sums),
-            Operation::Assemble { draft, extent, copies, buffer, value } => {
+                .map(TargetOutcome::Sums),
+            TargetOp::Assemble { draft, extent, copies, buffer, value } => {
                 let writer = self.draft_writer(draft);
                 let assembled =
                     writer.and_then(|writer| writer.assemble(extent, &copies, buffer.filled(), value));
@@ -124,58 +128,50 @@ impl Work for TargetWork {
                     Err(error) => Err(error),
                 }
             }
-            Operation::Complete { draft, extent, value, kept } => self
+            TargetOp::Complete { draft, extent, value, kept } => self
                 .draft_writer(draft)
                 .and_then(|writer| writer.complete(extent, value, kept))
-                .map(|()| Outcome::Done),
-            Operation::Clone { draft, from } => {
+                .map(|()| TargetOutcome::Done),
+            TargetOp::Clone { draft, from } => {
                 let shared = match from.file() {
                     Some(file) => {
                         self.draft_writer(draft).and_then(|writer| writer.draft().share_blocks(file))
                     }
                     None => Err(foreign()),
                 };
-                shared.map(|()| Outcome::Done)
+                shared.map(|()| TargetOutcome::Done)
             }
-            Operation::Length { draft, size_bytes } => self.draft_writer(draft).and_then(|writer| {
+            TargetOp::Length { draft, size_bytes } => self.draft_writer(draft).and_then(|writer| {
                 let set = writer.draft().set_size(size_bytes);
-                set.inspect_err(|error| writer.draft().fail(error.clone())).map(|()| Outcome::Done)
+                set.inspect_err(|error| writer.draft().fail(error.clone())).map(|()| TargetOutcome::Done)
             }),
-            Operation::Finish { draft, attributes, extended, digest: _ } => {
+            TargetOp::Finish { draft, attributes, extended, digest: _ } => {
                 self.finish(draft, &attributes, extended.as_ref().map(Extended::as_ref))
             }
-            Operation::Abandon { draft, keep } => {
+            TargetOp::Abandon { draft, keep } => {
                 self.abandon(draft, keep);
-                Ok(Outcome::Done)
+                Ok(TargetOutcome::Done)
             }
-            Operation::Apply { changes } => self
+            TargetOp::Apply { changes } => self
                 .refuse_writing(DraftKind::File)
                 .and_then(|()| apply(&self.shared, &mut self.directories, &changes)),
-            Operation::Barrier { durable, whole } => self.barrier(durable, whole),
-            Operation::Digest { directory, names, key } => {
-                self.digester.takes(key).and_then(|()| self.digests(&directory, &names)).map(Outcome::Digests)
-            }
-            Operation::Numbers { names } => {
+            TargetOp::Barrier { durable, whole } => self.barrier(durable, whole),
+            TargetOp::Digest { directory, names, key } => self
+                .digester
+                .takes(key)
+                .and_then(|()| self.digests(&directory, &names))
+                .map(TargetOutcome::Digests),
+            TargetOp::Numbers { names } => {
                 let number = |(of, name): (Account, Vec<u8>)| accounts::number_of(of, &name);
                 let numbers: Result<_> = names.into_iter().map(number).collect();
-                numbers.map(Outcome::Numbers)
-            }
-            Operation::DigestPicks { .. }
-            | Operation::Names { .. }
-            | Operation::Fetch { .. }
-            | Operation::Portion { .. }
-            | Operation::Read { .. }
-            | Operation::FindHole { .. }
-            | Operation::Next { .. }
-            | Operation::Open { .. }
-            | Operation::Extended { .. }
-            | Operation::Confirm { .. } => {
-                Err(Error::new(ErrorKind::Unsupported, "working on the target", "it is never read"))
+                numbers.map(TargetOutcome::Numbers)
             }
         };
         Some(done)
     }
+}
 
+impl Buffered for TargetWork {
     fn buffers(&mut self) -> &mut Buffers {
         &mut self.buffers
     }
@@ -226,32 +222,30 @@ impl TargetWork {
         Err(Error::new(ErrorKind::BeyondGrant, "writing", "the job only compares"))
     }
 
-    fn inspect(&mut self, root: u16, path: &EntryPath, detail: Detail) -> Result<Outcome> {
-        check_root(root)?;
+    fn inspect(&mut self, path: &EntryPath, detail: Detail) -> Result<Option<Metadata>> {
         self.shared.grant.check_enter(path)?;
         let marks = &self.shared.marks;
         let mut inspected = inspect(&self.shared.root, path, (&mut self.extended, detail))?;
-        if let (Outcome::Inspected(Some(found)), true) = (&mut inspected, marks.has_doubts()) {
+        if let (Some(found), true) = (&mut inspected, marks.has_doubts()) {
             let (parent, _) = path.split_last().unwrap_or_default();
             marks.doubts(&parent).into_iter().for_each(|since| found.doubt(since));
         }
         Ok(inspected)
     }
 
-    fn list(&mut self, root: u16, directories: Vec<EntryPath>, ask: Ask) -> Result<Outcome> {
-        check_root(root)?;
+    fn list(&mut self, directories: Vec<EntryPath>, ask: Ask) -> Vec<DirectoryListing> {
         let shared = &self.shared;
         let enter = |path: &EntryPath| shared.grant.check_enter(path);
         let mut listed = self.lister.list_all(&shared.root, directories, ask, enter, fault);
         shared.marks.learn(&shared.root, &shared.grant, self.lister.met_marks());
         shared.leftovers.add(self.lister.met_drafts());
-        if let (Outcome::Listed(listings), true) = (&mut listed, shared.marks.has_doubts()) {
-            for directory in listings {
+        if shared.marks.has_doubts() {
+            for directory in &mut listed {
                 let Ok(listing) = &mut directory.result else { continue };
                 shared.marks.doubt_listing(&directory.path, listing);
             }
         }
-        Ok(listed)
+        listed
     }
 
     /// Digests or tags of what is there, which tell what is in it: only of what is granted.
@@ -270,7 +264,7 @@ impl TargetWork {
         Ok(names.iter().map(digest).collect())
     }
 
-    fn begin(&mut self, id: DraftId, begin: &Begin) -> Result<Outcome> {
+    fn begin(&mut self, id: DraftId, begin: &Begin) -> Result<TargetOutcome> {
         self.refuse_writing(begin.kind)?;
         let shared = Arc::clone(&self.shared);
         let Begin { path, size_bytes, .. } = begin;
@@ -307,7 +301,7 @@ impl TargetWork {
             Ok(draft) => {
                 let begun = draft.begun();
                 shared.drafts.fill(id, Arc::new(draft));
-                Ok(begun.map_or(Outcome::Done, |begun| Outcome::Begun(Box::new(begun))))
+                Ok(begun.map_or(TargetOutcome::Done, |begun| TargetOutcome::Begun(Box::new(begun))))
             }
             Err(error) => {
                 shared.drafts.remove(id);
@@ -321,7 +315,7 @@ impl TargetWork {
         id: DraftId,
         attributes: &Attributes,
         extended: Option<ExtendedRef<'_>>,
-    ) -> Result<Outcome> {
+    ) -> Result<TargetOutcome> {
         let writer = self.draft_writer(id)?;
         writer.flush()?;
         let draft = Arc::clone(writer.draft());
@@ -340,14 +334,14 @@ impl TargetWork {
             return Err(error.at(draft.path()));
         }
         if lost.is_empty() {
-            return Ok(Outcome::Done);
+            return Ok(TargetOutcome::Done);
         }
         let example = draft.path().as_bytes();
         let losses = lost
             .into_iter()
             .map(|what| Loss { what, count: 1, at_target: true, example: example.to_vec() })
             .collect();
-        Ok(Outcome::Stored { failures: Vec::new(), losses })
+        Ok(TargetOutcome::Stored { failures: Vec::new(), losses })
     }
 
     /// A draft that is not there is as good as abandoned.
@@ -364,7 +358,7 @@ impl TargetWork {
         self.last = None;
     }
 
-    fn barrier(&self, durable: bool, whole: bool) -> Result<Outcome> {
+    fn barrier(&self, durable: bool, whole: bool) -> Result<TargetOutcome> {
         let shared = &self.shared;
         let durable = durable && shared.options.durable;
         if durable {
@@ -372,17 +366,10 @@ impl TargetWork {
         }
         let removed = remove_leftovers(&shared.leftovers, &shared.root, &shared.grant);
         let ended = shared.marks.end(&shared.options.job, durable, whole);
-        removed.and(ended).map(|()| Outcome::Done).map_err(|errno| {
+        removed.and(ended).map(|()| TargetOutcome::Done).map_err(|errno| {
             let mut error = fault("setting the time of a directory at the target", errno);
             error = error.hint("the same command sets it");
             error
         })
     }
-}
-
-fn check_root(root: u16) -> Result<()> {
-    if root == 0 {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::Protocol, "looking at the target", format!("the target has no root {root}")))
 }

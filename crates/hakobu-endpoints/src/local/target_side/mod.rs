@@ -38,7 +38,7 @@ use std::sync::atomic::AtomicU32;
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::{Endpoint, Lane};
+use hakobu_core::endpoint::{Endpoint, TargetEndpoint, TargetLane};
 use hakobu_core::grant::Grant;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
@@ -191,15 +191,17 @@ impl Endpoint for LocalTarget {
         &self.capabilities
     }
 
-    fn open_lane(&self, _index: usize) -> Result<Box<dyn Lane>> {
-        Ok(Box::new(self.lane()))
-    }
-
     /// A stream that nobody reads would hold its lane for ever.
     fn interrupt(&self) {
         if self.shared.stream.is_some() {
             self.shared.drafts.close();
         }
+    }
+}
+
+impl TargetEndpoint for LocalTarget {
+    fn open_target_lane(&self, _index: usize) -> Result<Box<dyn TargetLane>> {
+        Ok(Box::new(self.lane()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `Store`: the entries of a pack, written straight out of it.
 
-use hakobu_core::endpoint::Outcome;
+use hakobu_core::endpoint::TargetOutcome;
 use hakobu_core::losses::Losses;
 use hakobu_core::pack::{Content, Head, PACK_BYTES_MAX, PackReader, Record};
 use hakobu_core::path::EntryPath;
@@ -23,7 +23,7 @@ pub(crate) fn store(
     directories: &mut Directories,
     maker: &mut Maker,
     pack: &[u8],
-) -> Result<Outcome> {
+) -> Result<TargetOutcome> {
     let content_bytes = check(pack)?;
     shared.take_bytes(content_bytes)?;
     let mut run = Run {
@@ -40,7 +40,7 @@ pub(crate) fn store(
     run.failures.sort_by_key(|(index, _)| *index);
     shared.return_bytes(content_bytes - run.stored_bytes);
     done?;
-    Ok(Outcome::Stored { failures: run.failures, losses: run.losses.finish() })
+    Ok(TargetOutcome::Stored { failures: run.failures, losses: run.losses.finish() })
 }
 
 /// Looks through the whole pack before anything of it is written.

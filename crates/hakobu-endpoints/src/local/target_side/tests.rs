@@ -6,7 +6,7 @@ use std::path::Path;
 use hakobu_core::ErrorKind;
 use hakobu_core::content::content_sum;
 use hakobu_core::digest::{chunk_value, piece_value};
-use hakobu_core::endpoint::{Begin, DraftKind, Earlier, Lane, Operation, Outcome, Wait};
+use hakobu_core::endpoint::{Begin, DraftKind, Earlier, Lane, TargetOp, TargetOutcome, Wait};
 use hakobu_core::entry::{Attributes, Time};
 use hakobu_core::extent::{CHUNK_BYTES, Extent, JOURNALED_FROM_BYTES, PIECE_BYTES};
 use hakobu_core::grant::Grant;
@@ -26,28 +26,28 @@ fn attributes() -> Attributes {
     Attributes { mode: 0o644, uid, gid, mtime: Time::default() }
 }
 
-fn ask(lane: &mut LocalTargetLane, operation: Operation) -> Result<Outcome> {
+fn ask(lane: &mut LocalTargetLane, operation: TargetOp) -> Result<TargetOutcome> {
     assert!(lane.submit(1, operation).is_ok());
     lane.reap(Wait::Now).unwrap().result
 }
 
-fn begin(lane: &mut LocalTargetLane, draft: u64, name: &str, size_bytes: u64) -> Result<Outcome> {
-    ask(lane, Operation::Begin { draft, begin: Begin::file(EntryPath::new(name).unwrap(), size_bytes) })
+fn begin(lane: &mut LocalTargetLane, draft: u64, name: &str, size_bytes: u64) -> Result<TargetOutcome> {
+    ask(lane, TargetOp::Begin { draft, begin: Begin::file(EntryPath::new(name).unwrap(), size_bytes) })
 }
 
-fn finish(lane: &mut LocalTargetLane, draft: u64) -> Result<Outcome> {
-    ask(lane, Operation::Finish { draft, attributes: attributes(), extended: None, digest: None })
+fn finish(lane: &mut LocalTargetLane, draft: u64) -> Result<TargetOutcome> {
+    ask(lane, TargetOp::Finish { draft, attributes: attributes(), extended: None, digest: None })
 }
 
-fn pack(directory: &str, name: &str, content: &[u8]) -> Operation {
+fn pack(directory: &str, name: &str, content: &[u8]) -> TargetOp {
     let mut pack = PackBuilder::default();
     pack.directory(&EntryPath::new(directory).unwrap());
     pack.whole_file(&Head::new(name.as_bytes(), attributes()), content, content_sum(content));
-    Operation::Store { pack: pack.finish() }
+    TargetOp::Store { pack: pack.finish() }
 }
 
-fn assert_stored(outcome: Outcome) {
-    let Outcome::Stored { failures, losses } = outcome else { panic!("{outcome:?}") };
+fn assert_stored(outcome: TargetOutcome) {
+    let TargetOutcome::Stored { failures, losses } = outcome else { panic!("{outcome:?}") };
     assert!(failures.is_empty() && losses.is_empty(), "{failures:?} {losses:?}");
 }
 
@@ -98,7 +98,7 @@ fn a_write_that_failed_is_remembered() {
     let mut lane = target.lane();
     let full = EntryPath::new("full").unwrap();
     let begin = Begin { kind: DraftKind::Sink, ..Begin::file(full, 9) };
-    ask(&mut lane, Operation::Begin { draft: 1, begin }).unwrap();
+    ask(&mut lane, TargetOp::Begin { draft: 1, begin }).unwrap();
     let draft = Arc::clone(lane.draft_writer(1).unwrap().draft());
     for _ in 0..2 {
         assert_eq!(draft.write_all_at(0, &[b"x"]).unwrap_err().kind, ErrorKind::NoSpace);
@@ -136,7 +136,7 @@ fn a_file_with_holes_takes_no_room_from_others() {
     let target = target(root.path(), false);
     let mut lane = target.lane();
     let large = Begin { sparse: true, ..Begin::file(EntryPath::new("holes").unwrap(), 1 << 42) };
-    ask(&mut lane, Operation::Begin { draft: 1, begin: large }).unwrap();
+    ask(&mut lane, TargetOp::Begin { draft: 1, begin: large }).unwrap();
     begin(&mut lane, 2, "file", 5).unwrap();
     // One that is to be filled does.
     let full = begin(&mut lane, 3, "full", 1 << 42).unwrap_err();
@@ -199,8 +199,8 @@ fn begin_journaled(lane: &mut LocalTargetLane, version: u8, earlier: Earlier) ->
     let path = EntryPath::new("file").unwrap();
     let begin =
         Begin { version: Some([version; 32]), earlier, sparse: true, ..Begin::file(path, JOURNALED_BYTES) };
-    match ask(lane, Operation::Begin { draft: 1, begin })? {
-        Outcome::Begun(begun) => {
+    match ask(lane, TargetOp::Begin { draft: 1, begin })? {
+        TargetOutcome::Begun(begun) => {
             Ok(begun.done.iter().map(|extent| extent.length / CHUNK_BYTES).sum::<u64>() as usize)
         }
         other => panic!("{other:?}"),
@@ -220,7 +220,7 @@ fn chunk(lane: &mut LocalTargetLane, index: u64, zeros: bool) {
         true => writer.zero(extent).unwrap(),
         false => extent.pieces().for_each(|piece| writer.write(piece.offset, &bytes).unwrap()),
     }
-    ask(lane, Operation::Complete { draft: 1, extent, value, kept: true }).unwrap();
+    ask(lane, TargetOp::Complete { draft: 1, extent, value, kept: true }).unwrap();
 }
 
 /// A draft has no length of its own while it is written: zeros at its end are not there, and read as what they are.
@@ -308,8 +308,8 @@ fn what_lies_beside_a_mark_that_a_listing_meets_is_doubted() {
     let target = target(root.path(), false);
     let mut lane = target.lane();
     let directories = ["sound", "doubtful"].map(|name| EntryPath::new(name).unwrap()).to_vec();
-    let list = Operation::List { root: 0, directories, budget: 0, detail: Detail::default() };
-    let Outcome::Listed(listed) = ask(&mut lane, list).unwrap() else { panic!("no listing") };
+    let list = TargetOp::List { directories, budget: 0, detail: Detail::default() };
+    let TargetOutcome::Listed(listed) = ask(&mut lane, list).unwrap() else { panic!("no listing") };
     let found: Vec<_> = listed
         .into_iter()
         .map(|directory| {
@@ -346,7 +346,7 @@ fn a_stream_gets_its_bytes_in_order_and_each_once() {
         let begin =
             Begin { kind: DraftKind::Stream, ..Begin::file(EntryPath::new("out").unwrap(), size_bytes) };
         let mut lane = target.lane();
-        ask(&mut lane, Operation::Begin { draft: 1, begin }).unwrap();
+        ask(&mut lane, TargetOp::Begin { draft: 1, begin }).unwrap();
         (target, lane)
     };
     let piece = PIECE_BYTES as usize;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Operation, Outcome, Picks, PieceBuffer, SourceFile};
+use hakobu_core::endpoint::{Picks, PieceBuffer, SourceFile, SourceOp, SourceOutcome};
 use hakobu_core::entry::{Kind, Metadata};
 use hakobu_core::extent::Extent;
 use hakobu_core::path::EntryPath;
@@ -15,7 +15,7 @@ use super::large::LargeReader;
 use crate::local::fault::{changed, place};
 use crate::local::positioned::wrong_size;
 use crate::sftp::list::{list_all, list_whole};
-use crate::sftp::queue::{Course, Store, Work};
+use crate::sftp::queue::{Course, Work};
 use crate::sftp::reading;
 use crate::sftp::requests::{attrs, data};
 use crate::sftp::site::Site;
@@ -24,14 +24,19 @@ use crate::time_steps::TimeSteps;
 /// What a lane of a source reads with.
 pub(crate) struct SourceWork {
     pub(super) sites: Vec<Site>,
-    pub(super) store: Store,
     pub(super) steps: TimeSteps,
     /// The large file that was read last, as it is open. Taken out while it is used.
     pub(super) large: Mutex<Option<LargeReader>>,
 }
 
 impl Work for SourceWork {
-    fn course(self: Arc<Self>, operation: Operation) -> Course {
+    type Op = SourceOp;
+
+    fn held_bytes(_operation: &SourceOp) -> usize {
+        0
+    }
+
+    fn course(self: Arc<Self>, operation: SourceOp) -> Course<SourceOutcome> {
         Box::pin(async move { Some(self.answer(operation).await) })
     }
 }
@@ -42,36 +47,37 @@ impl SourceWork {
         self.sites.get(usize::from(root)).ok_or_else(missing)
     }
 
-    async fn answer(&self, operation: Operation) -> Result<Outcome> {
+    async fn answer(&self, operation: SourceOp) -> Result<SourceOutcome> {
         match operation {
-            Operation::Inspect { root, path, detail: _ } => {
-                self.site(root)?.inspect(&path).await.map(Outcome::Inspected)
+            SourceOp::Inspect { root, path, detail: _ } => {
+                self.site(root)?.inspect(&path).await.map(SourceOutcome::Inspected)
             }
-            Operation::List { root, directories, budget, detail: _ } => {
-                Ok(list_all(self.site(root)?, directories, budget, |_| Ok(()), |_, _| ()).await)
+            SourceOp::List { root, directories, budget, detail: _ } => {
+                let listings = list_all(self.site(root)?, directories, budget, |_| Ok(()), |_, _| ()).await;
+                Ok(SourceOutcome::Listed(listings))
             }
             // All of it at once: parts of a listing are asked for ahead, which a portion would have to give up.
-            Operation::Portion { root, directory, .. } => {
-                Ok(Outcome::Portion(list_whole(self.site(root)?, &directory).await?, None))
+            SourceOp::Portion { root, directory, .. } => {
+                Ok(SourceOutcome::Portion(list_whole(self.site(root)?, &directory).await?, None))
             }
-            Operation::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
+            SourceOp::Fetch { root, directory, target, picks, from, ask: _, buffer } => {
                 let site = self.site(root)?;
                 let fetched = fetch((site, &self.steps), (&directory, &target), (&picks, from), buffer).await;
-                Ok(Outcome::Fetched(fetched))
+                Ok(SourceOutcome::Fetched(fetched))
             }
-            Operation::Read { file, extent, buffer } => {
+            SourceOp::Read { file, extent, buffer } => {
                 self.read(&file, extent, buffer).await.map_err(|error| error.at(&file.path))
             }
-            Operation::Confirm { file, ask: _ } => {
+            SourceOp::Confirm { file, ask: _ } => {
                 self.confirm(&file).await.map_err(|error| error.at(&file.path))
             }
-            Operation::DigestPicks { root, directory, picks, key } => {
-                self.digests(self.site(root)?, &directory, &picks, key).await.map(Outcome::Digests)
+            SourceOp::DigestPicks { root, directory, picks, key } => {
+                self.digests(self.site(root)?, &directory, &picks, key).await.map(SourceOutcome::Digests)
             }
             // Version 3 has no extended attributes, and no names of accounts.
-            Operation::Extended { .. } => Ok(Outcome::Extended { extended: None, losses: Vec::new() }),
-            Operation::Names { accounts } => Ok(Outcome::Names(vec![None; accounts.len()])),
-            _ => {
+            SourceOp::Extended { .. } => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
+            SourceOp::Names { accounts } => Ok(SourceOutcome::Names(vec![None; accounts.len()])),
+            SourceOp::FindHole { .. } | SourceOp::Next { .. } | SourceOp::Open { .. } => {
                 let words = "an sftp server cannot do that";
                 Err(Error::new(ErrorKind::Unsupported, "working on the source", words))
             }
@@ -79,7 +85,7 @@ impl SourceWork {
     }
 
     /// Checks that a file is still the version that was listed.
-    async fn confirm(&self, file: &SourceFile) -> Result<Outcome> {
+    async fn confirm(&self, file: &SourceFile) -> Result<SourceOutcome> {
         let site = self.site(file.root)?;
         let (connection, size_bytes) = (&site.server.connection, file.metadata.size_bytes);
         let reader = self.open(site, file).await?;
@@ -90,7 +96,7 @@ impl SourceWork {
         let more = data(more, 1).await.map_err(|refusal| site.error("reading", refusal))?;
         match attrs(now).await.map_err(|refusal| site.error("looking at", refusal))? {
             Some(now) if !file.metadata.same_version(&now) => Err(changed("reading")),
-            Some(_) if more.is_empty() => Ok(Outcome::Extended { extended: None, losses: Vec::new() }),
+            Some(_) if more.is_empty() => Ok(SourceOutcome::Extended { extended: None, losses: Vec::new() }),
             Some(_) => Err(wrong_size("reading", size_bytes + 1, size_bytes)),
             None => Err(changed("reading")),
         }
@@ -125,24 +131,17 @@ impl SourceWork {
     }
 
     /// Reads one piece.
-    async fn read(&self, file: &SourceFile, extent: Extent, mut buffer: PieceBuffer) -> Result<Outcome> {
+    async fn read(
+        &self,
+        file: &SourceFile,
+        extent: Extent,
+        mut buffer: PieceBuffer,
+    ) -> Result<SourceOutcome> {
         let site = self.site(file.root)?;
-        let mut reader = match self.open(site, file).await {
-            Ok(reader) => reader,
-            Err(error) => {
-                self.store.buffers().return_piece(buffer);
-                return Err(error);
-            }
-        };
+        let mut reader = self.open(site, file).await?;
         let read = reader.read(site, file, extent, &mut buffer).await;
         *self.large.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
-        match read {
-            Ok(()) => Ok(Outcome::Read(buffer)),
-            Err(error) => {
-                self.store.buffers().return_piece(buffer);
-                Err(error)
-            }
-        }
+        read.map(|()| SourceOutcome::Read(buffer))
     }
 
     /// The file as this lane has it open, or opened now.

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::{Endpoint, Lane};
+use hakobu_core::endpoint::{Endpoint, SourceEndpoint, SourceLane};
 
 use super::access::{Access, Stops, TIME_STEP_NS};
 use super::look::SftpLook;
-use super::queue::{Queue, Store};
+use super::queue::Queue;
 use super::server::Server;
 use super::site::{End, Site};
 use crate::time_steps::TimeSteps;
@@ -54,20 +54,6 @@ impl Endpoint for SftpSource {
         &self.capabilities
     }
 
-    fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {
-        let server = self.access.server(index, &self.look, &self.stops)?;
-        let site = |root: &Vec<u8>| Site::new(server.clone(), End::Source, root.clone());
-        let sites = self.roots.iter().map(site).collect();
-        let store = Store::default();
-        let (large, steps) = (Mutex::default(), self.steps.clone());
-        let work = SourceWork { sites, store: store.clone(), large, steps };
-        Ok(Box::new(Queue::new(Arc::new(work), server, store)))
-    }
-
-    fn meet_time_step(&self, step_ns: u32) {
-        self.steps.meet(step_ns);
-    }
-
     fn interrupt(&self) {
         self.stops.ended.store(true, Relaxed);
     }
@@ -79,5 +65,19 @@ impl Endpoint for SftpSource {
 
     fn lanes_are_complete(&self) {
         self.stops.complete.store(true, Relaxed);
+    }
+}
+
+impl SourceEndpoint for SftpSource {
+    fn open_source_lane(&self, index: usize) -> Result<Box<dyn SourceLane>> {
+        let server = self.access.server(index, &self.look, &self.stops)?;
+        let site = |root: &Vec<u8>| Site::new(server.clone(), End::Source, root.clone());
+        let sites = self.roots.iter().map(site).collect();
+        let (large, steps) = (Mutex::default(), self.steps.clone());
+        Ok(Box::new(Queue::new(Arc::new(SourceWork { sites, large, steps }), server)))
+    }
+
+    fn meet_time_step(&self, step_ns: u32) {
+        self.steps.meet(step_ns);
     }
 }

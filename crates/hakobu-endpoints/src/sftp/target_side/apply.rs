@@ -2,7 +2,7 @@
 //! out in their order.
 
 use futures_util::future::join_all;
-use hakobu_core::endpoint::{Change, Outcome};
+use hakobu_core::endpoint::{Change, TargetOutcome};
 use hakobu_core::entry::{Attributes, Kind, Metadata, SET_ID};
 use hakobu_core::losses::Losses;
 use hakobu_core::path::EntryPath;
@@ -22,7 +22,7 @@ impl Ground {
     ///
     /// # Errors
     /// When what failed would fail for every further change.
-    pub(super) async fn apply(&self, changes: &[Change]) -> Result<Outcome> {
+    pub(super) async fn apply(&self, changes: &[Change]) -> Result<TargetOutcome> {
         let (mut failures, mut losses) = (Vec::new(), Losses::default());
         let mut index = 0;
         for some in changes.chunks(CHANGES_AT_ONCE) {
@@ -35,7 +35,7 @@ impl Ground {
                 index += 1;
             }
         }
-        Ok(Outcome::Stored { failures, losses: losses.finish() })
+        Ok(TargetOutcome::Stored { failures, losses: losses.finish() })
     }
 
     async fn apply_some(&self, changes: &[Change]) -> Vec<Result<Lost>> {

@@ -4,7 +4,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
 use hakobu_core::digest::Digest;
-use hakobu_core::endpoint::{Begin, DraftId, DraftKind, Outcome, PieceBuffer};
+use hakobu_core::endpoint::{Begin, DraftId, DraftKind, PieceBuffer, TargetOutcome};
 use hakobu_core::entry::{Attributes, Kind};
 use hakobu_core::extent::{Extent, UNKNOWN_BYTES};
 use hakobu_core::losses::Loss;
@@ -59,7 +59,7 @@ impl TargetWork {
         }
     }
 
-    pub(super) async fn begin(&self, id: DraftId, begin: &Begin) -> Result<Outcome> {
+    pub(super) async fn begin(&self, id: DraftId, begin: &Begin) -> Result<TargetOutcome> {
         let shared = &self.ground.shared;
         let (path, size_bytes) = (&begin.path, begin.size_bytes);
         let (draft, parent) = self.ground.draft_of(begin)?;
@@ -84,7 +84,7 @@ impl TargetWork {
             shared.allowance.give_back(&shared.grant, size_bytes);
             return Err(error.at(path));
         }
-        Ok(Outcome::Done)
+        Ok(TargetOutcome::Done)
     }
 
     /// Writes a piece. What fails is remembered by the draft.
@@ -94,7 +94,7 @@ impl TargetWork {
         offset: u64,
         buffer: PieceBuffer,
         waits: bool,
-    ) -> Result<Outcome> {
+    ) -> Result<TargetOutcome> {
         let draft = self.ground.shared.draft(id)?;
         draft.take(offset, buffer.filled().len() as u64)?;
         let opened = self.opened(id, &draft);
@@ -109,7 +109,7 @@ impl TargetWork {
         if waits {
             opened.ended(number).await;
         }
-        draft.failure().filter(|_| waits).map_or(Ok(Outcome::Done), Err)
+        draft.failure().filter(|_| waits).map_or(Ok(TargetOutcome::Done), Err)
     }
 
     /// Of a file with holes blocks of zeros are left as they are in a new file.
@@ -145,24 +145,24 @@ impl TargetWork {
     }
 
     /// Leaves a range as it is in a new file: zeros.
-    pub(super) async fn zero(&self, id: DraftId, extent: Extent, waits: bool) -> Result<Outcome> {
+    pub(super) async fn zero(&self, id: DraftId, extent: Extent, waits: bool) -> Result<TargetOutcome> {
         let draft = self.ground.shared.draft(id)?;
         draft.take(extent.offset, extent.length)?;
         if waits {
             self.opened(id, &draft).settled().await;
         }
-        draft.failure().filter(|_| waits).map_or(Ok(Outcome::Done), Err)
+        draft.failure().filter(|_| waits).map_or(Ok(TargetOutcome::Done), Err)
     }
 
     /// Waits for all that this lane has written.
-    pub(super) async fn completed(&self, id: DraftId) -> Result<Outcome> {
+    pub(super) async fn completed(&self, id: DraftId) -> Result<TargetOutcome> {
         let draft = self.ground.shared.draft(id)?;
         self.opened(id, &draft).settled().await;
-        draft.failure().map_or(Ok(Outcome::Done), Err)
+        draft.failure().map_or(Ok(TargetOutcome::Done), Err)
     }
 
     /// Reads a range back and tells the values of its pieces.
-    pub(super) async fn sign(&self, id: DraftId, extent: Extent) -> Result<Outcome> {
+    pub(super) async fn sign(&self, id: DraftId, extent: Extent) -> Result<TargetOutcome> {
         let draft = self.ground.shared.draft(id)?;
         let handle = self.opened(id, &draft).handle.clone().await?;
         let size_bytes = draft.size_bytes();
@@ -174,10 +174,10 @@ impl TargetWork {
             let bytes = bytes.get(begin..end).unwrap_or_default();
             piece_value(draft.tagger.as_ref(), size_bytes, piece.offset, bytes)
         };
-        extent.pieces().map(value).collect::<Result<_>>().map(Outcome::Signed)
+        extent.pieces().map(value).collect::<Result<_>>().map(TargetOutcome::Signed)
     }
 
-    pub(super) async fn finish(&self, id: DraftId, attributes: &Attributes) -> Result<Outcome> {
+    pub(super) async fn finish(&self, id: DraftId, attributes: &Attributes) -> Result<TargetOutcome> {
         let shared = &self.ground.shared;
         let draft = shared.draft(id)?;
         let opened = self.opened(id, &draft);
@@ -201,12 +201,12 @@ impl TargetWork {
         shared.forget_draft(id);
         let lost = finished.map_err(|error| error.at(&draft.path))?;
         if lost.is_empty() {
-            return Ok(Outcome::Done);
+            return Ok(TargetOutcome::Done);
         }
         let example = draft.path.as_bytes();
         let losses =
             lost.into_iter().map(|what| Loss { what, count: 1, at_target: true, example: example.to_vec() });
-        Ok(Outcome::Stored { failures: Vec::new(), losses: losses.collect() })
+        Ok(TargetOutcome::Stored { failures: Vec::new(), losses: losses.collect() })
     }
 
     /// A draft that is not there is as good as abandoned.

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::lock::{Mutex as AsyncMutex, OwnedMutexGuard};
-use hakobu_core::endpoint::{Change, DraftId, Operation, Outcome};
+use hakobu_core::endpoint::{Change, DraftId, TargetOp, TargetOutcome};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
 use super::draft::OpenDraft;
 use super::ground::Ground;
 use crate::sftp::list::list_all;
-use crate::sftp::queue::{Course, Store, Work};
+use crate::sftp::queue::{Buffered, Course, Store, Work};
 use crate::sftp::reading;
 
 /// What a lane of a target writes with.
@@ -25,27 +25,43 @@ pub(crate) struct TargetWork {
 }
 
 impl Work for TargetWork {
-    fn course(self: Arc<Self>, operation: Operation) -> Course {
+    type Op = TargetOp;
+
+    fn held_bytes(operation: &TargetOp) -> usize {
         match operation {
-            Operation::Write { draft, offset, buffer, check: _, acknowledge } => Box::pin(async move {
+            TargetOp::Write { buffer, .. } => buffer.filled().len(),
+            TargetOp::Store { pack } => pack.len(),
+            _ => 0,
+        }
+    }
+
+    fn course(self: Arc<Self>, operation: TargetOp) -> Course<TargetOutcome> {
+        match operation {
+            TargetOp::Write { draft, offset, buffer, check: _, acknowledge } => Box::pin(async move {
                 let written = self.write(draft, offset, buffer, acknowledge).await;
                 (acknowledge || written.is_err()).then_some(written)
             }),
-            Operation::Zero { draft, extent, acknowledge } => Box::pin(async move {
+            TargetOp::Zero { draft, extent, acknowledge } => Box::pin(async move {
                 let zeroed = self.zero(draft, extent, acknowledge).await;
                 (acknowledge || zeroed.is_err()).then_some(zeroed)
             }),
-            Operation::Apply { changes } if changes.iter().any(settles) => {
+            TargetOp::Apply { changes } if changes.iter().any(settles) => {
                 let (before, own) = self.turn();
                 Box::pin(async move {
                     drop(before.lock().await);
-                    let applied = self.answer(Operation::Apply { changes }).await;
+                    let applied = self.answer(TargetOp::Apply { changes }).await;
                     drop(own);
                     Some(applied)
                 })
             }
             operation => Box::pin(async move { Some(self.answer(operation).await) }),
         }
+    }
+}
+
+impl Buffered for TargetWork {
+    fn store(&self) -> &Store {
+        &self.store
     }
 }
 
@@ -68,72 +84,63 @@ impl TargetWork {
         (std::mem::replace(&mut *last, own), held)
     }
 
-    async fn answer(&self, operation: Operation) -> Result<Outcome> {
+    async fn answer(&self, operation: TargetOp) -> Result<TargetOutcome> {
         let ground = &*self.ground;
         let (site, grant) = (&ground.site, &ground.shared.grant);
         match operation {
-            Operation::Inspect { root, path, detail: _ } => {
-                check_root(root)?;
+            TargetOp::Inspect { path, detail: _ } => {
                 grant.check_enter(&path)?;
-                site.inspect(&path).await.map(Outcome::Inspected)
+                site.inspect(&path).await.map(TargetOutcome::Inspected)
             }
-            Operation::List { root, directories, budget, detail: _ } => {
-                check_root(root)?;
+            TargetOp::List { directories, budget, detail: _ } => {
                 let enter = |path: &EntryPath| grant.check_enter(path);
                 let sweep = |path: &EntryPath, drafts: &[Vec<u8>]| ground.sweep(path, drafts);
-                Ok(list_all(site, directories, budget, enter, sweep).await)
+                Ok(TargetOutcome::Listed(list_all(site, directories, budget, enter, sweep).await))
             }
-            Operation::Store { pack } => {
+            TargetOp::Store { pack } => {
                 ground.shared.may_write()?;
                 let stored = ground.store(&pack).await;
                 self.store.buffers().return_pack(pack);
                 stored
             }
-            Operation::Begin { draft, begin } => self.begin(draft, &begin).await,
-            Operation::Complete { draft, .. } => self.completed(draft).await,
-            Operation::Sign { draft, extent, blocks: false } => self.sign(draft, extent).await,
-            Operation::Length { draft, size_bytes } => {
+            TargetOp::Begin { draft, begin } => self.begin(draft, &begin).await,
+            TargetOp::Complete { draft, .. } => self.completed(draft).await,
+            TargetOp::Sign { draft, extent, blocks: false } => self.sign(draft, extent).await,
+            TargetOp::Length { draft, size_bytes } => {
                 let draft = ground.shared.draft(draft)?;
                 let set = draft.set_size(size_bytes);
-                set.inspect_err(|error| draft.fail(error.clone())).map(|()| Outcome::Done)
+                set.inspect_err(|error| draft.fail(error.clone())).map(|()| TargetOutcome::Done)
             }
-            Operation::Finish { draft, attributes, extended: _, digest: _ } => {
+            TargetOp::Finish { draft, attributes, extended: _, digest: _ } => {
                 self.finish(draft, &attributes).await
             }
-            Operation::Abandon { draft, keep: _ } => {
+            TargetOp::Abandon { draft, keep: _ } => {
                 self.abandon(draft).await;
-                Ok(Outcome::Done)
+                Ok(TargetOutcome::Done)
             }
-            Operation::Apply { changes } => {
+            TargetOp::Apply { changes } => {
                 ground.shared.may_write()?;
                 ground.apply(&changes).await
             }
-            Operation::Barrier { durable, .. } => {
+            TargetOp::Barrier { durable, .. } => {
                 ground.sweep_beside_files().await;
                 match durable {
-                    true => ground.sync_directory(&EntryPath::root()).await.map(|()| Outcome::Done),
-                    false => Ok(Outcome::Done),
+                    true => ground.sync_directory(&EntryPath::root()).await.map(|()| TargetOutcome::Done),
+                    false => Ok(TargetOutcome::Done),
                 }
             }
-            Operation::Digest { directory, names, key } => {
+            TargetOp::Digest { directory, names, key } => {
                 grant.check_enter(&directory)?;
                 let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
                 let may = |name: &[u8]| grant.check_write(&directory.join(name)?);
-                reading::digests((site, &directory), &names, key, may).await.map(Outcome::Digests)
+                reading::digests((site, &directory), &names, key, may).await.map(TargetOutcome::Digests)
             }
             // A server tells no numbers: they stay as they are.
-            Operation::Numbers { names } => Ok(Outcome::Numbers(vec![None; names.len()])),
+            TargetOp::Numbers { names } => Ok(TargetOutcome::Numbers(vec![None; names.len()])),
             _ => {
                 let words = "an sftp server cannot do that";
                 Err(Error::new(ErrorKind::Unsupported, "working on the target", words))
             }
         }
     }
-}
-
-fn check_root(root: u16) -> Result<()> {
-    if root == 0 {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::Protocol, "looking at the target", format!("the target has no root {root}")))
 }

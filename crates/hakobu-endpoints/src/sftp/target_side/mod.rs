@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use hakobu_core::Result;
 use hakobu_core::capabilities::Capabilities;
-use hakobu_core::endpoint::{Endpoint, Lane};
+use hakobu_core::endpoint::{Endpoint, TargetEndpoint, TargetLane};
 use hakobu_core::grant::Grant;
 
 use super::access::{Access, Stops};
@@ -85,14 +85,6 @@ impl Endpoint for SftpTarget {
         &self.capabilities
     }
 
-    fn open_lane(&self, index: usize) -> Result<Box<dyn Lane>> {
-        let shared = Arc::clone(&self.shared);
-        let server = shared.access.server(index, &self.look, &self.stops)?;
-        let (site, store) = (Site::new(server.clone(), End::Target, shared.root.clone()), Store::default());
-        let work = TargetWork::new(Ground::new(shared, site), store.clone());
-        Ok(Box::new(Queue::new(Arc::new(work), server, store)))
-    }
-
     fn interrupt(&self) {
         self.stops.ended.store(true, Relaxed);
     }
@@ -102,13 +94,23 @@ impl Endpoint for SftpTarget {
         has_work
     }
 
+    fn lanes_are_complete(&self) {
+        self.stops.complete.store(true, Relaxed);
+    }
+}
+
+impl TargetEndpoint for SftpTarget {
+    fn open_target_lane(&self, index: usize) -> Result<Box<dyn TargetLane>> {
+        let shared = Arc::clone(&self.shared);
+        let server = shared.access.server(index, &self.look, &self.stops)?;
+        let site = Site::new(server.clone(), End::Target, shared.root.clone());
+        let work = TargetWork::new(Ground::new(shared, site), Store::default());
+        Ok(Box::new(Queue::new(Arc::new(work), server)))
+    }
+
     /// Each is a process at the server, and a file's lock keeps the processor of whoever waits for it busy.
     fn spreads_writers(&self) -> bool {
         true
-    }
-
-    fn lanes_are_complete(&self) {
-        self.stops.complete.store(true, Relaxed);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use futures_util::stream::{self, StreamExt};
 use hakobu_core::content::ContentSum;
-use hakobu_core::endpoint::Outcome;
+use hakobu_core::endpoint::TargetOutcome;
 use hakobu_core::losses::Losses;
 use hakobu_core::pack::{Content, FileContent, Head, PACK_BYTES_MAX, PackReader, Record};
 use hakobu_core::path::EntryPath;
@@ -30,7 +30,7 @@ impl Ground {
     ///
     /// # Errors
     /// When the bytes are no pack, or what failed would fail for every further entry.
-    pub(super) async fn store(&self, pack: &[u8]) -> Result<Outcome> {
+    pub(super) async fn store(&self, pack: &[u8]) -> Result<TargetOutcome> {
         let (directories, items) = read(pack)?;
         let content = |item: &Item<'_>| match item.content {
             Content::File(content) => content.bytes.len() as u64,
@@ -90,7 +90,7 @@ impl Ground {
         for directory in &directories {
             self.sync_directory(directory).await?;
         }
-        Ok(Outcome::Stored { failures, losses: losses.finish() })
+        Ok(TargetOutcome::Stored { failures, losses: losses.finish() })
     }
 
     async fn item<'a>(
