@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use hakobu_core::capabilities::Capabilities;
 use hakobu_core::endpoint::DraftKind;
 use hakobu_core::engine::{Clock, Setup, Summary, run};
 use hakobu_core::event::{Event, Observer};
@@ -44,6 +45,10 @@ pub struct Order {
     pub free_inodes: Option<u64>,
     /// Whether the source says that its numbers of inodes tell files apart.
     pub source_inodes: bool,
+    /// Whether the grant lets owners be set.
+    pub may_chown: bool,
+    /// What the target shows besides.
+    pub shows: fn(&mut Capabilities),
     pub cancel: Arc<AtomicBool>,
 }
 
@@ -121,13 +126,14 @@ fn run_between(sources: &[&Path; 3], target: &Path, order: &Order) -> Made {
     let source = Faulty::new(local, order.source.clone()).showing(|able| able.inodes &= order.source_inodes);
     let options = TargetOptions { job: [5; 32], durable: order.job.durable, state: None };
     let may_remove = order.job.removal != Removal::Leave;
-    let grant = Grant { may_remove, ..Grant::everything() };
+    let grant = Grant { may_remove, may_chown: order.may_chown, ..Grant::everything() };
     let local = LocalTarget::open(target, grant, options).unwrap();
     let faulty = Faulty::new(local, order.target.clone()).showing(|able| {
         able.remote |= order.remote;
         able.names = order.names.unwrap_or(able.names);
         able.extended = order.extended.unwrap_or(able.extended);
         able.free_inodes = order.free_inodes.or(able.free_inodes);
+        (order.shows)(able);
     });
     let events = Events::default();
     let setup = Setup {
@@ -185,6 +191,8 @@ impl Order {
             extended: None,
             free_inodes: None,
             source_inodes: true,
+            may_chown: true,
+            shows: |_| (),
             cancel: Arc::new(AtomicBool::new(false)),
         }
     }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use hakobu_core::error::ErrorKind;
 use hakobu_core::event::Event;
 use hakobu_core::extended::Classes;
+use hakobu_core::job::Mode;
 use hakobu_core::losses::LossKind;
 use hakobu_testkit::faults::OperationKind::{Apply, Begin, Extended, Store};
 use hakobu_testkit::faults::{Fault, Plan, When};
@@ -404,4 +405,56 @@ fn content_that_goes_to_a_device_loses_nothing() {
     assert_whole(&made, &[]);
     assert_eq!(made.summary.losses, []);
     assert_eq!(made.count(Extended), 0, "nobody asks for them");
+}
+
+/// What a run says to be lost, and of how many entries.
+fn losses(made: &Made) -> Vec<(LossKind, u64)> {
+    made.summary.losses.iter().map(|loss| (loss.what, loss.count)).collect()
+}
+
+#[test]
+fn what_the_directory_that_was_named_loses_is_counted_as_well() {
+    let place = Place::new();
+    stamp(&place.source(), 1_000_000_000, 5);
+    let in_seconds = Order { shows: |able| able.time_step_ns = 1_000_000_000, ..Order::contents(1) };
+    for round in 0..2 {
+        assert_eq!(losses(&run(&place, &in_seconds)), [(LossKind::Times, 1)], "round {round}");
+    }
+    let plan = in_seconds.job(|job| job.dry_run = true);
+    assert_eq!(losses(&run(&place, &plan)), [(LossKind::Times, 1)]);
+    let refusing = plan.job(|job| (job.dry_run, job.require) = (false, vec![LossKind::Times]));
+    let made = place.run(&refusing);
+    assert_eq!((losses(&made), made.failed_paths()), (vec![], vec![b"".to_vec()]));
+}
+
+#[test]
+fn what_a_directory_that_is_compared_cannot_hold_is_counted() {
+    let place = Place::new();
+    stamp(&place.source(), 1_000_000_000, 0);
+    stamp(&place.target(), 2_000_000_000, 0);
+    let late = Order { shows: |able| able.time_first_s = 2_000_000_000, ..Order::contents(1) };
+    let made = run(&place, &late.job(|job| job.mode = Mode::Compare));
+    assert_eq!(losses(&made), [(LossKind::Times, 1)]);
+}
+
+/// Who sets attributes tells what they lose by that: it is counted once.
+#[test]
+fn what_an_entry_loses_is_counted_once() {
+    if no_root() {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.source().join("d")).unwrap();
+    fs::write(place.source().join("d/f"), "x").unwrap();
+    let foreign = |path: &Path| std::os::unix::fs::chown(path, Some(4711), Some(815)).unwrap();
+    for path in [place.source(), place.source().join("d"), place.source().join("d/f")] {
+        foreign(&path);
+    }
+    let order = Order { may_chown: false, ..Order::contents(1) };
+    for round in 0..3 {
+        assert_eq!(losses(&run(&place, &order)), [(LossKind::Owner, 3)], "round {round}");
+        let mode = fs::Permissions::from_mode(0o700 + round);
+        fs::set_permissions(place.target().join("d"), mode.clone()).unwrap();
+        fs::set_permissions(place.target().join("d/f"), mode).unwrap();
+    }
 }

@@ -11,6 +11,89 @@ pub(super) fn unreadable() -> Error {
     Error::new(ErrorKind::Io, "looking at the entry", words)
 }
 
+/// The error for an entry that would lose what `--require` names.
+fn unmet(kind: LossKind) -> Error {
+    let words =
+        format!("--require {} cannot be met: the target cannot hold it, or may not set it", kind.name());
+    Error::new(ErrorKind::Requirement, "copying", words)
+}
+
+impl Shared<'_> {
+    /// Returns which attributes of an entry the target cannot hold. `there`: what it has of it and keeps.
+    pub(in crate::engine) fn attribute_losses(
+        &self,
+        source: &Metadata,
+        there: Option<&Metadata>,
+    ) -> Vec<LossKind> {
+        let mut lost = Vec::new();
+        if source.locked && there.is_none_or(|there| !there.locked) {
+            lost.push(LossKind::Flags);
+        }
+        if !self.setup.target.capabilities().holds_time(source.mtime) {
+            lost.push(LossKind::Times);
+        }
+        let owned = there.is_none_or(|there| source.uid == there.uid && source.gid == there.gid);
+        let able = self.setup.target.capabilities();
+        if !owned && !able.owners {
+            lost.push(LossKind::Owner);
+        }
+        let lacks =
+            |there: &Metadata| source.kind != Kind::Symlink && source.mode & SET_ID & !there.mode != 0;
+        if !(able.set_id && (owned || able.owners)) && there.is_some_and(lacks) {
+            lost.push(LossKind::SetId);
+        }
+        lost
+    }
+
+    /// Returns which attributes of an entry cannot be compared, since the target cannot hold the source's.
+    pub(in crate::engine) fn incomparable(&self, source: &Metadata, target: &Metadata) -> Vec<LossKind> {
+        let able = self.setup.target.capabilities();
+        // Times are compared in the steps that both sides have.
+        let times = able.within_range(source.mtime).seconds != source.mtime.seconds;
+        let lacks_set_id = source.kind != Kind::Symlink && source.mode & SET_ID & !target.mode != 0;
+        let set_id = lacks_set_id && !able.set_id;
+        [(times, LossKind::Times), (set_id, LossKind::SetId)]
+            .into_iter()
+            .filter_map(|(lost, what)| lost.then_some(what))
+            .collect()
+    }
+
+    /// Counts what a directory that the user named loses, which is in no listing.
+    ///
+    /// # Errors
+    /// `Requirement`: it would lose what it must not.
+    pub(in crate::engine) fn check_top(
+        &self,
+        paths: (&EntryPath, &EntryPath),
+        source: &Metadata,
+        there: Option<&Metadata>,
+    ) -> Result<()> {
+        let job = self.setup.job;
+        let there = there.filter(|there| there.kind == Kind::Directory);
+        let mut losses = Losses::default();
+        for what in self.attribute_losses(source, there) {
+            if !what.is_of_target() && job.require.contains(&what) {
+                return Err(unmet(what));
+            }
+            // Where its attributes differ they are set, and who sets them tells what it loses by that.
+            if job.dry_run || what.is_only_listed() {
+                let at_target = what.is_of_target();
+                let example = if at_target { paths.1 } else { paths.0 };
+                losses.add(what, at_target, || example.as_bytes().to_vec());
+            }
+        }
+        self.record.losses(losses.finish());
+        Ok(())
+    }
+}
+
+impl LossKind {
+    /// Returns true for what nobody can tell but who sees the listing.
+    fn is_only_listed(self) -> bool {
+        matches!(self, Self::Flags | Self::Times | Self::HardLinks)
+    }
+}
+
 impl Join<'_> {
     /// Counts what an entry loses, as far as nobody else does: of what is brought over, losses are
     /// counted when it is read. Fails if the entry cannot be copied, or may not be.
@@ -40,11 +123,9 @@ impl Join<'_> {
             // Before all of it is read; what is not refused is counted in the end.
             self.examine(name, source.kind, self.shared.required()).map_err(at_source)?;
         }
-        // What is brought over counts what it loses itself, but for what only the listing shows.
-        let counted = |what: &LossKind| {
-            only_planned || stays || matches!(what, LossKind::Flags | LossKind::Times | LossKind::HardLinks)
-        };
-        let lost: Vec<_> = lost.into_iter().filter(counted).collect();
+        // Who writes an entry, or sets its attributes, tells what it loses by that, but for what only the listing shows.
+        let is_written = !only_planned && (!stays || self.sets(action));
+        let lost: Vec<_> = lost.into_iter().filter(|what| !is_written || what.is_only_listed()).collect();
         if !lost.is_empty() {
             let (below, above) = (self.below, &self.node.target);
             let target_name = self.target_name.unwrap_or(name);
@@ -57,6 +138,11 @@ impl Join<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns true if an entry gets its attributes now.
+    fn sets(&self, action: Action) -> bool {
+        action == Action::SetAttributes && !self.shared.setup.job.dry_run
     }
 
     /// Fails with the cause where the extended attributes of an entry could not be read when it was listed. A directory
@@ -104,11 +190,7 @@ impl Join<'_> {
                 let require = &self.shared.setup.job.require;
                 // Whether an owner can be kept is the target's affair, and known in the end.
                 let kind = lost.iter().find(|kind| !kind.is_of_target() && require.contains(kind))?;
-                let words = format!(
-                    "--require {} cannot be met: the target cannot hold it, or may not set it",
-                    kind.name()
-                );
-                Some(Error::new(ErrorKind::Requirement, "copying", words))
+                Some(unmet(*kind))
             }
             Action::Skip | Action::MakeWay => None,
         }
@@ -130,22 +212,7 @@ impl Join<'_> {
         {
             lost.push(LossKind::HardLinks);
         }
-        if source.locked && there.is_none_or(|there| !there.locked) {
-            lost.push(LossKind::Flags);
-        }
-        if !setup.target.capabilities().holds_time(source.mtime) {
-            lost.push(LossKind::Times);
-        }
-        let owned = there.is_none_or(|there| source.uid == there.uid && source.gid == there.gid);
-        let able = setup.target.capabilities();
-        if !owned && !able.owners {
-            lost.push(LossKind::Owner);
-        }
-        let lacks =
-            |there: &Metadata| source.kind != Kind::Symlink && source.mode & SET_ID & !there.mode != 0;
-        if !(able.set_id && (owned || able.owners)) && there.is_some_and(lacks) {
-            lost.push(LossKind::SetId);
-        }
+        lost.extend(self.shared.attribute_losses(source, there));
         lost
     }
 

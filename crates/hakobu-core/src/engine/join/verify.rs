@@ -116,16 +116,9 @@ impl Join<'_> {
             }
             return;
         }
-        // They are compared in the steps that both sides have; of what lies outside the target's range it is said.
-        let able = self.shared.setup.target.capabilities();
-        if able.within_range(metadata.mtime).seconds != metadata.mtime.seconds {
+        for what in self.shared.incomparable(metadata, target) {
             let below = self.below.join(name).unwrap_or_default();
-            self.losses.add(LossKind::Times, false, || below.as_bytes().to_vec());
-        }
-        let lacks_set_id = metadata.kind != Kind::Symlink && metadata.mode & SET_ID & !target.mode != 0;
-        if lacks_set_id && !able.set_id {
-            let below = self.below.join(name).unwrap_or_default();
-            self.losses.add(LossKind::SetId, false, || below.as_bytes().to_vec());
+            self.losses.add(what, false, || below.as_bytes().to_vec());
         }
         let mut attributes = self.shared.attributes_that_differ(metadata, target);
         if self.is_another_file(metadata, target, &path) {

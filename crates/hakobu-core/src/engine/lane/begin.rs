@@ -220,6 +220,10 @@ impl Worker<'_> {
     fn compare_top(&self, path: &EntryPath, metadata: &Metadata, there: &Metadata) -> Counted {
         let different = self.shared.attributes_that_differ(metadata, there);
         different.iter().for_each(|what| self.shared.differs(path, *what));
+        let losses = self.shared.incomparable(metadata, there).into_iter();
+        let example = path.as_bytes();
+        let loss = |what| Loss { what, count: 1, at_target: true, example: example.to_vec() };
+        self.shared.record.losses(losses.map(loss).collect());
         if different.is_empty() { Counted::Unchanged } else { Counted::Different }
     }
 
@@ -232,6 +236,12 @@ impl Worker<'_> {
     ) -> Result<()> {
         self.counters.entries_scanned.add(1);
         let verifies = self.shared.setup.job.mode == Mode::Compare;
+        if !verifies
+            && self.shared.setup.job.removal != Removal::Remove
+            && let Some(origin) = place.0.first()
+        {
+            self.shared.check_top((&origin.path, &place.1), metadata, there).map_err(at_source)?;
+        }
         let (state, counted, touched) = match there.map(|there| there.kind) {
             Some(Kind::Directory) => {
                 let differs = there.is_some_and(|there| !there.same_extended(metadata));
