@@ -155,3 +155,30 @@ fn a_directory_on_the_way_that_becomes_a_link_leads_nowhere() {
     assert_eq!(apply(&mut *lane, Change::MakeDirectory { path: path("a/b/new"), mode: 0o755 }), []);
     assert!(!outside.join("b/new").exists() && root.join("a/b/new").is_dir());
 }
+
+/// The removal of what is in a directory and the attributes of that are under way at the same time, in two operations.
+#[test]
+fn a_directory_that_is_removed_leaves_the_time_of_the_one_above_it() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("root");
+    fs::create_dir_all(root.join("in/deep/er")).unwrap();
+    let target = Sftp::default().target(&root, Grant::everything());
+    let mut lane = target.open_target_lane(0).unwrap();
+    let path = |text: &str| EntryPath::new(text).unwrap();
+    let own = fs::metadata(&root).unwrap();
+    let mtime = Time { seconds: 5, nanoseconds: 0 };
+    let attributes = Attributes { mode: 0o755, uid: own.uid(), gid: own.gid(), mtime };
+    let remove = |name: &str| Change::Remove { path: path(name), directory: true, kept_names: 0 };
+    let changes = [
+        remove("in/deep/er"),
+        remove("in/deep"),
+        Change::Directory { path: path("in"), attributes, extended: None },
+    ];
+    for (ticket, change) in (1..).zip(changes) {
+        assert!(lane.submit(ticket, TargetOp::Apply { changes: vec![change] }).is_ok());
+    }
+    for _ in 0..3 {
+        assert!(lane.reap(Wait::Forever).unwrap().result.is_ok());
+    }
+    assert_eq!(fs::metadata(root.join("in")).unwrap().mtime(), 5);
+}

@@ -65,9 +65,9 @@ impl Buffered for TargetWork {
     }
 }
 
-/// Returns true for what gives a directory its attributes, and makes it if nothing was put into it.
+/// Returns true for what gives a directory its attributes, and makes it if nothing was put into it, and for what removes one.
 fn settles(change: &Change) -> bool {
-    matches!(change, Change::Directory { .. })
+    matches!(change, Change::Directory { .. } | Change::Remove { directory: true, .. })
 }
 
 impl TargetWork {
@@ -75,8 +75,8 @@ impl TargetWork {
         Self { ground: Arc::new(ground), store, open: Mutex::default(), settling: Mutex::default() }
     }
 
-    /// Returns what the settling operation before this one holds, and what this one does. A directory that is made within another
-    /// changes its time, so that operations which settle them follow each other in the order in which they were submitted.
+    /// Returns what the settling operation before this one holds, and what this one does. A directory that is made
+    /// within another, or removed, changes its time, so that operations which settle them follow each other in the order in which they were submitted.
     fn turn(&self) -> (Arc<AsyncMutex<()>>, Option<OwnedMutexGuard<()>>) {
         let own = Arc::new(AsyncMutex::new(()));
         let held = Arc::clone(&own).try_lock_owned();
