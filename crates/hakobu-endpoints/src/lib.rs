@@ -4,8 +4,8 @@
 //! its block devices, [`sftp`] what an SFTP server
 //! shows.
 
-mod allowance;
 pub mod block;
+mod common;
+
 pub mod local;
 pub mod sftp;
-mod time_steps;

@@ -21,7 +21,7 @@ use super::losses::{check_required, has_hole};
 use super::metadata;
 use super::positioned::{read_summed, wrong_size};
 use super::reader::{NoAtime, Reader};
-use crate::time_steps::TimeSteps;
+use crate::common::time_steps::TimeSteps;
 
 /// What a record takes at most besides content and extended attributes, with its name.
 const HEAD_BYTES_MAX: usize = 300;

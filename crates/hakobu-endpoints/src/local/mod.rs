@@ -7,9 +7,7 @@
 mod accounts;
 mod ahead;
 mod aligned;
-mod at_once;
 mod beneath;
-pub(crate) mod buffers;
 mod describe;
 mod digests;
 mod draft_file;
@@ -46,7 +44,6 @@ mod times;
 mod tried;
 mod unreadable;
 
-pub use at_once::AtOnce;
 pub use beneath::Confinement;
 pub use file_system::is_on_network;
 pub use free_space::free_bytes_at;

@@ -15,7 +15,7 @@ use super::fault::source_fault;
 use super::metadata;
 use super::recent::Recent;
 use super::shared_devices::SharedDevices;
-use crate::time_steps::TimeSteps;
+use crate::common::time_steps::TimeSteps;
 
 /// How many directories a lane keeps open.
 const DIRECTORIES_KEPT: usize = 8;

@@ -16,7 +16,6 @@ use rustix::fd::AsFd;
 use rustix::fs::{Mode, openat};
 
 use super::accounts;
-use super::at_once::{AtOnce, Work};
 use super::beneath::{Confinement, Root};
 use super::digests::{self, Digester};
 use super::extended::{ExtendedReader, seen};
@@ -29,7 +28,8 @@ use super::reader::Reader;
 use super::shared_devices::SharedDevices;
 use super::source_files::SourceFiles;
 use super::tried::put_seen;
-use crate::time_steps::TimeSteps;
+use crate::common::at_once::{AtOnce, Work};
+use crate::common::time_steps::TimeSteps;
 
 /// A directory below which entries are read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,9 +17,9 @@ use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read, retry_on_intr};
 use rustix::pipe::fcntl_setpipe_size;
 
-use super::at_once::{AtOnce, Work};
 use super::fault::fault;
 use super::metadata;
+use crate::common::at_once::{AtOnce, Work};
 
 /// How long a lane waits for input before it looks for other work.
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };

@@ -13,7 +13,7 @@ use hakobu_core::Result;
 use hakobu_core::endpoint::{Completion, Lane, Operation, PieceBuffer, TargetLane, TargetOp, Ticket, Wait};
 
 use super::server::{Server, Woken};
-use crate::local::buffers::Buffers;
+use crate::common::buffers::Buffers;
 
 /// How many operations may be under way.
 const OPERATIONS_MAX: usize = 512;

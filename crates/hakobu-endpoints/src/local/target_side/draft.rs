@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, fstat, ioctl_ficlone, unlinkat};
 use rustix::io::{Errno, pwritev, retry_on_intr};
 
 use super::attributes::Owner;
-use super::cover::Cover;
+use crate::common::cover::Cover;
 use crate::local::draft_name::DraftName;
 use crate::local::fault::{fault, write_fault};
 use crate::local::file_system::Stability;

@@ -6,7 +6,6 @@
 mod apply;
 mod assemble;
 mod attributes;
-pub(crate) mod cover;
 mod devices;
 mod directories;
 mod draft;
@@ -43,14 +42,14 @@ use hakobu_core::grant::Grant;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
-use super::at_once::AtOnce;
 use super::beneath::{Confinement, Root};
 use super::draft_name::DraftName;
 use super::extended::settable;
 use super::file_system;
 use super::free_space::free_bytes;
 use super::tried::{Tried, by_writing, put_seen};
-use crate::allowance::Allowance;
+use crate::common::allowance::Allowance;
+use crate::common::at_once::AtOnce;
 use attributes::Policy;
 use devices::Devices;
 pub use draft::Draft;

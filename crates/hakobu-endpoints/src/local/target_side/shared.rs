@@ -15,7 +15,7 @@ use super::drafts::Drafts;
 use super::leftovers::Leftovers;
 use super::run_marks::RunMarks;
 use super::state::StateDirectory;
-use crate::allowance::Allowance;
+use crate::common::allowance::Allowance;
 use crate::local::beneath::Root;
 use crate::local::draft_name::DraftName;
 use crate::local::metadata;

@@ -8,11 +8,11 @@ use hakobu_core::pack::{Head, PACK_BYTES_USUAL, PACKED_FILE_BYTES_MAX, PackBuild
 use hakobu_core::path::{EntryPath, PATH_BYTES_MAX};
 use hakobu_core::{Error, ErrorKind, Result};
 
+use crate::common::time_steps::TimeSteps;
 use crate::local::fault::{changed, place};
 use crate::sftp::reading::{Small, at_once, read_small};
 use crate::sftp::requests::attrs;
 use crate::sftp::site::Site;
-use crate::time_steps::TimeSteps;
 
 /// What a record takes at most besides content, with its name.
 const HEAD_BYTES_MAX: usize = 300;

@@ -12,6 +12,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::fetch::fetch;
 use super::large::LargeReader;
+use crate::common::time_steps::TimeSteps;
 use crate::local::fault::{changed, place};
 use crate::local::positioned::wrong_size;
 use crate::sftp::list::{list_all, list_whole};
@@ -19,7 +20,6 @@ use crate::sftp::queue::{Course, Work};
 use crate::sftp::reading;
 use crate::sftp::requests::{attrs, data};
 use crate::sftp::site::Site;
-use crate::time_steps::TimeSteps;
 
 /// What a lane of a source reads with.
 pub(crate) struct SourceWork {

@@ -8,6 +8,7 @@ use hakobu_core::extent::{CHUNK_BYTES, Extent, PIECE_BYTES};
 use hakobu_core::path::EntryPath;
 use hakobu_core::{Error, ErrorKind, Result};
 
+use crate::common::time_steps::TimeSteps;
 use crate::local::fault::changed;
 use crate::local::positioned::wrong_size;
 use crate::sftp::connection::Answer;
@@ -15,7 +16,6 @@ use crate::sftp::reading::check_version;
 use crate::sftp::requests::{attrs, data};
 use crate::sftp::site::Site;
 use crate::sftp::wire::Handle;
-use crate::time_steps::TimeSteps;
 
 /// Files up to this size are read by one lane alone, which may ask beyond the chunk at hand.
 const ALONE_BYTES: u64 = 2 * CHUNK_BYTES;

@@ -16,7 +16,7 @@ use super::look::SftpLook;
 use super::queue::Queue;
 use super::server::Server;
 use super::site::{End, Site};
-use crate::time_steps::TimeSteps;
+use crate::common::time_steps::TimeSteps;
 use lane::SourceWork;
 
 /// How far the clocks of this machine and of a server may be apart for a change a moment ago to be seen as one.

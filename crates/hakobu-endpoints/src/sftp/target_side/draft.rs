@@ -13,7 +13,7 @@ use hakobu_core::path::EntryPath;
 use hakobu_core::tag::Tagger;
 use hakobu_core::{Error, ErrorKind, Result};
 
-use crate::local::target_side::cover::Cover;
+use crate::common::cover::Cover;
 use crate::sftp::wire::Handle;
 
 /// A file that cannot be seen under its name yet; or one that is only compared.

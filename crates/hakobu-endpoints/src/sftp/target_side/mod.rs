@@ -24,7 +24,7 @@ use super::queue::{Queue, Store};
 use super::requests::done;
 use super::server::Server;
 use super::site::{End, Site};
-use crate::allowance::Allowance;
+use crate::common::allowance::Allowance;
 use ground::Ground;
 use lane::TargetWork;
 use names::DraftNames;

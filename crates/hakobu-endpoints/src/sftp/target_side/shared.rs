@@ -10,7 +10,7 @@ use hakobu_core::{Error, ErrorKind, Result};
 
 use super::draft::Draft;
 use super::names::DraftNames;
-use crate::allowance::Allowance;
+use crate::common::allowance::Allowance;
 use crate::sftp::access::Access;
 
 /// How many drafts may be open at a time.
