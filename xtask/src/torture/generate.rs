@@ -204,7 +204,7 @@ fn any_name(rng: &mut Rng) -> Vec<u8> {
         0 => {
             let mut bytes = super::rng::noise(rng.next(), rng.between(1, 12) as usize);
             bytes.iter_mut().filter(|byte| matches!(**byte, 0 | b'/')).for_each(|byte| *byte = b'_');
-            bytes
+            if matches!(bytes.as_slice(), b"." | b"..") { b"_".to_vec() } else { bytes }
         }
         1 => vec![b'l'; rng.pick(&[100, 143, 144, 200, 228, 229, 254, 255])],
         2 => [b'\xff', b'\xfe', b'x'].to_vec(),
