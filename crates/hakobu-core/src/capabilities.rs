@@ -10,6 +10,12 @@ pub struct Capabilities {
     pub owners: bool,
     /// Set-user-ID and set-group-ID bits can be set.
     pub set_id: bool,
+    /// Permissions are kept.
+    pub modes: bool,
+    /// Directories are entries of their own. Where they are not, one is there as long as something is in it.
+    pub directories: bool,
+    /// The time of an entry is the one that it is given; else it is that of its upload.
+    pub keeps_times: bool,
     /// The extended attributes that can be seen, and set.
     pub extended: Classes,
     /// The steps in which times are kept, in nanoseconds: 1 where all of them are.
@@ -83,6 +89,9 @@ impl Capabilities {
         Self {
             owners,
             set_id: true,
+            modes: true,
+            directories: true,
+            keeps_times: true,
             extended: Classes::NONE,
             time_step_ns: 1,
             time_step_before_1970_ns: 1,

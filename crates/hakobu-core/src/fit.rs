@@ -115,6 +115,7 @@ impl Job {
         let keeps = |kind| match kind {
             LossKind::Owner => target.owners,
             LossKind::HardLinks => target.hard_links,
+            LossKind::Times => target.keeps_times,
             _ => true,
         };
         if let Some(&kind) = self.require.iter().find(|kind| !keeps(**kind)) {
@@ -167,6 +168,9 @@ pub fn not_kept(target: &Capabilities, durable: bool) -> Vec<String> {
     }
     lost.extend(attributes(target));
     let abilities = [
+        (target.keeps_times, "times of the last change"),
+        (target.modes, "permissions"),
+        (target.directories, "empty directories"),
         (target.special_files, "device nodes and named pipes"),
         (target.owners, "owners"),
         (target.hard_links, "hard links"),

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use crate::entry::{Inode, Kind, Metadata, Time};
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::Failure;
 use crate::extended::Classes;
 use crate::path::{EntryPath, NAME_BYTES_MAX, check_name};
 
@@ -54,6 +55,8 @@ pub struct Listing {
     records: Vec<Record>,
     /// How many drafts of hakobu are there as well, which are no entries. It does not cross the wire.
     drafts: u32,
+    /// What is there under names that no entry can have. It does not cross the wire.
+    refused: Vec<Failure>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +70,7 @@ impl Listing {
     /// A listing with room for some entries.
     pub fn with_capacity(entries: usize) -> Self {
         let (names, records) = (Vec::with_capacity(entries * 16), Vec::with_capacity(entries));
-        Self { names, records, drafts: 0 }
+        Self { names, records, ..Self::default() }
     }
 
     /// Counts drafts that were found and are not listed.
@@ -78,6 +81,16 @@ impl Listing {
     /// How many drafts were found and are not listed.
     pub fn drafts(&self) -> u64 {
         self.drafts.into()
+    }
+
+    /// Takes note of something whose name no entry can have, such as a key `a//b` of an object store.
+    pub fn refuse(&mut self, failure: Failure) {
+        self.refused.push(failure);
+    }
+
+    /// Returns what is there under names that no entry can have, and why each is none.
+    pub fn refused(&self) -> &[Failure] {
+        &self.refused
     }
 
     /// Adds an entry; the order is made by [`Listing::sort`] in the end.
@@ -97,6 +110,16 @@ impl Listing {
         self.names.extend_from_slice(name);
         self.records.push(Record { name_begin, name_bytes: name.len() as u16, metadata });
         Ok(())
+    }
+
+    /// Removes entries, by their numbers in ascending order.
+    pub fn remove(&mut self, indices: &[usize]) {
+        let (mut index, mut next) = (0, indices.iter().peekable());
+        self.records.retain(|_| {
+            let removed = next.next_if_eq(&&index).is_some();
+            index += 1;
+            !removed
+        });
     }
 
     /// Brings the entries into the pinned order.

@@ -25,7 +25,8 @@ pub enum Action {
 
 /// Decides for an entry of the source, given what the target has under its name.
 ///
-/// Files are equal when size and modification time are; links when their text length and
+/// Files are equal when size and modification time are, or, where the target keeps the time of the upload alone, when they are
+/// of one size and the source's is not newer; links when their text length and
 /// modification time are, device nodes when their numbers are. A link in the way is always replaced, never written
 /// through. With `makes_way` anything in the place of a directory is replaced as well, and a directory in the place of
 /// something else is removed.
@@ -33,10 +34,14 @@ pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities,
     if source.kind == Kind::Socket {
         return Action::Skip;
     }
-    let Some(target) = target else { return Action::Create };
+    let Some(target) = target else {
+        // Where a directory is what names have in common, it comes with what is in it.
+        let is_implied = source.kind == Kind::Directory && !able.directories;
+        return if is_implied { Action::Leave } else { Action::Create };
+    };
     match (source.kind, target.kind) {
         (Kind::Directory, Kind::Directory) => {
-            if same_attributes(source, target, able) && same_time(source, target, able) {
+            if !able.directories || same_attributes(source, target, able) && same_time(source, target, able) {
                 Action::Leave
             } else {
                 Action::SetAttributes
@@ -59,15 +64,19 @@ pub fn decide(source: &Metadata, target: Option<&Metadata>, able: &Capabilities,
     }
 }
 
-/// Whether the times of the last change are equal, as far as the target can hold them.
+/// Whether the times of the last change are equal, as far as the target can hold them; where it has that of the upload, whether
+/// the source has not changed since.
 pub fn same_time(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
+    if !able.keeps_times {
+        return source.mtime <= target.mtime;
+    }
     able.same_time(source.mtime, target.mtime)
 }
 
 /// Whether permissions, owner and extended attributes are equal, as far as the target can hold them.
 pub fn same_attributes(source: &Metadata, target: &Metadata, able: &Capabilities) -> bool {
     let owned = source.uid == target.uid && source.gid == target.gid;
-    let permissions = same_permissions(source, target, able.set_id && (owned || able.owners));
+    let permissions = !able.modes || same_permissions(source, target, able.set_id && (owned || able.owners));
     // The listings have only those that the target can hold.
     permissions && (owned || !able.owners) && source.same_extended(target)
 }
@@ -117,6 +126,31 @@ mod tests {
             let decided = decide(&metadata(source, source_size, 0), Some(&target), &able, false);
             assert_eq!(decided, expected, "{source:?} onto {target:?}");
         }
+    }
+
+    #[test]
+    fn where_the_time_is_that_of_the_upload_the_source_has_to_be_older() {
+        let able = Capabilities { keeps_times: false, modes: false, ..Capabilities::posix(false) };
+        let at = |seconds, mode| {
+            let mut found = metadata(Kind::File, 1, 0);
+            (found.mtime.seconds, found.mode) = (seconds, mode);
+            found
+        };
+        for (source, expected) in [(9, Action::Leave), (10, Action::Leave), (11, Action::Replace)] {
+            assert_eq!(decide(&at(source, 0o600), Some(&at(10, 0o644)), &able, false), expected, "{source}");
+        }
+        let larger = Metadata { size_bytes: 2, ..at(9, 0o644) };
+        assert_eq!(decide(&larger, Some(&at(10, 0o644)), &able, false), Action::Replace);
+    }
+
+    #[test]
+    fn a_directory_that_is_only_implied_is_never_made() {
+        let able = Capabilities { directories: false, ..Capabilities::posix(true) };
+        let (directory, file) = (metadata(Kind::Directory, 0, 7), metadata(Kind::File, 0, 7));
+        assert_eq!(decide(&directory, None, &able, false), Action::Leave);
+        assert_eq!(decide(&file, None, &able, false), Action::Create);
+        let other = metadata(Kind::Directory, 0, 0);
+        assert_eq!(decide(&directory, Some(&other), &able, false), Action::Leave);
     }
 
     #[test]

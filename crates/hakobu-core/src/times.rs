@@ -20,7 +20,7 @@ impl Capabilities {
     /// Whether a time can be held as it is.
     pub fn holds_time(&self, time: Time) -> bool {
         let step_ns = i128::from(self.step_ns(time).max(1));
-        self.within_range(time) == time && exact(time).rem_euclid(step_ns) == 0
+        self.keeps_times && self.within_range(time) == time && exact(time).rem_euclid(step_ns) == 0
     }
 
     /// Returns the nearest time that can be held, where it is known how fractions before 1970 are to be left out.

@@ -302,7 +302,7 @@ impl<'a> Join<'a> {
         // A directory without origins is made, and not looked into.
         let beyond = self.shared.setup.job.one_file_system && metadata.mount_point;
         let origins = if beyond && self.target_name.is_none() { Vec::new() } else { origins };
-        let state = if is_new {
+        let state = if is_new || target.is_none() {
             TargetState::Absent
         } else {
             let listed = |listing| TargetState::Listed(listing, self.prefetched.clone());

@@ -142,6 +142,7 @@ fn able(setup: &Setup<'_>) -> Capabilities {
         time_step_ns: source.time_step_ns.max(target.time_step_ns),
         time_step_before_1970_ns: source.time_step_before_1970_ns.max(target.time_step_before_1970_ns),
         inodes: source.inodes && target.inodes,
+        modes: source.modes && target.modes,
         ..target.clone()
     }
 }

@@ -38,6 +38,9 @@ mirror! {
         confines: bool,
         concurrency: Option<Concurrency>,
         answer_ns: Option<u64>,
+        modes: bool,
+        directories: bool,
+        keeps_times: bool,
     }
 }
 

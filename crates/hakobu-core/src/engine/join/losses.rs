@@ -26,6 +26,9 @@ impl Shared<'_> {
         there: Option<&Metadata>,
     ) -> Vec<LossKind> {
         let mut lost = Vec::new();
+        if source.kind == Kind::Directory && !self.able.directories {
+            return lost;
+        }
         if source.locked && there.is_none_or(|there| !there.locked) {
             lost.push(LossKind::Flags);
         }

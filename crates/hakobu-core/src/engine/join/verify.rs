@@ -99,7 +99,13 @@ impl Join<'_> {
             Ok(path) => path,
             Err(error) => return self.fail(name, error),
         };
-        let Some(target) = target else { return self.differs(&path, Different::OnlyInSource) };
+        let Some(target) = target else {
+            // Where a directory is what names have in common, nothing shows one that is empty.
+            if metadata.kind == Kind::Directory && !self.shared.able.directories {
+                return self.directory(&parts[number..], index, None, Action::Leave);
+            }
+            return self.differs(&path, Different::OnlyInSource);
+        };
         if target.kind != metadata.kind {
             return self.differs(&path, Different::Kind);
         }
@@ -218,9 +224,15 @@ impl Shared<'_> {
         target: &Metadata,
     ) -> Vec<Different> {
         let job = self.setup.job;
+        if source.kind == Kind::Directory && !self.able.directories {
+            return Vec::new();
+        }
         let owner = (source.uid, source.gid) == (target.uid, target.gid);
         [
-            (same_permissions(source, target, self.keeps_set_id(source, target)), Different::Mode),
+            (
+                !self.able.modes || same_permissions(source, target, self.keeps_set_id(source, target)),
+                Different::Mode,
+            ),
             (!job.owners || owner, Different::Owner),
             (same_time(source, target, &self.able), Different::Time),
             (source.same_extended(target), Different::Extended),

@@ -262,6 +262,9 @@ impl Worker<'_> {
                 };
                 (TargetState::Unknown, counted, Touched::new(touched && !verifies, differs))
             }
+            None if verifies && !self.shared.able.directories => {
+                (TargetState::Absent, Counted::Unchanged, Touched::Not)
+            }
             Some(_) | None if verifies => return Err(at_target(not_there(), &place.1)),
             Some(Kind::Symlink) => (TargetState::Absent, Counted::Updated, Touched::WithExtended),
             None => (TargetState::Absent, Counted::Created, Touched::WithExtended),

@@ -156,9 +156,59 @@ impl Worker<'_> {
         let SourceOutcome::Listed(mut listed) = self.ask_source(list)? else { return Err(unexpected()) };
         let mut listing = listed.pop().ok_or_else(unexpected)?.result?;
         self.leave_drafts_out(origin, &listing);
+        self.refuse_twins(origin, &mut listing)?;
+        self.fail_refused(&listing);
         self.check_inodes(origin, &mut listing)?;
         self.by_name(&mut listing)?;
         Ok(listing)
+    }
+
+    /// Refuses directories whose name an object has as well: only one of the two can be at a target that has directories, and the
+    /// object comes first. It is in the same listing, unless that is a portion that begins behind it.
+    fn refuse_twins(&mut self, origin: &Origin, listing: &mut Listing) -> Result<()> {
+        let setup = self.shared.setup;
+        if setup.source.capabilities().directories
+            || !setup.target.capabilities().directories
+            || listing.is_empty()
+        {
+            return Ok(());
+        }
+        let mut twins = Vec::new();
+        for index in (0..listing.len()).filter(|index| listing.metadata(*index).kind == Kind::Directory) {
+            let name = listing.name(index);
+            let is_twin = if name < listing.name(0) {
+                let path = origin.path.join(name)?;
+                let inspect = SourceOp::Inspect { root: origin.root, path, detail: Detail::default() };
+                let SourceOutcome::Inspected(found) = self.ask_source(inspect)? else {
+                    return Err(unexpected());
+                };
+                found.is_some_and(|found| found.kind != Kind::Directory)
+            } else {
+                listing.find(name, false).is_some()
+            };
+            if is_twin {
+                twins.push(index);
+            }
+        }
+        for index in twins.iter().copied() {
+            let path = origin.path.join(listing.name(index))?.as_bytes().to_vec();
+            let words = "the source has an object of this name as well, and the target cannot have both; rename one of them";
+            listing.refuse(Failure { path, error: Error::new(ErrorKind::Conflict, "copying", words) });
+        }
+        listing.remove(&twins);
+        Ok(())
+    }
+
+    /// What has a name that no entry can have fails by itself, and not what is beside it.
+    fn fail_refused(&self, listing: &Listing) {
+        // The run before has said it.
+        if self.shared.setup.job.removal == Removal::Remove {
+            return;
+        }
+        for refused in listing.refused() {
+            let error = at_source(refused.error.clone());
+            fail(self.shared, self.counters, failure(&refused.path, error));
+        }
     }
 
     /// Counts the drafts of a directory of the source, which take no part, and says so of the first such directories.
@@ -200,6 +250,8 @@ impl Worker<'_> {
             return Err(unexpected());
         };
         self.leave_drafts_out(origin, &listing);
+        self.refuse_twins(origin, &mut listing)?;
+        self.fail_refused(&listing);
         self.check_inodes(origin, &mut listing)?;
         self.by_name(&mut listing)?;
         Ok((listing, rest))
